@@ -1,0 +1,25 @@
+"""The Sum of Exponentials: five papers on the softmax, executed.
+
+Submodules are loaded when first named (``sumexp.expectations``), so that importing one of them does not
+load, or make a notebook depend on, all the others.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+__version__ = "0.1.0"
+
+
+def _submodules() -> list[str]:
+    return sorted(module.name for module in iter_modules(__path__))
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _submodules():
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(_submodules())}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_submodules()]
