@@ -1,0 +1,302 @@
+"""The data sets of the book: where they lie, how they are fetched and verified, and how they are read.
+
+A data set is a name in `DATASETS`, with its files, their SHA-256 and one pinned address each. Files are looked for
+below one root: the argument ``data``, else the environment variable ``SUMEXP_DATA``, else the user's cache folder. A
+root that was set and lacks a file is an error, never a reason to look elsewhere, and nothing is written to a root that
+already holds the files. Archives are read where they lie; nothing is extracted or unpickled.
+"""
+
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import file_digest
+from itertools import accumulate
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class DataError(Exception):
+    """A data set that is absent, damaged or undeclared; the message names the file and the command that mends it."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of a data set: its path below the root, where it comes from, and what it must be."""
+
+    path: str
+    url: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One data set: what it is, on what terms, whom to cite, and its files (none: it comes with a dependency)."""
+
+    name: str
+    description: str
+    licence: str
+    citation: str
+    files: tuple[DataFile, ...] = ()
+
+
+_BROWN = Dataset(
+    name="brown",
+    description="Brown corpus: 500 texts of American English printed in 1961, tagged; 1,161,192 tokens",
+    licence="may be used for non-commercial purposes (NLTK); redistribution permitted (its README)",
+    citation="W. N. Francis and H. Kucera, A Standard Corpus of Present-Day Edited American English, 1964, rev. 1979",
+    files=(
+        DataFile(
+            path="brown/brown.zip",
+            # The bytes were checked against this commit; that the address serves them could not be (no network).
+            url="https://raw.githubusercontent.com/nltk/nltk_data/"
+            "5db857e6f7df11eabb5e5665836db9ec8df07e28/packages/corpora/brown.zip",
+            sha256="9b275f9b3b95d7bd66ccfb7cd259f445a13bbe5d1f4107aba09fd3e8364bafa6",
+            size=3_314_357,
+        ),
+    ),
+)
+
+_DIGITS = Dataset(
+    name="digits",
+    description="Handwritten digits: 1,797 images of 8 x 8 pixels in ten classes; comes with scikit-learn",
+    licence="CC BY 4.0",
+    citation="E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998, doi:10.24432/C50P49",
+)
+
+DATASETS: Mapping[str, Dataset] = MappingProxyType({dataset.name: dataset for dataset in (_BROWN, _DIGITS)})
+"""Every data set by its name."""
+
+
+def root(data: str | Path | None = None) -> Path:
+    """The folder that data files are looked for in: ``data``, else ``SUMEXP_DATA``, else the user's cache folder.
+
+    Raises:
+        DataError: if the folder was set (by argument or variable) and is not there.
+    """
+    chosen = data or os.environ.get("SUMEXP_DATA")
+    if not chosen:
+        import pooch
+
+        return Path(pooch.os_cache("sumexp"))
+    folder = Path(chosen).expanduser().absolute()
+    if not folder.is_dir():
+        source = "--data" if data else "SUMEXP_DATA"
+        raise DataError(f"{source} names {folder}, which is not a folder; name a folder that exists")
+    return folder
+
+
+def available(name: str, data: str | Path | None = None) -> bool:
+    """Whether the files of ``name`` are there: False only where no root was set and the user's cache lacks them.
+
+    Raises:
+        DataError: if ``name`` is unknown or undeclared, or a root was set and lacks a file.
+    """
+    missing = _missing(_declared(name), root(data))
+    if missing and (data or os.environ.get("SUMEXP_DATA")):
+        raise _absent(name, missing[0])
+    return not missing
+
+
+def files(name: str, data: str | Path | None = None) -> list[Path]:
+    """The paths of the files of ``name``, each of which was just verified.
+
+    Raises:
+        DataError: if ``name`` is unknown or undeclared, or a file is absent or is not what it should be.
+    """
+    return verify(_declared(name).name, data)
+
+
+def verify(name: str, data: str | Path | None = None) -> list[Path]:
+    """Compare each file of ``name`` with its size and SHA-256; returns their paths.
+
+    Raises:
+        DataError: if ``name`` is unknown, or a file is absent or is not what it should be.
+    """
+    dataset, folder = _dataset(name), root(data)
+    if missing := _missing(dataset, folder):
+        raise _absent(name, missing[0])
+    for file in dataset.files:
+        _check(folder / file.path, file, name)
+    return [folder / file.path for file in dataset.files]
+
+
+def fetch(name: str, data: str | Path | None = None) -> list[Path]:
+    """Download the files of ``name`` that the root lacks, with a progress bar, and verify all; returns their paths.
+
+    A file appears under its name only when it is whole and verified. An interrupted download is continued by the next
+    call. A file that is there is never replaced.
+
+    Raises:
+        DataError: if ``name`` is unknown, the download fails, or a file is not what it should be.
+    """
+    dataset, folder = _dataset(name), root(data)
+    for file in _missing(dataset, folder):
+        try:
+            _download(file, folder / file.path)
+        except OSError as error:  # requests' exceptions are OSErrors too
+            raise DataError(
+                f"could not download {file.url} to {folder / file.path}: {error}; "
+                f"when that is mended, run: sumexp data fetch {name}"
+            ) from error
+        except ValueError as error:  # pooch's word for a wrong checksum
+            raise DataError(f"{file.url} did not send the expected file: {error}; nothing was kept") from error
+    return verify(name, data)
+
+
+def _download(file: DataFile, target: Path) -> None:
+    """Fetch one file: into a part beside ``target`` that the next call continues, then checked and renamed."""
+    import pooch
+    from filelock import FileLock
+
+    part = target.with_name(target.name + ".part")
+
+    def resume(url: str, output_file: str, _: object) -> None:
+        with part.open("ab") as stream:
+            have = stream.tell()
+            headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+            if have < file.size:
+                pooch.HTTPDownloader(progressbar=True, chunk_size=1 << 16, headers=headers)(url, stream, None)
+        part.replace(output_file)
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(target.with_name(target.name + ".lock")):
+        if not target.exists():
+            pooch.retrieve(
+                file.url, known_hash=f"sha256:{file.sha256}", fname=target.name, path=target.parent, downloader=resume
+            )
+
+
+def _check(path: Path, file: DataFile, name: str) -> None:
+    """Raise unless the file at ``path`` has the size and the SHA-256 of ``file``."""
+    size = path.stat().st_size
+    if size != file.size:
+        fault = f"has {size:,} bytes where {file.size:,} are expected (is it truncated?)"
+    else:
+        with path.open("rb") as stream:
+            digest = file_digest(stream, "sha256").hexdigest()
+        if digest == file.sha256:
+            return
+        fault = f"has SHA-256 {digest} where {file.sha256} is expected"
+    raise DataError(f"{path} {fault}; delete it, then run: sumexp data fetch {name}")
+
+
+def _dataset(name: str) -> Dataset:
+    if name not in DATASETS:
+        raise DataError(f"no data set {name!r}; there are {', '.join(DATASETS)}")
+    return DATASETS[name]
+
+
+def _declared(name: str) -> Dataset:
+    """The data set, if the notebook that is running declared it: its outputs are keyed by what it declares."""
+    dataset = _dataset(name)
+    declared = os.environ.get("SUMEXP_DECLARED_DATA")
+    if dataset.files and declared is not None and name not in declared.split(","):
+        raise DataError(
+            f"data set {name!r} is read but not declared (declared: {declared or 'none'}); "
+            f"add it to `sumexp: {{data: [...]}}` in the notebook's front matter"
+        )
+    return dataset
+
+
+def _missing(dataset: Dataset, folder: Path) -> list[DataFile]:
+    return [file for file in dataset.files if not (folder / file.path).exists()]
+
+
+def _absent(name: str, file: DataFile) -> DataError:
+    return DataError(f"data set {name!r} lacks {file.path}; to download it, run: sumexp data fetch {name}")
+
+
+@dataclass(frozen=True)
+class Brown:
+    """The Brown corpus as numbers.
+
+    Attributes:
+        words: the lower-cased types [V], the most frequent first (ties in alphabetical order).
+        tokens: the running text as indices into ``words`` [N], document after document.
+        starts: where each document starts in ``tokens``, and at last N [documents + 1].
+        documents: the documents' names, such as ``ca01``.
+        categories: each document's category, such as ``news``.
+    """
+
+    words: tuple[str, ...]
+    tokens: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    documents: tuple[str, ...]
+    categories: tuple[str, ...]
+
+
+def brown(data: str | Path | None = None) -> Brown:
+    """The Brown corpus: 1,161,192 tokens of 49,815 lower-cased types in 500 documents.
+
+    Raises:
+        DataError: if the file is absent, damaged or undeclared.
+    """
+    return read_brown(files("brown", data)[0])
+
+
+def read_brown(archive: Path) -> Brown:
+    """Read a zip of tagged texts in NLTK's packaging: files ``c<letter><number>`` of ``word/tag``, and ``cats.txt``.
+
+    The tag is what follows the last slash of a token (``1/2/cd`` is the word ``1/2``).
+
+    Raises:
+        DataError: if it is not such a zip.
+    """
+    with _opened(archive) as zipped:
+        members = {Path(name).name: name for name in zipped.namelist() if not name.endswith("/")}
+        if "cats.txt" not in members:
+            raise DataError(f"{archive} has no cats.txt, which names the documents and their categories")
+        categories = dict(line.split() for line in zipped.read(members["cats.txt"]).decode("ascii").splitlines())
+        if absent := [document for document in categories if document not in members]:
+            raise DataError(f"{archive} lacks the document {absent[0]} that its cats.txt names")
+        texts = [_words(zipped.read(members[document]), document, archive) for document in categories]
+    counts = Counter(word for text in texts for word in text)
+    words = tuple(sorted(counts, key=lambda word: (-counts[word], word)))
+    index = {word: i for i, word in enumerate(words)}
+    return Brown(
+        words=words,
+        tokens=np.fromiter((index[word] for text in texts for word in text), dtype=np.int64),
+        starts=np.array([0, *accumulate(map(len, texts))], dtype=np.int64),
+        documents=tuple(categories),
+        categories=tuple(categories.values()),
+    )
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            yield zipped
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{archive} is not a readable zip archive: {error}") from error
+
+
+def _words(text: bytes, document: str, archive: Path) -> list[str]:
+    """The lower-cased words of one tagged text."""
+    pairs = [token.rpartition("/") for token in text.decode("ascii").lower().split()]
+    if untagged := [tag for word, _, tag in pairs if not word]:
+        raise DataError(f"{archive}: document {document} has the token {untagged[0]!r}, which is not word/tag")
+    return [word for word, _, _ in pairs]
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Handwritten digits: ``images`` [N, 64] with pixels in [0, 1] and ``labels`` [N] in 0..9."""
+
+    images: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+
+def digits() -> Digits:
+    """The 1,797 digits that come with scikit-learn; needs no download."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return Digits(images=bunch.data / 16.0, labels=bunch.target.astype(np.int64))
