@@ -1,0 +1,67 @@
+"""What the book needs of Sphinx beyond its settings: pages that stand on their own, and figures that can be linked to."""
+
+from importlib.metadata import distribution
+from pathlib import Path
+from re import compile as pattern
+from shutil import copyfile, copytree
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+
+# SVG output carries its glyphs: web fonts are refused on file:// by some browsers.
+MATHJAX = "tex-svg.js"
+MATHJAX_EXTENSIONS = "input/tex/extensions"
+FIGURE = pattern(r'<figure id="fig-([a-z0-9-]+)"')
+
+
+def set_mathjax_path(app: Sphinx, config: Config) -> None:
+    config.mathjax_path = f"mathjax/{MATHJAX}"
+
+
+def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
+    """Lay MathJax beside the pages once they are written: scripts that lie there earlier are loaded by every page."""
+    if error or app.builder.format != "html":
+        return
+    source = Path(str(distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax")))
+    target = Path(app.outdir) / "_static" / "mathjax"
+    target.mkdir(parents=True, exist_ok=True)
+    copyfile(source / MATHJAX, target / MATHJAX)
+    copytree(source / MATHJAX_EXTENSIONS, target / MATHJAX_EXTENSIONS, dirs_exist_ok=True)
+
+
+def copy_plotly(app: Sphinx, pagename: str, template: str, context: dict, doctree: nodes.document | None) -> None:
+    """Give plotly.js to the pages that have an interactive figure, and to no other."""
+    if doctree is None or not any("plotly-graph-div" in raw.astext() for raw in doctree.findall(nodes.raw)):
+        return
+    from plotly.offline import get_plotlyjs
+
+    script = Path(app.outdir) / "_static" / "plotly.min.js"
+    if not script.exists():
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(get_plotlyjs(), encoding="utf-8")
+    app.add_js_file("plotly.min.js", priority=100)
+
+
+def name_cells(app: Sphinx, doctree: nodes.document) -> None:
+    """Let ``#cell-NAME`` find the cell that draws figure NAME, and refuse two figures of one name on a page."""
+    seen = set()
+    for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "cell" in node.get("classes", [])):
+        for raw in cell.findall(nodes.raw):
+            for name in FIGURE.findall(raw.astext()):
+                if name in seen:
+                    logger.warning("two figures are named %r: give one of them another name", name, location=cell)
+                elif f"cell-{name}" not in cell["ids"]:
+                    cell["ids"].append(f"cell-{name}")
+                seen.add(name)
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    app.connect("config-inited", set_mathjax_path)
+    app.connect("doctree-read", name_cells)
+    app.connect("html-page-context", copy_plotly)
+    app.connect("build-finished", copy_mathjax)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
