@@ -1,0 +1,168 @@
+"""Pytest plugin: tests say which claim of the register they decide, and their outcomes are written down.
+
+A test bears ``@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="exact")``; markers are checked
+against ``claims/`` when tests are collected. ``pytest --evidence PATH`` writes the outcome of every marked test.
+An experiment states what it measured through the fixture ``finding``.
+"""
+
+import json
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from pydantic import ValidationError
+
+from sumexp.companion.register.model import (
+    EVIDENCE,
+    SHOWS,
+    EvidenceFile,
+    Finding,
+    Outcome,
+    RegisterError,
+    Test,
+    explain,
+    load,
+)
+from sumexp.companion.register.store import write_text
+
+State: TypeAlias = Callable[..., None]
+"""What the fixture ``finding`` hands to a test."""
+
+_PROPERTY = "sumexp-claim"
+_WORST: tuple[Outcome, ...] = ("failed", "skipped", "passed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--evidence PATH``."""
+    parser.addoption(
+        "--evidence", type=Path, metavar="PATH", help="write the outcome of every test marked with a claim to PATH"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and the recorder where the evidence is asked for."""
+    config.addinivalue_line(
+        "markers", "claim(id, *, shows, evidence): what a test shows of an entry of the register in claims/"
+    )
+    path: Path | None = config.getoption("--evidence")
+    if path is not None and not hasattr(config, "workerinput"):  # under xdist the reports reach the main process
+        config.pluginmanager.register(_Recorder(config.invocation_params.dir / path))
+
+
+def _name(item: pytest.Item) -> str:
+    """``file::name`` of a test, without its parameters."""
+    callspec = getattr(item, "callspec", None)
+    return item.nodeid.removesuffix(f"[{callspec.id}]") if callspec else item.nodeid
+
+
+def _marked(item: pytest.Item, known: Callable[[], frozenset[str]]) -> Iterator[dict[str, Any]]:
+    """Check the ``claim`` markers of a test and yield them as records without an outcome.
+
+    Raises:
+        pytest.UsageError: a marker is malformed or names an unknown claim.
+    """
+    usage = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
+    for marker in item.iter_markers("claim"):
+        place = f"{_name(item)}: the marker claim{marker.args}"
+        match marker.args:
+            case (str(claim),) if marker.kwargs.keys() == {"shows", "evidence"}:
+                pass
+            case _:
+                raise pytest.UsageError(f"{place} with {marker.kwargs} is not of the form {usage}")
+        for field, allowed in (("shows", SHOWS), ("evidence", EVIDENCE)):
+            if marker.kwargs[field] not in allowed:
+                raise pytest.UsageError(
+                    f"{place} has {field}={marker.kwargs[field]!r}, expected one of {', '.join(allowed)}"
+                )
+        if claim not in known():
+            raise pytest.UsageError(f"{place} names {claim!r}, which is no entry of claims/: add it or mend the id")
+        yield {"test": _name(item), "claim": claim, **marker.kwargs, "findings": []}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Check every ``claim`` marker before any test runs, and attach its record to the test.
+
+    Raises:
+        pytest.UsageError: a marker is malformed or names an unknown claim, or ``claims/`` itself is wrong.
+    """
+    ids: list[frozenset[str]] = []
+
+    def known() -> frozenset[str]:
+        if not ids:
+            try:
+                ids.append(frozenset(load(config.rootpath / "claims")))
+            except RegisterError as error:
+                raise pytest.UsageError(str(error)) from None
+        return ids[0]
+
+    for item in items:
+        item.user_properties += [(_PROPERTY, record) for record in _marked(item, known)]
+
+
+def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:
+    return [record for name, record in node.user_properties if name == _PROPERTY and isinstance(record, dict)]
+
+
+@pytest.fixture
+def finding(request: pytest.FixtureRequest) -> State:
+    """State what an experiment measured: ``finding(estimate, low, high, published=None)``.
+
+    The interval from ``low`` to ``high`` is over seeds; ``published`` is the paper's value, or an interval
+    ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The verdict is
+    "not reproduced" if the interval excludes it. Call it once for each number; a test should not assert agreement.
+    """
+    experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
+    if len(experiments) != 1:
+        raise pytest.UsageError(
+            f"{request.node.nodeid}: the fixture finding needs exactly one claim marker with evidence='experiment'"
+        )
+
+    def state(
+        estimate: float,
+        low: float,
+        high: float,
+        published: float | tuple[float | None, float | None] | None = None,
+    ) -> None:
+        span = published if isinstance(published, tuple) or published is None else (published, published)
+        try:
+            measured = Finding(estimate=estimate, low=low, high=high, published=span)
+        except ValidationError as error:
+            raise ValueError(f"finding{(estimate, low, high, published)}: {explain(error)}") from None
+        experiments[0]["findings"].append(measured.model_dump(mode="json"))
+
+    return state
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """After a test body has run: an experiment must have stated a finding."""
+    yield
+    for record in _records(item):
+        if record["evidence"] == "experiment" and not record["findings"]:
+            pytest.fail(f"{record['test']} is an experiment but stated no finding: call the fixture `finding`", False)
+
+
+class _Recorder:
+    """Collects the outcomes of marked tests and writes them when the session ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tests: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "setup" and report.passed:
+            return  # the test itself is still to come
+        for record in _records(report):
+            key = (record["test"], record["claim"], record["shows"], record["evidence"])
+            kept = self.tests.setdefault(key, {**record, "outcome": report.outcome, "findings": []})
+            kept["outcome"] = min(kept["outcome"], report.outcome, key=_WORST.index)
+            kept["findings"] += record["findings"] if report.when == "call" else []
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        finished = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+        if not finished or session.shouldstop or session.shouldfail:
+            return  # half a run is no evidence
+        tests = tuple(Test.model_validate(self.tests[key]) for key in sorted(self.tests))
+        write_text(self.path, json.dumps(EvidenceFile(tests=tests).model_dump(mode="json"), indent=1) + "\n")

@@ -1,0 +1,283 @@
+"""The verdict of a claim, computed from its tests by a table that the book prints."""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from sumexp.companion.register.model import (
+    EVIDENCE,
+    Claim,
+    Claims,
+    Evidence,
+    RegisterError,
+    Shows,
+    Test,
+    read_evidence,
+)
+
+Verdict: TypeAlias = Literal[
+    "failing", "not reproduced", "holds with correction", "refuted", "holds", "convention", "open"
+]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the table looks at.
+
+    Attributes:
+        shown: what the passing tests show; an experiment whose interval excludes the paper's finding shows nothing.
+        failing: whether a test failed.
+        excluded: whether an experiment excludes the paper's finding.
+        convention: whether there is nothing to decide.
+        tested: whether there is any test, run or not.
+    """
+
+    shown: frozenset[Shows]
+    failing: bool = False
+    excluded: bool = False
+    convention: bool = False
+    tested: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the truth table: the first that applies gives the verdict."""
+
+    when: str
+    verdict: Verdict
+    says: str
+    applies: Callable[[Facts], bool]
+
+
+TRUTH_TABLE: tuple[Row, ...] = (
+    Row(
+        "a test fails",
+        "failing",
+        "names the test; nothing is concluded until it passes",
+        lambda facts: facts.failing,
+    ),
+    Row(
+        "an experiment's interval excludes the paper's finding",
+        "not reproduced",
+        "says by how much",
+        lambda facts: facts.excluded,
+    ),
+    Row(
+        "a counterexample and a correction",
+        "holds with correction",
+        "gives the corrected statement and links its erratum",
+        lambda facts: {"counterexample", "correction"} <= facts.shown,
+    ),
+    Row(
+        "a counterexample only",
+        "refuted",
+        "names the test that runs the counterexample",
+        lambda facts: "counterexample" in facts.shown,
+    ),
+    Row(
+        "the statement (never with a counterexample: that is an error)",
+        "holds",
+        "names the strongest evidence",
+        lambda facts: "statement" in facts.shown,
+    ),
+    Row(
+        "nothing, and it is a definition or notation printed without error",
+        "convention",
+        "nothing to decide, so no test is owed",
+        lambda facts: facts.convention and not facts.tested,
+    ),
+    Row(
+        "nothing",
+        "open",
+        "gives the reason",
+        lambda facts: True,
+    ),
+)
+VERDICTS: tuple[Verdict, ...] = (
+    "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A claim with what its tests say of it.
+
+    Attributes:
+        claim: the claim.
+        verdict: by the truth table.
+        says: the verdict in words, such as how far an experiment lies from the paper; may be empty.
+        evidence: the strongest evidence among the tests that carry the verdict.
+        tests: its tests as they last ran.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    says: str
+    evidence: Evidence | None
+    tests: tuple[Test, ...]
+
+
+Register: TypeAlias = tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A ``claim`` marker in the source of a test."""
+
+    test: str
+    claim: str
+
+
+def markers(tests_dir: Path) -> Iterator[Marker]:
+    """Find the ``claim`` markers in ``tests_dir/**/test_*.py`` without running anything.
+
+    A claim whose tests have not run yet is thereby told from one that has no test.
+    """
+    for path in sorted(tests_dir.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            for call in (call for decorator in node.decorator_list for call in ast.walk(decorator)):
+                match call:
+                    case ast.Call(
+                        func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
+                        args=[ast.Constant(value=str(claim)), *_],
+                    ):
+                        yield Marker(f"{path.as_posix()}::{node.name}", claim)
+
+
+def _excluded(test: Test) -> bool:
+    return test.outcome == "passed" and any(finding.gap > 0 for finding in test.findings)
+
+
+def facts(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Facts:
+    """Gather what the truth table looks at; ``waiting`` says that a test exists which has not run."""
+    return Facts(
+        shown=frozenset(test.shows for test in tests if test.outcome == "passed" and not _excluded(test)),
+        failing=any(test.outcome == "failed" for test in tests),
+        excluded=any(map(_excluded, tests)),
+        convention=claim.is_convention,
+        tested=bool(tests) or waiting,
+    )
+
+
+def _carries(verdict: Verdict, test: Test) -> bool:
+    """Whether a test is among those that carry the verdict."""
+    match verdict:
+        case "failing":
+            return test.outcome == "failed"
+        case "not reproduced":
+            return _excluded(test)
+        case "open" | "convention":
+            return False
+        case _:
+            return test.outcome == "passed"
+
+
+def _shortfall(test: Test) -> str:
+    """Say by how much an experiment misses the paper's finding."""
+    return "; ".join(
+        f"measured {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}: "
+        f"{finding.gap:.3g} away from the paper's {_published(finding.published)}"
+        for finding in test.findings
+        if finding.published is not None and finding.gap > 0
+    )
+
+
+def _published(published: tuple[float | None, float | None]) -> str:
+    match published:
+        case (None, None):
+            return "any value"
+        case (None, most):
+            return f"at most {most:.3g}"
+        case (least, None):
+            return f"at least {least:.3g}"
+        case (least, most) if least == most:
+            return f"{least:.3g}"
+        case (least, most):
+            return f"{least:.3g} to {most:.3g}"
+
+
+def _says(verdict: Verdict, claim: Claim, tests: tuple[Test, ...]) -> str:
+    carrying = [test for test in tests if _carries(verdict, test)]
+    match verdict:
+        case "failing":
+            return f"fails: {', '.join(test.test for test in carrying)}"
+        case "not reproduced":
+            return "; ".join(map(_shortfall, carrying))
+        case "open" if claim.open is None:
+            ended = "were skipped" if tests else "have not run"
+            return f"its tests {ended} in this build"
+        case "open":
+            return claim.open or ""
+        case _:
+            return ""
+
+
+def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[str]:
+    """What is wrong with a claim and its tests taken together."""
+    passed = {test.shows: test.test for test in tests if test.outcome == "passed" and not _excluded(test)}
+    tested = bool(tests) or waiting
+    if {"statement", "counterexample"} <= passed.keys():
+        yield (
+            f"{passed['statement']} shows the statement and {passed['counterexample']} a counterexample to it: "
+            "one of the two markers is wrong"
+        )
+    for test in tests:
+        if test.shows == "correction" and claim.corrected is None:
+            yield f"{test.test} shows a correction, but the entry has no `corrected`: write it"
+        if test.shows == "statement" and claim.corrected is not None:
+            yield f"{test.test} shows the statement as printed, but the entry has `corrected`: remove one of them"
+    if "correction" in passed and not waiting and all(test.shows == "correction" for test in tests):
+        yield f"{passed['correction']} shows the correction, but no test shows the printed statement false: add one"
+    if tested and claim.open is not None:
+        named = tests[0].test if tests else "a test"
+        yield f"{named} bears its id, so `open` is out of date: remove it"
+    if not tested and claim.open is None and not claim.is_convention:
+        yield "it has no test: mark one with its id, or give the reason under `open`"
+
+
+def decide(claims: Claims, evidence_dir: Path, tests_dir: Path = Path("tests")) -> Register:
+    """Compute every verdict from the evidence of the last test run.
+
+    Args:
+        claims: the entries.
+        evidence_dir: folder of the JSON files that ``pytest --evidence`` wrote; it need not exist.
+        tests_dir: folder of the tests, read for markers only, so that a claim whose tests have not run
+            is told from a claim that has none.
+
+    Raises:
+        RegisterError: a test names an unknown claim; a statement and its counterexample both pass; an entry has
+            neither a test nor a reason to be open, or has both.
+    """
+    evidence = read_evidence(evidence_dir)
+    declared = list(markers(tests_dir))
+    by_claim: dict[str, list[Test]] = {}
+    for test in evidence:
+        by_claim.setdefault(test.claim, []).append(test)
+    named = {(test.test, test.claim) for test in evidence} | {(mark.test, mark.claim) for mark in declared}
+    orphans = sorted((test, claim) for test, claim in named if claim not in claims)
+    faults = [f"{test}: its marker names {claim!r}, which is no entry of claims/" for test, claim in orphans]
+    register: list[Entry] = []
+    for claim in claims.values():
+        tests = tuple(sorted(by_claim.get(claim.id, ()), key=lambda test: (EVIDENCE.index(test.evidence), test.test)))
+        ran = {test.test.rsplit("::", 1)[-1] for test in tests}
+        waiting = any(mark.claim == claim.id and mark.test.rsplit("::", 1)[-1] not in ran for mark in declared)
+        faults += [f"claims/{claim.paper}.yml: entry {claim.id}: {fault}" for fault in _faults(claim, tests, waiting)]
+        seen = facts(claim, tests, waiting)
+        verdict = next(row.verdict for row in TRUTH_TABLE if row.applies(seen))
+        carrying = [test.evidence for test in tests if _carries(verdict, test)]
+        register.append(
+            Entry(
+                claim=claim,
+                verdict=verdict,
+                says=_says(verdict, claim, tests),
+                evidence=min(carrying, key=EVIDENCE.index, default=None),
+                tests=tests,
+            )
+        )
+    if faults:
+        raise RegisterError(faults)
+    return tuple(register)
