@@ -1,4 +1,4 @@
-"""What the book needs of Sphinx beyond its settings: pages that stand on their own, and figures that can be linked to."""
+"""What the book needs of Sphinx beyond its settings: pages that stand on their own, figures that can be linked to."""
 
 from importlib.metadata import distribution
 from pathlib import Path
@@ -46,22 +46,25 @@ def copy_plotly(app: Sphinx, pagename: str, template: str, context: dict, doctre
     app.add_js_file("plotly.min.js", priority=100)
 
 
-def name_cells(app: Sphinx, doctree: nodes.document) -> None:
-    """Let ``#cell-NAME`` find the cell that draws figure NAME, and refuse two figures of one name on a page."""
-    seen = set()
-    for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "cell" in node.get("classes", [])):
+def name_figures(app: Sphinx, doctree: nodes.document) -> None:
+    """Let ``{ref}`fig-NAME``` find figure NAME, and ``#cell-NAME`` the cell that draws it; a name serves once."""
+    labels = app.env.get_domain("std")
+    number = 0
+    for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "cell" in node["classes"]):
         for raw in cell.findall(nodes.raw):
             for name in FIGURE.findall(raw.astext()):
-                if name in seen:
-                    logger.warning("two figures are named %r: give one of them another name", name, location=cell)
-                elif f"cell-{name}" not in cell["ids"]:
-                    cell["ids"].append(f"cell-{name}")
-                seen.add(name)
+                label = f"fig-{name}"
+                if label in labels.labels:
+                    where = app.env.doc2path(labels.labels[label][0])
+                    logger.warning("figure %r: %s has one of this name, take another", name, where, location=cell)
+                number += 1
+                labels.note_hyperlink_target(label, app.env.docname, label, f"Figure {number}")
+                cell["ids"].append(f"cell-{name}")
 
 
 def setup(app: Sphinx) -> dict[str, object]:
     app.connect("config-inited", set_mathjax_path)
-    app.connect("doctree-read", name_cells)
+    app.connect("doctree-read", name_figures)
     app.connect("html-page-context", copy_plotly)
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

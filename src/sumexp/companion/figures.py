@@ -1,0 +1,164 @@
+"""The book's figures: one style, legible on white and on dark paper, the same bytes every time.
+
+Importing this module sets matplotlib's defaults, so that every figure of a notebook that shows one looks alike.
+Black is *ink*: `show` turns it into the colour of the surrounding text, which follows the reader's theme. Everything
+else is drawn in `PALETTE`, whose colours stand out from white and from dark grey (contrast 3 or more) and from one
+another for colour-blind readers.
+"""
+
+import html
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib.pyplot as plt
+from cycler import cycler
+from IPython.display import display
+from matplotlib.figure import Figure
+
+from sumexp.companion import CompanionError
+
+PALETTE = {
+    "blue": "#1f78b4",
+    "vermilion": "#d55e00",
+    "green": "#009e73",
+    "purple": "#b86fa0",
+    "ochre": "#a87b00",
+    "grey": "#808080",
+}
+"""After Okabe and Ito, the pale ones darkened."""
+
+WIDTH = 7.2
+"""Inches: the text column of a page, at which a 12 pt letter is as large as the text beside it."""
+
+PROVENANCE = "<!-- provenance -->"
+"""Where the pipeline writes what the figure was made from: content key, profile, device, seed."""
+
+_STYLE: Any = {
+    "figure.figsize": (WIDTH, 3.6),
+    "figure.constrained_layout.use": True,
+    "font.size": 12,
+    "axes.titlesize": 12,
+    "axes.labelsize": 12,
+    "legend.fontsize": 12,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "axes.prop_cycle": cycler(color=list(PALETTE.values())),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "black",
+    "grid.alpha": 0.15,
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 2.0,
+    "lines.markersize": 6,
+    "legend.frameon": False,
+    # Paths look the same whichever fonts the reader has, and fit where matplotlib has put them.
+    "svg.fonttype": "path",
+}
+plt.rcParams.update(_STYLE)
+
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_MATH = re.compile(r"\$([^$]+)\$")
+_SVG = "http://www.w3.org/2000/svg"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
+
+
+def show(fig: Figure, name: str, *, caption: str, alt: str, source: Callable[..., object]) -> None:
+    """Show a figure with all that a reader needs to trust it, and close it.
+
+    Args:
+        fig: a matplotlib figure.
+        name: lower-case letters, digits and hyphens, once in the book; prose refers to it by ``{ref}`fig-NAME```.
+        caption: what is drawn and what to see in it; ``$...$`` is typeset.
+        alt: what the picture shows, for those who cannot see it.
+        source: the function of `sumexp` whose numbers are drawn; the caption links to its source and to the cell.
+
+    Raises:
+        CompanionError: if the name is malformed, caption or alt text is missing, or source is not a function of sumexp.
+    """
+    if not _NAME.fullmatch(name):
+        raise CompanionError(f"figure {name!r}: a name is lower-case letters, digits and hyphens, such as 'bias-by-m'")
+    for what, text in (("caption", caption), ("alt", alt)):
+        if not text.strip():
+            raise CompanionError(f"figure {name!r} has no {what}: pass {what}='...'")
+    link = _link(name, source)
+    picture = svg(fig, name, alt)
+    plt.close(fig)
+    page = {"text/html": _page(name, picture, caption, link)}
+    display(page, raw=True, metadata={"sumexp": {"figure": name, "alt": alt}})  # type: ignore[no-untyped-call]
+
+
+def svg(fig: Figure, name: str, alt: str) -> str:
+    """A figure as an inline SVG: transparent, ink in the text's colour, ids that no other figure has.
+
+    The same figure gives the same bytes: ids are salted with the name, and no date is written.
+    """
+    file = io.StringIO()
+    with plt.rc_context({"svg.hashsalt": name}):
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        fig.savefig(file, format="svg", transparent=True, metadata=nothing)
+    root = ElementTree.fromstring(file.getvalue())
+    _scope_styles(root)
+    _rename_ids(root, name)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
+        for key, value in element.attrib.items():
+            element.set(key, value.replace("#000000", "currentColor"))
+    title = ElementTree.Element("title", {"id": f"{name}-title"})
+    title.text = alt
+    root.insert(0, title)
+    root.set("xmlns", _SVG)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{name}-title")
+    return ElementTree.tostring(root, encoding="unicode").strip()
+
+
+def _scope_styles(root: ElementTree.Element) -> None:
+    """Put on the root what matplotlib writes as a style sheet for ``*``, which would reach the whole page."""
+    for parent in list(root.iter(f"{{{_SVG}}}defs")):
+        for style in parent.findall(f"{{{_SVG}}}style"):
+            parent.remove(style)
+    root.set("stroke-linejoin", "round")
+    root.set("stroke-linecap", "butt")
+    # Matplotlib leaves out a fill that is black, as this is what SVG begins with.
+    root.set("fill", "currentColor")
+
+
+def _rename_ids(root: ElementTree.Element, name: str) -> None:
+    """Keep the ids that something in the figure refers to, and put the figure's name before them."""
+    used = {a or b for e in root.iter() for v in e.attrib.values() for a, b in _REFERENCE.findall(v)}
+    for element in root.iter():
+        identity = element.attrib.pop("id", None)
+        if identity in used:
+            element.set("id", f"{name}-{identity}")
+        if _HREF in element.attrib:
+            element.set("href", element.attrib.pop(_HREF).replace("#", f"#{name}-"))
+        for key, value in element.attrib.items():
+            element.set(key, value.replace("url(#", f"url(#{name}-"))
+
+
+def _link(name: str, source: Callable[..., object]) -> str:
+    """A link from a page in ``notebooks/`` to the highlighted source of a function."""
+    module = getattr(source, "__module__", None) or ""
+    function = getattr(source, "__qualname__", "")
+    if not module.startswith("sumexp.") or "<" in function or not function:
+        raise CompanionError(
+            f"figure {name!r}: source is {source!r}; expected the function of sumexp whose numbers are drawn"
+        )
+    return f'<a href="../_modules/{module.replace(".", "/")}.html#{function}"><code>{module}.{function}</code></a>'
+
+
+def _page(name: str, picture: str, caption: str, link: str) -> str:
+    typeset = _MATH.sub(r'<span class="math notranslate nohighlight">\\(\1\\)</span>', html.escape(caption.strip()))
+    return (
+        f'<figure id="fig-{name}" class="sumexp-figure">\n'
+        f'<div class="figure-picture" tabindex="0">{picture}</div>\n'
+        f"<figcaption><p>{typeset}</p>\n"
+        f'<p class="figure-source">Drawn in <a href="#cell-{name}">this cell</a> from {link}.'
+        f' <span class="figure-provenance">{PROVENANCE}</span></p></figcaption>\n</figure>'
+    )
