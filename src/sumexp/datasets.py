@@ -92,13 +92,29 @@ def root(data: str | Path | None = None) -> Path:
     return folder
 
 
+def declared(name: str) -> Dataset:
+    """The data set ``name``, if it may be read: a notebook or run is keyed by the data it declares, and by no other.
+
+    Raises:
+        DataError: if ``name`` is unknown, or has files and is not in ``SUMEXP_DECLARED_DATA`` where that is set.
+    """
+    dataset = _dataset(name)
+    names = os.environ.get("SUMEXP_DECLARED_DATA")
+    if dataset.files and names is not None and name not in names.split(","):
+        raise DataError(
+            f"data set {name!r} is read but not declared (declared: {names or 'none'}); add it to "
+            f"`sumexp: {{data: [...]}}` in the notebook's front matter, and to `data=` of the cached run that reads it"
+        )
+    return dataset
+
+
 def available(name: str, data: str | Path | None = None) -> bool:
     """Whether the files of ``name`` are there: False only where no root was set and the user's cache lacks them.
 
     Raises:
         DataError: if ``name`` is unknown or undeclared, or a root was set and lacks a file.
     """
-    missing = _missing(_declared(name), root(data))
+    missing = _missing(declared(name), root(data))
     if missing and (data or os.environ.get("SUMEXP_DATA")):
         raise _absent(name, missing[0])
     return not missing
@@ -110,7 +126,7 @@ def files(name: str, data: str | Path | None = None) -> list[Path]:
     Raises:
         DataError: if ``name`` is unknown or undeclared, or a file is absent or is not what it should be.
     """
-    return verify(_declared(name).name, data)
+    return verify(declared(name).name, data)
 
 
 def verify(name: str, data: str | Path | None = None) -> list[Path]:
@@ -191,18 +207,6 @@ def _dataset(name: str) -> Dataset:
     if name not in DATASETS:
         raise DataError(f"no data set {name!r}; there are {', '.join(DATASETS)}")
     return DATASETS[name]
-
-
-def _declared(name: str) -> Dataset:
-    """The data set, if the notebook that is running declared it: its outputs are keyed by what it declares."""
-    dataset = _dataset(name)
-    declared = os.environ.get("SUMEXP_DECLARED_DATA")
-    if dataset.files and declared is not None and name not in declared.split(","):
-        raise DataError(
-            f"data set {name!r} is read but not declared (declared: {declared or 'none'}); "
-            f"add it to `sumexp: {{data: [...]}}` in the notebook's front matter"
-        )
-    return dataset
 
 
 def _missing(dataset: Dataset, folder: Path) -> list[DataFile]:

@@ -1,0 +1,247 @@
+"""Cached training runs: each is computed once, and lies under a key of everything that its result depends on.
+
+A run is a task (a function of a module of the package) and its config (a dataclass). Its key is made of the config, the
+code that the task's module can reach, the SHA-256 of the data sets it reads, the kind of device and the number of
+threads. The result is a folder ``<root>/<module>.<task>/<key>`` of two files, ``arrays.npz`` and ``run.json``, which
+appears whole or not at all.
+"""
+
+import json
+import logging
+import os
+import platform
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import file_digest
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pooch
+import torch
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+from tqdm import tqdm
+
+from sumexp import datasets
+from sumexp.companion import CompanionError
+from sumexp.companion.keys import code_digest, digest
+
+Arrays = Mapping[str, NDArray[Any]]
+Metrics = Mapping[str, float]
+Progress = Callable[[Iterable[int]], Iterable[int]]
+Config = TypeVar("Config", contravariant=True)
+
+_PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn")
+_log = logging.getLogger(__name__)
+
+
+class Task(Protocol[Config]):
+    """A function of a module of the package that computes a run from its config."""
+
+    __module__: str
+    __qualname__: str
+
+    def __call__(self, config: Config, /, *, device: str, progress: Progress) -> tuple[Arrays, Metrics]:
+        """Compute the run's arrays and metrics, the same each time; ``progress`` wraps the loop over its steps."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, as it lies on the disk.
+
+    Attributes:
+        key: its name in the cache, 64 hex digits.
+        config: the config it was computed with, as JSON.
+        metrics: its numbers.
+        environment: versions, device, threads, date, seconds and peak memory (of the process, to the end of the run).
+        arrays: its arrays.
+    """
+
+    key: str
+    config: Mapping[str, Any]
+    metrics: Metrics
+    environment: Mapping[str, Any]
+    arrays: Arrays
+
+
+def cached(
+    task: Task[Config],
+    config: Config,
+    *,
+    data: Sequence[str] = (),
+    device: str = "cpu",
+    threads: int = 2,
+    root: str | Path | None = None,
+) -> Run:
+    """The run of ``task`` with ``config``: read from the cache if it is there, else computed and kept.
+
+    The arrays are the same in both cases, since a fresh run is read back. Two processes that ask for one run at once
+    compute it once. An entry that turns out damaged is computed again.
+
+    Args:
+        task: what to compute.
+        config: its dataclass of settings; its fields' types are checked.
+        data: the data sets that the task reads; it can read no others.
+        device: ``cpu`` or ``cuda``.
+        threads: how many threads torch uses, whatever the machine has: sums depend on it in the last digit.
+        root: the cache; else ``SUMEXP_RUNS``, else the folder ``runs`` in the user's cache folder.
+
+    Raises:
+        CompanionError: if a field of the config has a wrong type or value, or the cache cannot be written.
+        DataError: if a data set is unknown or undeclared, or is needed and absent.
+    """
+    settings = _validated(config)
+    name = f"{task.__module__}.{task.__qualname__}"
+    key = digest(
+        name,
+        settings,
+        code_digest([task.__module__]),
+        *(file.sha256 for dataset in data for file in datasets.declared(dataset).files),
+        torch.device(device).type,
+        str(threads),
+    )
+    entry = _root(root) / name / key
+    if (run := _read(entry)) is not None:
+        return run
+    with _locked(entry):
+        if (run := _read(entry)) is not None:  # another process was quicker
+            return run
+        with _surroundings(threads, data):
+            started, clock = datetime.now(UTC), time.perf_counter()
+            arrays, metrics = task(config, device=device, progress=partial(tqdm, desc=task.__qualname__))
+            environment = _environment(device, threads, started, time.perf_counter() - clock)
+        with _writing(entry):
+            _publish(
+                entry,
+                arrays,
+                {
+                    "config": json.loads(settings),
+                    "metrics": {name: float(value) for name, value in metrics.items()},
+                    "environment": environment,
+                },
+            )
+    if (run := _read(entry)) is None:
+        raise CompanionError(f"the run {entry} is damaged just after it was written; is the disk in order?")
+    return run
+
+
+def _validated(config: object) -> str:
+    """The config as canonical JSON, its fields' types checked: a string is not taken for a number."""
+    adapter = TypeAdapter(type(config))
+    try:
+        as_json = adapter.dump_json(config, warnings=False)
+        valid = adapter.dump_python(adapter.validate_json(as_json, strict=True), mode="json")
+    except PydanticSerializationError as error:
+        raise CompanionError(f"{type(config).__name__} cannot be written as JSON: {error}") from error
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'values'} = {fault['input']!r}: {fault['msg']}"
+            for fault in error.errors(include_url=False)
+        )
+        raise CompanionError(f"{type(config).__name__}: {faults}") from error
+    return json.dumps(valid, sort_keys=True)
+
+
+def _root(root: str | Path | None) -> Path:
+    if chosen := root or os.environ.get("SUMEXP_RUNS"):
+        return Path(chosen).expanduser().absolute()
+    return Path(pooch.os_cache("sumexp")) / "runs"
+
+
+def _read(entry: Path) -> Run | None:
+    """The run that lies at ``entry``; None if there is none, or (with a note) a damaged one."""
+    if not entry.is_dir():
+        return None
+    try:
+        record = json.loads((entry / "run.json").read_text("utf-8"))
+        if _sha256(entry / "arrays.npz") != record.pop("sha256"):
+            raise ValueError("arrays.npz is not the file that was written")
+        with np.load(entry / "arrays.npz", allow_pickle=False) as arrays:
+            return Run(key=entry.name, arrays=dict(arrays), **record)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _log.warning("the cached run %s is damaged (%s); it will be computed again", entry, error)
+        return None
+
+
+def _publish(entry: Path, arrays: Arrays, record: Mapping[str, Any]) -> None:
+    """Write a run beside ``entry``, then rename it into place; the caller holds the lock."""
+    part = entry.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+    part.mkdir()
+    np.savez(part / "arrays.npz", allow_pickle=False, **arrays)
+    text = json.dumps({**record, "sha256": _sha256(part / "arrays.npz")}, indent=1)
+    (part / "run.json").write_text(text, "utf-8")
+    if entry.exists():  # damaged, or _read had returned it
+        shutil.rmtree(entry)
+    part.replace(entry)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def _writing(entry: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CompanionError(f"cannot keep the run {entry}: {error}; name another folder by SUMEXP_RUNS") from error
+
+
+@contextmanager
+def _locked(entry: Path) -> Iterator[None]:
+    """Hold the entry's lock, which the system releases when the process ends, however it ends."""
+    lock = FileLock(entry.with_suffix(".lock"))
+    with _writing(entry):
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            _log.warning("waiting for another process that computes the run %s", entry)
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _surroundings(threads: int, data: Sequence[str]) -> Iterator[None]:
+    """Fix torch's threads, and let only the declared data be read: the key knows of no other."""
+    before, declared = torch.get_num_threads(), os.environ.get("SUMEXP_DECLARED_DATA")
+    torch.set_num_threads(threads)
+    os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        os.environ.pop("SUMEXP_DECLARED_DATA")
+        if declared is not None:
+            os.environ["SUMEXP_DECLARED_DATA"] = declared
+
+
+def _environment(device: str, threads: int, started: datetime, seconds: float) -> dict[str, Any]:
+    on_gpu = torch.device(device).type == "cuda"
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+    return {
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES},
+        "device": torch.cuda.get_device_name(device) if on_gpu else "cpu",
+        "machine": platform.platform(),
+        "threads": threads,
+        "date": started.isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
+        "peak_device_memory_bytes": torch.cuda.max_memory_allocated(device) if on_gpu else 0,
+    }
