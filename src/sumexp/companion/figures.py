@@ -30,8 +30,8 @@ PALETTE = {
 }
 """After Okabe and Ito, the pale ones darkened."""
 
-WIDTH = 7.2
-"""Inches: the text column of a page, at which a 12 pt letter is as large as the text beside it."""
+WIDTH = 7.0
+"""Inches: what the text column of a page holds at the size where a 12 pt letter is as large as the text around it."""
 
 PROVENANCE = "<!-- provenance -->"
 """Where the pipeline writes what the figure was made from: content key, profile, device, seed."""
