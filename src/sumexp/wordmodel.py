@@ -79,10 +79,11 @@ class WordModelConfig:
 
     def __post_init__(self) -> None:
         for name in ("rank", "steps", "batch", "learning_rate", "smoothing"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), got {self.dropout}")
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and value > 0):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if not (isinstance(self.dropout, int | float) and 0 <= self.dropout < 1):
+            raise ValueError(f"dropout must be a number in [0, 1), got {self.dropout!r}")
 
 
 CONFIGS: Mapping[str, WordModelConfig] = MappingProxyType(

@@ -1,0 +1,61 @@
+"""``sumexp data``: list, fetch and verify the data sets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+data_app = typer.Typer(help="List, fetch and verify the data sets.", no_args_is_help=True)
+
+Root = Annotated[
+    Path | None, typer.Option("--data", help="Folder of the data; else SUMEXP_DATA, else the user's cache folder.")
+]
+
+
+@data_app.command("list")
+def list_command(data: Root = None) -> None:
+    """Print every data set: what it is, its terms, whom to cite, its size, and whether it is there."""
+    from sumexp import datasets
+
+    folder = datasets.root(data)
+    typer.echo(f"data folder: {folder}")
+    for dataset in datasets.DATASETS.values():
+        size = sum(file.size for file in dataset.files)
+        present = all((folder / file.path).exists() for file in dataset.files)
+        typer.echo(f"\n{dataset.name}: {dataset.description}")
+        typer.echo(f"  licence: {dataset.licence}")
+        typer.echo(f"  cite:    {dataset.citation}")
+        typer.echo(f"  size:    {f'{size / 1e6:.1f} MB' if size else 'nothing to download'}")
+        for file in dataset.files:
+            typer.echo(f"  file:    {folder / file.path}")
+            typer.echo(f"  source:  {file.url}")
+        typer.echo(f"  present: {'yes' if present else f'no; run: sumexp data fetch {dataset.name}'}")
+
+
+@data_app.command("fetch")
+def fetch_command(
+    name: Annotated[str, typer.Argument(help="The data set, as `sumexp data list` names it.")], data: Root = None
+) -> None:
+    """Download what is missing of a data set, and verify all of it."""
+    from sumexp import datasets
+
+    _report(name, datasets.fetch(name, data))
+
+
+@data_app.command("verify")
+def verify_command(
+    name: Annotated[str | None, typer.Argument(help="The data set; all that have files, if none is named.")] = None,
+    data: Root = None,
+) -> None:
+    """Compare the files of a data set with their SHA-256."""
+    from sumexp import datasets
+
+    for each in [name] if name else [dataset.name for dataset in datasets.DATASETS.values() if dataset.files]:
+        _report(each, datasets.verify(each, data))
+
+
+def _report(name: str, paths: list[Path]) -> None:
+    for path in paths:
+        typer.echo(f"{name}: {path} is verified")
+    if not paths:
+        typer.echo(f"{name}: needs no files")
