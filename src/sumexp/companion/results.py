@@ -5,6 +5,7 @@ A cell calls `record`; the prose says ``{glue:text}`name```; the pipeline collec
 
 import math
 import re
+from numbers import Integral
 from typing import SupportsFloat
 
 from IPython.display import display
@@ -36,7 +37,7 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
         raise CompanionError(f"result {name!r}: a name is lower-case letters, digits and hyphens, such as 'mean-error'")
     if not rtol >= 0:
         raise CompanionError(f"result {name!r}: rtol is {rtol}; it must be 0 or more")
-    number = value if isinstance(value, int) else float(value)
+    number = int(value) if isinstance(value, Integral) else float(value)
     if not math.isfinite(number):
         raise CompanionError(f"result {name!r} is {number}: only a finite number can be quoted; mend what computes it")
     try:
