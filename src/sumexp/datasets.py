@@ -16,6 +16,7 @@ from hashlib import file_digest
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,8 +178,14 @@ def _download(file: DataFile, target: Path) -> None:
         with part.open("ab") as stream:
             have = stream.tell()
             headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+
+            def restart_if_whole(response: Any, **_: object) -> None:
+                if response.status_code == 200:  # the server does not send ranges
+                    stream.truncate(0)
+
             if have < file.size:
-                pooch.HTTPDownloader(progressbar=True, chunk_size=1 << 16, headers=headers)(url, stream, None)
+                request = {"headers": headers, "hooks": {"response": restart_if_whole}}
+                pooch.HTTPDownloader(progressbar=True, chunk_size=1 << 16, **request)(url, stream, None)
         part.replace(output_file)
 
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -257,7 +264,10 @@ def read_brown(archive: Path) -> Brown:
         members = {Path(name).name: name for name in zipped.namelist() if not name.endswith("/")}
         if "cats.txt" not in members:
             raise DataError(f"{archive} has no cats.txt, which names the documents and their categories")
-        categories = dict(line.split() for line in zipped.read(members["cats.txt"]).decode("ascii").splitlines())
+        lines = _ascii(zipped.read(members["cats.txt"]), "cats.txt", archive).splitlines()
+        if faulty := [line for line in lines if len(line.split()) != 2]:
+            raise DataError(f"{archive}: cats.txt has the line {faulty[0]!r}, which is not a document and its category")
+        categories = dict(line.split() for line in lines)
         if absent := [document for document in categories if document not in members]:
             raise DataError(f"{archive} lacks the document {absent[0]} that its cats.txt names")
         texts = [_words(zipped.read(members[document]), document, archive) for document in categories]
@@ -284,10 +294,19 @@ def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
 
 def _words(text: bytes, document: str, archive: Path) -> list[str]:
     """The lower-cased words of one tagged text."""
-    pairs = [token.rpartition("/") for token in text.decode("ascii").lower().split()]
-    if untagged := [tag for word, _, tag in pairs if not word]:
-        raise DataError(f"{archive}: document {document} has the token {untagged[0]!r}, which is not word/tag")
-    return [word for word, _, _ in pairs]
+    tokens = _ascii(text, document, archive).lower().split()
+    words = [token.rpartition("/")[0] for token in tokens]
+    if "" in words:
+        token = tokens[words.index("")]
+        raise DataError(f"{archive}: document {document} has the token {token!r}, which is not word/tag")
+    return words
+
+
+def _ascii(content: bytes, document: str, archive: Path) -> str:
+    try:
+        return content.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{archive}: {document} is not ASCII: {error}") from error
 
 
 @dataclass(frozen=True)

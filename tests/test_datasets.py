@@ -1,0 +1,387 @@
+"""Data sets: every fault has its message, and nothing is written where it should not be."""
+
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sumexp import datasets
+from sumexp.datasets import DataError, DataFile, Dataset
+
+CONTENT = bytes(range(256)) * 1000
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The user's cache folder, in the test's own place and with no root set."""
+    for variable in ("SUMEXP_DATA", "SUMEXP_DECLARED_DATA"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user cache"))
+    return tmp_path / "user cache" / "sumexp"
+
+
+@pytest.fixture(scope="module")
+def brown() -> datasets.Brown:
+    """The corpus itself, found as anyone would find it (before `cache` hides where)."""
+    if not datasets.available("brown"):
+        pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
+    return datasets.brown()
+
+
+class Server(ThreadingHTTPServer):
+    """Serves ``body``, by byte ranges unless told otherwise; stops after ``cut`` bytes if that is set."""
+
+    daemon_threads = True
+    body = CONTENT
+    cut: int | None = None
+    status = 200
+    ranges = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.starts: list[int] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/tiny.bin"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        server = self.server
+        wanted = self.headers.get("Range") if server.ranges else None
+        start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+        server.starts.append(start)
+        if server.status != 200:
+            self.send_error(server.status)
+            return
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(server.body) - start))
+        self.end_headers()
+        self.wfile.write(server.body[start : server.cut])
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def tiny(server: Server, monkeypatch: pytest.MonkeyPatch) -> DataFile:
+    """The one file of a data set ``tiny`` that the server has."""
+    file = DataFile("tiny/tiny.bin", server.url, sha256(CONTENT).hexdigest(), len(CONTENT))
+    register(monkeypatch, file)
+    return file
+
+
+def register(monkeypatch: pytest.MonkeyPatch, file: DataFile) -> None:
+    monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "bytes", "none", "nobody", (file,))})
+
+
+def put(root: Path, content: bytes = CONTENT) -> Path:
+    path = root / "tiny/tiny.bin"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    return path
+
+
+@contextmanager
+def untouched(folder: Path) -> Iterator[None]:
+    """Nothing below ``folder`` is written, renamed or made."""
+
+    def state() -> dict[Path, tuple[int, int]]:
+        return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in [folder, *folder.rglob("*")]}
+
+    before = state()
+    yield
+    assert state() == before
+
+
+# Where the files are looked for
+
+
+def test_root_is_the_argument_else_the_variable_else_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
+) -> None:
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "c").mkdir()
+    assert datasets.root() == cache
+    monkeypatch.setenv("SUMEXP_DATA", str(tmp_path / "a b"))
+    assert datasets.root() == tmp_path / "a b"
+    assert datasets.root(tmp_path / "c") == tmp_path / "c"
+    monkeypatch.setenv("SUMEXP_DATA", "")
+    assert datasets.root() == cache
+
+
+def test_a_root_that_is_no_folder_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"--data names .*nowhere, which is not a folder"):
+        datasets.root(tmp_path / "nowhere")
+    monkeypatch.setenv("SUMEXP_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match=r"SUMEXP_DATA names .*nowhere, which is not a folder"):
+        datasets.root()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_set_root_that_lacks_a_file_is_an_error_even_if_the_cache_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
+) -> None:
+    assert not datasets.available("tiny")
+    with pytest.raises(DataError, match=r"'tiny' lacks tiny/tiny.bin; .* sumexp data fetch tiny"):
+        datasets.files("tiny")
+    put(cache)
+    assert datasets.available("tiny")
+    (tmp_path / "set").mkdir()
+    monkeypatch.setenv("SUMEXP_DATA", str(tmp_path / "set"))
+    for look in (datasets.available, datasets.files, datasets.verify):
+        with pytest.raises(DataError, match=r"'tiny' lacks tiny/tiny.bin"):
+            look("tiny")
+
+
+def test_only_declared_data_may_be_read(monkeypatch: pytest.MonkeyPatch, tiny: DataFile, cache: Path) -> None:
+    path = put(cache)
+    monkeypatch.setenv("SUMEXP_DECLARED_DATA", "brown,tiny")
+    assert datasets.files("tiny") == [path]
+    for declared in ("brown", ""):
+        monkeypatch.setenv("SUMEXP_DECLARED_DATA", declared)
+        for look in (datasets.available, datasets.files):
+            with pytest.raises(DataError, match=r"'tiny' is read but not declared \(declared: (brown|none)\)"):
+                look("tiny")
+
+
+def test_digits_need_neither_file_nor_declaration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUMEXP_DECLARED_DATA", "")
+    assert datasets.available("digits")
+    assert datasets.files("digits") == []
+    digits = datasets.digits()
+    assert digits.images.shape == (1797, 64)
+    assert (digits.images.min(), digits.images.max()) == (0, 1)
+    assert np.bincount(digits.labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    for function in (datasets.available, datasets.files, datasets.verify, datasets.fetch):
+        with pytest.raises(DataError, match="no data set 'brwon'; there are brown, digits"):
+            function("brwon")
+
+
+# Download
+
+
+def test_fetch_downloads_once(server: Server, tiny: DataFile, cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    [path] = datasets.fetch("tiny")
+    assert path == cache / tiny.path
+    assert path.read_bytes() == CONTENT
+    assert "100%" in capfd.readouterr().err  # the progress bar
+    with untouched(cache):
+        assert datasets.fetch("tiny") == [path]
+    assert server.starts == [0]
+    assert datasets.available("tiny")
+
+
+def test_a_cut_transfer_is_an_error_and_the_next_fetch_continues_it(
+    server: Server, tiny: DataFile, cache: Path
+) -> None:
+    server.cut = 100_000
+    with pytest.raises(DataError, match=rf"could not download {server.url} .*sumexp data fetch tiny"):
+        datasets.fetch("tiny")
+    assert not datasets.available("tiny")
+    server.cut = None
+    [path] = datasets.fetch("tiny")
+    assert path.read_bytes() == CONTENT
+    assert server.starts[0] == 0
+    assert 0 < server.starts[1] <= 100_000
+    assert not list(cache.rglob("*.part"))
+
+
+def test_a_server_without_byte_ranges_is_asked_from_the_start(server: Server, tiny: DataFile) -> None:
+    server.cut = 100_000
+    with pytest.raises(DataError, match="could not download"):
+        datasets.fetch("tiny")
+    server.cut, server.ranges = None, False
+    [path] = datasets.fetch("tiny")
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("body", [CONTENT[::-1], CONTENT[:-1], CONTENT + b"x", b""])
+def test_wrong_bytes_are_not_kept(server: Server, tiny: DataFile, cache: Path, body: bytes) -> None:
+    server.body = body
+    with pytest.raises(DataError, match=rf"{server.url} did not send the expected file"):
+        datasets.fetch("tiny")
+    assert not datasets.available("tiny")
+    server.body = CONTENT
+    datasets.fetch("tiny")
+
+
+def test_no_such_page(server: Server, tiny: DataFile) -> None:
+    server.status = 404
+    with pytest.raises(DataError, match=r"could not download .* 404"):
+        datasets.fetch("tiny")
+
+
+def test_no_network(server: Server, tiny: DataFile, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(DataError, match=r"could not download http://127.0.0.1:.* sumexp data fetch tiny"):
+        datasets.fetch("tiny")
+    assert not datasets.available("tiny")
+
+
+def test_a_root_that_cannot_be_written(tiny: DataFile, tmp_path: Path) -> None:
+    (tmp_path / "tiny").write_text("a file where the folder should be")
+    with pytest.raises(DataError, match=r"could not download .*tiny.bin: .*exists"):
+        datasets.fetch("tiny", tmp_path)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_root_that_holds_the_files_is_never_written_to(server: Server, tmp_path: Path) -> None:
+    path = put(tmp_path / "read only")
+    path.chmod(0o400)
+    path.parent.chmod(0o500)
+    with untouched(tmp_path):
+        assert datasets.fetch("tiny", tmp_path / "read only") == [path]
+        assert datasets.verify("tiny", tmp_path / "read only") == [path]
+        assert datasets.files("tiny", tmp_path / "read only") == [path]
+    assert server.starts == []
+    path.parent.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "content, fault",
+    [
+        (CONTENT[:-1], "has 255,999 bytes where 256,000 are expected"),
+        (CONTENT[::-1], "has SHA-256 .* where .* is expected"),
+        (b"", "has 0 bytes where 256,000 are expected"),
+    ],
+)
+def test_a_damaged_file_is_named_and_left(tiny: DataFile, tmp_path: Path, content: bytes, fault: str) -> None:
+    put(tmp_path, content)
+    with untouched(tmp_path):
+        for function in (datasets.files, datasets.verify, datasets.fetch):
+            with pytest.raises(DataError, match=rf"tiny.bin {fault}.*; delete it, then run: sumexp data fetch tiny"):
+                function("tiny", tmp_path)
+
+
+def test_every_registered_file_is_pinned() -> None:
+    for name, dataset in datasets.DATASETS.items():
+        assert name == dataset.name
+        for file in dataset.files:
+            assert file.url.startswith("https://")
+            assert len(bytes.fromhex(file.sha256)) == 32
+            assert Path(file.path).parts[0] == name
+
+
+# Brown
+
+
+def brown_zip(path: Path, members: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as zipped:
+        for name, text in members.items():
+            zipped.writestr(name, text)
+    return path
+
+
+def test_brown_by_hand(tmp_path: Path) -> None:
+    corpus = datasets.read_brown(
+        brown_zip(
+            tmp_path / "b.zip",
+            {
+                "brown/cats.txt": "ca01 news\ncr01 humor\n",
+                "brown/ca01": "\n\n\tThe/at dog/nn saw/vbd the/at 1/2/cd ./.\n",
+                "brown/cr01": "\tDOG/nn ././.\n",
+                "brown/README": "not a text",
+                "../outside": "never/extracted",
+            },
+        )
+    )
+    assert corpus.words == ("dog", "the", ".", "./.", "1/2", "saw")  # by count, then by the alphabet
+    assert [corpus.words[i] for i in corpus.tokens] == ["the", "dog", "saw", "the", "1/2", ".", "dog", "./."]
+    assert corpus.starts.tolist() == [0, 6, 8]
+    assert corpus.documents == ("ca01", "cr01")
+    assert corpus.categories == ("news", "humor")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["b.zip"]
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.from_regex(r"[a-z/.]{1,4}", fullmatch=True), st.sampled_from(["nn", "."]))),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_brown_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: list[list[tuple[str, str]]]) -> None:
+    names = [f"ca{i:02}" for i in range(len(texts))]
+    members = {name: " ".join("/".join(pair) for pair in text) for name, text in zip(names, texts, strict=True)}
+    path = brown_zip(
+        tmp_path_factory.mktemp("brown") / "b.zip", members | {"cats.txt": "\n".join(f"{name} news" for name in names)}
+    )
+    corpus = datasets.read_brown(path)
+    for text, start, stop in zip(texts, corpus.starts[:-1], corpus.starts[1:], strict=True):
+        assert [corpus.words[i] for i in corpus.tokens[start:stop]] == [word for word, _ in text]
+    counts = np.bincount(corpus.tokens, minlength=len(corpus.words))
+    assert (np.diff(counts) <= 0).all()
+
+
+@pytest.mark.parametrize(
+    "members, fault",
+    [
+        ({"ca01": "the/at"}, "has no cats.txt"),
+        ({"cats.txt": "ca01 news\nca02 news", "ca01": "the/at"}, "lacks the document ca02"),
+        ({"cats.txt": "ca01 news", "ca01": "the/at dog"}, "document ca01 has the token 'dog', which is not word/tag"),
+        ({"cats.txt": "ca01 news", "ca01": "/at"}, "document ca01 has the token '/at'"),
+        ({"cats.txt": "ca01 news", "ca01": "caf\u00e9/nn"}, "ca01 is not ASCII"),
+        (
+            {"cats.txt": "ca01", "ca01": "the/at"},
+            "cats.txt has the line 'ca01', which is not a document and its category",
+        ),
+    ],
+)
+def test_a_zip_that_is_not_brown(tmp_path: Path, members: dict[str, str], fault: str) -> None:
+    with pytest.raises(DataError, match=rf"b.zip.*{fault}"):
+        datasets.read_brown(brown_zip(tmp_path / "b.zip", members))
+
+
+def test_not_a_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "b.zip").write_bytes(b"<html>not found</html>")
+    with pytest.raises(DataError, match=r"b.zip is not a readable zip archive"):
+        datasets.read_brown(tmp_path / "b.zip")
+    whole = brown_zip(tmp_path / "c.zip", {"cats.txt": "ca01 news", "ca01": "the/at " * 1000}).read_bytes()
+    (tmp_path / "c.zip").write_bytes(whole.replace(b"the/at the/at", b"the/at thy/at", 1))
+    with pytest.raises(DataError, match=r"c.zip is not a readable zip archive: Bad CRC-32"):
+        datasets.read_brown(tmp_path / "c.zip")
+
+
+def test_brown_itself(brown: datasets.Brown) -> None:
+    counts = np.bincount(brown.tokens)
+    assert brown.tokens.shape == (1_161_192,)
+    assert counts.shape == (49_815,) == (len(brown.words),)
+    assert counts.min() == 1
+    assert len(brown.documents) == len(brown.categories) == 500
+    assert len(set(brown.categories)) == 15
+    assert (brown.words[0], counts[0]) == ("the", 69_971)
+    assert [brown.words[i] for i in brown.tokens[:4]] == ["the", "fulton", "county", "grand"]
+
+
+def test_brown_is_checked_before_it_is_read(tmp_path: Path) -> None:
+    file = datasets.DATASETS["brown"].files[0]
+    (tmp_path / "brown").mkdir()
+    (tmp_path / file.path).write_bytes(b"x" * file.size)
+    with pytest.raises(DataError, match=rf"has SHA-256 .* where {file.sha256} is expected"):
+        datasets.brown(tmp_path)
