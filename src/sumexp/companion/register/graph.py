@@ -1,0 +1,150 @@
+"""The dependency graph of one chapter: a layered layout, and its drawing as SVG.
+
+What a claim rests on stands above it. A layer with more claims than fit in a row is folded into several rows,
+so that the picture keeps the width of the page and its letters their size.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from html import escape
+from math import ceil
+
+from sumexp.companion.register.verdict import Entry, Verdict
+
+WIDTH, ROW, COLUMNS = 760, 62, 5
+"""Width of the drawing, height of a row, and the most claims in one."""
+_MARK, _LABEL = 9, 22
+"""Half the size of a mark, and how far below it its label stands."""
+
+Edges = Mapping[str, Sequence[str]]
+"""The claims that each claim rests on, within one drawing."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Centre of a claim's mark, in pixels, and the row it is in."""
+
+    x: float
+    y: float
+    row: int
+
+
+def _layers(edges: Edges) -> list[list[str]]:
+    """Claims by the length of the longest chain below them; those without any edge come last, on their own."""
+    depth: dict[str, int] = {}
+    for node in TopologicalSorter(edges).static_order():
+        depth[node] = 1 + max((depth[other] for other in edges[node]), default=-1)
+    linked = {*(node for node in edges if edges[node]), *(other for others in edges.values() for other in others)}
+    layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for node in edges:
+        if node in linked:
+            layers[depth[node]].append(node)
+    return [layer for layer in [*layers, [node for node in edges if node not in linked]] if layer]
+
+
+def _rows(layer: Sequence[str]) -> int:
+    return ceil(len(layer) / COLUMNS)
+
+
+def _spread(layer: Sequence[str], first_row: int) -> dict[str, Place]:
+    """Place one layer in its order from left to right, its claims taking turns among the rows it needs.
+
+    No two claims of a layer stand above one another, so that a line to the one does not run through the other.
+    """
+    places: dict[str, Place] = {}
+    for index, node in enumerate(layer):
+        row = first_row + index % _rows(layer)
+        places[node] = Place(x=round((index + 0.5) * WIDTH / len(layer), 1), y=(row + 0.5) * ROW, row=row)
+    return places
+
+
+def layout(edges: Edges) -> dict[str, Place]:
+    """Place every claim: layers from above to below, each sorted by where its neighbours stand.
+
+    Args:
+        edges: for each claim, in a fixed order, the claims it rests on; all of them keys as well.
+    """
+    layers = _layers(edges)
+    users: dict[str, list[str]] = {node: [] for node in edges}
+    for node, others in edges.items():
+        for other in others:
+            users[other].append(node)
+    places: dict[str, Place] = {}
+
+    def sort(layer: list[str], neighbours: Edges) -> None:
+        def mean(node: str) -> float:
+            known = [places[other].x for other in neighbours[node]] or [places[node].x]
+            return sum(known) / len(known)
+
+        layer.sort(key=mean)  # stable: equal means keep the order of the register
+
+    def place() -> None:
+        row = 0
+        for layer in layers:
+            places.update(_spread(layer, row))
+            row += _rows(layer)
+
+    place()
+    for _ in range(4):  # sweeps down and up; more change nothing that a reader sees
+        for layer in layers:
+            sort(layer, edges)
+            place()
+        for layer in reversed(layers):
+            sort(layer, users)
+            place()
+    return places
+
+
+def slug(verdict: Verdict) -> str:
+    """The verdict as part of a class name or id."""
+    return verdict.replace(" ", "-")
+
+
+def _curve(above: Place, below: Place) -> str:
+    top, bottom = above.y + _LABEL + 6, below.y - _MARK - 3
+    bend = max(18.0, (bottom - top) / 2)
+    return f"M{above.x:g} {top:g}C{above.x:g} {top + bend:g} {below.x:g} {bottom - bend:g} {below.x:g} {bottom:g}"
+
+
+def _node(entry: Entry, place: Place, home: bool, rests: int, used: int) -> str:
+    claim = entry.claim
+    label = claim.id.removeprefix(f"{claim.paper}-") if home else claim.id
+    half = 6 + 3.4 * len(label)
+    spoken = f"{claim.id}, {claim.kind}: {entry.verdict}; rests on {rests}, used by {used}"
+    return (
+        f'<a class="node{"" if home else " guest"}" href="#claim-{claim.id}" data-id="{claim.id}" '
+        f'data-row="{place.row}" data-x="{place.x:g}" '
+        + (f'id="node-{claim.id}" ' if home else "")
+        + f'aria-label="{escape(spoken)}" transform="translate({place.x:g} {place.y:g})">'
+        f'<rect class="halo" x="-{half}" y="-13" width="{2 * half}" height="42" rx="6"/>'
+        f'<use href="#mark-{slug(entry.verdict)}" x="-{_MARK}" y="-{_MARK}" width="{2 * _MARK}" height="{2 * _MARK}"/>'
+        f'<text y="{_LABEL}">{escape(label)}</text></a>'
+    )
+
+
+def draw(chapter: str, entries: Iterable[Entry], by_id: Mapping[str, Entry]) -> str:
+    """Draw the graph of a chapter's claims and what they rest on, also in other chapters, as inline SVG.
+
+    Every claim is a link to its entry; ``register.js`` adds highlighting and the arrow keys.
+    """
+    home = {entry.claim.id: entry.claim.depends_on for entry in entries}
+    guests = dict.fromkeys(other for others in home.values() for other in others if other not in home)
+    edges: dict[str, Sequence[str]] = {**dict.fromkeys(guests, ()), **home}
+    places = layout(edges)
+    users = [other for others in edges.values() for other in others]
+    height = (1 + max(place.row for place in places.values())) * ROW
+    paths = "".join(
+        f'<path class="edge" data-from="{other}" data-to="{node}" d="{_curve(places[other], places[node])}"/>\n'
+        for node, others in edges.items()
+        for other in others
+    )
+    reading_order = sorted(places, key=lambda node: (places[node].row, places[node].x))
+    nodes = "".join(
+        _node(by_id[node], places[node], node in home, len(edges[node]), users.count(node)) + "\n"
+        for node in reading_order
+    )
+    return (
+        f'<svg class="register-graph" viewBox="0 0 {WIDTH} {height}" role="group" '
+        f'aria-label="Dependency graph of the claims of chapter {escape(chapter)}">\n{paths}{nodes}</svg>'
+    )
