@@ -2,8 +2,8 @@
 
 A run is a task (a function of a module of the package) and its config (a dataclass). Its key is made of the config, the
 code that the task's module can reach, the SHA-256 of the data sets it reads, the kind of device and the number of
-threads. The result is a folder ``<root>/<module>.<task>/<key>`` of two files, ``arrays.npz`` and ``run.json``, which
-appears whole or not at all.
+threads. The result is a folder ``<root>/<module>.<task>/<key>`` of ``arrays.npz``, ``run.json`` and their
+``SHA256SUMS``, which appears whole or not at all.
 """
 
 import json
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import file_digest
@@ -138,6 +138,8 @@ def cached(
 
 def _validated(config: object) -> str:
     """The config as canonical JSON, its fields' types checked: a string is not taken for a number."""
+    if not is_dataclass(config):
+        raise CompanionError(f"a run's config must be a dataclass, got {config!r}")
     adapter = TypeAdapter(type(config))
     try:
         as_json = adapter.dump_json(config, warnings=False)
@@ -164,12 +166,12 @@ def _read(entry: Path) -> Run | None:
     if not entry.is_dir():
         return None
     try:
+        if (entry / "SHA256SUMS").read_text("ascii") != _checksums(entry):
+            raise ValueError("its files are not those that were written")
         record = json.loads((entry / "run.json").read_text("utf-8"))
-        if _sha256(entry / "arrays.npz") != record.pop("sha256"):
-            raise ValueError("arrays.npz is not the file that was written")
         with np.load(entry / "arrays.npz", allow_pickle=False) as arrays:
             return Run(key=entry.name, arrays=dict(arrays), **record)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         _log.warning("the cached run %s is damaged (%s); it will be computed again", entry, error)
         return None
 
@@ -180,16 +182,21 @@ def _publish(entry: Path, arrays: Arrays, record: Mapping[str, Any]) -> None:
     shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
     part.mkdir()
     np.savez(part / "arrays.npz", allow_pickle=False, **arrays)
-    text = json.dumps({**record, "sha256": _sha256(part / "arrays.npz")}, indent=1)
-    (part / "run.json").write_text(text, "utf-8")
+    (part / "run.json").write_text(json.dumps(record, indent=1), "utf-8")
+    (part / "SHA256SUMS").write_text(_checksums(part), "ascii")
     if entry.exists():  # damaged, or _read had returned it
         shutil.rmtree(entry)
     part.replace(entry)
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return file_digest(stream, "sha256").hexdigest()
+def _checksums(entry: Path) -> str:
+    """The SHA-256 of a run's two files, in the form that ``sha256sum --check`` reads."""
+
+    def line(name: str) -> str:
+        with (entry / name).open("rb") as stream:
+            return f"{file_digest(stream, 'sha256').hexdigest()}  {name}\n"
+
+    return line("arrays.npz") + line("run.json")
 
 
 @contextmanager

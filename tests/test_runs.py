@@ -1,0 +1,321 @@
+"""Cached runs: computed once, kept whole or not at all, and the same whether fresh or cached."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from sumexp import datasets, wordmodel
+from sumexp.companion import CompanionError, runs
+from sumexp.datasets import DataError, DataFile, Dataset
+
+
+@dataclass(frozen=True)
+class Config:
+    steps: int = 3
+    rate: float = 0.5
+    name: str = "plain"
+    layers: tuple[int, ...] = (2, 3)
+
+
+@dataclass(frozen=True)
+class Nested:
+    inner: Config = Config()
+
+
+CALLS: list[object] = []
+
+
+def task(
+    config: Config, /, *, device: str, progress: Callable[[Iterable[int]], Iterable[int]]
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    CALLS.append(config)
+    steps = [step * config.rate for step in progress(range(config.steps))]
+    arrays = {"steps": np.array(steps), "words": np.array(["the", "dog"]), "half": np.float32([1 / 3])}
+    return arrays, {"last": steps[-1], "third": 1 / 3, "threads": torch.get_num_threads()}
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache in a path with a space; the tasks here are outside the package, so their code has no digest."""
+    CALLS.clear()
+    monkeypatch.setenv("SUMEXP_RUNS", str(tmp_path / "the runs"))
+    monkeypatch.setattr(runs, "code_digest", lambda modules: ",".join(modules))
+    monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
+    return tmp_path / "the runs"
+
+
+def entries(root: Path) -> list[Path]:
+    return sorted(path for path in root.glob("*/*") if path.suffix != ".lock")
+
+
+def test_a_run_is_computed_once(root: Path) -> None:
+    fresh = runs.cached(task, Config())
+    cached = runs.cached(task, Config())
+    assert len(CALLS) == 1
+    assert fresh.metrics == cached.metrics == {"last": 1.0, "third": 1 / 3, "threads": 2}
+    assert fresh.config == {"steps": 3, "rate": 0.5, "name": "plain", "layers": [2, 3]}
+    assert fresh.environment == cached.environment
+    assert fresh.arrays["steps"].tolist() == [0, 0.5, 1]
+    for name, array in fresh.arrays.items():
+        assert array.dtype == cached.arrays[name].dtype
+        np.testing.assert_array_equal(array, cached.arrays[name])
+    [entry] = entries(root)
+    assert entry.name == fresh.key
+    assert sorted(path.name for path in entry.iterdir()) == ["SHA256SUMS", "arrays.npz", "run.json"]
+
+
+def test_the_environment_is_recorded() -> None:
+    start = time.perf_counter()
+    environment = runs.cached(task, Config(), threads=1).environment
+    assert environment["versions"]["torch"] == torch.__version__
+    assert environment["versions"]["numpy"] == np.__version__
+    assert environment["threads"] == 1
+    assert environment["device"] == "cpu"
+    assert 0 <= environment["seconds"] <= time.perf_counter() - start
+    assert environment["peak_memory_bytes"] > 10_000_000
+    assert environment["date"].endswith("+00:00")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(
+    hnp.arrays(
+        st.one_of(hnp.floating_dtypes(endianness="="), hnp.integer_dtypes(endianness="="), hnp.unicode_string_dtypes()),
+        hnp.array_shapes(min_dims=0, min_side=0),
+    )
+)
+def test_any_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
+    def return_it(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        return {"array": array}, {}
+
+    back = runs.cached(return_it, Config(), root=tmp_path_factory.mktemp("runs")).arrays["array"]
+    assert back.dtype == array.dtype
+    np.testing.assert_array_equal(back, array)
+
+
+def test_the_key_is_of_all_that_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        return {}, {}
+
+    file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
+    monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (file,))})
+    keys = [runs.cached(task, config).key for config in (Config(), Config(steps=4), Config(rate=1.0), Config(name=""))]
+    keys.append(runs.cached(task, Config(), threads=1).key)
+    keys.append(runs.cached(other, Config()).key)
+    keys.append(runs.cached(task, Config(), data=["tiny"]).key)
+    monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (replace(file, sha256="cd" * 32),))})
+    keys.append(runs.cached(task, Config(), data=["tiny"]).key)
+    monkeypatch.setattr(runs, "code_digest", lambda modules: "changed")
+    keys.append(runs.cached(task, Config()).key)
+    assert len(set(keys)) == len(keys) == 9
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
+    assert runs.cached(task, Config(), device="cuda").key not in keys
+
+
+def test_the_code_of_the_task_is_its_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(runs, "code_digest", lambda modules: asked.append(list(modules)) or "digest")
+    runs.cached(task, Config())
+    assert asked == [[__name__]]
+
+
+@pytest.mark.parametrize(
+    "config, fault",
+    [
+        (Config(steps="3"), r"Config: steps = '3': Input should be a valid integer"),  # type: ignore[arg-type]
+        (Config(steps=3.5), r"Config: steps = 3.5: Input should be a valid integer"),  # type: ignore[arg-type]
+        (Config(rate=None), r"Config: rate = None: Input should be a valid number"),  # type: ignore[arg-type]
+        (Config(layers=(1, "2")), r"Config: layers.1 = '2': Input should be"),  # type: ignore[arg-type]
+        (Nested(Config(name=7)), r"Nested: inner.name = 7: Input should be a valid string"),  # type: ignore[arg-type]
+        (Config(name=object()), r"Config cannot be written as JSON"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_field_of_a_wrong_type_is_named(root: Path, config: Config, fault: str) -> None:
+    with pytest.raises(CompanionError, match=fault):
+        runs.cached(task, config)
+    assert CALLS == []
+    assert not root.exists()
+
+
+def test_a_config_that_is_no_dataclass() -> None:
+    with pytest.raises(CompanionError, match=r"a run's config must be a dataclass, got {'steps': 3}"):
+        runs.cached(task, {"steps": 3})
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry: flip(entry / "arrays.npz"),
+        lambda entry: (entry / "arrays.npz").write_bytes(b""),
+        lambda entry: (entry / "arrays.npz").unlink(),
+        lambda entry: (entry / "run.json").unlink(),
+        lambda entry: flip(entry / "run.json"),
+        lambda entry: (entry / "SHA256SUMS").unlink(),
+        lambda entry: flip(entry / "SHA256SUMS"),
+    ],
+)
+def test_a_damaged_entry_is_computed_again_with_a_note(
+    root: Path, damage: Callable[[Path], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = runs.cached(task, Config())
+    [entry] = entries(root)
+    damage(entry)
+    again = runs.cached(task, Config())
+    assert len(CALLS) == 2
+    assert f"the cached run {entry} is damaged" in caplog.text
+    assert again.metrics == first.metrics
+    assert runs.cached(task, Config()).metrics == first.metrics
+    assert len(CALLS) == 2
+
+
+def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
+    def fail(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        raise RuntimeError("diverged")
+
+    before = torch.get_num_threads()
+    with pytest.raises(RuntimeError, match="diverged"):
+        runs.cached(fail, Config(), threads=before + 1)
+    assert entries(root) == []
+    assert torch.get_num_threads() == before
+    assert "SUMEXP_DECLARED_DATA" not in os.environ
+
+
+def test_no_pickle_is_ever_written(root: Path) -> None:
+    def objects(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        return {"objects": np.array([object()])}, {}
+
+    with pytest.raises(ValueError, match="allow_pickle"):
+        runs.cached(objects, Config())
+    assert [entry for entry in entries(root) if entry.suffix != ".part"] == []
+
+
+def test_a_run_may_read_the_data_it_declares_and_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+
+    def read(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        seen.append(os.environ["SUMEXP_DECLARED_DATA"])
+        datasets.declared("brown")
+        return {}, {}
+
+    with pytest.raises(DataError, match="'brown' is read but not declared"):
+        runs.cached(read, Config())
+    monkeypatch.setenv("SUMEXP_DECLARED_DATA", "brown,digits")
+    runs.cached(read, Config(), data=["brown"])
+    assert seen == ["", "brown"]
+    assert os.environ["SUMEXP_DECLARED_DATA"] == "brown,digits"
+    monkeypatch.setenv("SUMEXP_DECLARED_DATA", "digits")  # a notebook cannot read by way of the cache either
+    with pytest.raises(DataError, match="'brown' is read but not declared"):
+        runs.cached(read, Config(), data=["brown"])
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
+    runs.cached(task, Config(), root=tmp_path / "argument")
+    assert entries(tmp_path / "argument")
+    assert not root.exists()
+    monkeypatch.delenv("SUMEXP_RUNS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    runs.cached(task, Config())
+    assert entries(tmp_path / "user/sumexp/runs")
+
+
+def test_a_cache_that_cannot_be_written(root: Path) -> None:
+    root.write_text("a file where the folder should be")
+    with pytest.raises(CompanionError, match=r"cannot keep the run .* name another folder by SUMEXP_RUNS"):
+        runs.cached(task, Config())
+    assert CALLS == []
+
+
+# Several processes, forked from one that has imported what is slow to import and has run nothing.
+
+
+def sleepy(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    with Path(config.name).open("a") as calls:
+        calls.write("called\n")
+    time.sleep(config.rate)
+    return {"steps": np.arange(config.steps)}, {"done": 1.0}
+
+
+def ask(config: Config, root: Path) -> None:
+    runs.code_digest = lambda modules: "test"  # type: ignore[assignment]
+    assert runs.cached(sleepy, config, root=root).metrics == {"done": 1.0}
+
+
+def start(config: Config, root: Path) -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["sumexp.companion.runs", "sumexp.wordmodel", "pytest", "hypothesis.extra.numpy"])
+    process = context.Process(target=ask, args=(config, root))
+    process.start()
+    return process
+
+
+def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
+    config = Config(name=str(tmp_path / "calls"), rate=1.0)
+    processes = [start(config, tmp_path / "runs") for _ in range(2)]
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert (tmp_path / "calls").read_text() == "called\n"
+
+
+def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, root = tmp_path / "calls", tmp_path / "runs"
+    process = start(Config(name=str(calls), rate=60.0), root)
+    while not calls.exists():
+        assert process.is_alive()
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(60)
+    assert entries(root) == []
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(runs, "code_digest", lambda modules: "test")
+    runs.cached(sleepy, Config(name=str(calls), rate=60.0), root=root)
+    assert len(entries(root)) == 1
+
+
+def test_half_written_files_of_a_killed_run_are_no_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(folder: Path) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "_checksums", killed)
+        with pytest.raises(KeyboardInterrupt):
+            runs.cached(task, Config())
+    assert [entry.suffix for entry in entries(root)] == [".part"]
+    assert runs.cached(task, Config()).metrics["last"] == 1.0
+    assert [entry.suffix for entry in entries(root)] == [""]
+
+
+def test_the_word_model_is_the_same_fresh_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    corpus = datasets.Brown(
+        words=tuple("abcde"),
+        tokens=rng.integers(5, size=1000),
+        starts=np.arange(0, 1001, 100),
+        documents=tuple("0123456789"),
+        categories=("none",) * 10,
+    )
+    monkeypatch.setattr(datasets, "brown", lambda: corpus)
+    config = wordmodel.WordModelConfig(rank=2, steps=5, batch=4)
+    fresh, cached = (runs.cached(wordmodel.train, config, data=["brown"]) for _ in range(2))
+    context = torch.arange(5)
+    models = [wordmodel.WordModel.from_arrays(run.arrays, run.metrics) for run in (fresh, cached)]
+    assert torch.equal(models[0].logits(context), models[1].logits(context))
+    assert models[0].labels == tuple("abcde")
+    assert torch.equal(models[0].logits(context), wordmodel.fit(config, corpus).logits(context))
