@@ -1,13 +1,60 @@
 """``sumexp register``: print the register."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from sumexp.companion.register import Register
+
 
 def register_command(
-    chapter: Annotated[str | None, typer.Option(help="Only claims that this chapter decides.")] = None,
-    verdict: Annotated[str | None, typer.Option(help="Only claims with this verdict.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the machine's form.")] = False,
+    chapter: Annotated[str, typer.Option(help="Only the claims that this chapter decides.")] = "",
+    verdict: Annotated[str, typer.Option(help="Only the claims with this verdict, such as open or refuted.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the machine's form, with the statements.")] = False,
 ) -> None:
-    """Print every claim of the five papers with its verdict, computed from the last test run."""
+    """Print the claims of the five papers with their verdicts, computed from the tests as they last ran.
+
+    The evidence is that of the last `make book`; without it, claims that have tests are open.
+    The exit code is 1 if the tests of a listed claim fail.
+    """
+    import json
+
+    from sumexp.companion import register
+    from sumexp.companion.notebooks import choice
+
+    if chapter:
+        choice("--chapter", chapter, register.CHAPTERS)
+    if verdict:
+        choice("--verdict", verdict, register.VERDICTS)
+    entries = tuple(
+        entry
+        for entry in register.decide(register.load(Path("claims")), Path("build/evidence"))
+        if chapter in ("", entry.claim.chapter) and verdict in ("", entry.verdict)
+    )
+    if as_json:
+        typer.echo(json.dumps(register.as_records(entries), indent=1, ensure_ascii=False))
+    else:
+        _print(entries)
+    if any(entry.verdict == "failing" for entry in entries):
+        raise typer.Exit(1)
+
+
+def _print(entries: "Register") -> None:
+    """Print a table for reading, and the counts."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from sumexp.companion import register
+
+    table = Table("claim", "where", "verdict", "evidence", "says", box=None, header_style="bold", pad_edge=False)
+    table.columns[0].no_wrap = table.columns[2].no_wrap = True
+    for entry in entries:
+        table.add_row(
+            entry.claim.id, entry.claim.where.replace("$", ""), entry.verdict, entry.evidence or "", entry.says
+        )
+    console = Console(highlight=False, markup=False)
+    console.print(table)
+    counts = {verdict: sum(entry.verdict == verdict for entry in entries) for verdict in register.VERDICTS}
+    console.print(f"\n{len(entries)} claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n))

@@ -4,12 +4,24 @@ Entries stand in ``claims/<paper>.yml``; tests name them with ``@pytest.mark.cla
 how the tests ended (:mod:`sumexp.companion.evidence`); :func:`decide` computes the verdicts.
 """
 
-from sumexp.companion.register.model import Claim, Claims, Finding, RegisterError, load
+from sumexp.companion.register.model import CHAPTERS, Claim, Claims, Finding, RegisterError, load
 from sumexp.companion.register.page import write_page
 from sumexp.companion.register.store import as_records, write_json
-from sumexp.companion.register.verdict import TRUTH_TABLE, Entry, Register, decide
+from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, decide
 
 __all__ = [
-    "TRUTH_TABLE", "Claim", "Claims", "Entry", "Finding", "Register", "RegisterError",
-    "as_records", "decide", "load", "write_json", "write_page",
-]  # fmt: skip
+    "CHAPTERS",
+    "TRUTH_TABLE",
+    "VERDICTS",
+    "Claim",
+    "Claims",
+    "Entry",
+    "Finding",
+    "Register",
+    "RegisterError",
+    "as_records",
+    "decide",
+    "load",
+    "write_json",
+    "write_page",
+]

@@ -123,11 +123,11 @@ def _errata(labels: Iterable[str], explained: frozenset[str]) -> str:
 
 
 def _test(test: Test) -> str:
-    place = f"{test.test}: {test.shows}, {test.evidence}, {test.outcome}"
     findings = "".join(
-        f" ({finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g})" for finding in test.findings
+        f"; {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}" for finding in test.findings
     )
-    return f"<li>{escape(place + findings)}</li>"
+    ended = "" if test.outcome == "passed" else f", {test.outcome}"
+    return f"<code>{escape(test.test)}</code> ({test.shows}, {test.evidence}{escape(findings)}{ended})"
 
 
 def _entry(entry: Entry, users: Sequence[str], explained: frozenset[str]) -> str:
@@ -142,6 +142,7 @@ def _entry(entry: Entry, users: Sequence[str], explained: frozenset[str]) -> str
         "Rests on": _links(claim.depends_on),
         "Used by": _links(users),
         "Erratum": _errata(claim.erratum, explained),
+        "Tests": ", ".join(map(_test, entry.tests)),
     }
     about = "".join(f"<span><b>{name}:</b> {value}</span> " for name, value in facts.items() if value)
     verdict = [_badge(entry.verdict)]
@@ -149,8 +150,6 @@ def _entry(entry: Entry, users: Sequence[str], explained: frozenset[str]) -> str
         verdict.append(f'<p class="evidence">{entry.evidence}</p>')
     if entry.says:
         verdict.append(f'<p class="says">{prose(entry.says)}</p>')
-    if entry.tests:
-        verdict.append(f'<ul class="tests">{"".join(map(_test, entry.tests))}</ul>')
     return (
         f'<tr id="claim-{claim.id}" data-chapter="{claim.chapter}" data-verdict="{entry.verdict}" '
         f'data-kind="{claim.kind}">\n'
@@ -208,9 +207,9 @@ def write_page(register: Register, stage_dir: Path) -> None:
     page = f"""# The register
 
 {_raw(_assets())}
-The papers of this book are about one sum, $\\sum_y e^{{f_y}}$. This page lists {len(register)} statements they make, in our
-own words, each with its place in the paper and a verdict. No verdict is typed in: the tests of this book say which
-statement they check and what they show of it, and the verdict follows from how they ended, by the table below.
+The papers of this book are about one sum, $\\sum_y e^{{f_y}}$. This page lists {len(register)} statements they make,
+in our own words, each with its place in the paper and a verdict. No verdict is typed in: the tests of this book say
+which statement they check and what they show of it, and the verdict follows from how they ended, by the table below.
 
 {undecided} statements are open. Until tests have decided an entry, its correction and its note are proposals of our
 review.
