@@ -1,0 +1,5 @@
+"""``python -m sumexp.companion.cli``."""
+
+from sumexp.companion.cli import main
+
+main()

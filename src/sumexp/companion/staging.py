@@ -1,0 +1,112 @@
+"""The book as Sphinx reads it: pages as they are, notebooks with their outputs, what the pipeline knows filled in."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import copy2, copytree, ignore_patterns, rmtree
+from typing import Any
+
+from sumexp.companion.executions import Execution
+from sumexp.companion.figures import PROVENANCE
+from sumexp.companion.notebooks import FOLDER, INJECTED, Products, source_path
+
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+}
+_UNSEEN = re.compile(r"\{(?:glue(?::\w+)?|ref|numref)\}`(?:[^`<]*<)?(?P<target>[^`>]*)>?`")
+_GLUED = re.compile(r"^(?P<fence>```+|:::+)\{glue:.*?^(?P=fence)\s*$", re.DOTALL | re.MULTILINE)
+
+
+def stage(target: Path, keys: Mapping[str, str], build: Path) -> None:
+    """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
+
+    Args:
+        target: the folder to make.
+        keys: for each chapter the key that its executed notebook should have.
+        build: the folder of the executed notebooks.
+    """
+    rmtree(target, ignore_errors=True)
+    copytree("book", target / "book", ignore=ignore_patterns("__pycache__"))
+    for settings in ("_config.yml", "_toc.yml"):
+        copy2(settings, target)
+    for name, key in keys.items():
+        page = chapter(name, key, Products(build, name))
+        file = target / FOLDER / f"{name}.ipynb"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def chapter(name: str, key: str, products: Products) -> dict[str, Any]:
+    """A chapter as a notebook: text, tags and code from its source, outputs from its last execution.
+
+    Where the source has changed since (another chapter was asked for), the page is as it was then; where there is no
+    execution, the page has no outputs. Either is said at its top.
+    """
+    import jupytext
+
+    from sumexp.companion import executions
+
+    notebook = dict(jupytext.read(source_path(name)))
+    if not (products.executed.exists() and products.execution.exists()):
+        notebook["cells"] = [_unexecuted(dict(cell)) for cell in notebook["cells"]]
+        return _finished(notebook, f"This chapter is not executed yet; `make book ONLY={name}` does it.")
+    executed = json.loads(products.executed.read_text("utf-8"))
+    execution = executions.read(products.execution)
+    ran = [cell for cell in executed["cells"] if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    if [cell["source"] for cell in code] == ["".join(cell["source"]) for cell in ran]:
+        for cell, source in zip(code, ran, strict=True):
+            cell["outputs"], cell["execution_count"] = source["outputs"], None
+    else:
+        notebook["cells"] = [cell for cell in executed["cells"] if not _tagged(cell, INJECTED)]
+    note = None
+    if execution.key != key:
+        note = (
+            f"This page shows an earlier run ({execution.provenance()}); `make book ONLY={name}` brings it up to date."
+        )
+    return _finished(notebook, note, execution)
+
+
+def _finished(notebook: dict[str, Any], note: str | None, execution: Execution | None = None) -> dict[str, Any]:
+    """The same bytes for the same content: stable ids, no traces of the run, provenance filled in, the note on top."""
+    cells = [_clean(dict(cell), execution) for cell in notebook["cells"]]
+    if note:
+        text = "".join(cells[0]["source"])
+        cells[0]["source"] = re.sub(r"(?m)^(# .*)$", rf"\1\n\n```{{warning}}\n{note}\n```\n", text, count=1)
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _clean(cell: dict[str, Any], execution: Execution | None) -> dict[str, Any]:
+    cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k not in ("papermill", "execution")}
+    if cell["cell_type"] == "code":
+        cell["outputs"] = [_output(output, execution) for output in cell["outputs"] if output.get("name") != "stderr"]
+        cell["execution_count"] = None
+    return cell
+
+
+def _output(output: Mapping[str, Any], execution: Execution | None) -> dict[str, Any]:
+    clean = dict(output)
+    if clean["output_type"] == "execute_result":
+        clean["execution_count"] = None
+    if execution and "text/html" in clean.get("data", {}):
+        html = "".join(clean["data"]["text/html"])
+        clean["data"] = {**clean["data"], "text/html": html.replace(PROVENANCE, execution.provenance())}
+    return clean
+
+
+def _unexecuted(cell: dict[str, Any]) -> dict[str, Any]:
+    """A cell that quotes no number and refers to no figure: there are none yet."""
+    if cell["cell_type"] == "markdown":
+        text = _GLUED.sub("", cell["source"])
+        cell["source"] = _UNSEEN.sub(
+            lambda m: "…" if m[0].startswith("{glue") or m["target"].startswith("fig-") else m[0], text
+        )
+    return cell
+
+
+def _tagged(cell: Mapping[str, Any], tag: str) -> bool:
+    return tag in cell["metadata"].get("tags", ())
