@@ -48,12 +48,11 @@ def _print(entries: "Register") -> None:
 
     from sumexp.companion import register
 
-    table = Table("claim", "where", "verdict", "evidence", "says", box=None, header_style="bold", pad_edge=False)
-    table.columns[0].no_wrap = table.columns[2].no_wrap = True
+    table = Table("claim", "where", "verdict", "says", box=None, header_style="bold", pad_edge=False)
+    table.columns[0].no_wrap = True
     for entry in entries:
-        table.add_row(
-            entry.claim.id, entry.claim.where.replace("$", ""), entry.verdict, entry.evidence or "", entry.says
-        )
+        evidence = f" ({entry.evidence})" if entry.evidence else ""
+        table.add_row(entry.claim.id, entry.claim.where.replace("$", ""), entry.verdict + evidence, entry.says)
     console = Console(highlight=False, markup=False)
     console.print(table)
     counts = {verdict: sum(entry.verdict == verdict for entry in entries) for verdict in register.VERDICTS}

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from html import escape
 from math import ceil
+from typing import TypeAlias
 
 from sumexp.companion.register.verdict import Entry, Verdict
 
-WIDTH, ROW, COLUMNS = 760, 62, 5
-"""Width of the drawing, height of a row, and the most claims in one."""
-_MARK, _LABEL = 9, 22
-"""Half the size of a mark, and how far below it its label stands."""
+WIDTH, ROW = 760, 62
+"""Width of the drawing and height of a row, in pixels."""
+_MARK, _LABEL, _LETTER, _GAP = 9, 22, 6.6, 18
+"""Half the size of a mark, how far below it its label stands, the width of a letter, the gap between two labels."""
 
-Edges = Mapping[str, Sequence[str]]
+Edges: TypeAlias = Mapping[str, Sequence[str]]
 """The claims that each claim rests on, within one drawing."""
 
 
@@ -43,27 +44,36 @@ def _layers(edges: Edges) -> list[list[str]]:
     return [layer for layer in [*layers, [node for node in edges if node not in linked]] if layer]
 
 
-def _rows(layer: Sequence[str]) -> int:
-    return ceil(len(layer) / COLUMNS)
+def width(label: str) -> float:
+    """About how wide a label is drawn."""
+    return _LETTER * len(label)
 
 
-def _spread(layer: Sequence[str], first_row: int) -> dict[str, Place]:
+def _spread(layer: Sequence[str], labels: Mapping[str, str], first_row: int) -> dict[str, Place]:
     """Place one layer in its order from left to right, its claims taking turns among the rows it needs.
 
     No two claims of a layer stand above one another, so that a line to the one does not run through the other.
     """
-    places: dict[str, Place] = {}
-    for index, node in enumerate(layer):
-        row = first_row + index % _rows(layer)
-        places[node] = Place(x=round((index + 0.5) * WIDTH / len(layer), 1), y=(row + 0.5) * ROW, row=row)
-    return places
+    widest = _GAP + max(width(labels[node]) for node in layer)
+    step = min(WIDTH / len(layer), (WIDTH - widest) / max(1, len(layer) - 1))
+    rows = ceil(widest / step) if len(layer) > 1 else 1
+    left = (WIDTH - step * (len(layer) - 1)) / 2
+    return {
+        node: Place(
+            x=round(left + step * index, 1),
+            y=(first_row + index % rows + 0.5) * ROW,
+            row=first_row + index % rows,
+        )
+        for index, node in enumerate(layer)
+    }
 
 
-def layout(edges: Edges) -> dict[str, Place]:
+def layout(edges: Edges, labels: Mapping[str, str]) -> dict[str, Place]:
     """Place every claim: layers from above to below, each sorted by where its neighbours stand.
 
     Args:
         edges: for each claim, in a fixed order, the claims it rests on; all of them keys as well.
+        labels: what stands below each claim's mark.
     """
     layers = _layers(edges)
     users: dict[str, list[str]] = {node: [] for node in edges}
@@ -72,27 +82,27 @@ def layout(edges: Edges) -> dict[str, Place]:
             users[other].append(node)
     places: dict[str, Place] = {}
 
+    def place() -> None:
+        row = 0
+        for layer in layers:
+            placed = _spread(layer, labels, row)
+            places.update(placed)
+            row = 1 + max(spot.row for spot in placed.values())
+
     def sort(layer: list[str], neighbours: Edges) -> None:
         def mean(node: str) -> float:
             known = [places[other].x for other in neighbours[node]] or [places[node].x]
             return sum(known) / len(known)
 
         layer.sort(key=mean)  # stable: equal means keep the order of the register
-
-    def place() -> None:
-        row = 0
-        for layer in layers:
-            places.update(_spread(layer, row))
-            row += _rows(layer)
+        place()
 
     place()
     for _ in range(4):  # sweeps down and up; more change nothing that a reader sees
         for layer in layers:
             sort(layer, edges)
-            place()
         for layer in reversed(layers):
             sort(layer, users)
-            place()
     return places
 
 
@@ -107,17 +117,16 @@ def _curve(above: Place, below: Place) -> str:
     return f"M{above.x:g} {top:g}C{above.x:g} {top + bend:g} {below.x:g} {bottom - bend:g} {below.x:g} {bottom:g}"
 
 
-def _node(entry: Entry, place: Place, home: bool, rests: int, used: int) -> str:
+def _node(entry: Entry, label: str, place: Place, home: bool, rests: int, used: int) -> str:
     claim = entry.claim
-    label = claim.id.removeprefix(f"{claim.paper}-") if home else claim.id
-    half = 6 + 3.4 * len(label)
+    half = width(label) / 2 + 6
     spoken = f"{claim.id}, {claim.kind}: {entry.verdict}; rests on {rests}, used by {used}"
+    own = f' id="node-{claim.id}"' if home else ""
     return (
-        f'<a class="node{"" if home else " guest"}" href="#claim-{claim.id}" data-id="{claim.id}" '
-        f'data-row="{place.row}" data-x="{place.x:g}" '
-        + (f'id="node-{claim.id}" ' if home else "")
-        + f'aria-label="{escape(spoken)}" transform="translate({place.x:g} {place.y:g})">'
-        f'<rect class="halo" x="-{half}" y="-13" width="{2 * half}" height="42" rx="6"/>'
+        f'<a{own} class="node{"" if home else " guest"}" href="#claim-{claim.id}" data-id="{claim.id}" '
+        f'data-row="{place.row}" data-x="{place.x:g}" aria-label="{escape(spoken)}" '
+        f'transform="translate({place.x:g} {place.y:g})">'
+        f'<rect class="halo" x="-{half:g}" y="-13" width="{2 * half:g}" height="42" rx="6"/>'
         f'<use href="#mark-{slug(entry.verdict)}" x="-{_MARK}" y="-{_MARK}" width="{2 * _MARK}" height="{2 * _MARK}"/>'
         f'<text y="{_LABEL}">{escape(label)}</text></a>'
     )
@@ -131,7 +140,8 @@ def draw(chapter: str, entries: Iterable[Entry], by_id: Mapping[str, Entry]) -> 
     home = {entry.claim.id: entry.claim.depends_on for entry in entries}
     guests = dict.fromkeys(other for others in home.values() for other in others if other not in home)
     edges: dict[str, Sequence[str]] = {**dict.fromkeys(guests, ()), **home}
-    places = layout(edges)
+    labels = {node: node.removeprefix(f"{by_id[node].claim.paper}-") if node in home else node for node in edges}
+    places = layout(edges, labels)
     users = [other for others in edges.values() for other in others]
     height = (1 + max(place.row for place in places.values())) * ROW
     paths = "".join(
@@ -141,7 +151,7 @@ def draw(chapter: str, entries: Iterable[Entry], by_id: Mapping[str, Entry]) -> 
     )
     reading_order = sorted(places, key=lambda node: (places[node].row, places[node].x))
     nodes = "".join(
-        _node(by_id[node], places[node], node in home, len(edges[node]), users.count(node)) + "\n"
+        _node(by_id[node], labels[node], places[node], node in home, len(edges[node]), users.count(node)) + "\n"
         for node in reading_order
     )
     return (
