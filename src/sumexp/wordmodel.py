@@ -10,8 +10,14 @@ fitted to those: with :math:`n_c = \sum_w n_{cw}` the loss of a context is
 .. math:: \ell_c = -\sum_w n_{cw} \log p(w \mid c), \qquad
           \frac{\partial \ell_c}{\partial z_{cw}} = n_c\, p(w \mid c) - n_{cw}, \qquad z_{cw} = u_c \cdot v_w + b_w.
 
+The objective adds a penalty, which draws the vectors of rare words to zero and their predictions to the bias:
+
+.. math:: \sum_c \Big( \ell_c + \frac{\lambda}{2} \lVert u_c \rVert^2 \Big)
+          + \frac{\lambda}{2} \sum_w \lVert v_w \rVert^2.
+
 Each step draws contexts :math:`c` with probability :math:`\pi_c \propto \sqrt{n_c}` and weights them by
-:math:`1/\pi_c`, so that its gradient is an unbiased estimate of the whole corpus's; the softmax is always the full one.
+:math:`1/\pi_c`, so that its gradient is an unbiased estimate of the whole objective's; the softmax is always the full
+one, and dropout leaves out random entries of :math:`u_c`.
 The vocabulary is closed: it holds every type of the corpus, also those that only the held-out documents use.
 """
 
@@ -63,6 +69,7 @@ class WordModelConfig:
         batch: how many contexts a step draws.
         learning_rate: of Adam at the first step; it falls to zero along a cosine.
         dropout: the share of the entries of u that a step leaves out.
+        penalty: the weight lambda of the squared lengths of u and v.
         smoothing: what is added to each training count for the first bias, b = log unigram.
         held_out: the documents that perplexity is taken on. Choose settings on ``validation`` only.
         seed: of all random draws but the split of the documents, which is always the same.
@@ -72,7 +79,8 @@ class WordModelConfig:
     steps: int = 400
     batch: int = 512
     learning_rate: float = 0.03
-    dropout: float = 0.0
+    dropout: float = 0.3
+    penalty: float = 1.0
     smoothing: float = 1.0
     held_out: Literal["validation", "test"] = "test"
     seed: int = 0
@@ -84,6 +92,10 @@ class WordModelConfig:
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
         if not (isinstance(self.dropout, int | float) and 0 <= self.dropout < 1):
             raise ValueError(f"dropout must be a number in [0, 1), got {self.dropout!r}")
+        if not (isinstance(self.penalty, int | float) and self.penalty >= 0):
+            raise ValueError(f"penalty must be a number that is not negative, got {self.penalty!r}")
+        if self.held_out not in ("validation", "test"):
+            raise ValueError(f"held_out must be validation or test, got {self.held_out!r}")
 
 
 CONFIGS: Mapping[str, WordModelConfig] = MappingProxyType(
@@ -272,31 +284,50 @@ def loss_and_gradients(
     return loss, (p @ word_vectors, p.T @ vectors, p.sum(dim=0))
 
 
+def draw_contexts(totals: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw ``batch`` contexts with probability pi in proportion to the square root of their counts n_c.
+
+    Args:
+        totals: n_c, float64 [V].
+        batch: how many to draw, with replacement.
+        generator: the source of randomness.
+
+    Returns:
+        the distinct contexts drawn, int64 [B], and weights a, float64 [B], such that the expected value of
+        sum over the drawn c of a_c g_c is the sum over all c with n_c > 0 of g_c.
+    """
+    proposal = totals.sqrt() / totals.sqrt().sum()
+    drawn = torch.multinomial(proposal, batch, replacement=True, generator=generator)
+    contexts, times = torch.unique(drawn, return_counts=True)
+    return contexts, times / (batch * proposal[contexts])
+
+
 def _minimise(
     config: WordModelConfig, counts: sparse.csr_array, unigram: NDArray[np.float64], device: str, progress: Progress
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """u, v and b, float32, after ``config.steps`` steps of Adam."""
+    """u, v and b, float32, after ``config.steps`` steps of Adam on the objective per token."""
     generator = torch.Generator().manual_seed(config.seed)
     shape = (counts.shape[0], config.rank)
-    vectors, word_vectors = (0.1 * torch.randn(shape, generator=generator).to(device) for _ in range(2))
+    vectors = torch.zeros(shape, device=device)
+    word_vectors = 0.1 * torch.randn(shape, generator=generator).to(device)
     bias = torch.from_numpy(np.log(unigram)).float().to(device)
     totals = torch.from_numpy(counts.sum(axis=1))
-    proposal = totals.sqrt() / totals.sqrt().sum()
+    n_tokens = float(totals.sum())
     optimiser = torch.optim.Adam([vectors, word_vectors, bias], lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.steps)
     for _ in progress(range(config.steps)):
-        drawn = torch.multinomial(proposal, config.batch, replacement=True, generator=generator)
-        contexts, times = torch.unique(drawn, return_counts=True)
-        weights = times / (config.batch * proposal[contexts] * totals.sum())
-        values, pairs = _rows(counts, contexts, device)
+        contexts, per_context = draw_contexts(totals, config.batch, generator)
         kept = (torch.rand((len(contexts), config.rank), generator=generator) >= config.dropout).to(device)
         mask = kept / (1 - config.dropout)
-        contexts = contexts.to(device)
+        values, pairs = _rows(counts, contexts, device)
+        contexts, weights = contexts.to(device), (per_context / n_tokens).float().to(device)
+        drawn = vectors[contexts]
         _, (gradient, word_vectors.grad, bias.grad) = loss_and_gradients(
-            vectors[contexts] * mask, word_vectors, bias, values, pairs, weights.float().to(device)
+            drawn * mask, word_vectors, bias, values, pairs, weights
         )
         vectors.grad = torch.zeros_like(vectors)
-        vectors.grad[contexts] = gradient * mask
+        vectors.grad[contexts] = gradient * mask + config.penalty * weights[:, None] * drawn
+        word_vectors.grad += config.penalty / n_tokens * word_vectors
         optimiser.step()
         schedule.step()
     return vectors, word_vectors, bias
