@@ -1,0 +1,73 @@
+r"""The trapezoid rule in :math:`u = \log t`: step and range that a tolerance asks for."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+GRID = 1 / 256
+"""Step of the grid in log x on which classes are spread; every quadrature step is a multiple of it."""
+
+
+VARIANCE_POWER = 3
+"""The variances' integrands behave like t^3 e^{-t} dt/t where X is small: the step serves them too."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Nodes ``u_k = low + k * step`` for k < count, in u = log t, and the relative error they guarantee."""
+
+    low: float
+    step: float
+    count: int
+    bound: float
+
+    def nodes(self, device: torch.device | str = "cpu") -> Tensor:
+        """The nodes u, shape [count], float64; ``low + step * k``, since a rounded step would cost two digits."""
+        return self.low + self.step * torch.arange(self.count, dtype=torch.float64, device=device)
+
+
+def discretisation_bound(step: float, power: int = 1) -> float:
+    r"""Bound on the relative error of the infinite trapezoid rule for :math:`\int_0^\infty t^{p-1}e^{-t}\psi(t)\,dt`.
+
+    .. math:: \min_{0<\theta<\pi/2}\; \frac{2}{\cos^p\theta\,(e^{2\pi\theta/h} - 1)},
+        \qquad \tan\theta = \frac{2\pi}{ph},
+
+    for every Laplace transform :math:`\psi` of a non-negative measure: on the ray :math:`t = re^{i\theta}` its modulus
+    is at most :math:`\psi(r\cos\theta)`, so the integral of the modulus along the ray is at most
+    :math:`\cos^{-p}\theta` times the integral itself, and the theorem on the trapezoid rule in a strip (Trefethen and
+    Weideman 2014, Theorem 5.1) gives the bound. For E[1/(1+X)] and E log(1+X), p is 1 and X may be any law on X >= 0.
+
+    Args:
+        step: h, the distance of the nodes in u = log t.
+        power: p >= 1.
+    """
+    theta = math.atan(2 * math.pi / (power * step))
+    return 2 / (math.cos(theta) ** power * math.expm1(2 * math.pi * theta / step))
+
+
+def rule(tol: float, log_max: float) -> Rule:
+    r"""The rule that keeps discretisation and truncation below a relative error ``tol``.
+
+    Cutting :math:`t < \delta` loses at most the share :math:`\delta(1+X_{\max})` of either integral, cutting
+    :math:`t > T` at most :math:`e^{-T}/(1-e^{-T})`; both get a hundredth of the tolerance, since the variances, which
+    this rule also serves, have heavier ends.
+
+    Args:
+        tol: relative error asked for, in [1e-15, 0.1].
+        log_max: logarithm of an upper bound of X.
+
+    Raises:
+        ValueError: if ``tol`` lies outside the range, or ``log_max`` is not below 700, where E[1/(1+X)] underflows.
+    """
+    if not 1e-15 <= tol <= 0.1:
+        raise ValueError(f"tol is {tol!r}; ask for a relative error between 1e-15 and 0.1")
+    if not log_max < 700:
+        raise ValueError(f"log of the largest sum is {log_max!r}; it must be below 700 (shift or scale the logits)")
+    step = max(k * GRID for k in range(32, 512) if discretisation_bound(k * GRID, VARIANCE_POWER) <= tol)
+    cut = math.log(100 / tol)
+    low = -cut - max(0.0, log_max)
+    high = math.log(cut + 3 * math.log(cut) + 5)
+    count = math.ceil((high - low) / step) + 1
+    return Rule(low, step, count, discretisation_bound(step) + 2 * tol / 100)

@@ -1,0 +1,462 @@
+"""Exact expectations against exact enumeration in 40 digits, and the two algorithms against each other."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+
+import mpmath
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+from torch import Tensor
+
+from sumexp import expectations
+from sumexp.expectations import integrals, kernels, quadrature, sums
+
+mp.dps = 40
+
+Outcome = tuple[mpf, tuple[int, ...]]
+"""A probability and how often each class is drawn."""
+
+
+def draws_with_replacement(q: list[mpf], m: int) -> Iterator[Outcome]:
+    for draw in itertools.combinations_with_replacement(range(len(q)), m):
+        counts = tuple(draw.count(y) for y in range(len(q)))
+        ways = mpf(math.factorial(m)) / math.prod(math.factorial(c) for c in counts)
+        yield ways * mpmath.fprod(p**c for p, c in zip(q, counts, strict=True)), counts
+
+
+def draws_without_replacement(classes: int, m: int) -> Iterator[Outcome]:
+    for subset in itertools.combinations(range(classes), m):
+        yield mpf(1) / math.comb(classes, m), tuple(int(y in subset) for y in range(classes))
+
+
+def draws_by_coins(pi: list[mpf]) -> Iterator[Outcome]:
+    for counts in itertools.product((0, 1), repeat=len(pi)):
+        yield mpmath.fprod(p if c else 1 - p for p, c in zip(pi, counts, strict=True)), counts
+
+
+def enumerate_moments(log_x: list[float], outcomes: Iterator[Outcome]) -> tuple[mpf, mpf, mpf, mpf]:
+    """E 1/(1+X), E log(1+X), E 1/(1+X)^2, E log^2(1+X)."""
+    x = [mpmath.exp(mpf(value)) for value in log_x]
+    moments = [mpf(0)] * 4
+    for probability, counts in outcomes:
+        total = mpmath.fdot(counts, x)
+        values = (1 / (1 + total), mpmath.log1p(total), 1 / (1 + total) ** 2, mpmath.log1p(total) ** 2)
+        moments = [old + probability * value for old, value in zip(moments, values, strict=True)]
+    return tuple(moments)
+
+
+def enumerate_gradients(log_x: list[float], outcomes: Iterator[Outcome]) -> list[list[mpf]]:
+    """The gradients of the same four in log x: E[f'(X) count_y x_y]."""
+    x = [mpmath.exp(mpf(value)) for value in log_x]
+    gradients = [[mpf(0)] * len(x) for _ in range(4)]
+    for probability, counts in outcomes:
+        total = 1 + mpmath.fdot(counts, x)
+        slopes = (-1 / total**2, 1 / total, -2 / total**3, 2 * mpmath.log(total) / total)
+        for gradient, slope in zip(gradients, slopes, strict=True):
+            for y, count in enumerate(counts):
+                gradient[y] += probability * slope * count * x[y]
+    return gradients
+
+
+def four(result: expectations.Expectations) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return result.inverse, result.log, result.inverse_square, result.log_square
+
+
+def relative_error(value: Tensor, reference: mpf) -> float:
+    return float(abs(mpf(value.item()) - reference) / abs(reference))
+
+
+def logits(shape: str, spread: float, classes: int = 5) -> Tensor:
+    generator = torch.Generator().manual_seed(7)
+    noise = torch.rand(classes, dtype=torch.float64, generator=generator) * 2 - 1
+    if shape == "mixed":
+        return noise * spread
+    if shape == "huge":
+        return spread + 0.1 * noise
+    result = -spread + 0.1 * noise
+    if shape == "spike":
+        result[2] = spread
+    return result
+
+
+def proposal(classes: int = 5) -> Tensor:
+    return torch.log_softmax(torch.linspace(-1.5, 1.0, classes, dtype=torch.float64), 0)
+
+
+def exact_probabilities(log_q: Tensor) -> list[mpf]:
+    q = [mpmath.exp(mpf(value)) for value in log_q.tolist()]
+    return [p / mpmath.fsum(q) for p in q]
+
+
+def inclusions() -> Tensor:
+    return torch.tensor([0.3, 0.01, 0.9, 0.5, 1.0], dtype=torch.float64).log()
+
+
+def schemes(log_x: Tensor, m: int) -> dict[str, tuple[expectations.Law, Callable[[], Iterator[Outcome]]]]:
+    """Every scheme with its enumeration; m counts draws where the scheme has draws."""
+    q, pi = proposal(len(log_x)), inclusions()
+    exact_q, exact_pi = exact_probabilities(q), [mpmath.exp(mpf(value)) for value in pi.tolist()]
+    uniform = [mpf(1) / len(log_x)] * len(log_x)
+    result: dict[str, tuple[expectations.Law, Callable[[], Iterator[Outcome]]]] = {}
+    for method in ("direct", "spread"):
+        law = expectations.with_replacement(log_x, m, q, method)
+        result[f"with replacement, {method}"] = law, lambda: draws_with_replacement(exact_q, m)
+        law = expectations.with_replacement(log_x, m, None, method)
+        result[f"uniform, {method}"] = law, lambda: draws_with_replacement(uniform, m)
+    if m <= len(log_x):
+        law = expectations.without_replacement(log_x, m)
+        result["without replacement"] = law, lambda: draws_without_replacement(len(log_x), m)
+    result["independent"] = expectations.independent(log_x, pi), lambda: draws_by_coins(exact_pi)
+    return result
+
+
+CASES = [(shape, spread) for shape in ("mixed", "huge", "tiny", "spike") for spread in (1.0, 5.0, 20.0)]
+
+
+@pytest.mark.parametrize("m", [1, 2, 4, 6])
+@pytest.mark.parametrize("shape,spread", CASES)
+def test_every_scheme_equals_its_enumeration(shape: str, spread: float, m: int) -> None:
+    log_x = logits(shape, spread)
+    for name, (law, outcomes) in schemes(log_x, m).items():
+        reference = enumerate_moments(log_x.tolist(), outcomes())
+        errors = [relative_error(*pair) for pair in zip(four(expectations.expect(law)), reference, strict=True)]
+        assert max(errors) <= 1e-12, (name, errors)
+
+
+@pytest.mark.parametrize("shape,spread", CASES)
+def test_variances_keep_their_digits(shape: str, spread: float) -> None:
+    # Var / E^2 is about 1e-3 and more here: E^2 + Var - E^2 would lose those three digits and, for the inverse of a
+    # sum near 1e-9, all of them.
+    log_x = logits(shape, spread)
+    for name, (law, outcomes) in schemes(log_x, 2).items():
+        first, log, second, log_second = enumerate_moments(log_x.tolist(), outcomes())
+        result = expectations.expect(law)
+        assert relative_error(result.log_variance, log_second - log**2) <= 1e-9, name
+        assert relative_error(result.inverse_variance, second - first**2) <= 1e-9, name
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("shape,spread", CASES)
+def test_gradients_in_the_logits_equal_the_enumeration(shape: str, spread: float, m: int) -> None:
+    log_x = logits(shape, spread).requires_grad_()
+    for name, (law, outcomes) in schemes(log_x, m).items():
+        outputs = four(expectations.expect(law))
+        for output, reference in zip(outputs, enumerate_gradients(log_x.tolist(), outcomes()), strict=True):
+            (gradient,) = torch.autograd.grad(output, log_x, retain_graph=True)
+            scale = max(abs(component) for component in reference)
+            errors = [abs(mpf(g) - r) / scale for g, r in zip(gradient.tolist(), reference, strict=True)]
+            assert max(errors) <= 1e-10, (name, [float(error) for error in errors])
+
+
+def small_outputs(make: Callable[..., expectations.Law], *arguments: Tensor) -> tuple[Tensor, ...]:
+    result = expectations.expect(make(*arguments))
+    return result.inverse, result.log, result.inverse_variance, result.log_variance
+
+
+@pytest.mark.parametrize("method", ["direct", "spread"])
+def test_gradcheck_with_replacement_in_logits_and_proposal(method: expectations.laws.Method) -> None:
+    log_x = torch.stack([logits("mixed", 2.0), logits("spike", 3.0)]).requires_grad_()
+    log_q = proposal().requires_grad_()
+
+    def outputs(x: Tensor, q: Tensor) -> tuple[Tensor, ...]:
+        return small_outputs(lambda a, b: expectations.with_replacement(a, 3, b.log_softmax(-1), method), x, q)
+
+    assert torch.autograd.gradcheck(outputs, (log_x, log_q), eps=1e-5, atol=1e-8, rtol=1e-6)
+
+
+def test_gradcheck_of_the_other_schemes() -> None:
+    log_x = torch.stack([logits("mixed", 2.0), logits("spike", 3.0)]).requires_grad_()
+    # 0.5 at most, so that the numerical derivative stays among probabilities.
+    log_pi = (inclusions() + math.log(0.5)).requires_grad_()
+    both = expectations.independent, expectations.without_replacement
+    assert torch.autograd.gradcheck(
+        lambda x, pi: small_outputs(both[0], x, pi), (log_x, log_pi), eps=1e-5, atol=1e-8, rtol=1e-6
+    )
+    assert torch.autograd.gradcheck(
+        lambda x: small_outputs(lambda a: both[1](a, 3), x), (log_x,), eps=1e-5, atol=1e-8, rtol=1e-6
+    )
+    assert torch.autograd.gradcheck(
+        lambda x, pi: small_outputs(
+            lambda a, b: expectations.product(both[0](a, b), expectations.with_replacement(a, 2)), x, pi
+        ),
+        (log_x, log_pi), eps=1e-5, atol=1e-8, rtol=1e-6,
+    )  # fmt: skip
+
+
+def two_valued_moments(spike: float, rest: float, classes: int, m: int) -> tuple[mpf, mpf, mpf, mpf]:
+    """One class of logarithm ``spike`` among equal others: the number of its draws is binomial."""
+    q, a, b = mpf(1) / classes, mpmath.exp(mpf(spike)), mpmath.exp(mpf(rest))
+    moments = [mpf(0)] * 4
+    for k in range(m + 1):
+        probability = mpmath.binomial(m, k) * q**k * (1 - q) ** (m - k)
+        total = 1 + k * a + (m - k) * b
+        values = (1 / total, mpmath.log(total), total**-2, mpmath.log(total) ** 2)
+        moments = [old + probability * value for old, value in zip(moments, values, strict=True)]
+    return tuple(moments)
+
+
+@pytest.mark.parametrize("m", [1, 1000])
+@pytest.mark.parametrize("spike,rest", [(-20.0, 20.0), (20.0, -20.0), (-20.0, 0.0), (0.0, -20.0)])
+def test_a_million_lopsided_classes(spike: float, rest: float, m: int) -> None:
+    classes = 10**6
+    log_x = torch.full((classes,), rest, dtype=torch.float64)
+    log_x[7] = spike
+    result = expectations.expect(expectations.with_replacement(log_x, m))
+    errors = [
+        relative_error(*pair) for pair in zip(four(result), two_valued_moments(spike, rest, classes, m), strict=True)
+    ]
+    assert max(errors) <= 1e-12, errors
+
+
+@pytest.mark.parametrize("m", [1, 1000])
+@pytest.mark.parametrize("spike,rest", [(-20.0, 20.0), (20.0, -20.0)])
+def test_lopsided_by_the_direct_sum(spike: float, rest: float, m: int) -> None:
+    # The million classes in their two distinct values: the direct sum sees the same law in two terms.
+    log_x = torch.tensor([spike, rest], dtype=torch.float64)
+    log_q = torch.tensor([1e-6, 1 - 1e-6], dtype=torch.float64).log()
+    result = expectations.expect(expectations.with_replacement(log_x, m, log_q, "direct"))
+    errors = [
+        relative_error(*pair) for pair in zip(four(result), two_valued_moments(spike, rest, 10**6, m), strict=True)
+    ]
+    # 1 - 1e-6 in float64 is off by up to 1e-16 / 2, and its thousandth power by a thousand times that.
+    assert max(errors) <= 1e-12, errors
+
+
+def test_the_two_algorithms_agree_on_many_classes() -> None:
+    generator = torch.Generator().manual_seed(1)
+    log_x = 4 * torch.randn(2, 6_000, dtype=torch.float64, generator=generator)
+    log_x[:, ::7] = -math.inf
+    log_q = torch.log_softmax(torch.randn(6_000, dtype=torch.float64, generator=generator), 0)
+    results, gradients = [], []
+    for method in ("direct", "spread"):
+        x, q = log_x.clone().requires_grad_(), log_q.clone().requires_grad_()
+        result = expectations.expect(expectations.with_replacement(x, 50, q, method))
+        outputs = (result.inverse, result.log, result.inverse_variance, result.log_variance)
+        results.append(torch.stack(outputs).detach())
+        (result.inverse.sum() + result.log.sum() + result.log_variance.sum()).backward()
+        gradients.append((x.grad, q.grad))
+    torch.testing.assert_close(results[0], results[1], rtol=2e-12, atol=0)
+    for direct, spread in zip(*gradients, strict=True):
+        torch.testing.assert_close(direct, spread, rtol=0, atol=1e-12 * direct.abs().max().item())
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    log_x=st.lists(st.floats(-300, 300) | st.just(-math.inf), min_size=1, max_size=6),
+    m=st.integers(0, 50),
+    without=st.booleans(),
+)
+def test_extreme_inputs_keep_the_bounds_of_jensen(log_x: list[float], m: int, without: bool) -> None:
+    x = torch.tensor(log_x, dtype=torch.float64, requires_grad=True)
+    law = expectations.without_replacement(x, min(m, len(log_x))) if without else expectations.with_replacement(x, m)
+    result = expectations.expect(law)
+    slack = 1e-10
+    upper = torch.log1p(law.mean_value)
+    assert 0 <= result.log.item() <= upper.item() * (1 + slack)
+    assert torch.exp(-result.log).item() * (1 - slack) <= result.inverse.item() <= 1 + slack
+    assert result.inverse_variance.item() >= 0
+    assert result.log_variance.item() >= 0
+    (result.inverse + result.log + result.inverse_variance + result.log_variance).sum().backward()
+    assert x.grad is not None
+    assert bool(torch.isfinite(x.grad).all())
+
+
+def test_no_draw_and_only_masked_classes_are_a_sum_of_zero() -> None:
+    masked = torch.full((4,), -math.inf, dtype=torch.float64)
+    for law in (expectations.with_replacement(logits("mixed", 2.0), 0), expectations.with_replacement(masked, 3)):
+        result = expectations.expect(law)
+        assert (result.inverse.item(), result.log.item()) == (pytest.approx(1.0, abs=1e-13), 0.0)
+        assert (result.inverse_variance.item(), result.log_variance.item()) == (0.0, 0.0)
+
+
+def test_batches_are_rows() -> None:
+    rows = torch.stack([logits("mixed", 3.0), logits("huge", 3.0), logits("tiny", 3.0)]).view(3, 1, 5)
+    whole = expectations.expect(expectations.with_replacement(rows, 4, proposal()))
+    assert whole.log.shape == (3, 1)
+    for row, value in zip(rows[:, 0], whole.log[:, 0], strict=True):
+        alone = expectations.expect(expectations.with_replacement(row, 4, proposal()))
+        torch.testing.assert_close(alone.log, value, rtol=1e-13, atol=0)
+
+
+def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    log_x = torch.stack([logits("mixed", 3.0, 301), logits("spike", 3.0, 301)])
+
+    def run(method: expectations.laws.Method) -> Tensor:
+        x = log_x.clone().requires_grad_()
+        result = expectations.expect(expectations.with_replacement(x, 4, proposal(301), method))
+        (gradient,) = torch.autograd.grad(result.log.sum(), x)
+        return torch.cat([result.log, gradient.flatten()]).detach()
+
+    for method in ("direct", "spread"):
+        whole = run(method)
+        monkeypatch.setitem(sums.CHUNK, "cpu", 1024)
+        torch.testing.assert_close(run(method), whole, rtol=1e-12, atol=1e-17)
+        monkeypatch.undo()
+
+
+def test_a_given_transform_stands_for_its_law() -> None:
+    # X exponential with mean 3: L(t) = 1 / (1 + 3 t).
+    law = expectations.laplace(lambda u: -torch.log1p(3 * u.exp()), log_max=math.log(3 * 60))
+    result = expectations.expect(law)
+    # Integrals of the density e^{-x/3}/3, by adaptive quadrature in 40 digits.
+    inverse = mpmath.quad(lambda x: mpmath.exp(-x / 3) / 3 / (1 + x), [0, 3, 30, mpmath.inf])
+    log = mpmath.quad(lambda x: mpmath.exp(-x / 3) / 3 * mpmath.log1p(x), [0, 3, 30, mpmath.inf])
+    log_square = mpmath.quad(lambda x: mpmath.exp(-x / 3) / 3 * mpmath.log1p(x) ** 2, [0, 3, 30, mpmath.inf])
+    assert relative_error(result.inverse, inverse) <= 1e-12
+    assert relative_error(result.log, log) <= 1e-12
+    assert relative_error(result.log_square, log_square) <= 1e-12
+
+
+def test_a_product_is_the_sum_of_its_parts() -> None:
+    log_x = logits("mixed", 3.0)
+    parts = expectations.product(expectations.with_replacement(log_x, 2), expectations.with_replacement(log_x, 3))
+    whole = expectations.with_replacement(log_x, 5)
+    for one, other in zip(four(expectations.expect(parts)), four(expectations.expect(whole)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-13, atol=0)
+
+
+def test_model_based_sampling_is_exact() -> None:
+    # q proportional to e^f on the negatives: every draw gives the full softmax, so there is no bias and no variance.
+    scores = torch.tensor([0.3, 2.0, -1.0, 0.5], dtype=torch.float64)
+    result = expectations.sampled_softmax(scores, label=0, m=3, log_q=scores)
+    e = math.e
+    full = e**0.3 / (e**0.3 + e**2 + e**-1 + e**0.5)
+    assert result.inverse.item() == pytest.approx(full, rel=1e-13)
+    assert result.log.item() == pytest.approx(-math.log(full), rel=1e-13)
+    assert 0 <= result.inverse_variance.item() <= 1e-13 * full**2
+    assert 0 <= result.log_variance.item() <= 1e-13
+
+
+def test_uniform_sampled_softmax_of_three_classes() -> None:
+    # One of two negatives, weight 2: the mean of 1/(1 + 2a) and 1/(1 + 2b) with a = 1, b = 3.
+    scores = torch.tensor([0.0, 0.0, math.log(3.0)], dtype=torch.float64)
+    result = expectations.sampled_softmax(scores, label=0, m=1)
+    assert result.inverse.item() == pytest.approx((1 / 3 + 1 / 7) / 2, rel=1e-13)
+    assert result.inverse_variance.item() == pytest.approx(((1 / 3 - 1 / 7) / 2) ** 2, rel=1e-12)
+    assert result.log.item() == pytest.approx((math.log(3) + math.log(7)) / 2, rel=1e-13)
+
+
+def test_monte_carlo_agrees() -> None:
+    # z beyond 5 happens by chance once in 1.7 million runs; the seed is fixed, so either always or never.
+    log_x, log_q = logits("mixed", 3.0), proposal()
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.multinomial(log_q.exp(), 4 * 200_000, replacement=True, generator=generator).view(-1, 4)
+    sample = torch.log1p(log_x.exp()[drawn].sum(-1))
+    result = expectations.expect(expectations.with_replacement(log_x, 4, log_q))
+    z = (sample.mean() - result.log) / (result.log_variance / len(sample)).sqrt()
+    assert abs(z.item()) < 5
+    # The variance of a sample variance is (fourth central moment - variance^2) / size.
+    fourth = (sample - sample.mean()).pow(4).mean()
+    spread = ((fourth - result.log_variance.square()) / len(sample)).sqrt()
+    assert abs((sample.var() - result.log_variance) / spread).item() < 5
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_the_asked_tolerance_is_kept_with_fewer_nodes(tol: float) -> None:
+    log_x = logits("mixed", 5.0)
+    exact = expectations.expect(expectations.with_replacement(log_x, 3), tol=1e-14)
+    rough = expectations.expect(expectations.with_replacement(log_x, 3), tol=tol)
+    assert rough.error <= tol
+    assert abs(rough.inverse / exact.inverse - 1).item() <= rough.error
+    assert abs(rough.log / exact.log - 1).item() <= rough.error
+    assert rough.nodes < exact.nodes
+
+
+@pytest.mark.parametrize("step", [0.25, 0.5, 1.0, 1.5])
+def test_the_discretisation_bound_holds_and_is_not_idle(step: float) -> None:
+    # X = x constant: E 1/(1+X) = 1/(1+x), summed over so wide a range that truncation is below 1e-17.
+    worst = mpf(0)
+    for log_x in (-10, -2, 0, 2, 10):
+        x = mpmath.exp(log_x)
+        nodes = (mpf(step) * k for k in range(round(-70 / step), round(6 / step)))
+        total = mpmath.fsum(step * mpmath.exp(u - mpmath.exp(u) * (1 + x)) for u in nodes)
+        worst = max(worst, abs(total * (1 + x) - 1))
+    bound = quadrature.discretisation_bound(step)
+    assert bound / 100 < worst <= bound
+
+
+def test_memory_of_kernels_near_zero() -> None:
+    for s in (1e-12, 1e-3, 0.69, 0.71, 5.0, 40.0):
+        value = kernels.bend(torch.tensor(s, dtype=torch.float64))
+        assert relative_error(value, mpmath.expm1(-mpf(s)) + mpf(s)) <= 1e-15
+        value = kernels.bend(torch.tensor(-s, dtype=torch.float64))
+        assert relative_error(value, mpmath.expm1(mpf(s)) - mpf(s)) <= 1e-15
+
+
+def test_single_precision_input_is_computed_in_double() -> None:
+    log_x = logits("mixed", 3.0).float()
+    one = expectations.expect(expectations.with_replacement(log_x, 3))
+    other = expectations.expect(expectations.with_replacement(log_x.double(), 3))
+    assert one.log.dtype == torch.float64
+    assert one.log.item() == other.log.item()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+@pytest.mark.parametrize("method", ["direct", "spread"])
+def test_gpu_agrees_with_cpu(method: expectations.laws.Method) -> None:
+    log_x = torch.stack([logits("mixed", 5.0, 500), logits("spike", 5.0, 500)])
+    results = []
+    for device in ("cpu", "cuda"):
+        x = log_x.to(device).detach().requires_grad_()
+        result = expectations.expect(expectations.with_replacement(x, 20, proposal(500).to(device), method))
+        (gradient,) = torch.autograd.grad(result.log.sum() + result.inverse.sum(), x)
+        results.append((torch.stack(four(result)).detach().cpu(), gradient.cpu()))
+    for cpu, gpu in zip(*results, strict=True):
+        torch.testing.assert_close(cpu, gpu, rtol=1e-12, atol=1e-14)
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda x: expectations.with_replacement(x[:0], 1), "at least one class"),
+        (lambda x: expectations.with_replacement(x, -1), "m is -1"),
+        (lambda x: expectations.with_replacement(x, 1.5), "m is 1.5"),
+        (lambda x: expectations.with_replacement(x * NAN, 1), "log_x holds nan"),
+        (lambda x: expectations.with_replacement(x + INF, 1), "log_x holds inf"),
+        (lambda x: expectations.with_replacement(x.long(), 1), "floating-point"),
+        (
+            lambda x: expectations.with_replacement(x, 1, torch.tensor([0.5, 0.25, 0.125]).double().log()),
+            "q sums to 0.875",
+        ),
+        (lambda x: expectations.with_replacement(x, 1, torch.tensor([0.0, NAN, 0.0])), "log_q holds NaN"),
+        (lambda x: expectations.with_replacement(x, 1, torch.zeros(2)), "does not fit"),
+        (lambda x: expectations.with_replacement(x, 1, method="fast"), "method is 'fast'"),
+        (lambda x: expectations.with_replacement(x * 300, 1, method="spread"), "too wide to spread"),
+        (lambda x: expectations.without_replacement(x, 4), "only 3 classes"),
+        (lambda x: expectations.without_replacement(torch.zeros(10**6), 1000), "use fewer draws, or with_replacement"),
+        (lambda x: expectations.independent(x, torch.tensor([0.0, 0.1, -1.0])), "inclusion probability is 1.1"),
+        (lambda x: expectations.product(), "one batch shape"),
+        (lambda x: expectations.product(*(expectations.with_replacement(y, 1) for y in (x, x[None]))), "batch shape"),
+        (lambda x: expectations.expect(expectations.with_replacement(x, 1), tol=1e-17), "tol is 1e-17"),
+        (lambda x: expectations.expect(expectations.with_replacement(x * 800, 1)), "below 700"),
+        (lambda x: expectations.expect(expectations.laplace(lambda u: u[:3], 0.0)), "log_laplace returned shape"),
+        (lambda x: expectations.sampled_softmax(x, 3, 1), "label is 3"),
+        (lambda x: expectations.sampled_softmax(x, 0, 0), "m is 0"),
+    ],
+)
+def test_bad_input_is_named(call: Callable[[Tensor], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64))
+
+
+def test_variance_integrands_are_non_negative() -> None:
+    # The claim the variances rest on: L - e^{-tc} is negative first and positive after, once.
+    log_x = logits("mixed", 4.0)
+    law = expectations.with_replacement(log_x, 3, proposal())
+    rule = quadrature.rule(1e-12, law.log_max)
+    t = rule.nodes().exp()
+    split = t * law.mean_value.unsqueeze(-1) < 0.5
+    log_value = law.transform(rule, split).log_value
+    level = torch.expm1(expectations.expect(law).log)
+    difference = (log_value.exp() - torch.exp(-t * level)).squeeze(0)
+    signs = difference[difference.abs() > 1e-14].sign()
+    assert (signs[0].item(), signs[-1].item()) == (-1, 1)
+    assert int((signs.diff() != 0).sum()) == 1
+    assert pytest.approx(0.57721566490153286, abs=1e-16) == integrals.EULER
