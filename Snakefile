@@ -6,8 +6,7 @@ from sumexp.companion import build
 
 PROFILE, DEVICE, ONLY = (str(config.get(name, default)) for name, default in build.DEFAULTS.items())
 PYTHON = sys.executable
-STEP = "{PYTHON:q} -m sumexp.companion.build {rule} "
-SETTINGS = " {PROFILE:q} {DEVICE:q} {ONLY}"
+STEP = "{PYTHON:q} -m sumexp.companion.build {rule} {PROFILE} {DEVICE} '{ONLY}'"
 PRODUCTS = ["build/executed/{name}.ipynb", "build/results/{name}.json", "build/executions/{name}.json"]
 
 plan = build.plan(PROFILE, DEVICE, ONLY)
@@ -28,7 +27,7 @@ rule notebook:
     resources:
         gpu=int(plan.device == "cuda"),
     shell:
-        STEP + "{wildcards.name}" + SETTINGS
+        STEP + " {wildcards.name}"
 
 
 rule evidence:
@@ -37,7 +36,7 @@ rule evidence:
     params:
         key=lambda wildcards: plan.evidence[wildcards.name],
     shell:
-        STEP + "{wildcards.name}" + SETTINGS
+        STEP + " {wildcards.name}"
 
 
 rule register:
@@ -46,9 +45,9 @@ rule register:
     output:
         update("build/register.json"),
     params:
-        key=plan.html,
+        key=plan.register,
     shell:
-        STEP + "book" + SETTINGS
+        STEP
 
 
 rule html:
@@ -61,4 +60,4 @@ rule html:
     params:
         key=plan.html,
     shell:
-        STEP + "book" + SETTINGS
+        STEP

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,8 @@ class Plan:
     """The chapters to execute."""
     evidence: Mapping[str, str]
     """The key of every test module that decides claims."""
+    register: str
+    """The key of the verdicts."""
     html: str
     """The key of the pages."""
 
@@ -69,9 +72,11 @@ def plan(profile: str, device: str, only: str) -> Plan:
     chapters = {name: keys.notebook_key(source_path(name), parameters) for name in chapters_of(Path("_toc.yml"))}
     selected = tuple(choice("ONLY", name, chapters) for name in only.split()) or tuple(chapters)
     evidence = {path.stem: keys.evidence_key(path) for path in sorted(TESTS.glob("test_*.py")) if _decides_claims(path)}
-    others = [file for name in chapters.keys() - set(selected) for file in _ran(name)]
-    html = keys.digest(*_files_of_pages(), *map(keys.file_digest, others), *chapters.values(), *selected)
-    return Plan(profile, device, chapters, selected, evidence, html)
+    claims = [keys.file_digest(file) for file in sorted(CLAIMS.glob("*.yml"))]
+    register = keys.digest(*claims, *evidence, *evidence.values(), keys.code_digest(["sumexp.companion.register"]))
+    others = [keys.file_digest(file) for name in chapters if name not in selected for file in _ran(name)]
+    html = keys.digest(*_files_of_pages(), *others, *chapters.values(), *selected, register)
+    return Plan(profile, device, chapters, selected, evidence, register, html)
 
 
 def chapters_of(toc: Path) -> list[str]:
@@ -110,7 +115,7 @@ def book(profile: str, device: str, cores: int, only: str) -> Path:
     try:
         with FileLock(BUILD / ".lock", timeout=0):
             owner.write_text(str(os.getpid()), "utf-8")
-            # Snakemake takes seconds to find out that there is nothing to do; what it finished last is quick to compare.
+            # Snakemake takes seconds to find that there is nothing to do; what it finished last is quick to compare.
             if _read(finished) != repr(wanted) or not all(path.exists() for path in wanted.targets()):
                 finished.unlink(missing_ok=True)
                 _snakemake(profile, device, cores, only)
@@ -133,18 +138,22 @@ def _snakemake(profile: str, device: str, cores: int, only: str) -> None:
     os.environ[DRIVER] = str(os.getpid())
     os.environ["PYTHONHASHSEED"] = "0"
     options = f"--cores {cores} --resources gpu=1 --rerun-triggers params --rerun-incomplete --keep-going"
-    # Steps speak for themselves; no lock, as the driver's own ends with it; no wait for files on a slow network.
-    options += " --quiet all --nolock --latency-wait 0"
+    # No lock, as the driver's own ends with it; no wait for files on a slow network.
+    options += " --nolock --latency-wait 0"
     if not Path(".snakemake").is_dir():  # without its records it would take what is there for up to date
         options += " --forceall"
     config = ["--config", f"profile={profile}", f"device={device}", *([f"only={only}"] if only else [])]
-    try:
-        main([*options.split(), *config])
-    except SystemExit as end:
-        if end.code:
-            raise CompanionError(
-                "the book is not finished: see above, and .snakemake/log. What succeeded is kept; the next build goes on"
-            ) from None
+    file = Products(BUILD, "snakemake").log
+    file.parent.mkdir(exist_ok=True)
+    # Steps speak for themselves, on the terminal; what Snakemake has to say goes into its log.
+    with file.open("w", encoding="utf-8") as log, redirect_stderr(log):
+        try:
+            main([*options.split(), *config])
+        except SystemExit as end:
+            if end.code:
+                raise CompanionError(
+                    f"the book is not finished: see above, and {file}. What succeeded is kept; the next build goes on"
+                ) from None
 
 
 def notebook_step(plan: Plan, name: str) -> None:
@@ -223,12 +232,12 @@ def html_step(plan: Plan, name: str) -> None:
 STEPS = {"notebook": notebook_step, "evidence": evidence_step, "register": register_step, "html": html_step}
 
 
-def main(step: str, name: str, profile: str, device: str, *only: str) -> None:
+def main(step: str, profile: str, device: str, only: str, name: str = "") -> None:
     """Run one step of the build, as a rule of the Snakefile asks for it."""
     if driver := os.environ.get(DRIVER):
         threading.Thread(target=_end_with, args=(int(driver),), daemon=True).start()
     try:
-        STEPS[step](plan(profile, device, " ".join(only)), name)
+        STEPS[step](plan(profile, device, only), name)
     except CompanionError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         raise SystemExit(1) from None
@@ -261,7 +270,7 @@ def _ran(name: str) -> tuple[Path, Path]:
 def _files_of_pages() -> list[str]:
     """What the pages are made from besides outputs; the package as it stands, since pages show docstrings and code."""
     package = Path(sumexp.__path__[0])
-    folders = ((Path("book"), "*"), (FOLDER, "*.md"), (CLAIMS, "*.yml"), (package, "*.py"), (package, "*.j2"))
+    folders = ((Path("book"), "*"), (FOLDER, "*.md"), (package, "*"))
     files = {
         str(file.relative_to(folder.parent)): file
         for folder, pattern in folders

@@ -1,0 +1,70 @@
+# The book in two commands: `make book`, `make test`. `make help` lists the rest.
+PYTHON ?= python3
+TORCH ?= cpu
+PROFILE ?= cpu
+DEVICE ?= auto
+CORES ?= $(shell getconf _NPROCESSORS_ONLN)
+ONLY ?=
+PORT ?= 8000
+
+ifeq ($(filter $(TORCH),cpu cuda),)
+$(error TORCH is '$(TORCH)'; expected cpu or cuda)
+endif
+
+# Where a folder of wheels is configured torch comes from there; else uv knows where its CPU and CUDA builds are.
+UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+ifneq ($(UV_FIND_LINKS),)
+export UV_FIND_LINKS
+else ifeq ($(TORCH),cpu)
+TORCH_BACKEND = --torch-backend cpu
+else
+TORCH_BACKEND = --torch-backend auto
+endif
+
+RUN = .venv/bin/python -m
+UV = $(RUN) uv pip
+# One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
+READY = .venv/ready-$(TORCH)
+
+.PHONY: help book test lint bench serve clean lock
+.DELETE_ON_ERROR:
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+	@echo "  Variables: PROFILE=smoke|cpu|paper  DEVICE=auto|cpu|cuda  CORES=n  ONLY=\"chapter ...\"  TORCH=cpu|cuda  PYTHON=python3.x"
+
+book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
+	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)'
+
+test: $(READY) ## Run the tests
+	$(RUN) pytest -n '$(CORES)' --dist loadgroup
+
+lint: $(READY) ## Check style, types and the direction of imports
+	$(RUN) ruff check
+	$(RUN) ruff format --check
+	$(RUN) mypy
+	.venv/bin/lint-imports
+
+bench: $(READY) ## Measure what the book says about speed and memory
+	$(RUN) benchmarks
+
+serve: book ## Serve the book on this machine, PORT=8000
+	$(RUN) http.server --bind 127.0.0.1 --directory build/html '$(PORT)'
+
+clean: ## Remove what builds have made (not .venv, not the data or training runs in the user's cache folder)
+	rm -rf build .snakemake
+
+lock: $(READY) ## Resolve the newest versions that pyproject.toml allows and write constraints.txt
+	{ sed -n '/^#/p' constraints.txt; printf 'pip\nsetuptools\nuv\nwheel\n' \
+	  | $(UV) compile -q --upgrade --extra dev --no-annotate --no-header $(TORCH_BACKEND) pyproject.toml - \
+	  | sed 's/^\(torch==[^+]*\)+.*/\1/'; } > constraints.new
+	mv constraints.new constraints.txt
+
+$(READY): pyproject.toml constraints.txt
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "error: PYTHON is '$(PYTHON)', which is not Python 3.11 or newer; install one, or name it: make PYTHON=python3.12" >&2; exit 1; }
+	'$(PYTHON)' -m venv .venv
+	$(RUN) pip install -q --disable-pip-version-check -c constraints.txt uv
+	$(UV) install -c constraints.txt $(TORCH_BACKEND) $(if $(filter-out $@,$(wildcard .venv/ready-*)),--reinstall-package torch) -e '.[dev]'
+	@rm -f .venv/ready-*
+	@touch $@
