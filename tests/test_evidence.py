@@ -13,17 +13,19 @@ CLAIMS = """
 - {id: bias-x, chapter: bias, where: eq. (1), kind: equation, paper_says: one, open: not yet}
 - {id: bias-y, chapter: bias, where: eq. (2), kind: equation, paper_says: two, open: not yet}
 """
+XDIST = ("-p", "xdist.plugin", "-n")
 MARK = '@pytest.mark.claim("bias-x", shows="statement", evidence="exact")'
 EXPERIMENT = '@pytest.mark.claim("bias-x", shows="statement", evidence="experiment")'
 
 
 @pytest.fixture
 def project(pytester, monkeypatch):
-    """A project with two claims, in which only the options given count."""
+    """A project with two claims, in which only the plugin and the options given count."""
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (pytester.mkdir("claims") / "bias.yml").write_text(CLAIMS)
-    pytester.makeini(f"[pytest]\naddopts = --strict-markers -p {PLUGIN} -p no:nb_regression\n")
+    pytester.makeini(f"[pytest]\naddopts = --strict-markers -p {PLUGIN}\n")
     return pytester
 
 
@@ -98,7 +100,7 @@ ENDED = {
 }
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2"), ("-m", "claim")], ids=["plain", "xdist", "claims-only"])
+@pytest.mark.parametrize("options", [(), (*XDIST, "2"), ("-m", "claim")], ids=["plain", "xdist", "claims-only"])
 def test_outcome_of_every_marked_test(project, options):
     assert outcomes(record(project, SUITE, *options, code=1)) == ENDED
 
@@ -185,7 +187,7 @@ def test_tests_without_markers_need_no_register(project):
 # Experiments ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["plain", "xdist"])
+@pytest.mark.parametrize("options", [(), (*XDIST, "1")], ids=["plain", "xdist"])
 def test_findings_are_recorded(project, options):
     source = f"""
 {EXPERIMENT}
