@@ -168,7 +168,7 @@ def test_full_rank_fits_the_bigrams_exactly() -> None:
     assert (counts > 0).all()
     config = WordModelConfig(rank=3, steps=600, batch=8, learning_rate=0.05, dropout=0, penalty=0)
     p = torch.softmax(wordmodel.fit(config, text).logits(torch.arange(3)), dim=-1)
-    np.testing.assert_allclose(p, counts / counts.sum(axis=1, keepdims=True), rtol=1e-4)
+    np.testing.assert_allclose(p, counts / counts.sum(axis=1, keepdims=True), rtol=1e-6)
 
 
 def test_a_crushing_penalty_leaves_the_unigram() -> None:
@@ -176,7 +176,7 @@ def test_a_crushing_penalty_leaves_the_unigram() -> None:
     text, counts = tenfold([list("aabacbabbcccabca")])
     config = WordModelConfig(rank=3, steps=600, batch=64, learning_rate=0.03, dropout=0, penalty=1e4)
     p = torch.softmax(wordmodel.fit(config, text).logits(torch.arange(3)), dim=-1)
-    np.testing.assert_allclose(p, np.tile(counts.sum(axis=0) / counts.sum(), (3, 1)), rtol=2e-2)
+    np.testing.assert_allclose(p, np.tile(counts.sum(axis=0) / counts.sum(), (3, 1)), rtol=1e-2)
 
 
 def test_the_fit_lowers_the_objective_to_a_stationary_point() -> None:
@@ -191,7 +191,7 @@ def test_the_fit_lowers_the_objective_to_a_stationary_point() -> None:
     objective = -(torch.from_numpy(counts) * torch.log_softmax(u @ v.T + b, dim=-1)).sum()
     objective = objective + 2.0 / 2 * (u.square().sum() + v.square().sum())
     for gradient in torch.autograd.grad(objective, parameters):
-        assert gradient.abs().max() < 0.02 * counts.sum() ** 0.5
+        assert gradient.abs().max() < 0.05  # of 88 bigrams
 
 
 def test_held_out_perplexity_is_of_the_held_out_documents() -> None:
