@@ -1,6 +1,5 @@
 """Exact expectations against exact enumeration in 40 digits, and the two algorithms against each other."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -13,61 +12,26 @@ from mpmath import mp, mpf
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp.expectations import integrals, kernels, quadrature, sums
+from sumexp.expectations import integrals, kernels, quadrature, reference, sums
+from sumexp.expectations.reference import (
+    Outcome,
+    draws_by_coins,
+    draws_with_replacement,
+    draws_without_replacement,
+    enumerate_gradients,
+    enumerate_moments,
+    exact_probabilities,
+)
 
-mp.dps = 40
-
-Outcome = tuple[mpf, tuple[int, ...]]
-"""A probability and how often each class is drawn."""
-
-
-def draws_with_replacement(q: list[mpf], m: int) -> Iterator[Outcome]:
-    for draw in itertools.combinations_with_replacement(range(len(q)), m):
-        counts = tuple(draw.count(y) for y in range(len(q)))
-        ways = mpf(math.factorial(m)) / math.prod(math.factorial(c) for c in counts)
-        yield ways * mpmath.fprod(p**c for p, c in zip(q, counts, strict=True)), counts
-
-
-def draws_without_replacement(classes: int, m: int) -> Iterator[Outcome]:
-    for subset in itertools.combinations(range(classes), m):
-        yield mpf(1) / math.comb(classes, m), tuple(int(y in subset) for y in range(classes))
-
-
-def draws_by_coins(pi: list[mpf]) -> Iterator[Outcome]:
-    for counts in itertools.product((0, 1), repeat=len(pi)):
-        yield mpmath.fprod(p if c else 1 - p for p, c in zip(pi, counts, strict=True)), counts
-
-
-def enumerate_moments(log_x: list[float], outcomes: Iterator[Outcome]) -> tuple[mpf, mpf, mpf, mpf]:
-    """E 1/(1+X), E log(1+X), E 1/(1+X)^2, E log^2(1+X)."""
-    x = [mpmath.exp(mpf(value)) for value in log_x]
-    moments = [mpf(0)] * 4
-    for probability, counts in outcomes:
-        total = mpmath.fdot(counts, x)
-        values = (1 / (1 + total), mpmath.log1p(total), 1 / (1 + total) ** 2, mpmath.log1p(total) ** 2)
-        moments = [old + probability * value for old, value in zip(moments, values, strict=True)]
-    return tuple(moments)
-
-
-def enumerate_gradients(log_x: list[float], outcomes: Iterator[Outcome]) -> list[list[mpf]]:
-    """The gradients of the same four in log x: E[f'(X) count_y x_y]."""
-    x = [mpmath.exp(mpf(value)) for value in log_x]
-    gradients = [[mpf(0)] * len(x) for _ in range(4)]
-    for probability, counts in outcomes:
-        total = 1 + mpmath.fdot(counts, x)
-        slopes = (-1 / total**2, 1 / total, -2 / total**3, 2 * mpmath.log(total) / total)
-        for gradient, slope in zip(gradients, slopes, strict=True):
-            for y, count in enumerate(counts):
-                gradient[y] += probability * slope * count * x[y]
-    return gradients
+mp.dps = reference.DIGITS
 
 
 def four(result: expectations.Expectations) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return result.inverse, result.log, result.inverse_square, result.log_square
 
 
-def relative_error(value: Tensor, reference: mpf) -> float:
-    return float(abs(mpf(value.item()) - reference) / abs(reference))
+def relative_error(value: Tensor, expected: mpf) -> float:
+    return float(abs(mpf(value.item()) - expected) / abs(expected))
 
 
 def logits(shape: str, spread: float, classes: int = 5) -> Tensor:
@@ -85,11 +49,6 @@ def logits(shape: str, spread: float, classes: int = 5) -> Tensor:
 
 def proposal(classes: int = 5) -> Tensor:
     return torch.log_softmax(torch.linspace(-1.5, 1.0, classes, dtype=torch.float64), 0)
-
-
-def exact_probabilities(log_q: Tensor) -> list[mpf]:
-    q = [mpmath.exp(mpf(value)) for value in log_q.tolist()]
-    return [p / mpmath.fsum(q) for p in q]
 
 
 def inclusions() -> Tensor:
@@ -122,8 +81,8 @@ CASES = [(shape, spread) for shape in ("mixed", "huge", "tiny", "spike") for spr
 def test_every_scheme_equals_its_enumeration(shape: str, spread: float, m: int) -> None:
     log_x = logits(shape, spread)
     for name, (law, outcomes) in schemes(log_x, m).items():
-        reference = enumerate_moments(log_x.tolist(), outcomes())
-        errors = [relative_error(*pair) for pair in zip(four(expectations.expect(law)), reference, strict=True)]
+        expected = enumerate_moments(log_x.tolist(), outcomes())
+        errors = [relative_error(*pair) for pair in zip(four(expectations.expect(law)), expected, strict=True)]
         assert max(errors) <= 1e-12, (name, errors)
 
 
@@ -145,10 +104,10 @@ def test_gradients_in_the_logits_equal_the_enumeration(shape: str, spread: float
     log_x = logits(shape, spread).requires_grad_()
     for name, (law, outcomes) in schemes(log_x, m).items():
         outputs = four(expectations.expect(law))
-        for output, reference in zip(outputs, enumerate_gradients(log_x.tolist(), outcomes()), strict=True):
+        for output, expected in zip(outputs, enumerate_gradients(log_x.tolist(), outcomes()), strict=True):
             (gradient,) = torch.autograd.grad(output, log_x, retain_graph=True)
-            scale = max(abs(component) for component in reference)
-            errors = [abs(mpf(g) - r) / scale for g, r in zip(gradient.tolist(), reference, strict=True)]
+            scale = max(abs(component) for component in expected)
+            errors = [abs(mpf(g) - r) / scale for g, r in zip(gradient.tolist(), expected, strict=True)]
             assert max(errors) <= 1e-10, (name, [float(error) for error in errors])
 
 
@@ -265,6 +224,24 @@ def test_extreme_inputs_keep_the_bounds_of_jensen(log_x: list[float], m: int, wi
     assert bool(torch.isfinite(x.grad).all())
 
 
+def test_the_enumeration_itself_on_a_case_done_by_hand() -> None:
+    # Two classes, x = 1 and 2, q = 1/4 and 3/4, two draws: X = 2, 3, 4 with probability 1/16, 6/16, 9/16.
+    log_x, outcomes = [0.0, math.log(2.0)], list(draws_with_replacement([mpf(1) / 4, mpf(3) / 4], 2))
+    moments = enumerate_moments(log_x, outcomes)
+    assert float(moments.inverse) == pytest.approx((1 / 3 + 6 / 4 + 9 / 5) / 16, rel=1e-15)
+    assert float(moments.log) == pytest.approx((math.log(3) + 6 * math.log(4) + 9 * math.log(5)) / 16, rel=1e-15)
+    # d E 1/(1+X) / d log x_1 = -E[count_1 x_1 / (1+X)^2]: counts 2, 1, 0.
+    assert float(enumerate_gradients(log_x, outcomes)[0][0]) == pytest.approx(-(2 / 9 + 6 / 16) / 16, rel=1e-15)
+
+
+def test_gauss_laguerre_is_exact_for_small_sums_and_useless_for_large_spreads() -> None:
+    for spread, count, low, high in ((0.5, 60, 0.0, 1e-12), (10.0, 180, 1e-2, 1.0)):
+        log_x = logits("mixed", spread)
+        exact = expectations.expect(expectations.with_replacement(log_x, 3, proposal())).inverse.item()
+        error = abs(reference.gauss_laguerre(log_x, 3, proposal(), count) / exact - 1)
+        assert low <= error <= high
+
+
 def test_no_draw_and_only_masked_classes_are_a_sum_of_zero() -> None:
     masked = torch.full((4,), -math.inf, dtype=torch.float64)
     for law in (expectations.with_replacement(logits("mixed", 2.0), 0), expectations.with_replacement(masked, 3)):
@@ -344,8 +321,7 @@ def test_monte_carlo_agrees() -> None:
     # z beyond 5 happens by chance once in 1.7 million runs; the seed is fixed, so either always or never.
     log_x, log_q = logits("mixed", 3.0), proposal()
     generator = torch.Generator().manual_seed(0)
-    drawn = torch.multinomial(log_q.exp(), 4 * 200_000, replacement=True, generator=generator).view(-1, 4)
-    sample = torch.log1p(log_x.exp()[drawn].sum(-1))
+    sample = torch.log1p(reference.monte_carlo(log_x, 4, log_q, 200_000, generator))
     result = expectations.expect(expectations.with_replacement(log_x, 4, log_q))
     z = (sample.mean() - result.log) / (result.log_variance / len(sample)).sqrt()
     assert abs(z.item()) < 5

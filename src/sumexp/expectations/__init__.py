@@ -14,7 +14,7 @@ A *law* says how :math:`X` is drawn (:func:`with_replacement`, :func:`without_re
 :math:`\log x = f_{\text{negative}} - f_{\text{positive}} + \log w`, a logit difference plus a log weight.
 """
 
-from sumexp.expectations.integrals import Expectations, expect
+from sumexp.expectations.integrals import Expectations, expect, integrate
 from sumexp.expectations.laws import Law, independent, laplace, product, with_replacement, without_replacement
 from sumexp.expectations.quadrature import Rule, discretisation_bound, rule
 from sumexp.expectations.sampled_softmax import sampled_softmax
@@ -26,6 +26,7 @@ __all__ = [
     "discretisation_bound",
     "expect",
     "independent",
+    "integrate",
     "laplace",
     "product",
     "rule",

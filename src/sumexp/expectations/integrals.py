@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sumexp.expectations.kernels import bend
 from sumexp.expectations.laws import Law, Transform, apply
-from sumexp.expectations.quadrature import rule
+from sumexp.expectations.quadrature import Rule, rule
 
 EULER = 0.57721566490153286061
 
@@ -70,14 +70,21 @@ def expect(law: Law, tol: float = 1e-12) -> Expectations:
     Raises:
         ValueError: if ``tol`` is out of range.
     """
-    quadrature = rule(tol, law.log_max)
-    t = quadrature.nodes(law.device).exp()
+    return integrate(law, rule(tol, law.log_max))
+
+
+def integrate(law: Law, rule: Rule) -> Expectations:
+    """The same as :func:`expect`, on the nodes of a given rule.
+
+    Raises:
+        ValueError: if the law spreads its classes and the rule's step is no multiple of the grid's.
+    """
+    t = rule.nodes(law.device).exp()
     # Left of this the transform is known by its excess over the mean term, which keeps the digits of small sums.
     split = t * law.mean_value.unsqueeze(-1) < 0.5
-    transform = law.transform(quadrature, split)
-    outputs = apply(_Moments, *transform, t, quadrature.step, split)
+    outputs = apply(_Moments, *law.transform(rule, split), t, rule.step, split)
     inverse, log, inverse_variance, log_variance = (output.reshape(law.shape) for output in outputs)
-    return Expectations(inverse, log, inverse_variance, log_variance, quadrature.bound, quadrature.count)
+    return Expectations(inverse, log, inverse_variance, log_variance, rule.bound, rule.count)
 
 
 class _Moments(torch.autograd.Function):

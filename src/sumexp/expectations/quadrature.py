@@ -23,6 +23,12 @@ class Rule:
     count: int
     bound: float
 
+    def with_step(self, step: float) -> "Rule":
+        """The same range with another step; ``bound`` keeps its share for truncation."""
+        truncation = self.bound - discretisation_bound(self.step)
+        count = math.ceil((self.count - 1) * self.step / step) + 1
+        return Rule(self.low, step, count, discretisation_bound(step) + truncation)
+
     def nodes(self, device: torch.device | str = "cpu") -> Tensor:
         """The nodes u, shape [count], float64; ``low + step * k``, since a rounded step would cost two digits."""
         return self.low + self.step * torch.arange(self.count, dtype=torch.float64, device=device)

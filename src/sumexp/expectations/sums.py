@@ -155,6 +155,8 @@ class SpreadSum(ClassSum):
         A step of the rule is ``stride`` grid steps; entry (a, b) is f at log s = rule.low + low + (a stride + b) GRID.
         """
         stride = round(rule.step / GRID)
+        if stride * GRID != rule.step:
+            raise ValueError(f"step is {rule.step!r}; spreading needs a multiple of 1/{1 / GRID:.0f}, or use 'direct'")
         cells = math.ceil(self.size / stride) + rule.count - 1
         v = rule.low + self.low + GRID * torch.arange(cells * stride, dtype=torch.float64, device=self.log_x.device)
         return f(v.exp()).view(cells, stride)
@@ -229,7 +231,7 @@ def finite_range(log_x: Tensor) -> tuple[float, float]:
 
 
 def blocks(log_x: Tensor, depth: int = 1) -> Iterator[tuple[slice, slice]]:
-    """Blocks of rows and columns of which ``depth`` values each make about one CHUNK, so that temporaries stay small."""
+    """Blocks of rows and columns that make, with ``depth`` values each, about one CHUNK: temporaries stay small."""
     batch, classes = log_x.shape
     chunk = CHUNK.get(log_x.device.type, CHUNK["cuda"])
     columns = max(1, min(classes, chunk // depth))

@@ -1,0 +1,1 @@
+"""What the book says about speed and memory, measured: `make bench`."""

@@ -1,0 +1,135 @@
+"""Exact expectations beside a plain exp over classes x nodes, the floor of one pass, Monte Carlo and enumeration."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.measure import alone, machine, peak_bytes, seconds, write
+from sumexp import expectations
+
+DRAWS = 1000
+TOLERANCE = 1e-12
+TARGET = 1e-3
+"""The relative error at which Monte Carlo is priced."""
+
+
+def logits(classes: int) -> Tensor:
+    """Log terms with the spread of a trained softmax's: normal, standard deviation 5, importance weights included."""
+    generator = torch.Generator().manual_seed(0)
+    result = torch.empty(classes, dtype=torch.float64)
+    for part in result.split(1 << 22):
+        part.normal_(0.0, 5.0, generator=generator)
+    return result.add_(-math.log(DRAWS))
+
+
+def case(classes: int, threads: int, with_direct: bool) -> dict[str, Any]:
+    """All figures for one number of classes."""
+    torch.set_num_threads(threads)
+    log_x = logits(classes)
+    expectations.expect(expectations.with_replacement(log_x[:1000], DRAWS))  # load all libraries first
+    before = peak_bytes()
+    result = expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE)
+    beside = peak_bytes() - before
+    repeats = 5 if classes <= 10**7 else 2
+    # A plain exp over classes x nodes, at its best: in blocks that stay in the cache, nothing allocated.
+    block = log_x[: min(classes, 1 << 16)]
+    out = torch.empty_like(block)
+    figures: dict[str, Any] = {
+        "classes": classes,
+        "nodes": result.nodes,
+        "spread": seconds(lambda: expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE), repeats),
+        "exp": seconds(lambda: torch.exp(block, out=out), 50) * classes / len(block) * result.nodes,
+        "floor": seconds(log_x.max, repeats),
+        "bytes_beside_logits": beside,
+        "log": result.log.item(),
+        "log_variance": result.log_variance.item(),
+        "inverse": result.inverse.item(),
+        "inverse_variance": result.inverse_variance.item(),
+        "direct": None,
+    }
+    if with_direct:
+        direct = lambda: expectations.expect(expectations.with_replacement(log_x, DRAWS, method="direct"), TOLERANCE)  # noqa: E731
+        figures["direct"] = seconds(direct, 1)
+        figures["difference"] = abs(direct().log.item() / result.log.item() - 1)
+    return figures
+
+
+def sample_seconds(classes: int, threads: int) -> float:
+    """Time of one Monte Carlo sample of X: draw the classes, add the terms."""
+    torch.set_num_threads(threads)
+    x = logits(classes).exp_()
+    generator = torch.Generator().manual_seed(1)
+    samples = 1000
+
+    def draw() -> Tensor:
+        drawn = torch.randint(classes, (samples, DRAWS), generator=generator)
+        return x[drawn].sum(-1).log1p().mean()
+
+    return seconds(draw) / samples
+
+
+def samples_needed(mean: float, variance: float) -> float:
+    """Samples for a standard error of TARGET times the mean."""
+    return variance / (TARGET * mean) ** 2
+
+
+def log10_multisets(classes: int) -> float:
+    """Decimal logarithm of the number of multisets of DRAWS classes: what enumeration would have to visit."""
+    log = math.lgamma(classes + DRAWS) - math.lgamma(DRAWS + 1) - math.lgamma(classes)
+    return log / math.log(10)
+
+
+def gpu_case(classes: int) -> dict[str, Any]:
+    """The same expectations on a GPU, beside exp over classes x nodes there."""
+    log_x = logits(classes).cuda()
+    block = log_x[: 1 << 24]
+    out = torch.empty_like(block)
+
+    def timed(action: Any) -> float:
+        def synchronised() -> None:
+            action()
+            torch.cuda.synchronize()
+
+        return seconds(synchronised)
+
+    result = expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE)
+    spread = timed(lambda: expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE))
+    exp = timed(lambda: torch.exp(block, out=out)) * classes / len(block) * result.nodes
+    return {"classes": classes, "spread": spread, "exp": exp, "log": result.log.item()}
+
+
+def main(threads: int, quick: bool) -> None:
+    sizes = [10**3, 10**4, 10**5] if quick else [10**k for k in range(3, 9)]
+    cases = [alone(case, size, threads, size <= 10**5 or (size == 10**6 and not quick)) for size in sizes]
+    for figures in cases:
+        figures["sample"] = alone(sample_seconds, figures["classes"], threads)
+        for name in ("log", "inverse"):
+            figures[f"samples_{name}"] = samples_needed(figures[name], figures[f"{name}_variance"])
+        figures["log10_multisets"] = log10_multisets(figures["classes"])
+    print(f"Both expectations and both variances to {TOLERANCE:g}, m = {DRAWS}, {threads} threads")
+    print("  classes   seconds  / exp   / one pass  direct   MiB beside logits")
+    for f in cases:
+        direct = "      -" if f["direct"] is None else f"{f['direct']:7.2f}"
+        print(
+            f"{f['classes']:9.0e}  {f['spread']:8.4f} {f['spread'] / f['exp']:6.3f} {f['spread'] / f['floor']:9.1f} "
+            f"{direct} {f['bytes_beside_logits'] / 2**20:12.0f}"
+        )
+    print(f"Monte Carlo, to a relative standard error of {TARGET:g} of the loss (of the probability); enumeration")
+    for f in cases:
+        print(
+            f"{f['classes']:9.0e}  {f['samples_log']:9.2e} samples, {f['samples_log'] * f['sample']:9.2e} s "
+            f"({f['samples_inverse']:.2e} samples, {f['samples_inverse'] * f['sample']:.2e} s); "
+            f"enumeration: 10^{f['log10_multisets']:.0f} multisets"
+        )
+    gpu = []
+    if torch.cuda.is_available():
+        gpu = [gpu_case(size) for size in sizes]
+        for f in gpu:
+            print(f"GPU {f['classes']:9.0e}  {f['spread']:8.4f} s, {f['spread'] / f['exp']:6.3f} of exp")
+    if not quick:
+        path = write(
+            "expectations", {"machine": machine(threads), "draws": DRAWS, "target": TARGET, "cases": cases, "gpu": gpu}
+        )
+        print(f"written to {path}")

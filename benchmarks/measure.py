@@ -1,0 +1,58 @@
+"""Timing and peak memory, each case in a process of its own."""
+
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def seconds(action: Callable[[], object], repeats: int = 5) -> float:
+    """The least wall time of some repeats, after one to warm up: what the machine does when nothing disturbs it."""
+    action()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def peak_bytes() -> int:
+    """The peak resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def alone(case: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a case run in a fresh process, so that its peak memory is its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(case, arguments)
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """What a reader must know of the machine to read a ratio."""
+    import torch
+
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {"cpu": model, "cores": os.cpu_count(), "threads": threads, "gpu": gpu, "torch": torch.__version__}
+
+
+def write(name: str, results: dict[str, Any]) -> Path:
+    """Write the measurements, whole or not at all."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(results, indent=1) + "\n")
+    temporary.replace(path)
+    return path
