@@ -165,18 +165,30 @@ FAULTS = {
 def test_faulty_marker_stops_the_run_and_is_named(project, arguments, message):
     project.makepyfile(test_bias=f"import pytest\n@pytest.mark.claim({arguments})\ndef test_it(): ...")
     result = project.runpytest_inprocess("--evidence", "bias.json")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "test_bias.py::test_it: the marker claim" in result.stderr.str()
-    assert message in result.stderr.str()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "test_bias.py::test_it: the marker claim(" in result.stdout.str()
+    assert message in result.stdout.str()
     assert not (project.path / "bias.json").exists()
+
+
+def test_faulty_marker_is_named_under_xdist(project):
+    project.makepyfile(
+        test_bias='import pytest\n@pytest.mark.claim("bias-z")\nclass TestIt:\n    def test_it(self): ...'
+    )
+    result = project.runpytest_subprocess("--evidence", "bias.json", *XDIST, "1")
+    assert result.ret != 0
+    assert not (project.path / "bias.json").exists()
+    assert (
+        "test_bias.py::TestIt::test_it: the marker claim('bias-z',) with {} is not of the form" in result.stdout.str()
+    )
 
 
 def test_faulty_register_stops_the_run_and_is_named(project):
     (project.path / "claims" / "bias.yml").write_text("- {id: bias-x}")
     project.makepyfile(test_bias=f"import pytest\n{MARK}\ndef test_it(): ...")
     result = project.runpytest_inprocess()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "claims/bias.yml:1: entry bias-x: " in result.stderr.str()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "claims/bias.yml:1: entry bias-x: " in result.stdout.str()
 
 
 def test_tests_without_markers_need_no_register(project):

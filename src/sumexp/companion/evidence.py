@@ -29,7 +29,9 @@ from sumexp.companion.register.store import write_text
 State: TypeAlias = Callable[..., None]
 """What the fixture ``finding`` hands to a test."""
 
+_USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
 _PROPERTY = "sumexp-claim"
+_IDS = pytest.StashKey[frozenset[str]]()
 _WORST: tuple[Outcome, ...] = ("failed", "skipped", "passed")
 
 
@@ -56,49 +58,50 @@ def _name(item: pytest.Item) -> str:
     return item.nodeid.removesuffix(f"[{callspec.id}]") if callspec else item.nodeid
 
 
-def _marked(item: pytest.Item, known: Callable[[], frozenset[str]]) -> Iterator[dict[str, Any]]:
+def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
     """Check the ``claim`` markers of a test and yield them as records without an outcome.
 
     Raises:
-        pytest.UsageError: a marker is malformed or names an unknown claim.
+        ValueError: a marker is malformed or names an unknown claim.
+        RegisterError: ``claims/`` itself is wrong.
     """
-    usage = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
     for marker in item.iter_markers("claim"):
         place = f"{_name(item)}: the marker claim{marker.args}"
         match marker.args:
             case (str(claim),) if marker.kwargs.keys() == {"shows", "evidence"}:
                 pass
             case _:
-                raise pytest.UsageError(f"{place} with {marker.kwargs} is not of the form {usage}")
+                raise ValueError(f"{place} with {marker.kwargs} is not of the form {_USAGE}")
         for field, allowed in (("shows", SHOWS), ("evidence", EVIDENCE)):
             if marker.kwargs[field] not in allowed:
-                raise pytest.UsageError(
-                    f"{place} has {field}={marker.kwargs[field]!r}, expected one of {', '.join(allowed)}"
-                )
-        if claim not in known():
-            raise pytest.UsageError(f"{place} names {claim!r}, which is no entry of claims/: add it or mend the id")
+                raise ValueError(f"{place} has {field}={marker.kwargs[field]!r}, expected one of {', '.join(allowed)}")
+        if claim not in _known(item.config):
+            raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or mend the id")
         yield {"test": _name(item), "claim": claim, **marker.kwargs, "findings": []}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Check every ``claim`` marker before any test runs, and attach its record to the test.
+def _known(config: pytest.Config) -> frozenset[str]:
+    """The ids of all claims, read once."""
+    if _IDS not in config.stash:
+        config.stash[_IDS] = frozenset(load(config.rootpath / "claims"))
+    return config.stash[_IDS]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Check the ``claim`` markers of every test as it is collected, and attach their records to it.
 
     Raises:
-        pytest.UsageError: a marker is malformed or names an unknown claim, or ``claims/`` itself is wrong.
+        pytest.Collector.CollectError: a marker or ``claims/`` is wrong; pytest names the file and runs nothing.
     """
-    ids: list[frozenset[str]] = []
-
-    def known() -> frozenset[str]:
-        if not ids:
+    made = yield
+    for item in made if isinstance(made, list) else [made]:
+        if isinstance(item, pytest.Item):
             try:
-                ids.append(frozenset(load(config.rootpath / "claims")))
-            except RegisterError as error:
-                raise pytest.UsageError(str(error)) from None
-        return ids[0]
-
-    for item in items:
-        item.user_properties += [(_PROPERTY, record) for record in _marked(item, known)]
+                item.user_properties += [(_PROPERTY, record) for record in _marked(item)]
+            except (ValueError, RegisterError) as error:
+                raise collector.CollectError(str(error)) from None
+    return made
 
 
 def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:
@@ -115,7 +118,7 @@ def finding(request: pytest.FixtureRequest) -> State:
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
     if len(experiments) != 1:
-        raise pytest.UsageError(
+        raise ValueError(
             f"{request.node.nodeid}: the fixture finding needs exactly one claim marker with evidence='experiment'"
         )
 
@@ -150,6 +153,10 @@ class _Recorder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tests: dict[tuple[str, ...], dict[str, Any]] = {}
+        self.collected = True
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.collected &= not report.failed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "setup" and report.passed:
@@ -162,7 +169,7 @@ class _Recorder:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         finished = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-        if not finished or session.shouldstop or session.shouldfail:
+        if not (finished and self.collected) or session.shouldstop or session.shouldfail:
             return  # half a run is no evidence
         tests = tuple(Test.model_validate(self.tests[key]) for key in sorted(self.tests))
         write_text(self.path, json.dumps(EvidenceFile(tests=tests).model_dump(mode="json"), indent=1) + "\n")

@@ -80,7 +80,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], name: str) -> str
 
 def _rules() -> str:
     truth = _table(
-        ("passing tests show", "verdict", "and the entry"),
+        ("the tests show", "verdict", "and the entry"),
         ((row.when, _badge(row.verdict), row.says) for row in TRUTH_TABLE),
         "register-truth",
     )
