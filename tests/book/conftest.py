@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from sumexp.companion.build import chapters_of
 
@@ -35,27 +34,17 @@ def _copy(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with every notebook executed; parallel workers share it."""
-    base = tmp_path_factory.getbasetemp()
-    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "project"
-    with FileLock(f"{place}.lock"):
-        if not place.exists():
-            unfinished = place.with_name("unfinished")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir()
-            for name in SOURCES:
-                _copy(ROOT / name, unfinished / name)
-            for chapter in CHAPTERS:
-                step(unfinished, "notebook", "smoke", "cpu", "", chapter)
-            unfinished.rename(place)
+    """A copy of the project with every notebook executed."""
+    place = tmp_path_factory.mktemp("project")
+    for name in SOURCES:
+        _copy(ROOT / name, place / name)
+    for chapter in CHAPTERS:
+        step(place, "notebook", "smoke", "cpu", "", chapter)
     return place
 
 
 @pytest.fixture(scope="session")
 def html(project: Path) -> Path:
     """The folder of the rendered pages."""
-    pages = project / "build" / "html"
-    with FileLock(f"{project}.lock"):
-        if not pages.exists():
-            step(project, "html", "smoke", "cpu", "")
-    return pages
+    step(project, "html", "smoke", "cpu", "")
+    return project / "build" / "html"

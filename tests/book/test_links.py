@@ -7,6 +7,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 from bs4 import BeautifulSoup, Tag
 
+pytestmark = pytest.mark.xdist_group("book")
 Pages = dict[Path, BeautifulSoup]
 
 

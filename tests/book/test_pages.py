@@ -23,7 +23,10 @@ OPTIONS = [*QUIET.split(), "--disable-component-update", "--disable-sync"]
 THEMES = ("light", "dark")
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
+pytestmark = [
+    pytest.mark.xdist_group("book"),  # one worker builds the book and visits each page once
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'"),
+]
 
 
 def toc_files(node: Any) -> list[str]:

@@ -16,6 +16,7 @@ from pytest_notebook.diffing import diff_notebooks, diff_to_string, filter_diff
 
 from sumexp.companion.build import chapters_of
 
+pytestmark = pytest.mark.xdist_group("book")
 ROOT = Path(__file__).parents[2]
 REFERENCES = ROOT / "tests" / "reference"
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
