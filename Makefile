@@ -26,7 +26,7 @@ UV = $(RUN) uv pip
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book test lint bench serve clean lock
+.PHONY: help book test references lint bench serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -38,6 +38,9 @@ book: $(READY) ## Execute the notebooks that are out of date and render the book
 
 test: $(READY) ## Run the tests
 	$(RUN) pytest -n '$(CORES)' --dist loadgroup
+
+references: $(READY) ## Write anew the outputs that the tests compare with; look at the difference before you commit it
+	$(RUN) pytest -q tests/book/test_reference_outputs.py --nb-force-regen
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(RUN) ruff check
