@@ -34,12 +34,16 @@ _MARKS: Mapping[Verdict, str] = {
 }
 
 
+def _formula(found: re.Match[str]) -> str:
+    math = rf'<span class="math notranslate nohighlight">\({found[1]}\)</span>'
+    # A browser may break the line between a formula and its comma.
+    return f'<span class="keep">{math}{found[2]}</span>' if found[2] else math
+
+
 def prose(text: str) -> str:
     r"""Turn ``$...$`` and backticks into HTML: formulas as Sphinx writes them, for MathJax to find."""
-    parts = escape(text, quote=False).split("$")
-    parts[1::2] = [rf'<span class="math notranslate nohighlight">\({formula}\)</span>' for formula in parts[1::2]]
-    parts[::2] = [re.sub(r"`([^`]+)`", r"<code>\1</code>", words) for words in parts[::2]]
-    return "".join(parts)
+    html = re.sub(r"\$([^$]+)\$([,.;:)]*)", _formula, escape(text, quote=False))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
 
 
 def _raw(html: str) -> str:
@@ -75,7 +79,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], name: str) -> str
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>\n'
         for first, *rest in rows
     )
-    return f'<table class="register-table {name}">\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>'
+    table = f'<table class="register-table {name}">\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>'
+    return f'<div class="register-scroll">{table}</div>'
 
 
 def _rules() -> str:
@@ -188,7 +193,7 @@ def _graphs(chapters: Mapping[str, Register]) -> str:
     return _raw(
         "\n".join(
             f'<details class="register-chapter"{" open" if first else ""}>'
-            f"<summary>{chapter}: {len(entries)} claims</summary>\n"
+            f"<summary>{chapter}: {len(entries)} claim{'s' * (len(entries) > 1)}</summary>\n"
             f'<div class="register-scroll">{draw(chapter, entries, by_id)}</div>\n</details>'
             for first, (chapter, entries) in zip([True, *[False] * len(chapters)], chapters.items(), strict=False)
         )
