@@ -9,6 +9,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util import logging
+from sphinx.util.docutils import SphinxRole
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,18 @@ def name_figures(app: Sphinx, doctree: nodes.document) -> None:
                 cell["ids"].append(f"cell-{name}")
 
 
+class ClaimRole(SphinxRole):
+    """``{claim}`bias-thm-3-1``` is a link to the claim's entry in the register."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
+        link = nodes.reference("", "", internal=True, refuri=f"{page}#claim-{self.text}")
+        link += nodes.literal(self.text, self.text)
+        return [link], []
+
+
 def setup(app: Sphinx) -> dict[str, object]:
+    app.add_role("claim", ClaimRole())
     app.connect("config-inited", set_mathjax_path)
     app.connect("doctree-read", name_figures)
     app.connect("html-page-context", copy_plotly)
