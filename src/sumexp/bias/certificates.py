@@ -1,0 +1,161 @@
+r"""Certificates of impossibility: functionals that vanish on whatever can be had and not on what is wanted.
+
+For a box with lower ends u and upper ends v let :math:`a^A` have :math:`v_i` for i in A and :math:`u_i` otherwise. The
+mixed difference
+
+.. math:: \Delta G = \sum_{A \subseteq [n]} (-1)^{n-|A|}\, G(a^A)
+
+is zero for the mean of every algorithm that surely reads fewer than n distinct negatives: whenever it stops, some
+coordinate j is unread, and the corners A and A with j changed cancel. For the softmax and for its logarithm it is not,
+
+.. math::
+    \Delta F = (-1)^n \int_0^\infty e^{-t} \prod_i (e^{-tu_i} - e^{-tv_i})\,dt, \qquad
+    \Delta \log(1+S) = (-1)^{n-1} \int_0^\infty \frac{e^{-t}}t \prod_i (e^{-tu_i} - e^{-tv_i})\,dt .
+
+So no such algorithm is unbiased, and at some corner its bias is at least :math:`|\Delta F| / 2^n`.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from sumexp.bias.rational import Point, Rational, box, softmax
+from sumexp.bias.reading import History, Scheme, describe, distinct, outcomes
+
+MOST_CORNERS = 2**14
+"""Above that a certificate by enumeration takes minutes."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    r"""A functional on the corners of a box that vanishes on every estimator of a scheme and not on the target.
+
+    Attributes:
+        lower: the lower ends u.
+        upper: the upper ends v.
+        value: the functional of the target, not zero; for ``log`` the rational r != 1 whose logarithm it is.
+        difference: the functional of the target as a float.
+        bias: the bias that every estimator of the scheme has at some corner at least: :math:`|difference|/2^n`.
+        histories: how many histories were checked; the functional of each one's probability is exactly zero.
+    """
+
+    lower: Point
+    upper: Point
+    value: Fraction
+    difference: float
+    bias: float
+    histories: int
+
+
+def corners(lower: Sequence[Rational], upper: Sequence[Rational]) -> Iterator[tuple[int, Point]]:
+    """The sign of each corner of the box, and the corner.
+
+    Raises:
+        ValueError: if the box is not one, or has more than 2^14 corners.
+    """
+    u, v = box(lower, upper)
+    if 2 ** len(u) > MOST_CORNERS:
+        raise ValueError(
+            f"a box with {len(u)} sides has 2^{len(u)} corners, more than the {MOST_CORNERS} that are enumerated; "
+            "for a cube take cube_difference, or minimax.lower_bound, which need no enumeration"
+        )
+    for point in product(*zip(u, v, strict=True)):
+        low = sum(x == y for x, y in zip(point, u, strict=True))
+        yield (-1) ** low, point
+
+
+def mixed_difference(
+    target: Callable[[Point], Fraction], lower: Sequence[Rational], upper: Sequence[Rational]
+) -> Fraction:
+    r""":math:`\Delta G = \sum_A (-1)^{n-|A|} G(a^A)` of any function on the corners, exactly."""
+    return sum((sign * target(point) for sign, point in corners(lower, upper)), Fraction(0))
+
+
+def log_difference(lower: Sequence[Rational], upper: Sequence[Rational]) -> Fraction:
+    r"""The rational r with :math:`\Delta\log(1+S) = \log r`: the product of all :math:`(1+S_A)^{\pm1}`."""
+    ratio = Fraction(1)
+    for sign, point in corners(lower, upper):
+        ratio *= softmax(point) ** -sign
+    return ratio
+
+
+def negative(i: int) -> Callable[[Point], Fraction]:
+    r"""The softmax of negative i, :math:`a_i/(1+\sum_j a_j)`: minus a coordinate of the gradient (equation (3))."""
+    return lambda a: a[i] * softmax(a)
+
+
+def cube_difference(n: int, low: Rational, high: Rational) -> Fraction:
+    r"""The mixed difference of F on the cube [u, v]^n, for any n: with d = v - u,
+
+    .. math:: \Delta F = (-1)^n\, n!\, d^n \Big/ \prod_{j=0}^n (1 + nu + jd) .
+
+    Raises:
+        ValueError: if n < 1 or the ends are not 0 < u < v.
+    """  # noqa: D415
+    (u,), (v,) = box([low], [high])
+    if n < 1:
+        raise ValueError(f"n is {n}; a cube needs at least one side")
+    return math.factorial(n) * (u - v) ** n / math.prod(1 + n * u + j * (v - u) for j in range(n + 1))
+
+
+def annihilated(scheme: Scheme, lower: Sequence[Rational], upper: Sequence[Rational]) -> dict[History, Fraction]:
+    """The mixed difference of the probability of each history that the scheme can stop with.
+
+    An estimator's mean is a combination of these probabilities, whatever it puts out; so if all are zero, the mixed
+    difference of its mean is. It is not zero for a history that holds all n negatives.
+    """
+    differences: defaultdict[History, Fraction] = defaultdict(Fraction)
+    for sign, point in corners(lower, upper):
+        for history, probability in outcomes(scheme, point).items():
+            differences[history] += sign * probability
+    return dict(differences)
+
+
+def certify(
+    scheme: Scheme,
+    lower: Sequence[Rational],
+    upper: Sequence[Rational],
+    target: Callable[[Point], Fraction] | str = softmax,
+) -> Certificate:
+    """Prove, for one scheme and one box, that no estimator is unbiased.
+
+    Args:
+        scheme: how the negatives are read (see :mod:`sumexp.bias.reading`).
+        lower: lower ends of the box.
+        upper: upper ends of the box.
+        target: what is to be estimated: a rational function of the point, or ``"log"`` for the log-softmax.
+
+    Raises:
+        ValueError: if the scheme may read all n negatives, so that no such proof exists; if the target's difference
+            vanishes on this box (it can for a negative's softmax, never for F or its logarithm); if the box is not one
+            or too large.
+    """
+    differences = annihilated(scheme, lower, upper)
+    for history, difference in differences.items():
+        if len(distinct(history)) == len(lower):
+            raise ValueError(
+                f"the scheme may end {describe(history)}: it has read all {len(lower)} negatives, and unbiased "
+                "estimators exist; a certificate needs a scheme that surely reads fewer"
+            )
+        assert difference == 0, history
+    if isinstance(target, str):
+        if target != "log":
+            raise ValueError(f"target is {target!r}; give a function of the point, or 'log'")
+        value = log_difference(lower, upper)
+        size = -_log(value)  # log softmax = -log(1 + S)
+    else:
+        value = mixed_difference(target, lower, upper)
+        size = float(value)
+    if value == (1 if isinstance(target, str) else 0):
+        raise ValueError("the mixed difference of this target vanishes on this box; choose other ends")
+    u, v = box(lower, upper)
+    return Certificate(u, v, value, size, abs(size) / 2 ** len(u), len(differences))
+
+
+def _log(ratio: Fraction) -> float:
+    """The logarithm of a rational near 1, to all digits."""
+    excess = ratio - 1
+    return math.log1p(float(excess)) if abs(excess) < 0.5 else math.log(ratio.numerator) - math.log(ratio.denominator)

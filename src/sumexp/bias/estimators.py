@@ -1,0 +1,457 @@
+r"""Unbiased estimators of the softmax that read few negatives on average, and what they cost.
+
+Read the negatives in a random order. With :math:`F_j = 1/(1 + \frac nj \sum_{i\le j} a_{\pi(i)})` after j reads and
+levels :math:`1 \le j_1 < \dots < j_L = n`, draw the last level J, :math:`P(J \ge l) = s_l`, and return
+
+.. math:: T = F_{j_1} + \sum_{l=2}^J \frac{D_l}{s_l}, \qquad D_l = F_{j_l} - F_{j_{l-1}},
+
+a *Russian roulette*: :math:`\mathbb E T = F_n = F`, as the sum telescopes. With levels 1, 2, 4, ... differences may be
+*antithetic*, :math:`D_l = F_{2m}(A \cup B) - \tfrac12(F_m(A) + F_m(B))`, of the same mean and of second order.
+
+Unbiasedness has its price: all n must be read with positive probability, and then T is large.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+from math import comb, log, prod
+
+import torch
+from torch import Tensor
+
+from sumexp import expectations
+from sumexp.bias.rational import Point, Rational, positive, softmax, solve
+
+MOST_ORDERS = 50_000
+"""Above so many random orders moments are not enumerated."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    r"""How many negatives are read, and with what probability.
+
+    Attributes:
+        levels: numbers of reads :math:`j_1 < \dots < j_L`; the last is n.
+        survival: :math:`s_l = P(J \ge l)`, beginning with 1, never increasing, positive.
+        antithetic: whether differences are antithetic; then each level is twice the one before.
+    """
+
+    levels: tuple[int, ...]
+    survival: tuple[Fraction, ...]
+    antithetic: bool = False
+
+    def __post_init__(self) -> None:
+        levels, survival = self.levels, self.survival
+        if not levels or list(levels) != sorted(set(levels)) or levels[0] < 1:
+            raise ValueError(f"levels are {levels}; they must be positive and increasing, the last one n")
+        if len(survival) != len(levels):
+            raise ValueError(f"{len(levels)} levels but {len(survival)} survival probabilities; give one for each")
+        if survival[0] != 1 or survival[-1] <= 0 or any(s < t for s, t in pairwise(survival)):
+            raise ValueError(
+                f"survival is {', '.join(map(str, survival))}; it must begin with 1, never increase and stay positive: "
+                "an estimator that never reads all n negatives is biased"
+            )
+        if self.antithetic and any(b != 2 * a for a, b in pairwise(levels)):
+            raise ValueError(f"levels are {levels}; antithetic differences need each level to be twice the one before")
+
+    @property
+    def n(self) -> int:
+        """The number of negatives."""
+        return self.levels[-1]
+
+    @property
+    def cost(self) -> Fraction:
+        r"""The expected number of reads, exactly: :math:`j_1 + \sum_{l\ge2} (j_l - j_{l-1}) s_l`."""
+        steps = zip(self.levels, self.levels[1:], self.survival[1:], strict=False)
+        return self.levels[0] + sum(((b - a) * s for a, b, s in steps), Fraction(0))
+
+    def stops(self) -> Iterator[tuple[int, Fraction]]:
+        """The last level's place J - 1 in `levels`, and its probability."""
+        for place, (s, t) in enumerate(zip(self.survival, (*self.survival[1:], Fraction(0)), strict=True)):
+            yield place, s - t
+
+
+def roulette(survival: Sequence[Rational]) -> Schedule:
+    r"""Every number of reads is a level: after j - 1 reads go on to the j-th with probability :math:`s_j/s_{j-1}`.
+
+    Raises:
+        ValueError: if survival is empty, does not begin with 1, increases or reaches 0.
+    """
+    return Schedule(tuple(range(1, len(survival) + 1)), tuple(Fraction(s) for s in survival))
+
+
+def dyadic(n: int, rate: float, antithetic: bool = True) -> Schedule:
+    r"""Levels 1, 2, 4, ..., n, :math:`s_l = 2^{-rl}`: :math:`1+\frac12\log_2 n` reads at r = 1, under 2.3 at r = 3/2.
+
+    Args:
+        n: the number of negatives, a power of two. (Pad with negatives a = 0 of which F does not depend.)
+        rate: r >= 0, how fast reading on becomes unlikely.
+        antithetic: whether differences are antithetic.
+
+    Raises:
+        ValueError: if n is no power of two or the rate is negative.
+    """
+    if n < 1 or n & (n - 1):
+        raise ValueError(f"n is {n}; it must be a power of two: pad with negatives of logit -inf")
+    if rate < 0:
+        raise ValueError(f"rate is {rate}; it must not be negative")
+    depth = n.bit_length()
+    survival = tuple(Fraction(2.0 ** (-rate * l)) for l in range(depth))  # noqa: E741
+    return Schedule(tuple(2**l for l in range(depth)), survival, antithetic)  # noqa: E741
+
+
+def partial(a: Sequence[Rational], n: int) -> Fraction:
+    """F_j after reading ``a``, j of n negatives: 1/(1 + n/j sum a)."""
+    return 1 / (1 + Fraction(n, len(a)) * sum(a, start=Fraction(0)))
+
+
+def block_means(schedule: Schedule, blocks: Sequence[Sequence[Rational]]) -> list[Fraction]:
+    """F at the first level, then each D_l, for the negatives read in these blocks, one block per level."""
+    n, seen = schedule.n, list(blocks[0])
+    result = [partial(seen, n)]
+    for block in blocks[1:]:
+        before = partial(seen, n)
+        if schedule.antithetic:
+            before = (before + partial(block, n)) / 2
+        seen += block
+        result.append(partial(seen, n) - before)
+    return result
+
+
+def _orders(values: Point, sizes: Sequence[int]) -> Iterator[tuple[Point, ...]]:
+    """All ways to read the values in blocks of these sizes, equally likely; the order within a block is no matter."""
+    if not sizes:
+        yield ()
+        return
+    places = range(len(values))
+    for chosen in combinations(places, sizes[0]):
+        rest = tuple(values[i] for i in places if i not in chosen)
+        for later in _orders(rest, sizes[1:]):
+            yield (tuple(values[i] for i in chosen), *later)
+
+
+def law(schedule: Schedule, a: Sequence[Rational]) -> dict[tuple[Fraction, int], Fraction]:
+    """The exact joint law of (T, number of reads), by enumeration of all orders: for small n.
+
+    Raises:
+        ValueError: if ``a`` is not positive or not of length n, or has over 50,000 orders (a roulette beyond n = 8, a
+            dyadic schedule beyond n = 8); `variance` or `two_valued_moments` go further.
+    """
+    values = _small(schedule, a)
+    result: defaultdict[tuple[Fraction, int], Fraction] = defaultdict(Fraction)
+    weight = Fraction(1, _count_orders(schedule))
+    for blocks in _orders(values, _sizes(schedule)):
+        total, terms = Fraction(0), block_means(schedule, blocks)
+        for place, p in schedule.stops():
+            total += terms[place] / schedule.survival[place]
+            result[total, schedule.levels[place]] += weight * p
+    return {outcome: p for outcome, p in result.items() if p}
+
+
+def _sizes(schedule: Schedule) -> list[int]:
+    return [b - a for a, b in zip((0, *schedule.levels), schedule.levels, strict=False)]
+
+
+def _count_orders(schedule: Schedule) -> int:
+    return _multinomial(_sizes(schedule))
+
+
+def _small(schedule: Schedule, a: Sequence[Rational]) -> Point:
+    values = positive("a", a)
+    if len(values) != schedule.n:
+        raise ValueError(f"a has {len(values)} entries, but the schedule is for n = {schedule.n}")
+    if (orders := _count_orders(schedule)) > MOST_ORDERS:
+        raise ValueError(
+            f"n is {len(values)}: {orders} orders are more than the {MOST_ORDERS} that are enumerated; take variance "
+            "(plain differences, any a), or two_valued_moments if a has two values"
+        )
+    return values
+
+
+def moments(schedule: Schedule, a: Sequence[Rational]) -> tuple[Fraction, Fraction]:
+    """Exact mean and variance of T by enumeration of all orders, for small n.
+
+    Raises:
+        ValueError: see `law`.
+    """
+    joint = law(schedule, a)
+    first = sum((p * t for (t, _), p in joint.items()), Fraction(0))
+    second = sum((p * t * t for (t, _), p in joint.items()), Fraction(0))
+    return first, second - first**2
+
+
+def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
+    r"""The variance of a plain roulette, exact by quadrature, for any a: with :math:`v_l = \mathbb E(F_{j_l} - F)^2`,
+
+    .. math:: \operatorname{Var} T = \sum_{l=2}^L v_{l-1}\Big(\frac1{s_l} - \frac1{s_{l-1}}\Big) .
+
+    For :math:`\mathbb E[D_l^2 + 2 D_l \sum_{m>l} D_m] = \mathbb E[D_l^2 + 2 D_l(F - F_{j_l})] = v_{l-1} - v_l`.
+
+    Args:
+        schedule: a schedule without antithetic differences, for n classes.
+        log_a: [..., n] logits of the negatives minus that of the target.
+        tol: relative error of each v.
+
+    Returns:
+        [...] the variances.
+
+    Raises:
+        ValueError: if the schedule is antithetic (no such formula), or is for another n.
+    """  # noqa: D415
+    if schedule.antithetic:
+        raise ValueError("the formula needs plain differences; take moments (small n) or two_valued_moments")
+    n = schedule.n
+    if log_a.shape[-1] != n:
+        raise ValueError(f"log_a has {log_a.shape[-1]} negatives, but the schedule is for n = {n}")
+    exact = torch.sigmoid(-log_a.to(torch.float64).logsumexp(-1))
+    total = torch.zeros_like(exact)
+    survival = schedule.survival
+    for level, s, t in zip(schedule.levels, survival, survival[1:], strict=False):
+        if s != t:
+            drawn = expectations.expect(expectations.without_replacement(log_a + log(n / level), level), tol)
+            total += (drawn.inverse_variance + (drawn.inverse - exact).square()) * float(1 / t - 1 / s)
+    return total
+
+
+def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count: int) -> tuple[Fraction, Fraction]:
+    """Exact mean and variance of T, antithetic or plain, where ``count`` of the a are ``high`` and the others ``low``.
+
+    A recursion over levels and the number of high ones read; its cost is about count^2 per level. The *spike*,
+    count = 1, is done for any n.
+
+    Raises:
+        ValueError: if an end is not positive, or count is not in 0..n.
+    """
+    (h,), (b,) = positive("high", [high]), positive("low", [low])
+    n, levels = schedule.n, schedule.levels
+    if not 0 <= count <= n:
+        raise ValueError(f"count is {count}; of n = {n} negatives 0..{n} can be high")
+
+    def f(c: int, size: int) -> Fraction:
+        return 1 / (1 + Fraction(n, size) * (c * h + (size - c) * b))
+
+    def step(place: int, c: int, new: int) -> Fraction:
+        before, level = levels[place - 1], levels[place]
+        seen = f(c, before)
+        return f(c + new, level) - ((seen + f(new, level - before)) / 2 if schedule.antithetic else seen)
+
+    # backwards: rest[c] = E[D_{l+1} + ... + D_L | c high ones among those of level l]; cross = E of D_l^2 + 2 D_l rest
+    rest = {c: Fraction(0) for c in range(count + 1)}
+    second = Fraction(0)
+    for place in range(len(levels) - 1, 0, -1):
+        before, level = levels[place - 1], levels[place]
+        next_rest: dict[int, Fraction] = {}
+        cross = Fraction(0)
+        for c in range(min(count, before) + 1):
+            arrival = Fraction(comb(before, c) * comb(n - before, count - c), comb(n, count))
+            next_rest[c] = Fraction(0)
+            for new in range(min(count - c, level - before) + 1):
+                ways = comb(level - before, new) * comb(n - level, count - c - new)
+                p = Fraction(ways, comb(n - before, count - c))
+                d, after = step(place, c, new), rest.get(c + new, Fraction(0))
+                next_rest[c] += p * (d + after)
+                cross += arrival * p * d * (d + 2 * after)
+        second += cross / schedule.survival[place]
+        rest = next_rest
+    first = Fraction(0)
+    for c in range(min(count, levels[0]) + 1):
+        p = Fraction(comb(levels[0], c) * comb(n - levels[0], count - c), comb(n, count))
+        start = f(c, levels[0])
+        first += p * (start + rest[c])
+        second += p * start * (start + 2 * rest[c])
+    return first, second - first**2
+
+
+@dataclass(frozen=True)
+class Draws:
+    """A batch of estimates.
+
+    Attributes:
+        value: [batch] the estimates T, unbiased for the softmax of the target.
+        reads: [batch] how many negatives each one read.
+    """
+
+    value: Tensor
+    reads: Tensor
+
+
+def sample(
+    schedule: Schedule,
+    read: Callable[[Tensor, Tensor], Tensor],
+    batch: int,
+    *,
+    generator: torch.Generator,
+    device: torch.device | str = "cpu",
+) -> Draws:
+    r"""Draw unbiased estimates of the softmax, reading only what they need.
+
+    Args:
+        schedule: how many negatives are read; see `roulette` and `dyadic`.
+        read: from (rows [b], indices [b, j]) to :math:`\log a` [b, j], the logits of these negatives minus that of
+            their row's target; ``lambda rows, indices: log_a[rows.unsqueeze(-1), indices]`` where they lie in a table.
+        batch: number of rows, each with its own order and number of reads.
+        generator: source of all randomness, on ``device``.
+        device: where to work.
+
+    Returns:
+        the estimates and their costs.
+
+    Raises:
+        ValueError: if ``batch`` is negative, or ``read`` returns another shape than it was asked for.
+    """
+    if batch < 0:
+        raise ValueError(f"batch is {batch}; it must not be negative")
+    survival = torch.tensor([float(s) for s in schedule.survival], dtype=torch.float64, device=device)
+    levels = torch.tensor(schedule.levels, device=device)
+    coin = torch.rand(batch, dtype=torch.float64, generator=generator, device=device)
+    last = (coin.unsqueeze(-1) < survival).sum(-1) - 1
+    value = torch.zeros(batch, dtype=torch.float64, device=device)
+    for place in sorted(set(last.tolist())):
+        rows = (last == place).nonzero().squeeze(-1)
+        indices = distinct_indices(schedule.n, schedule.levels[place], len(rows), generator, device)
+        log_a = read(rows, indices)
+        if log_a.shape != indices.shape:
+            raise ValueError(f"read returned shape {tuple(log_a.shape)} for indices {tuple(indices.shape)}; match them")
+        value[rows] = _estimate(schedule, place, log_a.to(torch.float64))
+    return Draws(value, levels[last])
+
+
+def _estimate(schedule: Schedule, place: int, log_a: Tensor) -> Tensor:
+    """T from log a in the order read, [b, levels[place]]."""
+
+    def f(low: int, high: int) -> Tensor:
+        return torch.sigmoid(-(log_a[:, low:high].logsumexp(-1) + log(schedule.n / (high - low))))
+
+    levels = schedule.levels
+    total = f(0, levels[0])
+    for l in range(1, place + 1):  # noqa: E741
+        before, level = levels[l - 1], levels[l]
+        seen = (f(0, before) + f(before, level)) / 2 if schedule.antithetic else f(0, before)
+        total = total + (f(0, level) - seen) / float(schedule.survival[l])
+    return total
+
+
+def distinct_indices(
+    n: int, count: int, rows: int, generator: torch.Generator, device: torch.device | str = "cpu"
+) -> Tensor:
+    """For each row a uniformly random ordered sample of ``count`` distinct indices below n, int64 [rows, count].
+
+    Few of many are drawn with replacement and repeats drawn again until there is none. That treats all indices alike,
+    and so makes all ordered samples equally likely.
+
+    Raises:
+        ValueError: unless 0 <= count <= n.
+    """
+    if not 0 <= count <= n:
+        raise ValueError(f"count is {count}; only 0..{n} distinct indices below {n} can be drawn")
+    if 4 * count > n:
+        return torch.rand(rows, n, generator=generator, device=device).argsort(-1)[:, :count]
+    drawn = torch.randint(n, (rows, count), generator=generator, device=device)
+    while True:
+        values, order = drawn.sort(dim=-1, stable=True)
+        again = torch.zeros_like(drawn, dtype=torch.bool)
+        again.scatter_(-1, order[:, 1:], values[:, 1:] == values[:, :-1])
+        if not (repeats := int(again.sum())):
+            return drawn
+        drawn[again] = torch.randint(n, (repeats,), generator=generator, device=device)
+
+
+def poisson_second_moment(a: Sequence[Rational], rate: Rational, horizon: float, nodes: int = 2001) -> float:
+    r"""The second moment of the Poisson estimator up to t = ``horizon``; it grows without bound.
+
+    :math:`T = \prod_{j\le K}(1 - tna_{i_j}/\lambda)`, t ~ Exp(1), K ~ Poisson(:math:`\lambda`), has
+    :math:`\mathbb E[T \mid t] = e^{-tS}` and :math:`\mathbb E[T^2 \mid t] = \exp(-2tS + t^2 n\sum a_i^2/\lambda)`,
+    whose integral against :math:`e^{-t}` diverges.
+
+    Raises:
+        ValueError: if an argument is not positive.
+    """
+    values, (lam,) = positive("a", a), positive("rate", [rate])
+    if not horizon > 0:
+        raise ValueError(f"horizon is {horizon}; it must be positive")
+    t = torch.linspace(0, horizon, nodes, dtype=torch.float64)
+    total, squares = float(sum(values)), float(len(values) * sum(x * x for x in values) / lam)
+    return float(torch.trapezoid(torch.exp(-t - 2 * t * total + t.square() * squares), t))
+
+
+def poisson_absolute_exponent(a: Sequence[Rational], rate: Rational, t: Rational) -> Fraction:
+    r"""The exponent x of :math:`e^{-t}\,\mathbb E[|T| \mid t] = e^{x}` of the Poisson estimator, exactly.
+
+    :math:`x = -t + \lambda(\mathbb E|1 - tna_i/\lambda| - 1)`; beyond all :math:`\lambda/(na_i)` it is
+    :math:`(S-1)t - 2\lambda`. So for :math:`S \ge 1` even :math:`\mathbb E|T|` is infinite, and T has no mean at all.
+    """
+    values, (lam,) = positive("a", a), positive("rate", [rate])
+    n = len(values)
+    absolute = sum((abs(1 - Fraction(t) * n * x / lam) for x in values), Fraction(0)) / n
+    return -Fraction(t) + lam * (absolute - 1)
+
+
+def compositions(total: int, parts: int) -> list[tuple[int, ...]]:
+    """All ways to write ``total`` as an ordered sum of so many numbers >= 0."""
+    return [c for c in product(range(total + 1), repeat=parts) if sum(c) == total]
+
+
+def with_replacement_weights(n: int) -> dict[tuple[int, ...], Fraction]:
+    r"""The unbiased :math:`h(x) = \sum_\beta c_\beta F(x^\beta)` from n uniform draws with replacement: its weights c.
+
+    :math:`x^\beta` repeats the drawn value :math:`x_i` :math:`\beta_i` times; :math:`\beta` runs over the
+    compositions of n in n parts. The mean of h at :math:`a^\beta` is a polynomial of degree n in :math:`\beta/n`, and
+    polynomials of that degree interpolate on the lattice: so h exists, and there is one.
+
+    Raises:
+        ValueError: unless 1 <= n <= 4 (the linear system has binom(2n-1, n) unknowns); for larger n take
+            `all_seen_estimate`, which is unbiased too.
+    """
+    if not 1 <= n <= 4:
+        raise ValueError(f"n is {n}; 1..4 are solved exactly. For larger n take all_seen_estimate")
+    lattice = compositions(n, n)
+    matrix = [
+        [Fraction(_multinomial(alpha) * prod(b**e for b, e in zip(beta, alpha, strict=True)), n**n) for beta in lattice]
+        for alpha in lattice
+    ]
+    # unknown c_beta; the mean at every lattice point must be F there, whatever F: c solves the transposed system.
+    place = lattice.index((1,) * n)
+    right = [Fraction(int(i == place)) for i in range(len(lattice))]
+    found = solve(matrix, right)
+    return {beta: c for beta, c in zip(lattice, found, strict=True) if c}
+
+
+def with_replacement_estimate(values: Sequence[Rational]) -> Fraction:
+    """The unbiased estimate of F from n draws with replacement out of n negatives: the values, blind to indices.
+
+    Raises:
+        ValueError: if there are more than 4 values, or one is not positive.
+    """
+    x = positive("values", values)
+    total = Fraction(0)
+    for beta, c in with_replacement_weights(len(x)).items():
+        total += c * softmax([value for value, times in zip(x, beta, strict=True) for _ in range(times)])
+    return total
+
+
+def all_seen_probability(n: int, draws: int) -> Fraction:
+    """The probability that so many uniform draws with replacement have seen all n negatives."""
+    return sum((Fraction((-1) ** j * comb(n, j) * (n - j) ** draws, n**draws) for j in range(n + 1)), Fraction(0))
+
+
+def all_seen_estimate(drawn: Sequence[int], a: Sequence[Rational]) -> Fraction:
+    """F / P(all seen) if the draws have seen all negatives, else 0: unbiased, index-aware, for any draws >= n.
+
+    Raises:
+        ValueError: if there are fewer draws than negatives: they never see all.
+    """
+    values = positive("a", a)
+    if len(drawn) < len(values):
+        raise ValueError(f"{len(drawn)} draws never see all {len(values)} negatives; at least as many are needed")
+    seen = len(set(drawn)) == len(values)
+    return softmax(values) / all_seen_probability(len(values), len(drawn)) if seen else Fraction(0)
+
+
+def _multinomial(counts: Sequence[int]) -> int:
+    result, total = 1, 0
+    for c in counts:
+        total += c
+        result *= comb(total, c)
+    return result

@@ -1,0 +1,352 @@
+r"""How biased at least: the best that any estimator can do that reads at most k of the n negatives.
+
+The means of such estimators are exactly the sums of functions of at most k coordinates, the space :math:`V_k`. So over
+a set of points the least worst bias is the distance of F from :math:`V_k` in the maximum norm, and by duality
+
+.. math:: \max\Big\{\int F\,d\mu : \|\mu\| \le 1,\ \mu \perp V_k\Big\} .
+
+On the corners of a cube [u, v]^n everything depends on the number s of high coordinates only, and :math:`V_k` becomes
+the polynomials of degree at most k in s: best approximation of :math:`s \mapsto 1/(1 + (n-s)u + sv)` on {0..n}. For
+u -> 0 and v -> infinity that function is 1 at s = 0 and 0 elsewhere.
+
+For k = n - 1 the corners are all there is: the minimax bias over the whole box is :math:`|\Delta F|/2^n`. For smaller k
+the value at the corners is a lower bound of it; that it is the minimax over the whole box is not proved.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, product
+from math import ceil, comb, cos, lcm, pi, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp.bias.certificates import cube_difference, mixed_difference
+from sumexp.bias.rational import Point, Rational, box, fewer_reads, maximise, positive, softmax, subsets
+
+MOST_CLASSES = 4096
+"""The exact exchange takes seconds at n = 1,024 and minutes here."""
+
+MOST_POINTS = 100
+"""The exact linear program takes a minute at so many points."""
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """The best approximation of a function on {0..n} by polynomials of degree at most k, proved optimal.
+
+    Attributes:
+        values: the function.
+        degree: k.
+        nodes: k + 2 points of {0..n}, in increasing order, where the error is ``error`` with alternating signs.
+        weights: one for each node, of alternating signs, absolute sum 1: their functional vanishes on the polynomials
+            of degree at most k and is +-``error`` on the function, so no such polynomial is closer.
+        error: the least largest error, exact.
+    """
+
+    values: tuple[Fraction, ...]
+    degree: int
+    nodes: tuple[int, ...]
+    weights: tuple[Fraction, ...]
+    error: Fraction
+
+    def polynomial(self, s: int) -> Fraction:
+        """The best polynomial at a point of {0..n}."""
+        return self.values[s] - _errors(self.values, self.nodes, self.weights)[s]
+
+
+def cube_values(n: int, low: Rational, high: Rational) -> tuple[Fraction, ...]:
+    """F at the corners of [low, high]^n by the number of high coordinates."""
+    (u,), (v,) = box([low], [high])
+    return tuple(1 / (1 + (n - s) * u + s * v) for s in range(n + 1))
+
+
+def limit_values(n: int) -> tuple[Fraction, ...]:
+    """The same for low -> 0, high -> infinity: one if no coordinate is high, else zero."""
+    return (Fraction(1),) + (Fraction(0),) * n
+
+
+def cube(n: int, k: int, low: Rational, high: Rational) -> Approximation:
+    """The minimax bias on the corners of [low, high]^n of all estimators that read at most k negatives.
+
+    Raises:
+        ValueError: unless 0 <= k < n and 0 < low < high; if n is beyond 4,096 (take `lower_bound` there).
+    """
+    fewer_reads(n, k)
+    return best_approximation(cube_values(n, low, high), k)
+
+
+def limit(n: int, k: int) -> Approximation:
+    """The minimax bias over all points of R_{>0}^n as far as corners know: `cube` for low -> 0, high -> infinity.
+
+    Raises:
+        ValueError: unless 0 <= k < n; if n is beyond 4,096.
+    """
+    fewer_reads(n, k)
+    return best_approximation(limit_values(n), k)
+
+
+def whole_box(lower: Sequence[Rational], upper: Sequence[Rational]) -> Fraction:
+    r"""The minimax bias over a whole box for k = n - 1 reads: :math:`|\Delta F| / 2^n`, exactly.
+
+    Raises:
+        ValueError: if the box is not one or, its sides being unequal, has more than 2^14 corners.
+    """
+    u, v = box(lower, upper)
+    n = len(u)
+    if len(set(u)) == len(set(v)) == 1:
+        return abs(cube_difference(n, u[0], v[0])) / (1 << n)
+    return abs(mixed_difference(softmax, u, v)) / (1 << n)
+
+
+def best_estimate(lower: Sequence[Rational], upper: Sequence[Rational], a: Sequence[Rational]) -> Fraction:
+    r"""The mean :math:`B = F - \prod_i (I - P_i)F` that attains `whole_box`, at any point of the box.
+
+    :math:`P_i` averages over the two ends of side i; B is a sum of functions of n - 1 coordinates each.
+    """
+    u, v = box(lower, upper)
+    point = positive("a", a)
+    total = Fraction(0)
+    for replaced in subsets(len(u)):
+        if replaced:
+            sides = [(u[i], v[i]) if i in replaced else (point[i],) for i in range(len(u))]
+            values = [softmax(corner) for corner in product(*sides)]
+            total -= (-1) ** len(replaced) * sum(values, Fraction(0)) / len(values)
+    return total
+
+
+def reads_needed(n: int, bias: Rational) -> int:
+    """The least k with which some estimator has bias at most ``bias`` at the limit corners, by bisection.
+
+    Raises:
+        ValueError: unless 0 < bias < 1/2 and n is at most 4,096. (A constant 1/2 reads nothing and has bias 1/2.)
+    """
+    if not 0 < bias < Fraction(1, 2):
+        raise ValueError(f"bias is {bias}; it must lie between 0 and 1/2, the bias of a constant")
+    low, high = 0, n  # the error at low exceeds the bias, at high it does not
+    guess = min(n - 1, ceil(2 * n**0.5))
+    while high - low > 1:
+        middle = guess if low < guess < high else (low + high) // 2
+        low, high = (low, middle) if limit(n, middle).error <= bias else (middle, high)
+    return high
+
+
+def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
+    """A bias that no estimator with at most k reads can avoid at the corners, for any n, in rational arithmetic.
+
+    A floating-point exchange proposes k + 2 nodes; their functional is then evaluated exactly, so that the bound holds
+    however good the nodes are. It is the minimax bias where floating point found the best nodes.
+
+    Args:
+        values: F at the corners by the number of high coordinates, `cube_values` or `limit_values`.
+        k: how many negatives are read.
+
+    Raises:
+        ValueError: unless 0 <= k < n.
+    """
+    n = len(values) - 1
+    fewer_reads(n, k)
+    nodes = _exchange_in_floats(values, k)
+    return abs(sum((w * values[t] for w, t in zip(_weights(nodes), nodes, strict=True)), Fraction(0)))
+
+
+def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation:
+    """Remez's exchange on {0..n}: proposed in floating point, finished and proved in integers.
+
+    It ends when the error of the levelled polynomial is nowhere larger than at its nodes, compared exactly.
+
+    Raises:
+        ValueError: unless 0 <= degree < n; if n is beyond 4,096.
+    """
+    n = len(values) - 1
+    fewer_reads(n, degree)
+    if n > MOST_CLASSES:
+        raise ValueError(
+            f"n is {n}, more than the {MOST_CLASSES} that are done exactly; lower_bound holds for any n and is "
+            "as sharp where floating point finds the best nodes"
+        )
+    nodes = _exchange_in_floats(values, degree)
+    while True:
+        weights = _weights(nodes)
+        level = abs(sum((w * values[t] for w, t in zip(weights, nodes, strict=True)), Fraction(0)))
+        errors = _errors(values, nodes, weights)
+        if max(abs(error) for error in errors) <= level:
+            return Approximation(tuple(values), degree, nodes, weights, level)
+        nodes = _exchange(errors, level, degree + 2)
+
+
+def _weights(nodes: Sequence[int]) -> tuple[Fraction, ...]:
+    """The functional at k + 2 nodes that vanishes on degree k: 1 / prod(t - s), scaled to absolute sum 1."""
+    products = [prod(t - s for s in nodes if s != t) for t in nodes]
+    common = lcm(*products)
+    whole = [common // p for p in products]
+    total = sum(abs(w) for w in whole)
+    return tuple(Fraction(w, total) for w in whole)
+
+
+def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[Fraction]) -> list[Fraction]:
+    """f - p on {0..n}, p the polynomial whose error at the nodes has one size and alternating signs."""
+    level = sum((w * values[t] for w, t in zip(weights, nodes, strict=True)), Fraction(0))
+    products = [prod(t - s for s in nodes if s != t) for t in nodes]
+    levels = [level if w > 0 else -level for w in weights]
+    terms = [(values[t] - e) / p for t, e, p in zip(nodes, levels, products, strict=True)]
+    common = lcm(*(term.denominator for term in terms))
+    whole = [term.numerator * (common // term.denominator) for term in terms]
+    errors = []
+    at_node = dict(zip(nodes, levels, strict=True))
+    for s, exact in enumerate(values):
+        if s in at_node:
+            errors.append(at_node[s])
+            continue
+        full = prod(s - t for t in nodes)
+        errors.append(exact - Fraction(sum(w * (full // (s - t)) for w, t in zip(whole, nodes, strict=True)), common))
+    return errors
+
+
+def _exchange(errors: Sequence[Fraction] | NDArray[np.float64], level: Fraction | float, count: int) -> tuple[int, ...]:
+    """So many points with alternating errors, none smaller than ``level``, among them the largest error of all."""
+    peaks: list[int] = []
+    for s, error in enumerate(errors):
+        if abs(error) < level:
+            continue
+        if peaks and (errors[peaks[-1]] > 0) == (error > 0):
+            if abs(error) > abs(errors[peaks[-1]]):
+                peaks[-1] = s
+        else:
+            peaks.append(s)
+    sizes = [abs(errors[s]) for s in peaks]
+    top = max(range(len(peaks)), key=sizes.__getitem__)
+    starts = range(max(0, top - count + 1), min(top, len(peaks) - count) + 1)
+    best = max(starts, key=lambda start: min(sizes[start : start + count]))
+    return tuple(peaks[best : best + count])
+
+
+def _exchange_in_floats(values: Sequence[Fraction], degree: int, rounds: int = 60) -> tuple[int, ...]:
+    """Nodes that are best or nearly so; floating point cannot tell below about 1e-13."""
+    n, count = len(values) - 1, degree + 2
+    nodes = _chebyshev(n, count)
+    f, s = np.array([float(value) for value in values]), np.arange(n + 1, dtype=np.float64)
+    best, best_level = nodes, -1.0
+    for _ in range(rounds):
+        t = np.array(nodes, dtype=np.float64)
+        apart = t[:, None] - t[None, :] + np.eye(count)
+        size = -np.log(np.abs(apart)).sum(1)
+        weights = np.exp(size - size.max()) * (-1.0) ** np.arange(count)
+        weights /= np.abs(weights).sum()
+        level = float(weights @ f[list(nodes)])
+        if abs(level) <= best_level:
+            break
+        best, best_level = nodes, abs(level)
+        at_nodes = f[list(nodes)] - level * np.sign(weights)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            numerator, denominator = np.zeros(n + 1), np.zeros(n + 1)
+            for w, y, x in zip(weights, at_nodes, t, strict=True):
+                numerator += w * y / (s - x)
+                denominator += w / (s - x)
+            errors = f - numerator / denominator
+        errors[list(nodes)] = level * np.sign(weights)
+        if not np.isfinite(errors).all() or np.abs(errors).max() <= abs(level) * (1 + 1e-12):
+            break
+        found = _exchange(errors, abs(level) * (1 - 1e-9), count) if _enough(errors, level, count) else ()
+        if len(found) < count:
+            break
+        nodes = found
+    return best
+
+
+def _enough(errors: NDArray[np.float64], level: float, count: int) -> bool:
+    """Whether the errors of at least the level's size alternate often enough, which rounding can spoil."""
+    signs = np.sign(errors[np.abs(errors) >= abs(level) * (1 - 1e-9)])
+    return 1 + int((signs[1:] != signs[:-1]).sum()) >= count
+
+
+def _chebyshev(n: int, count: int) -> tuple[int, ...]:
+    """The extrema of a Chebyshev polynomial on [0, n], moved to distinct integers."""
+    nodes = [round(n * (1 - cos(pi * i / (count - 1))) / 2) for i in range(count)]
+    for i in range(1, count):
+        nodes[i] = max(nodes[i], nodes[i - 1] + 1)
+    nodes[-1] = min(nodes[-1], n)
+    for i in range(count - 2, -1, -1):
+        nodes[i] = min(nodes[i], nodes[i + 1] - 1)
+    return tuple(nodes)
+
+
+def on_grid(
+    axes: Sequence[Sequence[Rational]], k: int, target: Callable[[Point], Fraction] = softmax
+) -> tuple[Fraction, dict[Point, Fraction]]:
+    r"""The minimax bias on a grid by an exact linear program: the second way, for few points and any sides.
+
+    It maximises :math:`\int F\,d\mu` over the measures of norm 1 on the grid that vanish on :math:`V_k`.
+
+    Args:
+        axes: the values of each coordinate, at least two each; two each makes the corners of a box.
+        k: how many negatives are read.
+        target: what is to be estimated.
+
+    Returns:
+        the minimax bias and the measure, a certificate of it.
+
+    Raises:
+        ValueError: unless 0 <= k < n; if an axis is not positive and increasing, or the grid has over 100 points.
+    """
+    fewer_reads(len(axes), k)
+    sides = [positive(f"axes[{i}]", axis) for i, axis in enumerate(axes)]
+    for i, side in enumerate(sides):
+        if len(side) < 2 or list(side) != sorted(set(side)):
+            raise ValueError(f"axes[{i}] is {', '.join(map(str, side))}; it needs two or more increasing values")
+    if (size := prod(map(len, sides))) > MOST_POINTS:
+        raise ValueError(
+            f"the grid has {size} points, more than the {MOST_POINTS} of the exact linear program; for a cube's "
+            "corners take minimax.cube, whose exchange reaches n = 4,096"
+        )
+    points = list(product(*sides))
+    rows = [
+        [Fraction(all(point[i] == level for i, level in zip(chosen, levels, strict=True))) for point in points]
+        for chosen in subsets(len(sides))
+        if len(chosen) <= k
+        for levels in product(*(sides[i][1:] for i in chosen))
+    ]
+    matrix = [[*row, *(-entry for entry in row)] for row in rows] + [[Fraction(1)] * (2 * size)]
+    values = [target(point) for point in points]
+    best, solution = maximise(
+        [*values, *(-value for value in values)], matrix, [Fraction(0)] * len(rows) + [Fraction(1)]
+    )
+    measure = {point: solution[i] - solution[size + i] for i, point in enumerate(points)}
+    return best, {point: mass for point, mass in measure.items() if mass}
+
+
+def by_enumeration(values: Sequence[Fraction], degree: int) -> Fraction:
+    """The same as `best_approximation`, as the largest functional over all sets of k + 2 points: for small n.
+
+    Raises:
+        ValueError: if there are more than 20,000 sets.
+    """
+    n = len(values) - 1
+    fewer_reads(n, degree)
+    if comb(n + 1, degree + 2) > 20_000:
+        raise ValueError(f"{comb(n + 1, degree + 2)} sets of {degree + 2} of {n + 1} points; take best_approximation")
+    return max(
+        abs(sum((w * values[t] for w, t in zip(_weights(nodes), nodes, strict=True)), Fraction(0)))
+        for nodes in combinations(range(n + 1), degree + 2)
+    )
+
+
+def cost_variance_bound(n: int) -> tuple[Fraction, int]:
+    r"""What every unbiased T must pay: :math:`\sup_a \mathbb E T^2 \cdot \sup_a \mathbb E[\text{reads}] \ge` this.
+
+    Stopping T after k reads biases it by at most :math:`\sqrt{\mathbb E T^2\, P(\text{reads} > k)}`, and by at least
+    :math:`\mathrm{dist}_k`; with Markov's inequality that makes :math:`\max_k (k+1)\,\mathrm{dist}_k^2`.
+
+    Returns:
+        the bound in the limit case, exact, and the k that gives it.
+    """
+    best, at = Fraction(0), 0
+    for k in range(n):
+        bias = lower_bound(limit_values(n), k)
+        if (bound := (k + 1) * bias**2) > best:
+            best, at = bound, k
+        elif k > 2 * at + 2 and 2 * bound < best:
+            break
+    exact = limit(n, at).error
+    return (at + 1) * exact**2, at

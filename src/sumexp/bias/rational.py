@@ -1,0 +1,158 @@
+"""Numbers that are checked as they come in, and linear algebra over the rationals."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+from typing import TypeAlias
+
+Rational: TypeAlias = Fraction | int
+Point: TypeAlias = tuple[Fraction, ...]
+Matrix: TypeAlias = list[list[Fraction]]
+
+
+def positive(name: str, values: Sequence[Rational]) -> Point:
+    r"""The values as fractions.
+
+    Raises:
+        ValueError: if there is none, or one is not positive: :math:`a_i = e^{\hat y^-_i - \hat y^+} > 0`.
+    """
+    if len(values) == 0:
+        raise ValueError(f"{name} is empty; give one positive number for each negative")
+    for i, value in enumerate(values):
+        if not value > 0:
+            raise ValueError(f"{name}[{i}] is {value}; it must be positive: a = exp(logit of a negative - positive)")
+    return tuple(Fraction(value) for value in values)
+
+
+def box(lower: Sequence[Rational], upper: Sequence[Rational]) -> tuple[Point, Point]:
+    """Both ends of a box, checked.
+
+    Raises:
+        ValueError: if the lengths differ, an end is not positive, or some side has no length.
+    """
+    u, v = positive("lower", lower), positive("upper", upper)
+    if len(u) != len(v):
+        raise ValueError(f"lower has {len(u)} entries and upper {len(v)}; give both ends of each side")
+    for i, (low, high) in enumerate(zip(u, v, strict=True)):
+        if low >= high:
+            raise ValueError(f"side {i} of the box runs from {low} to {high}; it needs lower < upper")
+    return u, v
+
+
+def fewer_reads(n: int, k: int) -> None:
+    """Check 0 <= k < n.
+
+    Raises:
+        ValueError: naming what can be had instead.
+    """
+    if n < 1:
+        raise ValueError(f"n is {n}; there must be at least one negative")
+    if k < 0:
+        raise ValueError(f"k is {k}; the number of negatives read cannot be negative")
+    if k >= n:
+        raise ValueError(f"k is {k} and n is {n}: whoever reads all negatives computes the softmax itself; take k < n")
+
+
+def softmax(a: Sequence[Rational]) -> Fraction:
+    r""":math:`F(a) = 1/(1 + \sum_i a_i)`, the softmax of the target (Lin, Liu, Lin, equation (9))."""
+    return Fraction(1) / (1 + sum(a, start=Fraction(0)))
+
+
+def reduce_rows(matrix: Sequence[Sequence[Fraction]]) -> tuple[Matrix, list[int]]:
+    """The reduced row echelon form and its pivot columns."""
+    rows = [list(row) for row in matrix]
+    pivots: list[int] = []
+    for column in range(len(rows[0])):
+        top = len(pivots)
+        chosen = next((i for i in range(top, len(rows)) if rows[i][column]), None)
+        if chosen is None:
+            continue
+        rows[top], rows[chosen] = rows[chosen], rows[top]
+        pivot(rows, top, column)
+        pivots.append(column)
+    return rows, pivots
+
+
+def pivot(rows: Matrix, row: int, column: int) -> None:
+    """Make ``column`` the unit vector of ``row``, in place."""
+    scale = rows[row][column]
+    rows[row] = [entry / scale for entry in rows[row]]
+    for i, other in enumerate(rows):
+        if i != row and (factor := other[column]):
+            rows[i] = [x - factor * y if y else x for x, y in zip(other, rows[row], strict=True)]
+
+
+def consistent(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> bool:
+    """Whether matrix x = right has a solution."""
+    _, pivots = reduce_rows([[*row, value] for row, value in zip(matrix, right, strict=True)])
+    return len(matrix[0]) not in pivots
+
+
+def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> list[Fraction]:
+    """The solution x of matrix x = right, for a regular matrix.
+
+    Raises:
+        ValueError: if the matrix is singular.
+    """
+    rows, pivots = reduce_rows([[*row, value] for row, value in zip(matrix, right, strict=True)])
+    if pivots != list(range(len(matrix))):
+        raise ValueError(f"the {len(matrix)} equations are singular: they do not fix the unknowns")
+    return [row[-1] for row in rows]
+
+
+def maximise(
+    objective: Sequence[Fraction], matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]
+) -> tuple[Fraction, list[Fraction]]:
+    """Maximise objective·x over x >= 0 with matrix x = right >= 0: the simplex method in exact arithmetic.
+
+    Two phases, Bland's rule, so that it ends.
+
+    Returns:
+        the maximum and a solution that attains it.
+
+    Raises:
+        ValueError: if nothing is feasible or nothing bounds the objective.
+    """
+    m, width = len(matrix), len(objective)
+    unit = [[Fraction(int(i == j)) for j in range(m)] for i in range(m)]
+    rows = [[*row, *unit[i], value] for i, (row, value) in enumerate(zip(matrix, right, strict=True))]
+    basis = list(range(width, width + m))
+    first = [-sum((row[j] for row in rows), Fraction(0)) for j in range(width + m + 1)]
+    first[width : width + m] = [Fraction(0)] * m
+    rows.append(first)
+    _improve(rows, basis, width)
+    if rows[-1][-1] != 0:
+        raise ValueError("the linear program has no feasible point")
+    for i in [i for i, column in enumerate(basis) if column >= width]:
+        column = next((j for j in range(width) if rows[i][j]), None)
+        if column is not None:  # else the equation is redundant and its row stays zero
+            pivot(rows, i, column)
+            basis[i] = column
+    costs = {column: objective[column] for column in basis if column < width}
+    last = [-value for value in objective] + [Fraction(0)] * (m + 1)
+    for i, column in enumerate(basis):
+        if cost := costs.get(column, Fraction(0)):
+            last = [x + cost * y for x, y in zip(last, rows[i], strict=True)]
+    rows[-1] = last
+    _improve(rows, basis, width)
+    solution = [Fraction(0)] * width
+    for i, column in enumerate(basis):
+        if column < width:
+            solution[column] = rows[i][-1]
+    return rows[-1][-1], solution
+
+
+def _improve(rows: Matrix, basis: list[int], width: int) -> None:
+    """Pivot until no column has a negative reduced cost in the last row."""
+    while (column := next((j for j in range(width) if rows[-1][j] < 0), None)) is not None:
+        limits = [(row[-1] / row[column], basis[i], i) for i, row in enumerate(rows[:-1]) if row[column] > 0]
+        if not limits:
+            raise ValueError("the linear program is unbounded")
+        leaving = min(limits)[2]
+        pivot(rows, leaving, column)
+        basis[leaving] = column
+
+
+def subsets(n: int) -> list[tuple[int, ...]]:
+    """All subsets of {0..n-1}, the small ones first."""
+    return [chosen for size in range(n + 1) for chosen in combinations(range(n), size)]

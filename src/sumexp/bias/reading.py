@@ -1,0 +1,103 @@
+"""Schemes that read the negatives one by one, and the exact law of what they have seen when they stop.
+
+A scheme looks at what it has read so far and says with what probability it reads which index next, or stops. So it may
+draw with or without replacement, know the indices, take a random number of negatives, and choose the next one by the
+values already seen: all but looking at what it has not read.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+from typing import TypeAlias
+
+from sumexp.bias.rational import Rational, positive
+
+History: TypeAlias = tuple[tuple[int, Fraction], ...]
+"""The (index, value) pairs read, in order; an index may come again."""
+
+Scheme: TypeAlias = Callable[[History], Mapping[int | None, Fraction]]
+"""From what was read: the probability of each next index; ``None`` stops."""
+
+STOP: Mapping[int | None, Fraction] = {None: Fraction(1)}
+
+
+def outcomes(scheme: Scheme, a: Sequence[Rational]) -> dict[History, Fraction]:
+    """The law of what has been read when the scheme stops at the point ``a``.
+
+    Args:
+        scheme: how it reads.
+        a: one positive number for each negative.
+
+    Raises:
+        ValueError: if ``a`` is empty or not positive, the scheme names an index out of range, or its probabilities are
+            negative or do not sum to 1.
+    """
+    values = positive("a", a)
+    law: defaultdict[History, Fraction] = defaultdict(Fraction)
+    pending: list[tuple[History, Fraction]] = [((), Fraction(1))]
+    while pending:
+        history, probability = pending.pop()
+        steps = scheme(history)
+        if sum(steps.values()) != 1 or any(p < 0 for p in steps.values()):
+            given = ", ".join(f"{index}: {p}" for index, p in steps.items())
+            raise ValueError(f"after {describe(history)} the scheme's probabilities are {given}; they must sum to 1")
+        for index, p in steps.items():
+            if index is None:
+                law[history] += probability * p
+            elif not 0 <= index < len(values):
+                raise ValueError(f"after {describe(history)} the scheme reads index {index} of {len(values)} negatives")
+            elif p:
+                pending.append(((*history, (index, values[index])), probability * p))
+    return dict(law)
+
+
+def mean(scheme: Scheme, output: Callable[[History], Fraction], a: Sequence[Rational]) -> Fraction:
+    """The expectation at ``a`` of an estimator: any function of the indices and values read."""
+    return sum((p * output(history) for history, p in outcomes(scheme, a).items()), Fraction(0))
+
+
+def distinct(history: History) -> frozenset[int]:
+    """The indices read."""
+    return frozenset(index for index, _ in history)
+
+
+def describe(history: History) -> str:
+    """A history in words, for messages."""
+    return "reading " + (", ".join(f"a[{i}] = {value}" for i, value in history) if history else "nothing")
+
+
+def fixed(law: Mapping[tuple[int, ...], Fraction]) -> Scheme:
+    """Indices drawn as a whole, before anything is read (Assumption 3.2): tuples of any sizes, repeats allowed.
+
+    Raises:
+        ValueError: if the probabilities are negative or do not sum to 1.
+    """
+    if sum(law.values()) != 1 or any(p < 0 for p in law.values()):
+        raise ValueError(f"the probabilities of the {len(law)} tuples sum to {sum(law.values())}; they must sum to 1")
+
+    def scheme(history: History) -> Mapping[int | None, Fraction]:
+        seen = tuple(index for index, _ in history)
+        steps: defaultdict[int | None, Fraction] = defaultdict(Fraction)
+        for drawn, p in law.items():
+            if drawn[: len(seen)] == seen:
+                steps[drawn[len(seen)] if len(drawn) > len(seen) else None] += p
+        total = sum(steps.values())
+        return {index: p / total for index, p in steps.items()}
+
+    return scheme
+
+
+def without_replacement(n: int, k: int) -> Scheme:
+    """A uniform k-subset of n, read in increasing order."""
+    return fixed({chosen: Fraction(1, comb(n, k)) for chosen in combinations(range(n), k)})
+
+
+def with_replacement(q: Sequence[Fraction], draws: int) -> Scheme:
+    """So many draws from q, independent of one another."""
+
+    def scheme(history: History) -> Mapping[int | None, Fraction]:
+        return dict(enumerate(q)) if len(history) < draws else STOP
+
+    return scheme

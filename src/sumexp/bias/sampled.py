@@ -1,0 +1,56 @@
+r"""The bias of the sampled softmax on given logits, exactly: of its value and of its gradient.
+
+With importance weights and m negatives drawn from q with replacement, the sampled softmax of a label is
+:math:`\hat p = 1/(1+X)`. Its bias :math:`\mathbb E\hat p - p` is never negative, since
+:math:`\frac1{1+X} \ge \frac1{1+\mathbb EX} - \frac{X-\mathbb EX}{(1+\mathbb EX)^2}` (Jensen). The stochastic gradient
+of the loss :math:`-\log\hat p` has coordinates :math:`\hat p - 1` for the label and, for a negative, the share that its
+draws have of the sampled denominator; its mean is the gradient of :math:`\mathbb E\log(1+X)`, since q and the weights
+do not move with the logits.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sumexp import expectations
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Exact biases of the sampled softmax of one label.
+
+    Attributes:
+        probability: p, the full softmax of the label, [...].
+        value: E p-hat - p, [...].
+        gradient: the mean stochastic gradient of the loss minus the full gradient, [..., classes].
+    """
+
+    probability: Tensor
+    value: Tensor
+    gradient: Tensor
+
+
+def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None, tol: float = 1e-12) -> Bias:
+    """Exact bias of value and gradient of the sampled softmax with importance weights.
+
+    Args:
+        logits: [..., classes] logits of all classes.
+        label: the target, never drawn.
+        m: number of negatives drawn with replacement, >= 1.
+        log_q: [classes] logarithm of the proposal, up to a constant; uniform if None. It is taken as it is: no gradient
+            flows into it even if it was made from the logits.
+        tol: relative error of the expectations.
+
+    Raises:
+        ValueError: if ``label`` is no class, m < 1, or a logit or proposal is not a number.
+    """
+    leaf = logits.detach().to(torch.float64).requires_grad_()
+    proposal = None if log_q is None else log_q.detach()
+    result = expectations.sampled_softmax(leaf, label, m, proposal, tol)
+    (mean_gradient,) = torch.autograd.grad(result.log.sum(), leaf)
+    full = torch.softmax(leaf.detach(), -1)
+    target = torch.zeros_like(full)
+    target[..., label] = 1
+    p = full[..., label]
+    return Bias(p, result.inverse.detach() - p, mean_gradient - (full - target))
