@@ -16,7 +16,6 @@ from hashlib import file_digest
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,9 +156,10 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
     for file in _missing(dataset, folder):
         try:
             _download(file, folder / file.path)
-        except OSError as error:  # requests' exceptions are OSErrors too
+        except OSError as error:  # requests' exceptions are OSErrors too, and wrap urllib3's, which say why
+            reason = getattr(error.args[0], "reason", error) if error.args else error
             raise DataError(
-                f"could not download {file.url} to {folder / file.path}: {error}; "
+                f"could not download {file.url} to {folder / file.path}: {reason}; "
                 f"when that is mended, run: sumexp data fetch {name}"
             ) from error
         except ValueError as error:  # pooch's word for a wrong checksum
@@ -170,22 +170,25 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
 def _download(file: DataFile, target: Path) -> None:
     """Fetch one file: into a part beside ``target`` that the next call continues, then checked and renamed."""
     import pooch
+    import requests
     from filelock import FileLock
+    from tqdm import tqdm
 
     part = target.with_name(target.name + ".part")
 
     def resume(url: str, output_file: str, _: object) -> None:
         with part.open("ab") as stream:
             have = stream.tell()
-            headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-
-            def restart_if_whole(response: Any, **_: object) -> None:
-                if response.status_code == 200:  # the server does not send ranges
+            headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if 0 < have < file.size else {})
+            with (
+                requests.get(url, headers=headers, stream=True, timeout=30) as response,
+                tqdm(desc=target.name, total=file.size, initial=have, unit="B", unit_scale=True) as bar,
+            ):
+                response.raise_for_status()
+                if response.status_code != requests.codes.partial_content:
                     stream.truncate(0)
-
-            if have < file.size:
-                request = {"headers": headers, "hooks": {"response": restart_if_whole}}
-                pooch.HTTPDownloader(progressbar=True, chunk_size=1 << 16, **request)(url, stream, None)
+                for chunk in response.iter_content(1 << 16):
+                    bar.update(stream.write(chunk))
         part.replace(output_file)
 
     target.parent.mkdir(parents=True, exist_ok=True)

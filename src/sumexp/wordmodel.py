@@ -75,12 +75,12 @@ class WordModelConfig:
         seed: of all random draws but the split of the documents, which is always the same.
     """
 
-    rank: int = 48
+    rank: int = 64
     steps: int = 400
     batch: int = 512
     learning_rate: float = 0.03
     dropout: float = 0.3
-    penalty: float = 1.0
+    penalty: float = 4.0
     smoothing: float = 1.0
     held_out: Literal["validation", "test"] = "test"
     seed: int = 0
@@ -102,7 +102,7 @@ CONFIGS: Mapping[str, WordModelConfig] = MappingProxyType(
     {
         "smoke": WordModelConfig(rank=16, steps=20, batch=256),
         "cpu": WordModelConfig(),
-        "paper": WordModelConfig(rank=256, steps=4000, batch=2048, dropout=0.3),
+        "paper": WordModelConfig(rank=256, steps=4000, batch=2048),
     }
 )
 """The configuration of each profile; `dataclasses.replace` sets the seed."""
