@@ -277,6 +277,11 @@ def test_orphans_in_evidence_and_in_the_source_of_a_test(tmp_path):
     ]
 
 
+def test_test_file_that_is_not_python_is_named(tmp_path):
+    with pytest.raises(register.RegisterError, match=r"test_bias\.py:1: not Python: "):
+        decide(tmp_path, [entry()], tests="def test_it(: ...")
+
+
 def test_evidence_that_is_damaged_is_named(tmp_path):
     claims = register.load(write_claims(tmp_path, entry()))
     (tmp_path / "bias.json").write_text('{"tests": [')

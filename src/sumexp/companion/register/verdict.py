@@ -134,9 +134,16 @@ def markers(tests_dir: Path) -> Iterator[Marker]:
     """Find the ``claim`` markers in ``tests_dir/**/test_*.py`` without running anything.
 
     A claim whose tests have not run yet is thereby told from one that has no test.
+
+    Raises:
+        RegisterError: a file is not Python.
     """
     for path in sorted(tests_dir.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+        try:
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+        except SyntaxError as error:
+            raise RegisterError([f"{path}:{error.lineno}: not Python: {error.msg}"]) from None
+        for node in ast.walk(tree):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
             for call in (call for decorator in node.decorator_list for call in ast.walk(decorator)):
