@@ -54,7 +54,10 @@ class Visit:
     """Console errors and warnings, uncaught errors, requests that failed."""
     requests: list[str] = field(default_factory=list)
     formulas: dict[str, Any] = field(default_factory=dict)
-    widths: dict[str, int] = field(default_factory=dict)
+    width: int = 0
+    """The page's on a phone."""
+    too_wide: list[str] = field(default_factory=list)
+    """What a phone cuts off."""
     figures: dict[str, dict[str, NDArray[np.float64]]] = field(default_factory=dict)
     """For each theme the pixels of each figure."""
     paper: dict[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -80,6 +83,16 @@ FORMULAS = r"""() => {
         unknown: [...document.querySelectorAll('mjx-container [fill="red"], mjx-container [mathcolor="red"]')]
             .map(e => e.textContent),
     };
+}"""
+
+
+# What is wider than the screen and cannot be scrolled to, be it cut off or not.
+TOO_WIDE = """() => {
+    const scrolls = e => e && (['auto', 'scroll'].includes(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
+    const seen = document.querySelectorAll('article :not(svg *, mjx-assistive-mml, mjx-assistive-mml *)');
+    return [...seen].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1)
+        .filter(e => !scrolls(e))
+        .map(e => e.outerHTML.slice(0, 80));
 }"""
 
 
@@ -110,7 +123,8 @@ def visit(browser: Browser, html: Path) -> Callable[[str], Visit]:
                 shot = pixels(figure.locator("svg").first.screenshot(animations="disabled"))
                 seen.figures.setdefault(str(figure.get_attribute("id")), {})[theme] = shot
         page.set_viewport_size(PHONE)
-        seen.widths = {"phone": page.evaluate("document.documentElement.scrollWidth")}
+        seen.width = page.evaluate("document.documentElement.scrollWidth")
+        seen.too_wide = page.evaluate(TOO_WIDE)
         page.close()
         return seen
 
@@ -170,7 +184,9 @@ def test_a_page_asks_no_other_host_and_nothing_goes_wrong(visit: Callable[[str],
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_a_phone(visit: Callable[[str], Visit], name: str) -> None:
-    assert visit(name).widths["phone"] <= PHONE["width"]
+    seen = visit(name)
+    assert seen.too_wide == []
+    assert seen.width <= PHONE["width"]
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
