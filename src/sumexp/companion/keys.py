@@ -87,14 +87,10 @@ def syntax(code: str) -> str:
     return ast.dump(tree)
 
 
-def imports(code: str) -> frozenset[str]:
-    """The modules of the package that ``code`` names, by import or as ``sumexp.x``; none where it does not parse."""
-    try:
-        tree = ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code))
-    except SyntaxError:
-        return frozenset()
+def imports(*codes: str) -> frozenset[str]:
+    """The modules of the package that code names, by import or as ``sumexp.x``; what does not parse names none."""
     modules = _graph().modules
-    return frozenset(module for name in _names(tree) if (module := _longest(name, modules)))
+    return frozenset(module for code in codes for name in _names(code) if (module := _longest(name, modules)))
 
 
 def parse(path: Path) -> Source:
@@ -123,14 +119,13 @@ def notebook_key(path: str | Path, parameters: Mapping[str, object]) -> str:
         CompanionError: if it declares a data set that does not exist.
     """
     source = parse(Path(path))
-    modules = frozenset().union(*map(imports, source.code))
     return digest(
         source.text,
         *source.code,
         repr(sorted(parameters.items())),
         file_digest(PINS),
         *data_digests(declared_data(source, path)),
-        code_digest(modules),
+        code_digest(imports(*source.code)),
     )
 
 
@@ -139,7 +134,7 @@ def evidence_key(path: str | Path) -> str:
     path = Path(path)
     helpers = [helper for helper in sorted(path.parent.glob("*.py")) if not helper.name.startswith("test_")]
     texts = [file.read_text("utf-8") for file in (path, *helpers)]
-    reached = closure(frozenset().union(*map(imports, texts)) | {"sumexp.companion.evidence"})
+    reached = closure(imports(*texts) | {"sumexp.companion.evidence"})
     data = _data_sets() if "sumexp.datasets" in reached else ()
     return digest(*map(syntax, texts), file_digest(PINS), *data_digests(data), code_digest(reached))
 
@@ -199,7 +194,11 @@ def _longest(name: str, modules: set[str]) -> str | None:
     return max((m for m in {name, *_parents(name)} if m in modules), key=len, default=None)
 
 
-def _names(tree: ast.AST) -> Iterator[str]:
+def _names(code: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code))
+    except SyntaxError:
+        return
     aliases = {"sumexp": "sumexp"}
     for node in ast.walk(tree):
         match node:

@@ -318,5 +318,6 @@ def _like(default: object, name: str, text: str) -> object:
     if isinstance(default, float) and type(value) is int:
         return float(value)
     if type(value) is not type(default):
-        raise CompanionError(f"parameter {name} is {text!r}; expected a {type(default).__name__} such as {default!r}")
+        kind = {int: "whole number", float: "number", bool: "truth value"}.get(type(default), type(default).__name__)
+        raise CompanionError(f"parameter {name} is {text!r}; expected a {kind} such as {default!r}")
     return value
