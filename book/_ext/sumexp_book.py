@@ -34,19 +34,6 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
     copytree(source / MATHJAX_EXTENSIONS, target / MATHJAX_EXTENSIONS, dirs_exist_ok=True)
 
 
-def copy_plotly(app: Sphinx, pagename: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """Give plotly.js to the pages that have an interactive figure, and to no other."""
-    if doctree is None or not any("plotly-graph-div" in raw.astext() for raw in doctree.findall(nodes.raw)):
-        return
-    from plotly.offline import get_plotlyjs
-
-    script = Path(app.outdir) / "_static" / "plotly.min.js"
-    if not script.exists():
-        script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(get_plotlyjs(), encoding="utf-8")
-    app.add_js_file("plotly.min.js", priority=100)
-
-
 def name_figures(app: Sphinx, doctree: nodes.document) -> None:
     """Let ``{ref}`fig-NAME``` find figure NAME, and ``#cell-NAME`` the cell that draws it; a name serves once."""
     labels = app.env.get_domain("std")
@@ -77,6 +64,5 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_role("claim", ClaimRole())
     app.connect("config-inited", set_mathjax_path)
     app.connect("doctree-read", name_figures)
-    app.connect("html-page-context", copy_plotly)
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,7 +12,17 @@ from sumexp.companion.build import chapters_of
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
-SOURCES = ("_config.yml", "_toc.yml", "Snakefile", "constraints.txt", "book", "notebooks", "claims", "tests")
+SOURCES = (
+    "_config.yml",
+    "_toc.yml",
+    "Snakefile",
+    "constraints.txt",
+    "book",
+    "notebooks",
+    "claims",
+    "benchmarks",
+    "tests",
+)
 
 
 def step(project: Path, *arguments: str) -> None:
