@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 # SVG output carries its glyphs: web fonts are refused on file:// by some browsers.
 MATHJAX = "tex-svg.js"
 MATHJAX_EXTENSIONS = "input/tex/extensions"
+PUNCTUATION = pattern(r"[.,;:!?)’”]+")
 FIGURE = pattern(r'<figure id="fig-([a-z0-9-]+)"')
 
 
@@ -50,6 +51,18 @@ def name_figures(app: Sphinx, doctree: nodes.document) -> None:
                 cell["ids"].append(f"cell-{name}")
 
 
+def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
+    """Keep a formula and the punctuation after it on one line, where a browser would break between the two."""
+    for formula in list(doctree.findall(nodes.math)):
+        parent, after = formula.parent, formula.next_node(descend=False, siblings=True)
+        mark = PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
+        if mark:
+            parent.replace(after, nodes.Text(after.astext()[mark.end() :]))
+            together = nodes.inline("", classes=["nobreak"])
+            parent.replace(formula, together)
+            together += [formula, nodes.Text(mark[0])]
+
+
 class ClaimRole(SphinxRole):
     """``{claim}`bias-thm-3-1``` is a link to the claim's entry in the register."""
 
@@ -64,5 +77,6 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_role("claim", ClaimRole())
     app.connect("config-inited", set_mathjax_path)
     app.connect("doctree-read", name_figures)
+    app.connect("doctree-read", keep_punctuation)
     app.connect("build-finished", copy_mathjax)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The book's Sphinx extension: figures that can be referred to, each name once."""
+"""The book's Sphinx extension: figures that can be referred to, each name once; lines that break where they may."""
 
 import runpy
 from pathlib import Path
@@ -34,6 +34,19 @@ def named(labels: Labels, page: str, *figures: str) -> nodes.document:
     environment = SimpleNamespace(get_domain=lambda _: labels, docname=page, doc2path=lambda name: f"{name}.ipynb")
     runpy.run_path(str(EXTENSION))["name_figures"](SimpleNamespace(env=environment), document)
     return document
+
+
+def test_punctuation_stays_with_its_formula() -> None:
+    document = new_document("page")
+    document += nodes.paragraph(
+        "", "", nodes.Text("Let "), nodes.math("", "x"), nodes.Text("). And "), nodes.math("", "y"), nodes.Text(" too")
+    )
+    runpy.run_path(str(EXTENSION))["keep_punctuation"](None, document)
+    (paragraph,) = document.children
+    kept, free = paragraph.children[1], paragraph.children[3]
+    assert paragraph.astext() == "Let x). And y too"
+    assert (kept.astext(), kept["classes"]) == ("x).", ["nobreak"])
+    assert isinstance(free, nodes.math)
 
 
 def test_a_figure_can_be_referred_to_and_its_cell_found() -> None:
