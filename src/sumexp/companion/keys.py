@@ -152,6 +152,18 @@ def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
     return names
 
 
+def declared_files(source: Source, path: str | Path) -> tuple[Path, ...]:
+    """The files of the project that a notebook's front matter names under ``sumexp: {files: [...]}``.
+
+    Raises:
+        CompanionError: if one of them does not exist.
+    """
+    files = tuple(Path(name) for name in (source.metadata.get("sumexp") or {}).get("files") or ())
+    if absent := [str(file) for file in files if not file.is_file()]:
+        raise CompanionError(f"{path} declares the file {', '.join(absent)}, which is not in {Path.cwd()}")
+    return files
+
+
 def data_digests(names: Iterable[str]) -> list[str]:
     """Per data set the SHA-256 its files must have (the loaders verify them), or ``absent``, or ``incomplete``."""
     from sumexp import datasets
