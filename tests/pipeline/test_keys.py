@@ -124,6 +124,19 @@ def test_a_data_set_that_does_not_exist_is_named(tmp_path: Path) -> None:
         key(tmp_path, text)
 
 
+def test_a_declared_file_counts_and_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "a.md"
+    path.write_text(NOTEBOOK.replace("---\njupytext", "---\nsumexp: {files: [measured.json]}\njupytext", 1), "utf-8")
+    with pytest.raises(CompanionError, match=r"a\.md declares the file measured\.json, which is not in"):
+        keys.notebook_key(path, {})
+    found = []
+    for content in ("1", "2", "1"):
+        Path("measured.json").write_text(content, "utf-8")
+        found.append(keys.notebook_key(path, {}))
+    assert (found[0] == found[2], found[0] == found[1]) == (True, False)
+
+
 @pytest.mark.parametrize(
     "code, modules",
     [
@@ -141,19 +154,6 @@ def test_a_data_set_that_does_not_exist_is_named(tmp_path: Path) -> None:
         ("%%bash\nfor x in y; do z; done", set()),
     ],
 )
-def test_a_declared_file_counts_and_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "a.md"
-    path.write_text(NOTEBOOK.replace("---\njupytext", "---\nsumexp: {files: [measured.json]}\njupytext", 1), "utf-8")
-    with pytest.raises(CompanionError, match=r"a\.md declares the file measured\.json, which is not in"):
-        keys.notebook_key(path, {})
-    found = []
-    for content in ("1", "2", "1"):
-        Path("measured.json").write_text(content, "utf-8")
-        found.append(keys.notebook_key(path, {}))
-    assert (found[0] == found[2], found[0] == found[1]) == (True, False)
-
-
 def test_imports_of_a_cell(code: str, modules: set[str]) -> None:
     assert keys.imports(code) == modules
 
