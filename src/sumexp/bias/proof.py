@@ -41,12 +41,12 @@ def uniform_tuples(n: int, k: int) -> TupleLaw:
 
 def expectation(h: Estimator, law: TupleLaw, a: Sequence[Rational]) -> Fraction:
     """E h(a_{i_1}, ..., a_{i_k}) for indices drawn from ``law``."""
-    return sum((p * h(*(a[i] for i in drawn)) for drawn, p in law.items()), Fraction(0))
+    return sum((p * h(*(Fraction(a[i]) for i in drawn)) for drawn, p in law.items()), Fraction(0))
 
 
 def mean_over_subsets(f: Estimator, a: Sequence[Rational], k: int) -> Fraction:
     r"""Right side of (14): :math:`\binom nk^{-1}\sum f(x_1,\dots,x_k)` over the k-subsets of positions."""
-    total = sum((f(*chosen) for chosen in combinations(a, k)), Fraction(0))
+    total = sum((f(*chosen) for chosen in combinations(map(Fraction, a), k)), Fraction(0))
     return total / comb(len(a), k)
 
 
