@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from sumexp import datasets
+from sumexp.companion.cli.data import data_app
 from sumexp.datasets import DataError, DataFile, Dataset
 
 CONTENT = bytes(range(256)) * 1000
@@ -300,6 +302,27 @@ def test_every_registered_file_is_pinned() -> None:
             assert file.url.startswith("https://")
             assert len(bytes.fromhex(file.sha256)) == 32
             assert Path(file.path).parts[0] == name
+
+
+# The command line
+
+
+def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
+    def run(*arguments: str) -> tuple[str, BaseException | None]:
+        result = CliRunner().invoke(data_app, [*arguments, "--data", str(tmp_path)])
+        return result.output, result.exception
+
+    path = tmp_path / tiny.path
+    listed, _ = run("list")
+    for text in ("tiny: bytes", "licence: none", "cite:    nobody", "size:    0.3 MB", str(path), server.url):
+        assert text in listed
+    assert "present: no; run: sumexp data fetch tiny" in listed
+    assert isinstance(run("verify")[1], DataError)
+    assert f"tiny: {path} is verified" in run("fetch", "tiny")[0]
+    assert run("verify") == run("verify", "tiny") == (f"tiny: {path} is verified\n", None)
+    assert "present: yes" in run("list")[0]
+    path.write_bytes(CONTENT[:-1])
+    assert isinstance(run("verify")[1], DataError)
 
 
 # Brown

@@ -341,7 +341,7 @@ def _rows(counts: sparse.csr_array, contexts: Tensor, device: str) -> tuple[Tens
 
 
 def _log_likelihood(
-    counts: sparse.csr_array, vectors: Tensor, word_vectors: Tensor, bias: Tensor, chunk: int = 512
+    counts: sparse.csr_array, vectors: Tensor, word_vectors: Tensor, bias: Tensor, chunk: int = 64
 ) -> float:
     """The sum over c and w of n_cw log p(w | c), the logits in chunks of contexts."""
     contexts = torch.from_numpy(np.flatnonzero(np.diff(counts.indptr)))
