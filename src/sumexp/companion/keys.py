@@ -116,7 +116,7 @@ def notebook_key(path: str | Path, parameters: Mapping[str, object]) -> str:
     """The key of an executed notebook: its text and code, parameters, pins, data and import closure in the package.
 
     Raises:
-        CompanionError: if it declares a data set that does not exist.
+        CompanionError: if it declares a data set or a file that does not exist.
     """
     source = parse(Path(path))
     return digest(
@@ -125,6 +125,7 @@ def notebook_key(path: str | Path, parameters: Mapping[str, object]) -> str:
         repr(sorted(parameters.items())),
         file_digest(PINS),
         *data_digests(declared_data(source, path)),
+        *map(file_digest, declared_files(source, path)),
         code_digest(imports(*source.code)),
     )
 
