@@ -39,7 +39,7 @@ def importance(q: tuple[Fraction, ...], k: int = 1) -> tuple[Fraction, ...]:
     return tuple(1 / (k * p) for p in q)
 
 
-# -- section 1: the softmax, its loss and gradient -----------------------------------------------------------------
+# -- section 1: the softmax, its loss and gradient --------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-grad-positive", shows="statement", evidence="proof")
@@ -351,7 +351,7 @@ def test_in_batch_and_bm25_negatives_are_drawn_before_the_logits() -> None:
     assert certificate.value == certificates.cube_difference(4, 1, 2)
 
 
-# -- appendix B and footnote 3 --------------------------------------------------------------------------------------
+# -- appendix B and footnote 3 ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-footnote-3", shows="counterexample", evidence="exact")
@@ -379,7 +379,7 @@ def test_index_aware_estimators_are_covered_by_the_mixed_difference() -> None:
     assert sp.simplify(1 / (1 + w * first + w * second) - 1 / (1 + w * second + w * first)) == 0
 
 
-# -- appendix D -----------------------------------------------------------------------------------------------------
+# -- appendix D -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-appD-kernel", shows="statement", evidence="proof")
@@ -414,7 +414,7 @@ def test_class_probability_of_inner_product_logits() -> None:
     assert torch.allclose(torch.softmax(vectors @ f, 0), direct, rtol=1e-14, atol=0)
 
 
-# -- appendix E -----------------------------------------------------------------------------------------------------
+# -- appendix E -------------------------------------------------------------------------------------------------------
 
 
 def law_on_triples() -> dict[tuple[int, ...], Fraction]:
@@ -516,7 +516,7 @@ def test_averaging_over_all_relabellings_gives_the_uniform_law(n: int, k: int) -
     assert aware / len(relabellings) == sum(p * factor[i] for i, p in law.items()) * uniform
 
 
-# -- appendix F -----------------------------------------------------------------------------------------------------
+# -- appendix F -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-eq-46", shows="statement", evidence="proof")
@@ -547,7 +547,7 @@ def test_softmax_is_one_minus_the_derivative() -> None:
     assert sp.simplify(1 - sp.diff(sp.log(full), y) - full) == 0
 
 
-# -- counting -------------------------------------------------------------------------------------------------------
+# -- counting ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-sample-count", shows="statement", evidence="proof")

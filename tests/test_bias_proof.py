@@ -1,0 +1,267 @@
+"""Section 4 of the paper, its own proof of Theorem 3.1, step by step and for all 1 <= k < n <= 8."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations, permutations
+from math import comb, prod
+
+import pytest
+import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sumexp.bias import proof
+from sumexp.bias.rational import Rational, consistent, softmax
+
+Q = Fraction
+ALL = [(n, k) for n in range(1, 9) for k in range(1, n)]
+WITH_EQUAL = [(n, k) for n in range(1, 9) for k in range(n + 1)]
+LOW, HIGH = Q(2, 7), Q(5, 3)
+positive = st.fractions(min_value=Q(1, 50), max_value=50, max_denominator=50)
+
+
+def arbitrary(*values: Rational) -> Fraction:
+    """No symmetry at all: 1/(1 + x_1 + 2 x_2 + 4 x_3 + ...)."""
+    return 1 / (1 + sum((2**j * Q(value) for j, value in enumerate(values)), Q(0)))
+
+
+def two_valued(n: int, m: int) -> tuple[Fraction, ...]:
+    return (LOW,) * (n - m) + (HIGH,) * m
+
+
+# -- 4.1 symmetrisation -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("bias-lemma-4-2", shows="statement", evidence="exact")
+@pytest.mark.parametrize("k", range(1, 5))
+def test_symmetrisation_is_symmetric(k: int) -> None:
+    # An unknown function h: both sides are the same sum of k! terms, whatever h is.
+    h, x = sp.Function("h"), sp.symbols(f"x1:{k + 1}")
+
+    def f(*z: sp.Expr) -> sp.Expr:
+        return sum(h(*w) for w in permutations(z)) / sp.factorial(k)
+
+    for sigma in permutations(x):
+        assert sp.expand(f(*x) - f(*sigma)) == 0
+    # B15: printed tau(sigma(.)), what arises is sigma(tau(.)): the sums over all tau agree, term by term they do not.
+    sigma, tau = (1, 2, 0), (1, 0, 2)
+    assert [tau[i] for i in sigma] != [sigma[i] for i in tau]
+
+
+@pytest.mark.claim("bias-lemma-4-3", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", [(n, k) for n in range(1, 6) for k in range(n + 1)])
+def test_symmetrisation_keeps_the_mean_under_uniform_sampling(n: int, k: int) -> None:
+    law, a = proof.uniform_tuples(n, k), [Q(1, i + 1) for i in range(n)]
+    assert proof.expectation(proof.symmetrise(arbitrary, k), law, a) == proof.expectation(arbitrary, law, a)
+
+
+def test_symmetrisation_changes_the_mean_under_another_law() -> None:
+    # Lemma 4.3 is about the uniform law: under the law that always draws (1, 2), h = x_1 has mean a_1, f_k (a_1+a_2)/2.
+    law = {(0, 1): Q(1)}
+
+    def first(*z: Fraction) -> Fraction:
+        return z[0]
+
+    assert proof.expectation(first, law, (3, 5)) == 3
+    assert proof.expectation(proof.symmetrise(first, 2), law, (3, 5)) == Q(3 + 5, 2)
+
+
+# -- 4.2 and (9)-(20) -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("bias-F-reformulation", shows="statement", evidence="proof")
+def test_estimating_the_softmax_is_estimating_F() -> None:
+    # e^y / (e^y + T) with T = sum e^{y_i}, and 1/(1 + sum a_i) with sum a_i = T e^{-y}, any n.
+    y, T = sp.symbols("y T", positive=True)
+    assert sp.simplify(sp.exp(y) / (sp.exp(y) + T) - 1 / (1 + T * sp.exp(-y))) == 0
+    # h(a) = s(0, log a) and s(y, z) = h(e^{z - y}) undo one another on F: at y = 0, z = log a.
+    a = sp.symbols("a", positive=True)
+    assert sp.exp(sp.log(a) - 0) == a
+    # Both directions carry means over: a mean over samples of s(0, log a_I) is one of h(a_I), sample by sample.
+    s = lambda target, *z: 1 / (1 + sum(sp.exp(v - target) for v in z))  # noqa: E731
+    assert sp.simplify(s(0, sp.log(2), sp.log(3)) - sp.Rational(1, 1 + 2 + 3)) == 0
+
+
+@pytest.mark.claim("bias-eq-10", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", WITH_EQUAL)
+def test_the_hypothesis_is_contradictory_exactly_for_k_below_n(n: int, k: int) -> None:
+    # The equations at the points with entries LOW and HIGH, in the unknowns g(0..k), have a solution only for k = n.
+    assert consistent(*proof.two_valued_system(n, k, LOW, HIGH)) == (k == n)
+
+
+@pytest.mark.claim("bias-eq-11", shows="counterexample", evidence="exact")
+def test_a_set_of_choices_collapses_where_entries_coincide() -> None:
+    # B13. a = (1, 1, 2), k = 2: the choices {1,1}, {1,2}, {1,2} are two as a set, and 3 = binom(3,2) are needed.
+    a, k = (Q(1), Q(1), Q(2)), 2
+    as_set = set(combinations(a, k))
+    assert len(as_set) == 2 < comb(3, 2)
+
+    def product(*z: Fraction) -> Fraction:
+        return prod(z, start=Q(1))
+
+    # (n-k)!/n! = 1/6; each choice in 2 orders: (2 1 + 2 2)/6 = 1 instead of (2 1 + 2 2 + 2 2)/6 = 5/3.
+    printed = sum((product(*z) for chosen in as_set for z in permutations(chosen)), Q(0)) / 6
+    assert printed == 1
+    assert proof.expectation(product, proof.uniform_tuples(3, k), a) == Q(5, 3)
+
+
+@pytest.mark.claim("bias-eq-11", shows="correction", evidence="exact")
+@pytest.mark.parametrize("n,k", [(n, k) for n in range(1, 6) for k in range(n + 1)])
+def test_the_sum_over_subsets_of_positions_is_the_mean(n: int, k: int) -> None:
+    for a in ([Q(1, i + 1) for i in range(n)], [Q(1)] * n, two_valued(n, n // 2)):
+        choices = [[a[i] for i in places] for places in combinations(range(n), k)]
+        total = sum((arbitrary(*z) for chosen in choices for z in permutations(chosen)), Q(0))
+        count = prod(range(n - k + 1, n + 1))  # n!/(n-k)!
+        assert total / count == proof.expectation(arbitrary, proof.uniform_tuples(n, k), a)
+
+
+@pytest.mark.claim("bias-eq-12-14", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", [(n, k) for n in range(1, 6) for k in range(n + 1)])
+def test_an_unbiased_h_makes_F_the_mean_over_subsets(n: int, k: int) -> None:
+    # The step E h = mean over subsets of f_k, for any h, hence for an unbiased one; with coinciding entries too.
+    for a in ([Q(1, i + 1) for i in range(n)], two_valued(n, n // 2)):
+        f = proof.symmetrise(arbitrary, k)
+        assert proof.mean_over_subsets(f, a, k) == proof.expectation(arbitrary, proof.uniform_tuples(n, k), a)
+
+
+@pytest.mark.claim("bias-eq-15-18", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", [(n, k) for n, k in WITH_EQUAL if n <= 6])
+def test_equal_entries_fix_f_there(n: int, k: int) -> None:
+    # The mean over subsets of any symmetric f is f(b, .., b) itself, so an unbiased one equals F = 1/(1 + nb) there.
+    f = proof.symmetrise(arbitrary, k)
+    assert proof.mean_over_subsets(f, (LOW,) * n, k) == f(*(LOW,) * k)
+    assert softmax((LOW,) * n) == 1 / (1 + n * LOW) == proof.forced(n, k, LOW, HIGH)[0]
+
+
+@pytest.mark.claim("bias-eq-19-20", shows="statement", evidence="proof")
+def test_one_different_entry_fixes_the_next_value() -> None:
+    n, k = sp.symbols("n k", integer=True, positive=True)
+    # The shares of the subsets without and with the odd one, for symbolic n and k:
+    assert sp.combsimp(sp.binomial(n - 1, k) / sp.binomial(n, k) - (n - k) / n) == 0
+    assert sp.combsimp(sp.binomial(n - 1, k - 1) / sp.binomial(n, k) - k / n) == 0
+    # Solving F = (n-k)/n f0 + k/n f1 for f1:
+    F, f0, f1 = sp.symbols("F f0 f1")
+    (solution,) = sp.solve(sp.Eq(F, (n - k) / n * f0 + k / n * f1), f1)
+    assert sp.simplify(solution - (n / k * F - (n - k) / k * f0)) == 0
+    for size, drawn in ALL:
+        expected = Q(size, drawn) * softmax(two_valued(size, 1)) - Q(size - drawn, drawn) / (1 + size * LOW)
+        assert proof.forced(size, drawn, LOW, HIGH)[1] == expected
+
+
+# -- (21)-(31): the induction -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("bias-eq-21-22", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", WITH_EQUAL)
+def test_number_of_subsets_with_j_different_entries(n: int, k: int) -> None:
+    for m in range(k + 1):
+        counted = [0] * (k + 1)
+        for places in combinations(range(n), k):
+            counted[sum(i >= n - m for i in places)] += 1
+        assert counted == [comb(n - m, k - j) * comb(m, j) for j in range(k + 1)]
+        # So the mean over subsets of a symmetric f is that sum of its values g(j).
+        g = [Q(1, 2 + j) for j in range(k + 1)]
+        by_count = lambda *z, g=g: g[z.count(HIGH)]  # noqa: E731
+        total = sum((c * value for c, value in zip(counted, g, strict=True)), Q(0))
+        assert proof.mean_over_subsets(by_count, two_valued(n, m), k) == total / comb(n, k)
+
+
+@pytest.mark.claim("bias-eq-23", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", WITH_EQUAL)
+@pytest.mark.parametrize("low,high", [(LOW, HIGH), (Q(3), Q(1, 100)), (Q(1), Q(1))])
+def test_g_is_the_combination_with_coefficients_c(n: int, k: int, low: Fraction, high: Fraction) -> None:
+    c, g = proof.coefficients(n, k), proof.forced(n, k, low, high)
+    for m in range(k + 1):
+        assert g[m] == sum((c[m][i] * proof.value(n, low, high, i) for i in range(m + 1)), Q(0))
+
+
+@pytest.mark.parametrize("n,k", WITH_EQUAL)
+def test_closed_forms_of_c(n: int, k: int) -> None:
+    c = proof.coefficients(n, k)
+    for m in range(k + 1):
+        assert c[m] == [proof.coefficient(n, k, m, i) for i in range(k + 1)]
+        assert sum(c[m]) == 1
+    # The last row is the Lagrange weights of the nodes 0..k at n; for k = n the table is the identity.
+    assert c[k] == proof.lagrange(range(k + 1), n)
+    if k == n:
+        assert c == [[Q(int(i == m)) for i in range(k + 1)] for m in range(k + 1)]
+
+
+@pytest.mark.claim("bias-eq-25-31", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", [(n, k) for n, k in WITH_EQUAL if n <= 6])
+def test_induction_step_with_unknown_values_of_F(n: int, k: int) -> None:
+    # F_l stands for 1/(1 + (n-l) b_1 + l b_2): unknowns, so that the step is checked coefficient by coefficient.
+    F, c = sp.symbols(f"F:{k + 1}"), proof.coefficients(n, k)
+    g = [sum(sp.Rational(c[m][i].numerator, c[m][i].denominator) * F[i] for i in range(m + 1)) for m in range(k + 1)]
+    assert c[0][0] == 1  # (25)
+    for m in range(k + 1):
+        split = sum(comb(n - m, k - j) * comb(m, j) * g[j] for j in range(m))
+        step = sp.Rational(comb(n, k), comb(n - m, k - m)) * F[m] - split / sp.Integer(comb(n - m, k - m))  # (27)
+        assert sp.expand(step - g[m]) == 0
+
+
+# -- (32)-(35): the contradiction -------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("bias-eq-32-34", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", ALL)
+def test_bound_on_g(n: int, k: int) -> None:
+    largest = max(abs(entry) for row in proof.coefficients(n, k) for entry in row)
+    for low, high in [(LOW, HIGH), (Q(3), Q(1, 100)), (Q(1, 1000), Q(1, 1000)), (Q(100), Q(1, n))]:
+        for j, value in enumerate(proof.forced(n, k, low, high)):
+            assert abs(value) < (j + 1) * largest / (1 + (n - k) * low)
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_bound_is_an_equality_for_k_0(n: int) -> None:
+    # B10. g(0) = 1/(1 + n b_1) and c* = 1: step (33) is not strict. The theorem itself is trivial there.
+    assert proof.forced(n, 0, LOW, HIGH)[0] == 1 / (1 + n * LOW)
+
+
+@pytest.mark.claim("bias-final-contradiction", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", ALL)
+def test_the_papers_choice_contradicts(n: int, k: int) -> None:
+    found = proof.contradiction(n, k)
+    assert found.low > 0
+    assert found.high == Q(1, n)
+    assert found.required == Q(1, 2) == found.bound
+    assert abs(found.forced) < found.bound  # yet g(k) would have to be 1/2
+
+
+@pytest.mark.claim("bias-final-contradiction", shows="statement", evidence="proof")
+def test_any_two_different_values_contradict_for_all_n_and_k() -> None:
+    # p(s) = (1 - prod_j (j - s) d/(c + jd)) / (c + sd) with j = 0..k. At s = -c/d every factor is 1, so the numerator
+    # vanishes where the denominator does: p is a polynomial of degree k. At s = j a factor is 0: p(j) = 1/(c + jd).
+    # So p interpolates, and 1/(c + sd) - p(s) = prod_j (j - s) d/(c + jd) / (c + sd).
+    c, d, s, j, n = sp.symbols("c d s j n", positive=True)
+    factor = (j - s) * d / (c + j * d)
+    assert sp.simplify(factor.subs(s, -c / d)) == 1
+    assert factor.subs(s, j) == 0
+    # One more node multiplies the error by (j - n) d/(c + jd), and `gap` by the same: -(n - j) d/(c + jd).
+    assert sp.simplify(factor.subs(s, n) - (-d * (n - j) / (c + j * d))) == 0
+    # It is not zero for k < n: no factor j - n is.
+
+
+@given(positive, positive)
+@settings(max_examples=30, deadline=None)
+def test_gap_in_closed_form(low: Fraction, high: Fraction) -> None:
+    for n, k in WITH_EQUAL:
+        missing = 1 / (1 + n * high) - proof.forced(n, k, low, high)[k]
+        assert missing == proof.gap(n, k, low, high)
+        assert (missing != 0) == (k < n and low != high)
+
+
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda: proof.contradiction(3, 3), "k is 3 and n is 3"),
+        (lambda: proof.contradiction(3, 5), "k is 5 and n is 3"),
+        (lambda: proof.contradiction(3, -1), "k is -1"),
+        (lambda: proof.contradiction(3, 0), "needs k >= 1"),
+        (lambda: proof.coefficients(0, -1), "n is 0"),
+        (lambda: proof.forced(2, 4, LOW, HIGH), "k is 4 and n is 2"),
+    ],
+)
+def test_bad_sizes_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
