@@ -38,7 +38,7 @@ def test_a_number_is_printed_as_print_has_it_and_kept_as_it_is(
 ) -> None:
     results.record("share", value, spec, rtol=1e-3)
     ((data, metadata),) = shown
-    assert data == {"application/papermill.record/text/plain": text}
+    assert data == {"application/papermill.record/text/plain": repr(text)}
     assert metadata["scrapbook"] == {"name": "share", "mime_prefix": "application/papermill.record/"}
     assert metadata["sumexp"] == {"result": "share", "value": value, "rtol": 1e-3}
 

@@ -45,7 +45,8 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
     except ValueError as error:
         raise CompanionError(f"result {name!r} = {number}: format {spec!r} does not fit: {error}") from error
     display(  # type: ignore[no-untyped-call]
-        {f"{GLUE_PREFIX}text/plain": text},
+        # Quoted: myst-nb evaluates what it glues, and would make 49,815 a pair and 1.000 one digit.
+        {f"{GLUE_PREFIX}text/plain": repr(text)},
         raw=True,
         metadata={
             "scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX},
