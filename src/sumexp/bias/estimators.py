@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import combinations, pairwise, product
 from math import comb, log, prod
 
@@ -246,6 +247,8 @@ def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count:
         cross = Fraction(0)
         for c in range(min(count, before) + 1):
             arrival = Fraction(comb(before, c) * comb(n - before, count - c), comb(n, count))
+            if not arrival:
+                continue
             next_rest[c] = Fraction(0)
             for new in range(min(count - c, level - before) + 1):
                 ways = comb(level - before, new) * comb(n - level, count - c - new)
@@ -258,9 +261,9 @@ def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count:
     first = Fraction(0)
     for c in range(min(count, levels[0]) + 1):
         p = Fraction(comb(levels[0], c) * comb(n - levels[0], count - c), comb(n, count))
-        start = f(c, levels[0])
-        first += p * (start + rest[c])
-        second += p * start * (start + 2 * rest[c])
+        start, after = f(c, levels[0]), rest.get(c, Fraction(0))
+        first += p * (start + after)
+        second += p * start * (start + 2 * after)
     return first, second - first**2
 
 
@@ -406,6 +409,11 @@ def with_replacement_weights(n: int) -> dict[tuple[int, ...], Fraction]:
     """
     if not 1 <= n <= 4:
         raise ValueError(f"n is {n}; 1..4 are solved exactly. For larger n take all_seen_estimate")
+    return dict(_with_replacement_weights(n))
+
+
+@cache
+def _with_replacement_weights(n: int) -> tuple[tuple[tuple[int, ...], Fraction], ...]:
     lattice = compositions(n, n)
     matrix = [
         [Fraction(_multinomial(alpha) * prod(b**e for b, e in zip(beta, alpha, strict=True)), n**n) for beta in lattice]
@@ -415,7 +423,7 @@ def with_replacement_weights(n: int) -> dict[tuple[int, ...], Fraction]:
     place = lattice.index((1,) * n)
     right = [Fraction(int(i == place)) for i in range(len(lattice))]
     found = solve(matrix, right)
-    return {beta: c for beta, c in zip(lattice, found, strict=True) if c}
+    return tuple((beta, c) for beta, c in zip(lattice, found, strict=True) if c)
 
 
 def with_replacement_estimate(values: Sequence[Rational]) -> Fraction:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
-from math import ceil, comb, cos, lcm, pi, prod
+from math import comb, cos, lcm, pi, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,17 +117,18 @@ def best_estimate(lower: Sequence[Rational], upper: Sequence[Rational], a: Seque
 
 
 def reads_needed(n: int, bias: Rational) -> int:
-    """The least k with which some estimator has bias at most ``bias`` at the limit corners, by bisection.
+    """The least k with which some estimator has bias at most ``bias`` at the limit corners (n if none has).
 
     Raises:
         ValueError: unless 0 < bias < 1/2 and n is at most 4,096. (A constant 1/2 reads nothing and has bias 1/2.)
     """
     if not 0 < bias < Fraction(1, 2):
         raise ValueError(f"bias is {bias}; it must lie between 0 and 1/2, the bias of a constant")
-    low, high = 0, n  # the error at low exceeds the bias, at high it does not
-    guess = min(n - 1, ceil(2 * n**0.5))
+    low, high = 0, 1  # the error at low exceeds the bias; large k cost most, so they come last
+    while high < n and limit(n, high).error > bias:
+        low, high = high, min(2 * high, n)
     while high - low > 1:
-        middle = guess if low < guess < high else (low + high) // 2
+        middle = (low + high) // 2
         low, high = (low, middle) if limit(n, middle).error <= bias else (middle, high)
     return high
 
@@ -173,7 +174,9 @@ def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation
         errors = _errors(values, nodes, weights)
         if max(abs(error) for error in errors) <= level:
             return Approximation(tuple(values), degree, nodes, weights, level)
-        nodes = _exchange(errors, level, degree + 2)
+        worst = max(range(n + 1), key=lambda s: abs(errors[s]))
+        # At level 0 nothing alternates: the polynomial interpolates the nodes, and any set with a point off it will do.
+        nodes = _exchange(errors, level, degree + 2) if level else tuple(sorted({*nodes[1:], worst}))
 
 
 def _weights(nodes: Sequence[int]) -> tuple[Fraction, ...]:
@@ -235,7 +238,7 @@ def _exchange_in_floats(values: Sequence[Fraction], degree: int, rounds: int = 6
         weights = np.exp(size - size.max()) * (-1.0) ** np.arange(count)
         weights /= np.abs(weights).sum()
         level = float(weights @ f[list(nodes)])
-        if abs(level) <= best_level:
+        if not level or abs(level) <= best_level:
             break
         best, best_level = nodes, abs(level)
         at_nodes = f[list(nodes)] - level * np.sign(weights)

@@ -1,0 +1,294 @@
+"""Unbiased estimators: exact mean, cost and variance, and the draws against them.
+
+Monte Carlo tests here compare a mean of N draws with its exact value at 5.5 standard errors, the exact variance being
+known: a false alarm has probability below 1e-7 where the central limit theorem holds.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import permutations, product
+
+import mpmath
+import pytest
+import sympy as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp.bias import estimators, minimax
+from sumexp.bias.rational import softmax
+
+Q = Fraction
+A = (Q(1), Q(3), Q(1, 2), Q(2))
+HALVES = estimators.roulette([1, Q(1, 2), Q(1, 4), Q(1, 8)])
+
+
+def table(log_a: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda rows, indices: log_a[indices]
+
+
+def mean_cost(law: dict[tuple[Fraction, int], Fraction]) -> Fraction:
+    return sum((p * reads for (_, reads), p in law.items()), Q(0))
+
+
+@pytest.mark.claim("bias-conclusion", shows="counterexample", evidence="exact")
+def test_a_roulette_is_unbiased_with_1_875_reads() -> None:
+    # B8. n = 4, 1 + 1/2 + 1/4 + 1/8 reads on average, mean exactly 1/(1 + 1 + 3 + 1/2 + 2) = 2/15.
+    law = estimators.law(HALVES, A)
+    assert mean_cost(law) == HALVES.cost == Q(15, 8)
+    assert estimators.moments(HALVES, A)[0] == Q(2, 15) == softmax(A)
+    assert sum(p for (_, reads), p in law.items() if reads == 4) == Q(1, 8)
+
+
+@pytest.mark.claim("bias-conclusion", shows="correction", evidence="exact")
+@given(st.lists(st.fractions(Q(1, 30), 30, max_denominator=30), min_size=4, max_size=4), st.data())
+@settings(max_examples=40, deadline=None)
+def test_unbiased_at_every_point_as_soon_as_all_are_read_with_positive_probability(
+    a: list[Fraction], data: st.DataObject
+) -> None:
+    steps = data.draw(st.lists(st.fractions(Q(1, 5), 1, max_denominator=5), min_size=3, max_size=3))
+    survival = [Q(1), steps[0], steps[0] * steps[1], steps[0] * steps[1] * steps[2]]
+    roulette = estimators.roulette(survival)
+    assert estimators.moments(roulette, a)[0] == softmax(a)
+    for antithetic in (False, True):
+        schedule = estimators.Schedule((1, 2, 4), (Q(1), steps[0], steps[0] * steps[1]), antithetic)
+        assert estimators.moments(schedule, a)[0] == softmax(a)
+    # Cut before the last level it reads at most 3 of 4 and its mean is E F_3, not F (unless all a are equal).
+    subsets = [[x for j, x in enumerate(a) if j != i] for i in range(4)]
+    cut = sum((estimators.partial(chosen, 4) for chosen in subsets), Q(0)) / 4
+    assert (cut == softmax(a)) == (len(set(a)) == 1)
+
+
+def test_moments_of_the_review() -> None:
+    # s = (1, 1/2, 1/4, 1/8): variance .0204; s = (1, 2/3, 1/2, 2/5): 77/30 = 2.567 reads, variance .0078.
+    other = estimators.roulette([1, Q(2, 3), Q(1, 2), Q(2, 5)])
+    assert round(float(estimators.moments(HALVES, A)[1]), 4) == 0.0204
+    assert (other.cost, round(float(estimators.moments(other, A)[1]), 4)) == (1 + Q(2, 3) + Q(1, 2) + Q(2, 5), 0.0078)
+
+
+def brute(schedule: estimators.Schedule, a: tuple[Fraction, ...]) -> tuple[Fraction, Fraction]:
+    """Mean and variance over all n! orders, by the definition of T."""
+    first = second = Q(0)
+    orders = list(permutations(a))
+    for order in orders:
+        for last, p in schedule.stops():
+            total = estimators.partial(order[: schedule.levels[0]], schedule.n)
+            for place in range(1, last + 1):
+                low, high = schedule.levels[place - 1], schedule.levels[place]
+                now, then = estimators.partial(order[:high], schedule.n), estimators.partial(order[:low], schedule.n)
+                if schedule.antithetic:
+                    then = (then + estimators.partial(order[low:high], schedule.n)) / 2
+                total += (now - then) / schedule.survival[place]
+            first += p * total / len(orders)
+            second += p * total**2 / len(orders)
+    return first, second - first**2
+
+
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_enumeration_by_blocks_equals_all_orders(antithetic: bool) -> None:
+    schedule = estimators.dyadic(4, 1, antithetic)
+    assert estimators.moments(schedule, A) == brute(schedule, A)
+    assert estimators.moments(HALVES, A) == brute(HALVES, A)
+
+
+@pytest.mark.parametrize("schedule", [HALVES, estimators.dyadic(4, 1.5, False), estimators.dyadic(8, 1, False)])
+def test_variance_by_quadrature_equals_the_enumeration(schedule: estimators.Schedule) -> None:
+    a = (*A, Q(7), Q(1, 9), Q(1), Q(5))[: schedule.n]
+    log_a = torch.tensor([float(x) for x in a], dtype=torch.float64).log()
+    exact = float(estimators.moments(schedule, a)[1])
+    assert estimators.variance(schedule, torch.stack([log_a, log_a])).tolist() == pytest.approx([exact] * 2, rel=1e-11)
+
+
+def test_variance_formula_step() -> None:
+    # D^2 + 2 D (F - F_l) with D = F_l - F_before is (F - F_before)^2 - (F - F_l)^2.
+    now, before, full = sp.symbols("now before full")
+    step = (now - before) ** 2 + 2 * (now - before) * (full - now)
+    assert sp.expand(step - ((full - before) ** 2 - (full - now) ** 2)) == 0
+
+
+@pytest.mark.parametrize("schedule", [estimators.dyadic(8, 1), estimators.dyadic(8, 1.5, False), HALVES])
+def test_two_valued_recursion_equals_the_enumeration(schedule: estimators.Schedule) -> None:
+    for count in range(0, schedule.n + 1, 2):
+        a = (Q(9, 2),) * count + (Q(1, 3),) * (schedule.n - count)
+        assert estimators.two_valued_moments(schedule, Q(9, 2), Q(1, 3), count) == estimators.moments(schedule, a)
+
+
+@pytest.mark.parametrize("n", [64, 1024, 4096])
+@pytest.mark.parametrize("rate,constant", [(1.0, 0.55), (1.5, 0.43)])
+def test_spike_has_a_variance_of_order_n_to_the_rate(n: int, rate: float, constant: float) -> None:
+    # One a = 10^6 among a = 10^-9: F is about 0, but 1 until the spike is read. The review: .55 n and .43 n^1.5.
+    mean, variance = estimators.two_valued_moments(estimators.dyadic(n, rate), 10**6, Q(1, 10**9), 1)
+    assert mean == 1 / (1 + 10**6 + (n - 1) * Q(1, 10**9))
+    assert float(variance) / n**rate == pytest.approx(constant, abs=0.015)
+
+
+def test_the_sample_variance_of_the_spike_lies() -> None:
+    # The spike at n = 4096, r = 3/2: all are read with probability 4096^-1.5 = 4e-6, and there sits the variance.
+    # 20,000 draws miss it with probability (1 - 4e-6)^20000 = 93 %; the seed is such a one. The sample variance is then
+    # a thousand times too small, and the sample mean is many of its own "standard errors" off.
+    schedule = estimators.dyadic(4096, 1.5)
+    mean, variance = estimators.two_valued_moments(schedule, 10**6, Q(1, 10**9), 1)
+    log_a = torch.full((4096,), -9 * math.log(10), dtype=torch.float64)
+    log_a[17] = 6 * math.log(10)
+    draws = estimators.sample(schedule, table(log_a), 20_000, generator=torch.Generator().manual_seed(1))
+    assert draws.reads.max() < 4096
+    assert draws.value.var().item() < float(variance) / 100
+    assert abs(draws.value.mean().item() - float(mean)) > 10 * draws.value.std().item() / 20_000**0.5
+    assert abs(draws.value.mean().item() - float(mean)) < 5.5 * float(variance) ** 0.5 / 20_000**0.5
+
+
+@pytest.mark.parametrize("schedule", [HALVES, estimators.dyadic(4, 1), estimators.dyadic(4, 1.5, False)])
+def test_draws_have_the_exact_law(schedule: estimators.Schedule) -> None:
+    log_a = torch.tensor([float(x) for x in A], dtype=torch.float64).log()
+    size = 40_000
+    draws = estimators.sample(schedule, table(log_a), size, generator=torch.Generator().manual_seed(0))
+    expected = {(round(float(t), 9), reads): p for (t, reads), p in estimators.law(schedule, A).items()}
+    found = Counter(zip([round(t, 9) for t in draws.value.tolist()], draws.reads.tolist(), strict=True))
+    assert found.keys() <= expected.keys()
+    for outcome, p in expected.items():
+        # at most 96 outcomes, each at 5.5 standard errors: a false alarm has probability below 1e-5
+        assert abs(found[outcome] - size * p) < 5.5 * math.sqrt(size * p * (1 - p)) + 1, outcome
+
+
+def test_draws_read_few_of_many_and_repeat_with_their_seed() -> None:
+    schedule = estimators.dyadic(2**16, 1.5)
+    asked: list[Tensor] = []
+
+    def read(rows: Tensor, indices: Tensor) -> Tensor:
+        asked.append(indices)
+        return torch.cos(indices.double())
+
+    first = estimators.sample(schedule, read, 300, generator=torch.Generator().manual_seed(3))
+    assert sum(indices.numel() for indices in asked) == first.reads.sum().item()
+    assert all(len(row.unique()) == row.numel() for indices in asked for row in indices)
+    again = estimators.sample(schedule, read, 300, generator=torch.Generator().manual_seed(3))
+    assert torch.equal(first.value, again.value)
+    assert torch.equal(first.reads, again.reads)
+    # Costs: 5.5 standard errors, the variance of the reads exact too; the tail is heavy, so only an upper side is odd.
+    spread = sum(float(p) * schedule.levels[place] ** 2 for place, p in schedule.stops()) - float(schedule.cost) ** 2
+    assert abs(first.reads.double().mean().item() - float(schedule.cost)) < 5.5 * (spread / 300) ** 0.5
+
+
+def test_log_normal_draws_have_the_variance_of_the_formula() -> None:
+    log_a = torch.randn(512, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - math.log(512)
+    schedule = estimators.dyadic(512, 1.0, antithetic=False)
+    exact, variance = torch.sigmoid(-log_a.logsumexp(0)).item(), estimators.variance(schedule, log_a).item()
+    draws = estimators.sample(schedule, table(log_a), 5_000, generator=torch.Generator().manual_seed(5))
+    assert abs(draws.value.mean().item() - exact) < 5.5 * (variance / 5_000) ** 0.5
+    assert schedule.cost == 1 + Q(9, 2)
+
+
+@pytest.mark.parametrize("n,count", [(5, 2), (40, 3)])
+def test_distinct_indices_are_uniform(n: int, count: int) -> None:
+    # Every ordered sample equally likely: here the first two places. 5.5 standard errors for n (n-1) <= 1560 cells: a
+    # false alarm has probability below 1e-4; the seed is fixed.
+    size = 60_000
+    drawn = estimators.distinct_indices(n, count, size, torch.Generator().manual_seed(2))
+    assert all(len(set(row)) == count for row in drawn[:2000].tolist())
+    cells = torch.bincount(drawn[:, 0] * n + drawn[:, 1], minlength=n * n).view(n, n).double()
+    assert cells.diagonal().sum() == 0
+    expected = size / (n * (n - 1))
+    off = cells[~torch.eye(n, dtype=torch.bool)]
+    assert (off - expected).abs().max() < 5.5 * expected**0.5 + 3
+
+
+# -- what unbiasedness costs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [4, 16, 64])
+@pytest.mark.parametrize("rate", [0.0, 1.0, 1.5])
+def test_cost_times_second_moment_respects_the_bound(n: int, rate: float) -> None:
+    # sup_a E T^2 is at least its value at the points with one high entry, or none.
+    schedule = estimators.dyadic(n, rate)
+    points = [(10**6, count) for count in (0, 1, 2)]
+    second = [v + m**2 for m, v in (estimators.two_valued_moments(schedule, h, Q(1, 10**6), c) for h, c in points)]
+    assert max(second) * schedule.cost >= minimax.cost_variance_bound(n)[0]
+
+
+def test_the_poisson_estimator_has_no_second_moment() -> None:
+    # E[T^2 | t] = exp(-2tS + t^2 n sum a^2 / lambda), against e^{-t}: the exponent's square term wins for every lambda.
+    t, S, c = sp.symbols("t S c", positive=True)
+    assert sp.limit(-t - 2 * t * S + c * t**2, t, sp.oo) == sp.oo
+    # That formula by enumeration of K and of the draws, at t = 1/3, lambda = 2, a = (1/2, 1):
+    a, lam, when = (mpmath.mpf("0.5"), mpmath.mpf(1)), mpmath.mpf(2), mpmath.mpf(1) / 3
+    factors = [1 - when * 2 * x / lam for x in a]
+    poisson = [mpmath.exp(-lam) * lam**k / mpmath.factorial(k) for k in range(40)]
+    first = mpmath.fsum(p * (mpmath.fsum(factors) / 2) ** k for k, p in enumerate(poisson))
+    second = mpmath.fsum(p * (mpmath.fsum(f**2 for f in factors) / 2) ** k for k, p in enumerate(poisson))
+    assert float(first) == pytest.approx(math.exp(-1.5 / 3), rel=1e-12)  # e^{-tS}, S = 3/2
+    assert float(second) == pytest.approx(math.exp(-2 * 1.5 / 3 + (2 * 1.25 / 2) / 9), rel=1e-12)
+    growing = [estimators.poisson_second_moment((Q(1, 2), 1), 2, horizon) for horizon in (2, 10, 20)]
+    assert growing[0] < 1 < 10**20 < growing[1] < growing[2] / 10**100
+
+
+@pytest.mark.parametrize("a,integrable", [((Q(1, 4), Q(1, 2)), True), ((Q(1, 2), Q(1, 2)), False), ((2, 3), False)])
+def test_the_poisson_estimator_has_no_mean_at_all_for_large_sums(a: tuple[Fraction, ...], integrable: bool) -> None:
+    # Beyond t = lambda/(n min a) the logarithm of e^{-t} E[|T| | t] is (S - 1) t - 2 lambda: E|T| is infinite for
+    # S >= 1, so "unbiased formally" (the review) is no unbiasedness there.
+    total = sum(a)
+    late = [estimators.poisson_absolute_exponent(a, 3, t) for t in (100, 101)]
+    assert late == [(total - 1) * 100 - 6, (total - 1) * 101 - 6]
+    assert (late[1] < late[0]) == integrable
+
+
+# -- with replacement ----------------------------------------------------------------------------------------------
+
+
+def test_two_draws_from_two_by_hand() -> None:
+    # h(x, x) = F(x, x), h(x, y) = 2 F(x, y) - (F(x, x) + F(y, y))/2: mean (h(a,a) + 2 h(a,b) + h(b,b))/4 = F(a, b).
+    assert estimators.with_replacement_weights(2) == {(1, 1): 2, (2, 0): -Q(1, 2), (0, 2): -Q(1, 2)}
+
+
+@pytest.mark.parametrize("a", [(1,), (1, 3), (2, 2), (1, 3, 7), (1, 1, 5), (Q(1, 2), 2, 2, 9)])
+def test_n_draws_with_replacement_are_unbiased(a: tuple[Fraction, ...]) -> None:
+    n = len(a)
+    drawn = list(product(a, repeat=n))
+    assert sum((estimators.with_replacement_estimate(x) for x in drawn), Q(0)) / len(drawn) == softmax(a)
+
+
+@pytest.mark.parametrize("n,draws", [(1, 1), (2, 2), (2, 4), (3, 3), (3, 5)])
+def test_seen_all_or_nothing_is_unbiased(n: int, draws: int) -> None:
+    a = (Q(1), Q(4), Q(1, 3))[:n]
+    outcomes = list(product(range(n), repeat=draws))
+    assert sum((estimators.all_seen_estimate(drawn, a) for drawn in outcomes), Q(0)) / len(outcomes) == softmax(a)
+
+
+@pytest.mark.parametrize(
+    "call,message",
+    [
+        (lambda: estimators.roulette([]), r"levels are \(\)"),
+        (lambda: estimators.roulette([1, Q(1, 2), 0]), "survival is 1, 1/2, 0.*is biased"),
+        (lambda: estimators.roulette([Q(1, 2), Q(1, 2)]), "must begin with 1"),
+        (lambda: estimators.roulette([1, Q(1, 4), Q(1, 2)]), "never increase"),
+        (lambda: estimators.Schedule((1, 2), (Q(1),)), "2 levels but 1 survival"),
+        (lambda: estimators.Schedule((2, 1), (Q(1), Q(1))), r"levels are \(2, 1\)"),
+        (lambda: estimators.Schedule((1, 3), (Q(1), Q(1)), True), "twice the one before"),
+        (lambda: estimators.dyadic(12, 1), "n is 12; it must be a power of two"),
+        (lambda: estimators.dyadic(0, 1), "n is 0"),
+        (lambda: estimators.dyadic(8, -1), "rate is -1"),
+        (lambda: estimators.moments(HALVES, (1, 2)), "a has 2 entries, but the schedule is for n = 4"),
+        (lambda: estimators.moments(HALVES, (1, 2, -3, 4)), r"a\[2\] is -3"),
+        (lambda: estimators.moments(HALVES, ()), "a is empty"),
+        (lambda: estimators.moments(estimators.dyadic(16, 1), (1,) * 16), "more than the 50000.*take variance"),
+        (lambda: estimators.variance(estimators.dyadic(4, 1), torch.zeros(4)), "plain differences"),
+        (lambda: estimators.variance(HALVES, torch.zeros(3)), "log_a has 3 negatives"),
+        (lambda: estimators.two_valued_moments(HALVES, 2, 1, 5), "count is 5"),
+        (lambda: estimators.two_valued_moments(HALVES, 2, 0, 1), r"low\[0\] is 0"),
+        (lambda: estimators.sample(HALVES, table(torch.zeros(4)), -1, generator=torch.Generator()), "batch is -1"),
+        (
+            lambda: estimators.sample(HALVES, lambda r, i: i[:, :1].repeat(1, 9), 8, generator=torch.Generator()),
+            "read returned shape",
+        ),
+        (lambda: estimators.distinct_indices(3, 4, 1, torch.Generator()), "count is 4"),
+        (lambda: estimators.with_replacement_weights(5), "n is 5; 1..4.*all_seen_estimate"),
+        (lambda: estimators.all_seen_estimate((0, 1), (1, 2, 3)), "2 draws never see all 3"),
+        (lambda: estimators.poisson_second_moment((1,), 0, 1), r"rate\[0\] is 0"),
+        (lambda: estimators.poisson_second_moment((1,), 1, 0), "horizon is 0"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

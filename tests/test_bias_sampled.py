@@ -1,0 +1,72 @@
+"""The exact bias of the sampled softmax's value and gradient on given logits, against enumeration."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from sumexp.bias import sampled_bias
+
+
+def enumerated(logits: Tensor, label: int, m: int, q: Tensor) -> tuple[float, Tensor]:
+    """E p-hat, and the mean stochastic gradient of the loss, by all outcomes; autograd per outcome."""
+    negatives = [y for y in range(len(logits)) if y != label]
+    q = q / q[negatives].sum()
+    value, gradient = 0.0, torch.zeros_like(logits)
+    for drawn in product(negatives, repeat=m):
+        p = math.prod(q[y].item() for y in drawn)
+        leaf = logits.clone().requires_grad_()
+        shifted = torch.stack([leaf[y] - torch.log(m * q[y]) for y in drawn])
+        loss = torch.logsumexp(torch.cat([leaf[label : label + 1], shifted]), 0) - leaf[label]
+        (of_outcome,) = torch.autograd.grad(loss, leaf)
+        value += p * math.exp(-loss.item())
+        gradient += p * of_outcome
+    return value, gradient
+
+
+LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("m", [1, 2, 4])
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("q", [(0.25, 0.25, 0.25, 0.25), (0.1, 0.2, 0.3, 0.4)])
+def test_bias_equals_the_enumeration(m: int, label: int, q: tuple[float, ...]) -> None:
+    proposal = torch.tensor(q, dtype=torch.float64)
+    bias = sampled_bias(LOGITS, label, m, proposal.log())
+    value, gradient = enumerated(LOGITS, label, m, proposal)
+    full = torch.softmax(LOGITS, 0)
+    assert bias.probability.item() == pytest.approx(full[label].item(), rel=1e-14)
+    assert bias.value.item() == pytest.approx(value - full[label].item(), abs=1e-12)
+    full[label] -= 1
+    assert torch.allclose(bias.gradient, gradient - full, atol=1e-12)
+
+
+def test_coordinates_of_the_gradient_bias_sum_to_zero_and_the_label_bears_the_value_s() -> None:
+    bias = sampled_bias(LOGITS, 2, 3)
+    assert abs(bias.gradient.sum().item()) < 1e-13
+    assert bias.gradient[2].item() == pytest.approx(bias.value.item(), abs=1e-13)  # p-hat - 1 against p - 1
+
+
+def test_no_bias_when_drawn_in_proportion_to_the_softmax() -> None:
+    bias = sampled_bias(LOGITS, 1, 1, LOGITS)
+    assert abs(bias.value.item()) < 1e-13
+    assert bias.gradient.abs().max() < 1e-12
+
+
+def test_a_batch_of_rows_and_no_gradient_into_the_proposal() -> None:
+    rows = torch.stack([LOGITS, 2 * LOGITS])
+    proposal = LOGITS.clone().requires_grad_()
+    both = sampled_bias(rows, 0, 2, proposal)
+    one = sampled_bias(rows[1], 0, 2, proposal)
+    assert both.value.shape == (2,)
+    assert torch.allclose(both.gradient[1], one.gradient, atol=1e-13)
+    assert proposal.grad is None
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(ValueError, match="m is 0"):
+        sampled_bias(LOGITS, 0, 0)
+    with pytest.raises(ValueError, match="label is 4"):
+        sampled_bias(LOGITS, 4, 1)
