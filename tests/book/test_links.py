@@ -7,6 +7,10 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 from bs4 import BeautifulSoup, Tag
 
+from sumexp.companion.build import chapters_of
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = chapters_of(ROOT / "_toc.yml")
 pytestmark = pytest.mark.xdist_group("book")
 Pages = dict[Path, BeautifulSoup]
 
@@ -67,3 +71,8 @@ def test_no_page_loads_anything_from_another_host(pages: Pages) -> None:
     ]
     assert [address for address in loads if urlsplit(address).scheme in ("http", "https")] == []
     assert loads
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_package_page_describes_the_module_of_every_chapter(chapter: str) -> None:
+    assert f".. automodule:: sumexp.{chapter}\n" in (ROOT / "book" / "api.md").read_text("utf-8")
