@@ -75,11 +75,11 @@ def test_changed_code_runs_the_chapters_that_import_it(project: Project) -> None
     (project.path / "build/results/two.json").unlink()  # a deleted product is made again
     project.build("--only", "one")
     after = project.executed()
-    assert after["one"] > before["one"]
+    assert after["one"] != before["one"]
     assert after["two"] == before["two"]
     project.build()
     assert project.executed()["one"] == after["one"]
-    assert project.executed()["two"] > before["two"]
+    assert project.executed()["two"] != before["two"]
 
 
 def test_one_notebook_with_parameters_of_ones_own_leaves_the_book_alone(project: Project, tmp_path: Path) -> None:

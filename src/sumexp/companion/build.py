@@ -56,7 +56,7 @@ class Plan:
             BUILD / "executions.json",
             BUILD / "register.json",
             *(BUILD / "evidence" / f"{name}.json" for name in self.evidence),
-            *(path for p in chapters for path in (p.executed, p.results, p.execution, p.figures)),
+            *(path for products in chapters for path in products.all()),
         ]
 
 
@@ -110,6 +110,8 @@ def book(profile: str, device: str, cores: int, only: str) -> Path:
     """
     from filelock import FileLock, Timeout
 
+    if cores < 1:
+        raise CompanionError(f"CORES is {cores}; expected 1 or more")
     wanted = plan(profile, device, only)
     BUILD.mkdir(exist_ok=True)
     owner, finished = BUILD / ".lock-owner", BUILD / ".finished"
@@ -158,12 +160,15 @@ def _snakemake(profile: str, device: str, cores: int, only: str) -> None:
 
 
 def notebook_step(plan: Plan, name: str) -> None:
-    """Execute the notebook of a chapter."""
-    from sumexp.companion import notebooks
+    """Execute the notebook of a chapter, unless Snakemake only lost its record of it (a kill in the wrong moment)."""
+    from sumexp.companion import executions, notebooks
 
+    products, key = Products(BUILD, name), plan.chapters[name]
+    if all(path.exists() for path in products.all()) and executions.read(products.execution).key == key:
+        return
     values = notebooks.parameters(name, [f"profile={plan.profile}", f"device={plan.device}"])
     print(f"{name}: executing, profile {plan.profile}, device {plan.device}", file=sys.stderr, flush=True)
-    execution = notebooks.run(name, values, Products(BUILD, name), plan.chapters[name])
+    execution = notebooks.run(name, values, products, key)
     print(f"{name}: {execution.seconds:.1f} s, {execution.peak_memory / 2**20:.0f} MiB", file=sys.stderr, flush=True)
 
 
@@ -249,8 +254,11 @@ def _end_with(driver: int) -> None:
     """End this process and all it started as soon as the driver is gone; a killed driver cannot end them."""
     import psutil
 
-    while psutil.pid_exists(driver):
-        time.sleep(0.5)
+    try:
+        while psutil.Process(driver).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.5)
+    except psutil.NoSuchProcess:
+        pass
     for child in psutil.Process().children(recursive=True):
         child.kill()
     os._exit(1)

@@ -58,6 +58,10 @@ class Products:
         """Its provenance."""
         return self.folder / "executions" / f"{self.name}.json"
 
+    def all(self) -> tuple[Path, ...]:
+        """What a finished run leaves."""
+        return self.executed, self.results, self.figures, self.execution
+
     @property
     def running(self) -> Path:
         """The notebook while it runs."""
@@ -177,9 +181,9 @@ def run(name: str, values: Mapping[str, object], products: Products, key: str) -
     for file in (products.running, products.log):
         file.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    with products.log.open("w", encoding="utf-8") as log, _surroundings(path):
+    with products.log.open("w", encoding="utf-8") as log, _surroundings(path) as folder:
         try:
-            _execute(source, values, products.running, name, log)
+            _execute(source, values, products.running, name, log, folder)
         except Exception as error:
             raise _failure(error, path, products, log) from error
     execution = Execution(
@@ -196,7 +200,7 @@ def run(name: str, values: Mapping[str, object], products: Products, key: str) -
     return execution
 
 
-def _execute(source: Any, values: Mapping[str, object], target: Path, name: str, log: Any) -> None:
+def _execute(source: Any, values: Mapping[str, object], target: Path, name: str, log: Any, folder: str) -> None:
     import papermill
     from traitlets.config import Config
 
@@ -206,7 +210,7 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, name: str,
         parameters=dict(values),
         kernel_name="python3",
         # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
-        config=Config({"ConnectionFileMixin": {"transport": "ipc"}}),
+        config=Config({"ConnectionFileMixin": {"transport": "ipc", "ip": f"{folder}/socket"}}),
         progress_bar={"desc": name, "mininterval": 0.1 if sys.stderr.isatty() else 20},
         stdout_file=log,
         stderr_file=log,
@@ -214,8 +218,8 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, name: str,
 
 
 @contextmanager
-def _surroundings(path: Path) -> Iterator[None]:
-    """What a notebook may depend on besides its key is fixed; what it may not see is out of its sight."""
+def _surroundings(path: Path) -> Iterator[str]:
+    """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS))
     declared = ",".join(keys.declared_data(keys.parse(path), path))
     # Not below the project: the path of a named socket has little room.
@@ -226,11 +230,11 @@ def _surroundings(path: Path) -> Iterator[None]:
             "IPYTHONDIR": folder,
             "JUPYTER_RUNTIME_DIR": folder,
         }
-        yield
+        yield folder
 
 
 def _put_in_place(products: Products, execution: Execution) -> None:
-    """Results, figures and provenance first, the executed notebook last: where it is, all is."""
+    """Provenance comes last: where it bears a key, all that belongs to this key is in place."""
     from sumexp.companion.register.store import write_text
 
     notebook = json.loads(products.running.read_text("utf-8"))
@@ -243,10 +247,10 @@ def _put_in_place(products: Products, execution: Execution) -> None:
     for output, mark in marked:
         if "figure" in mark and (svg := re.search(r"<svg.*</svg>", "".join(output["data"]["text/html"]), re.DOTALL)):
             write_text(products.figures / f"{mark['figure']}.svg", svg[0] + "\n")
-    write_text(products.execution, as_json(execution))
     products.failed.unlink(missing_ok=True)
     products.executed.parent.mkdir(parents=True, exist_ok=True)
     products.running.replace(products.executed)
+    write_text(products.execution, as_json(execution))
 
 
 def _failure(error: Exception, path: Path, products: Products, log: Any) -> NotebookError:

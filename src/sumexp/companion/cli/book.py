@@ -14,7 +14,7 @@ def book_command(
         str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")
     ] = "cpu",
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    cores: Annotated[int, typer.Option(min=1, help="How many cores to use.")] = os.cpu_count() or 1,
+    cores: Annotated[int, typer.Option(help="How many cores to use.")] = os.cpu_count() or 1,
     only: Annotated[str, typer.Option(help="Chapters to execute, separated by spaces; all by default.")] = "",
 ) -> None:
     """Build the book: execute what is out of date and render the pages."""
