@@ -145,6 +145,8 @@ def _snakemake(profile: str, device: str, cores: int, only: str) -> None:
     options += " --nolock --latency-wait 0"
     if not Path(".snakemake").is_dir():  # without its records it would take what is there for up to date
         options += " --forceall"
+    # What a killed build has put aside; its originals are in place, and Snakemake trips over the copies.
+    rmtree(Path(".snakemake", "backups"), ignore_errors=True)
     config = ["--config", f"profile={profile}", f"device={device}", *([f"only={only}"] if only else [])]
     file = Products(BUILD, "snakemake").log
     file.parent.mkdir(exist_ok=True)
