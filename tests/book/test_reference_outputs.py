@@ -24,21 +24,21 @@ CHAPTERS = chapters_of(ROOT / "_toc.yml")
 DIGITS = 6
 # Printed numbers below this are errors of rounding: theirs is a size, not digits that another machine would repeat.
 NOISE = 1e-9
-# The code is in the notebook's own history; values are compared by `moved`, each with its tolerance.
-IGNORED = ["/metadata", "/nbformat_minor", "/cells/*/source", "/cells/*/id", "/cells/*/outputs/*/metadata"]
+# Values are compared by `moved`, each with its tolerance.
+IGNORED = ["/cells/*/outputs/*/metadata"]
 # A number with a decimal point or an exponent: integers are left as they are.
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", re.IGNORECASE)
 
 
 def reference_form(executed: NotebookNode) -> NotebookNode:
-    """The code cells of an executed notebook, their outputs reduced to what is the same on every machine."""
+    """The outputs of every code cell, reduced to what is the same on every machine."""
     notebook = nbformat.v4.new_notebook()
     executed, _ = coalesce_streams(executed, {})  # how a cell's prints are cut into outputs is chance
     cells = [cell for cell in executed.cells if cell.cell_type == "code"]
     cells = [cell for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
     for number, cell in enumerate(cells):
         outputs = [reduced(output) for output in cell.outputs if output.get("name") != "stderr"]
-        code = nbformat.v4.new_code_cell(cell.source, id=f"cell-{number}", outputs=outputs)
+        code = nbformat.v4.new_code_cell(id=f"cell-{number}", outputs=outputs)
         notebook.cells.append(code)
     return notebook
 
