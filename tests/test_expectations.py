@@ -127,6 +127,14 @@ def test_gradcheck_with_replacement_in_logits_and_proposal(method: expectations.
     assert torch.autograd.gradcheck(outputs, (log_x, log_q), eps=1e-5, atol=1e-8, rtol=1e-6)
 
 
+def test_the_gradient_in_the_proposal_keeps_its_sum() -> None:
+    # q is normalised inside, so adding a constant to log q changes nothing: the gradient's entries add up to 0.
+    log_q = proposal().requires_grad_()
+    expectations.expect(expectations.with_replacement(logits("mixed", 3.0), 3, log_q)).log.backward()
+    assert log_q.grad is not None
+    assert abs(log_q.grad.sum().item()) <= 1e-14 < log_q.grad.abs().max().item()
+
+
 def test_gradcheck_of_the_other_schemes() -> None:
     log_x = torch.stack([logits("mixed", 2.0), logits("spike", 3.0)]).requires_grad_()
     # 0.5 at most, so that the numerical derivative stays among probabilities.
@@ -158,13 +166,16 @@ def two_valued_moments(spike: float, rest: float, classes: int, m: int) -> tuple
     return tuple(moments)
 
 
+@pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("m", [1, 1000])
 @pytest.mark.parametrize("spike,rest", [(-20.0, 20.0), (20.0, -20.0), (-20.0, 0.0), (0.0, -20.0)])
-def test_a_million_lopsided_classes(spike: float, rest: float, m: int) -> None:
+def test_a_million_lopsided_classes(spike: float, rest: float, m: int, given: bool) -> None:
     classes = 10**6
     log_x = torch.full((classes,), rest, dtype=torch.float64)
     log_x[7] = spike
-    result = expectations.expect(expectations.with_replacement(log_x, m))
+    # The same proposal, implied or given: a million equal masses, added one by one, would be off by 1e-11.
+    log_q = torch.full((classes,), -math.log(classes), dtype=torch.float64) if given else None
+    result = expectations.expect(expectations.with_replacement(log_x, m, log_q))
     errors = [
         relative_error(*pair) for pair in zip(four(result), two_valued_moments(spike, rest, classes, m), strict=True)
     ]
