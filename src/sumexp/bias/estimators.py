@@ -183,12 +183,37 @@ def moments(schedule: Schedule, a: Sequence[Rational]) -> tuple[Fraction, Fracti
     return first, second - first**2
 
 
+def mean_square_errors(levels: Sequence[int], log_a: Tensor, tol: float = 1e-12) -> Tensor:
+    r""":math:`v_j = \mathbb E(F_j - F)^2` for each number j of negatives read without replacement, exact by quadrature.
+
+    Args:
+        levels: numbers of reads, each 1..n.
+        log_a: [..., n] logits of the negatives minus that of the target.
+        tol: relative error of each v.
+
+    Returns:
+        [..., len(levels)].
+
+    Raises:
+        ValueError: if a level is out of range, or n and the level are too large for the recursion.
+    """
+    n = log_a.shape[-1]
+    exact = torch.sigmoid(-log_a.to(torch.float64).logsumexp(-1))
+    errors = []
+    for level in levels:
+        if not 1 <= level <= n:
+            raise ValueError(f"levels has {level}; of {n} negatives 1..{n} can be read")
+        drawn = expectations.expect(expectations.without_replacement(log_a + log(n / level), level), tol)
+        errors.append(drawn.inverse_variance + (drawn.inverse - exact).square())
+    return torch.stack(errors, -1)
+
+
 def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
-    r"""The variance of a plain roulette, exact by quadrature, for any a: with :math:`v_l = \mathbb E(F_{j_l} - F)^2`,
+    r"""The variance of a plain roulette, exact by quadrature, for any a: with v from `mean_square_errors`,
 
-    .. math:: \operatorname{Var} T = \sum_{l=2}^L v_{l-1}\Big(\frac1{s_l} - \frac1{s_{l-1}}\Big) .
+    .. math:: \operatorname{Var} T = \sum_{l=2}^L v_{j_{l-1}}\Big(\frac1{s_l} - \frac1{s_{l-1}}\Big) .
 
-    For :math:`\mathbb E[D_l^2 + 2 D_l \sum_{m>l} D_m] = \mathbb E[D_l^2 + 2 D_l(F - F_{j_l})] = v_{l-1} - v_l`.
+    For :math:`\mathbb E[D_l^2 + 2 D_l \sum_{m>l} D_m] = \mathbb E[D_l^2 + 2 D_l(F - F_{j_l})] = v_{j_{l-1}} - v_{j_l}`.
 
     Args:
         schedule: a schedule without antithetic differences, for n classes.
@@ -203,17 +228,17 @@ def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
     """  # noqa: D415
     if schedule.antithetic:
         raise ValueError("the formula needs plain differences; take moments (small n) or two_valued_moments")
-    n = schedule.n
-    if log_a.shape[-1] != n:
-        raise ValueError(f"log_a has {log_a.shape[-1]} negatives, but the schedule is for n = {n}")
-    exact = torch.sigmoid(-log_a.to(torch.float64).logsumexp(-1))
-    total = torch.zeros_like(exact)
-    survival = schedule.survival
-    for level, s, t in zip(schedule.levels, survival, survival[1:], strict=False):
-        if s != t:
-            drawn = expectations.expect(expectations.without_replacement(log_a + log(n / level), level), tol)
-            total += (drawn.inverse_variance + (drawn.inverse - exact).square()) * float(1 / t - 1 / s)
-    return total
+    if log_a.shape[-1] != schedule.n:
+        raise ValueError(f"log_a has {log_a.shape[-1]} negatives, but the schedule is for n = {schedule.n}")
+    if len(schedule.levels) == 1:
+        return torch.zeros(log_a.shape[:-1], dtype=torch.float64, device=log_a.device)
+    return roulette_variance(schedule, mean_square_errors(schedule.levels[:-1], log_a, tol))
+
+
+def roulette_variance(schedule: Schedule, errors: Tensor) -> Tensor:
+    """`variance` from the `mean_square_errors` [..., L - 1] of all levels but the last, for many schedules at once."""
+    steps = [float(1 / t - 1 / s) for s, t in pairwise(schedule.survival)]
+    return errors @ errors.new_tensor(steps)
 
 
 def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count: int) -> tuple[Fraction, Fraction]:
