@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ def closure(modules: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
 def syntax(code: str) -> str:
     """The syntax tree of Python code as text: no comments, docstrings, layout or line numbers."""
     tree = ast.parse(code)
