@@ -37,7 +37,7 @@ book: $(READY) ## Execute the notebooks that are out of date and render the book
 	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)'
 
 test: $(READY) ## Run the tests
-	$(RUN) pytest -n '$(CORES)' --dist loadgroup
+	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadgroup
 
 references: $(READY) ## Write anew the outputs that the tests compare with; look at the difference before you commit it
 	$(RUN) pytest -q tests/book/test_reference_outputs.py --nb-force-regen
