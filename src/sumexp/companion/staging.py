@@ -83,7 +83,8 @@ def _finished(notebook: dict[str, Any], note: str | None, execution: Execution |
 def _clean(cell: dict[str, Any], execution: Execution | None) -> dict[str, Any]:
     cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k not in ("papermill", "execution")}
     if cell["cell_type"] == "code":
-        cell["outputs"] = [_output(output, execution) for output in cell["outputs"] if output.get("name") != "stderr"]
+        kept = [_output(output, execution) for output in cell["outputs"] if output.get("name") != "stderr"]
+        cell["outputs"] = _joined(kept)
         cell["execution_count"] = None
     return cell
 
@@ -96,6 +97,19 @@ def _output(output: Mapping[str, Any], execution: Execution | None) -> dict[str,
         html = "".join(clean["data"]["text/html"])
         clean["data"] = {**clean["data"], "text/html": html.replace(PROVENANCE, execution.provenance())}
     return clean
+
+
+def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a cell printed in one piece, as it arrives in pieces that differ from run to run."""
+    whole: list[dict[str, Any]] = []
+    for output in outputs:
+        if output["output_type"] == "stream":
+            output = {**output, "text": "".join(output["text"])}
+            if whole and whole[-1]["output_type"] == "stream":
+                whole[-1]["text"] += output["text"]
+                continue
+        whole.append(output)
+    return whole
 
 
 def _unexecuted(cell: dict[str, Any]) -> dict[str, Any]:
