@@ -58,10 +58,12 @@ clean: ## Remove what builds have made (not .venv, not the data or training runs
 	rm -rf build .snakemake
 
 lock: $(READY) ## Resolve the newest versions that pyproject.toml allows and write constraints.txt
-	{ sed -n '/^#/p' constraints.txt; printf 'pip\nsetuptools\nuv\nwheel\n' \
-	  | $(UV) compile -q --upgrade --extra dev --no-annotate --no-header $(TORCH_BACKEND) pyproject.toml - \
-	  | sed 's/^\(torch==[^+]*\)+.*/\1/'; } > constraints.new
-	mv constraints.new constraints.txt
+	printf 'pip\nsetuptools\nuv\nwheel\n' | $(UV) compile -q --upgrade --prerelease disallow --extra dev \
+	  --no-annotate --no-header $(TORCH_BACKEND) -o constraints.new pyproject.toml -
+	# Neither torch's local label nor the CUDA libraries, which it pins itself: the file serves CPU and CUDA.
+	{ sed -n '/^#/p' constraints.txt; sed -e 's/^\(torch==[^+]*\)+.*/\1/' -e '/^\(nvidia-\|cuda-\|triton\)/d' constraints.new; } > constraints.pins
+	mv constraints.pins constraints.txt
+	rm constraints.new
 
 $(READY): pyproject.toml constraints.txt
 	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
