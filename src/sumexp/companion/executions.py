@@ -5,6 +5,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -86,10 +87,10 @@ def write_page(executions: list[Execution], stage_dir: Path) -> None:
 def _row(execution: Execution) -> tuple[str, ...]:
     return (
         f"[{execution.notebook}](../notebooks/{execution.notebook})",
-        f"{execution.seconds:.1f} s",
-        f"{execution.peak_memory / 2**20:,.0f} MiB",
+        f"{execution.seconds:.1f}\N{NO-BREAK SPACE}s",
+        f"{execution.peak_memory / 2**20:,.0f}\N{NO-BREAK SPACE}MiB",
         execution.device,
         ", ".join(f"{name} = {value}" for name, value in execution.parameters.items()),
-        f"`{execution.key[:12]}`",
-        execution.finished,
+        execution.key[:12],
+        f"{datetime.fromisoformat(execution.finished):%Y-%m-%d %H:%M} UTC",
     )
