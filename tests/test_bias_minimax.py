@@ -185,6 +185,8 @@ def test_linear_algebra_by_hand() -> None:
         [Q(1), Q(2), Q(0), Q(0)], [[Q(1), Q(1), Q(1), Q(0)], [Q(0), Q(1), Q(0), Q(1)]], [Q(4), Q(3)]
     )
     assert (best, solution) == (7, [1, 3, 0, 0])
+    # x + 2y = 1 and x + y = 1 leave y = 0: a first phase that ends with an artificial variable in the basis.
+    assert maximise([Q(0), Q(1)], [[Q(1), Q(2)], [Q(1), Q(1)]], [Q(1), Q(1)]) == (0, [1, 0])
     with pytest.raises(ValueError, match="unbounded"):
         maximise([Q(1), Q(0)], [[Q(1), Q(-1)]], [Q(0)])
     with pytest.raises(ValueError, match="no feasible point"):
