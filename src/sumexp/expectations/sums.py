@@ -19,8 +19,9 @@ from sumexp.expectations.quadrature import GRID, Rule
 Kernel = Callable[[Tensor], Tensor]
 """A function of s = t x, element by element."""
 
-CHUNK = {"cpu": 1 << 16, "cuda": 1 << 25}
-"""Elements of one temporary: 512 KiB stay in a core's cache, 256 MiB keep a GPU busy."""
+CHUNK = {"cpu": 1 << 14, "cuda": 1 << 25}
+"""Elements of one temporary. 128 KiB stay in a core's cache, and are too few for torch to divide among threads that
+would then wait for one another (twice as slow on a busy machine); 256 MiB keep a GPU busy."""
 
 WHOLE = slice(None)
 
