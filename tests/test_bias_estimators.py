@@ -62,6 +62,16 @@ def test_unbiased_at_every_point_as_soon_as_all_are_read_with_positive_probabili
     assert (cut == softmax(a)) == (len(set(a)) == 1)
 
 
+def test_all_or_nothing_is_unbiased_and_far_above_the_bound() -> None:
+    # Exercise 3 of the chapter: F/eps with probability eps, else 0. Cost eps n times second moment F^2/eps is n F^2.
+    n, eps, f = 16, Q(1, 8), Q(9, 10)
+    outcomes = {f / eps: eps, Q(0): 1 - eps}
+    second = sum((p * t**2 for t, p in outcomes.items()), Q(0))
+    assert sum(p * t for t, p in outcomes.items()) == f
+    assert second - f**2 == f**2 * (1 / eps - 1)
+    assert eps * n * second == n * f**2 > minimax.cost_variance_bound(n)[0]
+
+
 def test_moments_of_the_review() -> None:
     # s = (1, 1/2, 1/4, 1/8): variance .0204; s = (1, 2/3, 1/2, 2/5): 77/30 = 2.567 reads, variance .0078.
     other = estimators.roulette([1, Q(2, 3), Q(1, 2), Q(2, 5)])
