@@ -273,20 +273,21 @@ def _failure(error: Exception, path: Path, products: Products, log: Any) -> Note
 
 
 def _where(path: Path, partial: Path, line: int | None) -> str:
-    """Which cell of the notebook did not end well, by number and first line, and the line where it failed."""
+    """The cell that was started last, by number and first line, and the line where it failed."""
     cells = json.loads(partial.read_text("utf-8"))["cells"]
     code = [c for c in cells if c["cell_type"] == "code" and INJECTED not in c["metadata"].get("tags", ())]
-    for number, cell in enumerate(code, 1):
-        source = "".join(cell["source"]).splitlines()
-        ended = cell["execution_count"] is not None and not cell["metadata"].get("papermill", {}).get("exception")
-        if source and not ended:
-            where = f"{path} failed in code cell {number}, which begins with: {source[0]}"
-            if line is None or line > len(source):
-                return where
-            offset = path.read_text("utf-8").find("".join(cell["source"]))
-            start = path.read_text("utf-8")[:offset].count("\n") + 1
-            return f"{where}\n  line {start + line - 1} of the file: {source[line - 1].strip()}"
-    return f"{path} failed"
+    # What papermill says of how a cell ended is wrong where the kernel died; when it began is right.
+    started = [cell for cell in code if cell["metadata"].get("papermill", {}).get("start_time")]
+    if not started:
+        return f"{path} failed before its first cell"
+    text = "".join(started[-1]["source"])
+    lines = text.splitlines() or [""]
+    where = f"{path} failed in code cell {len(started)}, which begins with: {lines[0]}"
+    if line is None or line > len(lines):
+        return where
+    content = path.read_text("utf-8")
+    number = content[: content.find(text)].count("\n") + line
+    return f"{where}\n  line {number} of the file: {lines[line - 1].strip()}"
 
 
 def _peak_memory_of_children() -> int:
