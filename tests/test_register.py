@@ -370,6 +370,11 @@ def test_page_shows_what_decided_a_claim_and_links_chapter_and_erratum_that_exis
     (tmp_path / "book" / "errata.md").write_text("(erratum-b1)=\n## B1\n")
     register.write_page(decided, tmp_path)
     text = (tmp_path / "book" / "register.md").read_text()
+    (tmp_path / "book" / "errata.md").write_text("# Errata\n")
+    (tmp_path / "book" / "errata").mkdir()
+    (tmp_path / "book" / "errata" / "bias.md").write_text("(erratum-b1)=\n## B1\n")
+    register.write_page(decided, tmp_path)
+    assert '<a href="errata/bias.html#erratum-b1">B1</a>' in (tmp_path / "book" / "register.md").read_text()
     for part in (
         "[bias](../notebooks/bias)",
         '<a href="errata.html#erratum-b1">B1</a>',

@@ -216,7 +216,7 @@ def html_step(plan: Plan, name: str) -> None:
     import subprocess
 
     from sumexp.companion import executions, register, staging
-    from sumexp.companion.register.store import write_text
+    from sumexp.companion.files import write_text
 
     target = BUILD / "stage"
     staging.stage(target, plan.chapters, BUILD)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 from pydantic import ValidationError
 
+from sumexp.companion.files import write_text
 from sumexp.companion.register.model import (
     EVIDENCE,
     SHOWS,
@@ -24,7 +25,6 @@ from sumexp.companion.register.model import (
     explain,
     load,
 )
-from sumexp.companion.register.store import write_text
 
 State: TypeAlias = Callable[..., None]
 """What the fixture ``finding`` hands to a test."""

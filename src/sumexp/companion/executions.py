@@ -69,7 +69,7 @@ def as_json(executions: Execution | list[Execution]) -> str:
 
 def write_page(executions: list[Execution], stage_dir: Path) -> None:
     """Write ``book/executions.md`` into the staged book."""
-    from sumexp.companion.register.store import write_text
+    from sumexp.companion.files import write_text
 
     rows = "".join(f"| {' | '.join(_row(execution))} |\n" for execution in executions)
     found = sorted({f"{name} {number}" for e in executions for name, number in e.versions.items()})

@@ -235,7 +235,7 @@ def _surroundings(path: Path) -> Iterator[str]:
 
 def _put_in_place(products: Products, execution: Execution) -> None:
     """Provenance comes last: where it bears a key, all that belongs to this key is in place."""
-    from sumexp.companion.register.store import write_text
+    from sumexp.companion.files import write_text
 
     notebook = json.loads(products.running.read_text("utf-8"))
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]

@@ -9,9 +9,9 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
+from sumexp.companion.files import write_text
 from sumexp.companion.register.graph import draw, slug
 from sumexp.companion.register.model import CHAPTERS, Test
-from sumexp.companion.register.store import write_text
 from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, Verdict
 
 _EVIDENCE = (
@@ -119,12 +119,22 @@ def _links(ids: Iterable[str]) -> str:
     return ", ".join(f'<a href="#claim-{claim}"><code>{claim}</code></a>' for claim in ids)
 
 
-def _errata(labels: Iterable[str], explained: frozenset[str]) -> str:
-    """Errata by label, as links where the errata page has a target for them."""
+def _errata(labels: Iterable[str], explained: Mapping[str, str]) -> str:
+    """Errata by label, as links where a page explains them; ``explained`` maps a target to its page."""
+    targets = {label: f"erratum-{label.lower()}" for label in labels}
     return ", ".join(
-        f'<a href="errata.html#erratum-{label.lower()}">{label}</a>' if label.lower() in explained else label
-        for label in labels
+        f'<a href="{explained[target]}#{target}">{label}</a>' if target in explained else label
+        for label, target in targets.items()
     )
+
+
+def _explained(book: Path) -> dict[str, str]:
+    """The targets of the errata pages, each with its page as seen from the register."""
+    return {
+        target: page.relative_to(book).with_suffix(".html").as_posix()
+        for page in sorted([*book.glob("errata.md"), *book.glob("errata/*.md")])
+        for target in re.findall(r"^\((erratum-[a-z]\d+)\)=", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
 
 
 def _test(test: Test) -> str:
@@ -135,7 +145,7 @@ def _test(test: Test) -> str:
     return f"<code>{escape(test.test)}</code> ({test.shows}, {test.evidence}{escape(findings)}{ended})"
 
 
-def _entry(entry: Entry, users: Sequence[str], explained: frozenset[str]) -> str:
+def _entry(entry: Entry, users: Sequence[str], explained: Mapping[str, str]) -> str:
     claim = entry.claim
     shown = "Corrected" if entry.verdict == "holds with correction" else "Proposed correction"
     statement = [f'<p class="paper-says">{prose(claim.paper_says)}</p>']
@@ -171,9 +181,7 @@ def _claims(chapters: Mapping[str, Register], stage_dir: Path) -> str:
     for entry in (entry for entries in chapters.values() for entry in entries):
         for other in entry.claim.depends_on:
             users.setdefault(other, []).append(entry.claim.id)
-    errata = stage_dir / "book" / "errata.md"
-    text = errata.read_text(encoding="utf-8") if errata.exists() else ""
-    explained = frozenset(re.findall(r"^\(erratum-([a-z]\d+)\)=", text, re.MULTILINE))
+    explained = _explained(stage_dir / "book")
     top = "".join(f'<th scope="col">{name}</th>' for name in ("claim", "statement", "verdict"))
     parts = []
     for chapter, entries in chapters.items():
@@ -203,8 +211,8 @@ def _graphs(chapters: Mapping[str, Register]) -> str:
 def write_page(register: Register, stage_dir: Path) -> None:
     """Write ``book/register.md`` into the staged book.
 
-    A chapter already staged is linked from its claims, as is an erratum for which the staged ``book/errata.md``
-    has a target such as ``(erratum-b5)=``.
+    A chapter already staged is linked from its claims, as is an erratum for which the staged ``book/errata.md`` or a
+    page in ``book/errata/`` has a target such as ``(erratum-b5)=``.
     """
     ordered = sorted(register, key=lambda entry: CHAPTERS.index(entry.claim.chapter))
     chapters = {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.claim.chapter)}
