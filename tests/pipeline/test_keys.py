@@ -10,16 +10,10 @@ import pytest
 
 from sumexp.companion import CompanionError, keys
 
-HEAD = """---
-jupytext:
-  text_representation:
-    extension: .md
-    format_name: myst
-kernelspec: {display_name: Python 3, language: python, name: python3}
----
-"""
+from .conftest import HEADER
+
 NOTEBOOK = (
-    HEAD
+    HEADER
     + """
 # Title
 
