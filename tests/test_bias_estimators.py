@@ -302,3 +302,10 @@ def test_seen_all_or_nothing_is_unbiased(n: int, draws: int) -> None:
 def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_spike_among_negatives_that_sum_to_one_has_a_quarter_of_the_variance() -> None:
+    schedule = estimators.dyadic(1024, 1.0)
+    _, alone = estimators.two_valued_moments(schedule, 10**6, Fraction(1, 10**9), 1)
+    _, among = estimators.two_valued_moments(schedule, 10**6, Fraction(1, 1024), 1)
+    assert float(among / alone) == pytest.approx(1 / 4, abs=0.005)  # F^2 = (1/2)^2
