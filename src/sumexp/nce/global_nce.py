@@ -1,0 +1,184 @@
+r"""Global NCE: which of n candidates is the true one? For :math:`q = \mathrm{pop}_Y` this is InfoNCE.
+
+The true candidate comes from :math:`\mathrm{pop}(\cdot|x)`, the n - 1 others from q. With the Laplace transforms
+:math:`\varphi_+(t) = \sum_y\mathrm{pop}(y|x)e^{-te^{s(x,y)}}` and :math:`\varphi_-(t) = \sum_y q(y)e^{-te^{s(x,y)}}`
+the population loss given x is
+
+.. math:: \mathbb E\log\Big(1 + \sum_{j<n} e^{s(x,y_j)-s(x,y)}\Big)
+    = \int_0^\infty \varphi_+(t)\,\big(1 - \varphi_-(t)^{n-1}\big)\,\frac{dt}t ,
+
+since :math:`\log(1+X/a) = \int_0^\infty e^{-ta}(1-e^{-tX})\,dt/t`. The integrand is not negative and n is only a power.
+Throughout ``log_q=None`` stands for :math:`q = \mathrm{pop}_Y`.
+
+Source: Stratos, section 1.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from sumexp.expectations import rule, with_replacement
+from sumexp.expectations.laws import Method
+from sumexp.expectations.sums import WIDEST, finite_range
+from sumexp.nce.inputs import check_candidates, checked_scores, log_law, noise
+from sumexp.nce.joint import Joint
+
+SPREAD_FROM = 200
+"""With so many y it is quicker to spread them, since all x share one grid: 2,000 x 2,000 pairs in 3 s instead of 43."""
+
+
+def posterior(joint: Joint, x: int | Tensor, ys: Tensor, log_q: Tensor | None = None) -> Tensor:
+    r"""The probability of each candidate to be the true one.
+
+    .. math:: P(i|x,y_1,\dots,y_n) = \frac{\mathrm{pop}(y_i|x)\prod_{j\ne i}q(y_j)}
+        {\sum_k\mathrm{pop}(y_k|x)\prod_{j\ne k}q(y_j)}
+
+    Args:
+        joint: the law of pairs.
+        x: index of x, or a tensor [...] of indices.
+        ys: [..., n] indices of the candidates.
+        log_q: [Y] log probabilities of the noise.
+
+    Returns:
+        [..., n] probabilities. A candidate that q cannot produce is the true one.
+
+    Raises:
+        ValueError: if an index is out of range, n < 2, ``log_q`` is no law, or the candidates cannot occur given x.
+
+    Source: Stratos, equation (1), first form.
+    """
+    check_candidates(ys.shape[-1])
+    at = torch.as_tensor(x, device=ys.device)
+    for name, index, size in (("x", at, joint.shape[0]), ("ys", ys, joint.shape[1])):
+        if index.is_floating_point() or bool(((index < 0) | (index >= size)).any()):
+            raise ValueError(f"{name} holds {index.tolist()}; it must hold integers from 0 to {size - 1}")
+    true = joint.log_y_given_x[at.unsqueeze(-1), ys]
+    log_noise = noise(joint, log_q)[ys]
+    impossible = log_noise == -math.inf
+    finite = torch.where(impossible, 0.0, log_noise)
+    others = impossible.sum(-1, keepdim=True) - impossible.to(torch.int64)
+    log_joint = torch.where(others > 0, -math.inf, true + finite.sum(-1, keepdim=True) - finite)
+    log_total = torch.logsumexp(log_joint, -1, keepdim=True)
+    if bool((log_total == -math.inf).any()):
+        raise ValueError("these candidates cannot occur: none can be true given x while the others are noise")
+    return torch.exp(log_joint - log_total)
+
+
+def cross_entropy(
+    joint: Joint,
+    scores: Tensor,
+    n: int | Sequence[int],
+    log_q: Tensor | None = None,
+    tol: float = 1e-12,
+    method: Method = "auto",
+) -> Tensor:
+    r"""The population loss of global NCE, the cross entropy of the softmax over n candidates.
+
+    .. math:: \mathbb E[-\log p(i|x,y_1,\dots,y_n)], \qquad p(i|x,y_1,\dots,y_n) = \frac{e^{s(x,y_i)}}{\sum_j e^{s(x,y_j)}}
+
+    Args:
+        joint: the law of pairs.
+        scores: [X, Y]; ``-inf`` makes the loss infinite where the pair occurs and costs nothing elsewhere.
+        n: number of candidates, >= 2; or several, at nearly the cost of one.
+        log_q: [Y] log probabilities of the noise.
+        tol: relative error asked for.
+        method: how to sum over y; see :func:`sumexp.expectations.with_replacement`. ``auto`` spreads them on a grid if
+            there are 200 or more and the scores do not range too widely.
+
+    Returns:
+        A scalar, or [len(n)] for several n; differentiable (once) in ``scores`` and ``log_q``.
+
+    Raises:
+        ValueError: if n < 2, a shape does not fit, a score is NaN, or +inf where q(y) > 0, q is no law, or the scores
+            of one x spread over more than about 700.
+
+    Source: Stratos, section 1.2.
+    """
+    counts = [n] if isinstance(n, int) else list(n)
+    for count in counts or [0]:
+        check_candidates(count)
+    log_noise = noise(joint, log_q)
+    s = checked_scores(joint, scores, log_noise)
+    seen, drawn = joint.p > 0, (log_noise > -math.inf).expand_as(s)
+    hopeless = (seen & (s == -math.inf)).any(1)  # a true pair that the model excludes
+    sure = s == math.inf  # a pair that no noise can be taken for
+    s = torch.where(hopeless.unsqueeze(1) | sure, 0.0, s)
+    contested = torch.where(sure, 0.0, joint.y_given_x)
+    mass = contested.sum(1)
+    log_true = torch.where(mass.unsqueeze(1) > 0, contested / mass.unsqueeze(1), joint.y_given_x).log()
+    # The loss does not see a constant added to the scores of one x; the least score of a true pair becomes 0.
+    least = torch.where(seen & ~sure, s.detach(), math.inf).amin(1, keepdim=True)
+    s = s - torch.where(least < math.inf, least, 0.0)
+    highest = torch.where(drawn, s.detach(), -math.inf).max().item()
+    nodes = rule(tol, max(highest, s.detach()[seen].max().item()) + math.log(max(counts)))
+    if method == "auto":
+        low, high = finite_range(s.detach())
+        method = "spread" if s.shape[1] >= SPREAD_FROM and high - low <= WIDEST else "direct"
+    whole = torch.zeros(len(s), nodes.count, dtype=torch.bool, device=s.device)
+    log_plus = with_replacement(s, 1, log_true, method).transform(nodes, whole).log_value
+    log_minus = with_replacement(s, 1, log_noise, method).transform(nodes, whole).log_value
+    weight = nodes.step * mass.unsqueeze(1) * log_plus.exp()
+    losses = []
+    for count in counts:
+        given_x = -(weight * torch.expm1((count - 1) * log_minus)).sum(1)
+        losses.append(joint.x @ torch.where(hopeless, math.inf, given_x))
+    return losses[0] if isinstance(n, int) else torch.stack(losses)
+
+
+def entropy(
+    joint: Joint, n: int | Sequence[int], log_q: Tensor | None = None, tol: float = 1e-12, method: Method = "auto"
+) -> Tensor:
+    """The conditional entropy H(I|XY^n) of the true index, the least value of :func:`cross_entropy`.
+
+    Raises:
+        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, section 1.1.
+    """
+    return cross_entropy(joint, optimal_scores(joint, log_q), n, log_q, tol, method)
+
+
+def bound(joint: Joint, scores: Tensor, n: int | Sequence[int], tol: float = 1e-12, method: Method = "auto") -> Tensor:
+    r"""The InfoNCE bound :math:`B = \log n - \text{cross entropy} \le \min\{I(X,Y), \log n\}`, with q = pop_Y.
+
+    Args:
+        joint: the law of pairs.
+        scores: [X, Y], as for :func:`cross_entropy`.
+        n: number of candidates, or several.
+        tol: relative error of the cross entropy.
+        method: how to sum over y.
+
+    Source: Stratos, section 1.2 and Corollary 1.2.
+    """
+    loss = cross_entropy(joint, scores, n, None, tol, method)
+    return torch.as_tensor(n, dtype=torch.float64, device=loss.device).log() - loss
+
+
+def optimal_scores(joint: Joint, log_q: Tensor | None = None) -> Tensor:
+    r"""[X, Y] :math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)}`, optimal up to a constant for each x.
+
+    It is ``-inf`` for pairs never seen and ``+inf`` for pairs that the noise cannot produce.
+
+    Raises:
+        ValueError: if ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, section 1.2.
+    """
+    return torch.where(joint.p > 0, joint.log_y_given_x - noise(joint, log_q), -math.inf)
+
+
+def recover(scores: Tensor, log_q: Tensor) -> Tensor:
+    r"""[X, Y] :math:`\mathrm{softmax}_y(s(x,y) + \log q(y))`, which is pop(y|x) at the optimum.
+
+    Where q(y) = 0 it is 0: what is recovered is pop(y|x) conditioned on the support of q.
+
+    Raises:
+        ValueError: if ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, equation (2).
+    """
+    log_noise = log_law(log_q, scores.shape[-1])
+    drawn = log_noise > -math.inf
+    return torch.softmax(torch.where(drawn, torch.where(drawn, scores, 0.0) + log_noise, -math.inf), -1)

@@ -1,0 +1,61 @@
+"""The checks that global and local NCE share."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from sumexp.nce.joint import Joint
+
+SUM_TOLERANCE = 1e-6
+
+
+def noise(joint: Joint, log_q: Tensor | None) -> Tensor:
+    r"""[Y] log q, checked and normalised; :math:`\log\mathrm{pop}_Y` if None.
+
+    Raises:
+        ValueError: if the shape is not [Y], an entry is NaN or +inf, or q does not sum to 1 within 1e-6.
+    """
+    return joint.y.log() if log_q is None else log_law(log_q, joint.shape[1])
+
+
+def log_law(log_q: Tensor, classes: int) -> Tensor:
+    """[classes] log q in float64, checked and normalised; see :func:`noise`."""
+    if not isinstance(log_q, Tensor) or log_q.shape != (classes,):
+        raise ValueError(f"log_q has shape {tuple(getattr(log_q, 'shape', ()))}; it must be [{classes}]")
+    values = log_q.to(torch.float64)
+    largest = values.detach().max().item()
+    if math.isnan(largest) or largest == math.inf:
+        raise ValueError(f"log_q holds {largest}; it must hold logarithms of probabilities (was it q itself?)")
+    log_total = torch.logsumexp(values, 0)
+    total = log_total.detach().exp().item()
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise ValueError(f"q sums to {total!r}, not 1; normalise it, as torch.log_softmax(log_q, 0) does")
+    return values - log_total
+
+
+def checked_scores(joint: Joint, scores: Tensor, log_q: Tensor) -> Tensor:
+    """[X, Y] scores in float64; ``-inf`` anywhere, ``+inf`` only where q(y) = 0, so that it never meets another.
+
+    Raises:
+        ValueError: if the shape differs from the joint's, a score is NaN, or +inf where q(y) > 0.
+    """
+    if not isinstance(scores, Tensor) or tuple(scores.shape) != joint.shape:
+        raise ValueError(f"scores has shape {tuple(getattr(scores, 'shape', ()))}; the joint law has {joint.shape}")
+    wrong = torch.isnan(scores) | ((scores == math.inf) & (log_q > -math.inf))
+    if bool(wrong.any()):
+        x, y = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            f"scores[{x}, {y}] is {scores[x, y].item()}; a score must be a number or -inf (+inf only where q(y) = 0)"
+        )
+    return scores.to(torch.float64)
+
+
+def check_candidates(n: int) -> None:
+    """Check that there are at least two candidates.
+
+    Raises:
+        ValueError: if n is no integer or n < 2.
+    """
+    if not isinstance(n, int) or n < 2:
+        raise ValueError(f"n is {n!r}; NCE compares n >= 2 candidates (with one there is nothing to tell apart)")

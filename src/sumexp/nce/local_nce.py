@@ -1,0 +1,152 @@
+r"""Local NCE: given a candidate, is it true? The binary loss, with one true pair for n - 1 draws of noise on average.
+
+Each of n coins falls on 1 with probability 1/n; y comes from :math:`\mathrm{pop}(\cdot|x)` if it did, else from q.
+Throughout ``log_q=None`` stands for :math:`q = \mathrm{pop}_Y`.
+
+Source: Stratos, section 2 and appendix D.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from sumexp.nce.inputs import check_candidates, checked_scores, log_law, noise
+from sumexp.nce.joint import Joint
+
+
+class Divergences(NamedTuple):
+    r"""The two divergences of Lemma 2.1 from the mixture :math:`M = (\mathrm{pop}_{Y|X} + (n-1)q)/n`, mean over x.
+
+    Attributes:
+        true: :math:`\mathrm{KL}(\mathrm{pop}_{Y|X}\,\|\,M)`.
+        noise: :math:`\mathrm{KL}(q\,\|\,M)`.
+    """
+
+    true: Tensor
+    noise: Tensor
+
+
+def posterior(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
+    r"""[X, Y] :math:`P(A=1|x,y) = \mathrm{pop}(y|x)\big/\big(\mathrm{pop}(y|x) + (n-1)q(y)\big)`; 0 if y cannot occur.
+
+    Raises:
+        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, equation (3).
+    """
+    return torch.sigmoid(optimal_scores(joint, n, log_q))
+
+
+def optimal_scores(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
+    r"""[X, Y] :math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)} - \log(n-1)`: the PMI minus log(n-1) for q = pop_Y.
+
+    It is ``-inf`` for pairs never seen and ``+inf`` for pairs that the noise cannot produce.
+
+    Raises:
+        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, section 2.2.
+    """
+    check_candidates(n)
+    ratio = joint.log_y_given_x - noise(joint, log_q)
+    return torch.where(joint.p > 0, ratio, -math.inf) - math.log(n - 1)
+
+
+def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = None) -> Tensor:
+    r"""The population loss of local NCE, the cross entropy of n independent coins.
+
+    .. math:: \mathbb E_{\mathrm{pop}}[-\log\sigma(s(x,y))] + (n-1)\,\mathbb E_{x,\,y\sim q}[-\log(1-\sigma(s(x,y)))]
+
+    Args:
+        joint: the law of pairs.
+        scores: [X, Y]; ``-inf`` makes the loss infinite where the pair occurs and costs nothing elsewhere.
+        n: number of candidates, >= 2.
+        log_q: [Y] log probabilities of the noise.
+
+    Returns:
+        A scalar, differentiable in ``scores`` and ``log_q``.
+
+    Raises:
+        ValueError: if n < 2, a shape does not fit, a score is NaN, or +inf where q(y) > 0, or q is no law.
+
+    Source: Stratos, section 2.2.
+    """
+    check_candidates(n)
+    log_noise = noise(joint, log_q)
+    s = checked_scores(joint, scores, log_noise)
+    drawn = (log_noise > -math.inf).expand_as(s)
+    true = joint.p * softplus(-torch.where(joint.p > 0, s, 0.0))
+    false = joint.x.unsqueeze(1) * log_noise.exp() * softplus(torch.where(drawn, s, 0.0))
+    return true.sum() + (n - 1) * false.sum()
+
+
+def entropy(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
+    """The conditional entropy of the coins, the least value of :func:`cross_entropy`.
+
+    Raises:
+        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, equation (4).
+    """
+    return cross_entropy(joint, optimal_scores(joint, n, log_q), n, log_q)
+
+
+def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergences:
+    r"""The divergences d with :math:`-H(A^n|XY^n) = d_{true} + (n-1)d_{noise} - \log n - (n-1)\log\frac n{n-1}`.
+
+    Raises:
+        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, Lemma 2.1.
+    """
+    check_candidates(n)
+    q = noise(joint, log_q).exp().expand(joint.shape)
+    mixture = (joint.y_given_x + (n - 1) * q) / n
+    return Divergences(joint.x @ _kl(joint.y_given_x, mixture), joint.x @ _kl(q, mixture))
+
+
+def jensen_shannon(joint: Joint, log_q: Tensor | None = None) -> Tensor:
+    r""":math:`\mathrm{JSD}(\mathrm{pop}_{Y|X}\|q)`, mean over x: the mean of the two divergences for n = 2.
+
+    Raises:
+        ValueError: if ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, Corollary 2.2.
+    """
+    true, false = divergences(joint, 2, log_q)
+    return (true + false) / 2
+
+
+def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
+    r"""[X, Y] :math:`\exp(s(x,y) + \log q(y) + \log(n-1))`, which is pop(y|x) at the optimum, without normalisation.
+
+    Where q(y) = 0 it is 0: what the noise cannot produce cannot be recovered.
+
+    Raises:
+        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, section 2.2.
+    """
+    check_candidates(n)
+    log_noise = log_law(log_q, scores.shape[-1])
+    drawn = log_noise > -math.inf
+    return torch.where(drawn, torch.exp(torch.where(drawn, scores, 0.0) + log_noise + math.log(n - 1)), 0.0)
+
+
+def self_normalisation_defect(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
+    r"""[X] :math:`\sum_y \exp(s(x,y) + \log q(y) + \log(n-1)) - 1`: zero where the scores normalise themselves.
+
+    Raises:
+        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+
+    Source: Stratos, section 2.2, last paragraph.
+    """
+    return recover(scores, n, log_q).sum(-1) - 1
+
+
+def _kl(p: Tensor, m: Tensor) -> Tensor:
+    """KL(p||m) over the last dimension, for m > 0 wherever p > 0."""
+    return torch.xlogy(p, torch.where(p > 0, p / m, 1.0)).sum(-1)
