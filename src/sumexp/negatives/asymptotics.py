@@ -1,0 +1,73 @@
+r"""Theorem 3 with its remainder: loss and squared error of the sampled cross entropy in powers of 1/m.
+
+For weights :math:`w = \eta/m` let :math:`z = \eta_{yy'}e^{f_{y'}-f_y}` be one draw's term, :math:`\mu = 1 + \mathbb Ez`
+and :math:`\sigma^2, \kappa_3, \kappa_4` its cumulants. (The paper multiplies all by :math:`e^{f_y}`, which leaves the
+ratios below alone.) Then, for finitely many labels,
+
+.. math::
+    \mathbb E(\ell-\ell_m)^2 &= \frac1m\frac{\sigma^2}{\mu^2}
+    + \frac1{m^2}\Big(\frac{11}4\frac{\sigma^4}{\mu^4} - \frac{\kappa_3}{\mu^3}\Big)
+    + \frac1{m^3}\Big(\frac{11}{12}\frac{\kappa_4}{\mu^4} - \frac{25}3\frac{\sigma^2\kappa_3}{\mu^5}
+    + \frac{137}{12}\frac{\sigma^6}{\mu^6}\Big) + O(m^{-4}), \\
+    \mathbb E\ell-\ell_m &= -\frac1m\frac{\sigma^2}{2\mu^2}
+    + \frac1{m^2}\Big(\frac{\kappa_3}{3\mu^3} - \frac34\frac{\sigma^4}{\mu^4}\Big) + O(m^{-3}) .
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sumexp.negatives.implicit import log_terms
+from sumexp.negatives.schemes import Scheme
+
+
+@dataclass(frozen=True)
+class Expansion:
+    r"""Coefficients of :math:`m^{-1}, m^{-2}, \dots`; each tensor [...].
+
+    Attributes:
+        gap: of :math:`\mathbb E\ell - \ell_m`, two of them.
+        square: of :math:`\mathbb E(\ell-\ell_m)^2`, three of them; the first is Theorem 3's :math:`\sigma^2/\mu^2`.
+    """
+
+    gap: tuple[Tensor, Tensor]
+    square: tuple[Tensor, Tensor, Tensor]
+
+    def gap_at(self, m: int) -> Tensor:
+        """The truncated series of the expected loss minus the bound."""
+        return sum((c / m**k for k, c in enumerate(self.gap, 1)), torch.zeros_like(self.gap[0]))
+
+    def square_at(self, m: int) -> Tensor:
+        """The truncated series of the squared error."""
+        return sum((c / m**k for k, c in enumerate(self.square, 1)), torch.zeros_like(self.square[0]))
+
+
+def expansion(logits: Tensor, scheme: Scheme) -> Expansion:
+    r"""The coefficients for :math:`\eta = m w` and the scheme's law; :math:`\eta` is then held fixed as m grows.
+
+    For relative weights, which lack the factor 1/m, that is a fiction: their :math:`\eta` grows with m.
+
+    Args:
+        logits: [..., classes].
+        scheme: law and weights of the negatives.
+
+    Raises:
+        ValueError: as :func:`sumexp.negatives.implicit.log_terms`.
+
+    Source: Rawat et al., Theorem 3, with the remainder it lacks.
+    """
+    z = scheme.m * torch.exp(log_terms(logits, scheme))
+    q = torch.softmax(scheme.log_q.to(torch.float64), -1)
+    mean = (q * z).sum(-1, keepdim=True)
+    spread = (z - mean) / (1 + mean)  # in units of mu
+    second, third, fourth = ((q * spread**power).sum(-1) for power in (2, 3, 4))
+    k4 = fourth - 3 * second**2
+    return Expansion(
+        gap=(-second / 2, third / 3 - 3 * second**2 / 4),
+        square=(
+            second,
+            11 * second**2 / 4 - third,
+            11 * k4 / 12 - 25 * second * third / 3 + 137 * second**3 / 12,
+        ),
+    )

@@ -1,0 +1,82 @@
+r"""The sampled decoupled loss :math:`\phi(f_y) + \sum_{y'\in\mathcal N} w_{yy'}\varphi(-f_{y'})`: exact moments.
+
+It is linear in the sample, so that mean and variance are closed forms: what the tables of the paper call upper bounds
+are expectations here. Functions take the values :math:`\varphi(-f_{y'})`, [..., classes], whatever the margin loss.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from sumexp.negatives.schemes import Scheme, exclude
+
+
+def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance of the negative part :math:`\sum_{y'\in\mathcal N} w_{yy'}\varphi_{y'}`.
+
+    .. math::
+        \mathbb E = \sum_{y'} \rho_{yy'}\varphi_{y'}, \qquad
+        \operatorname{Var} = m\sum_{y'} q_{y'}\Big(w_{yy'}\varphi_{y'} - \frac{\mathbb E}m\Big)^2
+        = \sum_{y'} w_{yy'}\rho_{yy'}\varphi_{y'}^2 - \frac{\mathbb E^2}m .
+
+    The centred form keeps its digits where the printed one cancels.
+
+    Args:
+        negative_losses: [..., classes] the values :math:`\varphi(-f_{y'})`.
+        scheme: law and weights of the negatives.
+
+    Returns:
+        mean [...] and variance [...], differentiable in ``negative_losses``.
+
+    Raises:
+        ValueError: if the shape does not fit or a value is not finite.
+
+    Source: Rawat et al., Lemma 1, (9) and (10).
+    """
+    if negative_losses.ndim == 0 or negative_losses.shape[-1] != scheme.classes:
+        raise ValueError(f"negative_losses has shape {tuple(negative_losses.shape)}; expected {scheme.classes} classes")
+    if not bool(torch.isfinite(negative_losses).all()):
+        raise ValueError("a value of the margin loss is NaN or infinite")
+    values = scheme.log_w.exp() * negative_losses.to(torch.float64)
+    q = scheme.log_q.exp()
+    mean = (q * values).sum(-1, keepdim=True)
+    return scheme.m * mean.squeeze(-1), scheme.m * (q * (values - mean).square()).sum(-1)
+
+
+def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> Tensor:
+    r"""The law of least variance for given margins, :math:`q^*_{y'} \propto \rho_{yy'}|\varphi_{y'}|`, log q [..., classes].
+
+    With :math:`w = \rho/(mq)` the variance is :math:`\frac1m(\sum\rho^2\varphi^2/q - (\sum\rho\varphi)^2)`, at least
+    :math:`\frac1m((\sum\rho|\varphi|)^2 - (\sum\rho\varphi)^2)` by Cauchy and Schwarz: exactly 0, for every m, as
+    margin losses are not negative.
+
+    Args:
+        negative_losses: [..., classes] the values of :math:`\varphi`; all of them are needed, which is the catch.
+        log_rho: [..., classes] logarithms of the margins' factors.
+        label: the positive, which gets probability 0.
+
+    Raises:
+        ValueError: if the products vanish on all negatives.
+
+    Source: Rawat et al., Proposition 5, equation (17).
+    """  # noqa: E501
+    log_product = log_rho.to(torch.float64) + negative_losses.to(torch.float64).abs().log()
+    return exclude(log_product, label)
+
+
+def least_variance(negative_losses: Tensor, log_rho: Tensor, label: int, m: int) -> Tensor:
+    r"""The least variance over all laws, :math:`\frac1m((\sum\rho|\varphi|)^2 - (\sum\rho\varphi)^2)`, [...].
+
+    Raises:
+        ValueError: if m < 1.
+
+    Source: Rawat et al., proof of Proposition 5, for integrands of any sign.
+    """
+    if m < 1:
+        raise ValueError(f"m is {m!r}; a sampled loss needs at least one negative")
+    terms = torch.exp(log_rho.to(torch.float64) - math.log(m) / 2) * negative_losses.to(torch.float64)
+    negative = torch.arange(terms.shape[-1], device=terms.device) != label
+    positive_part = (terms * negative).clamp_min(0).sum(-1)
+    negative_part = (-terms * negative).clamp_min(0).sum(-1)
+    return 4 * positive_part * negative_part  # (a + b)^2 - (a - b)^2

@@ -1,0 +1,148 @@
+r"""The stochastic gradient of the sampled cross entropy in the logits: its exact mean, bias and variance.
+
+If class l is drawn :math:`n_l` times, the gradient has coordinates :math:`g_l = n_l x_l/(1+X)`; that of the label is
+minus the sum of all the others. The counts are multinomial, so conditioning on which draws are l leaves draws of the
+same kind, and with :math:`\frac1{1+X} = \int e^{-t(1+X)}dt`, :math:`\frac1{(1+X)^2} = \int te^{-t(1+X)}dt`,
+
+.. math::
+    \mathbb E g_l &= m q_l x_l \int_0^\infty e^{-t(1+x_l)} M(t)^{m-1}\,dt, \\
+    \mathbb E g_S^2 &= \int_0^\infty t e^{-t} \big( m A_S(t)\, M(t)^{m-1} + m(m-1)\, B_S(t)^2\, M(t)^{m-2} \big)\,dt
+
+for the sum :math:`g_S` over a set S of classes, :math:`A_S = \sum_{l\in S} q_l x_l^2 e^{-tx_l}`,
+:math:`B_S = \sum_{l\in S} q_l x_l e^{-tx_l}`. All integrands are positive.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sumexp import expectations
+from sumexp.expectations.kernels import decay
+from sumexp.expectations.sums import blocks, class_sum
+from sumexp.negatives.implicit import log_terms
+from sumexp.negatives.schemes import Scheme
+
+
+@dataclass(frozen=True)
+class GradientMoments:
+    r"""Mean and variance of the stochastic gradient, exactly; float64, without gradients.
+
+    Attributes:
+        mean: [..., classes] the gradient of the exact implicit loss; that of the label is negative.
+        variance: [..., classes] of each coordinate.
+        bias: [..., classes] the mean minus the gradient of the full cross entropy, softmax minus one-hot.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    bias: Tensor
+
+    @property
+    def bias_norm(self) -> Tensor:
+        """Euclidean length of the bias, [...]."""
+        return self.bias.square().sum(-1).sqrt()
+
+    @property
+    def deviation(self) -> Tensor:
+        """Root of the summed variances, [...]: the typical length of gradient minus mean."""
+        return self.variance.sum(-1).sqrt()
+
+
+def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> GradientMoments:
+    """Mean, bias and variance of every coordinate of the stochastic gradient in the logits.
+
+    Args:
+        logits: [..., classes].
+        scheme: law and weights of the negatives.
+        tol: relative error of the means and second moments. A variance has that error relative to the second moment.
+
+    Raises:
+        ValueError: as :func:`sumexp.negatives.implicit.log_terms`.
+    """
+    log_x, log_q = _rows(logits, scheme)
+    law = expectations.with_replacement(log_x, scheme.m, log_q)
+    rule, powers = _powers(law, scheme.m, tol)
+    t = rule.nodes(log_x.device).exp()
+    weight = rule.step * t * torch.exp(-t)  # e^{-t} dt
+    sums = class_sum(log_x, log_q, "auto")
+    log_share = math.log(scheme.m) + log_q + log_x
+    share = torch.exp(log_share)  # m q x
+    mean = share * sums.at_classes([(decay, weight * powers[0])], rule)
+    second = torch.exp(log_share + log_x) * sums.at_classes([(decay, weight * t * powers[0])], rule)
+    if scheme.m > 1:
+        pairs = sums.at_classes([(lambda s: decay(2 * s), weight * t * powers[1])], rule)
+        second = second + (1 - 1 / scheme.m) * share.square() * pairs
+    variance = (second - mean.square()).clamp_min(0)
+    # The label: minus the sum of the others, -(1 - 1/(1+X)) unless its own draws count too.
+    own = torch.arange(scheme.classes, device=log_x.device) != scheme.label
+    of_others = _group(log_x, log_q, own, scheme.m, rule, powers)
+    mean[:, scheme.label], variance[:, scheme.label] = -of_others[0], of_others[1]
+    full = torch.softmax(logits.detach().to(torch.float64), -1)
+    full[..., scheme.label] -= 1
+    shape = logits.shape
+    return GradientMoments(mean.view(shape), variance.view(shape), mean.view(shape) - full)
+
+
+def group_moments(logits: Tensor, scheme: Scheme, groups: Tensor, tol: float = 1e-13) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance of the gradient weight :math:`g_S = \sum_{l\in S} g_l` on groups of negatives.
+
+    Args:
+        logits: [..., classes].
+        scheme: law and weights of the negatives.
+        groups: [groups, classes] bool, which classes each group holds; the label counts for none.
+        tol: relative error of the means and second moments.
+
+    Returns:
+        mean [..., groups] and variance [..., groups].
+
+    Raises:
+        ValueError: if ``groups`` is of another shape or type, or as :func:`sumexp.negatives.implicit.log_terms`.
+    """
+    if groups.dtype != torch.bool or groups.ndim != 2 or groups.shape[-1] != scheme.classes:
+        raise ValueError(f"groups is {groups.dtype} {tuple(groups.shape)}; give bool [groups, {scheme.classes}]")
+    log_x, log_q = _rows(logits, scheme)
+    law = expectations.with_replacement(log_x, scheme.m, log_q)
+    rule, powers = _powers(law, scheme.m, tol)
+    groups = groups.clone()
+    groups[:, scheme.label] = False
+    moments = [_group(log_x, log_q, group, scheme.m, rule, powers) for group in groups]
+    shape = (*logits.shape[:-1], len(groups))
+    return torch.stack([mean for mean, _ in moments], -1).view(shape), torch.stack(
+        [variance for _, variance in moments], -1
+    ).view(shape)
+
+
+def _rows(logits: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
+    """log x [batch, classes] and log q [batch or 1, classes], the latter normalised to all digits."""
+    log_q = scheme.log_q.detach().to(torch.float64).reshape(-1, scheme.classes)
+    log_x = log_terms(logits.detach(), scheme).reshape(-1, scheme.classes)
+    return log_x, log_q - torch.logsumexp(log_q, -1, keepdim=True)
+
+
+def _powers(law: expectations.Law, m: int, tol: float) -> tuple[expectations.Rule, tuple[Tensor, Tensor]]:
+    """The rule, and M^(m-1) and M^(m-2) on its nodes, [batch, nodes]."""
+    rule = expectations.rule(tol, law.log_max)
+    split = torch.zeros(len(law.mean_value), rule.count, dtype=torch.bool, device=law.device)
+    log_one = law.transform(rule, split).log_value / m
+    return rule, (torch.exp((m - 1) * log_one), torch.exp(max(m - 2, 0) * log_one))
+
+
+def _group(
+    log_x: Tensor, log_q: Tensor, group: Tensor, m: int, rule: expectations.Rule, powers: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance of a group's gradient weight, [batch] each."""
+    u = rule.nodes(log_x.device)
+    t = u.exp()
+    once, twice = (log_x.new_zeros(len(log_x), rule.count) for _ in range(2))  # B, A
+    some_x, some_q = log_x[:, group], log_q[:, group].expand(len(log_x), -1)
+    for rows, columns in blocks(some_x, rule.count) if some_x.shape[1] else ():
+        block = some_x[rows, columns].unsqueeze(-1)
+        term = torch.exp(some_q[rows, columns].unsqueeze(-1) + block - torch.exp(block + u))
+        once[rows] += term.sum(-2)
+        twice[rows] += (block.exp() * term).sum(-2)
+    weight = rule.step * t * torch.exp(-t)
+    mean = m * (weight * once * powers[0]).sum(-1)
+    second = (weight * t * (m * twice * powers[0] + m * (m - 1) * once.square() * powers[1])).sum(-1)
+    return mean, (second - mean.square()).clamp_min(0)

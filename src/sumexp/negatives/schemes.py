@@ -1,0 +1,220 @@
+r"""A sampling scheme (q, w): how the negatives of one label are drawn and what each of them weighs.
+
+m negatives are drawn from q with replacement, each enters the loss with its weight :math:`w_{yy'}`. Only the product
+
+.. math:: \rho_{yy'} = m\, q_{y'}\, w_{yy'}
+
+shows in the mean of a decoupled loss and in the bound on the cross entropy. A draw of the positive itself (a *hit*) is
+never made (``redraw``: q is normalised over the negatives, the paper's :math:`q_y = 0`), made and left out (``mask``:
+:math:`q_y > 0`, :math:`w_{yy} = 0`), or made and counted like any other (``keep``). The tables of the paper mix the
+first two; they differ by factors :math:`1 - q_y`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Weights = Literal["constant", "importance", "relative", "tail"]
+Hits = Literal["redraw", "mask", "keep"]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    r"""The sampling law and the weights of one label's negatives.
+
+    Attributes:
+        label: the positive class y.
+        m: number of negatives drawn with replacement.
+        log_q: [..., classes] logarithm of the law of one draw, summing to 1.
+        log_w: [..., classes] logarithms of the weights :math:`w_{yy'}`; ``-inf`` for weight 0.
+
+    Raises:
+        ValueError: if m < 1, there are fewer than two classes, the label is none of them, q does not sum to 1, or
+            something is NaN, an infinite weight, or of a shape that does not fit.
+
+    Source: Rawat et al., section 2.2 and Table 1.
+    """
+
+    label: int
+    m: int
+    log_q: Tensor
+    log_w: Tensor
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.m, int) or self.m < 1:
+            raise ValueError(f"m is {self.m!r}; a sampled loss needs at least one negative")
+        if self.log_w.shape[-1:] != self.log_q.shape[-1:]:
+            raise ValueError(
+                f"log_w has shape {tuple(self.log_w.shape)}, log_q {tuple(self.log_q.shape)}; give each class a weight"
+            )
+        _check_label(self.label, self.log_q)
+        _check_law("q", self.log_q)
+        if bool((torch.isnan(self.log_w) | (self.log_w == math.inf)).any()):
+            raise ValueError("a log weight is NaN or +inf; weights are finite and not negative (-inf is weight 0)")
+
+    @property
+    def classes(self) -> int:
+        """The number of classes L."""
+        return self.log_q.shape[-1]
+
+    @property
+    def log_rho(self) -> Tensor:
+        r""":math:`\log\rho_{yy'} = \log m + \log q_{y'} + \log w_{yy'}`, [..., classes]; ``-inf`` where a factor is 0.
+
+        Source: Rawat et al., Lemmas 1 and 2.
+        """
+        return math.log(self.m) + self.log_q + self.log_w
+
+
+def uniform(classes: int) -> Tensor:
+    """The uniform law, log q [classes].
+
+    Raises:
+        ValueError: if there is no class.
+    """
+    if classes < 1:
+        raise ValueError(f"classes is {classes!r}; a law needs at least one")
+    return torch.full((classes,), -math.log(classes), dtype=torch.float64)
+
+
+def within_batch(counts: Tensor) -> Tensor:
+    r"""The law of the training labels, :math:`\log\pi` [classes], from how often each occurs.
+
+    It is the law of each other label of a batch drawn with replacement, so of the *multiset* of negatives, not of its
+    union.
+
+    Raises:
+        ValueError: if a count is negative, NaN or infinite, or all are 0.
+    """
+    total = counts.to(torch.float64).sum()
+    if bool((counts < 0).any()) or not 0 < total.item() < math.inf:
+        raise ValueError("counts must be finite, not negative and not all 0")
+    return counts.to(torch.float64).log() - total.log()
+
+
+def model_based(logits: Tensor) -> Tensor:
+    r"""The model's own law :math:`q \propto e^f` over all classes, log q [..., classes].
+
+    It is taken as it stands: no gradient flows back into the logits, as none does in a sampled loss.
+    """
+    return torch.log_softmax(logits.detach().to(torch.float64), -1)
+
+
+def exclude(log_q: Tensor, label: int) -> Tensor:
+    """The law normalised over the negatives, ``-inf`` at the label.
+
+    Raises:
+        ValueError: if the label is no class or no negative has positive probability.
+    """
+    _check_label(label, log_q)
+    negatives = log_q.to(torch.float64).clone()
+    negatives[..., label] = -math.inf
+    total = torch.logsumexp(negatives, -1, keepdim=True)
+    if not bool(torch.isfinite(total).all()):
+        raise ValueError(f"q is NaN, or leaves no mass to the negatives of label {label}")
+    return negatives - total
+
+
+def scheme(
+    log_q: Tensor, label: int, m: int, weights: Weights, hits: Hits = "redraw", *, log_prior: Tensor | None = None
+) -> Scheme:
+    r"""A scheme of the paper's tables.
+
+    ============  =========================================  =======================================================
+    weights       :math:`w_{yy'}`                            implicit loss, as the bound of Lemma 2 (``redraw``)
+    ============  =========================================  =======================================================
+    constant      :math:`1/m`                                negatives weighted by :math:`q_{y'}/(1-q_y)`
+    importance    :math:`1/(m q_{y'})`                       the cross entropy
+    relative      :math:`q_y/q_{y'}`                         :math:`m q_y` times every negative (``mask``, ``keep``)
+    tail          :math:`\pi_{y'}/(m q_{y'} \pi_y)`          logit-adjusted: negatives weighted by :math:`\pi_{y'}/\pi_y`
+    ============  =========================================  =======================================================
+
+    q is the law *after* ``hits``: under ``redraw`` it is normalised over the negatives, so that relative weights, whose
+    numerator is :math:`q_y = 0`, are all 0 and the loss vanishes. That is what the paper's assumption says literally;
+    relative weights are meant with ``mask``.
+
+    Args:
+        log_q: [..., classes] law of one draw over all classes.
+        label: the positive y.
+        m: number of draws.
+        weights: see the table.
+        hits: what becomes of draws of the positive: ``redraw``, ``mask`` or ``keep`` (see the module).
+        log_prior: [classes] logarithm of the label law pi, for ``tail``.
+
+    Raises:
+        ValueError: if q or the prior does not sum to 1, ``tail`` lacks its prior, the prior of the label is 0, or what
+            :class:`Scheme` refuses.
+
+    Source: Rawat et al., Table 1 and equation (16).
+    """  # noqa: E501
+    log_q = log_q.to(torch.float64)
+    _check_label(label, log_q)
+    _check_law("q", log_q)
+    if hits not in ("redraw", "mask", "keep"):
+        raise ValueError(f"hits is {hits!r}; it must be 'redraw', 'mask' or 'keep'")
+    if hits == "redraw":
+        log_q = exclude(log_q, label)
+    inverse = torch.where(log_q == -math.inf, -math.inf, -log_q)  # a class that is never drawn needs no weight
+    if weights == "constant":
+        log_w = torch.full_like(log_q, -math.log(max(m, 1)))
+    elif weights == "importance":
+        log_w = inverse - math.log(max(m, 1))
+    elif weights == "relative":
+        log_w = inverse + log_q[..., label : label + 1]
+    elif weights == "tail":
+        if log_prior is None:
+            raise ValueError("tail weights need log_prior, the logarithm of the label law pi")
+        log_prior = log_prior.to(torch.float64)
+        _check_law("the prior", log_prior)
+        if log_prior.shape[-1] != log_q.shape[-1] or log_prior[..., label].eq(-math.inf).any():
+            raise ValueError(f"log_prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
+        log_w = inverse + log_prior - log_prior[..., label : label + 1] - math.log(max(m, 1))
+    else:
+        raise ValueError(f"weights is {weights!r}; it must be 'constant', 'importance', 'relative' or 'tail'")
+    if hits != "keep":
+        log_w = log_w.clone()
+        log_w[..., label] = -math.inf
+    return Scheme(label, m, log_q, log_w)
+
+
+def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
+    r"""The scheme whose bound is a given pairwise-margin loss: :math:`w_{yy'} = \rho_{yy'}/(m q_{y'})`.
+
+    Args:
+        log_rho: [..., classes] logarithm of the margins' factors; the label's entry is not used.
+        log_q: [..., classes] law of one draw; a draw of the label weighs nothing.
+        label: the positive y.
+        m: number of draws.
+
+    Raises:
+        ValueError: if a negative with :math:`\rho_{yy'} > 0` is never drawn: no weight can make up for it.
+
+    Source: Rawat et al., Proposition 4, equation (15), with the support it needs.
+    """
+    _check_label(label, log_q)
+    negative = torch.arange(log_q.shape[-1], device=log_q.device) != label
+    wanted = negative & (log_rho != -math.inf)
+    if bool((wanted & (log_q == -math.inf)).any()):
+        raise ValueError("q is 0 on a negative with rho > 0, which no weight can make up for; give it mass")
+    log_w = torch.where(wanted, log_rho.to(torch.float64) - log_q - math.log(max(m, 1)), -math.inf)
+    return Scheme(label, m, log_q.to(torch.float64), log_w)
+
+
+def _check_label(label: int, log_q: Tensor) -> None:
+    classes = log_q.shape[-1] if log_q.ndim else 0
+    if classes < 2:
+        raise ValueError(f"there must be at least two classes, a positive and a negative, got {classes}")
+    if not isinstance(label, int) or not 0 <= label < classes:
+        raise ValueError(f"label is {label!r}; with {classes} classes it must be 0..{classes - 1}")
+
+
+def _check_law(name: str, log_law: Tensor) -> None:
+    if bool(torch.isnan(log_law).any()):
+        raise ValueError(f"{name} holds NaN; pass logarithms of probabilities (-inf for 0)")
+    total = torch.logsumexp(log_law.to(torch.float64), -1).exp()
+    if bool(((total - 1).abs() > 1e-6).any()):
+        worst = total.flatten()[(total - 1).abs().argmax()].item()
+        raise ValueError(f"{name} sums to {worst!r}, not 1; normalise it (torch.log_softmax of the logarithms does)")
