@@ -1,0 +1,57 @@
+r"""Losses of the five papers as torch functions, with one signature and one order of arguments.
+
+A *sampled* loss never sees all L logits:
+
+.. code-block:: python
+
+    loss(positive_logits[B], negative_logits[B, m], *, log_q, weights, hits, reduction)
+
+The negative j of an example has the weight
+
+.. math:: w_j = \begin{cases} \text{weights}_j & \text{without log\_q,} \\
+                              \text{weights}_j / (m\,q_j) & \text{with log\_q,} \end{cases}
+
+0 where ``hits`` is set; ``weights`` is 1 if it is not given. So ``log_q`` alone gives importance weights, and with it
+``weights`` are the pairwise margins :math:`\rho` of Proposition 4 of Rawat et al. Weights and log_q are constants: no
+gradient flows into them. They broadcast against [B, m]; m counts all columns, hits included.
+
+A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``. :class:`SampledOutput` is the layer that hands a
+sampled loss its logits and touches only the rows it needs.
+
+Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit. NaN
+and the infinities that have none raise ``ValueError``; that check reads the logits once, and ``python -O`` leaves it
+out, as it does the checks of ``torch.distributions``.
+"""
+
+from sumexp.losses.full import cross_entropy, pairwise_margin
+from sumexp.losses.layer import SampledOutput
+from sumexp.losses.margins import adaptive, equalised, logit_adjusted
+from sumexp.losses.sampled import (
+    CONTRASTIVE,
+    HINGE,
+    LOGISTIC,
+    Margins,
+    binary_nce,
+    decoupled,
+    hinge,
+    info_nce,
+    sampled_softmax,
+)
+
+__all__ = [
+    "CONTRASTIVE",
+    "HINGE",
+    "LOGISTIC",
+    "Margins",
+    "SampledOutput",
+    "adaptive",
+    "binary_nce",
+    "cross_entropy",
+    "decoupled",
+    "equalised",
+    "hinge",
+    "info_nce",
+    "logit_adjusted",
+    "pairwise_margin",
+    "sampled_softmax",
+]

@@ -1,0 +1,100 @@
+"""What all losses do to their arguments: check them, choose the precision of the sums, reduce."""
+
+import math
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+Reduction = Literal["mean", "sum", "none"]
+"""Mean over the batch, sum, or one loss for each example."""
+
+
+def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
+    """The losses [B], their sum or their mean.
+
+    Raises:
+        ValueError: if the reduction is unknown, or the mean of an empty batch is asked for.
+    """
+    match reduction:
+        case "none":
+            return losses
+        case "sum":
+            return losses.sum()
+        case "mean":
+            if not len(losses):
+                raise ValueError("the batch is empty, so it has no mean; skip it, or use reduction='sum'")
+            return losses.mean()
+    raise ValueError(f"reduction is {reduction!r}; expected one of {', '.join(get_args(Reduction))}")
+
+
+def for_sums(logits: Tensor) -> Tensor:
+    """Logits in the precision in which sums of them are taken: at least float32."""
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def check_pair(positive_logits: Tensor, negative_logits: Tensor) -> None:
+    """Check shapes, types and values of the logits of a sampled loss.
+
+    Raises:
+        ValueError: if they are not [B] and [B, m] with m >= 1, or hold NaN, a positive of -inf or a negative of +inf.
+    """
+    for name, logits, ndim in (("positive_logits", positive_logits, 1), ("negative_logits", negative_logits, 2)):
+        if not logits.is_floating_point() or logits.ndim != ndim:
+            shape = "[B]" if ndim == 1 else "[B, m]"
+            raise ValueError(f"{name} must be floating-point {shape}, got {logits.dtype} of {tuple(logits.shape)}")
+    if negative_logits.shape[0] != positive_logits.shape[0]:
+        raise ValueError(
+            f"{positive_logits.shape[0]} positive logits and {negative_logits.shape[0]} rows of negatives: "
+            "there must be one row for each example"
+        )
+    if negative_logits.shape[1] == 0:
+        raise ValueError("m is 0: a sampled loss needs at least one negative for each example")
+    if __debug__ and negative_logits.numel():
+        with torch.no_grad():
+            lowest, highest = -positive_logits.min(), negative_logits.max()
+            wrong = torch.maximum(lowest, highest).item()  # +inf or NaN if either is out of order
+        if math.isnan(wrong):
+            raise ValueError("a logit is NaN")
+        if wrong == math.inf:
+            name = "a positive logit is -inf" if lowest.item() == math.inf else "a negative logit is +inf"
+            raise ValueError(f"{name}: the loss is infinite and has no gradient")
+
+
+def log_weights(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None, hits: Tensor | None) -> Tensor | None:
+    """log w, broadcastable to [B, m], float64 or the precision given; None where all weights are 1.
+
+    Raises:
+        ValueError: if a shape does not fit [B, m], a weight is negative or NaN, log_q is NaN or above 0.
+    """
+    result = None
+    if weights is not None:
+        _check_shape("weights", weights, shape)
+        if __debug__ and weights.numel() and not bool((weights >= 0).all()):
+            raise ValueError(f"weights must be numbers >= 0, got {_first(weights, ~(weights >= 0))!r}")
+        result = for_sums(weights.detach()).log()
+    if log_q is not None:
+        _check_shape("log_q", log_q, shape)
+        if __debug__ and log_q.numel() and not bool((log_q <= 1e-6).all()):
+            raise ValueError(f"log_q must be logarithms of probabilities, got {_first(log_q, ~(log_q <= 1e-6))!r}")
+        correction = -math.log(shape[1]) - for_sums(log_q.detach())
+        result = correction if result is None else result + correction
+    if hits is not None:
+        _check_shape("hits", hits, shape)
+        if hits.dtype != torch.bool:
+            raise ValueError(f"hits must be bool, got {hits.dtype}; compare ids with labels")
+        if result is None:
+            result = torch.zeros((), device=hits.device)
+        result = result.masked_fill(hits, -math.inf)
+    return result
+
+
+def _check_shape(name: str, values: Tensor, shape: torch.Size) -> None:
+    try:
+        values.expand(shape)
+    except RuntimeError:
+        raise ValueError(f"{name} {tuple(values.shape)} does not broadcast to {tuple(shape)}") from None
+
+
+def _first(values: Tensor, wrong: Tensor) -> float:
+    return float(values[wrong][0])

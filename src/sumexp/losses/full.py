@@ -1,0 +1,70 @@
+"""Losses over all classes."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sumexp.losses.arguments import Reduction, for_sums, reduce
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+    r"""The softmax cross entropy :math:`\log\big(1 + \sum_{y'\ne y} e^{f_{y'} - f_y}\big)`.
+
+    Args:
+        logits: [B, L] scores of all classes; -inf for a class that cannot be.
+        labels: [B] each example's class.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Raises:
+        ValueError: for shapes that do not fit, a label that is no class, NaN or +inf among the logits, a label whose
+            logit is -inf, or the mean of an empty batch.
+
+    Source: Rawat et al., equation (4); Stratos, equation (5).
+    """
+    _check(logits, labels)
+    return reduce(F.cross_entropy(for_sums(logits), labels, reduction="none"), reduction)
+
+
+def pairwise_margin(logits: Tensor, labels: Tensor, log_rho: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+    r"""The softmax cross entropy with pairwise margins.
+
+    .. math:: \ell = \log\Big(1 + \sum_{y'\ne y} \rho_{yy'}\, e^{f_{y'} - f_y}\Big)
+
+    Args:
+        logits: [B, L] scores of all classes.
+        labels: [B] each example's class.
+        log_rho: broadcastable to [B, L], the margins; an example's own class has none, what stands there is ignored.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Raises:
+        ValueError: as :func:`cross_entropy`, and for margins that do not broadcast or are NaN or +inf.
+
+    Source: Rawat et al., equation (6).
+    """
+    _check(logits, labels)
+    try:
+        margins = log_rho.to(for_sums(logits).dtype).broadcast_to(logits.shape)
+    except RuntimeError:
+        raise ValueError(f"log_rho {tuple(log_rho.shape)} does not broadcast to {tuple(logits.shape)}") from None
+    return cross_entropy(logits + margins.scatter(-1, labels.unsqueeze(-1), 0), labels, reduction=reduction)
+
+
+def _check(logits: Tensor, labels: Tensor) -> None:
+    if logits.ndim != 2 or not logits.is_floating_point() or labels.shape != logits.shape[:1]:
+        raise ValueError(
+            f"logits {tuple(logits.shape)} ({logits.dtype}) and labels {tuple(labels.shape)} must be [B, L] and [B]"
+        )
+    if logits.shape[1] == 0 or labels.is_floating_point():
+        raise ValueError(
+            f"there are {logits.shape[1]} classes and labels of {labels.dtype}; classes and integers needed"
+        )
+    if __debug__ and len(labels):
+        low, high = (int(bound) for bound in labels.aminmax())
+        if low < 0 or high >= logits.shape[1]:
+            wrong = low if low < 0 else high
+            raise ValueError(f"a label is {wrong}; the {logits.shape[1]} classes are 0..{logits.shape[1] - 1}")
+        largest = logits.detach().max()
+        if not bool(largest < torch.inf):
+            raise ValueError(f"a logit is {largest.item()}; logits must be finite, or -inf for a class that cannot be")
+        if bool((logits.detach().gather(-1, labels.unsqueeze(-1)) == -torch.inf).any()):
+            raise ValueError("the logit of a label is -inf: the loss is infinite and has no gradient")

@@ -1,0 +1,92 @@
+"""An output layer that reads and updates only the rows a sampled loss needs."""
+
+import math
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class SampledOutput(nn.Module):
+    r"""The last layer :math:`f_y = v_y \cdot h + b_y` of a classifier of very many classes.
+
+    ``forward`` gathers the rows of the labels and of the negatives, and their gradients are sparse: a step with
+    ``torch.optim.SGD`` (without momentum) or ``torch.optim.SparseAdam`` takes time and memory for those rows alone,
+    whatever L. ``logits`` gives all classes, for evaluation. Under autocast the products with shared negatives are in
+    half precision; the losses sum them in float32.
+
+    Args:
+        features: length d of the hidden vector.
+        classes: number of classes L.
+        bias: whether there are :math:`b_y`.
+        generator: source of the first weights, uniform in :math:`\pm1/\sqrt d` as in ``torch.nn.Linear``.
+        device: where the parameters lie.
+        dtype: their type.
+
+    Raises:
+        ValueError: if a size is not positive.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        *,
+        bias: bool = True,
+        generator: torch.Generator | None = None,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        if features < 1 or classes < 1:
+            raise ValueError(f"features is {features} and classes {classes}; both must be positive")
+        bound = 1 / math.sqrt(features)
+        weight = torch.empty(classes, features, device=device, dtype=dtype)
+        self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=generator))
+        self.bias = nn.Parameter(torch.zeros(classes, 1, device=device, dtype=dtype)) if bias else None
+
+    def forward(self, hidden: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of each example's own class [B] and of its negatives [B, m].
+
+        Args:
+            hidden: [B, features].
+            labels: [B] own classes.
+            ids: [m] negatives that all examples share (one matrix product), or [B, m].
+
+        Raises:
+            ValueError: if a shape does not fit, or an id is no class.
+        """
+        self._check(hidden, labels, ids)
+        own, own_bias = self._rows(labels)
+        rows, bias = self._rows(ids)
+        positive = (hidden * own).sum(-1) + own_bias
+        if ids.ndim == 1:
+            return positive, F.linear(hidden, rows) + bias
+        return positive, torch.einsum("bd,bmd->bm", hidden, rows) + bias
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """All logits [B, L], for evaluation or a full loss."""
+        return F.linear(hidden, self.weight, None if self.bias is None else self.bias.squeeze(-1))
+
+    def _rows(self, ids: Tensor) -> tuple[Tensor, Tensor | float]:
+        rows = F.embedding(ids, self.weight, sparse=True)
+        return rows, 0.0 if self.bias is None else F.embedding(ids, self.bias, sparse=True).squeeze(-1)
+
+    def __call__(self, hidden: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        return cast(tuple[Tensor, Tensor], super().__call__(hidden, labels, ids))
+
+    def _check(self, hidden: Tensor, labels: Tensor, ids: Tensor) -> None:
+        classes, features = self.weight.shape
+        size = len(labels)
+        if hidden.shape != (size, features) or labels.ndim != 1:
+            raise ValueError(
+                f"hidden {tuple(hidden.shape)} and labels {tuple(labels.shape)} must be [B, {features}] and [B]"
+            )
+        if ids.ndim not in (1, 2) or (ids.ndim == 2 and len(ids) != size):
+            raise ValueError(f"ids have shape {tuple(ids.shape)}; expected [m], or [{size}, m]")
+        if __debug__:
+            for name, values in (("label", labels), ("negative", ids)):
+                if values.numel() and (int(values.min()) < 0 or int(values.max()) >= classes):
+                    wrong = int(values.min()) if int(values.min()) < 0 else int(values.max())
+                    raise ValueError(f"a {name} is {wrong}; the {classes} classes are 0..{classes - 1}")

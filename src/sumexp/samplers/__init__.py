@@ -1,0 +1,35 @@
+r"""Drawing negatives, and the probability with which each was drawn.
+
+A *sampler* is a law q on the classes: :class:`Uniform`, :class:`LogUniform`, :class:`Categorical` (any law, by an alias
+table), :func:`unigram` and :class:`Mixture`. It draws in constant time per negative, on the CPU or a GPU, and for any
+number of classes. :func:`draw` takes m negatives for every example of a batch and treats *accidental hits*, draws that
+equal the example's own label, by one of three rules; :func:`within_batch` and :func:`model_based` take them from the
+batch's labels and from the model's own probabilities.
+
+All three return :class:`Negatives`, whose ``ids``, ``log_q`` and ``hits`` are what :mod:`sumexp.losses` wants.
+"""
+
+from sumexp.samplers.alias import Categorical, unigram
+from sumexp.samplers.laws import LogUniform, Mixture, Sampler, Uniform
+from sumexp.samplers.negatives import Hits, Negatives, draw, log_inclusion, model_based, off_diagonal, within_batch
+from sumexp.samplers.weights import constant, importance, relative, tail
+
+__all__ = [
+    "Categorical",
+    "Hits",
+    "LogUniform",
+    "Mixture",
+    "Negatives",
+    "Sampler",
+    "Uniform",
+    "constant",
+    "draw",
+    "importance",
+    "log_inclusion",
+    "model_based",
+    "off_diagonal",
+    "relative",
+    "tail",
+    "unigram",
+    "within_batch",
+]

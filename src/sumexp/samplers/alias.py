@@ -1,0 +1,162 @@
+r"""Any law on L classes by Walker's alias table, in integers: the law reported is exactly the law drawn.
+
+Probabilities become integers :math:`w_y` that sum to :math:`2^{62}` (the nearest ones; at least 1 where q is positive).
+The table has :math:`K = 2^c \ge L` columns of :math:`T = 2^{62-c}` units. Column k holds a threshold and an alias, in
+one 64-bit word: of its units, those below the threshold belong to class k, the others to the alias. A draw takes 62
+random bits, c to choose a column and the rest to choose a unit: one random word and one place in memory, whatever L.
+
+The table is made without a loop: taken in order, light classes (:math:`w < T`) have running deficits D, heavy ones
+running surpluses E; who fills whose column is a search of the one in the other.
+
+Source: Walker (1977) for the table; Hübschle-Schneider and Sanders (2019) for building it from prefix sums.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+BITS = 62
+"""Random bits of a draw: the most whose sums stay inside int64."""
+
+CHUNK = 1 << 16
+"""Draws made at a time on a CPU: their intermediate results stay in its cache."""
+
+
+class Categorical:
+    r"""Draws from any law q in constant time each, after a set-up in time and memory proportional to L.
+
+    Args:
+        q: [L] probabilities; they must sum to 1 within 1e-6, and are divided by their sum.
+
+    Attributes:
+        log_q: [L] log probabilities of the law that is drawn, float64: those of q rounded to multiples of 2^-62.
+        table: [K] int64, threshold and alias of each column.
+
+    Raises:
+        ValueError: if q is empty, not one-dimensional, negative, NaN or infinite, or does not sum to 1.
+    """
+
+    def __init__(self, q: Tensor) -> None:
+        units = whole_units(check_law("q", q))
+        self.classes = len(units)
+        self.log_q = units.to(torch.float64).log() - BITS * math.log(2)
+        self.table = build(units)
+
+    def log_prob(self, ids: Tensor) -> Tensor:
+        """Log probability of each class, float64; -inf for a class that is never drawn."""
+        return self.log_q[ids]
+
+    def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+        """Independent draws, int64 [*shape]."""
+        drawn = bits(shape, generator, self.table.device)
+        flat = drawn.view(-1)
+        for part in flat.split(CHUNK if flat.device.type == "cpu" and len(flat) else max(1, len(flat))):
+            _look_up(self.table, part)
+        return drawn
+
+
+def unigram(counts: Tensor, power: float = 0.75) -> Categorical:
+    r""":math:`q_y \propto n_y^{\text{power}}` for counts :math:`n_y`: 1 is the unigram law, 0.75 the habit of word2vec.
+
+    Args:
+        counts: [L] how often each class occurs; a class of count 0 is never drawn.
+        power: exponent > 0.
+
+    Raises:
+        ValueError: if a count is negative, NaN or infinite, all are 0, or the power is not positive.
+    """
+    if not power > 0:
+        raise ValueError(f"power is {power!r}; it must be positive")
+    weights = counts.to(torch.float64)
+    if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {_describe(counts)}")
+    if not bool((weights > 0).any()):
+        raise ValueError("all counts are 0: there is no class to draw")
+    # Dividing by the largest first: no power can overflow.
+    weights = (weights / weights.max()).pow(power)
+    return Categorical(weights / weights.sum())
+
+
+def bits(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
+    """Uniform integers of 62 random bits, int64 [*shape]."""
+    return torch.randint(1 << BITS, tuple(shape), generator=generator, device=device)
+
+
+def check_classes(classes: int) -> int:
+    """The number of classes, if it is one.
+
+    Raises:
+        ValueError: if it is not an integer in 1..2^31.
+    """
+    if not isinstance(classes, int) or not 1 <= classes <= 1 << 31:
+        raise ValueError(f"classes is {classes!r}; it must be an integer from 1 to 2^31")
+    return classes
+
+
+def check_law(name: str, q: Tensor) -> Tensor:
+    """q in float64 and divided by its sum.
+
+    Raises:
+        ValueError: if it is no law.
+    """
+    if q.ndim != 1 or not len(q):
+        raise ValueError(f"{name} has shape {tuple(q.shape)}; it must be one-dimensional with at least one class")
+    law = q.detach().to(torch.float64)
+    if not bool((torch.isfinite(law) & (law >= 0)).all()):
+        raise ValueError(f"{name} must hold finite numbers >= 0, got {_describe(q)}")
+    total = law.sum().item()
+    if abs(total - 1) > 1e-6:
+        raise ValueError(f"{name} sums to {total!r}, not 1; divide it by its sum")
+    return law / total
+
+
+def whole_units(q: Tensor) -> Tensor:
+    """Integers that sum to 2^62, nearest to q 2^62, and positive where q is."""
+    check_classes(len(q))
+    units = torch.round(q * 2.0**BITS).to(torch.int64).clamp_max_(1 << BITS)
+    units = torch.where(q > 0, units.clamp_min(1), 0)
+    # What rounding left over is less than one part in 10^9 of the most probable class, which takes it.
+    units[units.argmax()] += (1 << BITS) - units.sum()
+    return units
+
+
+def build(units: Tensor) -> Tensor:
+    """The alias table of integers that sum to 2^62."""
+    columns = max(0, (len(units) - 1).bit_length())
+    size, full = 1 << columns, 1 << (BITS - columns)
+    weights = torch.nn.functional.pad(units, (0, size - len(units)))
+    is_light = weights < full
+    light, heavy = is_light.nonzero().squeeze(-1), (~is_light).nonzero().squeeze(-1)
+    deficit = (full - weights[light]).cumsum(0)
+    surplus = (weights[heavy] - full).cumsum(0)
+
+    threshold, alias = torch.empty_like(weights), torch.empty_like(weights)
+    # A light class is filled up by the heavy one whose surplus is not yet spent on the light ones before it.
+    threshold[light] = weights[light]
+    spent = torch.nn.functional.pad(deficit, (1, 0))
+    alias[light] = heavy[torch.searchsorted(surplus, spent[:-1], right=True)]
+    # A heavy class ends with what the last light one it fills leaves of it, and the next heavy one fills it up.
+    left = full + surplus - spent[torch.searchsorted(spent, surplus)]
+    whole = left == full
+    threshold[heavy] = torch.where(whole, 0, left)
+    alias[heavy] = torch.where(whole, heavy, heavy.roll(-1))
+    return (threshold << columns) | alias
+
+
+def _look_up(table: Tensor, drawn: Tensor) -> None:
+    """Replace random bits by classes, in place."""
+    columns = (len(table) - 1).bit_length()
+    column = drawn >> (BITS - columns)
+    word = table.index_select(0, column)
+    unit = drawn & ((1 << (BITS - columns)) - 1)
+    torch.where(unit < (word >> columns), column, word & (len(table) - 1), out=drawn)
+
+
+def _describe(values: Tensor) -> str:
+    """The first value that is out of order, or the shape."""
+    if values.ndim != 1 or not len(values):
+        return f"shape {tuple(values.shape)}"
+    wrong = (~torch.isfinite(values) | (values < 0)).nonzero()
+    return f"{values[wrong[0, 0]].item()!r} at {int(wrong[0, 0])}" if len(wrong) else "none"

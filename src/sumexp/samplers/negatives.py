@@ -1,0 +1,176 @@
+"""Negatives for a batch: which classes, with what probability, and which of them are accidental hits."""
+
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from sumexp.samplers.laws import Sampler
+
+Hits = Literal["mask", "redraw", "keep"]
+"""What becomes of a draw that equals the example's label: left out, drawn again, or counted as a negative."""
+
+
+class Negatives(NamedTuple):
+    r"""Negatives of a batch of B examples, m for each.
+
+    Attributes:
+        ids: [B, m], or [m] where all examples share them: the classes.
+        log_q: like ``ids``, float64: :math:`m\,q` is the expected number of times the class is among the m draws.
+        hits: [B, m] bool: draws that equal the example's label and are to be left out.
+    """
+
+    ids: Tensor
+    log_q: Tensor
+    hits: Tensor
+
+
+def draw(
+    sampler: Sampler,
+    labels: Tensor,
+    m: int,
+    *,
+    hits: Hits = "mask",
+    shared: bool = False,
+    generator: torch.Generator | None = None,
+) -> Negatives:
+    r"""Draw m negatives with replacement for every example.
+
+    The rule for accidental hits decides what law the negatives have:
+
+    - ``mask``: q as it is, and hits are marked to be left out (:math:`q_y > 0`, :math:`w_{yy} = 0`);
+    - ``redraw``: hits are drawn again until none is left (:math:`q_y = 0`): :math:`q_{y'}/(1-q_y)`;
+    - ``keep``: q as it is, and the positive counts among the negatives.
+
+    Args:
+        sampler: the law q.
+        labels: [B] the examples' classes.
+        m: draws for each example, >= 1.
+        hits: the rule.
+        shared: draw m negatives once for the whole batch.
+        generator: source of randomness, on the sampler's device.
+
+    Raises:
+        ValueError: if m < 1, a label is no class, the rule is unknown, shared negatives are to be redrawn, or a label
+            has almost all the probability, so that redrawing would not end.
+
+    Source: Rawat et al., Remarks 1 and 6.
+    """
+    _check_labels(labels, sampler.classes)
+    if not isinstance(m, int) or m < 1:
+        raise ValueError(f"m is {m!r}; draw at least one negative")
+    _check_rule(hits)
+    if shared and hits == "redraw":
+        raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
+    ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
+    own = labels.unsqueeze(-1)
+    if hits == "redraw":
+        taken = sampler.log_prob(labels).exp()
+        if len(labels) and taken.max().item() > 0.999:
+            label = int(labels[taken.argmax()])
+            raise ValueError(f"label {label} has probability {taken.max().item():.6g} under q: use hits='mask'")
+        while len(again := (ids == own).nonzero(as_tuple=True)[0]):
+            ids[ids == own] = sampler.sample((len(again),), generator).to(labels.device)
+        return Negatives(ids, sampler.log_prob(ids) - torch.log1p(-taken).unsqueeze(-1), torch.zeros_like(ids == own))
+    equal = (ids == own) if hits == "mask" else torch.zeros(len(labels), m, dtype=torch.bool, device=labels.device)
+    return Negatives(ids, sampler.log_prob(ids), equal)
+
+
+def within_batch(labels: Tensor, log_prior: Tensor, *, union: bool = False) -> Negatives:
+    r"""The labels of the other examples as negatives.
+
+    As a multiset, class y' has the expected count :math:`(B-1)\pi_{y'}`: these are B - 1 draws from the prior. As a
+    union, what practice uses, it is there at most once, with probability :math:`1-(1-\pi_{y'})^{B-1}`: that flattens
+    the ratio of frequent to rare classes. Either way ``log_q`` says which, and equal labels are marked as hits.
+
+    Args:
+        labels: [B] classes of the batch, B >= 2.
+        log_prior: [L] log frequencies of the classes.
+        union: each class once, shared by all examples (ids [U]); else the multiset (ids [B, B-1], the order that
+            :func:`off_diagonal` gives a matrix of scores).
+
+    Raises:
+        ValueError: if there are fewer than two examples, or a label is no class.
+
+    Source: Rawat et al., section 2.2.
+    """
+    _check_labels(labels, len(log_prior))
+    if len(labels) < 2:
+        raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
+    own = labels.unsqueeze(-1)
+    prior = log_prior.to(torch.float64)
+    if not union:
+        ids = off_diagonal(labels.expand(len(labels), -1))
+        return Negatives(ids, prior[ids], ids == own)
+    ids = labels.unique()
+    log_count = log_inclusion(prior[ids], len(labels) - 1)
+    return Negatives(ids, log_count - torch.tensor(len(ids), dtype=torch.float64).log().item(), ids == own)
+
+
+def off_diagonal(scores: Tensor) -> Tensor:
+    """[B, B] -> [B, B-1]: every row without its diagonal entry, as the negatives of in-batch scores."""
+    size = len(scores)
+    if scores.ndim != 2 or scores.shape[1] != size or size < 2:
+        raise ValueError(f"scores have shape {tuple(scores.shape)}; a square of at least 2 x 2 is needed")
+    return scores.reshape(-1)[1:].view(size - 1, size + 1)[:, :-1].reshape(size, size - 1)
+
+
+def model_based(
+    logits: Tensor, labels: Tensor, m: int, *, hits: Hits = "redraw", generator: torch.Generator | None = None
+) -> Negatives:
+    r"""Negatives from the model's own probabilities, :math:`q_{y'} \propto e^{f_{y'}}`; it reads all logits.
+
+    With ``redraw`` q is normalised over the negatives, and importance weights give the full softmax for every draw;
+    with ``mask`` it is normalised over all classes and hits are left out, which is not the same.
+
+    Args:
+        logits: [B, L] scores; q is taken as a constant.
+        labels: [B] the examples' classes.
+        m: draws for each example, >= 1.
+        hits: the rule for accidental hits, see :func:`draw`.
+        generator: source of randomness, on the logits' device.
+
+    Raises:
+        ValueError: if shapes do not fit, m < 1, a label is no class, a logit is NaN or +inf, or no class is left.
+
+    Source: Rawat et al., section 2.2; Stratos, end of Appendix C.
+    """
+    if logits.ndim != 2 or labels.shape != logits.shape[:1]:
+        raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
+    _check_labels(labels, logits.shape[1])
+    if not isinstance(m, int) or m < 1:
+        raise ValueError(f"m is {m!r}; draw at least one negative")
+    _check_rule(hits)
+    scores = logits.detach().to(torch.float64)
+    if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
+        raise ValueError("a logit is NaN or +inf; q needs finite logits, or -inf for a class never drawn")
+    own = labels.unsqueeze(-1)
+    if hits == "redraw":
+        scores = scores.scatter(-1, own, -torch.inf)
+    if bool((scores.amax(-1) == -torch.inf).any()):
+        raise ValueError("an example has no class left to draw: all its logits but the label's are -inf")
+    log_q = torch.log_softmax(scores, -1)
+    below = log_q.exp().cumsum(-1)
+    u = torch.rand(len(labels), m, generator=generator, dtype=torch.float64, device=logits.device)
+    # Of the classes with positive probability the first whose cumulative probability exceeds u.
+    ids = torch.searchsorted(below, u * below[:, -1:], right=True).clamp_max_(logits.shape[1] - 1)
+    equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
+    return Negatives(ids, log_q.gather(-1, ids), equal)
+
+
+def log_inclusion(log_q: Tensor, m: int) -> Tensor:
+    r"""Log probability that a class is among m draws, :math:`\log(1-(1-q)^m)`, accurate for small and large q."""
+    return torch.log(-torch.expm1(m * torch.log1p(-torch.exp(log_q.to(torch.float64)))))
+
+
+def _check_labels(labels: Tensor, classes: int) -> None:
+    if labels.ndim != 1 or labels.is_floating_point() or not len(labels):
+        raise ValueError(f"labels must be integers [B], B >= 1, got {labels.dtype} of shape {tuple(labels.shape)}")
+    low, high = (int(bound) for bound in labels.aminmax())
+    if low < 0 or high >= classes:
+        raise ValueError(f"a label is {low if low < 0 else high}; the {classes} classes are 0..{classes - 1}")
+
+
+def _check_rule(hits: str) -> None:
+    if hits not in get_args(Hits):
+        raise ValueError(f"hits is {hits!r}; expected one of {', '.join(get_args(Hits))}")
