@@ -69,18 +69,18 @@ def log_weights(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None,
     """
     result = None
     if weights is not None:
-        _check_shape("weights", weights, shape)
+        check_shape("weights", weights, shape)
         if __debug__ and weights.numel() and not bool((weights >= 0).all()):
             raise ValueError(f"weights must be numbers >= 0, got {_first(weights, ~(weights >= 0))!r}")
         result = for_sums(weights.detach()).log()
     if log_q is not None:
-        _check_shape("log_q", log_q, shape)
+        check_shape("log_q", log_q, shape)
         if __debug__ and log_q.numel() and not bool((log_q <= 1e-6).all()):
             raise ValueError(f"log_q must be logarithms of probabilities, got {_first(log_q, ~(log_q <= 1e-6))!r}")
         correction = -math.log(shape[1]) - for_sums(log_q.detach())
         result = correction if result is None else result + correction
     if hits is not None:
-        _check_shape("hits", hits, shape)
+        check_shape("hits", hits, shape)
         if hits.dtype != torch.bool:
             raise ValueError(f"hits must be bool, got {hits.dtype}; compare ids with labels")
         if result is None:
@@ -89,7 +89,12 @@ def log_weights(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None,
     return result
 
 
-def _check_shape(name: str, values: Tensor, shape: torch.Size) -> None:
+def check_shape(name: str, values: Tensor, shape: torch.Size) -> None:
+    """Check that values broadcast.
+
+    Raises:
+        ValueError: if they do not.
+    """
     try:
         values.expand(shape)
     except RuntimeError:

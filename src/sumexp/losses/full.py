@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sumexp.losses.arguments import Reduction, for_sums, reduce
+from sumexp.losses.arguments import Reduction, check_shape, for_sums, reduce
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
@@ -42,11 +42,10 @@ def pairwise_margin(logits: Tensor, labels: Tensor, log_rho: Tensor, *, reductio
     Source: Rawat et al., equation (6).
     """
     _check(logits, labels)
-    try:
-        margins = log_rho.to(for_sums(logits).dtype).broadcast_to(logits.shape)
-    except RuntimeError:
-        raise ValueError(f"log_rho {tuple(log_rho.shape)} does not broadcast to {tuple(logits.shape)}") from None
-    return cross_entropy(logits + margins.scatter(-1, labels.unsqueeze(-1), 0), labels, reduction=reduction)
+    check_shape("log_rho", log_rho, logits.shape)
+    scores = for_sums(logits)
+    margins = log_rho.to(scores.dtype).expand(scores.shape).scatter(-1, labels.unsqueeze(-1), 0)
+    return cross_entropy(scores + margins, labels, reduction=reduction)
 
 
 def _check(logits: Tensor, labels: Tensor) -> None:
@@ -55,9 +54,7 @@ def _check(logits: Tensor, labels: Tensor) -> None:
             f"logits {tuple(logits.shape)} ({logits.dtype}) and labels {tuple(labels.shape)} must be [B, L] and [B]"
         )
     if logits.shape[1] == 0 or labels.is_floating_point():
-        raise ValueError(
-            f"there are {logits.shape[1]} classes and labels of {labels.dtype}; classes and integers needed"
-        )
+        raise ValueError(f"logits have {logits.shape[1]} classes and labels are {labels.dtype}; they must be integers")
     if __debug__ and len(labels):
         low, high = (int(bound) for bound in labels.aminmax())
         if low < 0 or high >= logits.shape[1]:

@@ -1,7 +1,6 @@
 """An output layer that reads and updates only the rows a sampled loss needs."""
 
 import math
-from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -72,9 +71,6 @@ class SampledOutput(nn.Module):
     def _rows(self, ids: Tensor) -> tuple[Tensor, Tensor | float]:
         rows = F.embedding(ids, self.weight, sparse=True)
         return rows, 0.0 if self.bias is None else F.embedding(ids, self.bias, sparse=True).squeeze(-1)
-
-    def __call__(self, hidden: Tensor, labels: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        return cast(tuple[Tensor, Tensor], super().__call__(hidden, labels, ids))
 
     def _check(self, hidden: Tensor, labels: Tensor, ids: Tensor) -> None:
         classes, features = self.weight.shape

@@ -95,9 +95,9 @@ def info_nce(
 
     .. math:: \ell = -\log\frac{e^{f_y}}{e^{f_y} + \sum_{j=1}^m e^{f_j}}
 
-    It is :func:`sampled_softmax` with unit weights. For negatives from the marginal of y, :math:`\log N - \mathbb E\ell`
-    bounds the mutual information from below. Arguments and errors as there; ``log_q`` or ``weights`` change what is
-    learnt from :math:`\log\mathrm{pop}(y|x)/q(y)` to :math:`\log\mathrm{pop}(y|x)` plus a constant, and the bound is gone.
+    It is :func:`sampled_softmax` with unit weights; arguments and errors as there. At the optimum
+    :math:`f = \log\mathrm{pop}(y|x)/q(y)` plus a constant, and for negatives from the marginal of y
+    :math:`\log N - \mathbb E\ell` bounds the mutual information from below. ``log_q`` or ``weights`` change that.
 
     Source: Stratos, section 1.2.
     """
@@ -159,7 +159,7 @@ def binary_nce(
 
     It is :func:`decoupled` with logistic margins and unit weights. At the optimum
     :math:`f = \log\mathrm{pop}(y|x)/q(y) - \log m`; to learn :math:`\log\mathrm{pop}(y|x)` itself, take
-    :math:`\log(m q)` off all logits first, the positive's too. (``log_q`` here is an importance weight, something else.)
+    :math:`\log(m q)` off all logits first, the positive's too. (``log_q`` is an importance weight: something else.)
 
     Source: Stratos, section 2.2, with m = N - 1.
     """

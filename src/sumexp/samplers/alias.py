@@ -52,8 +52,9 @@ class Categorical:
         """Independent draws, int64 [*shape]."""
         drawn = bits(shape, generator, self.table.device)
         flat = drawn.view(-1)
-        for part in flat.split(CHUNK if flat.device.type == "cpu" and len(flat) else max(1, len(flat))):
-            _look_up(self.table, part)
+        step = CHUNK if flat.device.type == "cpu" else max(1, len(flat))
+        for start in range(0, len(flat), step):
+            _look_up(self.table, flat[start : start + step])
         return drawn
 
 

@@ -1,5 +1,6 @@
 """Negatives for a batch: which classes, with what probability, and which of them are accidental hits."""
 
+import math
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -102,9 +103,9 @@ def within_batch(labels: Tensor, log_prior: Tensor, *, union: bool = False) -> N
     if not union:
         ids = off_diagonal(labels.expand(len(labels), -1))
         return Negatives(ids, prior[ids], ids == own)
-    ids = labels.unique()
-    log_count = log_inclusion(prior[ids], len(labels) - 1)
-    return Negatives(ids, log_count - torch.tensor(len(ids), dtype=torch.float64).log().item(), ids == own)
+    present: Tensor = labels.unique()  # type: ignore[no-untyped-call]
+    log_count = log_inclusion(prior[present], len(labels) - 1)
+    return Negatives(present, log_count - math.log(len(present)), present == own)
 
 
 def off_diagonal(scores: Tensor) -> Tensor:
