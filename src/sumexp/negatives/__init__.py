@@ -5,7 +5,7 @@ r"""What losses with sampled negatives really optimise.
 - `gradients`: exact mean, bias and variance of the stochastic gradient, by class or by group of classes;
 - `decoupled`: the sampled decoupled loss, whose mean and variance are closed forms;
 - `asymptotics`: the expansion of the implicit loss and of its squared error in powers of 1/m;
-- `margins`: the pairwise-margin losses, and the population minimisers that show whom a loss favours.
+- `population`: the scores that minimise a loss over a population, which show whom it favours.
 
 Source: A. S. Rawat et al., Disentangling Labeling and Sampling Bias for Learning in Large-output Spaces.
 """
@@ -13,27 +13,26 @@ Source: A. S. Rawat et al., Disentangling Labeling and Sampling Bias for Learnin
 from sumexp.negatives.asymptotics import Expansion, expansion
 from sumexp.negatives.gradients import GradientMoments, gradient_moments, group_moments
 from sumexp.negatives.implicit import ImplicitLoss, implicit_loss
-from sumexp.negatives.margins import adaptive, equalised, logit_adjusted, margin_losses, population_minimiser
-from sumexp.negatives.schemes import Scheme, exclude, model_based, scheme, targeting, uniform, within_batch
+from sumexp.negatives.population import Losses, implicit_losses, margin_losses, population_minimiser
+from sumexp.negatives.schemes import Scheme, exclude, log_prior, model_based, scheme, targeting, uniform
 
 __all__ = [
     "Expansion",
     "GradientMoments",
     "ImplicitLoss",
+    "Losses",
     "Scheme",
-    "adaptive",
-    "equalised",
     "exclude",
     "expansion",
     "gradient_moments",
     "group_moments",
     "implicit_loss",
-    "logit_adjusted",
+    "implicit_losses",
+    "log_prior",
     "margin_losses",
     "model_based",
     "population_minimiser",
     "scheme",
     "targeting",
     "uniform",
-    "within_batch",
 ]

@@ -13,32 +13,27 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
+from sumexp.expectations.integrals import EULER
 from sumexp.negatives.schemes import Scheme
 
 
 @dataclass(frozen=True)
 class ImplicitLoss:
-    r"""The sampled cross entropy of one label in expectation; tensors [...], float64, differentiable in the logits.
+    r"""The sampled cross entropy of one label in expectation; all tensors [...], float64.
 
     Attributes:
-        loss: the exact implicit loss :math:`\mathbb E\log(1+X)`.
-        variance: :math:`\operatorname{Var}\log(1+X)`.
-        bound: :math:`\log(1+\mathbb EX)`, Lemma 2's upper bound.
+        loss: the exact implicit loss :math:`\mathbb E\log(1+X)`; differentiable in the logits.
+        variance: :math:`\operatorname{Var}\log(1+X)`; differentiable.
+        bound: :math:`\ell_m = \log(1+\mathbb EX)`, Lemma 2's upper bound; differentiable.
+        gap: :math:`\ell_m - \mathbb E\ell \ge 0` to all its digits, however small; without gradient.
+        squared_error: :math:`\mathbb E(\ell - \ell_m)^2`, the left side of Theorem 3, likewise.
     """
 
     loss: Tensor
     variance: Tensor
     bound: Tensor
-
-    @property
-    def gap(self) -> Tensor:
-        """The bound minus the loss, never negative but for rounding."""
-        return self.bound - self.loss
-
-    @property
-    def squared_error(self) -> Tensor:
-        r""":math:`\mathbb E(\ell - \ell_m)^2`, the variance plus the squared gap: the left side of Theorem 3."""
-        return self.variance + self.gap.square()
+    gap: Tensor
+    squared_error: Tensor
 
 
 def log_terms(logits: Tensor, scheme: Scheme) -> Tensor:
@@ -75,7 +70,33 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
     Source: Rawat et al., equations (7) and (11); the expectation they call elusive is new here.
     """
     log_x = log_terms(logits, scheme)
-    exact = expectations.expect(expectations.with_replacement(log_x, scheme.m, scheme.log_q), tol)
     log_q = torch.log_softmax(scheme.log_q.to(torch.float64), -1)  # the law sums to 1 within 1e-6 only
+    law = expectations.with_replacement(log_x, scheme.m, log_q)
+    exact = expectations.expect(law, tol)
     log_mean = torch.logsumexp(log_x + log_q, -1) + math.log(scheme.m)
-    return ImplicitLoss(exact.log, exact.log_variance, torch.nn.functional.softplus(log_mean, threshold=50))
+    bound = torch.nn.functional.softplus(log_mean, threshold=50)
+    return ImplicitLoss(exact.log, exact.log_variance, bound, *_below_the_bound(law, scheme.m, tol))
+
+
+def _below_the_bound(law: expectations.Law, m: int, tol: float) -> tuple[Tensor, Tensor]:
+    r"""The gap and the squared error as integrals of :math:`D = \mathbb Ee^{-tX} - e^{-t\,\mathbb EX} \ge 0`:
+
+    .. math::
+        \ell_m - \mathbb E\ell = \int_0^\infty \frac{e^{-t}}t D\,dt, \qquad
+        \mathbb E(\ell-\ell_m)^2 = 2\int_0^\infty \frac{e^{-t}}t (\gamma + \log t + \ell_m) D\,dt ,
+
+    which follow from the integrals of :math:`\log` and :math:`\log^2` for X and for its mean. The difference of two
+    losses near each other would lose as many digits as they share.
+    """  # noqa: D415
+    rule = expectations.rule(tol, law.log_max)
+    t = rule.nodes(law.device).exp()
+    mean = law.mean_value.unsqueeze(-1)
+    split = t * mean < m / 2  # 1 - M < 1/2: there the law gives log L + t EX to all digits
+    transform = law.transform(rule, split)
+    exponent = torch.where(split, transform.excess, transform.log_value + t * mean).detach()
+    near = torch.exp(-t * mean) * torch.expm1(exponent.clamp_max(1.0))
+    difference = torch.where(exponent < 1, near, transform.log_value.detach().exp() - torch.exp(-t * mean))
+    weighted = rule.step * torch.exp(-t) * difference
+    gap = weighted.sum(-1)
+    square = 2 * (weighted * (EULER + t.log() + torch.log1p(mean))).sum(-1)
+    return gap.clamp_min(0).reshape(law.shape), square.clamp_min(0).reshape(law.shape)

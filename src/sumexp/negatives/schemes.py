@@ -17,8 +17,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from sumexp import samplers
+from sumexp.samplers import Hits
+
 Weights = Literal["constant", "importance", "relative", "tail"]
-Hits = Literal["redraw", "mask", "keep"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,7 @@ class Scheme:
     log_w: Tensor
 
     def __post_init__(self) -> None:
-        if not isinstance(self.m, int) or self.m < 1:
-            raise ValueError(f"m is {self.m!r}; a sampled loss needs at least one negative")
+        _check_draws(self.m)
         if self.log_w.shape[-1:] != self.log_q.shape[-1:]:
             raise ValueError(
                 f"log_w has shape {tuple(self.log_w.shape)}, log_q {tuple(self.log_q.shape)}; give each class a weight"
@@ -80,7 +81,7 @@ def uniform(classes: int) -> Tensor:
     return torch.full((classes,), -math.log(classes), dtype=torch.float64)
 
 
-def within_batch(counts: Tensor) -> Tensor:
+def log_prior(counts: Tensor) -> Tensor:
     r"""The law of the training labels, :math:`\log\pi` [classes], from how often each occurs.
 
     It is the law of each other label of a batch drawn with replacement, so of the *multiset* of negatives, not of its
@@ -119,7 +120,7 @@ def exclude(log_q: Tensor, label: int) -> Tensor:
 
 
 def scheme(
-    log_q: Tensor, label: int, m: int, weights: Weights, hits: Hits = "redraw", *, log_prior: Tensor | None = None
+    log_q: Tensor, label: int, m: int, weights: Weights, hits: Hits = "redraw", *, prior: Tensor | None = None
 ) -> Scheme:
     r"""A scheme of the paper's tables.
 
@@ -142,7 +143,7 @@ def scheme(
         m: number of draws.
         weights: see the table.
         hits: what becomes of draws of the positive: ``redraw``, ``mask`` or ``keep`` (see the module).
-        log_prior: [classes] logarithm of the label law pi, for ``tail``.
+        prior: [classes] logarithm of the label law pi, for ``tail``.
 
     Raises:
         ValueError: if q or the prior does not sum to 1, ``tail`` lacks its prior, the prior of the label is 0, or what
@@ -153,29 +154,29 @@ def scheme(
     log_q = log_q.to(torch.float64)
     _check_label(label, log_q)
     _check_law("q", log_q)
+    _check_draws(m)
     if hits not in ("redraw", "mask", "keep"):
         raise ValueError(f"hits is {hits!r}; it must be 'redraw', 'mask' or 'keep'")
     if hits == "redraw":
         log_q = exclude(log_q, label)
-    inverse = torch.where(log_q == -math.inf, -math.inf, -log_q)  # a class that is never drawn needs no weight
     if weights == "constant":
-        log_w = torch.full_like(log_q, -math.log(max(m, 1)))
+        w = samplers.constant(log_q, m)
     elif weights == "importance":
-        log_w = inverse - math.log(max(m, 1))
+        w = samplers.importance(log_q, m)
     elif weights == "relative":
-        log_w = inverse + log_q[..., label : label + 1]
+        w = samplers.relative(log_q, log_q[..., label : label + 1])
     elif weights == "tail":
-        if log_prior is None:
-            raise ValueError("tail weights need log_prior, the logarithm of the label law pi")
-        log_prior = log_prior.to(torch.float64)
-        _check_law("the prior", log_prior)
-        if log_prior.shape[-1] != log_q.shape[-1] or log_prior[..., label].eq(-math.inf).any():
-            raise ValueError(f"log_prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
-        log_w = inverse + log_prior - log_prior[..., label : label + 1] - math.log(max(m, 1))
+        if prior is None:
+            raise ValueError("tail weights need prior, the logarithm of the label law pi")
+        prior = prior.to(torch.float64)
+        _check_law("the prior", prior)
+        if prior.shape[-1] != log_q.shape[-1] or prior[..., label].eq(-math.inf).any():
+            raise ValueError(f"prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
+        w = samplers.tail(log_q, m, prior, prior[..., label : label + 1])
     else:
         raise ValueError(f"weights is {weights!r}; it must be 'constant', 'importance', 'relative' or 'tail'")
+    log_w = torch.where(log_q == -math.inf, -math.inf, w.log())  # what is never drawn needs no weight
     if hits != "keep":
-        log_w = log_w.clone()
         log_w[..., label] = -math.inf
     return Scheme(label, m, log_q, log_w)
 
@@ -195,11 +196,12 @@ def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     Source: Rawat et al., Proposition 4, equation (15), with the support it needs.
     """
     _check_label(label, log_q)
+    _check_draws(m)
     negative = torch.arange(log_q.shape[-1], device=log_q.device) != label
     wanted = negative & (log_rho != -math.inf)
     if bool((wanted & (log_q == -math.inf)).any()):
         raise ValueError("q is 0 on a negative with rho > 0, which no weight can make up for; give it mass")
-    log_w = torch.where(wanted, log_rho.to(torch.float64) - log_q - math.log(max(m, 1)), -math.inf)
+    log_w = torch.where(wanted, log_rho.to(torch.float64) - log_q - math.log(m), -math.inf)
     return Scheme(label, m, log_q.to(torch.float64), log_w)
 
 
@@ -209,6 +211,11 @@ def _check_label(label: int, log_q: Tensor) -> None:
         raise ValueError(f"there must be at least two classes, a positive and a negative, got {classes}")
     if not isinstance(label, int) or not 0 <= label < classes:
         raise ValueError(f"label is {label!r}; with {classes} classes it must be 0..{classes - 1}")
+
+
+def _check_draws(m: int) -> None:
+    if not isinstance(m, int) or m < 1:
+        raise ValueError(f"m is {m!r}; a sampled loss needs at least one negative")
 
 
 def _check_law(name: str, log_law: Tensor) -> None:

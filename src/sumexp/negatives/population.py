@@ -1,0 +1,86 @@
+r"""Whom a loss favours: the scores that minimise it over a population.
+
+At one x the *population minimiser* of a loss minimises :math:`\sum_y P(y\mid x)\,\ell(y, f)` over the scores f. At equal
+posteriors that of the cross entropy has equal scores; a loss whose minimiser then scores a rare label above a frequent
+one favours the tail. The loss can be a pairwise-margin loss, such as the bound of a sampling scheme, or the exact
+implicit loss of the scheme. They need not agree: for few negatives the exact losses lean to the tail more than their
+bounds say.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize, root
+from torch import Tensor
+
+from sumexp import losses
+from sumexp.negatives.implicit import implicit_loss
+from sumexp.negatives.schemes import Scheme
+
+Losses = Callable[[Tensor], Tensor]
+"""Scores [classes] to the loss of each class as the label, [classes]; convex, and unchanged by a common shift."""
+
+
+def margin_losses(log_rho: Tensor) -> Losses:
+    r"""The pairwise-margin loss of each class as the label, for :math:`\log\rho` [classes, classes] or what broadcasts.
+
+    Source: Rawat et al., equation (6).
+    """
+
+    def of_scores(scores: Tensor) -> Tensor:
+        labels = torch.arange(len(scores), device=scores.device)
+        return losses.pairwise_margin(scores.expand(len(scores), -1), labels, log_rho, reduction="none")
+
+    return of_scores
+
+
+def implicit_losses(schemes: Sequence[Scheme]) -> Losses:
+    r"""The exact implicit loss of each class as the label, from one scheme for each.
+
+    Raises:
+        ValueError: if the schemes' labels are not 0, 1, 2, ... in order.
+    """
+    if [scheme.label for scheme in schemes] != list(range(len(schemes))):
+        raise ValueError(f"labels are {[scheme.label for scheme in schemes]}; give one scheme for each class, in order")
+
+    def of_scores(scores: Tensor) -> Tensor:
+        return torch.stack([implicit_loss(scores, scheme).loss for scheme in schemes])
+
+    return of_scores
+
+
+def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-10) -> Tensor:
+    r"""The scores of least :math:`\sum_y P(y\mid x)\,\ell(y,f)`, shifted to mean 0, [classes].
+
+    Args:
+        of_scores: the loss of each class, see :func:`margin_losses` and :func:`implicit_losses`.
+        posterior: [classes] :math:`P(y\mid x)`, all positive.
+        tol: largest coordinate of the gradient at the result.
+
+    Raises:
+        ValueError: if the posterior is no law with full support (the minimum then lies at infinity), or the search does
+            not reach ``tol``.
+    """
+    p = posterior.detach().to(torch.float64)
+    if not bool((p > 0).all()) or abs(p.sum().item() - 1) > 1e-6:
+        raise ValueError(f"posterior sums to {p.sum().item()!r}, least {p.min().item()!r}; give a positive law")
+
+    def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        scores = torch.tensor(point, dtype=torch.float64, requires_grad=True)
+        value = p @ of_scores(scores)
+        (slope,) = torch.autograd.grad(value, scores)
+        return value.item(), slope.numpy()
+
+    def condition(point: NDArray[np.float64]) -> NDArray[np.float64]:
+        return risk(point)[1] + float(point.mean())  # slopes sum to 0, so that both parts vanish together
+
+    # Values of the risk settle its minimum to half their digits only; its slope settles the rest.
+    start = minimize(risk, np.zeros(len(p)), jac=True, method="BFGS", options={"gtol": 1e-5})
+    point = root(condition, start.x, tol=1e-14).x
+    slope = float(np.abs(risk(point)[1]).max())
+    if not slope <= tol:
+        raise ValueError(f"the search stopped at a slope of {slope:.1e}; is the loss convex, its minimum finite?")
+    scores = torch.from_numpy(point)
+    return scores - scores.mean()
