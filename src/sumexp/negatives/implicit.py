@@ -6,7 +6,6 @@ transform :math:`\mathbb E e^{-tX} = M(t)^m`, :math:`M(t) = \sum_{y'} q_{y'} e^{
 and draws. Jensen's inequality gives the bound :math:`\log\big(1+\sum_{y'} \rho_{yy'} e^{f_{y'}-f_y}\big)`.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -73,8 +72,7 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
     log_q = torch.log_softmax(scheme.log_q.to(torch.float64), -1)  # the law sums to 1 within 1e-6 only
     law = expectations.with_replacement(log_x, scheme.m, log_q)
     exact = expectations.expect(law, tol)
-    log_mean = torch.logsumexp(log_x + log_q, -1) + math.log(scheme.m)
-    bound = torch.nn.functional.softplus(log_mean, threshold=50)
+    bound = torch.log1p(scheme.m * torch.exp(log_x + log_q).sum(-1))
     return ImplicitLoss(exact.log, exact.log_variance, bound, *_below_the_bound(law, scheme.m, tol))
 
 
