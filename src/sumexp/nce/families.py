@@ -1,0 +1,70 @@
+r"""The best member of a family of scores that is linear in its parameters, under the exact population losses.
+
+Where some member is optimal, global and local NCE both find it, but they need different things of it. Global NCE needs
+:math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)} + c(x)` with any c; local NCE needs :math:`c = -\log(n-1)`, that is
+scores that normalise themselves at every x. A family without a bias for each x has no reason to.
+
+Source: Stratos, section 2.2, last paragraph.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from sumexp.nce.inputs import log_law
+from sumexp.nce.joint import Joint
+
+
+def scores(features: Tensor, theta: Tensor) -> Tensor:
+    r"""[X, Y] :math:`s_\theta(x,y) = \sum_k\theta_kf_k(x,y)`, for ``features`` [X, Y, K] and ``theta`` [K]."""
+    return features @ theta
+
+
+def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
+    r"""The joint law with :math:`\mathrm{pop}(y|x) \propto q(y)e^{s_\theta(x,y)}`, which the family fits up to c(x).
+
+    Args:
+        features: [X, Y, K].
+        theta: [K] the true parameters.
+        x: [X] the marginal of x.
+        log_q: [Y] log probabilities of the noise.
+
+    Raises:
+        ValueError: if ``log_q`` or ``x`` is no law.
+    """
+    conditional = torch.softmax(scores(features, theta) + log_law(log_q, features.shape[1]), -1)
+    return Joint(x.unsqueeze(1) * conditional)
+
+
+def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1e-9) -> Tensor:
+    """[K] the parameters that minimise a convex population loss of the scores, deterministic.
+
+    Args:
+        features: [X, Y, K].
+        loss: from scores [X, Y] to a scalar, such as ``lambda s: global_nce.cross_entropy(joint, s, n, log_q)``.
+        tolerance: largest entry of the gradient at which to stop.
+
+    Raises:
+        ValueError: if no minimum is reached, as when a score wants to run to infinity.
+    """
+    theta = torch.zeros(features.shape[-1], dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [theta], max_iter=500, tolerance_grad=tolerance, tolerance_change=0, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimiser.zero_grad()
+        current = loss(scores(features, theta))
+        current.backward()  # type: ignore[no-untyped-call]
+        return current
+
+    optimiser.step(closure)  # type: ignore[no-untyped-call]
+    closure()
+    slope = 0.0 if theta.grad is None else theta.grad.abs().max().item()
+    if not slope <= 100 * tolerance:
+        raise ValueError(
+            f"the gradient is still {slope:.1e} at {theta.tolist()}: the loss has no minimum (add a penalty), or ask "
+            f"for less than tolerance = {tolerance:.0e}"
+        )
+    return theta.detach()

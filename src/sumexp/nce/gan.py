@@ -1,0 +1,105 @@
+r"""The game that local NCE with n = 2 becomes when the noise is learned, on finitely many y.
+
+.. math:: \min_q\max_D\ \mathbb E_{y\sim\mathrm{pop}}\log D(y) + \mathbb E_{y\sim q}\log(1-D(y))
+
+The paper prints the first expectation over q; with that the best value is :math:`-\log4` whatever q is.
+
+Source: Stratos, section 2.1.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+
+@dataclass(frozen=True)
+class Play:
+    r"""A game as it was played.
+
+    Attributes:
+        value: [steps + 1] the value of the game for both players' moves.
+        best: [steps + 1] the value against the best discriminator, :math:`2\,\mathrm{JSD} - \log 4`.
+        q: [steps + 1, Y] the generator's law.
+        discriminator: [steps + 1, Y] D.
+    """
+
+    value: Tensor
+    best: Tensor
+    q: Tensor
+    discriminator: Tensor
+
+
+def value(pop: Tensor, q: Tensor, discriminator: Tensor) -> Tensor:
+    r"""The value :math:`\sum_y\mathrm{pop}(y)\log D(y) + \sum_y q(y)\log(1-D(y))`, with 0 log 0 = 0.
+
+    Args:
+        pop: [..., Y] the law that is to be learned.
+        q: [..., Y] the generator's law.
+        discriminator: [..., Y] D, the probability given to "y is true".
+
+    Raises:
+        ValueError: if a law is negative or does not sum to 1, or D leaves [0, 1].
+    """
+    for name, law in (("pop", pop), ("q", q)):
+        _check_law(name, law)
+    if not bool(((discriminator >= 0) & (discriminator <= 1)).all()):
+        raise ValueError(f"the discriminator is {discriminator.tolist()}; its values are probabilities in [0, 1]")
+    return (torch.xlogy(pop, discriminator) + torch.xlogy(q, 1 - discriminator)).sum(-1)
+
+
+def printed_value(q: Tensor, discriminator: Tensor) -> Tensor:
+    r"""The value as the paper prints it: :math:`\mathbb E_{y\sim q}\log D(y) + \mathbb E_{y\sim q}\log(1-D(y))`."""
+    return value(q, q, discriminator)
+
+
+def best_discriminator(pop: Tensor, q: Tensor) -> Tensor:
+    r"""[..., Y] :math:`D(y) = \mathrm{pop}(y)/(\mathrm{pop}(y)+q(y))`; 1/2 where both are 0."""
+    both = pop + q
+    return torch.where(both > 0, pop / torch.where(both > 0, both, 1.0), 0.5)
+
+
+def play(
+    pop: Tensor, generator: Tensor, steps: int, rate: float = 2.0, discriminator_rate: float = 4.0, ascents: int = 2
+) -> Play:
+    r"""Both players move by gradient steps on their logits, the gradients being exact: nothing is drawn.
+
+    With D = sigmoid(d) and q = softmax(g) the gradients of the value V are
+
+    .. math:: \partial_d V = \mathrm{pop} - (\mathrm{pop}+q)\,D, \qquad
+              \partial_g V = q\,(c - \textstyle\sum_y q_yc_y),\quad c = \log(1-D).
+
+    Args:
+        pop: [Y] the law that is to be learned, positive.
+        generator: [Y] logits g from which the generator starts; the discriminator starts at 1/2.
+        steps: number of the generator's steps.
+        rate: the generator's step size.
+        discriminator_rate: the discriminator's step size.
+        ascents: the discriminator's steps before each of the generator's.
+
+    Raises:
+        ValueError: if ``pop`` is no law or ``generator`` does not fit it.
+    """
+    _check_law("pop", pop)
+    if generator.shape != pop.shape:
+        raise ValueError(f"generator has shape {tuple(generator.shape)}; it must be {tuple(pop.shape)}, that of pop")
+    g, d = generator.to(torch.float64), torch.zeros_like(pop, dtype=torch.float64)
+    laws, discriminators = [torch.softmax(g, 0)], [torch.sigmoid(d)]
+    for _ in range(steps):
+        q = torch.softmax(g, 0)
+        for _ in range(ascents):
+            d = d + discriminator_rate * (pop - (pop + q) * torch.sigmoid(d))
+        c = logsigmoid(-d)
+        g = g - rate * q * (c - q @ c)
+        laws.append(torch.softmax(g, 0))
+        discriminators.append(torch.sigmoid(d))
+    q, played = torch.stack(laws), torch.stack(discriminators)
+    best = value(pop, q, best_discriminator(pop, q))
+    return Play(value(pop, q, played), best, q, played)
+
+
+def _check_law(name: str, law: Tensor) -> None:
+    sums = law.sum(-1)
+    if not bool((law >= 0).all()) or bool(((sums - 1).abs() > 1e-9).any()):
+        raise ValueError(f"{name} is {law.tolist()}; it must be non-negative and sum to 1")

@@ -1,0 +1,139 @@
+r"""The sampled cross entropy with importance weights and its expected gradient.
+
+For logits :math:`\theta` over classes, a target t and a law q on the other classes,
+
+.. math:: L = \log Z - \theta_t, \qquad \hat L = \log\hat Z - \theta_t, \qquad
+    \hat Z = e^{\theta_t} + \frac1m\sum_{i\le m}\frac{e^{\theta_{n_i}}}{q(n_i)},\quad n_i\sim q .
+
+The rational functions take the weights :math:`w = e^\theta` and enumerate all draws; they are the second way.
+
+Source: Stratos, appendix C.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from sumexp import expectations
+from sumexp.nce.inputs import log_law
+
+
+def loss(theta: Tensor, target: int) -> Tensor:
+    r""":math:`L(\theta) = \log Z(\theta) - \theta_t` for logits [classes]."""
+    return torch.logsumexp(theta, -1) - theta[..., target]
+
+
+def phi(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Tensor:
+    r"""[..., m + 1] :math:`\phi_i = \theta_{n_i} - \log(m\,q(n_i))`, and last :math:`\phi_{m+1} = \theta_t`.
+
+    Args:
+        theta: [classes] logits.
+        target: t.
+        draws: [..., m] classes drawn, none of them the target.
+        log_q: [classes] log probabilities of a draw, ``-inf`` at the target.
+
+    Raises:
+        ValueError: if there is no draw, the target is drawn, q charges it, q is no law, or a class with q = 0 is drawn.
+    """
+    log_noise = _noise_beside(log_q, theta.shape[-1], target)
+    m = draws.shape[-1]
+    if m < 1:
+        raise ValueError("draws is empty; the sampled loss needs m >= 1 negatives")
+    drawn = log_noise[draws]
+    if bool((drawn == -math.inf).any()):
+        raise ValueError("a class with q = 0 (or the target) is among the draws; it has no importance weight")
+    last = theta[target].expand(*draws.shape[:-1], 1)
+    return torch.cat([theta[draws] - drawn - math.log(m), last], -1)
+
+
+def sampled_partition(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Tensor:
+    r""":math:`\hat Z`, [...]; arguments and errors as for :func:`phi`."""
+    return phi(theta, target, draws, log_q).exp().sum(-1)
+
+
+def sampled_loss(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Tensor:
+    r""":math:`\hat L = -\log\mathrm{softmax}_{m+1}(\phi)`, [...]; arguments and errors as for :func:`phi`."""
+    return -torch.log_softmax(phi(theta, target, draws, log_q), -1)[..., -1]
+
+
+def gradient(theta: Tensor, target: int) -> Tensor:
+    r"""[classes] :math:`\nabla L = p_\theta - \mathbb 1_t`. Source: Stratos, equation (6)."""
+    positive = torch.nn.functional.one_hot(torch.as_tensor(target, device=theta.device), theta.shape[-1])
+    return torch.softmax(theta, -1) - positive
+
+
+def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: float = 1e-12) -> Tensor:
+    r"""[classes] :math:`\nabla\,\mathbb E_{n\sim q^m}\hat L`, by the exact integral, for any m; q does not move.
+
+    Raises:
+        ValueError: if m < 1, ``target`` is no class, or q charges the target or is no law.
+
+    Source: Stratos, equation (7).
+    """
+    log_noise = _noise_beside(log_q, theta.shape[-1], target)
+    leaf = theta.detach().to(torch.float64).requires_grad_()
+    mean = expectations.sampled_softmax(leaf, target, m, log_noise, tol).log
+    (slope,) = torch.autograd.grad(mean, leaf)
+    return slope
+
+
+def best_noise(theta: Tensor, target: int) -> Tensor:
+    r"""[classes] log of :math:`q^*(n) \propto e^{\theta_n}` on the negatives, with which :math:`\hat L = L` surely."""
+    others = theta.clone()
+    others[target] = -math.inf
+    return torch.log_softmax(others, -1)
+
+
+def rational_draws(q: Sequence[Fraction], m: int) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    """All sequences of m draws that can occur, with their probabilities."""
+    for drawn in product((n for n, p in enumerate(q) if p), repeat=m):
+        yield drawn, math.prod((q[n] for n in drawn), start=Fraction(1))
+
+
+def rational_partition(w: Sequence[Fraction], target: int, drawn: Sequence[int], q: Sequence[Fraction]) -> Fraction:
+    r""":math:`\hat Z` of the weights :math:`w = e^\theta`; ``q`` may be another law than the one drawn from."""
+    return w[target] + sum((w[n] / q[n] for n in drawn), Fraction(0)) / len(drawn)
+
+
+def rational_gradient(w: Sequence[Fraction], target: int) -> list[Fraction]:
+    r""":math:`\nabla L` of the weights :math:`w = e^\theta`."""
+    z = sum(w, Fraction(0))
+    return [value / z - (x == target) for x, value in enumerate(w)]
+
+
+def rational_expected_gradient(w: Sequence[Fraction], target: int, q: Sequence[Fraction], m: int) -> list[Fraction]:
+    r""":math:`\nabla\,\mathbb E\hat L` of the weights :math:`w = e^\theta`: equation (7), mended, over all draws.
+
+    Raises:
+        ValueError: if q charges the target, misses a negative, is negative or does not sum to 1, or m < 1.
+    """
+    if m < 1 or sum(q) != 1 or q[target] != 0 or any(p <= 0 for x, p in enumerate(q) if x != target):
+        given = ", ".join(map(str, q))
+        raise ValueError(f"m = {m}, q = ({given}): m >= 1 and a law positive on all classes but the target are needed")
+    slope = [Fraction(0) - (x == target) for x in range(len(w))]
+    for drawn, probability in rational_draws(q, m):
+        z = rational_partition(w, target, drawn, q)
+        slope[target] += probability * w[target] / z
+        for n in drawn:
+            slope[n] += probability * w[n] / (m * q[n]) / z
+    return slope
+
+
+def rational_best_noise(w: Sequence[Fraction], target: int) -> list[Fraction]:
+    r""":math:`q^*` of the weights :math:`w = e^\theta`."""
+    others = sum(w, Fraction(0)) - w[target]
+    return [Fraction(0) if x == target else value / others for x, value in enumerate(w)]
+
+
+def _noise_beside(log_q: Tensor, classes: int, target: int) -> Tensor:
+    if not 0 <= target < classes:
+        raise ValueError(f"target is {target}; with {classes} classes it must be 0..{classes - 1}")
+    log_noise = log_law(log_q, classes)
+    if log_noise[target] > -math.inf:
+        charge = log_noise[target].exp().item()
+        raise ValueError(f"q charges the target {target} with {charge!r}; set log_q there to -inf and normalise")
+    return log_noise

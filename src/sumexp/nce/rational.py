@@ -1,0 +1,165 @@
+r"""Brute force in rational arithmetic: every outcome of an experiment, and entropies as exact sums of logarithms.
+
+An experiment is a law of pairs (hidden, seen): for global NCE the index and (x, y_1 ... y_n), for local NCE the coins
+and the same. Entropies of rational laws are sums :math:`\sum_i c_i\log r_i` with rational c and r; since the logarithms
+of the primes are linearly independent over the rationals, such sums are compared exactly by their prime factors.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import TypeAlias, TypeVar
+
+H = TypeVar("H", bound=Hashable)
+
+Table: TypeAlias = Sequence[Sequence[Fraction]]
+"""Joint probabilities, one row for each x."""
+
+Seen: TypeAlias = tuple[int, tuple[int, ...]]
+"""x and the candidates."""
+
+GlobalLaw: TypeAlias = Mapping[tuple[int, Seen], Fraction]
+"""Of (index, seen)."""
+
+LocalLaw: TypeAlias = Mapping[tuple[tuple[int, ...], Seen], Fraction]
+"""Of (coins, seen)."""
+
+
+@dataclass(frozen=True)
+class LogSum:
+    r"""An exact number :math:`\sum_p c_p\log p` over primes p with rational, non-zero coefficients."""
+
+    coefficients: Mapping[int, Fraction]
+
+    def __add__(self, other: "LogSum") -> "LogSum":
+        return total([(Fraction(1), self), (Fraction(1), other)])
+
+    def __sub__(self, other: "LogSum") -> "LogSum":
+        return total([(Fraction(1), self), (Fraction(-1), other)])
+
+    def __rmul__(self, factor: Fraction | int) -> "LogSum":
+        return total([(Fraction(factor), self)])
+
+    def __float__(self) -> float:
+        return math.fsum(float(c) * math.log(p) for p, c in self.coefficients.items())
+
+
+def log(value: Fraction | int) -> LogSum:
+    """The logarithm of a positive rational.
+
+    Raises:
+        ValueError: if the value is not positive.
+    """
+    ratio = Fraction(value)
+    if ratio <= 0:
+        raise ValueError(f"the logarithm of {ratio} is not a number; give a positive rational")
+    powers = defaultdict(Fraction, _factors(ratio.numerator))
+    for prime, power in _factors(ratio.denominator).items():
+        powers[prime] -= power
+    return LogSum({prime: Fraction(power) for prime, power in powers.items() if power})
+
+
+def total(terms: Iterable[tuple[Fraction, LogSum]]) -> LogSum:
+    """The sum of factor x number."""
+    added: defaultdict[int, Fraction] = defaultdict(Fraction)
+    for factor, number in terms:
+        for prime, coefficient in number.coefficients.items():
+            added[prime] += factor * coefficient
+    return LogSum({prime: coefficient for prime, coefficient in added.items() if coefficient})
+
+
+def global_law(p: Table, q: Sequence[Fraction], n: int) -> GlobalLaw:
+    r"""The law :math:`\frac1n\mathrm{pop}(x,y_i)\prod_{j\ne i}q(y_j)` of the index, x and n candidates."""
+    return {
+        (i, (x, ys)): mass
+        for i in range(n)
+        for x in range(len(p))
+        for ys in product(range(len(q)), repeat=n)
+        if (mass := Fraction(1, n) * p[x][ys[i]] * math.prod(q[y] for j, y in enumerate(ys) if j != i))
+    }
+
+
+def local_law(p: Table, q: Sequence[Fraction], n: int) -> LocalLaw:
+    """The law of n coins, x and n candidates: each is true with probability 1/n, independently."""
+    head, tail = Fraction(1, n), Fraction(n - 1, n)
+    result = {}
+    for x, row in enumerate(p):
+        marginal = sum(row)
+        for coins in product((0, 1), repeat=n):
+            for ys in product(range(len(q)), repeat=n):
+                each = (head * row[y] / marginal if a else tail * q[y] for a, y in zip(coins, ys, strict=True))
+                if mass := marginal * math.prod(each, start=Fraction(1)):
+                    result[coins, (x, ys)] = mass
+    return result
+
+
+def posterior(law: Mapping[tuple[H, Seen], Fraction]) -> dict[tuple[H, Seen], Fraction]:
+    """The probability of what is hidden given what is seen, for every outcome that can occur."""
+    marginal: defaultdict[Seen, Fraction] = defaultdict(Fraction)
+    for (_, seen), mass in law.items():
+        marginal[seen] += mass
+    return {(hidden, seen): mass / marginal[seen] for (hidden, seen), mass in law.items()}
+
+
+def cross_entropy(law: Mapping[tuple[H, Seen], Fraction], model: Callable[[H, Seen], Fraction]) -> LogSum:
+    """The expected -log of the model's probability of what is hidden."""
+    return total((-mass, log(model(hidden, seen))) for (hidden, seen), mass in law.items())
+
+
+def entropy(law: Mapping[tuple[H, Seen], Fraction]) -> LogSum:
+    """The conditional entropy of what is hidden given what is seen."""
+    right = posterior(law)
+    return cross_entropy(law, lambda hidden, seen: right[hidden, seen])
+
+
+def softmax_model(weights: Table) -> Callable[[int, Seen], Fraction]:
+    """The model of global NCE, with e^s(x,y) in the table."""
+    return lambda i, seen: weights[seen[0]][seen[1][i]] / sum(weights[seen[0]][y] for y in seen[1])
+
+
+def coins_model(weights: Table) -> Callable[[tuple[int, ...], Seen], Fraction]:
+    """The model of local NCE, with e^s(x,y) in the table: independent coins with odds e^s."""
+
+    def probability(coins: tuple[int, ...], seen: Seen) -> Fraction:
+        x, ys = seen
+        odds = [weights[x][y] for y in ys]
+        each = (o / (1 + o) if a else 1 / (1 + o) for a, o in zip(coins, odds, strict=True))
+        return math.prod(each, start=Fraction(1))
+
+    return probability
+
+
+def divergence(p: Sequence[Fraction], m: Sequence[Fraction]) -> LogSum:
+    """KL(p||m)."""
+    return total((a, log(a / b)) for a, b in zip(p, m, strict=True) if a)
+
+
+def marginals(p: Table) -> tuple[list[Fraction], list[Fraction]]:
+    """Of x and of y."""
+    return [sum(row, Fraction(0)) for row in p], [sum(column, Fraction(0)) for column in zip(*p, strict=True)]
+
+
+def mutual_information(p: Table) -> LogSum:
+    """I(X, Y)."""
+    of_x, of_y = marginals(p)
+    flat = [mass for row in p for mass in row]
+    return divergence(flat, [a * b for a in of_x for b in of_y])
+
+
+@cache
+def _factors(number: int) -> Mapping[int, Fraction]:
+    """The powers of the primes in a positive integer, by trial division."""
+    powers: dict[int, Fraction] = {}
+    prime = 2
+    while prime * prime <= number:
+        while number % prime == 0:
+            powers[prime] = powers.get(prime, Fraction(0)) + 1
+            number //= prime
+        prime += 1
+    if number > 1:
+        powers[number] = powers.get(number, Fraction(0)) + 1
+    return powers
