@@ -1,0 +1,66 @@
+"""Arguments, checked: what was wrong, its value and the fix."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def parameters(theta: Tensor) -> Tensor:
+    """Parameters [..., d] with d >= 2, finite, in float64.
+
+    Raises:
+        ValueError: if there are fewer than two classes, no row, or an entry that is not finite.
+    """
+    if not isinstance(theta, Tensor) or not theta.is_floating_point():
+        raise ValueError(f"theta must be a floating-point tensor, got {getattr(theta, 'dtype', type(theta))}")
+    if theta.ndim == 0 or theta.shape[-1] < 2:
+        raise ValueError(f"theta has shape {tuple(theta.shape)}; its last dimension must hold at least two classes")
+    if theta.numel() == 0:
+        raise ValueError(f"theta has shape {tuple(theta.shape)}: no row to work on")
+    finite = torch.isfinite(theta)
+    if not bool(finite.all()):
+        worst = theta.detach()[~finite][0].item()
+        raise ValueError(
+            f"theta holds {worst}; parameters must be finite. In the limit of -inf a class has probability 0: "
+            "leave it out instead"
+        )
+    return theta.to(torch.float64)
+
+
+def temperature(tau: float | Tensor) -> Tensor:
+    """The temperature as a scalar tensor in float64.
+
+    Raises:
+        ValueError: if it is no finite positive number.
+    """
+    value = torch.as_tensor(tau, dtype=torch.float64)
+    if value.ndim or not math.isfinite(value.item()) or value.item() <= 0:
+        found = value.item() if value.ndim == 0 else f"of shape {tuple(value.shape)}"
+        raise ValueError(f"tau is {found}; it must be one finite number > 0 (tau -> 0 is Perturb-Argmax)")
+    return value
+
+
+def target(p: Tensor) -> Tensor:
+    """A point of the open simplex [..., d], in float64.
+
+    Raises:
+        ValueError: if it is no probability vector, or one on the boundary.
+    """
+    if not isinstance(p, Tensor) or p.ndim == 0 or p.shape[-1] < 2 or p.numel() == 0:
+        raise ValueError(f"a target needs at least two classes, got {tuple(getattr(p, 'shape', ()))}")
+    p = p.to(torch.float64)
+    if bool(torch.isnan(p).any()) or bool((p < 0).any()) or bool(((p.sum(-1) - 1).abs() > 1e-9).any()):
+        raise ValueError(f"a target must be non-negative and of sum 1, got sums {p.sum(-1).flatten()[:3].tolist()}")
+    if bool((p == 0).any()):
+        raise ValueError(
+            "a target has an entry 0: it lies on the boundary of the simplex, which no finite parameters reach; "
+            "leave the class out or give it a positive probability"
+        )
+    return p
+
+
+def pieces(x: Tensor, size: int) -> list[Tensor]:
+    """Consecutive slices of at most max(size, 1) along the first dimension."""
+    size = max(size, 1)
+    return [x[start : start + size] for start in range(0, len(x), size)]

@@ -1,0 +1,72 @@
+r"""The winner of a race of independent variables, as one-dimensional integrals.
+
+For independent :math:`X_j` with distribution functions :math:`F_j`, densities :math:`f_j = r_jF_j` and
+:math:`P = \prod_jF_j`,
+
+.. math::
+    \mathbb P(X_i\text{ wins}) = \int r_iP\,du, \qquad
+    w_{ij} = \int r_ir_jP\,du \quad(i\ne j), \qquad
+    \frac{\partial p_i}{\partial\theta_j} = -w_{ij},\qquad \frac{\partial p_i}{\partial\theta_i} = \sum_{j\ne i}w_{ij}:
+
+the Jacobian is the Laplacian of a weighted graph on the classes. Perturb-Argmax is this race with
+:math:`X_j = \theta_j + \gamma_j`, Perturb-Softmax the one with :math:`X_j = \theta_j + \gamma_j + \tau G_j`.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Race:
+    """The integrands on the nodes of a rule.
+
+    Attributes:
+        log_cdf: log F_j on the nodes, [..., d, K].
+        log_ratio: log r_j = log(f_j / F_j), [..., d, K].
+        log_weights: of the rule, broadcastable to [..., K].
+    """
+
+    log_cdf: Tensor
+    log_ratio: Tensor
+    log_weights: Tensor
+
+    @property
+    def log_measure(self) -> Tensor:
+        """log of P times the weight, [..., K]."""
+        return self.log_cdf.sum(-2) + self.log_weights
+
+    def probabilities(self) -> Tensor:
+        """Probability that each class wins, [..., d]."""
+        return torch.exp(self.log_ratio + self.log_measure.unsqueeze(-2)).sum(-1)
+
+    def pairs(self) -> Tensor:
+        """The integrals of r_i r_j P, [..., d, d]; off the diagonal the weights of the Laplacian."""
+        half = self._half()
+        return half @ half.transpose(-1, -2)
+
+    def laplacian_product(self, v: Tensor) -> Tensor:
+        """The Laplacian times v, [..., d], in O(d K): the pairs are a product of [d, K] and [K, d]."""
+        half = self._half()
+        # Taken off, the mean of v changes nothing and costs no digits.
+        centred = v - v.mean(-1, keepdim=True)
+        total = half.sum(-2, keepdim=True)
+        along = (half * centred.unsqueeze(-1)).sum(-2, keepdim=True)
+        return (half * (total * centred.unsqueeze(-1) - along)).sum(-1)
+
+    def diagonal(self) -> Tensor:
+        """The diagonal of the Laplacian, sum over j != i of w_ij, [..., d]."""
+        half = self._half()
+        below = half.cumsum(-2) - half
+        above = half.flip(-2).cumsum(-2).flip(-2) - half
+        return (half * (below + above)).sum(-1)
+
+    def _half(self) -> Tensor:
+        return torch.exp(self.log_ratio + self.log_measure.unsqueeze(-2) / 2)
+
+
+def laplacian(weights: Tensor) -> Tensor:
+    """The Laplacian diag(W 1) - W of symmetric weights [..., d, d]; their diagonal does not matter."""
+    off = weights - torch.diag_embed(torch.diagonal(weights, dim1=-2, dim2=-1))
+    return torch.diag_embed(off.sum(-1)) - off

@@ -1,0 +1,138 @@
+r"""Perturb-Softmax: :math:`p = \mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)` and its potential, exactly.
+
+.. math::
+    f(\theta) = \tau\,\mathbb E\log\sum_je^{(\theta_j+\gamma_j)/\tau}, \qquad \nabla f = p, \qquad
+    \nabla^2f = \tfrac1\tau\big(\mathrm{diag}(p) - \mathbb E[\mathrm{softmax}\,\mathrm{softmax}^\top]\big).
+
+All are integrals over :math:`u = \log t` from :math:`1/Y = \int_0^\infty e^{-tY}dt` and
+:math:`\log Y = \int_0^\infty(e^{-t}-e^{-tY})dt/t` with :math:`Y = \sum_je^{(\theta_j+\gamma_j)/\tau}`; deterministic,
+batched over [..., d], in float64 on the device of ``theta``. The perturbations are i.i.d. copies of one noise.
+
+Source: Cohen Indelman and Hazan, equations (4), (6), (7).
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from sumexp.perturb import checks
+from sumexp.perturb.nodes import BLOCK, Table, grid
+from sumexp.perturb.noises import Gumbel, Noise
+from sumexp.perturb.race import laplacian
+
+GUMBEL = Gumbel()
+
+
+def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
+    r""":math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, equation (4).
+
+    Args:
+        theta: parameters [..., d], d >= 2.
+        noise: law of each perturbation.
+        tau: temperature, a scalar > 0.
+
+    Returns:
+        Probabilities [..., d], float64, differentiable in ``theta`` and ``tau``; also small ones to a relative 1e-13.
+
+    Raises:
+        ValueError: if theta has d < 2, no row or an entry that is not finite, or tau is not a finite number > 0.
+    """
+    return _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).probabilities())
+
+
+def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
+    r""":math:`f(\theta) = \tau\,\mathbb E\log\sum_je^{(\theta_j+\gamma_j)/\tau}`, equation (6); [...].
+
+    Raises:
+        ValueError: as :func:`mean`, and for noise whose maximum has no finite mean (Cauchy), where f is infinite.
+    """
+    if not noise.finite_max:
+        raise ValueError(
+            f"the expected log-sum-exp is infinite for {noise}: E max has no finite value. The mean of the softmax "
+            "exists: use mean()"
+        )
+    scale = checks.temperature(tau)
+    top = checks.parameters(theta).amax(-1)
+    inner = _by_rows(theta, noise, tau, _log_sum_exp).squeeze(-1)
+    return top.detach() + scale.to(inner.device) * inner
+
+
+def second_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
+    r""":math:`\mathbb E[p_ip_j]` of the random softmax p, [..., d, d]; the rows sum to the mean.
+
+    Raises:
+        ValueError: as :func:`mean`.
+    """
+    off, expected = pair_moments(theta, noise, tau), mean(theta, noise, tau)
+    # E[p_i^2] = E p_i - sum over j != i of E[p_i p_j].
+    return torch.diag_embed(expected) - laplacian(off)
+
+
+def pair_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
+    r""":math:`\mathbb E[p_ip_j]` for i != j, [..., d, d]; the diagonal means nothing.
+
+    Raises:
+        ValueError: as :func:`mean`.
+    """
+    return _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).pairs())
+
+
+def hessian(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
+    r""":math:`\nabla^2f = \frac1\tau(\mathrm{diag}(\mathbb Ep) - \mathbb E[pp^\top])`, [..., d, d].
+
+    It is built as the Laplacian of the weights :math:`\mathbb E[p_ip_j]/\tau > 0`, so that its kernel is exact.
+
+    Raises:
+        ValueError: as :func:`mean`.
+    """
+    weights = pair_moments(theta, noise, tau)
+    return laplacian(weights) / checks.temperature(tau).to(weights.device)
+
+
+def hessian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
+    r""":math:`\nabla^2f\,v` in O(d) memory and time, [..., d]; v is broadcast to theta.
+
+    Raises:
+        ValueError: as :func:`mean`, and if the shapes do not fit.
+    """
+    theta = checks.parameters(theta)
+    v = v.to(theta).expand(theta.shape)
+    product = _by_rows(theta, noise, tau, lambda nodes, x, y: nodes.race(x).laplacian_product(y), v)
+    return product / checks.temperature(tau).to(theta.device)
+
+
+def hessian_diagonal(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
+    r"""The diagonal of the Hessian, :math:`(\mathbb Ep_i - \mathbb Ep_i^2)/\tau`, in O(d) memory, [..., d].
+
+    Raises:
+        ValueError: as :func:`mean`.
+    """
+    diagonal = _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).diagonal())
+    return diagonal / checks.temperature(tau).to(diagonal.device)
+
+
+def _log_sum_exp(nodes: Table, x: Tensor) -> Tensor:
+    """E lse(x + gamma/tau) = integral of e^{-t} - P(t) over u, [rows, 1]."""
+    log_p = nodes.race(x).log_cdf.sum(-2)
+    log_e = -torch.exp(nodes.nodes)
+    return (nodes.step * (torch.expm1(log_e) - torch.expm1(log_p))).sum(-1, keepdim=True)
+
+
+def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:
+    """Apply ``work(table, x, ...)`` to x = (theta - max)/tau in chunks of rows, computed again in the backward pass."""
+    theta, scale = checks.parameters(theta), checks.temperature(tau)
+    classes = theta.shape[-1]
+    x = (theta - theta.detach().amax(-1, keepdim=True)) / scale.to(theta.device)
+    nodes = grid(noise, scale, classes, x.detach().min().item(), theta.device)
+    rows = max(1, BLOCK // (classes * nodes.count))
+    inputs = [checks.pieces(part.reshape(-1, classes), rows) for part in (x, *beside)]
+    results = []
+    for chunk in zip(*inputs, strict=True):
+        if torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad):
+            results.append(checkpoint(work, nodes, *chunk, use_reentrant=False))
+        else:
+            results.append(work(nodes, *chunk))
+    result = torch.cat(results)
+    return result.reshape(*theta.shape[:-1], *result.shape[1:])
