@@ -2,9 +2,9 @@ r"""Whom a loss favours: the scores that minimise it over a population.
 
 At one x the *population minimiser* of a loss minimises :math:`\sum_y P(y\mid x)\,\ell(y, f)` over the scores f. At
 equal posteriors that of the cross entropy has equal scores; a loss whose minimiser then scores a rare label above a
-frequent one favours the tail. The loss can be a pairwise-margin loss, such as the bound of a sampling scheme, or the exact
-implicit loss of the scheme. They need not agree: for few negatives the exact losses lean to the tail more than their
-bounds say.
+frequent one favours the tail. The loss can be a pairwise-margin loss, such as the bound of a sampling scheme, or the
+exact implicit loss of the scheme. They need not agree: with few negatives the exact losses of within-batch sampling
+lean to the tail more than their bounds say.
 """
 
 from collections.abc import Callable, Sequence
