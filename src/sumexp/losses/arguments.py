@@ -51,14 +51,12 @@ def check_pair(positive_logits: Tensor, negative_logits: Tensor) -> None:
     if negative_logits.shape[1] == 0:
         raise ValueError("m is 0: a sampled loss needs at least one negative for each example")
     if __debug__ and negative_logits.numel():
-        with torch.no_grad():
-            lowest, highest = -positive_logits.min(), negative_logits.max()
-            wrong = torch.maximum(lowest, highest).item()  # +inf or NaN if either is out of order
-        if math.isnan(wrong):
+        # One number to read back, +inf or NaN if either side is out of order.
+        worst = read(torch.maximum(-positive_logits.detach().min(), negative_logits.detach().max()))
+        if math.isnan(worst):
             raise ValueError("a logit is NaN")
-        if wrong == math.inf:
-            name = "a positive logit is -inf" if lowest.item() == math.inf else "a negative logit is +inf"
-            raise ValueError(f"{name}: the loss is infinite and has no gradient")
+        if worst == math.inf:
+            raise ValueError("a positive logit is -inf or a negative one +inf: an infinite loss has no gradient")
 
 
 def log_weights(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None, hits: Tensor | None) -> Tensor | None:
@@ -70,13 +68,13 @@ def log_weights(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None,
     result = None
     if weights is not None:
         check_shape("weights", weights, shape)
-        if __debug__ and weights.numel() and not bool((weights >= 0).all()):
-            raise ValueError(f"weights must be numbers >= 0, got {_first(weights, ~(weights >= 0))!r}")
+        if __debug__ and weights.numel() and not (least := read(weights.detach().min())) >= 0:
+            raise ValueError(f"weights must be numbers >= 0, got {least!r}")
         result = for_sums(weights.detach()).log()
     if log_q is not None:
         check_shape("log_q", log_q, shape)
-        if __debug__ and log_q.numel() and not bool((log_q <= 1e-6).all()):
-            raise ValueError(f"log_q must be logarithms of probabilities, got {_first(log_q, ~(log_q <= 1e-6))!r}")
+        if __debug__ and log_q.numel() and not (most := read(log_q.detach().max())) <= 1e-6:
+            raise ValueError(f"log_q must hold logarithms of probabilities, got {most!r}")
         correction = -math.log(shape[1]) - for_sums(log_q.detach())
         result = correction if result is None else result + correction
     if hits is not None:
@@ -101,5 +99,20 @@ def check_shape(name: str, values: Tensor, shape: torch.Size) -> None:
         raise ValueError(f"{name} {tuple(values.shape)} does not broadcast to {tuple(shape)}") from None
 
 
-def _first(values: Tensor, wrong: Tensor) -> float:
-    return float(values[wrong][0])
+def read(value: Tensor) -> float:
+    """The value of a tensor of one element, or 0 inside ``torch.func.vmap``, where values cannot be read."""
+    try:
+        return value.item()
+    except RuntimeError:
+        return 0.0
+
+
+def check_ids(name: str, ids: Tensor, classes: int) -> None:
+    """Check that ids are classes.
+
+    Raises:
+        ValueError: if one is not in 0..classes-1.
+    """
+    for bound in ids.aminmax() if ids.numel() else ():
+        if not 0 <= (wrong := read(bound)) < classes:
+            raise ValueError(f"a {name} is {wrong}; the {classes} classes are 0..{classes - 1}")

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sumexp.losses.arguments import Reduction, check_shape, for_sums, reduce
+from sumexp.losses.arguments import Reduction, check_ids, check_shape, for_sums, read, reduce
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
@@ -56,12 +56,9 @@ def _check(logits: Tensor, labels: Tensor) -> None:
     if logits.shape[1] == 0 or labels.is_floating_point():
         raise ValueError(f"logits have {logits.shape[1]} classes and labels are {labels.dtype}; they must be integers")
     if __debug__ and len(labels):
-        low, high = (int(bound) for bound in labels.aminmax())
-        if low < 0 or high >= logits.shape[1]:
-            wrong = low if low < 0 else high
-            raise ValueError(f"a label is {wrong}; the {logits.shape[1]} classes are 0..{logits.shape[1] - 1}")
-        largest = logits.detach().max()
-        if not bool(largest < torch.inf):
-            raise ValueError(f"a logit is {largest.item()}; logits must be finite, or -inf for a class that cannot be")
-        if bool((logits.detach().gather(-1, labels.unsqueeze(-1)) == -torch.inf).any()):
-            raise ValueError("the logit of a label is -inf: the loss is infinite and has no gradient")
+        check_ids("label", labels, logits.shape[1])
+        worst = read(logits.detach().max())
+        if not worst < torch.inf:
+            raise ValueError(f"a logit is {worst}; logits must be finite, or -inf for a class that cannot be")
+        if read(logits.detach().gather(-1, labels.unsqueeze(-1)).min()) == -torch.inf:
+            raise ValueError("the logit of a label is -inf: an infinite loss has no gradient")

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sumexp.losses.arguments import check_ids
+
 
 class SampledOutput(nn.Module):
     r"""The last layer :math:`f_y = v_y \cdot h + b_y` of a classifier of very many classes.
@@ -82,7 +84,5 @@ class SampledOutput(nn.Module):
         if ids.ndim not in (1, 2) or (ids.ndim == 2 and len(ids) != size):
             raise ValueError(f"ids have shape {tuple(ids.shape)}; expected [m], or [{size}, m]")
         if __debug__:
-            for name, values in (("label", labels), ("negative", ids)):
-                if values.numel() and (int(values.min()) < 0 or int(values.max()) >= classes):
-                    wrong = int(values.min()) if int(values.min()) < 0 else int(values.max())
-                    raise ValueError(f"a {name} is {wrong}; the {classes} classes are 0..{classes - 1}")
+            check_ids("label", labels, classes)
+            check_ids("negative", ids, classes)

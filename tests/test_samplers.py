@@ -1,0 +1,427 @@
+"""Samplers: the law that is reported is the law that is drawn, exactly for tables and by counts for the rest.
+
+Tests by counts compare N draws with their law by a chi-square statistic or a binomial share; each has a threshold at
+which a right sampler fails with probability below 1e-7 (the seeds are fixed, so in fact it never does).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+from torch import Tensor
+
+from sumexp import losses, samplers
+from sumexp.samplers import Categorical, LogUniform, Mixture, Sampler, Uniform, alias
+
+FALSE_ALARM = 1e-7
+UNITS = 1 << 62
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def double(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def follows(ids: Tensor, q: Tensor) -> bool:
+    """Whether draws pass a chi-square test against q; classes are merged until 20 draws are expected of each group."""
+    counts = torch.bincount(ids.flatten(), minlength=len(q)).double()
+    assert counts[q == 0].sum() == 0
+    order = q.argsort(descending=True)
+    expected, observed = (q * ids.numel())[order], counts[order]
+    group = torch.clamp(expected.flip(0).cumsum(0).flip(0) / 20, max=1e9).floor()  # tails below 20 share a group
+    kept = int((expected >= 20).sum())
+    parts = [(expected[i], observed[i]) for i in range(kept)]
+    if kept < len(q) and group[kept] >= 1:
+        parts.append((expected[kept:].sum(), observed[kept:].sum()))
+    statistic = sum(((o - e) ** 2 / e).item() for e, o in parts)
+    return bool(statistic < chi2.isf(FALSE_ALARM, len(parts)))
+
+
+def law(sampler: Sampler) -> Tensor:
+    return sampler.log_prob(torch.arange(sampler.classes)).exp()
+
+
+# -- the alias table ------------------------------------------------------------------------------------------------
+
+
+def drawn_law(table: Tensor, classes: int) -> list[int]:
+    """The units of each class in the table, in Python's integers."""
+    columns = (len(table) - 1).bit_length()
+    full = UNITS >> columns
+    units = [0] * len(table)
+    for column, word in enumerate(table.tolist()):
+        threshold, other = word >> columns, word & (len(table) - 1)
+        assert 0 <= threshold < full
+        units[column] += threshold
+        units[other] += full - threshold
+    assert not any(units[classes:])
+    return units[:classes]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.one_of(st.just(0.0), st.floats(1e-25, 1.0)), min_size=1, max_size=70).filter(lambda q: sum(q) > 0),
+)
+def test_the_table_draws_its_integers_exactly_and_they_are_the_nearest(weights: list[float]) -> None:
+    q = double(*weights) / sum(weights)
+    units = alias.whole_units(q / q.sum())
+    assert sum(units.tolist()) == UNITS
+    assert drawn_law(alias.build(units), len(q)) == units.tolist()
+    largest = int(units.argmax())
+    for i, (unit, p) in enumerate(zip(units.tolist(), (q / q.sum()).tolist(), strict=True)):
+        assert (unit == 0) == (p == 0)
+        if i != largest:  # which takes what rounding left over
+            assert abs(unit - Fraction(p) * UNITS) <= 1
+
+
+def test_every_unit_of_a_small_table_is_reached_by_its_bits() -> None:
+    # Three classes in four columns: columns and thresholds on a grid of 2^-6, looked up for all 64 values of 6 bits.
+    units = torch.tensor([5, 27, 32]) << 56
+    table = alias.build(units)
+    drawn = torch.arange(64) << 56
+    alias._look_up(table, drawn)
+    assert torch.bincount(drawn, minlength=3).tolist() == [5, 27, 32]
+
+
+def test_the_reported_law_is_that_of_the_table() -> None:
+    sampler = Categorical(double(0.5, 0.3, 0.2))
+    units = drawn_law(sampler.table, 3)
+    expected = [math.log(Fraction(unit, UNITS)) for unit in units]
+    assert sampler.log_prob(torch.arange(3)).tolist() == pytest.approx(expected, rel=1e-15)
+
+
+def test_a_class_of_the_least_probability_can_still_be_drawn() -> None:
+    sampler = Categorical(double(1, 1e-300, 0))
+    assert sampler.log_prob(torch.tensor([1])).item() == pytest.approx(-62 * math.log(2))
+    assert sampler.log_prob(torch.tensor([2])).item() == -math.inf
+
+
+# -- laws -----------------------------------------------------------------------------------------------------------
+
+SAMPLERS: dict[str, Callable[[], Sampler]] = {
+    "uniform": lambda: Uniform(1000),
+    "log-uniform": lambda: LogUniform(1000),
+    "categorical": lambda: Categorical(
+        torch.softmax(torch.randn(1000, generator=seeded(), dtype=torch.float64) * 3, 0)
+    ),
+    "unigram": lambda: samplers.unigram(torch.arange(1000)),
+    "mixture": lambda: Mixture([Uniform(1000), LogUniform(1000)], [0.25, 0.75]),
+    "one class": lambda: Categorical(double(1)),
+}
+every_sampler = pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS.keys())
+
+
+@every_sampler
+def test_draws_follow_the_reported_law(make: Callable[[], Sampler]) -> None:
+    sampler = make()
+    q = law(sampler)
+    assert q.sum().item() == pytest.approx(1, abs=1e-12)
+    ids = sampler.sample((1000, 500), seeded(1))
+    assert ids.shape == (1000, 500)
+    assert ids.dtype == torch.int64
+    assert follows(ids, q)
+
+
+def test_the_chi_square_notices_a_class_that_is_never_drawn() -> None:
+    # The last class of a sampler that draws N classes and reports N + 1 (a bug seen in the wild).
+    assert not follows(LogUniform(99).sample((500_000,), seeded()), law(LogUniform(100)))
+
+
+def test_log_uniform_by_hand() -> None:
+    # q_y = (log(y + 2) - log(y + 1)) / log(L + 1)
+    assert law(LogUniform(3)).tolist() == pytest.approx(
+        [math.log(2) / math.log(4)] + [math.log(3 / 2) / math.log(4), math.log(4 / 3) / math.log(4)]
+    )
+
+
+def test_unigram_by_hand() -> None:
+    assert law(samplers.unigram(torch.tensor([16, 0, 1]), 0.5)).tolist() == pytest.approx([4 / 5, 0, 1 / 5])
+    assert law(samplers.unigram(double(1e300, 1e300), 2)).tolist() == [0.5, 0.5]
+
+
+def test_mixture_by_hand() -> None:
+    mixture = Mixture([Categorical(double(1, 0)), Categorical(double(0.25, 0.75))], [0.5, 0.5])
+    assert law(mixture).tolist() == pytest.approx([0.5 + 0.125, 0.375])
+
+
+@every_sampler
+def test_the_same_seed_draws_the_same_and_no_global_state_is_used(make: Callable[[], Sampler]) -> None:
+    sampler = make()
+    torch.manual_seed(0)
+    first = sampler.sample((50,), seeded(2))
+    torch.manual_seed(1)
+    assert torch.equal(first, sampler.sample((50,), seeded(2)))
+    assert sampler.sample((0, 3), seeded()).shape == (0, 3)
+
+
+LARGE = (1 << 24) + 3_000_000
+"""More classes than torch.multinomial takes."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Uniform(LARGE),
+        lambda: LogUniform(LARGE),
+        lambda: samplers.unigram(1 / torch.arange(1, LARGE + 1, dtype=torch.float64), 1.0),
+    ],
+    ids=["uniform", "log-uniform", "zipf by table"],
+)
+def test_more_than_two_to_the_24_classes(make: Callable[[], Sampler]) -> None:
+    sampler = make()
+    draws = 2_000_000
+    ids = sampler.sample((draws,), seeded(3))
+    assert int(ids.min()) >= 0
+    assert int(ids.max()) < LARGE
+    for low, high in ((0, 1), (1, 1000), (1000, 1 << 20), (1 << 20, 1 << 23), (1 << 23, LARGE)):
+        share = sampler.log_prob(torch.arange(low, high)).exp().sum().item()
+        count = int(((ids >= low) & (ids < high)).sum())
+        # 5.5 standard errors (and 6 for what is rare): a false alarm below 1e-7.
+        assert abs(count - draws * share) < 5.5 * math.sqrt(draws * share * (1 - share)) + 6
+
+
+def test_uniform_has_no_modulo_bias() -> None:
+    # 2^32 / (3 2^26) = 21.33: reducing 32 bits favours the first third of the ids by 22 to 21.
+    classes, draws = 3 << 26, 2_000_000
+    below = int((Uniform(classes).sample((draws,), seeded()) < classes // 3).sum())
+    assert abs(below - draws / 3) < 5.5 * math.sqrt(draws * (1 / 3) * (2 / 3))
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Categorical(double(0.5, 0.4)), "q sums to 0.9, not 1"),
+        (lambda: Categorical(double(1.5, -0.5)), "got -0.5 at 1"),
+        (lambda: Categorical(double(math.nan, 1)), "got nan at 0"),
+        (lambda: Categorical(double(math.inf, 1)), "got inf at 0"),
+        (lambda: Categorical(torch.empty(0)), "at least one class"),
+        (lambda: Categorical(torch.full((2, 2), 0.25)), "one-dimensional"),
+        (lambda: Uniform(0), "classes is 0"),
+        (lambda: LogUniform(2.5), "classes is 2.5"),  # type: ignore[arg-type]
+        (lambda: samplers.unigram(double(1, -1)), "got -1.0 at 1"),
+        (lambda: samplers.unigram(double(0, 0)), "all counts are 0"),
+        (lambda: samplers.unigram(double(1, 2), 0), "power is 0"),
+        (lambda: Mixture([Uniform(2), Uniform(3)], [0.5, 0.5]), r"\[2, 3\]"),
+        (lambda: Mixture([Uniform(2)], [0.5, 0.5]), "1 laws and 2 proportions"),
+        (lambda: Mixture([Uniform(2), Uniform(2)], [0.5, 0.6]), "proportions sums to 1.1"),
+    ],
+)
+def test_bad_laws_are_named(make: Callable[[], Sampler], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# -- negatives of a batch -------------------------------------------------------------------------------------------
+
+Q = (0.5, 0.3, 0.2)
+
+
+def test_masked_hits_are_marked_and_the_law_is_as_it_was() -> None:
+    labels = torch.tensor([0, 1, 2, 0])
+    drawn = samplers.draw(Categorical(double(*Q)), labels, 1000, generator=seeded())
+    assert torch.equal(drawn.hits, drawn.ids == labels.unsqueeze(-1))
+    assert drawn.hits.any()
+    assert torch.allclose(drawn.log_q, double(*Q).log()[drawn.ids])
+    assert follows(drawn.ids, double(*Q))
+
+
+def test_redrawn_hits_leave_the_law_of_the_others() -> None:
+    label = 1
+    drawn = samplers.draw(Categorical(double(*Q)), torch.full((500,), label), 500, hits="redraw", generator=seeded())
+    expected = double(0.5 / 0.7, 0, 0.2 / 0.7)
+    assert follows(drawn.ids, expected)
+    assert torch.allclose(drawn.log_q, expected.log()[drawn.ids])
+    assert not drawn.hits.any()
+
+
+def test_kept_hits_are_negatives_like_all_others() -> None:
+    labels = torch.zeros(4, dtype=torch.int64)
+    drawn = samplers.draw(Categorical(double(*Q)), labels, 100, hits="keep", generator=seeded())
+    assert (drawn.ids == 0).any()
+    assert not drawn.hits.any()
+
+
+def test_shared_negatives_are_drawn_once() -> None:
+    labels = torch.tensor([0, 2])
+    drawn = samplers.draw(Uniform(3), labels, 50, shared=True, generator=seeded())
+    assert drawn.ids.shape == drawn.log_q.shape == (50,)
+    assert torch.equal(drawn.hits, torch.stack([drawn.ids == 0, drawn.ids == 2]))
+
+
+@pytest.mark.parametrize("rule", ["mask", "redraw", "keep"])
+def test_the_rule_for_hits_decides_the_expected_loss(rule: samplers.Hits) -> None:
+    """All draws, with importance weights: the mean of the sampled sum is S, or 1 + S if the positive is kept in it."""
+    q, logits, label = double(*Q), double(1.0, 0.5, -0.3), 0
+    S = math.exp(0.5 - 1) + math.exp(-0.3 - 1)
+    mean = 0.0
+    for ids in product(range(3), repeat=2):
+        if rule == "redraw" and label in ids:
+            continue
+        probability = math.prod((Q[i] / 0.5 if rule == "redraw" else Q[i]) for i in ids)
+        drawn = torch.tensor([ids])
+        log_q = q.log()[drawn] - (math.log(0.5) if rule == "redraw" else 0)
+        hits = (drawn == label) if rule == "mask" else torch.zeros(1, 2, dtype=torch.bool)
+        loss = losses.sampled_softmax(logits[:1], logits[drawn], log_q=log_q, hits=hits)
+        mean += probability * math.expm1(loss.item())
+    assert mean == pytest.approx(1 + S if rule == "keep" else S, rel=1e-13)
+
+
+def test_a_mask_that_does_nothing_would_be_seen() -> None:
+    # Every draw is a hit: with the mask the loss is log 1, without it log(1 + m).
+    labels, m = torch.tensor([1, 1]), 4
+    drawn = samplers.draw(Categorical(double(0, 1, 0)), labels, m, generator=seeded())
+    logits = double(0.2, 0.7, -1)
+    masked = losses.info_nce(logits[labels], logits[drawn.ids], hits=drawn.hits)
+    blind = losses.info_nce(logits[labels], logits[drawn.ids])
+    assert masked.item() == 0
+    assert blind.item() == pytest.approx(math.log(1 + m))
+
+
+@pytest.mark.parametrize(
+    "labels, m, options, message",
+    [
+        ([0, 3], 2, {}, "a label is 3; the 3 classes are 0..2"),
+        ([-1], 2, {}, "a label is -1"),
+        ([], 2, {}, "labels must be integers"),
+        ([0], 0, {}, "m is 0"),
+        ([0], 2, {"hits": "drop"}, "hits is 'drop'"),
+        ([0], 2, {"hits": "redraw", "shared": True}, "shared negatives cannot be redrawn"),
+    ],
+)
+def test_bad_input_of_draw_is_named(labels: Sequence[int], m: int, options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        samplers.draw(Uniform(3), torch.tensor(labels, dtype=torch.int64), m, generator=seeded(), **options)  # type: ignore[arg-type]
+
+
+def test_a_label_with_all_the_probability_cannot_be_redrawn() -> None:
+    with pytest.raises(ValueError, match="label 1 has probability 1 under q"):
+        samplers.draw(Categorical(double(0, 1)), torch.tensor([1]), 2, hits="redraw", generator=seeded())
+
+
+# -- within a batch -------------------------------------------------------------------------------------------------
+
+
+def test_off_diagonal_entries_in_their_order() -> None:
+    scores = torch.arange(9).view(3, 3)
+    assert samplers.off_diagonal(scores).tolist() == [[1, 2], [3, 5], [6, 7]]
+    with pytest.raises(ValueError, match="a square of at least 2 x 2"):
+        samplers.off_diagonal(torch.zeros(1, 1))
+
+
+def test_the_multiset_within_a_batch_is_the_other_labels() -> None:
+    labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
+    drawn = samplers.within_batch(labels, log_prior)
+    assert drawn.ids.tolist() == [[0, 2, 1], [2, 2, 1], [2, 0, 1], [2, 0, 2]]
+    assert drawn.hits.tolist() == [[False, True, False], [False] * 3, [True, False, False], [False] * 3]
+    assert torch.equal(drawn.log_q, log_prior[drawn.ids])
+
+
+def test_the_union_within_a_batch_has_each_class_once_with_its_inclusion_probability() -> None:
+    labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
+    drawn = samplers.within_batch(labels[:3], log_prior, union=True)
+    assert drawn.ids.tolist() == [0, 2]
+    # m q is the expected count: of 2 other labels, 1 - (1 - pi)^2
+    assert (2 * drawn.log_q.exp()).tolist() == pytest.approx([1 - 0.5**2, 1 - 0.8**2])
+    assert drawn.hits.tolist() == [[False, True], [True, False], [False, True]]
+
+
+def test_expected_counts_within_a_batch_by_all_batches() -> None:
+    batch, q = 3, [Fraction(1, 2), Fraction(3, 10), Fraction(1, 5)]
+    counts: Counter[int] = Counter()
+    present: Counter[int] = Counter()
+    for others in product(range(3), repeat=batch - 1):
+        p = math.prod(q[y] for y in others)
+        counts.update({y: p * others.count(y) for y in set(others)})
+        present.update(dict.fromkeys(others, p))
+    for y in range(3):
+        assert counts[y] == (batch - 1) * q[y]
+        expected = float(present[y])
+        assert samplers.log_inclusion(double(*Q).log(), batch - 1)[y].exp().item() == pytest.approx(expected)
+
+
+def test_inclusion_probabilities_keep_their_digits() -> None:
+    q = double(1e-18, 0.3, 1.0)
+    expected = [5e-18, 1 - 0.7**5, 1]
+    assert samplers.log_inclusion(q.log(), 5).exp().tolist() == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_batch_of_one_has_no_negatives() -> None:
+    with pytest.raises(ValueError, match="a batch of 1 has no other labels"):
+        samplers.within_batch(torch.tensor([0]), double(*Q).log())
+
+
+# -- from the model -------------------------------------------------------------------------------------------------
+
+
+def test_the_model_s_own_negatives_give_the_full_loss_for_every_draw() -> None:
+    logits = torch.randn(5, 40, generator=seeded(4), dtype=torch.float64)
+    labels = torch.arange(5)
+    drawn = samplers.model_based(logits, labels, 3, generator=seeded())
+    positive = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    sampled = losses.sampled_softmax(positive, logits.gather(-1, drawn.ids), log_q=drawn.log_q, reduction="none")
+    assert torch.allclose(sampled, losses.cross_entropy(logits, labels, reduction="none"), rtol=1e-13)
+
+
+@pytest.mark.parametrize("rule", ["mask", "redraw"])
+def test_the_model_s_negatives_follow_its_softmax(rule: samplers.Hits) -> None:
+    logits = torch.cat([torch.randn(60, generator=seeded(5), dtype=torch.float64), double(-math.inf)])
+    labels = torch.full((200,), 7)
+    drawn = samplers.model_based(logits.expand(200, -1), labels, 2000, hits=rule, generator=seeded())
+    scores = logits.clone()
+    if rule == "redraw":
+        scores[7] = -math.inf
+    q = torch.softmax(scores, 0)
+    assert follows(drawn.ids, q)
+    assert torch.allclose(drawn.log_q, q.log()[drawn.ids])
+    assert torch.equal(drawn.hits, drawn.ids == 7)
+
+
+@pytest.mark.parametrize(
+    "logits, labels, message",
+    [
+        (torch.zeros(2, 3), torch.tensor([0]), r"must be \[B, L\] and \[B\]"),
+        (torch.tensor([[math.nan, 0.0]]), torch.tensor([0]), "NaN or \\+inf"),
+        (torch.tensor([[0.0, -math.inf]]), torch.tensor([0]), "no class left"),
+        (torch.zeros(1, 3), torch.tensor([5]), "a label is 5"),
+    ],
+)
+def test_bad_models_are_named(logits: Tensor, labels: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        samplers.model_based(logits, labels, 2)
+
+
+# -- weights --------------------------------------------------------------------------------------------------------
+
+
+def test_weights_of_table_1_by_hand() -> None:
+    log_q, log_prior = double(0.25, 0.5).log(), double(0.1, 0.6).log()
+    assert samplers.constant(log_q, 4).tolist() == [1 / 4, 1 / 4]
+    assert samplers.importance(log_q, 4).tolist() == pytest.approx([1 / (4 * 0.25), 1 / (4 * 0.5)])
+    assert samplers.relative(log_q, double(0.2).log()).tolist() == pytest.approx([0.2 / 0.25, 0.2 / 0.5])
+    tail = samplers.tail(log_q, 4, log_prior, double(0.3).log())
+    assert tail.tolist() == pytest.approx([0.1 / (4 * 0.25 * 0.3), 0.6 / (4 * 0.5 * 0.3)])
+
+
+# -- GPU ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_draws_follow_the_same_laws() -> None:
+    q = torch.softmax(torch.randn(1000, generator=seeded(), dtype=torch.float64), 0)
+    generator = torch.Generator("cuda").manual_seed(0)
+    for sampler in (Categorical(q.cuda()), Uniform(1000, "cuda"), LogUniform(1000, "cuda")):
+        ids = sampler.sample((1000, 500), generator)
+        assert ids.device.type == "cuda"
+        reported = sampler.log_prob(torch.arange(1000, device="cuda")).exp().cpu()
+        assert follows(ids.cpu(), reported)
+    assert torch.equal(Categorical(q.cuda()).table.cpu(), Categorical(q).table)
