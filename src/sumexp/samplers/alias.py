@@ -11,7 +11,6 @@ running surpluses E; who fills whose column is a search of the one in the other.
 Source: Walker (1977) for the table; Hübschle-Schneider and Sanders (2019) for building it from prefix sums.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -41,7 +40,7 @@ class Categorical:
     def __init__(self, q: Tensor) -> None:
         units = whole_units(check_law("q", q))
         self.classes = len(units)
-        self.log_q = units.to(torch.float64).log() - BITS * math.log(2)
+        self.log_q = (units.to(torch.float64) * 2.0**-BITS).log()
         self.table = build(units)
 
     def log_prob(self, ids: Tensor) -> Tensor:
