@@ -46,7 +46,8 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
         tolerance: largest entry of the gradient at which to stop.
 
     Raises:
-        ValueError: if no minimum is reached, as when a score wants to run to infinity.
+        ValueError: if no point with so small a gradient is reached. (A loss that flattens out towards infinity, as
+            where a pair is never seen, has such points without having a minimum.)
     """
     theta = torch.zeros(features.shape[-1], dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.LBFGS(

@@ -1,0 +1,438 @@
+"""Section 1 of the paper: global NCE, InfoNCE and its bounds, by brute force and by integrals."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import sympy as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp.nce import Joint, families, global_nce, rational
+from sumexp.nce.rational import LogSum, Table
+
+Q = Fraction
+INF = math.inf
+NOTHING = LogSum({})
+
+P: Table = [[Q(1, 10), Q(2, 10), Q(0)], [Q(2, 10), Q(2, 10), Q(3, 10)]]
+"""Two x, three y; the pair (0, 2) is never seen."""
+FULL: Table = [[Q(1, 20), Q(4, 20), Q(2, 20)], [Q(5, 20), Q(5, 20), Q(3, 20)]]
+NOISE = [Q(1, 2), Q(1, 3), Q(1, 6)]
+
+
+def joint_of(p: Table) -> Joint:
+    return Joint(torch.tensor([[float(mass) for mass in row] for row in p], dtype=torch.float64))
+
+
+def logs(values: Table) -> Tensor:
+    return torch.tensor([[float(v) for v in row] for row in values], dtype=torch.float64).log()
+
+
+def log_of(q: list[Fraction]) -> Tensor:
+    return logs([q])[0]
+
+
+def ratio(p: Table, q: list[Fraction]) -> Table:
+    """pop(y|x) / q(y), 0 for a y that never occurs."""
+    of_x, _ = rational.marginals(p)
+    return [[mass / of_x[x] / q[y] if mass else Q(0) for y, mass in enumerate(row)] for x, row in enumerate(p)]
+
+
+def second_term(p: Table, n: int) -> LogSum:
+    """E log sum_k r(x, y_k) under the law of the candidates, q = pop_Y."""
+    of_y = rational.marginals(p)[1]
+    r = ratio(p, of_y)
+    law = rational.global_law(p, of_y, n)
+    return rational.total((mass, rational.log(sum(r[x][y] for y in ys))) for (_, (x, ys)), mass in law.items())
+
+
+def mixture_divergence(p: Table, n: int) -> LogSum:
+    """KL of the law of (x, y_1..y_n) from pop_X x pop_Y^n, both enumerated."""
+    of_x, of_y = rational.marginals(p)
+    mixture: dict[rational.Seen, Fraction] = {}
+    for (_, seen), mass in rational.global_law(p, of_y, n).items():
+        mixture[seen] = mixture.get(seen, Q(0)) + mass
+    product = [of_x[x] * math.prod(of_y[y] for y in ys) for x, ys in mixture]
+    return rational.divergence(list(mixture.values()), product)
+
+
+@st.composite
+def joints(draw: st.DrawFn, zeros: bool = True) -> Table:
+    """2 x 2 or 2 x 3 laws with small denominators."""
+    width = draw(st.integers(2, 3))
+    least = 0 if zeros else 1
+    rows = [draw(st.lists(st.integers(least, 5), min_size=width, max_size=width).filter(any)) for _ in range(2)]
+    total = sum(map(sum, rows))
+    return [[Q(count, total) for count in row] for row in rows]
+
+
+def weights_beside(p: Table) -> st.SearchStrategy[Table]:
+    """e^s for every pair."""
+    weight = st.fractions(min_value=Q(1, 6), max_value=6, max_denominator=6)
+    row = st.lists(weight, min_size=len(p[0]), max_size=len(p[0]))
+    return st.lists(row, min_size=len(p), max_size=len(p))
+
+
+few = settings(deadline=None, max_examples=25)
+
+# -- 1.1 the model ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("nce-global-posterior", shows="correction", evidence="exact")
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("p", [P, FULL])
+def test_posterior_of_the_index_has_both_forms_where_the_noise_is_positive(p: Table, n: int) -> None:
+    law = rational.global_law(p, NOISE, n)
+    assert sum(law.values()) == 1
+    r, of_x = ratio(p, NOISE), rational.marginals(p)[0]
+    for (i, (x, ys)), probability in rational.posterior(law).items():
+        first = [p[x][y] / of_x[x] * math.prod(NOISE[z] for j, z in enumerate(ys) if j != k) for k, y in enumerate(ys)]
+        assert probability == first[i] / sum(first)
+        assert probability == r[x][ys[i]] / sum(r[x][y] for y in ys)
+
+
+@pytest.mark.claim("nce-global-posterior", shows="counterexample", evidence="exact")
+def test_the_second_form_of_the_posterior_divides_by_zero_without_support() -> None:
+    # C4: q = (1, 0), pop = (1/2, 1/2), candidates (y_2, y_1). The first form says that y_2, which the noise cannot
+    # produce, is surely the true one; the second needs (1/2) / 0.
+    p, q = [[Q(1, 2), Q(1, 2)]], [Q(1), Q(0)]
+    assert rational.posterior(rational.global_law(p, q, 2))[0, (0, (1, 0))] == 1
+    with pytest.raises(ZeroDivisionError):
+        p[0][1] / q[1]
+    assert global_nce.posterior(joint_of(p), 0, torch.tensor([1, 0]), torch.tensor([0.0, -INF])).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("q", [NOISE, [Q(1, 2), Q(1, 2), Q(0)]])
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_posterior_in_floating_point_agrees_with_enumeration(q: list[Fraction], n: int) -> None:
+    for (i, (x, ys)), probability in rational.posterior(rational.global_law(P, q, n)).items():
+        got = global_nce.posterior(joint_of(P), x, torch.tensor(ys), log_of(q))
+        assert got[i].item() == pytest.approx(float(probability), rel=1e-14)
+    batch = global_nce.posterior(joint_of(P), torch.tensor([0, 1]), torch.tensor([[0, 1], [0, 1]]), log_of(q))
+    assert batch.shape == (2, 2)
+    assert torch.allclose(batch.sum(1), torch.ones(2, dtype=torch.float64))
+
+
+# -- Lemma 1.1 and its second term ------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("nce-lemma-1-1-decomposition", shows="correction", evidence="proof")
+@pytest.mark.claim("nce-lemma-1-1", shows="statement", evidence="proof")
+@pytest.mark.parametrize("n", range(1, 6))
+def test_the_second_term_is_log_n_plus_a_divergence(n: int) -> None:
+    # One outcome (x, y_1..y_n) in symbols: b = pop(x), a_k = pop(y_k), pop(x, y_k) = b a_k r_k.
+    b, *symbols = sp.symbols(f"b a1:{n + 1} r1:{n + 1}", positive=True)
+    a, r = symbols[:n], symbols[n:]
+    product = b * sp.prod(a)
+    terms = [b * a[i] * r[i] * sp.prod(a[:i] + a[i + 1 :]) for i in range(n)]  # the n cases i of the mixture
+    mixture = sum(terms) / n
+    # (1): the posterior of i is r_i / sum r, so -log posterior = -log r_i + log sum r.
+    for i in range(n):
+        assert sp.simplify(terms[i] / sum(terms) - r[i] / sum(r)) == 0
+    # Integrand by integrand, log sum r = log n + log(mixture / product): the mean under the mixture of the last is KL.
+    assert sp.simplify(mixture / product - sum(r) / n) == 0
+    # KL >= 0: z log z >= z - 1 with z = mixture / product, integrated over the product law; equal only at z = 1.
+    z = sp.symbols("z", positive=True)
+    gap = z * sp.log(z) - z + 1
+    assert gap.subs(z, 1) == 0
+    assert sp.solve(sp.diff(gap, z), z) == [1]
+    assert sp.diff(gap, z, 2) == 1 / z  # convex, so that z = 1 is the only minimum
+    # Hence H = -I + log n + KL >= log n - I.
+
+
+@pytest.mark.claim("nce-lemma-1-1-decomposition", shows="correction", evidence="exact")
+@pytest.mark.claim("nce-lemma-1-1", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n", [1, 2, 3])
+@given(p=joints())
+@few
+def test_the_entropy_of_the_index_decomposes_exactly(p: Table, n: int) -> None:
+    # Sums of logarithms of rationals, compared exactly.
+    entropy = rational.entropy(rational.global_law(p, rational.marginals(p)[1], n))
+    information, second, divergence = rational.mutual_information(p), second_term(p, n), mixture_divergence(p, n)
+    assert entropy == second - information
+    assert second == rational.log(n) + divergence
+    assert float(divergence) >= -1e-14
+    if n == 1:
+        assert entropy == NOTHING  # one candidate leaves nothing to guess
+
+
+@pytest.mark.claim("nce-lemma-1-1-decomposition", shows="counterexample", evidence="exact")
+def test_the_printed_first_term_lacks_a_logarithm() -> None:
+    # C8, as printed: H = -E r + E log sum_k r. For n = 2 and pop = (1/10, 2/10, 0; 2/10, 2/10, 3/10):
+    # E r = sum pop(x,y)^2/(pop(x) pop(y)) = 1/9 + 1/3 + 0 + 4/21 + 1/7 + 3/7 = 76/63 = 1.206.., and I = 0.145...
+    of_y = rational.marginals(P)[1]
+    r = ratio(P, of_y)
+    mean_ratio = sum(mass * r[x][y] for x, row in enumerate(P) for y, mass in enumerate(row))
+    assert mean_ratio == Q(76, 63)
+    entropy = float(rational.entropy(rational.global_law(P, of_y, 2)))
+    printed = -float(mean_ratio) + float(second_term(P, 2))
+    assert printed < 0 < entropy  # an entropy it cannot be
+    assert entropy - printed == pytest.approx(76 / 63 - float(rational.mutual_information(P)), rel=1e-12)
+
+
+@pytest.mark.claim("nce-cor-1-2", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n", [2, 3])
+@given(p=joints())
+@few
+def test_the_best_bound_stays_below_information_and_log_n(p: Table, n: int) -> None:
+    law = rational.global_law(p, rational.marginals(p)[1], n)
+    best = rational.log(n) - rational.entropy(law)
+    # I - B is a divergence, and log n - B the mean of -log posterior, with every posterior at most 1.
+    assert rational.mutual_information(p) - best == mixture_divergence(p, n)
+    assert max(rational.posterior(law).values()) <= 1
+
+
+# -- 1.2 the cross entropy of a model ---------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("nce-global-crossentropy", shows="statement", evidence="exact")
+@pytest.mark.claim("nce-infonce-bound", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n", [2, 3])
+@given(data=st.data(), p=joints())
+@few
+def test_cross_entropy_exceeds_entropy_by_the_divergence_of_the_posteriors(
+    data: st.DataObject, p: Table, n: int
+) -> None:
+    of_y = rational.marginals(p)[1]
+    weights = data.draw(weights_beside(p))
+    law, model = rational.global_law(p, of_y, n), rational.softmax_model(weights)
+    right = rational.posterior(law)
+    seen: dict[rational.Seen, Fraction] = {}
+    for (_, at), mass in law.items():
+        seen[at] = seen.get(at, Q(0)) + mass
+    of_posteriors = rational.total(
+        (
+            mass,
+            rational.divergence([right.get((i, at), Q(0)) for i in range(n)], [model(i, at) for i in range(n)]),
+        )
+        for at, mass in seen.items()
+    )
+    excess = rational.cross_entropy(law, model) - rational.entropy(law)
+    assert excess == of_posteriors
+    assert float(excess) >= -1e-14
+    # So B(theta) <= B <= min(I, log n), the last by the test before this.
+    bound = global_nce.bound(joint_of(p), logs(weights), n).item()
+    assert bound == pytest.approx(float(rational.log(n) - rational.cross_entropy(law, model)), abs=1e-12)
+    assert bound <= min(float(rational.mutual_information(p)), math.log(n)) + 1e-12
+
+
+@pytest.mark.claim("nce-global-crossentropy", shows="statement", evidence="quadrature")
+@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("q", [NOISE, [Q(1, 2), Q(1, 2), Q(0)]])
+def test_the_integral_agrees_with_enumeration(n: int, q: list[Fraction]) -> None:
+    weights = [[Q(1, 1000), Q(1), Q(70)], [Q(3), Q(10**4), Q(1, 50)]]
+    law = rational.global_law(P, q, n)
+    exact = float(rational.cross_entropy(law, rational.softmax_model(weights)))
+    assert global_nce.cross_entropy(joint_of(P), logs(weights), n, log_of(q)).item() == pytest.approx(exact, rel=1e-12)
+    least = global_nce.entropy(joint_of(P), n, log_of(q)).item()
+    assert least == pytest.approx(float(rational.entropy(law)), rel=1e-12)
+
+
+def test_small_losses_keep_their_digits() -> None:
+    # pop on the diagonal, scores 0 and -30: given x the loss is log(1 + e^-30) with probability 1/2 (the noise draws
+    # the other y), log 2 with 1/2. With noise that always draws the other y nothing else is left.
+    joint = Joint(torch.eye(2, dtype=torch.float64) / 2)
+    scores = torch.tensor([[0.0, -30.0], [-30.0, 0.0]], dtype=torch.float64)
+    loss = global_nce.cross_entropy(joint, scores, 2).item()
+    assert loss == pytest.approx(math.log(2) / 2 + math.log1p(math.exp(-30)) / 2, rel=1e-13)
+    one = Joint(torch.tensor([[1.0, 0.0]], dtype=torch.float64))
+    other = torch.tensor([-INF, 0.0])
+    assert global_nce.cross_entropy(one, scores[:1], 3, other).item() == pytest.approx(
+        math.log1p(2 * math.exp(-30)), rel=1e-12
+    )
+
+
+@given(
+    st.lists(st.floats(-60, 60), min_size=3, max_size=3),
+    st.integers(2, 5),
+)
+@few
+def test_the_integral_holds_over_wide_scores(values: list[float], n: int) -> None:
+    # Noise on one y only: X has one value, the loss is sum_y pop(y) log(1 + (n - 1) e^(s_2 - s_y)).
+    joint = Joint(torch.tensor([[0.5, 0.2, 0.3]], dtype=torch.float64))
+    s = torch.tensor([values], dtype=torch.float64)
+    expected = sum(
+        float(mass) * float(torch.nn.functional.softplus(s[0, 2] - s[0, y] + math.log(n - 1)))
+        for y, mass in enumerate(joint.p[0])
+    )
+    got = global_nce.cross_entropy(joint, s, n, torch.tensor([-INF, -INF, 0.0])).item()
+    assert got == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_gradient_agrees_with_that_of_the_enumerated_loss(n: int) -> None:
+    joint, q = joint_of(P), log_of(NOISE)
+    scores = logs([[Q(1, 10), Q(1), Q(7)], [Q(3), Q(10), Q(1, 5)]])
+    exact, summed = scores.clone().requires_grad_(), scores.clone().requires_grad_()
+    law = rational.global_law(P, NOISE, n)
+    brute = torch.stack(
+        [-float(mass) * torch.log_softmax(summed[x, list(ys)], 0)[i] for (i, (x, ys)), mass in law.items()]
+    ).sum()
+    (expected,) = torch.autograd.grad(brute, summed)
+    (got,) = torch.autograd.grad(global_nce.cross_entropy(joint, exact, n, q), exact)
+    assert torch.allclose(got, expected, atol=1e-13)
+    assert got.sum(1).abs().max() < 1e-13  # a constant added to the scores of one x changes nothing
+
+
+@pytest.mark.parametrize("method", ["direct", "spread"])
+def test_several_n_at_once_and_both_ways_to_sum(method: str) -> None:
+    generator = torch.Generator().manual_seed(3)
+    joint = Joint.from_counts(torch.rand(4, 300, generator=generator) ** 8)
+    scores = 3 * torch.randn(4, 300, generator=generator, dtype=torch.float64)
+    counts = [2, 5, 1000, 65536, 10**9]
+    together = global_nce.cross_entropy(joint, scores, counts, method=method)
+    alone = torch.stack([global_nce.cross_entropy(joint, scores, n, method="direct") for n in counts])
+    assert torch.allclose(together, alone, rtol=1e-11, atol=0)
+
+
+def test_unseen_pairs_at_minus_infinity_with_thousands_of_classes() -> None:
+    # 16 x each with a block of 128 of 2,048 y: H = E log(1 + J), J ~ Binomial(n - 1, 1/16).
+    joint = Joint(torch.kron(torch.eye(16, dtype=torch.float64), torch.ones(1, 128)) / 2048)
+    n = 40
+    mean = sum(math.comb(n - 1, j) * 15 ** (n - 1 - j) / 16 ** (n - 1) * math.log1p(j) for j in range(n))
+    assert global_nce.entropy(joint, n).item() == pytest.approx(mean, rel=1e-12)
+
+
+@pytest.mark.claim("nce-infonce-bound", shows="statement", evidence="quadrature")
+@given(seed=st.integers(0, 10**6), spread=st.floats(0, 8))
+@few
+def test_the_bound_holds_for_any_score_up_to_many_candidates(seed: int, spread: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    joint = Joint.from_counts(torch.rand(5, 7, generator=generator, dtype=torch.float64) ** 6 + 1e-9)
+    noise = spread * torch.randn(5, 7, generator=generator, dtype=torch.float64)
+    counts = [2, 4, 64, 65536]
+    best = global_nce.bound(joint, joint.pmi, counts)
+    ceiling = torch.tensor(counts, dtype=torch.float64).log().clamp_max(joint.mutual_information.item())
+    for scores in (joint.pmi + noise, noise):
+        bounds = global_nce.bound(joint, scores, counts)
+        assert bool((bounds <= best + 1e-11).all())
+        assert bool((bounds <= ceiling + 1e-11).all())
+    assert best[-1].item() == pytest.approx(joint.mutual_information.item(), abs=2e-3)  # and meets both ends
+
+
+@pytest.mark.claim("nce-logN-ceiling", shows="statement", evidence="quadrature")
+@pytest.mark.parametrize("n", [2, 16, 256, 4096])
+def test_the_bound_stays_below_log_n_where_the_information_does_not(n: int) -> None:
+    # y = x uniform on K = 2^14: I = log K. J of the n - 1 others equal x, and H = E log(1 + J).
+    k = 2**14
+    rows = 8  # every x is alike: 8 of them, each with its share, have the same conditionals and q
+    joint = Joint(torch.eye(rows, k, dtype=torch.float64) / rows)
+    log_q = torch.full((k,), -math.log(k), dtype=torch.float64)
+    least = global_nce.entropy(joint, n, log_q).item()
+    binomial = torch.distributions.Binomial(n - 1, torch.tensor(1 / k, dtype=torch.float64))
+    counts = torch.arange(min(n, 60), dtype=torch.float64)  # P(J >= 60) < 1e-80
+    mean = (binomial.log_prob(counts).exp() * torch.log1p(counts)).sum().item()
+    assert least == pytest.approx(mean, rel=1e-9)
+    assert math.log(n) - least < math.log(n) < math.log(k)
+
+
+@pytest.mark.claim("nce-logN-ceiling", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_ceiling_in_exact_numbers(n: int) -> None:
+    # y = x uniform on 5 values: I = log 5 > log n, and B = log n - E log(1 + J) with J ~ Binomial(n - 1, 1/5).
+    p = [[Q(int(x == y), 5) for y in range(5)] for x in range(5)]
+    best = rational.log(n) - rational.entropy(rational.global_law(p, [Q(1, 5)] * 5, n))
+    assert rational.mutual_information(p) == rational.log(5)
+    chances = [(Q(math.comb(n - 1, j) * 4 ** (n - 1 - j), 5 ** (n - 1)), rational.log(1 + j)) for j in range(n)]
+    assert best == rational.log(n) - rational.total(chances)
+    assert float(best) < math.log(n) < math.log(5)
+
+
+# -- the optimum and what it recovers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("nce-global-optimum", shows="correction", evidence="exact")
+@given(data=st.data(), p=joints(zeros=False))
+@few
+def test_the_optimal_scores_are_the_log_ratio_up_to_a_constant_for_each_x(data: st.DataObject, p: Table) -> None:
+    n, q = 2, [Q(y + 1, len(p[0]) * (len(p[0]) + 1) // 2) for y in range(len(p[0]))]
+    law, r = rational.global_law(p, q, n), ratio(p, q)
+    constants = data.draw(st.lists(st.fractions(Q(1, 5), 5, max_denominator=5), min_size=2, max_size=2))
+    shifted = [[c * value for value in row] for c, row in zip(constants, r, strict=True)]
+    assert rational.cross_entropy(law, rational.softmax_model(shifted)) == rational.entropy(law)
+    # Any other: some pair of candidates y, z has the wrong odds, and occurs, so that the excess is a positive KL.
+    weights = data.draw(weights_beside(p))
+    other = rational.softmax_model(weights)
+    optimal = all(weights[x][y] * r[x][0] == weights[x][0] * r[x][y] for x in range(len(p)) for y in range(len(p[0])))
+    assert (rational.cross_entropy(law, other) == rational.entropy(law)) is optimal
+    assert float(rational.cross_entropy(law, other) - rational.entropy(law)) >= -1e-14
+
+
+@pytest.mark.claim("nce-global-optimum", shows="correction", evidence="quadrature")
+@pytest.mark.parametrize("n", [2, 5, 1000])
+def test_descending_the_exact_loss_reaches_the_optimal_scores(n: int) -> None:
+    joint, log_q = joint_of(FULL), log_of(NOISE)
+    free = torch.eye(6, dtype=torch.float64).view(2, 3, 6)
+    theta = families.fit(free, lambda s: global_nce.cross_entropy(joint, s, n, log_q), tolerance=1e-10)
+    difference = theta.view(2, 3) - global_nce.optimal_scores(joint, log_q)
+    assert (difference - difference[:, :1]).abs().max() < 1e-6
+    assert torch.allclose(global_nce.recover(theta.view(2, 3), log_q), joint.y_given_x, atol=1e-7)
+
+
+@pytest.mark.claim("nce-global-optimum", shows="counterexample", evidence="exact")
+def test_without_a_second_candidate_or_common_support_no_score_is_optimal() -> None:
+    # C4. N = 1: every model has loss 0, whatever its scores.
+    alone = rational.global_law(FULL, NOISE, 1)
+    for weights in (FULL, [[Q(1), Q(2), Q(3)], [Q(7), Q(1), Q(1)]]):
+        assert rational.cross_entropy(alone, rational.softmax_model(weights)) == NOTHING
+    # q(y_3) = 0 < pop(y_3): the larger s(y_3), the smaller the loss, without end.
+    p, q = [[Q(5, 10), Q(3, 10), Q(2, 10)]], [Q(1, 2), Q(1, 2), Q(0)]
+    law = rational.global_law(p, q, 2)
+    losses = [
+        rational.cross_entropy(law, rational.softmax_model([[Q(1), Q(3, 5), Q(10) ** k]])) - rational.entropy(law)
+        for k in range(6)
+    ]
+    # With the right odds among y_1 and y_2 what is left is pop(y_3) E log(1 + e^(s_j - s_3)):
+    for k, excess in enumerate(losses):
+        left = Q(1, 2) * (rational.log(1 + Q(1, 10**k)) + rational.log(1 + Q(3, 5 * 10**k)))
+        assert excess == Q(2, 10) * left
+        assert excess != NOTHING
+    assert sorted(map(float, losses), reverse=True) == list(map(float, losses))
+    # pop(y_3) = 0 < q(y_3): the other way round.
+    assert global_nce.optimal_scores(joint_of(P))[0, 2] == -INF
+
+
+@pytest.mark.claim("nce-global-recover", shows="counterexample", evidence="exact")
+@pytest.mark.parametrize(
+    "pop, q, recovered",
+    [
+        ([Q(1, 2), Q(1, 2)], [Q(1), Q(0)], [1, 0]),
+        ([Q(5, 10), Q(3, 10), Q(2, 10)], [Q(1, 2), Q(1, 2), Q(0)], [Q(5, 8), Q(3, 8), 0]),
+    ],
+)
+def test_what_the_noise_cannot_produce_is_not_recovered(
+    pop: list[Fraction], q: list[Fraction], recovered: list[Fraction]
+) -> None:
+    # C4. Any score s(y) of a y with q(y) = 0 gives e^s q(y) = 0; on the others e^s q = pop at the optimum.
+    product = [p if noise else Q(0) for p, noise in zip(pop, q, strict=True)]
+    assert [value / sum(product) for value in product] == recovered != pop
+    scores = global_nce.optimal_scores(joint_of([pop]), log_of(q))
+    assert scores.isinf().sum() == 1  # +inf where q is 0
+    got = global_nce.recover(scores, log_of(q))[0]
+    assert got.tolist() == pytest.approx([float(value) for value in recovered], abs=1e-15)
+
+
+@pytest.mark.claim("nce-global-recover", shows="correction", evidence="proof")
+def test_the_optimum_recovers_the_conditional_on_the_support_of_the_noise() -> None:
+    # One term of the softmax at s = log(p/q) + c is e^(s + log q) = p e^c, whatever q > 0; e^c cancels in the quotient.
+    p, q, rest = sp.symbols("p q rest", positive=True)  # rest: the other pop(y'|x) with q(y') > 0
+    c = sp.symbols("c", real=True)
+    term = sp.exp(sp.log(p / q) + c + sp.log(q))
+    assert sp.simplify(term / (term + rest * sp.exp(c)) - p / (p + rest)) == 0
+    # Numerically, with constants for each x, and whole support: pop(y|x) itself.
+    joint, log_q = joint_of(P), log_of(NOISE)
+    shifted = global_nce.optimal_scores(joint, log_q) + torch.tensor([[3.0], [-40.0]])
+    assert torch.allclose(global_nce.recover(shifted, log_q), joint.y_given_x, atol=1e-15)
+
+
+@pytest.mark.claim("nce-uniform-q", shows="statement", evidence="proof")
+def test_uniform_noise_needs_no_correction() -> None:
+    s, classes, rest = sp.symbols("s K rest", positive=True)  # rest: the sum of the other e^s(x, y')
+    corrected = sp.exp(s + sp.log(1 / classes)) / (sp.exp(s + sp.log(1 / classes)) + rest / classes)
+    assert sp.simplify(corrected - sp.exp(s) / (sp.exp(s) + rest)) == 0
+    scores = torch.tensor([[0.5, -1.0, 2.0]], dtype=torch.float64)
+    uniform = torch.full((3,), -math.log(3), dtype=torch.float64)
+    assert torch.allclose(global_nce.recover(scores, uniform), torch.softmax(scores, 1), atol=1e-15)
