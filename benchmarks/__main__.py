@@ -2,9 +2,9 @@
 
 import argparse
 
-from benchmarks import expectations
+from benchmarks import expectations, negatives
 
-BENCHMARKS = {"expectations": expectations.main}
+BENCHMARKS = {"expectations": expectations.main, "negatives": negatives.main}
 
 
 def main() -> None:
