@@ -1,0 +1,237 @@
+r"""Which sampled cross entropies learn the probabilities themselves, for few negatives too.
+
+A sampled loss is *consistent* if its population minimiser is :math:`f_y = \log P(y\mid x)` up to a constant. All usual
+weights are products, :math:`w_{yy'} = e^{a_y + b_{y'}}`, so that with :math:`c_y = e^{a_y-f_y}` and
+:math:`z_{y'} = e^{b_{y'}+f_{y'}}` the sum of label y is :math:`X_y = c_y Z`, and one substitution puts the losses of
+*all* labels on one grid,
+
+.. math:: \mathbb E\log(1+X_y) = \int_0^\infty e^{-s/c_y}\,\big(1-\mathbb E_y e^{-sZ}\big)\,\frac{ds}s :
+
+classes times nodes instead of classes squared. Two schemes are consistent for every number of negatives:
+
+- m independent draws, hits *kept*, and :math:`\log q` taken off all logits, the positive's too (relative weights);
+- a set that holds every class by a coin of its own, hits *left out*, and the logarithm of the coins' probabilities
+  taken off all logits.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import chain, combinations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, cg
+from torch import Tensor
+
+from sumexp.expectations.quadrature import rule
+from sumexp.negatives.population import Losses
+from sumexp.negatives.schemes import Weights
+from sumexp.samplers import Hits
+
+
+def factors(
+    weights: Weights, log_q: Tensor, m: int, *, hits: Hits = "mask", prior: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    r"""The two factors of the weights, :math:`\log w_{yy'} = a_y + b_{y'}`, [classes] each.
+
+    ``log_q`` is the law over all classes. Under ``redraw`` importance and tail weights use the law that is drawn,
+    :math:`q_{y'}/(1-q_y)`; relative weights keep :math:`q_y/q_{y'}`, as corrections by a table of :math:`\log q` do.
+
+    Args:
+        weights: constant, importance, relative or tail.
+        log_q: [classes] law of one draw.
+        m: number of draws.
+        hits: what becomes of draws of the positive.
+        prior: [classes] logarithm of the label law, for ``tail``.
+
+    Raises:
+        ValueError: if the weights are unknown or ``tail`` lacks its prior.
+
+    Source: Rawat et al., Table 1 and equation (16).
+    """
+    zero, log_m = torch.zeros_like(log_q), math.log(m)
+    renewed = torch.log1p(-log_q.exp()) if hits == "redraw" else zero
+    match weights:
+        case "constant":
+            return zero - log_m, zero
+        case "importance":
+            return renewed - log_m, -log_q
+        case "relative":
+            return log_q, -log_q
+        case "tail" if prior is not None:
+            return renewed - log_m - prior, prior - log_q
+        case "tail":
+            raise ValueError("tail weights need prior, the logarithm of the label law pi")
+    raise ValueError(f"weights is {weights!r}; it must be 'constant', 'importance', 'relative' or 'tail'")
+
+
+def multiset_losses(
+    log_q: Tensor, m: int, weights: tuple[Tensor, Tensor], hits: Hits = "mask", tol: float = 1e-12
+) -> Losses:
+    r"""The exact implicit losses of all classes for m independent draws, twice differentiable in the scores.
+
+    Args:
+        log_q: [classes] law of one draw; ``-inf`` for a class that is never drawn.
+        m: number of draws.
+        weights: their factors, see :func:`factors`. They may be those of another law: a bug is such a pair.
+        hits: draws of the positive are counted (``keep``), left out (``mask``) or made again (``redraw``).
+        tol: relative error of the quadrature.
+
+    Raises:
+        ValueError: if m < 1 or q does not sum to 1.
+    """
+    if m < 1 or abs(log_q.exp().sum().item() - 1) > 1e-6:
+        raise ValueError(f"m is {m}, q sums to {log_q.exp().sum().item()!r}; give m >= 1 and a law")
+    q = log_q.exp()
+
+    def of_scores(scores: Tensor) -> Tensor:
+        u, kernel, log_z = _grid(scores, weights, math.log(m), q > 0, tol)
+        lost = -q * torch.expm1(-torch.exp(u + log_z))  # [nodes, classes]; their sum is 1 - E e^{-sz}
+        total = lost.sum(-1, keepdim=True)
+        if hits != "keep":
+            total = total - lost
+        if hits == "redraw":
+            total = total / (1 - q)
+        none_left = total < 1
+        log_power = m * torch.log1p(-torch.where(none_left, total, 0.5))
+        return (kernel * torch.where(none_left, -torch.expm1(log_power), 1.0)).sum(0)
+
+    return of_scores
+
+
+def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None, tol: float = 1e-12) -> Losses:
+    r"""The exact implicit losses for a set that holds class y by its own coin :math:`\pi_y`; a hit is left out.
+
+    Every logit, the positive's too, is corrected by minus ``correction``; the weights are the ratios of their exponentials.
+
+    Args:
+        log_inclusion: [classes] logarithms of the coins' probabilities, below 0.
+        correction: [classes]; ``log_inclusion`` if not given.
+        tol: relative error of the quadrature.
+
+    Raises:
+        ValueError: if a probability is 1 or more.
+
+    Source: "Candidate Sampling Algorithms Reference" of TensorFlow derives the sampled softmax for such sets.
+    """  # noqa: E501
+    if not bool((log_inclusion < 0).all()):
+        raise ValueError("an inclusion probability is 1 or more; a coin must be able to fall both ways")
+    inclusion = log_inclusion.exp()
+    taken_off = log_inclusion if correction is None else correction
+
+    def of_scores(scores: Tensor) -> Tensor:
+        u, kernel, log_z = _grid(scores, (taken_off, -taken_off), math.log(len(scores)), inclusion > 0, tol)
+        log_each = torch.log1p(inclusion * torch.expm1(-torch.exp(u + log_z)))
+        return (kernel * -torch.expm1(log_each.sum(-1, keepdim=True) - log_each)).sum(0)
+
+    return of_scores
+
+
+def set_losses(members: Tensor, probability: Tensor, correction: Tensor) -> Losses:
+    """The implicit losses for any law of the set of negatives, by summing over all sets; a hit is left out.
+
+    Args:
+        members: [sets, classes] bool.
+        probability: [sets].
+        correction: [classes], taken off every logit.
+    """
+
+    def of_scores(scores: Tensor) -> Tensor:
+        log_z = scores - correction
+        terms = torch.where(members, log_z.exp(), 0.0)
+        others = terms.sum(-1, keepdim=True) - terms
+        return probability @ torch.log1p(others * torch.exp(-log_z))
+
+    return of_scores
+
+
+def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    r"""The law of the union of m draws, :math:`P(U=C) = \sum_{A\subseteq C}(-1)^{|C\setminus A|}q(A)^m`.
+
+    Returns:
+        members [2^classes, classes] and probability [2^classes], as :func:`set_losses` takes them.
+
+    Raises:
+        ValueError: for more than 12 classes, which have too many sets.
+    """
+    classes = len(log_q)
+    if classes > 12:
+        raise ValueError(f"there are 2^{classes} sets of {classes} classes; give at most 12 classes")
+    sets = _subsets(range(classes))
+    q = log_q.exp().tolist()
+    chance = [sum((-1) ** (len(c) - len(a)) * sum(q[i] for i in a) ** m for a in _subsets(c)) for c in sets]
+    members = torch.tensor([[i in c for i in range(classes)] for c in sets])
+    return members, torch.tensor(chance, dtype=torch.float64).clamp_min(0)
+
+
+def minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-9) -> Tensor:
+    r"""The scores of least :math:`\sum_y P(y)\,\ell(y,f)`, shifted to mean 0, for thousands of classes.
+
+    Newton's method in the coordinates :math:`\sqrt{p_y}\,f_y`, in which the curvature is of order 1 for rare classes
+    too; its steps come from conjugate gradients. The losses must be twice differentiable, as those of this module are;
+    :func:`sumexp.negatives.population_minimiser` asks for one derivative and suits few classes.
+
+    Args:
+        of_scores: scores [classes] to the loss of each class as the label.
+        posterior: [classes] :math:`P(y\mid x)`, all positive.
+        tol: largest change of a score by the last step.
+
+    Raises:
+        ValueError: if the posterior is no law with full support, or the steps do not come below ``tol``: the minimum
+            may lie at infinity, as for a class that is never drawn.
+    """
+    p = posterior.detach().to(torch.float64)
+    if not bool((p > 0).all()) or abs(p.sum().item() - 1) > 1e-6:
+        raise ValueError(f"posterior sums to {p.sum().item()!r}, least {p.min().item()!r}; give a positive law")
+    scale = p.sqrt()
+
+    def slope(scores: Tensor) -> tuple[Tensor, Tensor]:
+        point = scores.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(p @ of_scores(point), point, create_graph=True)
+        return point, gradient / scale
+
+    point, gradient = slope(torch.zeros_like(p))
+    change = math.inf
+    for _ in range(60):
+        direction = _newton_direction(point, gradient, scale)
+        change = direction.abs().max().item()
+        if change <= tol:
+            return point.detach() - point.detach().mean()
+        length = gradient.detach().norm()
+        for halvings in range(30):
+            trial = slope(point + 0.5**halvings * direction)
+            if trial[1].detach().norm() < length:
+                break
+        point, gradient = trial
+    raise ValueError(f"the search still moves a score by {change:.1e}; is the minimum finite?")
+
+
+def _newton_direction(point: Tensor, gradient: Tensor, scale: Tensor) -> Tensor:
+    flat = (scale / scale.norm()).numpy()  # a common shift: no curvature of its own
+
+    def curvature(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        (product,) = torch.autograd.grad(gradient, point, torch.from_numpy(vector), retain_graph=True)
+        return np.asarray((product / scale).numpy() + flat * (flat @ vector))
+
+    size = len(point)
+    operator = LinearOperator((size, size), matvec=curvature, dtype=np.float64)
+    step, _ = cg(operator, -gradient.detach().numpy(), rtol=1e-6, maxiter=200)
+    return torch.from_numpy(step) / scale
+
+
+def _grid(
+    scores: Tensor, weights: tuple[Tensor, Tensor], log_draws: float, drawn: Tensor, tol: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""Nodes u = log s [nodes, 1], :math:`h\,e^{-s/c_y}` [nodes, classes] and log z [classes]."""
+    log_a, log_b = weights
+    log_c, log_z = log_a - scores, torch.where(drawn, log_b + scores, -math.inf)
+    spread = (log_c.max() - log_c.min()).item()
+    largest = (log_z.max() + log_c.max()).item() + log_draws
+    base = rule(tol, max(largest, 0.0) + spread)
+    nodes = base.nodes(scores.device).unsqueeze(-1) + log_c.detach().max()
+    return nodes, base.step * torch.exp(-torch.exp(nodes - log_c)), log_z
+
+
+def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
+    return list(chain.from_iterable(combinations(items, size) for size in range(len(items) + 1)))

@@ -1,0 +1,275 @@
+"""Which sampled cross entropies are consistent: rational enumeration, the integrals, and the minimisers."""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import product
+from math import comb, log, prod
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp.negatives import consistency, implicit_losses, population_minimiser, scheme
+from sumexp.negatives.schemes import Weights
+from sumexp.samplers import Hits, log_inclusion
+
+Q = Fraction
+P, PI = (Q(1, 2), Q(3, 10), Q(1, 5)), (Q(3, 5), Q(3, 10), Q(1, 10))
+posterior, log_q = (torch.tensor([float(x) for x in law], dtype=torch.float64) for law in (P, PI))
+log_q = log_q.log()
+
+
+@st.composite
+def laws(draw: st.DrawFn, classes: int = 3) -> tuple[Fraction, ...]:
+    counts = draw(st.lists(st.integers(1, 9), min_size=classes, max_size=classes))
+    return tuple(Q(n, sum(counts)) for n in counts)
+
+
+Outcome = tuple[tuple[int, ...], Fraction]  # the drawn classes and their probability
+
+
+def draws(q: tuple[Fraction, ...], m: int) -> list[Outcome]:
+    return [(drawn, prod((q[j] for j in drawn), start=Q(1))) for drawn in product(range(len(q)), repeat=m)]
+
+
+def coins(pi: tuple[Fraction, ...]) -> Iterator[Outcome]:
+    for tossed in product((False, True), repeat=len(pi)):
+        chance = prod((c if up else 1 - c for c, up in zip(pi, tossed, strict=True)), start=Q(1))
+        yield tuple(j for j, up in enumerate(tossed) if up), chance
+
+
+def slope(
+    p: tuple[Fraction, ...],
+    outcomes: list[Outcome],
+    relative: tuple[Fraction, ...],
+    keep: bool,
+    exp_f: tuple[Fraction, ...] | None = None,
+) -> list[Fraction]:
+    """The gradient of sum_y p_y E log(1 + sum_j (c_y/c_j) e^{f_j - f_y}), by default at f = log p."""
+    r = [e / c for e, c in zip(exp_f or p, relative, strict=True)]
+    total = [Q(0)] * len(p)
+    for y, (drawn, chance) in product(range(len(p)), outcomes):
+        kept = [j for j in drawn if keep or j != y]
+        normaliser = r[y] + sum(r[j] for j in kept)
+        total[y] += p[y] * chance * (r[y] / normaliser - 1)
+        for j in kept:
+            total[j] += p[y] * chance * r[j] / normaliser
+    return total
+
+
+# -- two consistent schemes, and their opposites ----------------------------------------------------------------------
+
+
+@given(laws(), laws(), st.integers(1, 4))
+@settings(deadline=None, max_examples=30)
+def test_relative_weights_with_hits_kept_have_slope_zero_at_the_log_probabilities(
+    p: tuple[Fraction, ...], q: tuple[Fraction, ...], m: int
+) -> None:
+    # The loss is convex, so the zero of its slope is its minimum.
+    assert slope(p, draws(q, m), q, keep=True) == [0, 0, 0]
+
+
+@given(laws(), laws())
+def test_a_hit_of_the_only_draw_costs_a_constant(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> None:
+    assert slope(p, draws(q, 1), q, keep=False) == [0, 0, 0]
+
+
+@given(laws(), laws(4))
+def test_the_pairs_of_one_redrawn_negative_fix_p_over_one_minus_q(
+    p: tuple[Fraction, ...], q: tuple[Fraction, ...]
+) -> None:
+    q = tuple(x / sum(q[:3]) for x in q[:3])
+    exp_f = tuple(a / (1 - b) for a, b in zip(p, q, strict=True))
+    total = [Q(0)] * 3
+    for y, j in product(range(3), repeat=2):
+        if y != j:  # j is drawn with probability q_j / (1 - q_y), then r_y / (r_y + r_j) as in `slope`
+            r = [e / c for e, c in zip(exp_f, q, strict=True)]
+            push = p[y] * q[j] / (1 - q[y]) * r[j] / (r[y] + r[j])
+            total[y] -= push
+            total[j] += push
+    assert total == [0, 0, 0]
+
+
+@given(laws(4), st.integers(2, 4))
+@settings(deadline=None, max_examples=30)
+def test_dropped_hits_push_towards_the_head(p: tuple[Fraction, ...], m: int) -> None:
+    """At the true scores and q = p the slope is p_l (C - psi(p_l)), psi(p) = m E 1/(2 + Bin(m-1, 1-p)) rising in p."""
+
+    def psi(x: Fraction) -> Fraction:
+        return m * sum(
+            (comb(m - 1, k) * (1 - x) ** k * x ** (m - 1 - k) / Q(2 + k) for k in range(m)),
+            start=Q(0),
+        )
+
+    found = slope(p, draws(p, m), p, keep=False)
+    constants = {g / x + psi(x) for g, x in zip(found, p, strict=True)}
+    assert len(constants) == 1
+    head, tail = max(p), min(p)
+    if head > tail:
+        assert psi(head) > psi(tail)
+        assert found[p.index(head)] < 0 < found[p.index(tail)]  # descent raises the head and lowers the tail
+    else:
+        assert set(found) == {0}
+
+
+@given(laws(), st.tuples(*[st.fractions(Q(1, 20), Q(19, 20), max_denominator=20)] * 3))
+@settings(deadline=None)
+def test_classes_in_the_set_by_their_own_coins_with_hits_left_out(
+    p: tuple[Fraction, ...], pi: tuple[Fraction, ...]
+) -> None:
+    assert slope(p, list(coins(pi)), pi, keep=False) == [0, 0, 0]
+
+
+def test_the_rule_for_hits_depends_on_what_is_drawn() -> None:
+    assert slope(P, draws(PI, 2), PI, keep=False)[0] < 0  # a multiset, hits left out: head
+    assert slope(P, list(coins(PI)), PI, keep=True)[0] > 0  # a set, hits kept: against the head
+    union = [(tuple(sorted(set(drawn))), chance) for drawn, chance in draws(PI, 2)]
+    inclusion = tuple(1 - (1 - q) ** 2 for q in PI)
+    assert slope(P, union, inclusion, keep=False)[0] < 0  # the union of two draws: nearly a set of coins, not quite
+
+
+def test_the_union_of_a_poisson_number_of_draws_is_a_set_of_coins() -> None:
+    # Counts are then independent Poisson variables, each positive with probability 1 - exp(-rate q). Check on the law
+    # of the union itself: sum over m of Poisson(m; 3) P(U = C | m), cut at m = 60, where the rest is below 1e-40.
+    rate, chances = 3.0, torch.zeros(8, dtype=torch.float64)
+    count = torch.arange(61, dtype=torch.float64)
+    poisson = torch.exp(count * log(rate) - rate - torch.lgamma(count + 1))
+    for m in range(1, 61):
+        members, chance = consistency.union_law(log_q, m)
+        chances += poisson[m] * chance
+    chances[0] += poisson[0]
+    pi = -torch.expm1(-rate * log_q.exp())
+    by_coins = torch.where(members, pi, 1 - pi).prod(-1)
+    torch.testing.assert_close(chances, by_coins, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_added_instead_of_subtracted_log_q_doubles_the_fault(m: int) -> None:
+    """Scores minus log q are right whatever they are called: f + log q = log p - log q, so f = log p - 2 log q."""
+    added = (-log_q, log_q)  # w = q_j / q_y
+    found = consistency.minimiser(consistency.multiset_losses(log_q, m, added, "keep"), posterior)
+    expected = posterior.log() - 2 * log_q
+    torch.testing.assert_close(found, expected - expected.mean(), rtol=0, atol=1e-9)
+
+
+# -- integrals against enumeration and against the loss of one label --------------------------------------------------
+
+scores = st.tuples(*[st.floats(-8, 8)] * 3).map(lambda f: torch.tensor(f, dtype=torch.float64))
+WEIGHTS: tuple[Weights, ...] = ("constant", "importance", "relative", "tail")
+
+
+@given(scores, laws(), st.integers(1, 3), st.sampled_from(WEIGHTS), st.sampled_from(["keep", "mask", "redraw"]))
+@settings(deadline=None, max_examples=60)
+def test_losses_of_all_classes_at_once(
+    f: Tensor, q: tuple[Fraction, ...], m: int, weights: Weights, hits: Hits
+) -> None:
+    log_law = torch.tensor([float(x) for x in q], dtype=torch.float64).log()
+    log_a, log_b = consistency.factors(weights, log_law, m, hits=hits, prior=log_q)
+    found = consistency.multiset_losses(log_law, m, (log_a, log_b), hits)(f)
+    for y in range(3):
+        expected = 0.0
+        law = log_law.exp().tolist()
+        if hits == "redraw":
+            law = [0.0 if j == y else x / (1 - law[y]) for j, x in enumerate(law)]
+        for drawn in product(range(3), repeat=m):
+            kept = [j for j in drawn if hits == "keep" or j != y]
+            total = sum((log_a[y] + log_b[j] + f[j] - f[y]).exp().item() for j in kept)
+            expected += prod(law[j] for j in drawn) * float(torch.log1p(torch.tensor(total, dtype=torch.float64)))
+        assert found[y].item() == pytest.approx(expected, rel=1e-9, abs=1e-13)
+
+
+@pytest.mark.parametrize("hits", ["keep", "mask", "redraw"])
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_losses_agree_with_the_implicit_loss_of_each_label(weights: Weights, hits: Hits) -> None:
+    if weights == "relative" and hits == "redraw":
+        return  # there the paper's convention makes all weights 0
+    f, m = torch.tensor([1.0, -20.0, 15.0], dtype=torch.float64), 50
+    by_label = implicit_losses([scheme(log_q, y, m, weights, hits, prior=log_q) for y in range(3)])
+    at_once = consistency.multiset_losses(
+        log_q, m, consistency.factors(weights, log_q, m, hits=hits, prior=log_q), hits
+    )
+    torch.testing.assert_close(at_once(f), by_label(f), rtol=1e-10, atol=0)
+
+
+@given(scores, st.tuples(*[st.floats(0.01, 0.99)] * 3))
+@settings(deadline=None)
+def test_coins_against_the_sum_over_all_sets(f: Tensor, pi: tuple[float, ...]) -> None:
+    inclusion = torch.tensor(pi, dtype=torch.float64)
+    members = torch.tensor(list(product((False, True), repeat=3)))
+    chance = torch.where(members, inclusion, 1 - inclusion).prod(-1)
+    torch.testing.assert_close(
+        consistency.coin_losses(inclusion.log())(f),
+        consistency.set_losses(members, chance, inclusion.log())(f),
+        rtol=1e-9,
+        atol=1e-14,
+    )
+
+
+@given(laws(4), st.integers(1, 5))
+@settings(deadline=None, max_examples=20)
+def test_the_law_of_a_union_by_enumeration(q: tuple[Fraction, ...], m: int) -> None:
+    members, chance = consistency.union_law(torch.tensor([float(x) for x in q], dtype=torch.float64).log(), m)
+    expected: dict[tuple[int, ...], Fraction] = {}
+    for drawn, probability in draws(q, m):
+        union = tuple(sorted(set(drawn)))
+        expected[union] = expected.get(union, Q(0)) + probability
+    for row, value in zip(members, chance, strict=True):
+        union = tuple(row.nonzero().flatten().tolist())
+        assert value.item() == pytest.approx(float(expected.get(union, 0)), abs=1e-12)
+
+
+# -- minimisers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "m, expected",
+    # The table of the chapter: q = (.6, .3, .1), relative weights, hits left out.
+    [(1, (0.5, 0.3, 0.2)), (2, (0.5305, 0.2847, 0.1848)), (4, (0.5796, 0.2570, 0.1634))],
+)
+def test_two_searches_find_the_same_minimum(m: int, expected: tuple[float, ...]) -> None:
+    of_scores = consistency.multiset_losses(log_q, m, consistency.factors("relative", log_q, m), "mask")
+    found = consistency.minimiser(of_scores, posterior)
+    torch.testing.assert_close(found, population_minimiser(of_scores, posterior), rtol=0, atol=1e-8)
+    assert torch.softmax(found, -1).tolist() == pytest.approx(expected, abs=5e-5)
+    assert found.mean().abs() < 1e-14
+
+
+def zipf(classes: int, power: float = 1.0) -> Tensor:
+    weights = torch.arange(1, classes + 1, dtype=torch.float64) ** -power
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize("m", [1, 7])
+def test_hundreds_of_classes_are_learned_from_few_negatives(m: int) -> None:
+    q, p = zipf(300).log(), zipf(300, 0.5).flip(0)
+    keep = consistency.multiset_losses(q, m, consistency.factors("relative", q, m), "keep")
+    coins_of_m = consistency.coin_losses(log_inclusion(q, m))
+    for of_scores in (keep, coins_of_m):
+        found = consistency.minimiser(of_scores, p)
+        torch.testing.assert_close(found, p.log() - p.log().mean(), rtol=0, atol=1e-7)
+
+
+def test_a_class_that_is_never_drawn_has_no_minimum() -> None:
+    drawn = torch.tensor([0.6, 0.4, 0.0], dtype=torch.float64).log()
+    believed = consistency.factors("relative", log_q, 2)
+    with pytest.raises(ValueError, match="is the minimum finite"):
+        consistency.minimiser(consistency.multiset_losses(drawn, 2, believed, "keep"), posterior)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: consistency.multiset_losses(log_q, 0, (log_q, log_q)), "m is 0"),
+        (lambda: consistency.multiset_losses(log_q + 1, 1, (log_q, log_q)), "q sums to 2.7"),
+        (lambda: consistency.factors("tail", log_q, 1), "need prior"),
+        (lambda: consistency.factors("none", log_q, 1), "weights is 'none'"),  # type: ignore[arg-type]
+        (lambda: consistency.coin_losses(torch.tensor([0.0, log(0.5)])), "is 1 or more"),
+        (lambda: consistency.union_law(zipf(13).log(), 2), "at most 12"),
+        (lambda: consistency.minimiser(lambda f: f, torch.tensor([1.0, 0.0])), "give a positive law"),
+    ],
+)
+def test_bad_input_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
