@@ -1,0 +1,330 @@
+"""Appendix C of the paper: the sampled loss, its expected gradient, Lemma C.2 with a right proof, and what is wrong."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import pytest
+import sympy as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp import expectations, losses
+from sumexp.nce import gradient
+
+Q = Fraction
+T = 0
+"""The target; the other classes are the negatives."""
+
+weights = st.fractions(min_value=Q(1, 5), max_value=5, max_denominator=5)
+few = settings(deadline=None, max_examples=25)
+
+
+def logs(values: list[Fraction]) -> Tensor:
+    return torch.tensor([float(value) for value in values], dtype=torch.float64).log()
+
+
+def uniform(classes: int) -> list[Fraction]:
+    return [Q(0)] + [Q(1, classes - 1)] * (classes - 1)
+
+
+@st.composite
+def cases(draw: st.DrawFn, classes: int = 4) -> tuple[list[Fraction], list[Fraction], int]:
+    """Weights e^theta, a law q on the negatives, m."""
+    w = draw(st.lists(weights, min_size=classes, max_size=classes))
+    counts = draw(st.lists(st.integers(1, 5), min_size=classes - 1, max_size=classes - 1))
+    return w, [Q(0)] + [Q(count, sum(counts)) for count in counts], draw(st.integers(1, 3))
+
+
+def inverse(w: list[Fraction], q: list[Fraction], m: int, first: int | None = None) -> Fraction:
+    """E[1/Z-hat], given n_1 = first if that is said."""
+    mean, mass = Q(0), Q(0)
+    for drawn, probability in gradient.rational_draws(q, m):
+        if first is None or drawn[0] == first:
+            mean += probability / gradient.rational_partition(w, T, drawn, q)
+            mass += probability
+    return mean / mass
+
+
+# -- the losses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("nce-lemma-C1", shows="statement", evidence="exact")
+@given(case=cases())
+@few
+def test_the_sampled_partition_function_is_unbiased(case: tuple[list[Fraction], list[Fraction], int]) -> None:
+    w, q, m = case
+    mean = sum(p * gradient.rational_partition(w, T, drawn, q) for drawn, p in gradient.rational_draws(q, m))
+    assert mean == sum(w)
+
+
+@pytest.mark.claim("nce-lemma-C1", shows="statement", evidence="proof")
+def test_one_draw_has_the_mean_of_the_negatives() -> None:
+    # Each of the m draws has mean sum_n q_n e^(theta_n)/q_n; their average adds e^(theta_t).
+    q, theta = sp.symbols("q1:5", positive=True), sp.symbols("theta1:5", real=True)
+    mean = sum(a * sp.exp(b) / a for a, b in zip(q, theta, strict=True))
+    assert sp.simplify(mean - sum(map(sp.exp, theta))) == 0
+
+
+@pytest.mark.claim("nce-phi-form", shows="statement", evidence="proof")
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_the_sampled_loss_is_a_softmax_of_phi(m: int) -> None:
+    target, *rest = sp.symbols(f"theta_t theta1:{m + 1} q1:{m + 1}", positive=True)
+    theta, q = rest[:m], rest[m:]
+    phi = [a - sp.log(m * b) for a, b in zip(theta, q, strict=True)] + [target]
+    z_hat = sp.exp(target) + sum(sp.exp(a) / b for a, b in zip(theta, q, strict=True)) / m
+    assert sp.simplify(sum(map(sp.exp, phi)) - z_hat) == 0
+    assert sp.simplify(sp.exp(phi[-1]) / sum(map(sp.exp, phi)) - sp.exp(target) / z_hat) == 0  # e^(-L-hat)
+
+
+def test_the_torch_functions_agree_with_each_other_and_with_fractions() -> None:
+    w, q = [Q(1), Q(1, 2), Q(3), Q(2)], [Q(0), Q(1, 2), Q(1, 3), Q(1, 6)]
+    theta, log_q, draws = logs(w), logs(q), torch.tensor([[1, 1], [1, 2], [3, 3]])
+    z_hat = gradient.sampled_partition(theta, T, draws, log_q)
+    exact = [float(gradient.rational_partition(w, T, drawn, q)) for drawn in draws.tolist()]
+    assert z_hat.tolist() == pytest.approx(exact, rel=1e-15)
+    sampled = gradient.sampled_loss(theta, T, draws, log_q)
+    assert torch.allclose(sampled, z_hat.log() - theta[T], atol=1e-15)
+    by_losses = losses.sampled_softmax(theta[T].expand(3), theta[draws], log_q=log_q[draws], reduction="none")
+    assert torch.allclose(sampled, by_losses, atol=1e-15)
+    assert gradient.loss(theta, T).item() == pytest.approx(math.log(float(sum(w))) - math.log(float(w[T])))
+
+
+# -- (6), (7), (8) ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("nce-eq-6-7", shows="correction", evidence="proof")
+def test_the_gradients_in_symbols() -> None:
+    target, a, b = sp.symbols("theta_t a b", real=True)
+    full = sp.log(sp.exp(target) + sp.exp(a) + sp.exp(b)) - target
+    z = sp.exp(target) + sp.exp(a) + sp.exp(b)
+    assert sp.simplify(sp.diff(full, a) - sp.exp(a) / z) == 0
+    assert sp.simplify(sp.diff(full, target) - (sp.exp(target) / z - 1)) == 0
+    # (7) for one draw of m = 2 negatives (1, 2) and for (1, 1): the softmax of phi, summed over the i with n_i = l.
+    q1, q2 = sp.symbols("q1 q2", positive=True)
+    for pair in ([(a, q1), (b, q2)], [(a, q1), (a, q1)]):
+        phi = [logit - sp.log(2 * chance) for logit, chance in pair] + [target]
+        share = [sp.exp(value) / sum(map(sp.exp, phi)) for value in phi]
+        sampled = sp.log(sum(map(sp.exp, phi))) - target
+        drawn = sum(share[i] for i in range(2) if pair[i][0] == a)
+        assert sp.simplify(sp.diff(sampled, a) - drawn) == 0
+        assert sp.simplify(sp.diff(sampled, target) - (share[2] - 1)) == 0
+
+
+@pytest.mark.claim("nce-eq-6-7", shows="correction", evidence="quadrature")
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_the_expected_gradient_by_three_ways(m: int) -> None:
+    w, q = [Q(1), Q(1, 2), Q(3), Q(2)], [Q(0), Q(1, 2), Q(1, 3), Q(1, 6)]
+    exact = torch.tensor(
+        [float(value) for value in gradient.rational_expected_gradient(w, T, q, m)], dtype=torch.float64
+    )
+    by_integral = gradient.expected_gradient(logs(w), T, m, logs(q))
+    theta = logs(w).requires_grad_()
+    mean = torch.stack(
+        [
+            float(p) * gradient.sampled_loss(theta, T, torch.tensor(drawn), logs(q))
+            for drawn, p in gradient.rational_draws(q, m)
+        ]
+    ).sum()
+    (by_autograd,) = torch.autograd.grad(mean, theta)
+    assert torch.allclose(by_integral, exact, rtol=0, atol=1e-13)
+    assert torch.allclose(by_integral, by_autograd, atol=1e-13)
+    full = torch.tensor([float(value) for value in gradient.rational_gradient(w, T)], dtype=torch.float64)
+    assert torch.allclose(gradient.gradient(logs(w), T), full, atol=1e-15)
+
+
+@pytest.mark.claim("nce-eq-6-7", shows="counterexample", evidence="exact")
+def test_the_left_side_of_7_as_printed_still_depends_on_the_draw() -> None:
+    # C6: printed is the gradient at n ~ q^m, not that of the mean, while the right side is a mean. With
+    # e^theta = (1; 1, 2) and one uniform draw the gradient's entry at the target is 1/3 - 1 or 1/5 - 1, the right side
+    # (1/3 + 1/5)/2 - 1. (And q^n there for q^m.)
+    w, q = [Q(1), Q(1), Q(2)], uniform(3)
+    at_draw = [w[T] / gradient.rational_partition(w, T, [drawn], q) - 1 for drawn in (1, 2)]
+    assert at_draw == [Q(1, 3) - 1, Q(1, 5) - 1]
+    assert gradient.rational_expected_gradient(w, T, q, 1)[T] == (Q(1, 3) + Q(1, 5)) / 2 - 1
+    assert gradient.rational_expected_gradient(w, T, q, 2) != gradient.rational_expected_gradient(w, T, q, 1)
+
+
+@pytest.mark.claim("nce-eq-8", shows="statement", evidence="exact")
+@given(case=cases())
+@few
+def test_the_condition_at_each_coordinate(case: tuple[list[Fraction], list[Fraction], int]) -> None:
+    # The mean of the drawn shares is e^(theta_l) E[1/Z-hat | n_1 = l], and e^(theta_t) E[1/Z-hat] at the target.
+    w, q, m = case
+    z = sum(w)
+    sampled, full = gradient.rational_expected_gradient(w, T, q, m), gradient.rational_gradient(w, T)
+    for l, weight in enumerate(w):  # noqa: E741 - the paper's name
+        right = weight * inverse(w, q, m, None if l == T else l)
+        assert sampled[l] == right - (l == T)
+        assert (sampled[l] == full[l]) is (weight / z == right)
+
+
+# -- Lemma C.2 --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("nce-lemma-C2-t", shows="counterexample", evidence="exact")
+def test_at_the_target_the_mean_of_the_inverse_is_not_the_inverse_of_the_mean() -> None:
+    # C1: e^theta = (1; 1, 2), one uniform draw: Z-hat is 1 + 2 or 1 + 4, E[1/Z-hat] = (1/3 + 1/5)/2 = 4/15; 1/Z = 1/4.
+    w = [Q(1), Q(1), Q(2)]
+    assert inverse(w, uniform(3), 1) == Q(4, 15) != Q(1, 4) == 1 / sum(w)
+
+
+@pytest.mark.claim("nce-lemma-C2-t", shows="correction", evidence="proof")
+@pytest.mark.claim("nce-lemma-C2", shows="correction", evidence="proof")
+def test_strict_jensen_by_the_tangent() -> None:
+    # 1/z lies above its tangent at mu by (z - mu)^2/(z mu^2), which vanishes at z = mu only. With z = Z-hat, mu = Z = E
+    # Z-hat the tangent's mean is 1/Z: E[1/Z-hat] - 1/Z = E (Z-hat - Z)^2/(Z-hat Z^2), zero iff Z-hat = Z surely.
+    z, mu = sp.symbols("z mu", positive=True)
+    assert sp.simplify(1 / z - (2 / mu - z / mu**2) - (z - mu) ** 2 / (z * mu**2)) == 0
+    # Lemma C.2, only if: equal gradients mean equality at t, so Z-hat = Z at every draw, also at (x, .., x), where
+    # Z-hat = e^(theta_t) + e^(theta_x)/q(x): hence e^(theta_x)/q(x) is the same for all x. If: q proportional to
+    # e^theta makes every term of Z-hat's average the sum S of the negatives' weights, so that L-hat = L at every draw.
+    weight, chance, others, m = sp.symbols("w q S m", positive=True)
+    assert sp.simplify(m * (weight / chance) / m - weight / chance) == 0
+    assert sp.simplify((weight / chance).subs(chance, weight / others) - others) == 0
+
+
+@pytest.mark.claim("nce-lemma-C2", shows="correction", evidence="exact")
+@pytest.mark.claim("nce-lemma-C2-t", shows="correction", evidence="exact")
+@given(case=cases())
+@few
+def test_gradients_agree_exactly_for_the_best_noise_and_for_no_other(
+    case: tuple[list[Fraction], list[Fraction], int],
+) -> None:
+    w, q, m = case
+    best, z = gradient.rational_best_noise(w, T), sum(w)
+    assert gradient.rational_expected_gradient(w, T, best, m) == gradient.rational_gradient(w, T)
+    jensen = Q(0)
+    for drawn, p in gradient.rational_draws(q, m):
+        z_hat = gradient.rational_partition(w, T, drawn, q)
+        jensen += p * (z_hat - z) ** 2 / (z_hat * z**2)
+    assert inverse(w, q, m) - 1 / z == jensen >= 0
+    assert (jensen == 0) is (q == best)
+    agree = gradient.rational_expected_gradient(w, T, q, m) == gradient.rational_gradient(w, T)
+    assert agree is (q == best)
+
+
+@pytest.mark.claim("nce-lemma-C2", shows="counterexample", evidence="exact")
+def test_the_printed_condition_is_never_met() -> None:
+    # C3: "q(x) proportional to e^theta_x for all x in X", but q(t) = 0 < e^theta_t. With q* the gradients agree all the
+    # same, so the printed "only if" is false.
+    w = [Q(1), Q(1), Q(2)]
+    best = gradient.rational_best_noise(w, T)
+    assert best == [0, Q(1, 3), Q(2, 3)]
+    assert gradient.rational_expected_gradient(w, T, best, 2) == gradient.rational_gradient(w, T)
+    assert len({chance / weight for chance, weight in zip(best, w, strict=True)}) > 1
+
+
+@pytest.mark.claim("nce-lemma-C2-l", shows="counterexample", evidence="exact")
+def test_one_negative_may_be_right_although_the_partition_varies() -> None:
+    # C2. m = 1, e^theta = (1; 1, 1, 2), q = (1/4, 1/8, 5/8): the entries are e^theta_l/(1 + e^theta_l/q_l) =
+    # 1/(1 + 4), 1/(1 + 8), 2/(1 + 16/5) = 1/5, 1/9, 10/21 for 1/5, 1/5, 2/5.
+    w, q = [Q(1), Q(1), Q(1), Q(2)], [Q(0), Q(1, 4), Q(1, 8), Q(5, 8)]
+    assert gradient.rational_gradient(w, T)[1:] == [Q(1, 5), Q(1, 5), Q(2, 5)]
+    assert gradient.rational_expected_gradient(w, T, q, 1)[1:] == [Q(1, 5), Q(1, 9), Q(10, 21)]
+    assert len({gradient.rational_partition(w, T, [n], q) for n in (1, 2, 3)}) > 1
+
+    # m = 2, q = (a, (1-a)/5, 4(1-a)/5): the excess at the first negative is continuous in a and changes its sign
+    # between two neighbouring decimals, so it is 0 in between; Z-hat varies, as q_3/q_2 = 4 is not w_3/w_2 = 2.
+    def excess(a: Fraction) -> Fraction:
+        at = [Q(0), a, (1 - a) / 5, 4 * (1 - a) / 5]
+        return gradient.rational_expected_gradient(w, T, at, 2)[1] - Q(1, 5)
+
+    assert excess(Q("0.243241776403")) * excess(Q("0.243241776404")) < 0
+
+
+@pytest.mark.claim("nce-lemma-C2-l", shows="correction", evidence="exact")
+@given(case=cases())
+@few
+def test_all_negatives_together_are_right_only_for_a_constant_partition(
+    case: tuple[list[Fraction], list[Fraction], int],
+) -> None:
+    # E[1/Z-hat | n_1 = l], averaged over l ~ q, is E[1/Z-hat]; so all equal to 1/Z give equality at the target too.
+    w, q, m = case
+    conditional = [inverse(w, q, m, first) for first in range(1, len(w))]
+    assert sum(a * b for a, b in zip(q[1:], conditional, strict=True)) == inverse(w, q, m)
+    constant = len({gradient.rational_partition(w, T, drawn, q) for drawn, _ in gradient.rational_draws(q, m)}) == 1
+    assert (set(conditional) == {1 / sum(w)}) is constant
+    sampled, full = gradient.rational_expected_gradient(w, T, q, m), gradient.rational_gradient(w, T)
+    assert [a == b for a, b in zip(sampled[1:], full[1:], strict=True)] == [c == 1 / sum(w) for c in conditional]
+
+
+@pytest.mark.claim("nce-small-modification", shows="counterexample", evidence="exact")
+def test_importance_weights_do_not_make_the_gradient_unbiased() -> None:
+    # C9, uniform q, e^theta = (1; 1, 2): at the target 4/15 - 1 for 1/4 - 1 with one draw, and less with more.
+    w, q = [Q(1), Q(1), Q(2)], uniform(3)
+    full = gradient.rational_gradient(w, T)
+    biases = [gradient.rational_expected_gradient(w, T, q, m)[T] - full[T] for m in (1, 2, 4)]
+    assert biases[0] == Q(4, 15) - Q(1, 4) == Q(1, 60)
+    # m = 2: Z-hat is 3, 4, 5 with chances 1/4, 1/2, 1/4; m = 4: 3, 7/2, 4, 9/2, 5 with binomial chances.
+    assert biases[1] == Q(1, 12) + Q(1, 8) + Q(1, 20) - Q(1, 4)
+    assert biases[2] == sum(Q(math.comb(4, k), 16) / (3 + Q(k, 2)) for k in range(5)) - Q(1, 4)
+    assert biases[0] > biases[1] > biases[2] > 0
+
+
+@pytest.mark.claim("nce-small-modification", shows="correction", evidence="quadrature")
+@pytest.mark.parametrize("m", [1, 4, 64])
+def test_the_gradient_is_unbiased_for_noise_like_the_model_alone(m: int) -> None:
+    generator = torch.Generator().manual_seed(5)
+    theta = 2 * torch.randn(50, generator=generator, dtype=torch.float64)
+    full = gradient.gradient(theta, T)
+    best = gradient.best_noise(theta, T)
+    assert torch.allclose(gradient.expected_gradient(theta, T, m, best), full, atol=1e-12)
+    for power in (0.0, 0.9):  # towards uniform
+        log_q = torch.log_softmax(torch.where(best > -math.inf, power * theta, -math.inf), 0)
+        bias = gradient.expected_gradient(theta, T, m, log_q)[T] - full[T]
+        assert bias > 1e-6  # Jensen's gap
+
+
+# -- the model's own law ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("nce-qstar-exact", shows="statement", evidence="exact")
+@given(w=st.lists(weights, min_size=3, max_size=4), m=st.integers(1, 3))
+@few
+def test_with_the_models_own_law_every_sample_has_the_full_loss(w: list[Fraction], m: int) -> None:
+    best = gradient.rational_best_noise(w, T)
+    assert sum(best) == 1
+    for drawn in product(range(1, len(w)), repeat=m):
+        assert gradient.rational_partition(w, T, drawn, best) == sum(w)
+    sampled = gradient.sampled_loss(logs(w), T, torch.tensor([1] * m), gradient.best_noise(logs(w), T))
+    assert sampled.item() == pytest.approx(gradient.loss(logs(w), T).item(), abs=1e-14)
+
+
+@pytest.mark.claim("nce-qstar-rejection", shows="counterexample", evidence="proof")
+def test_rejecting_the_target_is_no_approximation() -> None:
+    # C10: draws from p_theta until one is not the target: p(n) sum_k p(t)^k = p(n)/(1 - p(t)) = q*(n).
+    weight, target, rest = sp.symbols("w w_t rest", positive=True)
+    z = weight + target + rest
+    k = sp.symbols("k", integer=True, nonnegative=True)
+    ratio = sp.symbols("r", positive=True)
+    series = sp.summation(ratio**k, (k, 0, sp.oo))
+    assert series.args[0] == (1 / (1 - ratio), ratio < 1)
+    accepted = weight / z / (1 - target / z)
+    assert sp.simplify(accepted - weight / (weight + rest)) == 0
+
+
+@pytest.mark.claim("nce-qstar-rejection", shows="correction", evidence="exact")
+@given(w=st.lists(weights, min_size=3, max_size=4), m=st.integers(1, 3))
+@few
+def test_what_is_biased_is_the_models_own_probability_as_a_weight(w: list[Fraction], m: int) -> None:
+    z = sum(w)
+    model = [value / z for value in w]
+    best = gradient.rational_best_noise(w, T)
+    assert [p / (1 - model[T]) for p in model[1:]] == best[1:]
+    for drawn in product(range(1, len(w)), repeat=m):
+        assert gradient.rational_partition(w, T, drawn, model) == w[T] + z
+    # e^theta = (1; 1, 2): 5 where the partition function is 4.
+    w = [Q(1), Q(1), Q(2)]
+    assert gradient.rational_partition(w, T, [1, 2], [Q(1, 4), Q(1, 4), Q(1, 2)]) == 5
+
+
+def test_expected_loss_is_that_of_the_expectations_chapter() -> None:
+    w, q = [Q(1), Q(1, 2), Q(3), Q(2)], [Q(0), Q(1, 2), Q(1, 3), Q(1, 6)]
+    mean = sum(
+        float(p) * math.log(gradient.rational_partition(w, T, drawn, q)) for drawn, p in gradient.rational_draws(q, 3)
+    )
+    got = expectations.sampled_softmax(logs(w), T, 3, logs(q)).log.item()
+    assert got == pytest.approx(mean - math.log(w[T]), rel=1e-12)

@@ -1,0 +1,93 @@
+"""The torch losses against the population losses: their means over all candidate sets, and over samples."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp import losses
+from sumexp.nce import Joint, global_nce, local_nce
+
+JOINT = Joint(torch.tensor([[0.1, 0.2, 0.0], [0.2, 0.2, 0.3]], dtype=torch.float64))
+LOG_Q = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+SCORES = torch.tensor([[0.4, -1.5, 2.0], [3.0, 0.1, -0.7]], dtype=torch.float64)
+
+
+def candidate_sets(n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """All (x, y, negatives) with their probabilities: x [S], candidates [S, n], the positive first, chances [S]."""
+    xs, ys = [], []
+    for x, *candidates in product(range(2), *[range(3)] * n):
+        xs.append(x)
+        ys.append(candidates)
+    x, y = torch.tensor(xs), torch.tensor(ys)
+    return x, y, JOINT.p[x, y[:, 0]] * LOG_Q.exp()[y[:, 1:]].prod(1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@given(scale=st.floats(0, 20))
+@settings(deadline=None, max_examples=10)
+def test_the_mean_over_all_candidate_sets_is_the_population_loss(n: int, scale: float) -> None:
+    x, y, chance = candidate_sets(n)
+    assert chance.sum().item() == pytest.approx(1)
+    for loss, population in (
+        (losses.info_nce, global_nce.cross_entropy),
+        (losses.binary_nce, local_nce.cross_entropy),
+    ):
+        s = (scale * SCORES).requires_grad_()
+        logits = s[x.unsqueeze(1), y]
+        mean = chance @ loss(logits[:, 0], logits[:, 1:], reduction="none")
+        exact = population(JOINT, s, n, LOG_Q)
+        assert mean.item() == pytest.approx(exact.item(), rel=1e-12)
+        (by_samples,) = torch.autograd.grad(mean, s)
+        (by_formula,) = torch.autograd.grad(exact, s)
+        assert torch.allclose(by_samples, by_formula, atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [2, 17, 257])
+def test_samples_have_the_exact_mean(n: int) -> None:
+    # 20,000 samples of each loss, 2 losses x 3 n = 6 means beyond 5 standard errors: false alarm 6 x 6e-7 = 4e-6.
+    generator = torch.Generator().manual_seed(n)
+    size = 20_000
+    pairs = torch.multinomial(JOINT.p.flatten(), size, replacement=True, generator=generator)
+    x, y = pairs // 3, pairs % 3
+    negatives = torch.multinomial(LOG_Q.exp(), size * (n - 1), replacement=True, generator=generator).view(size, n - 1)
+    positive, others = SCORES[x, y], SCORES[x.unsqueeze(1), negatives]
+    for loss, population in (
+        (losses.info_nce, global_nce.cross_entropy),
+        (losses.binary_nce, local_nce.cross_entropy),
+    ):
+        values = loss(positive, others, reduction="none")
+        error = values.std().item() / math.sqrt(size)
+        assert abs(values.mean().item() - population(JOINT, SCORES, n, LOG_Q).item()) < 5 * error
+
+
+def test_the_word2vec_form_absorbs_the_number_of_negatives() -> None:
+    # Scores log pop(y|x) themselves: take log(m q) off all logits, and the loss is at its minimum, the entropy.
+    n = 4
+    x, y, chance = candidate_sets(n)
+    possible = chance > 0
+    x, y, chance = x[possible], y[possible], chance[possible]
+    floor = JOINT.log_y_given_x.clamp_min(-700)
+    logits = floor[x.unsqueeze(1), y] - LOG_Q[y] - math.log(n - 1)
+    mean = chance @ losses.binary_nce(logits[:, 0], logits[:, 1:], reduction="none")
+    assert mean.item() == pytest.approx(local_nce.entropy(JOINT, n, LOG_Q).item(), rel=1e-12)
+
+
+def test_the_bound_from_samples_within_a_batch_is_that_of_the_marginal_noise() -> None:
+    # Other pairs of the batch as negatives: their y are independent draws from pop_Y, so q = pop_Y. 4,000 batches of 8;
+    # beyond 5 standard errors by chance in 6e-7 of the cases.
+    generator = torch.Generator().manual_seed(0)
+    batches, n = 4000, 8
+    pairs = torch.multinomial(JOINT.p.flatten(), batches * n, replacement=True, generator=generator).view(batches, n)
+    logits = SCORES[(pairs // 3).unsqueeze(2), (pairs % 3).unsqueeze(1)]  # [batch, x, y]
+    values = []
+    for i in range(n):
+        others = [j for j in range(n) if j != i]
+        values.append(losses.info_nce(logits[:, i, i], logits[:, i][:, others], reduction="none"))
+    per_batch = torch.stack(values).mean(0)
+    error = per_batch.std().item() / math.sqrt(batches)
+    assert abs(per_batch.mean().item() - global_nce.cross_entropy(JOINT, SCORES, n).item()) < 5 * error
