@@ -340,7 +340,6 @@ def test_other_bad_arguments() -> None:
     equal = negatives.margin_losses(torch.zeros(3, 3))
     with pytest.raises(ValueError, match="give a positive law"):
         negatives.population_minimiser(equal, torch.tensor([1.0, 0.0, 0.0]))
-    with pytest.raises(ValueError, match="the search stopped"):
-        # A kink at the minimum: the slope never comes near 0.
-        goal = torch.tensor([1.0, 0.0, -1.0])
+    goal = torch.tensor([1.0, 0.0, -1.0])
+    with pytest.raises(ValueError, match="the search stopped"):  # a kink at the minimum: the slope never comes near 0
         negatives.population_minimiser(lambda s: (s - s.mean() - goal).abs(), torch.full((3,), 1 / 3))

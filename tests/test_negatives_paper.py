@@ -1,0 +1,565 @@
+"""Sections 2 to 4 of the paper and its appendices C and D, and what is wrong in them, in rational arithmetic."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations, product
+from math import log, prod
+from typing import get_args
+
+import pytest
+import sympy as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sumexp import losses, negatives, samplers
+from sumexp.bias import certificates
+from sumexp.negatives import decoupled, reference
+from sumexp.negatives.reference import draws, exponentiated, mean, weighted_sum
+from sumexp.negatives.schemes import Weights
+from sumexp.samplers import Hits
+
+Q = Fraction
+HITS: tuple[Hits, ...] = get_args(Hits)
+positive = st.fractions(min_value=Q(1, 20), max_value=20, max_denominator=20)
+
+# Four classes, skewed; label 1; terms e^{f_y' - f_y} or values of the margin loss (that of the label is never used).
+PI = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
+UNIFORM = (Q(1, 4),) * 4
+L, Y = 4, 1
+VALUES = (Q(3), Q(1), Q(1, 2), Q(5))
+NEGATIVES = (0, 2, 3)
+
+
+# -- the losses -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("negatives-ce", shows="statement", evidence="proof")
+def test_the_three_forms_of_the_cross_entropy() -> None:
+    # S stands for the sum of e^{f_y'} over all negatives, whatever their number.
+    f, S = sp.symbols("f S", positive=True)
+    p = sp.exp(f) / (sp.exp(f) + S)
+    assert sp.simplify(sp.exp(-f + sp.log(sp.exp(f) + S)) - (1 + S * sp.exp(-f))) == 0
+    assert sp.simplify(p * (1 + S * sp.exp(-f)) - 1) == 0  # so it is -log p
+
+
+class Counted:
+    """A number that counts the exponentials, or margin losses, taken of it."""
+
+    taken = 0
+
+    def __init__(self, value: Fraction) -> None:
+        self.value = value
+
+    def term(self) -> Fraction:
+        Counted.taken += 1
+        return self.value
+
+
+@pytest.mark.claim("negatives-linear-cost", shows="statement", evidence="exact")
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_both_losses_read_every_score_once_and_every_score_matters(classes: int) -> None:
+    # Upper bound by counting, lower bound because a change of any one score changes both losses: 1 + S and sum phi.
+    Counted.taken = 0
+    scores = [Counted(Q(1, y + 1)) for y in range(classes)]
+    total = sum((score.term() for score in scores), Q(0))
+    assert Counted.taken == classes
+    for y in {0, classes // 2, classes - 1}:
+        changed = [score.value + (y == place) for place, score in enumerate(scores)]
+        assert sum(changed, Q(0)) != total
+
+
+# -- section 2.2: schemes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("negatives-table1-w", shows="counterexample", evidence="exact")
+def test_relative_weights_vanish_where_the_positive_is_never_drawn() -> None:
+    # D6. The section assumes q_y = 0; then q_y / q_y' = 0 for every negative, and the sampled loss is log 1 = 0.
+    for law in (PI, UNIFORM):
+        q, w = reference.scheme(law, Y, 3, "relative", "redraw")
+        assert set(w) == {0}
+        assert all(weighted_sum(counts, w, VALUES) == 0 for _, counts in draws(q, 3))
+
+
+@pytest.mark.claim("negatives-table1-w", shows="correction", evidence="exact")
+@pytest.mark.parametrize("m", [1, 3])
+def test_weights_of_table_1(m: int) -> None:
+    for law in (PI, UNIFORM):
+        q, w = reference.scheme(law, Y, m, "importance", "mask")
+        assert all(m * q[y] * w[y] == 1 for y in NEGATIVES)
+        q, w = reference.scheme(law, Y, m, "constant", "mask")
+        assert all(w[y] == Q(1, m) for y in NEGATIVES)
+        q, w = reference.scheme(law, Y, m, "relative", "mask")
+        assert all(w[y] == law[Y] / law[y] > 0 for y in NEGATIVES)
+        assert m * w[0] == m * law[Y] / law[0]  # Theorem 3's eta = m w: it moves with m
+
+
+CIFAR = [int(500 * 0.01 ** (i / 99)) for i in range(100)]  # CIFAR-100-LT, profile EXP, ratio 100
+
+
+@pytest.mark.claim("negatives-within-batch-q", shows="counterexample", evidence="exact")
+def test_the_union_of_a_batch_flattens_the_ratio_of_head_to_tail() -> None:
+    # D7. Exact rationals for the 500 images of the largest class and the 5 of the smallest, batch 128.
+    total = sum(CIFAR)
+    assert total == 10847
+    head, tail = (1 - (1 - Q(n, total)) ** 127 for n in (500, 5))
+    assert round(float(head), 3) == 0.998
+    assert round(float(tail), 3) == 0.057
+    assert round(float(head / tail), 1) == 17.5  # where q = pi says 100
+    assert Q(500, total) / Q(5, total) == 100
+    exact = sum(500 * 0.01 ** (i / 99) for i in range(100))  # the profile before it is cut to whole images
+    assert round((1 - (1 - 500 / exact) ** 127) / (1 - (1 - 5 / exact) ** 127), 1) == 17.6
+
+
+@pytest.mark.claim("negatives-within-batch-q", shows="correction", evidence="exact")
+@pytest.mark.parametrize("batch", [2, 4])
+def test_counts_and_inclusion_of_the_other_labels(batch: int) -> None:
+    # Every batch of labels: of the others' multiset the counts have mean (B - 1) pi, of its union 1 - (1 - pi)^(B-1).
+    for y in range(L):
+        expected, included = Q(0), Q(0)
+        for others in product(range(L), repeat=batch - 1):
+            p = prod((PI[other] for other in others), start=Q(1))
+            expected += p * others.count(y)
+            included += p * (y in others)
+        assert expected == (batch - 1) * PI[y]
+        assert included == 1 - (1 - PI[y]) ** (batch - 1)
+        log_pi = torch.tensor(log(PI[y]), dtype=torch.float64)
+        assert samplers.log_inclusion(log_pi, batch - 1).exp().item() == pytest.approx(float(included), rel=1e-14)
+
+
+def test_the_sampler_draws_multisets_and_unions_as_stated() -> None:
+    # 4,000 batches of 16; 8 z-scores, |z| > 5 has probability 5e-6 for all of them together.
+    generator = torch.Generator().manual_seed(0)
+    log_prior = torch.tensor([float(p) for p in PI], dtype=torch.float64).log()
+    counts, unions = torch.zeros(4000, L), torch.zeros(4000, L)
+    for row in range(4000):
+        labels = samplers.Categorical(log_prior.exp()).sample((16,), generator)
+        ids = samplers.within_batch(labels, log_prior).ids[0]  # the 15 labels beside the first
+        counts[row] = torch.bincount(ids, minlength=L)
+        unions[row] = (counts[row] > 0).float()
+    pi = log_prior.exp()
+    for sample, exact in ((counts, 15 * pi), (unions, samplers.log_inclusion(log_prior, 15).exp())):
+        z = (sample.double().mean(0) - exact) / (sample.double().std(0) / 4000**0.5).clamp_min(1e-9)
+        assert z.abs().max() < 5
+
+
+# -- Tables 2 and 3, row by row ---------------------------------------------------------------------------------------
+
+Row = Callable[[int, int], Fraction]
+"""m and y' to the printed coefficient of y' in the row's sum."""
+
+PRINTED: dict[tuple[reference.Law, Weights], Row] = {
+    (UNIFORM, "constant"): lambda m, y: Q(1, L),
+    (UNIFORM, "importance"): lambda m, y: Q(1),
+    (UNIFORM, "relative"): lambda m, y: Q(m, L),
+    (UNIFORM, "tail"): lambda m, y: PI[y] / PI[Y],
+    (PI, "constant"): lambda m, y: PI[y],
+    (PI, "importance"): lambda m, y: Q(1),
+    (PI, "relative"): lambda m, y: m * PI[Y],
+    (PI, "tail"): lambda m, y: PI[y] / PI[Y],
+}
+
+
+def expected_sum(law: reference.Law, weights: Weights, m: int, hits: Hits) -> Fraction:
+    """E of the weighted sum over the sample, by every multiset of draws."""
+    q, w = reference.scheme(law, Y, m, weights, hits, PI)
+    return mean(q, m, lambda counts: weighted_sum(counts, w, VALUES))
+
+
+def printed(law: reference.Law, weights: Weights, m: int) -> Fraction:
+    return sum((PRINTED[law, weights](m, y) * VALUES[y] for y in NEGATIVES), Q(0))
+
+
+S = sum((VALUES[y] for y in NEGATIVES), Q(0))
+several_m = pytest.mark.parametrize("m", [1, 2, 4])
+
+
+@pytest.mark.claim("negatives-t2-uniform-importance", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-t3-uniform-importance", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-t2-batch-importance", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-t3-batch-importance", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-importance-coincide", shows="statement", evidence="exact")
+@several_m
+@pytest.mark.parametrize("hits", ["redraw", "mask"])
+def test_importance_rows(m: int, hits: Hits) -> None:
+    for law in (UNIFORM, PI):
+        assert expected_sum(law, "importance", m, hits) == printed(law, "importance", m) == S
+
+
+@pytest.mark.claim("negatives-t2-uniform-tail", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-t3-uniform-tail", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-t2-batch-tail", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-t3-batch-tail", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-eq-16", shows="statement", evidence="exact")
+@several_m
+@pytest.mark.parametrize("hits", ["redraw", "mask"])
+def test_tail_rows(m: int, hits: Hits) -> None:
+    for law in (UNIFORM, PI):
+        assert expected_sum(law, "tail", m, hits) == printed(law, "tail", m)
+    _, w = reference.scheme(PI, Y, m, "tail", "mask", PI)
+    assert all(w[y] == 1 / (m * PI[Y]) for y in NEGATIVES)  # within the batch it needs the prior of the positive only
+
+
+@pytest.mark.claim("negatives-t2-uniform-constant", shows="counterexample", evidence="exact")
+@several_m
+def test_the_uniform_constant_row_of_table_2_is_not_of_its_section(m: int) -> None:
+    # D5. Section 3.1 assumes q_y = 0.
+    assert expected_sum(UNIFORM, "constant", m, "redraw") != printed(UNIFORM, "constant", m)
+
+
+@pytest.mark.claim("negatives-t3-uniform-constant", shows="counterexample", evidence="exact")
+@several_m
+def test_the_uniform_constant_row_of_table_3_is_not_of_its_caption(m: int) -> None:
+    # D5. The caption says q_y > 0 and w_yy = 0; printed is 1 / (L - 1).
+    assert expected_sum(UNIFORM, "constant", m, "mask") != S / (L - 1)
+
+
+@pytest.mark.claim("negatives-t2-uniform-constant", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-t3-uniform-constant", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-uniform-downweight", shows="statement", evidence="exact")
+@several_m
+def test_uniform_constant_rows(m: int) -> None:
+    assert expected_sum(UNIFORM, "constant", m, "mask") == S / L
+    assert expected_sum(UNIFORM, "constant", m, "redraw") == S / (L - 1)
+
+
+@pytest.mark.claim("negatives-t2-uniform-relative", shows="counterexample", evidence="exact")
+@several_m
+def test_the_uniform_relative_row_is_not_of_its_section(m: int) -> None:
+    assert expected_sum(UNIFORM, "relative", m, "redraw") == 0 != printed(UNIFORM, "relative", m)
+
+
+@pytest.mark.claim("negatives-t2-uniform-relative", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-t3-uniform-relative", shows="statement", evidence="exact")
+@several_m
+def test_uniform_relative_rows(m: int) -> None:
+    assert expected_sum(UNIFORM, "relative", m, "mask") == Q(m, L) * S
+
+
+@pytest.mark.claim("negatives-t2-batch-constant", shows="counterexample", evidence="exact")
+@several_m
+def test_the_batch_constant_row_is_not_of_its_section(m: int) -> None:
+    assert expected_sum(PI, "constant", m, "redraw") != printed(PI, "constant", m)
+
+
+@pytest.mark.claim("negatives-t2-batch-constant", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-t3-batch-constant", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-eq-13", shows="statement", evidence="exact")
+@several_m
+def test_batch_constant_rows(m: int) -> None:
+    by_prior = sum((PI[y] * VALUES[y] for y in NEGATIVES), Q(0))
+    assert expected_sum(PI, "constant", m, "mask") == by_prior == printed(PI, "constant", m)
+    assert expected_sum(PI, "constant", m, "redraw") == by_prior / (1 - PI[Y])
+
+
+@pytest.mark.claim("negatives-t2-batch-relative", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-t3-batch-relative", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-eq-14", shows="correction", evidence="exact")
+@several_m
+def test_batch_relative_rows(m: int) -> None:
+    assert expected_sum(PI, "relative", m, "mask") == m * PI[Y] * S
+    assert expected_sum(PI, "relative", m, "redraw") == 0
+
+
+@pytest.mark.claim("negatives-eq-14", shows="counterexample", evidence="exact")
+def test_equation_14_as_printed_is_equation_13() -> None:
+    # D3, with the prior (1/2, 1/3, 1/6), m = 4 and y = 1: rho is 2 for both negatives, printed are 1/3 and 1/6.
+    prior = (Q(1, 2), Q(1, 3), Q(1, 6))
+    q, w = reference.scheme(prior, 0, 4, "relative", "mask")
+    assert [4 * q[y] * w[y] for y in (1, 2)] == [2, 2] != [prior[1], prior[2]]
+    assert mean(q, 4, lambda counts: weighted_sum(counts, w, (Q(0), Q(3), Q(1)))) == 2 * (3 + 1)
+
+
+@pytest.mark.claim("negatives-t3-caption", shows="statement", evidence="exact")
+@several_m
+def test_entries_of_table_3_bound_the_expectations_and_all_but_one_are_equal(m: int) -> None:
+    # D12. Of one entry, 1/(L-1) in the row uniform-constant, the caption is all that can be said (D5).
+    for law, weights in PRINTED:
+        exact = expected_sum(law, weights, m, "mask")
+        if (law, weights) == (UNIFORM, "constant"):
+            assert exact < S / (L - 1)
+        else:
+            assert printed(law, weights, m) == exact
+
+
+# -- section 3.1: Lemma 1 ---------------------------------------------------------------------------------------------
+
+
+def law_of(values: list[Fraction]) -> reference.Law:
+    return tuple(value / sum(values) for value in values)
+
+
+@pytest.mark.claim("negatives-lemma-1-mean", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-lemma-1-var", shows="statement", evidence="exact")
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.tuples(positive, positive, positive), min_size=2, max_size=4), st.integers(1, 4))
+def test_lemma_1(terms: list[tuple[Fraction, Fraction, Fraction]], m: int) -> None:
+    # The classes are the negatives, q_y = 0; phi(f_y) is a constant and left out.
+    q = law_of([t[0] for t in terms])
+    w, values = [t[1] for t in terms], [t[2] for t in terms]
+    rho = [m * p * weight for p, weight in zip(q, w, strict=True)]
+    total = sum((r * v for r, v in zip(rho, values, strict=True)), Q(0))
+    squares = sum((weight * r * v**2 for weight, r, v in zip(w, rho, values, strict=True)), Q(0))
+    assert mean(q, m, lambda counts: weighted_sum(counts, w, values)) == total
+    assert mean(q, m, lambda counts: (weighted_sum(counts, w, values) - total) ** 2) == squares - total**2 / m
+    if m > 1:  # D4: the last line of the printed proof has m times too much
+        assert m * total != total
+
+
+def test_moments_in_floating_point_are_those_of_lemma_1() -> None:
+    q, w = reference.scheme(PI, Y, 3, "constant", "redraw")
+    exact = mean(q, 3, lambda counts: weighted_sum(counts, w, VALUES))
+    spread = mean(q, 3, lambda counts: (weighted_sum(counts, w, VALUES) - exact) ** 2)
+    log_pi = torch.tensor([float(p) for p in PI], dtype=torch.float64).log()
+    values = torch.tensor([float(v) for v in VALUES], dtype=torch.float64)
+    ours = decoupled.moments(values, negatives.scheme(log_pi, Y, 3, "constant", "redraw"))
+    assert ours[0].item() == pytest.approx(float(exact), rel=1e-14)
+    assert ours[1].item() == pytest.approx(float(spread), rel=1e-14)
+
+
+@pytest.mark.claim("negatives-rho-one", shows="statement", evidence="proof")
+def test_no_bias_at_all_scores_forces_rho_one() -> None:
+    # The bias sum (rho - 1) phi is linear in the phi, which the scores move independently: its slope in phi_k is
+    # rho_k - 1. Only rho = 1, so w = 1/(m q), makes all slopes 0. At one fixed score others do, too.
+    m, q, w = sp.symbols("m q w", positive=True)
+    phi = sp.symbols("phi:3", positive=True)
+    rho = sp.symbols("rho:3", positive=True)
+    bias = sum((r - 1) * v for r, v in zip(rho, phi, strict=True))
+    assert sp.solve([sp.diff(bias, v) for v in phi], rho, dict=True) == [dict.fromkeys(rho, 1)]
+    assert sp.solve(m * q * w - 1, w) == [1 / (m * q)]
+    assert bias.subs(dict(zip(rho, (2, sp.Rational(1, 2), 1), strict=True)) | {phi[0]: 1, phi[1]: 2}) == 0
+
+
+# -- section 3.1: Lemma 2 and after -----------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("negatives-lemma-2", shows="statement", evidence="proof")
+def test_lemma_2_by_the_tangent() -> None:
+    # With u = (1 + X)/(1 + EX), E u = 1: log u <= u - 1, since u - 1 - log u has slope 1 - 1/u, negative before 1 and
+    # positive after it, and vanishes at 1. So E log(1 + X) <= log(1 + EX); EX = sum rho e^{..} is Lemma 1 again.
+    u = sp.symbols("u", positive=True)
+    difference = u - 1 - sp.log(u)
+    assert difference.subs(u, 1) == 0
+    assert sp.solve(sp.diff(difference, u), u) == [1]
+    assert sp.diff(difference, u, 2) == 1 / u**2
+
+
+@pytest.mark.claim("negatives-lemma-2", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-importance-coincide", shows="statement", evidence="exact")
+@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("weights", ["constant", "importance", "tail"])
+def test_the_expected_loss_lies_below_the_bound_in_integers(m: int, weights: Weights) -> None:
+    # e^{D E log(1 + X)} < (1 + EX)^D, D the common denominator of the probabilities.
+    for law in (PI, UNIFORM):
+        q, w = reference.scheme(law, Y, m, weights, "redraw", PI)
+        power, d = exponentiated(q, m, w, VALUES)
+        mu = sum((m * q[y] * w[y] * VALUES[y] for y in NEGATIVES), Q(0))
+        assert power < (1 + mu) ** d
+        if weights == "importance":
+            assert mu == S
+
+
+MODEL = tuple(v / sum(VALUES) for v in VALUES)  # q proportional to e^f over all labels, the label's own term 1
+
+
+@pytest.mark.claim("negatives-qstar-equality", shows="counterexample", evidence="exact")
+def test_the_model_law_with_dropped_positives_is_below_the_bound() -> None:
+    # D11, in integers as above; one draw misses with probability q_y = 2/19, and its loss is then log 1.
+    q, w = reference.scheme(MODEL, Y, 1, "importance", "mask")
+    power, d = exponentiated(q, 1, w, VALUES)
+    assert power < (1 + S) ** d
+    assert MODEL[Y] == Q(2, 19)
+
+
+@pytest.mark.claim("negatives-qstar-equality", shows="correction", evidence="exact")
+@several_m
+def test_the_model_law_on_the_negatives_gives_the_cross_entropy_every_time(m: int) -> None:
+    q, w = reference.scheme(MODEL, Y, m, "importance", "redraw")
+    assert {weighted_sum(counts, w, VALUES) for _, counts in draws(q, m)} == {S}
+
+
+# -- sections 3.2 and 4.1: what is unbiased ---------------------------------------------------------------------------
+
+
+@pytest.mark.claim("negatives-only-admissible", shows="counterexample", evidence="exact")
+def test_importance_weights_are_biased_for_the_cross_entropy() -> None:
+    # D8. L = 4, uniform, m = 1, negatives e^f = 1, 2, 3 times the positive's: 1/3 log(4 * 7 * 10) < log 7.
+    a = (Q(1), Q(1), Q(2), Q(3))
+    q, w = reference.scheme(UNIFORM, 0, 1, "importance", "redraw")
+    assert exponentiated(q, 1, w, a) == (4 * 7 * 10, 3)
+    assert 4 * 7 * 10 < 7**3
+    shortfall = []
+    for m in (1, 2, 3, 5):
+        q, w = reference.scheme(UNIFORM, 0, m, "importance", "redraw")
+        power, d = exponentiated(q, m, w, a)
+        shortfall.append(log(7) - log(power) / d)
+    assert shortfall == sorted(shortfall, reverse=True)
+    assert shortfall[-1] > 0
+
+
+@pytest.mark.claim("negatives-only-admissible", shows="correction", evidence="proof")
+def test_no_weights_are_unbiased_for_the_cross_entropy_with_two_negatives_or_more() -> None:
+    # Let one negative's a go to infinity. A sample in which it occurs c > 0 times has log(1 + c w a + rest) / log a ->
+    # 1, any other a bounded loss; so E loss / log a -> P(drawn) = 1 - (1 - q)^m. The full loss has 1. No bias would
+    # force q = 1 for each of the negatives. This covers every law and weights fixed before the scores, with
+    # replacement, for every m; within fewer than n reads the mixed difference does it too.
+    a, c, w, rest = sp.symbols("a c w rest", positive=True)
+    assert sp.limit(sp.log(1 + c * w * a + rest) / sp.log(a), a, sp.oo) == 1
+    assert sp.limit(sp.log(1 + rest) / sp.log(a), a, sp.oo) == 0
+    q, m = sp.symbols("q m", positive=True)
+    assert sp.solve(1 - (1 - q) ** m - 1, q) == [1]
+    assert certificates.log_difference((1, 1, 1), (2, 2, 2)) != 1  # what every mean of two reads would make 1
+
+
+@pytest.mark.claim("negatives-only-admissible", shows="correction", evidence="exact")
+def test_importance_weights_are_unbiased_for_the_decoupled_loss_and_right_in_the_bound() -> None:
+    for law, hits in product((PI, UNIFORM), ("redraw", "mask")):
+        assert expected_sum(law, "importance", 3, hits) == S
+
+
+# -- section 4.2: Propositions 4 and 5 --------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("negatives-prop-4", shows="counterexample", evidence="exact")
+def test_proposition_4_fails_where_q_vanishes_and_rho_does_not() -> None:
+    # D10. q = (0, 1, 0): class 2 is never drawn, so whatever its weight the bound lacks its term.
+    q, rho, values = (Q(0), Q(1), Q(0)), (Q(0), Q(1), Q(1)), (Q(1), Q(2), Q(3))
+    for last in (Q(0), Q(1), Q(10**6)):
+        w = (Q(0), rho[1], last)
+        assert mean(q, 1, lambda counts: weighted_sum(counts, w, values)) == 2  # noqa: B023
+    assert sum(r * v for r, v in zip(rho, values, strict=True)) == 5
+
+
+@pytest.mark.claim("negatives-prop-4", shows="correction", evidence="proof")
+def test_proposition_4_where_q_is_positive() -> None:
+    m, q, rho = sp.symbols("m q rho", positive=True)
+    assert sp.simplify(m * q * (rho / (m * q)) - rho) == 0
+    log_rho = torch.tensor([0.0, -1.0, 2.0, -torch.inf], dtype=torch.float64)
+    log_pi = torch.tensor([float(p) for p in PI], dtype=torch.float64).log()
+    logits = torch.tensor([[0.5, 2.0, -1.0, 1.0]], dtype=torch.float64)
+    for log_q in (log_pi, negatives.exclude(log_pi, Y)):  # q_y > 0 is covered as well
+        bound = negatives.implicit_loss(logits[0], negatives.targeting(log_rho, log_q, Y, 7)).bound
+        margin = losses.pairwise_margin(logits, torch.tensor([Y]), log_rho, reduction="sum")
+        assert bound.item() == pytest.approx(margin.item(), rel=1e-14)
+
+
+@pytest.mark.claim("negatives-prop-5", shows="statement", evidence="proof")
+def test_the_variance_is_a_sum_of_squares() -> None:
+    # m Var = sum b^2/q - (sum b)^2 with b = rho phi; for q summing to 1 it is, by Lagrange's identity,
+    # sum over pairs of (b_i q_j - b_j q_i)^2 / (q_i q_j): zero if and only if q is proportional to b.
+    b, q = sp.symbols("b:4", real=True), sp.symbols("q:4", positive=True)
+    variance = sum(x**2 / p for x, p in zip(b, q, strict=True)) * sum(q) - sum(b) ** 2
+    squares = sum((b[i] * q[j] - b[j] * q[i]) ** 2 / (q[i] * q[j]) for i, j in combinations(range(4), 2))
+    assert sp.simplify(variance - squares) == 0
+    assert sp.simplify(squares.subs(dict(zip(q, b, strict=True)))) == 0
+
+
+@pytest.mark.claim("negatives-prop-5", shows="statement", evidence="exact")
+@several_m
+def test_the_least_variance_is_zero_for_margin_losses_and_not_for_signed_ones(m: int) -> None:
+    rho = (Q(2), Q(1), Q(1, 3))
+    for values in ((Q(1), Q(2), Q(6)), (Q(1), Q(-2), Q(6))):
+        b = [r * v for r, v in zip(rho, values, strict=True)]
+        size = sum(abs(x) for x in b)
+        q = tuple(abs(x) / size for x in b)
+        w = [r / (m * p) for r, p in zip(rho, q, strict=True)]
+        total = mean(q, m, lambda counts: weighted_sum(counts, w, values))  # noqa: B023
+        variance = mean(q, m, lambda counts: (weighted_sum(counts, w, values) - total) ** 2)  # noqa: B023
+        assert variance == (size**2 - sum(b) ** 2) / m  # D13: q* needs the absolute value
+        assert (variance == 0) == (min(values) > 0)
+        # The same in floating point: class 3 is the label.
+        of_negatives = torch.tensor([*map(float, values), 1.0], dtype=torch.float64)
+        log_rho = torch.tensor([*map(float, rho), 1.0], dtype=torch.float64).log()
+        law = decoupled.least_variance_law(of_negatives, log_rho, 3)
+        assert torch.allclose(law.exp()[:3], torch.tensor([float(p) for p in q], dtype=torch.float64))
+        least = decoupled.least_variance(of_negatives, log_rho, 3, m)
+        attained = decoupled.moments(of_negatives, negatives.targeting(log_rho, law, 3, m))[1]
+        assert least.item() == pytest.approx(float(variance), abs=1e-13)
+        assert attained.item() == pytest.approx(float(variance), abs=1e-13)
+
+
+@pytest.mark.claim("negatives-prop-5-cost", shows="statement", evidence="exact")
+@pytest.mark.parametrize("classes", [3, 100])
+def test_the_best_law_takes_the_loss_of_every_negative(classes: int) -> None:
+    # Normalising q* takes all terms; leaving out any one negative changes every probability.
+    Counted.taken = 0
+    values = [Counted(Q(1, y + 1)) for y in range(classes)]
+    total = sum((value.term() for value in values), Q(0))
+    assert Counted.taken == classes
+    first = values[0].value / total
+    for y in {1, classes - 1}:
+        assert values[0].value / (total + values[y].value) != first  # the same with phi of y doubled
+
+
+# -- Remarks 3 to 6 ---------------------------------------------------------------------------------------------------
+
+
+def gradient_variance(q: reference.Law, w: reference.Law, a: tuple[Fraction, ...], m: int) -> Fraction:
+    """The summed variances of the gradient's coordinates n_l w_l a_l / (1 + X), the label's with them."""
+
+    def gradient(counts: tuple[int, ...]) -> list[Fraction]:
+        total = weighted_sum(counts, w, a)
+        share = [c * u * v / (1 + total) for c, u, v in zip(counts, w, a, strict=True)]
+        return [*share, -sum(share, Q(0))]
+
+    means = [mean(q, m, lambda counts: gradient(counts)[k]) for k in range(len(a) + 1)]  # noqa: B023
+    return sum(
+        (mean(q, m, lambda counts: (gradient(counts)[k] - means[k]) ** 2) for k in range(len(a) + 1)),  # noqa: B023
+        Q(0),
+    )
+
+
+@pytest.mark.claim("negatives-remark-3", shows="statement", evidence="exact")
+def test_the_law_of_least_loss_variance_is_not_that_of_least_gradient_variance() -> None:
+    # Three negatives with e^f as the positive's, m = 1, importance weights. The uniform law has the loss log 4 for each
+    # draw, and its gradient puts all of 3/4 on the one negative drawn: variance 3 * (9/16/3 - 1/16) = 3/8.
+    a, skew = (Q(1),) * 3, (Q(1, 8), Q(1, 8), Q(3, 4))
+    best = (Q(1, 3),) * 3
+    weights = {q: tuple(1 / p for p in q) for q in (best, skew)}
+    sums = {q: {weighted_sum(c, weights[q], a) for _, c in draws(q, 1)} for q in (best, skew)}
+    assert len(sums[best]) == 1 < len(sums[skew])
+    assert gradient_variance(best, weights[best], a, 1) == Q(3, 8)
+    assert gradient_variance(skew, weights[skew], a, 1) < Q(3, 8)
+
+
+x, y, z, w, c = sp.symbols("x y z w c", positive=True)
+
+
+@pytest.mark.claim("negatives-remark-4", shows="counterexample", evidence="proof")
+def test_the_printed_correction_inverts_the_weight() -> None:
+    # D2. Printed is f - log w; a term w e^{f' - f} becomes e^{f' - f} / w, wrong by w^-2.
+    printed = sp.exp(x - sp.log(w) - y)
+    assert sp.simplify(printed / (w * sp.exp(x - y)) - w**-2) == 0
+
+
+@pytest.mark.claim("negatives-remark-4", shows="correction", evidence="proof")
+def test_weights_are_added_logarithms() -> None:
+    assert sp.simplify(sp.exp(x + sp.log(w) - y) - w * sp.exp(x - y)) == 0
+
+
+@pytest.mark.claim("negatives-remark-4-positive", shows="statement", evidence="proof")
+def test_a_counted_positive_is_a_correction_of_its_logit() -> None:
+    # y the positive's logit, drawn c times with weight w; z stands for the negatives' weighted sum of e^f.
+    loss = sp.log(1 + c * w + z * sp.exp(-y))
+    corrected = sp.log(1 + z * sp.exp(-(y + sp.log(1 + c * w)))) + sp.log(1 + c * w)
+    assert sp.simplify(sp.exp(loss) - sp.exp(corrected)) == 0
+
+
+@pytest.mark.claim("negatives-remark-5", shows="statement", evidence="proof")
+def test_corrections_of_both_logits_give_relative_weights() -> None:
+    m, own, other = sp.symbols("m own other", positive=True)  # q_y and q_y'
+    importance = sp.exp(x - sp.log(m * other) - y) / sp.exp(x - y)
+    relative = sp.exp(x - sp.log(m * other) - (y - sp.log(m * own))) / sp.exp(x - y)
+    assert sp.simplify(importance - 1 / (m * other)) == 0
+    assert sp.simplify(relative - own / other) == 0
+
+
+@pytest.mark.claim("negatives-remark-6", shows="statement", evidence="exact")
+def test_leaving_hits_out_is_not_excluding_the_positive() -> None:
+    # Masked: m draws of which Binomial(m, 1 - q_y) count; redrawn: all m do, each from q_y'/(1 - q_y).
+    m = 3
+    masked, _ = reference.scheme(PI, Y, m, "constant", "mask")
+    redrawn, _ = reference.scheme(PI, Y, m, "constant", "redraw")
+    counting = {hits: mean(q, m, lambda n: Q(sum(n) - n[Y])) for hits, q in (("mask", masked), ("redraw", redrawn))}
+    assert counting == {"mask": m * (1 - PI[Y]), "redraw": m}
+    assert all(redrawn[y] == masked[y] / (1 - PI[Y]) for y in NEGATIVES)
