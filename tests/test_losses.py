@@ -89,6 +89,12 @@ def test_decoupled_margins_by_hand() -> None:
     assert decoupled(CONTRASTIVE)(positive, negative).item() == pytest.approx(0.75**2 + 0.5**2 + 0)
 
 
+def test_logistic_margins_keep_what_float64_holds() -> None:
+    # log(1 + e^25) = 25 + log(1 + e^-25), and the positive's log(1 + e^-30)
+    value = losses.binary_nce(double(30), double(25).unsqueeze(0))
+    assert value.item() - 25 == pytest.approx(math.log1p(exp(-30)) + math.log1p(exp(-25)), rel=1e-3)
+
+
 def test_hinge_by_hand() -> None:
     positive, negative = double(2, 2, 2), torch.stack([double(0, 1.5), double(0, 5), double(-9, -9)])
     expected = [1 - (2 - 1.5), 1 - (2 - 5), 0]

@@ -23,7 +23,7 @@ class Margins(NamedTuple):
 
 
 def _logistic(margin: Tensor) -> Tensor:
-    return F.softplus(-margin)
+    return -F.logsigmoid(margin)  # F.softplus drops e^{-z} beyond z = 20, which float64 still sees
 
 
 def _hinge(margin: Tensor) -> Tensor:
