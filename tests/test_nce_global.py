@@ -231,6 +231,21 @@ def test_the_integral_agrees_with_enumeration(n: int, q: list[Fraction]) -> None
     assert least == pytest.approx(float(rational.entropy(law)), rel=1e-12)
 
 
+@pytest.mark.parametrize("n", [2, 7, 300])
+def test_two_forms_of_the_integral_agree(n: int) -> None:
+    # E log of the sum of all n terms less E s: -E s + E_x int (e^-t - phi_+ phi_-^(n-1)) dt/t, whose integrand changes
+    # sign. By a plain trapezoid rule in log t.
+    joint, log_q = joint_of(P), log_of(NOISE)
+    s = logs([[Q(1, 10), Q(1), Q(7)], [Q(3), Q(10), Q(1, 5)]])
+    t = torch.exp(0.1 * torch.arange(-500, 80, dtype=torch.float64))
+    kernel = torch.exp(-t * s.exp().unsqueeze(2))  # [x, y, node]
+    plus = torch.einsum("xy,xyk->xk", joint.y_given_x, kernel)
+    minus = torch.einsum("y,xyk->xk", log_q.exp(), kernel)
+    of_sum = 0.1 * (torch.exp(-t) - plus * minus ** (n - 1)).sum(1)
+    expected = joint.x @ of_sum - (joint.p * s).sum()
+    assert global_nce.cross_entropy(joint, s, n, log_q).item() == pytest.approx(expected.item(), rel=1e-11)
+
+
 def test_small_losses_keep_their_digits() -> None:
     # pop on the diagonal, scores 0 and -30: given x the loss is log(1 + e^-30) with probability 1/2 (the noise draws
     # the other y), log 2 with 1/2. With noise that always draws the other y nothing else is left.

@@ -49,7 +49,7 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
         ValueError: if no point with so small a gradient is reached. (A loss that flattens out towards infinity, as
             where a pair is never seen, has such points without having a minimum.)
     """
-    theta = torch.zeros(features.shape[-1], dtype=torch.float64, requires_grad=True)
+    theta = torch.zeros(features.shape[-1], dtype=torch.float64, device=features.device, requires_grad=True)
     optimiser = torch.optim.LBFGS(
         [theta], max_iter=500, tolerance_grad=tolerance, tolerance_change=0, line_search_fn="strong_wolfe"
     )
