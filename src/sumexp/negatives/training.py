@@ -1,0 +1,187 @@
+r"""Does training on a sampled loss reach the minimum of its exact implicit loss, or that of the bound?
+
+A linear model, so that all three end points exist and are unique: the minimiser of the exact implicit loss and that of
+Lemma 2's bound, both found without random numbers, and averaged stochastic gradient descent on the sampled loss. All
+add the penalty :math:`\frac\lambda2\lVert W\rVert^2`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from sumexp.losses import pairwise_margin, sampled_softmax
+from sumexp.negatives.implicit import implicit_loss
+from sumexp.negatives.schemes import Scheme, scheme, uniform
+from sumexp.samplers import Uniform, draw
+
+
+@dataclass(frozen=True)
+class Task:
+    r"""Examples, and the sampled loss that a linear model of them is trained on: uniform negatives, importance weights.
+
+    Attributes:
+        features: [N, d].
+        labels: [N] classes 0..L-1, all of which occur.
+        m: negatives for each example, none of them its own class (``redraw``).
+        penalty: :math:`\lambda`, positive.
+
+    Raises:
+        ValueError: if the shapes do not fit, a class does not occur, m < 1 or the penalty is not positive.
+    """
+
+    features: Tensor
+    labels: Tensor
+    m: int
+    penalty: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.features.ndim != 2 or self.labels.shape != self.features.shape[:1]:
+            raise ValueError(f"features {tuple(self.features.shape)} and labels must be [N, d] and [N]")
+        if len(self.labels.unique()) != self.classes:  # type: ignore[no-untyped-call]
+            raise ValueError("a class between 0 and the largest label does not occur; number the classes without gaps")
+        if self.m < 1 or not self.penalty > 0:
+            raise ValueError(f"m is {self.m}, penalty {self.penalty}; both must be positive")
+
+    @property
+    def classes(self) -> int:
+        """The number of classes L."""
+        return int(self.labels.max()) + 1
+
+    def scheme(self, label: int) -> Scheme:
+        """How the negatives of a label are drawn and weighted."""
+        return scheme(uniform(self.classes), label, self.m, "importance", "redraw")
+
+
+def long_tail(labels: Tensor, most: int, ratio: float) -> Tensor:
+    r"""Rows of the first :math:`n_c = \text{round}(\text{most}\cdot\text{ratio}^c)` examples of each class c."""
+    kept = [(labels == c).nonzero().squeeze(1)[: round(most * ratio**c)] for c in range(int(labels.max()) + 1)]
+    return torch.cat(kept)
+
+
+def principal(images: Tensor, components: int) -> Tensor:
+    """The leading principal components of the rows, each of variance 1, and a constant: [N, components + 1]."""
+    centred = images.to(torch.float64) - images.to(torch.float64).mean(0)
+    left, _, _ = torch.linalg.svd(centred, full_matrices=False)
+    constant = torch.ones(len(images), 1, dtype=torch.float64)
+    return torch.cat([left[:, :components] * len(images) ** 0.5, constant], -1)
+
+
+def exact_minimum(task: Task) -> Tensor:
+    """The weights [d, L] that minimise the mean exact implicit loss; their columns sum to 0."""
+    rows = [(label, task.labels == label) for label in range(task.classes)]
+
+    def loss(logits: Tensor) -> Tensor:
+        parts = [implicit_loss(logits[of_label], task.scheme(label), tol=1e-10).loss for label, of_label in rows]
+        return torch.cat(parts).mean()
+
+    return _minimum(task, loss, bound_minimum(task))
+
+
+def bound_minimum(task: Task) -> Tensor:
+    """The weights [d, L] that minimise the mean of Lemma 2's bound, which is the full cross entropy here."""
+    log_rho = torch.stack([task.scheme(label).log_rho for label in range(task.classes)])[task.labels]
+    start = torch.zeros(task.features.shape[1], task.classes, dtype=torch.float64)
+    return _minimum(task, lambda logits: pairwise_margin(logits, task.labels, log_rho), start)
+
+
+def descend(
+    task: Task,
+    *,
+    doublings: int,
+    runs: int,
+    first: int = 64,
+    batch: int = 64,
+    rate: float = 0.5,
+    generator: torch.Generator,
+) -> dict[int, Tensor]:
+    r"""Stochastic gradient descent on the sampled loss, several runs side by side, each averaged over its second half.
+
+    Examples are drawn with replacement, negatives by :func:`sumexp.samplers.draw`, and the loss is
+    :func:`sumexp.losses.sampled_softmax`. Step t has the rate :math:`\gamma\,(1+t/100)^{-0.6}`.
+
+    Args:
+        task: what to train.
+        doublings: how often the number of steps doubles.
+        runs: independent runs.
+        first: the first number of steps, even.
+        batch: examples of a step.
+        rate: :math:`\gamma`.
+        generator: source of randomness.
+
+    Returns:
+        the averaged weights [runs, d, L] after first, 2 first, 4 first, ... steps; columns sum to 0.
+
+    Source: Polyak and Juditsky (1992) for the average.
+    """
+    features = task.features.to(torch.float64)
+    sampler = Uniform(task.classes)
+    weights = torch.zeros(runs, features.shape[1], task.classes, dtype=torch.float64, requires_grad=True)
+    total = torch.zeros_like(weights)
+    wanted = {first // 2} | {first << k for k in range(doublings + 1)}
+    totals: dict[int, Tensor] = {}
+    for t in range(first << doublings):
+        chosen = torch.randint(len(features), (runs, batch), generator=generator)
+        labels = task.labels[chosen].flatten()
+        negatives = draw(sampler, labels, task.m, hits="redraw", generator=generator)
+        logits = (features[chosen] @ weights).flatten(0, 1)
+        loss = sampled_softmax(
+            logits.gather(1, labels.unsqueeze(1)).squeeze(1),
+            logits.gather(1, negatives.ids),
+            log_q=negatives.log_q,
+            reduction="sum",
+        )
+        (slope,) = torch.autograd.grad(loss / batch + task.penalty / 2 * weights.square().sum(), weights)
+        with torch.no_grad():
+            weights -= rate * (1 + t / 100) ** -0.6 * slope
+            total += weights
+        if t + 1 in wanted:
+            totals[t + 1] = total.detach().clone()
+    averages = {n: (totals[n] - totals[n // 2]) / (n - n // 2) for n in sorted(totals)[1:]}
+    return {n: average - average.mean(-1, keepdim=True) for n, average in averages.items()}
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far the mean of several runs is from a point, by the mean square of the logits' differences.
+
+    Attributes:
+        root: the distance.
+        error: its standard error if the point were the runs' expectation.
+    """
+
+    root: float
+    error: float
+
+
+def distance(task: Task, runs: Tensor, point: Tensor) -> Distance:
+    r"""The distance of the runs' mean from a point, :math:`\sqrt{\overline{(\Delta f)^2}}` over examples and classes.
+
+    If the point were the expectation of each run, the mean of R runs would lie at a root mean square distance of
+    ``error``, the root of the logits' mean variance over R.
+    """
+    logits = task.features.to(torch.float64) @ runs
+    target = task.features.to(torch.float64) @ point
+    return Distance(
+        (logits.mean(0) - target).square().mean().sqrt().item(),
+        (logits.var(0) / len(runs)).mean().sqrt().item(),
+    )
+
+
+def _minimum(task: Task, loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
+    features = task.features.to(torch.float64)
+
+    def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        weights = torch.tensor(point, requires_grad=True)
+        value = loss(features @ weights.view(start.shape)) + task.penalty / 2 * weights.square().sum()
+        (slope,) = torch.autograd.grad(value, weights)
+        return value.item(), slope.numpy()
+
+    first: NDArray[np.float64] = start.flatten().numpy()
+    found = minimize(risk, first, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-8, "maxiter": 500})
+    weights = torch.from_numpy(found.x).view(start.shape)
+    return weights - weights.mean(-1, keepdim=True)
