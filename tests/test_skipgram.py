@@ -108,12 +108,10 @@ def test_newton_with_other_noise_finds_the_optimal_scores() -> None:
 
 def test_correlation_is_numpys() -> None:
     a, b = torch.randn(2, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    counts = torch.arange(1, 21, dtype=torch.float64)
-    assert skipgram.correlation(a, b, torch.ones(20, dtype=torch.float64)) == pytest.approx(
-        np.corrcoef(a, b)[0, 1], rel=1e-12
-    )
-    repeated = [np.repeat(v, np.arange(1, 21)) for v in (a, b)]
-    assert skipgram.correlation(a, b, counts) == pytest.approx(np.corrcoef(*repeated)[0, 1], rel=1e-12)
+    times = torch.arange(1, 21)
+    plain, repeated = (np.corrcoef(*(v.repeat_interleave(n).numpy() for v in (a, b))) for n in (1, times))
+    assert skipgram.correlation(a, b, torch.ones_like(a)) == pytest.approx(plain[0, 1], rel=1e-12)
+    assert skipgram.correlation(a, b, times.double()) == pytest.approx(repeated[0, 1], rel=1e-12)
 
 
 def test_the_optimum_and_independence_are_the_ends_of_the_scale() -> None:
