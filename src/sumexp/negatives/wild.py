@@ -1,0 +1,98 @@
+"""Faults of samplers in use, each reproduced in a few lines beside the exact measure of what it does.
+
+None of them stops a training run or shows in its loss; each moves the scores that training ends at, or the law that
+negatives really have, by an amount that can be computed.
+"""
+
+import math
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+
+def one_class_short(classes: int) -> tuple[Tensor, Tensor]:
+    r"""A log-uniform sampler that draws with :math:`\log N` and scores with :math:`\log(N+1)`.
+
+    ``exp(u log N) - 1`` rounded down ends at N - 2: the last class is never drawn.
+
+    Returns:
+        log law that is drawn [N] and log law that is believed [N].
+
+    Raises:
+        ValueError: for fewer than two classes.
+    """
+    if classes < 2:
+        raise ValueError(f"classes is {classes}; with fewer than two there is none to lose")
+    mass = torch.log1p(1 / torch.arange(1, classes + 1, dtype=torch.float64))
+    drawn = mass / math.log(classes)
+    drawn[-1] = 0
+    return drawn.log(), (mass / math.log1p(classes)).log()
+
+
+def add_tiny(logits: Tensor, hits: Tensor) -> Tensor:
+    """Meant to remove accidental hits, this adds 10^-40 to them: a hundredth of the least normal float32."""
+    return logits + hits * (torch.finfo(torch.float32).tiny / 100)
+
+
+def sorted_slice(log_q: Tensor, tries: int, kept: int, generator: torch.Generator) -> Tensor:
+    """Up to ``kept`` distinct ids out of ``tries`` draws: ``unique`` sorts, so that the slice takes the lowest."""
+    drawn = torch.multinomial(log_q.exp(), tries, replacement=True, generator=generator)
+    distinct: Tensor = drawn.unique()  # type: ignore[no-untyped-call]
+    return distinct[:kept]
+
+
+def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
+    r"""The exact probability with which :func:`sorted_slice` returns each class, [classes].
+
+    Going through the classes in order, the state is (distinct so far, draws used so far); class y takes a binomial
+    number of the draws that are left, with :math:`q_y/\sum_{y'\ge y}q_{y'}` each. It is returned if it takes one and
+    fewer than ``kept`` came before.
+
+    Args:
+        log_q: [classes] law of one draw, in the order of the ids.
+        tries: draws, >= 1.
+        kept: how many of the lowest distinct ids are returned, >= 1.
+
+    Raises:
+        ValueError: if tries or kept is not positive or q does not sum to 1.
+    """
+    q = log_q.exp()
+    if tries < 1 or kept < 1 or abs(q.sum().item() - 1) > 1e-6:
+        raise ValueError(
+            f"tries is {tries}, kept {kept}, q sums to {q.sum().item()!r}; give positive numbers and a law"
+        )
+    tail = q.flip(0).cumsum(0).flip(0)
+    used = torch.arange(tries + 1, dtype=torch.float64)
+    taken = used - used.unsqueeze(1)  # [before, after]
+    left = tries - used
+    log_ways = torch.lgamma(left + 1).unsqueeze(1) - torch.lgamma(left + 1) - torch.lgamma(taken.clamp_min(0) + 1)
+    some = taken > 0
+
+    state = torch.zeros(kept, tries + 1, dtype=torch.float64)
+    state[0, 0] = 1
+    inclusion = torch.empty_like(q)
+    for y in range(len(q)):
+        share = (q[y] / tail[y]).clamp(0, 1)
+        none = (1 - share) ** left
+        log_chance = log_ways + torch.xlogy(taken, share) + torch.xlogy(left.expand_as(taken), 1 - share)
+        moved = state @ torch.where(some, log_chance.exp(), 0.0)
+        inclusion[y] = moved.sum()
+        state = state * none
+        state[1:] += moved[:-1]
+    return inclusion
+
+
+def modulo_share(bits: int, classes: int, below: int) -> Fraction:
+    r"""The share of ids under ``below`` when a random word of ``bits`` bits is reduced modulo the number of classes.
+
+    The first :math:`2^b \bmod L` ids get one word more than the others; ``torch.randint`` reduces 32 bits wherever the
+    range fits into them.
+
+    Raises:
+        ValueError: unless 0 <= below <= classes <= 2^bits.
+    """
+    if not 0 <= below <= classes <= 1 << bits:
+        raise ValueError(f"below is {below}, classes {classes}; expected 0 <= below <= classes <= 2^{bits}")
+    each, extra = divmod(1 << bits, classes)
+    return Fraction(below * each + min(below, extra), 1 << bits)

@@ -1,0 +1,110 @@
+"""The faults of samplers in use: that each is there, and that its exact measure is right."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from math import log, prod, sqrt
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sumexp.negatives import consistency, wild
+from sumexp.samplers import LogUniform, Uniform
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_the_last_class_is_never_drawn() -> None:
+    drawn, believed = wild.one_class_short(5)
+    assert drawn.exp().sum().item() == pytest.approx(1)
+    assert believed.exp().tolist() == pytest.approx(LogUniform(5).log_prob(torch.arange(5)).exp().tolist())
+    u = torch.linspace(0, 1 - 1e-9, 100_001, dtype=torch.float64)
+    ids = (u * log(5)).exp().floor().long() - 1
+    assert ids.max() == 3  # N - 2
+    shares = ids.bincount(minlength=5) / len(ids)
+    assert shares.tolist() == pytest.approx(drawn.exp().tolist(), abs=1e-4)
+
+
+def test_the_other_classes_are_right_and_the_last_has_no_bound() -> None:
+    """Relative weights by the believed law: a common factor cancels, and nothing holds the last score down."""
+    drawn, believed = wild.one_class_short(4)
+    weights = consistency.factors("relative", believed, 3)
+    risk = consistency.multiset_losses(drawn, 3, weights, "keep")
+    p = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
+    far = p.log() + torch.tensor([0.0, 0.0, 0.0, 40.0], dtype=torch.float64)
+    far.requires_grad_()
+    (slope,) = torch.autograd.grad(p @ risk(far), far)
+    assert slope.abs().max() < 1e-13  # flat in the limit: f_last at infinity, the others at log p
+
+
+def test_adding_a_tiny_number_removes_nothing_and_a_test_of_it_cannot_fail() -> None:
+    logits = torch.randn(3, 4, generator=generator())
+    hits = torch.tensor([[True, False, False, True]] * 3)
+    found = wild.add_tiny(logits, hits)
+    assert torch.equal(found, logits)
+    tiny = torch.finfo(torch.float32).tiny / 100
+    assert torch.equal(found, torch.where(hits, logits + tiny, logits))  # what the test of it asked for
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=4), st.integers(1, 5), st.integers(1, 3))
+@settings(deadline=None, max_examples=40)
+def test_inclusion_of_a_sorted_slice_by_enumeration(counts: list[int], tries: int, kept: int) -> None:
+    q = [Fraction(n, sum(counts)) for n in counts]
+    expected = [Fraction(0)] * len(q)
+    for drawn in product(range(len(q)), repeat=tries):
+        for y in sorted(set(drawn))[:kept]:
+            expected[y] += prod((q[j] for j in drawn), start=Fraction(1))
+    log_q = torch.tensor([float(x) for x in q], dtype=torch.float64).log()
+    found = wild.slice_inclusion(log_q, tries, kept)
+    assert found.tolist() == pytest.approx([float(x) for x in expected], abs=1e-12)
+
+
+def test_inclusion_of_a_sorted_slice_by_drawing_it() -> None:
+    """2,000 slices; the share of the last hundred ids, 4 standard errors: false alarm 6e-5."""
+    log_q = LogUniform(300).log_prob(torch.arange(300))
+    source, counts = generator(1), torch.zeros(300)
+    for _ in range(2000):
+        counts[wild.sorted_slice(log_q, 40, 20, source)] += 1
+    expected = wild.slice_inclusion(log_q, 40, 20)
+    variance = 2000 * (expected * (1 - expected)).sum().item()  # positive correlations are weak among so many
+    assert abs(counts.sum().item() - 2000 * expected.sum().item()) < 4 * sqrt(variance)
+    rare, expected_rare = counts[150:].sum().item(), 2000 * expected[150:].sum().item()
+    assert abs(rare - expected_rare) < 4 * 2 * sqrt(expected_rare)  # at most about two of them in a slice
+    assert expected[-1] < 0.01 * -torch.expm1(40 * torch.log1p(-log_q.exp()))[-1]
+
+
+def test_a_word_modulo_the_number_of_classes() -> None:
+    assert wild.modulo_share(3, 3, 1) == Fraction(3, 8)  # words 0, 3, 6
+    assert wild.modulo_share(3, 3, 2) == Fraction(6, 8)
+    assert wild.modulo_share(32, 1 << 20, 1 << 18) == Fraction(1, 4)  # a power of two divides evenly
+    classes = 3 << 26
+    assert float(wild.modulo_share(32, classes, classes // 4)) == pytest.approx(0.2578, abs=5e-5)
+    assert float(wild.modulo_share(62, classes, classes // 4)) == pytest.approx(0.25, abs=1e-10)
+
+
+def test_torch_reduces_32_bits_and_our_sampler_62() -> None:
+    """10^6 draws each; 5 standard errors of 4.4e-4: false alarm 6e-7. The fault is 18 standard errors large."""
+    classes, n = 3 << 26, 1_000_000
+    error = sqrt(0.25 * 0.75 / n)
+    by_torch = (torch.randint(classes, (n,), generator=generator(2)) < classes // 4).double().mean().item()
+    ours = (Uniform(classes).sample((n,), generator(2)) < classes // 4).double().mean().item()
+    assert abs(by_torch - float(wild.modulo_share(32, classes, classes // 4))) < 5 * error
+    assert abs(ours - 0.25) < 5 * error
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: wild.one_class_short(1), "classes is 1"),
+        (lambda: wild.slice_inclusion(torch.zeros(1), 0, 1), "tries is 0"),
+        (lambda: wild.slice_inclusion(torch.zeros(2), 1, 1), "q sums to 2.0"),
+        (lambda: wild.modulo_share(3, 9, 1), "classes 9"),
+    ],
+)
+def test_bad_input_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
