@@ -171,8 +171,8 @@ def test_lemma_2_1_in_exact_numbers(count: int, table: Table, law: list[Fraction
     constant = rational.log(count) + (count - 1) * rational.log(Q(count, count - 1))
     assert -1 * rational.entropy(rational.local_law(table, law, count)) == true + (count - 1) * false - constant
     got = local_nce.divergences(joint_of(table), count, log_of(law))
-    assert got.true.item() == pytest.approx(float(true), abs=1e-15)
-    assert got.noise.item() == pytest.approx(float(false), abs=1e-15)
+    assert got.true.item() == pytest.approx(float(true), abs=1e-13)
+    assert got.noise.item() == pytest.approx(float(false), abs=1e-13)
 
 
 @pytest.mark.claim("nce-cor-2-2", shows="statement", evidence="exact")
@@ -183,7 +183,7 @@ def test_two_candidates_give_the_jensen_shannon_divergence(table: Table, law: li
     entropy = rational.entropy(rational.local_law(table, law, 2))
     assert -1 * entropy == 2 * (Q(1, 2) * true + Q(1, 2) * false) - rational.log(4)
     got = local_nce.jensen_shannon(joint_of(table), log_of(law)).item()
-    assert got == pytest.approx(float(Q(1, 2) * (true + false)), abs=1e-15)
+    assert got == pytest.approx(float(Q(1, 2) * (true + false)), abs=1e-13)
 
 
 @pytest.mark.parametrize("count", [2, 7, 1000])
@@ -221,6 +221,13 @@ def test_the_objective_is_minus_the_cross_entropy_of_the_coins(
     scores = torch.tensor([[float(w) for w in row] for row in weights], dtype=torch.float64).log()
     got = local_nce.cross_entropy(joint_of(table), scores, count, log_of(law)).item()
     assert got == pytest.approx(float(loss), rel=1e-13)
+
+
+def test_large_scores_keep_their_digits() -> None:
+    # One pair, noise the same: log(1 + e^-s) + log(1 + e^s) = s + 2 log(1 + e^-s), to the last digit at s = 25 too.
+    joint, s = Joint(torch.ones(1, 1, dtype=torch.float64)), 25.0
+    loss = local_nce.cross_entropy(joint, torch.tensor([[s]]), 2).item()
+    assert loss - s == pytest.approx(2 * math.log1p(math.exp(-s)), abs=1e-14)
 
 
 @pytest.mark.claim("nce-local-optimum", shows="statement", evidence="proof")

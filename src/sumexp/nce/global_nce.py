@@ -76,7 +76,8 @@ def cross_entropy(
 ) -> Tensor:
     r"""The population loss of global NCE, the cross entropy of the softmax over n candidates.
 
-    .. math:: \mathbb E[-\log p(i|x,y_1,\dots,y_n)], \qquad p(i|x,y_1,\dots,y_n) = \frac{e^{s(x,y_i)}}{\sum_j e^{s(x,y_j)}}
+    .. math:: \mathbb E[-\log p(i|x,y_1,\dots,y_n)], \qquad
+        p(i|x,y_1,\dots,y_n) = \frac{e^{s(x,y_i)}}{\sum_j e^{s(x,y_j)}}
 
     Args:
         joint: the law of pairs.
@@ -109,8 +110,7 @@ def cross_entropy(
     mass = contested.sum(1)
     log_true = torch.where(mass.unsqueeze(1) > 0, contested / mass.unsqueeze(1), joint.y_given_x).log()
     # The loss does not see a constant added to the scores of one x; the least score of a true pair becomes 0.
-    least = torch.where(seen & ~sure, s.detach(), math.inf).amin(1, keepdim=True)
-    s = s - torch.where(least < math.inf, least, 0.0)
+    s = s - torch.where(seen, s.detach(), math.inf).amin(1, keepdim=True)
     highest = torch.where(drawn, s.detach(), -math.inf).max().item()
     nodes = rule(tol, max(highest, s.detach()[seen].max().item()) + math.log(max(counts)))
     if method == "auto":

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid
 
 from sumexp.nce.inputs import check_candidates, checked_scores, log_law, noise
 from sumexp.nce.joint import Joint
@@ -78,9 +78,9 @@ def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = N
     log_noise = noise(joint, log_q)
     s = checked_scores(joint, scores, log_noise)
     drawn = (log_noise > -math.inf).expand_as(s)
-    true = joint.p * softplus(-torch.where(joint.p > 0, s, 0.0))
-    false = joint.x.unsqueeze(1) * log_noise.exp() * softplus(torch.where(drawn, s, 0.0))
-    return true.sum() + (n - 1) * false.sum()
+    true = joint.p * logsigmoid(torch.where(joint.p > 0, s, 0.0))
+    false = joint.x.unsqueeze(1) * log_noise.exp() * logsigmoid(-torch.where(drawn, s, 0.0))
+    return -true.sum() - (n - 1) * false.sum()
 
 
 def entropy(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
