@@ -38,6 +38,14 @@ def brown() -> datasets.Brown:
     return datasets.brown()
 
 
+@pytest.fixture(scope="module")
+def delicious() -> datasets.MultiLabel:
+    """The data set itself, found as anyone would find it."""
+    if not datasets.available("delicious"):
+        pytest.skip("Delicious is not here; to download it, run: sumexp data fetch delicious")
+    return datasets.delicious()
+
+
 class Server(ThreadingHTTPServer):
     """Serves ``body``, by byte ranges unless told otherwise; stops after ``cut`` bytes if that is set."""
 
@@ -183,7 +191,7 @@ def test_digits_need_neither_file_nor_declaration(monkeypatch: pytest.MonkeyPatc
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     for function in (datasets.available, datasets.files, datasets.verify, datasets.fetch):
-        with pytest.raises(DataError, match="no data set 'brwon'; there are brown, digits"):
+        with pytest.raises(DataError, match="no data set 'brwon'; there are brown, delicious, digits"):
             function("brwon")
 
 
@@ -301,7 +309,7 @@ def test_every_registered_file_is_pinned() -> None:
         for file in dataset.files:
             assert file.url.startswith("https://")
             assert len(bytes.fromhex(file.sha256)) == 32
-            assert Path(file.path).parts[0] == name
+            assert Path(file.path).parts[0] == {"delicious": "mulan"}.get(name, name)
 
 
 # The command line
@@ -422,3 +430,72 @@ def test_brown_is_checked_before_it_is_read(tmp_path: Path) -> None:
     (tmp_path / file.path).write_bytes(b"x" * file.size)
     with pytest.raises(DataError, match=rf"has SHA-256 .* where {file.sha256} is expected"):
         datasets.brown(tmp_path)
+
+
+# Delicious, and Mulan's form
+
+HEAD = "@relation r\n\n@attribute w {0,1}\n@ATTRIBUTE len numeric\n@attribute TAG_a {0,1}\n@attribute TAG_b {0,1}\n\n"
+LABELS = (
+    '<?xml version="1.0"?>\n<labels xmlns="http://mulan"><label name="TAG_a"/><label name="TAG_b"></label></labels>'
+)
+
+
+def mulan(folder: Path, train: str = "{0 1,3 1}\n{}\n", test: str = "{1 2.5,2 1}", labels: str = LABELS) -> list[Path]:
+    texts = {"train.arff": HEAD + "@data\n" + train, "test.arff": HEAD + "@data\n" + test, "labels.xml": labels}
+    for name, text in texts.items():
+        (folder / name).write_text(text, "latin-1")
+    return [folder / name for name in texts]
+
+
+def test_mulan_by_hand(tmp_path: Path) -> None:
+    data = datasets.read_mulan(*mulan(tmp_path))
+    assert data.train.tolist() == [[1, 0], [0, 0]]
+    assert data.train_labels.tolist() == [[False, True], [False, False]]
+    assert data.test.tolist() == [[0, 2.5]]
+    assert data.test_labels.tolist() == [[True, False]]
+    assert data.labels == ("TAG_a", "TAG_b")
+
+
+@pytest.mark.parametrize(
+    "texts, fault",
+    [
+        ({"train": "1,0,0,1"}, r"train.arff, line 9: expected a sparse row such as \{3 1,17 1\}, got '1,0,0,1'"),
+        ({"train": "{0 1}\n{4 1}"}, "train.arff, line 10: '4 1' is not one of the 4 attributes and its value"),
+        ({"train": "{-1 1}"}, "line 9: '-1 1' is not one of the 4 attributes"),
+        ({"train": "{0 ?}"}, "line 9: '0 [?]' is not one of the 4 attributes"),
+        ({"train": "{0 nan}"}, "line 9: '0 nan' is not one of the 4 attributes"),
+        ({"train": "{0 1 1}"}, "line 9: '0 1 1' is not one of the 4 attributes"),
+        ({"test": "{3 2}"}, "test.arff has a label that is neither 0 nor 1"),
+        ({"labels": "<labels>"}, "labels.xml is not XML"),
+        ({"labels": "<labels/>"}, "labels.xml names no labels"),
+        ({"labels": LABELS.replace("TAG_a", "TAG_c")}, "the last 2 attributes of .*train.arff are not the labels"),
+    ],
+)
+def test_files_that_are_not_mulan(tmp_path: Path, texts: dict[str, str], fault: str) -> None:
+    with pytest.raises(DataError, match=fault):
+        datasets.read_mulan(*mulan(tmp_path, **texts))
+
+
+def test_parts_that_do_not_fit_or_are_no_arff(tmp_path: Path) -> None:
+    train, test, labels = mulan(tmp_path)
+    test.write_text(test.read_text().replace("attribute w", "attribute v"))
+    with pytest.raises(DataError, match=r"test.arff does not have the attributes of .*train.arff"):
+        datasets.read_mulan(train, test, labels)
+    for text in ("<html>not found</html>", "@data\n{0 1}", HEAD):
+        test.write_text(text)
+        with pytest.raises(DataError, match=r"test.arff is not an ARFF file"):
+            datasets.read_mulan(train, test, labels)
+
+
+def test_delicious_itself(delicious: datasets.MultiLabel) -> None:
+    assert delicious.train.shape == (12_920, 500)
+    assert delicious.train_labels.shape == (12_920, 983)
+    assert delicious.test.shape == (3_185, 500)
+    assert delicious.test_labels.shape == (3_185, 983)
+    assert set(np.unique(delicious.train)) == {0, 1}
+    assert delicious.train[0].nonzero()[0].tolist() == [60, 248, 279, 316, 490]  # as the file's first row has it
+    assert delicious.train_labels[0].nonzero()[0][:2].tolist() == [577 - 500, 591 - 500]
+    assert delicious.labels[:2] == ("TAG_.imported", "TAG_.net")
+    for labels, none, mean in ((delicious.train_labels, 10, 19.05), (delicious.test_labels, 4, 18.91)):
+        counts = labels.sum(1)
+        assert ((counts == 0).sum(), counts.max(), round(counts.mean(), 2)) == (none, 25, mean)
