@@ -296,6 +296,41 @@ def test_bad_logits_are_refused(logits: list[float], message: str) -> None:
             function(torch.tensor(logits, dtype=torch.float64), scheme)
 
 
+def test_an_empty_batch_and_logits_beyond_all_measure_are_refused() -> None:
+    scheme = negatives.scheme(GOOD, 0, 2, "importance")
+    for function in (negatives.implicit_loss, negatives.gradient_moments, negatives.expansion):
+        with pytest.raises(ValueError, match="the batch is empty"):
+            function(torch.zeros(0, 4), scheme)
+    for function in (negatives.implicit_loss, negatives.gradient_moments):
+        with pytest.raises(ValueError, match="must be below 700"):
+            function(torch.tensor([0.0, 800.0, 0.0, 0.0]), scheme)
+
+
+def test_a_logit_of_600_is_no_trouble() -> None:
+    # m = 1, uniform: the gradient of class 1 is 1 with probability 1/3, else 0; that of the others 3/4 with 1/3.
+    logits = torch.tensor([0.0, 600.0, 0.0, 0.0], dtype=torch.float64)
+    scheme = negatives.scheme(negatives.uniform(4), 0, 1, "importance")
+    moments = negatives.gradient_moments(logits, scheme)
+    quarter = Q(1, 3) * Q(3, 4)
+    mean = floats((-(Q(1, 3) + 2 * quarter), Q(1, 3), quarter, quarter))
+    assert torch.allclose(moments.mean, mean, atol=1e-12)
+    assert moments.variance[1].item() == pytest.approx(float(Q(1, 3) * Q(2, 3)), abs=1e-12)
+    mean_of_all, _ = negatives.group_moments(logits, scheme, torch.ones(1, 4, dtype=torch.bool))
+    assert mean_of_all.item() == pytest.approx(-mean[0].item(), abs=1e-12)
+    assert negatives.implicit_loss(logits, scheme).loss.item() == pytest.approx((600 + math.log(3 * 4**2)) / 3)
+
+
+def test_a_positive_outside_the_support() -> None:
+    # Never drawn: relative weights are then 0, the others as ever. A label law without the label has no tail weights.
+    law = torch.tensor([0.0, 0.6, 0.4], dtype=torch.float64).log()
+    assert bool((negatives.scheme(law, 0, 2, "relative", "mask").log_w == -math.inf).all())
+    assert torch.allclose(
+        negatives.scheme(law, 0, 2, "importance", "mask").log_rho.exp(), torch.tensor([0, 1, 1], dtype=torch.float64)
+    )
+    with pytest.raises(ValueError, match="positive mass on label 0"):
+        negatives.scheme(law, 0, 2, "tail", "mask", prior=law)
+
+
 def test_a_negative_at_minus_infinity_adds_nothing() -> None:
     logits = LOGITS.clone()
     logits[3] = -math.inf

@@ -306,6 +306,18 @@ def test_lemma_1(terms: list[tuple[Fraction, Fraction, Fraction]], m: int) -> No
         assert m * total != total
 
 
+@pytest.mark.claim("negatives-lemma-1-mean", shows="statement", evidence="proof")
+@pytest.mark.claim("negatives-lemma-1-var", shows="statement", evidence="proof")
+def test_lemma_1_for_any_number_of_labels() -> None:
+    # m independent draws of a term w phi with moments A = sum q w phi and B = sum q w^2 phi^2 have the mean m A and the
+    # variance m (B - A^2). With rho = m q w: sum rho phi = m A, sum w rho phi^2 = m B, term by term.
+    m, q, w, phi, A, B = sp.symbols("m q w phi A B", positive=True)
+    rho = m * q * w
+    assert sp.simplify(rho * phi - m * (q * w * phi)) == 0
+    assert sp.simplify(w * rho * phi**2 - m * (q * w**2 * phi**2)) == 0
+    assert sp.simplify((m * B - (m * A) ** 2 / m) - m * (B - A**2)) == 0
+
+
 def test_moments_in_floating_point_are_those_of_lemma_1() -> None:
     q, w = reference.scheme(PI, Y, 3, "constant", "redraw")
     exact = mean(q, 3, lambda counts: weighted_sum(counts, w, VALUES))

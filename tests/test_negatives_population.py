@@ -122,6 +122,35 @@ def test_the_equalised_loss_favours_the_tail(pi: Tensor) -> None:
     assert rises(negatives.population_minimiser(negatives.margin_losses(losses.equalised(pi.log())), equal))
 
 
+@pytest.mark.claim("negatives-eq-13-tail", shows="statement", evidence="proof")
+def test_at_equal_posteriors_scores_fall_as_the_weight_of_a_negative_rises() -> None:
+    # rho_yy' = r_y' in (0, 1), increasing in pi_y'. With u = e^f, Z = sum r u, W = sum 1/(u (1 - r) + Z) the slope of
+    # the risk in f_k is r u W - Z/(u (1 - r) + Z), so that h = r u W (u (1 - r) + Z) - Z vanishes for all k. Z and W
+    # are common to all: h rises in u and in r (as Z >= r u), so u falls as r rises.
+    u, r, Z, W, rest = sp.symbols("u r Z W rest", positive=True)
+    own = sp.log(u * (1 - r) + Z) - sp.log(u)  # the loss of label k; in the others f_k enters through Z
+    slope = u * (sp.diff(own, u) + r * (1 / (u * (1 - r) + Z) + (W - 1 / (u * (1 - r) + Z))))
+    assert sp.simplify(slope - (r * u * W - Z / (u * (1 - r) + Z))) == 0
+    h = r * u * W * (u * (1 - r) + Z) - Z
+    share = sp.symbols("share", positive=True)  # r = 1/(1 + share) is any number in (0, 1)
+    inside = {r: 1 / (1 + share)}
+    assert sp.expand(sp.simplify(sp.diff(h, u).subs(inside) * (1 + share) ** 2)).is_positive
+    with_rest = sp.diff(h, r).subs(Z, r * u + rest).subs(inside)
+    assert sp.expand(sp.simplify(with_rest * (1 + share))).is_positive
+
+
+@pytest.mark.claim("negatives-eq-14-head", shows="statement", evidence="proof")
+def test_at_equal_posteriors_relative_weights_give_the_larger_score_to_the_larger_prior() -> None:
+    # Loss of y: log(1 + c_y v_y), c_y = m pi_y, v_y = S/u_y - 1, S = sum u. If c_a > c_b and u_a < u_b, exchanging the
+    # two scores leaves S and all other labels alone and lowers (1 + c_a v_a)(1 + c_b v_b). So u_a >= u_b at the
+    # minimum; and not u_a = u_b, for there the slopes u V - c S/(u (1 - c) + c S) differ, being monotone in c.
+    a, b, v, more, u, S, c = sp.symbols("a b v more u S c", positive=True)
+    before = (1 + (a + b) * (v + more)) * (1 + b * v)  # c_a = a + b > b = c_b, v_a = v + more > v = v_b
+    after = (1 + (a + b) * v) * (1 + b * (v + more))
+    assert sp.expand(before - after) == a * more
+    assert sp.simplify(sp.diff(c * (S + u) / (u * (1 - c) + c * (S + u)), c)).is_positive  # S + u: more than u alone
+
+
 @pytest.mark.claim("negatives-t2-uniform-tail", shows="statement", evidence="quadrature")
 @pytest.mark.claim("negatives-t2-batch-tail", shows="statement", evidence="quadrature")
 def test_tail_weights_favour_the_tail_by_the_prior() -> None:

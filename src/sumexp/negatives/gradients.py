@@ -12,7 +12,6 @@ for the sum :math:`g_S` over a set S of classes, :math:`A_S = \sum_{l\in S} q_l 
 :math:`B_S = \sum_{l\in S} q_l x_l e^{-tx_l}`. All integrands are positive.
 """
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -64,16 +63,14 @@ def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> Grad
     log_x, log_q = _rows(logits, scheme)
     law = expectations.with_replacement(log_x, scheme.m, log_q)
     rule, powers = _powers(law, scheme.m, tol)
-    t = rule.nodes(log_x.device).exp()
-    weight = rule.step * t * torch.exp(-t)  # e^{-t} dt
+    weight = _weight(rule, log_x)
     sums = class_sum(log_x, log_q, "auto")
-    log_share = math.log(scheme.m) + log_q + log_x
-    share = torch.exp(log_share)  # m q x
-    mean = share * sums.at_classes([(decay, weight * powers[0])], rule)
-    second = torch.exp(log_share + log_x) * sums.at_classes([(decay, weight * t * powers[0])], rule)
+    q = log_q.exp()
+    mean = scheme.m * q * sums.at_classes([(_once, weight * powers[0])], rule)
+    second = scheme.m * q * sums.at_classes([(_twice, weight * powers[0])], rule)
     if scheme.m > 1:
-        pairs = sums.at_classes([(lambda s: decay(2 * s), weight * t * powers[1])], rule)
-        second = second + (1 - 1 / scheme.m) * share.square() * pairs
+        pairs = sums.at_classes([(lambda s: _once(s).square(), weight * powers[1])], rule)
+        second = second + scheme.m * (scheme.m - 1) * q.square() * pairs
     variance = (second - mean.square()).clamp_min(0)
     # The label: minus the sum of the others, -(1 - 1/(1+X)) unless its own draws count too.
     own = torch.arange(scheme.classes, device=log_x.device) != scheme.label
@@ -134,15 +131,28 @@ def _group(
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of a group's gradient weight, [batch] each."""
     u = rule.nodes(log_x.device)
-    t = u.exp()
-    once, twice = (log_x.new_zeros(len(log_x), rule.count) for _ in range(2))  # B, A
-    some_x, some_q = log_x[:, group], log_q[:, group].expand(len(log_x), -1)
+    once, twice = (log_x.new_zeros(len(log_x), rule.count) for _ in range(2))  # t B, t^2 A
+    some_x, some_q = log_x[:, group], log_q[:, group].expand(len(log_x), -1).exp()
     for rows, columns in blocks(some_x, rule.count) if some_x.shape[1] else ():
-        block = some_x[rows, columns].unsqueeze(-1)
-        term = torch.exp(some_q[rows, columns].unsqueeze(-1) + block - torch.exp(block + u))
-        once[rows] += term.sum(-2)
-        twice[rows] += (block.exp() * term).sum(-2)
-    weight = rule.step * t * torch.exp(-t)
+        s, q = torch.exp(some_x[rows, columns].unsqueeze(-1) + u), some_q[rows, columns].unsqueeze(-1)
+        once[rows] += (q * _once(s)).sum(-2)
+        twice[rows] += (q * _twice(s)).sum(-2)
+    weight = _weight(rule, log_x)
     mean = m * (weight * once * powers[0]).sum(-1)
-    second = (weight * t * (m * twice * powers[0] + m * (m - 1) * once.square() * powers[1])).sum(-1)
+    second = (weight * (m * twice * powers[0] + m * (m - 1) * once.square() * powers[1])).sum(-1)
     return mean, (second - mean.square()).clamp_min(0)
+
+
+def _weight(rule: expectations.Rule, log_x: Tensor) -> Tensor:
+    """e^{-t} dt / t: a power of t goes with each x, so that huge terms do not overflow."""
+    return rule.step * torch.exp(-rule.nodes(log_x.device).exp())
+
+
+def _once(s: Tensor) -> Tensor:
+    """s e^{-s} of s = t x."""
+    return s * decay(s)
+
+
+def _twice(s: Tensor) -> Tensor:
+    """s^2 e^{-s}."""
+    return (s * decay(s / 2)).square()

@@ -39,15 +39,16 @@ def log_terms(logits: Tensor, scheme: Scheme) -> Tensor:
     r""":math:`\log x_{y'} = f_{y'} - f_y + \log w_{yy'}`, [..., classes].
 
     Raises:
-        ValueError: if the logits have another number of classes than the scheme, a logit is NaN or +inf, or the
-            label's is -inf. (A negative's logit may be -inf: it then adds nothing.)
+        ValueError: if the batch is empty or has another number of classes than the scheme, a logit is NaN or +inf, or
+            that of the label is -inf. (A negative's logit may be -inf: it then adds nothing.)
     """
     if logits.ndim == 0 or logits.shape[-1] != scheme.classes:
         raise ValueError(f"logits have shape {tuple(logits.shape)}; the scheme has {scheme.classes} classes")
+    if not logits.numel():
+        raise ValueError(f"the batch is empty: logits have shape {tuple(logits.shape)}")
     f = logits.to(torch.float64)
     positive = f[..., scheme.label : scheme.label + 1]
-    highest = f.detach().max() if f.numel() else f.new_zeros(())
-    if not bool(highest < torch.inf) or not bool(torch.isfinite(positive).all()):
+    if not bool(f.detach().max() < torch.inf) or not bool(torch.isfinite(positive).all()):
         raise ValueError("a logit is NaN or +inf, or that of the label is -inf; negatives alone may be -inf")
     return f - positive + scheme.log_w
 
