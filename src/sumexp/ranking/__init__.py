@@ -1,0 +1,72 @@
+r"""What a softmax cross entropy promises about a rank, and which sampled losses still promise it.
+
+- `metrics`: reciprocal rank, recall, precision, average precision and NDCG, with a stated rule for ties;
+- `bounds`: from a cross entropy to ranks and back, and the losses of which that is true;
+- `sampled`: the exact criterion for sampled losses, and what each of them bounds instead.
+
+Source: the post "Softmax Loss and Ranking Metrics", after Bruch et al. (2019).
+"""
+
+from sumexp.ranking.bounds import (
+    Ranks,
+    arcface_margin,
+    expected_rank,
+    least_first_rr,
+    least_ndcg,
+    least_recall,
+    least_rr,
+    listnet,
+    margin_cross_entropy,
+    marginal,
+    possible_ranks,
+)
+from sumexp.ranking.metrics import (
+    Ties,
+    average_precision,
+    dcg,
+    mean_reciprocal_rank,
+    ndcg,
+    precision,
+    rank,
+    recall,
+    reciprocal_rank,
+)
+from sumexp.ranking.sampled import (
+    additive_constant,
+    certified_rank,
+    deficits,
+    expected_loss,
+    hit_losses,
+    log_least_weight,
+    worst_set,
+)
+
+__all__ = [
+    "Ranks",
+    "Ties",
+    "additive_constant",
+    "arcface_margin",
+    "average_precision",
+    "certified_rank",
+    "dcg",
+    "deficits",
+    "expected_loss",
+    "expected_rank",
+    "hit_losses",
+    "least_first_rr",
+    "least_ndcg",
+    "least_recall",
+    "least_rr",
+    "listnet",
+    "log_least_weight",
+    "margin_cross_entropy",
+    "marginal",
+    "mean_reciprocal_rank",
+    "ndcg",
+    "possible_ranks",
+    "precision",
+    "rank",
+    "recall",
+    "reciprocal_rank",
+    "worst_set",
+]

@@ -1,0 +1,253 @@
+r"""Which sampled cross entropies still bound the log rank, exactly.
+
+A sampling scheme, fixed before the logits, gives each of the n negatives y' a random total weight :math:`W_{y'} \ge 0`
+(0 where it is not drawn). The loss is :math:`\log(1 + \sum_{y'} W_{y'} e^{f_{y'} - f_y})`. As it rises in every score
+of a negative, its expected value is at least :math:`\log r` for *all* logits if and only if
+
+.. math:: (C)\qquad \mathbb E\log\Big(1 + \sum_{y'\in S} W_{y'}\Big) \ge \log(1 + |S|)
+          \quad\text{for every set } S \text{ of negatives:}
+
+the worst logits tie on S and are :math:`-\infty` elsewhere. For draws with replacement from any q, for uniform
+subsets and for independent coins the sets of one element suffice: (C) holds if and only if
+:math:`\mathbb E\log(1 + W_{y'}) \ge \log 2` for each y' (the proof is in the chapter).
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations, combinations_with_replacement
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sumexp import expectations
+
+LARGEST = 16
+"""Negatives for which all sets are visited."""
+
+_CHUNK = 1 << 22
+
+
+def expected_loss(
+    logits: Tensor, label: int, m: int, weights: Tensor | float = 1.0, log_q: Tensor | None = None
+) -> Tensor:
+    r"""The exact mean of :math:`\log(1 + \sum_j w_{y_j} e^{f_{y_j} - f_y})`, m negatives drawn with replacement from q.
+
+    Args:
+        logits: [..., L]; the label's is finite.
+        label: the positive, never drawn.
+        m: number of draws.
+        weights: one for all negatives or [L], what a draw counts; 1 is InfoNCE, :math:`1/(mq)` importance sampling.
+        log_q: [L] log probabilities up to a constant, normalised over the negatives; uniform if None.
+
+    Returns:
+        [...], float64.
+
+    Raises:
+        ValueError: if the label is no class, a weight is not positive, or as `sumexp.expectations.with_replacement`.
+    """
+    classes = logits.shape[-1]
+    if not 0 <= label < classes or classes < 2:
+        raise ValueError(f"label is {label!r}; with {classes} classes it must be 0..{classes - 1}, and two are needed")
+    log_w = torch.as_tensor(weights, dtype=torch.float64).expand(classes).log()
+    if not bool((log_w.isfinite()).all()):
+        raise ValueError("weights must be positive and finite")
+    others = torch.arange(classes, device=logits.device) != label
+    f = logits.double()
+    terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
+    proposal = None if log_q is None else torch.log_softmax(log_q.double()[others], -1)
+    return expectations.expect(expectations.with_replacement(terms, m, proposal)).log
+
+
+def hit_losses(n: int, m: int, weight: float, sizes: Tensor, *, replacement: bool = True) -> Tensor:
+    r""":math:`\mathbb E\log(1 + wK_s)`, :math:`K_s` the number of the m uniform draws that fall among s of n negatives.
+
+    The least expected loss of a positive of rank 1 + s, by a sum over the values of :math:`K_s` (binomial, or
+    hypergeometric without replacement). With w = 1 it is the expected log of the rank among the sampled candidates.
+
+    Args:
+        n: number of negatives.
+        m: number of draws.
+        weight: w, the same for all.
+        sizes: [...] integers s in 0..n.
+        replacement: whether a negative can be drawn twice.
+
+    Raises:
+        ValueError: if a number is out of range.
+    """
+    if n < 1 or m < 1 or not 0 < weight < math.inf or not (replacement or m <= n):
+        raise ValueError(f"n = {n}, m = {m}, weight = {weight}; expected n, m >= 1, 0 < weight, and m <= n for subsets")
+    s = sizes.reshape(-1, 1).double()
+    if len(s) and not (s.min() >= 0 and s.max() <= n):
+        raise ValueError(f"sizes must be in 0..{n}, got {sizes.min().item()} to {sizes.max().item()}")
+    k = torch.arange(m + 1, dtype=torch.float64, device=s.device)
+    gain = torch.log1p(weight * k)
+    parts = [_log_pmf(n, m, rows, k, replacement).exp() @ gain for rows in torch.split(s, max(1, _CHUNK // (m + 1)))]
+    return torch.cat([*parts, s.new_zeros(0)]).reshape(sizes.shape)
+
+
+def deficits(n: int, m: int, weight: float, sizes: Tensor, *, replacement: bool = True) -> Tensor:
+    r""":math:`\log(1+s) - \mathbb E\log(1+wK_s)`: how far the loss can fall below the log rank; (C) says never above 0.
+
+    Arguments and errors as for :func:`hit_losses`.
+    """
+    return torch.log1p(sizes.double()) - hit_losses(n, m, weight, sizes, replacement=replacement)
+
+
+class Constant(NamedTuple):
+    """What must be added to a sampled loss, and the rank at which it is needed."""
+
+    constant: float
+    rank: int
+
+
+def additive_constant(n: int, m: int, weight: float | None = None, *, replacement: bool = True) -> Constant:
+    r"""The least c with :math:`\mathbb E\,\ell + c \ge \log r` for all logits, for uniform sampling.
+
+    Args:
+        n: number of negatives; all ranks are visited, m + 1 numbers for each.
+        m: number of draws.
+        weight: the importance weight n/m if None.
+        replacement: whether a negative can be drawn twice.
+
+    Raises:
+        ValueError: as :func:`hit_losses`.
+    """
+    missing = deficits(n, m, n / m if weight is None else weight, torch.arange(n + 1), replacement=replacement)
+    worst = int(missing.argmax())
+    return Constant(missing[worst].item(), 1 + worst)
+
+
+def log_least_weight(q: Tensor, m: int) -> Tensor:
+    r"""The log of the least constant weight of each negative with which the loss bounds the log rank.
+
+    m draws with replacement; the root of :math:`\mathbb E\log(1 + wK) = \log 2`, K binomial (m, q). For small mq it is
+    near :math:`2^{1/(mq)}`, which no float can hold: hence the logarithm. For one draw it is
+    :math:`2^{1/q} - 1`; for a k-subset of n, put m = 1 and q = k/n.
+
+    Args:
+        q: [...] probabilities of a draw, in (0, 1].
+        m: number of draws, >= 1.
+
+    Raises:
+        ValueError: if a probability or m is out of range.
+    """
+    p = q.double().reshape(-1, 1)
+    if m < 1 or (len(p) and not (p.min() > 0 and p.max() <= 1)):
+        raise ValueError(f"m is {m}, expected >= 1, and q must lie in (0, 1]")
+    k = torch.arange(1, m + 1, dtype=torch.float64, device=p.device)
+    pmf = _log_binomial(m, k, p).exp()
+    # Jensen below; above, the loss is at least log(1 + w) whenever there is a hit.
+    low = -torch.log(m * p)
+    hit = -torch.expm1(m * torch.log1p(-p))
+    x = math.log(2) / hit
+    high = x + torch.log(-torch.expm1(-x))
+    for _ in range(200):
+        middle = (low + high) / 2
+        enough = (pmf * torch.logaddexp(middle + k.log(), torch.zeros_like(middle))).sum(-1, keepdim=True) >= math.log(
+            2
+        )
+        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
+    return high.reshape(q.shape)
+
+
+def certified_rank(loss: float, n: int, m: int, weight: float = 1.0, *, replacement: bool = True) -> int:
+    r"""The greatest rank that a positive can have whose expected sampled loss is at most ``loss``.
+
+    The expected loss of rank r is at least :math:`\mathbb E\log(1 + wK_{r-1})`, which rises with r: so even InfoNCE
+    (w = 1) says something of the full rank, only not that its log is below the loss.
+
+    Args:
+        loss: the mean over negatives for one positive, >= 0.
+        n: number of negatives, of which the m are drawn uniformly.
+        m: number of draws.
+        weight: of each.
+        replacement: whether a negative can be drawn twice.
+
+    Raises:
+        ValueError: if the loss is negative or NaN, or as :func:`hit_losses`.
+    """
+    if not loss >= 0:
+        raise ValueError(f"loss is {loss!r}; an expected loss is a number >= 0")
+    low, high = 0, n + 1  # the least loss of 1 + low is at most the loss, that of 1 + high above it
+    while high - low > 1:
+        middle = (low + high) // 2
+        least = hit_losses(n, m, weight, torch.tensor(middle), replacement=replacement).item()
+        low, high = (middle, high) if least <= loss * (1 + 1e-12) else (low, middle)
+    return 1 + low
+
+
+class Scheme(NamedTuple):
+    """A finite law of the weights: outcome i has ``probabilities[i]`` and gives the negatives ``weights[i]`` [n]."""
+
+    probabilities: Tensor
+    weights: Tensor
+
+
+def draws(q: Sequence[float], m: int, weights: Sequence[float]) -> Scheme:
+    """The scheme of m draws with replacement from q, a draw of y' counting ``weights[y']``: all its multisets."""
+    rows, chances = [], []
+    for drawn in combinations_with_replacement(range(len(q)), m):
+        counts = [drawn.count(y) for y in range(len(q))]
+        ways = math.factorial(m) / math.prod(math.factorial(c) for c in counts)
+        chances.append(ways * math.prod(p**c for p, c in zip(q, counts, strict=True)))
+        rows.append([w * c for w, c in zip(weights, counts, strict=True)])
+    return Scheme(torch.tensor(chances, dtype=torch.float64), torch.tensor(rows, dtype=torch.float64))
+
+
+def subsets(n: int, k: int, weights: Sequence[float]) -> Scheme:
+    """The scheme of a uniform k-subset of n negatives."""
+    rows = [[w * (y in chosen) for y, w in enumerate(weights)] for chosen in combinations(range(n), k)]
+    return Scheme(torch.full((len(rows),), 1 / len(rows), dtype=torch.float64), torch.tensor(rows, dtype=torch.float64))
+
+
+class Worst(NamedTuple):
+    """The set of negatives on which (C) fails most, or holds most narrowly, and by how much."""
+
+    deficit: float
+    negatives: tuple[int, ...]
+
+
+def worst_set(scheme: Scheme) -> Worst:
+    r"""Visit every non-empty set S of negatives and return the one with the greatest deficit.
+
+    The deficit is :math:`\log(1+|S|) - \mathbb E\log(1+W_S)`; the expected loss bounds the log rank for all logits if
+    and only if it is not positive.
+
+    Raises:
+        ValueError: for shapes that do not fit, probabilities that do not sum to 1, a negative weight, or more than 16
+            negatives.
+    """
+    probabilities, weights = scheme
+    n = weights.shape[-1]
+    if weights.shape != (len(probabilities), n) or not 1 <= n <= LARGEST:
+        raise ValueError(
+            f"probabilities {tuple(probabilities.shape)} and weights {tuple(weights.shape)} must be [K] and [K, n], "
+            f"1 <= n <= {LARGEST}"
+        )
+    if not (abs(probabilities.sum().item() - 1) < 1e-9 and probabilities.min() >= 0 and weights.min() >= 0):
+        raise ValueError("probabilities must be >= 0 and sum to 1, and weights must be >= 0")
+    sets = torch.arange(1, 2**n).unsqueeze(-1).bitwise_right_shift(torch.arange(n)).bitwise_and(1).double()
+    missing = torch.log1p(sets.sum(-1)) - probabilities @ torch.log1p(weights @ sets.T)
+    worst = int(missing.argmax())
+    return Worst(missing[worst].item(), tuple(sets[worst].nonzero().flatten().tolist()))
+
+
+def _log_pmf(n: int, m: int, s: Tensor, k: Tensor, replacement: bool) -> Tensor:
+    """log P(K_s = k), [rows, m + 1]."""
+    if replacement:
+        return _log_binomial(m, k, s / n)
+
+    def log_choose(a: Tensor, b: Tensor) -> Tensor:
+        inside = (b >= 0) & (b <= a)
+        b = torch.where(inside, b, 0.0)
+        return torch.where(inside, torch.lgamma(a + 1) - torch.lgamma(b + 1) - torch.lgamma(a - b + 1), -torch.inf)
+
+    total = log_choose(s.new_tensor(float(n)), s.new_tensor(float(m)))
+    return log_choose(s, k) + log_choose(n - s, m - k) - total
+
+
+def _log_binomial(m: int, k: Tensor, p: Tensor) -> Tensor:
+    choose = math.lgamma(m + 1) - torch.lgamma(k + 1) - torch.lgamma(m - k + 1)
+    log_p: Tensor = torch.xlogy(k, p) + torch.special.xlog1py(m - k, -p)
+    return choose + log_p
