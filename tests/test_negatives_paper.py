@@ -1,9 +1,8 @@
-"""Sections 2 to 4 of the paper and its appendices C and D, and what is wrong in them, in rational arithmetic."""
+"""The losses, lemmas, propositions and remarks of the paper, and what is wrong in them, in rational arithmetic."""
 
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations, product
-from math import log, prod
+from math import log
 from typing import get_args
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumexp import losses, negatives, samplers
+from sumexp import losses, negatives
 from sumexp.bias import certificates
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.reference import draws, exponentiated, mean, weighted_sum
@@ -69,217 +68,14 @@ def test_both_losses_read_every_score_once_and_every_score_matters(classes: int)
         assert sum(changed, Q(0)) != total
 
 
-# -- section 2.2: schemes ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.claim("negatives-table1-w", shows="counterexample", evidence="exact")
-def test_relative_weights_vanish_where_the_positive_is_never_drawn() -> None:
-    # D6. The section assumes q_y = 0; then q_y / q_y' = 0 for every negative, and the sampled loss is log 1 = 0.
-    for law in (PI, UNIFORM):
-        q, w = reference.scheme(law, Y, 3, "relative", "redraw")
-        assert set(w) == {0}
-        assert all(weighted_sum(counts, w, VALUES) == 0 for _, counts in draws(q, 3))
-
-
-@pytest.mark.claim("negatives-table1-w", shows="correction", evidence="exact")
-@pytest.mark.parametrize("m", [1, 3])
-def test_weights_of_table_1(m: int) -> None:
-    for law in (PI, UNIFORM):
-        q, w = reference.scheme(law, Y, m, "importance", "mask")
-        assert all(m * q[y] * w[y] == 1 for y in NEGATIVES)
-        q, w = reference.scheme(law, Y, m, "constant", "mask")
-        assert all(w[y] == Q(1, m) for y in NEGATIVES)
-        q, w = reference.scheme(law, Y, m, "relative", "mask")
-        assert all(w[y] == law[Y] / law[y] > 0 for y in NEGATIVES)
-        assert m * w[0] == m * law[Y] / law[0]  # Theorem 3's eta = m w: it moves with m
-
-
-CIFAR = [int(500 * 0.01 ** (i / 99)) for i in range(100)]  # CIFAR-100-LT, profile EXP, ratio 100
-
-
-@pytest.mark.claim("negatives-within-batch-q", shows="counterexample", evidence="exact")
-def test_the_union_of_a_batch_flattens_the_ratio_of_head_to_tail() -> None:
-    # D7. Exact rationals for the 500 images of the largest class and the 5 of the smallest, batch 128.
-    total = sum(CIFAR)
-    assert total == 10847
-    head, tail = (1 - (1 - Q(n, total)) ** 127 for n in (500, 5))
-    assert round(float(head), 3) == 0.998
-    assert round(float(tail), 3) == 0.057
-    assert round(float(head / tail), 1) == 17.5  # where q = pi says 100
-    assert Q(500, total) / Q(5, total) == 100
-    exact = sum(500 * 0.01 ** (i / 99) for i in range(100))  # the profile before it is cut to whole images
-    assert round((1 - (1 - 500 / exact) ** 127) / (1 - (1 - 5 / exact) ** 127), 1) == 17.6
-
-
-@pytest.mark.claim("negatives-within-batch-q", shows="correction", evidence="exact")
-@pytest.mark.parametrize("batch", [2, 4])
-def test_counts_and_inclusion_of_the_other_labels(batch: int) -> None:
-    # Every batch of labels: of the others' multiset the counts have mean (B - 1) pi, of its union 1 - (1 - pi)^(B-1).
-    for y in range(L):
-        expected, included = Q(0), Q(0)
-        for others in product(range(L), repeat=batch - 1):
-            p = prod((PI[other] for other in others), start=Q(1))
-            expected += p * others.count(y)
-            included += p * (y in others)
-        assert expected == (batch - 1) * PI[y]
-        assert included == 1 - (1 - PI[y]) ** (batch - 1)
-        log_pi = torch.tensor(log(PI[y]), dtype=torch.float64)
-        assert samplers.log_inclusion(log_pi, batch - 1).exp().item() == pytest.approx(float(included), rel=1e-14)
-
-
-def test_the_sampler_draws_multisets_and_unions_as_stated() -> None:
-    # 4,000 batches of 16; 8 z-scores, |z| > 5 has probability 5e-6 for all of them together.
-    generator = torch.Generator().manual_seed(0)
-    log_prior = torch.tensor([float(p) for p in PI], dtype=torch.float64).log()
-    counts, unions = torch.zeros(4000, L), torch.zeros(4000, L)
-    for row in range(4000):
-        labels = samplers.Categorical(log_prior.exp()).sample((16,), generator)
-        ids = samplers.within_batch(labels, log_prior).ids[0]  # the 15 labels beside the first
-        counts[row] = torch.bincount(ids, minlength=L)
-        unions[row] = (counts[row] > 0).float()
-    pi = log_prior.exp()
-    for sample, exact in ((counts, 15 * pi), (unions, samplers.log_inclusion(log_prior, 15).exp())):
-        z = (sample.double().mean(0) - exact) / (sample.double().std(0) / 4000**0.5).clamp_min(1e-9)
-        assert z.abs().max() < 5
-
-
-# -- Tables 2 and 3, row by row ---------------------------------------------------------------------------------------
-
-Row = Callable[[int, int], Fraction]
-"""m and y' to the printed coefficient of y' in the row's sum."""
-
-PRINTED: dict[tuple[reference.Law, Weights], Row] = {
-    (UNIFORM, "constant"): lambda m, y: Q(1, L),
-    (UNIFORM, "importance"): lambda m, y: Q(1),
-    (UNIFORM, "relative"): lambda m, y: Q(m, L),
-    (UNIFORM, "tail"): lambda m, y: PI[y] / PI[Y],
-    (PI, "constant"): lambda m, y: PI[y],
-    (PI, "importance"): lambda m, y: Q(1),
-    (PI, "relative"): lambda m, y: m * PI[Y],
-    (PI, "tail"): lambda m, y: PI[y] / PI[Y],
-}
+S = sum((VALUES[y] for y in NEGATIVES), Q(0))
+several_m = pytest.mark.parametrize("m", [1, 2, 4])
 
 
 def expected_sum(law: reference.Law, weights: Weights, m: int, hits: Hits) -> Fraction:
     """E of the weighted sum over the sample, by every multiset of draws."""
     q, w = reference.scheme(law, Y, m, weights, hits, PI)
     return mean(q, m, lambda counts: weighted_sum(counts, w, VALUES))
-
-
-def printed(law: reference.Law, weights: Weights, m: int) -> Fraction:
-    return sum((PRINTED[law, weights](m, y) * VALUES[y] for y in NEGATIVES), Q(0))
-
-
-S = sum((VALUES[y] for y in NEGATIVES), Q(0))
-several_m = pytest.mark.parametrize("m", [1, 2, 4])
-
-
-@pytest.mark.claim("negatives-t2-uniform-importance", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-uniform-importance", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t2-batch-importance", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-batch-importance", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-importance-coincide", shows="statement", evidence="exact")
-@several_m
-@pytest.mark.parametrize("hits", ["redraw", "mask"])
-def test_importance_rows(m: int, hits: Hits) -> None:
-    for law in (UNIFORM, PI):
-        assert expected_sum(law, "importance", m, hits) == printed(law, "importance", m) == S
-
-
-@pytest.mark.claim("negatives-t2-uniform-tail", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-uniform-tail", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t2-batch-tail", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-batch-tail", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-eq-16", shows="statement", evidence="exact")
-@several_m
-@pytest.mark.parametrize("hits", ["redraw", "mask"])
-def test_tail_rows(m: int, hits: Hits) -> None:
-    for law in (UNIFORM, PI):
-        assert expected_sum(law, "tail", m, hits) == printed(law, "tail", m)
-    _, w = reference.scheme(PI, Y, m, "tail", "mask", PI)
-    assert all(w[y] == 1 / (m * PI[Y]) for y in NEGATIVES)  # within the batch it needs the prior of the positive only
-
-
-@pytest.mark.claim("negatives-t2-uniform-constant", shows="counterexample", evidence="exact")
-@several_m
-def test_the_uniform_constant_row_of_table_2_is_not_of_its_section(m: int) -> None:
-    # D5. Section 3.1 assumes q_y = 0.
-    assert expected_sum(UNIFORM, "constant", m, "redraw") != printed(UNIFORM, "constant", m)
-
-
-@pytest.mark.claim("negatives-t3-uniform-constant", shows="counterexample", evidence="exact")
-@several_m
-def test_the_uniform_constant_row_of_table_3_is_not_of_its_caption(m: int) -> None:
-    # D5. The caption says q_y > 0 and w_yy = 0; printed is 1 / (L - 1).
-    assert expected_sum(UNIFORM, "constant", m, "mask") != S / (L - 1)
-
-
-@pytest.mark.claim("negatives-t2-uniform-constant", shows="correction", evidence="exact")
-@pytest.mark.claim("negatives-t3-uniform-constant", shows="correction", evidence="exact")
-@pytest.mark.claim("negatives-uniform-downweight", shows="statement", evidence="exact")
-@several_m
-def test_uniform_constant_rows(m: int) -> None:
-    assert expected_sum(UNIFORM, "constant", m, "mask") == S / L
-    assert expected_sum(UNIFORM, "constant", m, "redraw") == S / (L - 1)
-
-
-@pytest.mark.claim("negatives-t2-uniform-relative", shows="counterexample", evidence="exact")
-@several_m
-def test_the_uniform_relative_row_is_not_of_its_section(m: int) -> None:
-    assert expected_sum(UNIFORM, "relative", m, "redraw") == 0 != printed(UNIFORM, "relative", m)
-
-
-@pytest.mark.claim("negatives-t2-uniform-relative", shows="correction", evidence="exact")
-@pytest.mark.claim("negatives-t3-uniform-relative", shows="statement", evidence="exact")
-@several_m
-def test_uniform_relative_rows(m: int) -> None:
-    assert expected_sum(UNIFORM, "relative", m, "mask") == Q(m, L) * S
-
-
-@pytest.mark.claim("negatives-t2-batch-constant", shows="counterexample", evidence="exact")
-@several_m
-def test_the_batch_constant_row_is_not_of_its_section(m: int) -> None:
-    assert expected_sum(PI, "constant", m, "redraw") != printed(PI, "constant", m)
-
-
-@pytest.mark.claim("negatives-t2-batch-constant", shows="correction", evidence="exact")
-@pytest.mark.claim("negatives-t3-batch-constant", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-eq-13", shows="statement", evidence="exact")
-@several_m
-def test_batch_constant_rows(m: int) -> None:
-    by_prior = sum((PI[y] * VALUES[y] for y in NEGATIVES), Q(0))
-    assert expected_sum(PI, "constant", m, "mask") == by_prior == printed(PI, "constant", m)
-    assert expected_sum(PI, "constant", m, "redraw") == by_prior / (1 - PI[Y])
-
-
-@pytest.mark.claim("negatives-t2-batch-relative", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-batch-relative", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-eq-14", shows="correction", evidence="exact")
-@several_m
-def test_batch_relative_rows(m: int) -> None:
-    assert expected_sum(PI, "relative", m, "mask") == m * PI[Y] * S
-    assert expected_sum(PI, "relative", m, "redraw") == 0
-
-
-@pytest.mark.claim("negatives-eq-14", shows="counterexample", evidence="exact")
-def test_equation_14_as_printed_is_equation_13() -> None:
-    # D3, with the prior (1/2, 1/3, 1/6), m = 4 and y = 1: rho is 2 for both negatives, printed are 1/3 and 1/6.
-    prior = (Q(1, 2), Q(1, 3), Q(1, 6))
-    q, w = reference.scheme(prior, 0, 4, "relative", "mask")
-    assert [4 * q[y] * w[y] for y in (1, 2)] == [2, 2] != [prior[1], prior[2]]
-    assert mean(q, 4, lambda counts: weighted_sum(counts, w, (Q(0), Q(3), Q(1)))) == 2 * (3 + 1)
-
-
-@pytest.mark.claim("negatives-t3-caption", shows="statement", evidence="exact")
-@several_m
-def test_entries_of_table_3_bound_the_expectations_and_all_but_one_are_equal(m: int) -> None:
-    # D12. Of one entry, 1/(L-1) in the row uniform-constant, the caption is all that can be said (D5).
-    for law, weights in PRINTED:
-        exact = expected_sum(law, weights, m, "mask")
-        if (law, weights) == (UNIFORM, "constant"):
-            assert exact < S / (L - 1)
-        else:
-            assert printed(law, weights, m) == exact
 
 
 # -- section 3.1: Lemma 1 ---------------------------------------------------------------------------------------------
