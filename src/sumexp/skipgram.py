@@ -273,7 +273,7 @@ def compare(joint: Joint, scores: Tensor, negatives: int, log_q: Tensor | None =
     )
 
 
-_SMALL = SkipGramConfig(vocabulary=200, batch=4096, steps=30)
+_SMALL = SkipGramConfig(vocabulary=200, batch=16_384, steps=40)
 
 CONFIGS: Mapping[str, Mapping[str, SkipGramConfig]] = MappingProxyType(
     {
