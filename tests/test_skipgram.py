@@ -143,6 +143,13 @@ def test_training_a_full_table_finds_the_pmi_up_to_noise() -> None:
     assert metrics["loss"] == pytest.approx(loss, abs=0.05)
 
 
+def test_the_law_need_not_be_symmetric() -> None:
+    """The noise takes the place of y, never of x; what is missed is a third of the bound, as above."""
+    law = Joint.from_counts(torch.tensor([[9.0, 3.0, 8.0], [1.0, 2.0, 1.0], [1.0, 9.0, 2.0]]))
+    scores = torch.from_numpy(skipgram.fit(SMALL, law)[0]["scores"])
+    assert (scores + log(2) - law.pmi).abs().max() < 0.3
+
+
 def test_noise_to_a_power_is_learned_with_its_own_optimum() -> None:
     config = replace(SMALL, power=0.5)
     log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
