@@ -30,6 +30,10 @@ from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits
 
 
+STRIDE = 5.0
+"""The most by which a step of Newton's method may move a score: far from the minimum the quadratic model is poor."""
+
+
 def factors(
     weights: Weights, log_q: Tensor, m: int, *, hits: Hits = "mask", prior: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -165,7 +169,7 @@ def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     return members, torch.tensor(chance, dtype=torch.float64).clamp_min(0)
 
 
-def minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-9) -> Tensor:
+def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None, tol: float = 1e-9) -> Tensor:
     r"""The scores of least :math:`\sum_y P(y)\,\ell(y,f)`, shifted to mean 0, for thousands of classes.
 
     Newton's method in the coordinates :math:`\sqrt{p_y}\,f_y`, in which the curvature is of order 1 for rare classes
@@ -175,6 +179,7 @@ def minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-9) -> Tensor
     Args:
         of_scores: scores [classes] to the loss of each class as the label.
         posterior: [classes] :math:`P(y\mid x)`, all positive.
+        start: scores to start at; the logarithm of the posterior if not given.
         tol: largest change of a score by the last step.
 
     Raises:
@@ -191,13 +196,14 @@ def minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-9) -> Tensor
         (gradient,) = torch.autograd.grad(p @ of_scores(point), point, create_graph=True)
         return point, gradient / scale
 
-    point, gradient = slope(torch.zeros_like(p))
+    point, gradient = slope(p.log() if start is None else start.to(torch.float64))
     change = math.inf
     for _ in range(60):
         direction = _newton_direction(point, gradient, scale)
         change = direction.abs().max().item()
         if change <= tol:
             return point.detach() - point.detach().mean()
+        direction = direction * min(1.0, STRIDE / change)
         length = gradient.detach().norm()
         for halvings in range(30):
             trial = slope(point + 0.5**halvings * direction)
