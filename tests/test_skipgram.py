@@ -166,6 +166,32 @@ def test_low_rank_has_low_rank_and_falls_short_of_the_table() -> None:
     assert 0 < won < skipgram.compare(LAW, skipgram.newton(LAW, 2), 2).won
 
 
+def test_exact_gradients_find_the_optimum_of_any_noise() -> None:
+    """Without drawing, nothing but the last digits of float32 is missed, and drift where pairs are never seen."""
+    config = replace(SMALL, population=True, power=0.5, steps=1000)
+    log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
+    scores = torch.from_numpy(skipgram.fit(config, LAW)[0]["scores"])
+    seen = LAW.p > 0
+    expected = local_nce.optimal_scores(LAW, 3, log_q)[seen]
+    torch.testing.assert_close(scores[seen].double(), expected, rtol=0, atol=1e-4)
+
+
+def test_the_population_loss_is_that_of_the_theory() -> None:
+    config = replace(SMALL, population=True, power=0.5, steps=1)
+    log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
+    start = torch.full((3, 3), -log(2), dtype=torch.float64)
+    expected = local_nce.cross_entropy(LAW, start, 3, log_q).item()
+    assert skipgram.fit(config, LAW)[1]["loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_more_rank_comes_nearer() -> None:
+    won = []
+    for rank in (1, 2, 3):
+        config = replace(SMALL, rank=rank, population=True, learning_rate=0.03)
+        won.append(skipgram.compare(LAW, torch.from_numpy(skipgram.fit(config, LAW)[0]["scores"]), 2).won)
+    assert 0 < won[0] < won[1] <= won[2] + 1e-6 < 1
+
+
 @pytest.mark.claim("nce-infonce-bound", shows="statement", evidence="quadrature")
 def test_learned_scores_keep_below_the_bound_of_the_best() -> None:
     scores = torch.from_numpy(skipgram.fit(replace(SMALL, steps=20), LAW)[0]["scores"]).double()
@@ -205,6 +231,7 @@ def test_train_counts_and_fits() -> None:
 def test_every_profile_trains_the_same_three(profile: str) -> None:
     assert list(CONFIGS[profile]) == ["table", "power", "low rank"]
     assert [c.rank > 0 for c in CONFIGS[profile].values()] == [False, False, True]
+    assert all(c.rank == rank and c.population for rank, c in skipgram.ranks(profile).items())
 
 
 @pytest.mark.parametrize(
