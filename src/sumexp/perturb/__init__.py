@@ -3,8 +3,53 @@ r"""What perturbed softmaxes and argmaxes can represent, exactly.
 For parameters :math:`\theta` and i.i.d. perturbations :math:`\gamma_j`:
 
 - `noises`: Gumbel, Gaussian, logistic, exponential, uniform, Cauchy and discrete noise;
-- `softmax`: :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, its potential, Hessian and second moments.
+- `softmax`: :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, its potential, Hessian and second moments;
+- `argmax`: :math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, its potential and Jacobian;
+- `discrete`: the argmax with ties, its sub-differential, in rational arithmetic;
+- `inversion`: from probabilities to parameters;
+- `representation`: which parameter sets represent every law, and which each law once;
+- `distribution`: both laws as ``torch.distributions``;
+- `learner`: exact-gradient descent on a half space.
 
 Source: H. Cohen Indelman, T. Hazan, On the Statistical Representation Properties of the Perturb-Softmax and the
 Perturb-Argmax Probability Distributions.
 """
+
+from sumexp.perturb.distribution import PerturbArgmax, PerturbSoftmax
+from sumexp.perturb.inversion import argmax_parameters, softmax_parameters
+from sumexp.perturb.learner import Descent, descend
+from sumexp.perturb.noises import (
+    Cauchy,
+    Discrete,
+    Exponential,
+    Gaussian,
+    Gumbel,
+    Logistic,
+    Noise,
+    Uniform,
+    point_mass,
+    signs,
+)
+from sumexp.perturb.representation import HalfSpace, nearest_attained, smallest_eigenvalue
+
+__all__ = [
+    "Cauchy",
+    "Descent",
+    "Discrete",
+    "Exponential",
+    "Gaussian",
+    "Gumbel",
+    "HalfSpace",
+    "Logistic",
+    "Noise",
+    "PerturbArgmax",
+    "PerturbSoftmax",
+    "Uniform",
+    "argmax_parameters",
+    "descend",
+    "nearest_attained",
+    "point_mass",
+    "signs",
+    "smallest_eigenvalue",
+    "softmax_parameters",
+]

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sumexp.perturb import checks
+from sumexp.perturb import checks, heavy
 from sumexp.perturb.noises import Cauchy, Discrete, Gaussian, Gumbel, Logistic, Noise, Transform
 from sumexp.perturb.race import Race
 
 STEP = 0.25
 """With e^{-tY}, Y >= 0, bounded by 1 in Re t > 0, the trapezoid rule in log t errs by about exp(-pi^2/step) = 7e-18."""
 POINTS = 11
-LEAST = -750.0
-"""Classes further below the largest, in units of max(tau, 1), have probability 0 in float64."""
+LEAST = -300.0
+"""Classes further below the largest, in units of max(tau, 1), count as if they stood there."""
 BLOCK = 1 << 19
 """Numbers in a tensor [rows, d, K] held at a time."""
 
@@ -95,38 +95,24 @@ def lagrange(place: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class HeavyTails:
-    """Nodes u = a sinh(v) for integrands that fall like a power of u on both sides; no table.
-
-    Attributes:
-        noise: the noise; tau: the temperature.
-        nodes: the nodes u, [K]; log_weights: log of du/dv times the step, [K].
-    """
+    """Nodes for Cauchy noise; no table."""
 
     noise: Noise
     tau: Tensor
-    nodes: Tensor
-    log_weights: Tensor
-
-    @property
-    def count(self) -> int:
-        """The number of nodes."""
-        return self.nodes.numel()
+    count: int
 
     def race(self, x: Tensor) -> Race:
         """The integrands for x [..., d], all <= 0."""
-        parts = self.noise.transform(x.unsqueeze(-1) + self.nodes, self.tau)
-        return Race(parts.log, parts.log_first, self.log_weights)
+        u, log_weights = heavy.nodes(-x, max(1.0, 1 / self.tau.item()))
+        parts = self.noise.transform(x.unsqueeze(-1) + u.unsqueeze(-2), self.tau)
+        return Race(parts.log, parts.log_first, log_weights)
 
 
 def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.device) -> "Table | HeavyTails":
     """The nodes that serve x in [least, 0]."""
-    if not isinstance(noise, Cauchy):
-        return table(noise, tau, classes, least, device)
-    # All that is not smooth on the scale of |u| lies in [-4, -least + 4].
-    centre, half = -least / 2, -least / 2 + 4 + noise.scale / tau.item()
-    step = STEP / half
-    v = step * torch.arange(-math.ceil(38 / step), math.ceil(38 / step) + 1, dtype=torch.float64, device=device)
-    return HeavyTails(noise, tau.to(device), centre + half * torch.sinh(v), torch.log(half * step * torch.cosh(v)))
+    if isinstance(noise, Cauchy):
+        return HeavyTails(noise, tau.to(device), heavy.count(classes, -least, max(1.0, 1 / tau.item())))
+    return table(noise, tau, classes, least, device)
 
 
 def step_of(noise: Noise, tau: float) -> float:
@@ -158,7 +144,7 @@ def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.d
     # Rounded, so that the next step of a descent finds it again.
     reach = max(least, LEAST * max(1.0, 1 / tau.item()))
     below = 32 * math.floor(reach / step / 32) - 32
-    size = 1 << (classes - 1).bit_length()
+    size = max(1024, 1 << (classes - 1).bit_length())
     if tau.requires_grad and torch.is_grad_enabled():
         return _build(noise, tau.to(device), size, below, step)
     return _kept(noise, tau.item(), size, below, step, str(device))

@@ -19,6 +19,7 @@ taken over G instead, of its distribution function.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -195,10 +196,10 @@ def gauss_legendre(low: float, high: float, width: float, order: int = 32) -> tu
     return nodes, torch.from_numpy(np.log(weights * half)).repeat(count)
 
 
-def _reach(tau: float, low: float, rate: float) -> float:
-    """Right end of a rule: z = FAR at the lowest s, or where a tail e^{-rate x} has absorbed even e^{2 x/tau}."""
-    spare = rate - 2 / tau
-    return max(1.0, min(tau * (FAR - low), 42 / spare if spare > 0 else math.inf))
+def _reach(tau: float, low: float) -> float:
+    """Right end of a rule for a tail e^{-x}: past e^-42, past z = FAR at the lowest s if e^{2 x/tau} asks for it."""
+    spare = 1 - 2 / tau
+    return min(max(42.0, tau * (FAR - low)), 42 / spare if spare > 0 else math.inf)
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ class Gumbel(Continuous):
         return -torch.log(torch.nn.functional.softplus(-w, threshold=40))
 
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        return self._trapezoid(tau, -4.0, _reach(tau, low, 1.0))
+        return self._trapezoid(tau, -4.0, _reach(tau, low))
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
         if tau.item() != 1 or tau.requires_grad:
@@ -249,7 +250,7 @@ class Gaussian(Continuous):
         return -torch.sign(w) * beyond
 
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        return self._trapezoid(tau, -10.0, max(1.0, min(10 + 2 / tau, tau * (FAR - low))))
+        return self._trapezoid(tau, -10.0, max(10.0, min(10 + 2 / tau, tau * (FAR - low))))
 
 
 @dataclass(frozen=True)
@@ -266,7 +267,7 @@ class Logistic(Continuous):
         return w
 
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        return self._trapezoid(tau, -42.0, _reach(tau, low, 1.0))
+        return self._trapezoid(tau, -42.0, _reach(tau, low))
 
 
 @dataclass(frozen=True)
@@ -287,7 +288,7 @@ class Exponential(Continuous):
         return torch.nn.functional.softplus(w, threshold=40)
 
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        return self._panels(tau, 0.0, _reach(tau, low, 1.0))
+        return self._panels(tau, 0.0, _reach(tau, low))
 
 
 @dataclass(frozen=True)
@@ -297,7 +298,7 @@ class Uniform(Continuous):
     standard_support: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def _log_density(self, z: Tensor) -> Tensor:
-        return torch.where(z.abs() <= 1, -math.log(2), -math.inf).to(z.dtype)
+        return torch.full_like(z, -math.log(2)).masked_fill(z.abs() > 1, -math.inf)
 
     def _log_cdf(self, z: Tensor) -> Tensor:
         return torch.log((z.clamp(-1.0, 1.0) + 1) / 2)
@@ -354,15 +355,15 @@ class Discrete(Noise):
         ValueError: if the two do not fit or are no law.
     """
 
-    values: tuple[float, ...]
-    weights: tuple[float, ...]
+    values: tuple[float | Fraction, ...]
+    weights: tuple[float | Fraction, ...]
 
     def __post_init__(self) -> None:
         if not self.values or len(self.values) != len(self.weights):
             raise ValueError(f"{len(self.values)} values and {len(self.weights)} weights; give one weight a value")
         if len(set(self.values)) < len(self.values) or not all(map(math.isfinite, self.values)):
             raise ValueError(f"values are {self.values}; they must be finite and distinct")
-        if not all(weight > 0 for weight in self.weights) or abs(sum(self.weights) - 1) > 1e-12:
+        if min(map(float, self.weights)) <= 0 or abs(sum(map(float, self.weights)) - 1) > 1e-12:
             raise ValueError(f"weights are {self.weights}; they must be positive and sum to 1")
 
     @property
@@ -398,9 +399,9 @@ class Discrete(Noise):
 
 def point_mass(value: float = 0.0) -> Discrete:
     """Noise of scale 0: Perturb-Softmax is then the softmax itself, Perturb-Argmax the argmax with its ties."""
-    return Discrete((value,), (1.0,))
+    return Discrete((value,), (1,))
 
 
 def signs() -> Discrete:
     """The paper's discrete noise, uniform on -1 and 1."""
-    return Discrete((-1.0, 1.0), (0.5, 0.5))
+    return Discrete((-1, 1), (Fraction(1, 2), Fraction(1, 2)))

@@ -41,6 +41,10 @@ class Race:
         """Probability that each class wins, [..., d]."""
         return torch.exp(self.log_ratio + self.log_measure.unsqueeze(-2)).sum(-1)
 
+    def probability_per_node(self) -> Tensor:
+        """What the nodes contribute to the total probability 1, [..., K]."""
+        return torch.exp(torch.logsumexp(self.log_ratio, -2) + self.log_measure)
+
     def pairs(self) -> Tensor:
         """The integrals of r_i r_j P, [..., d, d]; off the diagonal the weights of the Laplacian."""
         half = self._half()

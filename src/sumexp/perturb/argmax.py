@@ -1,0 +1,202 @@
+r"""Perturb-Argmax: which class has the largest :math:`\theta_j + \gamma_j`, exactly.
+
+.. math::
+    p_i = \int f(u-\theta_i)\prod_{j\ne i}F(u-\theta_j)\,du, \qquad
+    \phi(\theta) = \mathbb E\max_j(\theta_j+\gamma_j), \qquad \nabla\phi = p .
+
+One-dimensional for every d. Where the noise is unbounded above, :math:`u = \theta_{\max} + Q(1/(1+e^{-w}))` with the
+noise's quantile function Q turns the integrand into one with exponential tails on both sides, for which the trapezoid
+rule in w serves; where its support ends, the integrand is smooth only between the ends :math:`\theta_j + b`, and each
+piece has its Gauss-Legendre rule (at most O(d) pieces, so O(d^2) work). Gumbel noise gives the softmax itself.
+
+Source: Cohen Indelman and Hazan, equations (3), (11), (12), (14).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from sumexp.perturb import checks, heavy
+from sumexp.perturb.noises import Cauchy, Continuous, Gaussian, Gumbel, Noise
+from sumexp.perturb.race import Race, laplacian
+
+GUMBEL = Gumbel()
+STEP = 0.2
+BLOCK = 1 << 20
+PIECES, ORDER = 16, 16
+"""Gauss-Legendre: the range is cut at the ends of the supports and into 16 equal parts, 16 points each."""
+
+
+def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
+    r""":math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, equation (3).
+
+    Args:
+        theta: parameters [..., d], d >= 2.
+        noise: law of each perturbation; discrete noise has ties, see :mod:`sumexp.perturb.discrete`.
+
+    Returns:
+        Probabilities [..., d], float64, differentiable in ``theta``.
+
+    Raises:
+        ValueError: if theta has d < 2, no row or an entry that is not finite, or the noise is discrete.
+    """
+    if isinstance(noise, Gumbel):
+        return torch.softmax(checks.parameters(theta) / noise.scale, -1)
+    return quadrature(theta, noise)
+
+
+def quadrature(theta: Tensor, noise: Noise) -> Tensor:
+    """The same by quadrature, for every noise with a density: the second way to the Gumbel's closed form.
+
+    Raises:
+        ValueError: as :func:`probabilities`.
+    """
+    return cast(Tensor, _Probabilities.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
+
+
+def potential(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
+    r""":math:`\phi(\theta) = \mathbb E\max_j(\theta_j+\gamma_j)`, equation (11); [...].
+
+    Raises:
+        ValueError: as :func:`probabilities`, and for noise whose maximum has no finite mean (Cauchy).
+    """
+    if not noise.finite_max:
+        raise ValueError(f"E max is infinite for {noise}: only probabilities() exist")
+    if isinstance(noise, Gumbel):
+        theta = checks.parameters(theta)
+        return noise.scale * torch.logsumexp(theta / noise.scale, -1) + noise.mean
+    return cast(Tensor, _Potential.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
+
+
+class _Probabilities(torch.autograd.Function):
+    """Its Jacobian is a Laplacian and symmetric: the backward pass is one more integral, without a graph."""
+
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, noise: Noise) -> Tensor:
+        ctx.save_for_backward(theta)
+        ctx.noise = noise
+        return _by_rows(theta, noise, lambda race, _u: race.probabilities())
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (theta,) = ctx.saved_tensors
+        return jacobian_product(theta, grads[0], ctx.noise), None
+
+
+class _Potential(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, noise: Noise) -> Tensor:
+        ctx.save_for_backward(theta)
+        ctx.noise = noise
+        above = _by_rows(theta, noise, lambda race, u: (u * race.probability_per_node()).sum(-1, keepdim=True))
+        return theta.amax(-1) + above.squeeze(-1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (theta,) = ctx.saved_tensors
+        return grads[0].unsqueeze(-1) * quadrature(theta, ctx.noise), None
+
+
+def pair_weights(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
+    r""":math:`w_{ij} = \int f(u-\theta_i)f(u-\theta_j)\prod_{l\ne i,j}F(u-\theta_l)\,du`, [..., d, d].
+
+    The diagonal means nothing. No gradient flows through the weights unless the noise is Gumbel.
+
+    Raises:
+        ValueError: as :func:`probabilities`.
+    """
+    if isinstance(noise, Gumbel):
+        p = probabilities(theta, noise)
+        return p.unsqueeze(-1) * p.unsqueeze(-2) / noise.scale
+    return _by_rows(theta, noise, lambda race, _u: race.pairs())
+
+
+def jacobian(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
+    r"""The Hessian of :math:`\phi`, the Laplacian of :func:`pair_weights`: [..., d, d].
+
+    Raises:
+        ValueError: as :func:`probabilities`.
+    """
+    return laplacian(pair_weights(theta, noise))
+
+
+def jacobian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL) -> Tensor:
+    """The Jacobian times v [..., d] in O(d) memory, [..., d].
+
+    Raises:
+        ValueError: as :func:`probabilities`.
+    """
+    v = v.to(torch.float64).expand(theta.shape)
+    return _by_rows(theta, noise, lambda race, _u, part: race.laplacian_product(part), v)
+
+
+@torch.no_grad()
+def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:
+    """Apply ``work(race, u, ...)`` in chunks of rows; u are the nodes, measured from the largest parameter."""
+    theta = checks.parameters(theta)
+    if not isinstance(noise, Continuous):
+        raise ValueError(
+            f"{noise} has ties: its law is not a function of theta everywhere; use sumexp.perturb.discrete"
+        )
+    classes = theta.shape[-1]
+    x = (theta - theta.amax(-1, keepdim=True)).reshape(-1, classes)
+    spread = -x.min().item()
+    bounded = math.isfinite(noise.support[1])
+    if isinstance(noise, Cauchy):
+        count = heavy.count(classes, spread, noise.scale)
+    else:
+        count = (classes + PIECES) * ORDER if bounded else _line(noise, classes, spread).numel()
+    results = []
+    chunks = [checks.pieces(full.reshape(-1, classes), BLOCK // (classes * count)) for full in (x, *beside)]
+    for part, *rest in zip(*chunks, strict=True):
+        if isinstance(noise, Cauchy):
+            u, log_weights = heavy.nodes(part + noise.loc, noise.scale)
+        else:
+            u, log_weights = _pieces(part, noise) if bounded else _whole(part, noise, spread)
+        place = u.unsqueeze(-2) - part.unsqueeze(-1)
+        log_cdf = noise.log_cdf(place)
+        results.append(work(Race(log_cdf, noise.log_density(place) - log_cdf, log_weights), u, *rest))
+    result = torch.cat(results)
+    return result.reshape(*theta.shape[:-1], *result.shape[1:])
+
+
+def _line(noise: Continuous, classes: int, spread: float) -> Tensor:
+    """The nodes w."""
+    wide = spread / noise.scale
+    # Left of -42 only classes far below the largest gather anything; below e^-680 nothing is left in float64.
+    left = -42.0 - (min(wide**2 / 2, 640.0) if isinstance(noise, Gaussian) else 0.0)
+    right = 42.0 + math.log(classes)
+    return left + STEP * torch.arange(math.ceil((right - left) / STEP) + 1, dtype=torch.float64)
+
+
+def _whole(x: Tensor, noise: Continuous, spread: float) -> tuple[Tensor, Tensor]:
+    """Nodes u and log weights of the trapezoid rule in w, [rows, K]."""
+    w = _line(noise, x.shape[-1], spread).to(x.device)
+    place = noise.from_logit(w)
+    log_weights = logsigmoid(w) + logsigmoid(-w) - noise.log_density(place) + math.log(STEP)
+    return x.amax(-1, keepdim=True) + place, log_weights
+
+
+def _pieces(x: Tensor, noise: Continuous) -> tuple[Tensor, Tensor]:
+    """Nodes u and log weights of Gauss-Legendre rules between the ends of the supports, [rows, K]."""
+    top = x.amax(-1, keepdim=True)
+    low, high = top + noise.support[0], top + noise.support[1]
+    above = high
+    for _ in range(60):  # raise the lower end to where the product of all F is e^-60: nothing lies below
+        middle = (low + above) / 2
+        empty = noise.log_cdf(middle - x).sum(-1, keepdim=True) < -60
+        low, above = torch.where(empty, middle, low), torch.where(empty, above, middle)
+    even = torch.linspace(0, 1, PIECES + 1, dtype=x.dtype, device=x.device)[:-1]
+    ends = torch.cat([torch.maximum(x + noise.support[1], low), low + even * (high - low)], -1).sort(-1).values
+    half = torch.diff(ends, dim=-1) / 2
+    points, weights = (torch.from_numpy(part).to(x.device) for part in np.polynomial.legendre.leggauss(ORDER))
+    u = (ends[..., :-1] + half).unsqueeze(-1) + half.unsqueeze(-1) * points
+    u = torch.where(half.unsqueeze(-1) > 0, u, high.unsqueeze(-1))  # empty pieces: anywhere that all is finite
+    log_weights = half.log().unsqueeze(-1) + weights.log()
+    return u.flatten(-2), log_weights.flatten(-2)

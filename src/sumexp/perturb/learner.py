@@ -1,0 +1,64 @@
+r"""A learner on a restricted parameter set: exact-gradient descent of KL to a target, projected onto a half space."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sumexp.perturb import checks, softmax
+from sumexp.perturb.noises import Gumbel, Noise
+from sumexp.perturb.representation import HalfSpace
+
+GUMBEL = Gumbel()
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a learner ended.
+
+    Attributes:
+        theta: the last parameters, [d].
+        law: their probabilities, [d].
+        divergence: KL(target || law) before every step and at the end, [steps + 1].
+    """
+
+    theta: Tensor
+    law: Tensor
+    divergence: Tensor
+
+
+def descend(
+    target: Tensor,
+    space: HalfSpace | None = None,
+    noise: Noise = GUMBEL,
+    tau: float = 1.0,
+    steps: int = 400,
+    rate: float = 2.0,
+) -> Descent:
+    r"""Minimise :math:`\mathrm{KL}(p^*\|\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau))` from :math:`\theta=0`.
+
+    The gradient is exact, :math:`-H(p^*/p)` with the Hessian H of the potential, so what remains at the end is what the
+    set cannot represent, and no noise of the gradient.
+
+    Args:
+        target: p*, in the open simplex, [d].
+        space: the half space the parameters are kept in; None for all of R^d.
+        noise: law of each perturbation.
+        tau: temperature.
+        steps: number of steps.
+        rate: step length.
+
+    Raises:
+        ValueError: if the target lies on the boundary of the simplex.
+    """
+    p = checks.target(target)
+    theta = torch.zeros_like(p)
+    divergences = []
+    for _ in range(steps):
+        law = softmax.mean(theta, noise, tau)
+        divergences.append((p * (p / law).log()).sum())
+        theta = theta + rate * softmax.hessian_product(theta, p / law, noise, tau)
+        theta = theta if space is None else space.project(theta)
+    law = softmax.mean(theta, noise, tau)
+    divergences.append((p * (p / law).log()).sum())
+    return Descent(theta, law, torch.stack(divergences))

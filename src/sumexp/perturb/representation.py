@@ -1,0 +1,123 @@
+r"""Which parameter sets represent every law, and which each law once.
+
+**Completeness** (Theorem 4.1, corrected). :math:`\nabla f(\Theta) \supseteq \mathrm{ri}\,\Delta` if and only if
+:math:`\Theta + \mathbb R\mathbf 1 = \mathbb R^d`, for every noise and every set :math:`\Theta`, convex or not.
+
+*Proof.* (Shift) softmax and argmax do not see :math:`c\mathbf 1`. (Onto) For p in ri Δ let
+:math:`\varphi(\theta) = \mathbb E[\mathrm{lse}(\theta+\gamma) - \mathrm{lse}(\gamma)] - \langle p,\theta\rangle`: the
+integrand lies between :math:`\min\theta` and :math:`\max\theta`, so it is finite for every noise, convex, and along a
+direction v it grows like :math:`\max v - \langle p,v\rangle > 0` unless v is constant. So it has a minimum on
+:math:`\{\sum\theta_i=0\}`, where :math:`\nabla f = p`. (One-to-one) The Hessian is the Laplacian of a complete graph
+with positive weights, so :math:`\langle\nabla f(\theta)-\nabla f(\theta'),\theta-\theta'\rangle > 0` unless
+:math:`\theta-\theta'` is constant. Thus :math:`\nabla f` is a bijection of :math:`\mathbb R^d/\mathbb R\mathbf 1` onto
+ri Δ, and the image of :math:`\Theta` is everything if and only if its image in the quotient is. ∎
+
+The same holds for Perturb-Argmax where the density of the noise is positive everywhere.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from scipy import optimize
+from torch import Tensor
+
+from sumexp.perturb import argmax, checks, softmax
+from sumexp.perturb.noises import Gumbel, Noise
+
+GUMBEL = Gumbel()
+Number = TypeVar("Number", int, Fraction, float)
+
+
+class HalfSpace(NamedTuple):
+    r""":math:`\{\theta : \langle normal,\theta\rangle \le bound\}`; the paper's false theorem fails on (1, 1, -2)."""
+
+    normal: tuple[float, ...]
+    bound: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        r"""Whether :math:`\Theta+\mathbb R\mathbf 1=\mathbb R^d`: a shift by c moves the left side by c sum(normal)."""
+        return sum(self.normal) != 0
+
+    def contains(self, theta: Tensor) -> Tensor:
+        """Whether the points [..., d] lie in it, up to rounding."""
+        normal = torch.tensor(self.normal, dtype=theta.dtype, device=theta.device)
+        return (theta * normal).sum(-1) <= self.bound + 1e-12
+
+    def project(self, theta: Tensor) -> Tensor:
+        """The nearest point of the half space, [..., d]."""
+        normal = torch.tensor(self.normal, dtype=theta.dtype, device=theta.device)
+        excess = ((theta * normal).sum(-1, keepdim=True) - self.bound).clamp_min(0)
+        return theta - excess * normal / normal.square().sum()
+
+
+def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, tau: float = 1.0) -> tuple[Tensor, float]:
+    """The law of the half space nearest to a target it cannot reach, and its Euclidean distance (three classes).
+
+    The image of the boundary separates what is attained from what is not, so it is searched: one parameter after the
+    shift is divided out.
+
+    Raises:
+        ValueError: if the target has not three classes, or the half space is complete.
+    """
+    p = checks.target(target)
+    if p.shape != (3,) or space.complete:
+        raise ValueError(f"needs three classes and a half space whose normal sums to 0, got {space}, {tuple(p.shape)}")
+    normal = torch.tensor(space.normal, dtype=torch.float64)
+    along = torch.linalg.cross(normal, torch.ones(3, dtype=torch.float64))
+    along, origin = along / along.norm(), normal * space.bound / normal.square().sum()
+
+    def distance(t: float) -> float:
+        return float((softmax.mean(origin + t * along, noise, tau) - p).norm())
+
+    starts = np.linspace(-10, 10, 41)
+    best = min(starts, key=distance)
+    found = optimize.minimize_scalar(
+        distance, bounds=(best - 0.5, best + 0.5), method="bounded", options={"xatol": 1e-12}
+    )
+    return softmax.mean(origin + float(found.x) * along, noise, tau), float(found.fun)
+
+
+def smallest_eigenvalue(theta: Tensor, noise: Noise = GUMBEL, tau: float | None = 1.0) -> Tensor:
+    r"""The least eigenvalue of the Hessian on :math:`\{\sum v_i = 0\}`, [...]; positive where the map is one-to-one.
+
+    Args:
+        theta: parameters [..., d].
+        noise: law of each perturbation.
+        tau: temperature of Perturb-Softmax, or None for Perturb-Argmax.
+
+    Raises:
+        ValueError: as :func:`sumexp.perturb.softmax.mean`.
+    """
+    matrix = argmax.jacobian(theta, noise) if tau is None else softmax.hessian(theta, noise, tau)
+    eigenvalues: Tensor = torch.linalg.eigvalsh(matrix)
+    return eigenvalues[..., 1]
+
+
+# -- two classes and uniform noise on [-1, 1], exactly (Proposition 5.4) ----------------------------------------------
+
+
+def uniform_potential(delta: Number) -> Number | Fraction:
+    r""":math:`\phi-\theta_2 = 0,\ (\delta+2)^3/24,\ \delta+(2-\delta)^3/24,\ \delta`, split at -2, 0, 2.
+
+    With :math:`\delta = \theta_1-\theta_2`; exact for integers and fractions. Equations (101), (102).
+    """
+    if abs(delta) >= 2:
+        return max(delta, 0 * delta)
+    cube = (2 - abs(delta)) ** 3 * Fraction(1, 24) if isinstance(delta, int | Fraction) else (2 - abs(delta)) ** 3 / 24
+    return cube + max(delta, 0 * delta)
+
+
+def uniform_probability(delta: Number) -> Number | Fraction:
+    r""":math:`p_1`: :math:`0,\ (\delta+2)^2/8,\ 1-(2-\delta)^2/8,\ 1`; constant beyond 2, so not one-to-one."""
+    gap = max(2 - abs(delta), 0 * delta)
+    tail = gap**2 * Fraction(1, 8) if isinstance(delta, int | Fraction) else gap**2 / 8
+    return 1 - tail if delta > 0 else tail
+
+
+def uniform_difference_density(z: Number) -> Number | Fraction:
+    r"""The density :math:`(2-|z|)/4` of the difference of two uniform noises (75)."""
+    gap = max(2 - abs(z), 0 * z)
+    return gap * Fraction(1, 4) if isinstance(z, int | Fraction) else gap / 4

@@ -1,0 +1,156 @@
+"""From probabilities to parameters and back; the laws as torch distributions."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.distributions import OneHotCategorical, RelaxedOneHotCategorical
+
+from sumexp.perturb import argmax, inversion, softmax
+from sumexp.perturb.distribution import PerturbArgmax, PerturbSoftmax
+from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Noise, Uniform, signs
+
+NOISES: list[Noise] = [Gumbel(), Gaussian(), Logistic(), Exponential(), Uniform(), signs()]
+LOC = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
+TARGET = torch.tensor([0.9, 0.09, 0.009, 0.001], dtype=torch.float64)
+
+
+@pytest.mark.claim("perturb-identifiable-sets", shows="statement", evidence="quadrature")
+@pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("noise", NOISES, ids=str)
+def test_every_target_is_reached_from_each_of_both_sets_and_by_one_point(noise: Noise, tau: float) -> None:
+    theta = inversion.softmax_parameters(TARGET, noise, tau)
+    assert abs(theta.sum().item()) < 1e-12
+    assert (softmax.mean(theta, noise, tau) / TARGET - 1).abs().max() < 1e-12
+    pinned = theta - theta[-1]  # in {theta_d = 0}
+    assert (softmax.mean(pinned, noise, tau) / TARGET - 1).abs().max() < 1e-12
+    # Onto and one-to-one: the way back from a parameter is that parameter.
+    start = torch.tensor([0.7, -0.2, 0.4, -0.9], dtype=torch.float64)
+    back = inversion.softmax_parameters(softmax.mean(start, noise, tau), noise, tau)
+    assert (back - start).abs().max() < 1e-11
+
+
+@pytest.mark.parametrize("noise", NOISES[:-1], ids=str)
+def test_argmax_and_back(noise: Noise) -> None:
+    theta = inversion.argmax_parameters(TARGET, noise)
+    assert abs(theta.sum().item()) < 1e-12
+    assert (argmax.probabilities(theta, noise) / TARGET - 1).abs().max() < 1e-12
+
+
+def test_cauchy_noise_reaches_targets_too() -> None:
+    p = torch.tensor([0.6, 0.4], dtype=torch.float64)
+    assert (softmax.mean(inversion.softmax_parameters(p, Cauchy()), Cauchy()) - p).abs().max() < 1e-12
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.floats(-8, 0), min_size=2, max_size=5), st.sampled_from([Gumbel(), Gaussian()]))
+def test_inversion_of_spread_targets(logs: list[float], noise: Noise) -> None:
+    p = torch.softmax(torch.tensor(logs, dtype=torch.float64), -1)
+    assert (softmax.mean(inversion.softmax_parameters(p, noise), noise) / p - 1).abs().max() < 1e-12
+
+
+def test_inversion_of_a_batch() -> None:
+    p = torch.softmax(torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
+    assert (softmax.mean(inversion.softmax_parameters(p, Gaussian()), Gaussian()) - p).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    "target, message",
+    [
+        ([1.0, 0.0], "boundary"),
+        ([0.5, 0.5, 0.0], "boundary"),
+        ([0.5, 0.6], "sum 1"),
+        ([1.5, -0.5], "non-negative"),
+        ([math.nan, 1.0], "non-negative"),
+        ([1.0], "two classes"),
+        ([], "two classes"),
+    ],
+)
+def test_a_target_outside_the_open_simplex_is_refused(target: list[float], message: str) -> None:
+    for function in (inversion.softmax_parameters, inversion.argmax_parameters):
+        with pytest.raises(ValueError, match=message):
+            function(torch.tensor(target, dtype=torch.float64))
+
+
+def test_argmax_of_discrete_noise_is_not_inverted() -> None:
+    with pytest.raises(ValueError, match="no density"):
+        inversion.argmax_parameters(TARGET, signs())
+
+
+# -- torch.distributions ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
+def test_density_is_that_of_the_relaxed_one_hot_categorical(temperature: float) -> None:
+    theirs = RelaxedOneHotCategorical(torch.tensor(temperature, dtype=torch.float64), logits=LOC)
+    value = torch.softmax(torch.randn(20, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64), -1)
+    for noise in (Gumbel(), Gumbel.mean_zero()):
+        ours = PerturbSoftmax(LOC, temperature, noise).log_prob(value)
+        assert (ours - theirs.log_prob(value)).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("noise", [Gumbel(0.0, 1.5), Gaussian(0.4, 0.7)], ids=str)
+def test_density_has_mass_one_and_the_exact_mean(noise: Noise) -> None:
+    # Two classes, x = (y, 1 - y) with y = sigmoid(z), dy = y (1 - y) dz: the trapezoid rule in z.
+    law = PerturbSoftmax(LOC[:2], 0.8, noise)
+    z = torch.arange(-60, 60, 0.05, dtype=torch.float64)
+    value = torch.stack([torch.sigmoid(z), torch.sigmoid(-z)], -1)
+    density = law.log_prob(value).exp() * value.prod(-1) * 0.05
+    assert abs(density.sum().item() - 1) < 1e-12
+    assert (density @ value - law.mean).abs().max() < 1e-12
+    assert (density @ value.square() - law.mean.square() - law.variance).abs().max() < 1e-12
+
+
+def test_draws_follow_mean_and_variance() -> None:
+    # Two laws, 4 + 4 comparisons each at z < 5: false-alarm rate 1e-5.
+    n = 100_000
+    for law in (PerturbSoftmax(LOC, 0.7, Gaussian()), PerturbArgmax(LOC, Logistic())):
+        draws = law.sample((n,), generator=torch.Generator().manual_seed(4))
+        assert draws.shape == (n, 4)
+        assert bool(((draws.mean(0) - law.mean).abs() < 5 * (law.variance / n).sqrt()).all())
+        fourth = (draws - law.mean).pow(4).mean(0)
+        assert bool(((draws.var(0) - law.variance).abs() < 5 * ((fourth - law.variance**2) / n).sqrt() + 1e-12).all())
+
+
+def test_reparameterised_draws_carry_gradients_and_shapes() -> None:
+    loc = LOC.expand(3, 4).clone().requires_grad_()
+    law = PerturbSoftmax(loc, torch.tensor(0.5), Gumbel())
+    assert (law.batch_shape, law.event_shape) == (torch.Size([3]), torch.Size([4]))
+    draws = law.rsample((5, 2))
+    assert draws.shape == (5, 2, 3, 4)
+    assert law.has_rsample
+    (gradient,) = torch.autograd.grad(draws[..., 0].sum(), loc)
+    assert bool(gradient.isfinite().all())
+    assert law.log_prob(draws).shape == (5, 2, 3)
+    assert PerturbSoftmax(LOC.float()).mean.dtype == torch.float32
+    assert not PerturbArgmax(LOC).sample((2,)).requires_grad
+
+
+def test_argmax_with_gumbel_noise_is_the_one_hot_categorical() -> None:
+    theirs, ours = OneHotCategorical(logits=LOC), PerturbArgmax(LOC)
+    value = torch.eye(4, dtype=torch.float64)
+    assert (ours.log_prob(value) - theirs.log_prob(value)).abs().max() < 1e-14
+    assert (ours.mean - theirs.mean).abs().max() < 1e-15
+    assert (ours.variance - theirs.variance).abs().max() < 1e-15
+
+
+@pytest.mark.parametrize(
+    "make, error",
+    [
+        (lambda: PerturbSoftmax(torch.zeros(1)), "two classes"),
+        (lambda: PerturbSoftmax(torch.tensor([0.0, math.nan])), "nan"),
+        (lambda: PerturbSoftmax(LOC, 0.0), "tau is 0"),
+        (lambda: PerturbArgmax(LOC, signs()), "ties"),
+    ],
+)
+def test_bad_arguments_are_refused(make: Any, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        make()
+
+
+def test_a_density_that_is_not_closed_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match="Gumbel and Gaussian"):
+        PerturbSoftmax(LOC, 1.0, Uniform()).log_prob(torch.full((4,), 0.25, dtype=torch.float64))
