@@ -179,13 +179,13 @@ CONFIGS: Mapping[str, Mapping[str, SkipGramConfig]] = MappingProxyType(
 )
 """What each profile trains: a full table with q = pop_Y, one with q = pop_Y^0.75, and scores of low rank."""
 
-_EXACT_STEPS: Mapping[str, int] = MappingProxyType({"smoke": 40, "cpu": 80, "paper": 2000})
+_EXACT_STEPS: Mapping[str, int] = MappingProxyType({"smoke": 40, "cpu": 120, "paper": 2000})
 
 
 def ranks(profile: str) -> Mapping[int, SkipGramConfig]:
     """Scores of several ranks trained without noise, which shows how far each rank can come."""
     like, steps = CONFIGS[profile]["low rank"], _EXACT_STEPS[profile]
-    chosen = (2, 8) if profile == "smoke" else (4, 16, 64, 256)
+    chosen = {"smoke": (2, 8), "cpu": (4, 16, 64), "paper": (4, 16, 64, 256)}[profile]
     return {rank: replace(like, rank=rank, population=True, steps=steps) for rank in chosen}
 
 
