@@ -28,6 +28,7 @@ from sumexp.ranking.metrics import (
     ndcg,
     precision,
     rank,
+    ranks,
     recall,
     reciprocal_rank,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "possible_ranks",
     "precision",
     "rank",
+    "ranks",
     "recall",
     "reciprocal_rank",
     "worst_set",

@@ -54,6 +54,19 @@ def rank(scores: Tensor, labels: Tensor, *, ties: Ties = "expected", mask: Tenso
             return above + (tied + 1) / 2
 
 
+def ranks(scores: Tensor, *, ties: Ties = "expected") -> Tensor:
+    """The ranks of all items of each list, [B, L]; see :func:`rank`.
+
+    Raises:
+        ValueError: for a wrong shape, NaN, or an unknown rule.
+    """
+    scores, _ = _check_scores(scores, None, ties)
+    ascending = scores.sort(-1).values
+    best = scores.shape[1] + 1 - torch.searchsorted(ascending, scores, right=True).double()
+    worst = scores.shape[1] - torch.searchsorted(ascending, scores).double()
+    return {"optimistic": best, "pessimistic": worst, "expected": (best + worst) / 2}[ties]
+
+
 def reciprocal_rank(scores: Tensor, relevant: Tensor, *, ties: Ties = "expected", mask: Tensor | None = None) -> Tensor:
     r"""One over the rank of the first relevant item.
 
@@ -208,8 +221,11 @@ class _Order(NamedTuple):
 
 def _arrange(scores: Tensor, gains: Tensor, candidates: Tensor, ties: Ties) -> _Order:
     """Sort by candidacy, then score, then (where the rule says so) gain."""
-    order = torch.argsort(gains, dim=-1, descending=ties == "optimistic", stable=True)
-    for key in (scores, candidates.to(torch.uint8)):
+    # Stable sorts, the least important key first; a key that cannot matter is left out.
+    keys = [gains if ties == "optimistic" else -gains] if ties != "expected" else []
+    keys += [scores] + ([] if bool(candidates.all()) else [candidates.to(torch.uint8)])
+    order = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
+    for key in keys:
         order = order.gather(-1, torch.argsort(key.gather(-1, order), dim=-1, descending=True, stable=True))
     scores, gains, candidates = (values.gather(-1, order) for values in (scores, gains, candidates))
     place = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)

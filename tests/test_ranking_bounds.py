@@ -1,0 +1,590 @@
+"""What a cross entropy promises: proofs executed, small cases in rationals with all ties, and extreme inputs."""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import pairwise, permutations, product
+from math import exp, factorial, inf, log, log2, nan, pi, prod
+
+import numpy as np
+import pytest
+import sympy as sp
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp import losses, ranking
+
+Q = Fraction
+FLOAT = 1e-9  # relative slack for logarithms of floats
+
+
+def ranked(a: tuple[int, ...]) -> Iterator[dict[int, int]]:
+    """The rank of every class, for every order that the weights a = e^z allow: all rules for ties."""
+    for order in permutations(range(len(a))):
+        if all(a[i] >= a[j] for i, j in pairwise(order)):
+            yield {item: place for place, item in enumerate(order, 1)}
+
+
+# All weights e^z in {1, 2, 5} of two to four classes, with all their ties.
+WEIGHTS = [a for n in (2, 3, 4) for a in product((1, 2, 5), repeat=n)]
+
+# Logits of every size, also such as tie, overflow in exp, or cannot be.
+logits = st.lists(
+    st.one_of(st.floats(-1e4, 1e4), st.sampled_from([0.0, 1.0, -1e300, 1e300, -inf])), min_size=1, max_size=8
+)
+
+
+def batch(values: list[float]) -> Tensor:
+    return torch.tensor([values], dtype=torch.float64)
+
+
+# -- part 1: the partition function and the reciprocal rank ------------------------------------------------------------
+
+
+@pytest.mark.claim("ranking-partition", shows="statement", evidence="exact")
+def test_at_least_r_terms_are_as_large_and_the_scores_determine_what_is_left() -> None:
+    for a in WEIGHTS:
+        for places in ranked(a):
+            for i, r in places.items():
+                assert sum(x >= a[i] for x in a) >= r
+                epsilon = sum(a) - r * a[i]
+                # F4: not arbitrary, but the excess of those before i, and all of those after.
+                excess = sum(a[j] - a[i] for j in places if places[j] <= r)
+                assert epsilon == excess + sum(a[j] for j in places if places[j] > r) >= 0
+
+
+@pytest.mark.claim("ranking-partition", shows="statement", evidence="proof")
+def test_the_partition_for_any_number_of_classes() -> None:
+    # Induction over the order: a class put before i adds its a_j - a_i >= 0 and raises r by one; one put after it
+    # adds a_j > 0. Symbolic: epsilon' - epsilon in both cases.
+    rest, own, other, r = sp.symbols("rest own other r", positive=True)
+    epsilon = rest + own - r * own
+    assert sp.simplify((rest + other + own - (r + 1) * own) - epsilon - (other - own)) == 0
+    assert sp.simplify((rest + other + own - r * own) - epsilon - other) == 0
+    assert epsilon.subs({rest: 0, r: 1}) == 0  # it begins with i alone
+
+
+@pytest.mark.claim("ranking-softmax-le-rr", shows="statement", evidence="proof")
+def test_the_gap_between_reciprocal_rank_and_probability() -> None:
+    # With Z = r a + epsilon: 1/r - a/Z = epsilon/(r Z) >= 0, and 0 only for epsilon = 0.
+    a, r, epsilon = sp.symbols("a r epsilon", positive=True)
+    gap = 1 / r - a / (r * a + epsilon)
+    assert sp.simplify(gap - epsilon / (r * (r * a + epsilon))) == 0
+
+
+@pytest.mark.claim("ranking-softmax-le-rr", shows="statement", evidence="exact")
+def test_probability_is_at_most_the_reciprocal_rank_by_every_rule_for_ties() -> None:
+    for a in WEIGHTS:
+        for places in ranked(a):
+            for i, r in places.items():
+                p = Q(a[i], sum(a))
+                assert p <= Q(1, r)
+                assert (p == Q(1, r)) == (len(set(a)) == 1 and r == len(a))
+
+
+@pytest.mark.claim("ranking-softmax-le-rr", shows="statement", evidence="quadrature")
+@given(logits, st.data())
+@settings(max_examples=200, deadline=None)
+def test_the_same_at_extreme_logits(values: list[float], data: st.DataObject) -> None:
+    label = data.draw(st.integers(0, len(values) - 1))
+    assume(values[label] > -inf)
+    z, y = batch(values), torch.tensor([label])
+    loss = losses.cross_entropy(z, y).item()
+    for ties in ("expected", "pessimistic", "optimistic"):
+        rank = ranking.rank(z, y, ties=ties).item()
+        rr = ranking.reciprocal_rank(z, torch.nn.functional.one_hot(y, len(values)) > 0, ties=ties).item()
+        assert loss >= log(rank) * (1 - FLOAT)
+        assert exp(-loss) <= rr * (1 + FLOAT)  # the mean of 1/r over ties, not one over the mean rank
+        least, greatest = ranking.possible_ranks(loss, max(2, len(values)))
+        assert least <= rank <= max(greatest, 1)
+
+
+# -- part 2: means over queries ----------------------------------------------------------------------------------------
+
+queries = st.lists(
+    st.integers(2, 5).flatmap(lambda n: st.tuples(st.lists(st.integers(1, 9), min_size=n, max_size=n), st.just(n))),
+    min_size=1,
+    max_size=4,
+)
+
+
+@pytest.mark.claim("ranking-amgm", shows="statement", evidence="proof")
+def test_the_geometric_mean_is_at_most_the_arithmetic_one() -> None:
+    # log x <= log mu + (x - mu)/mu: the difference has derivative 1/mu - 1/x, so its only minimum is 0 at x = mu.
+    # The mean over queries of the right side is log mu, as the mean of x - mu is 0.
+    x, mu = sp.symbols("x mu", positive=True)
+    gap = sp.log(mu) + (x - mu) / mu - sp.log(x)
+    assert sp.solve(sp.diff(gap, x), x) == [mu]
+    assert sp.simplify(gap.subs(x, mu)) == 0
+    assert sp.simplify(sp.diff(gap, x, 2) - 1 / x**2) == 0
+
+
+@pytest.mark.claim("ranking-amgm", shows="statement", evidence="exact")
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=6))
+def test_the_product_of_reciprocal_ranks_is_at_most_the_power_of_their_mean(ranks: list[int]) -> None:
+    rr = [Q(1, r) for r in ranks]
+    assert prod(rr) <= (sum(rr) / len(rr)) ** len(rr)
+
+
+@pytest.mark.claim("ranking-ce-log-mrr", shows="statement", evidence="exact")
+@given(queries)
+@settings(deadline=None)
+def test_cross_entropy_bounds_log_mrr_in_rationals(lists: list[tuple[list[int], int]]) -> None:
+    # exp(-N CE) is the product of the targets' probabilities: no logarithm is needed. The target is class 0, and takes
+    # the last place among ties.
+    p = [Q(a[0], sum(a)) for a, _ in lists]
+    mrr = sum(Q(1, sum(x >= a[0] for x in a)) for a, _ in lists) / len(lists)
+    assert prod(p) <= mrr ** len(lists)  # by the mean of logarithms (Jensen, AM-GM)
+    assert sum(p) / len(lists) <= mrr  # without: MRR is at least the mean probability, which is at least exp(-CE)
+    assert prod(p) <= (sum(p) / len(lists)) ** len(lists)
+
+
+@pytest.mark.claim("ranking-ce-log-mrr", shows="statement", evidence="proof")
+def test_the_two_ways_to_the_bound_give_the_same_chain() -> None:
+    # AM-GM: mean log RR <= log mean RR, and -CE = mean log p <= mean log RR query by query.
+    # Jensen with exp: exp(-CE) = exp(mean log p) <= mean p <= mean RR. For two queries, symbolically:
+    p, q = sp.symbols("p q", positive=True)
+    assert sp.expand(((p + q) / 2) ** 2 - p * q - ((p - q) / 2) ** 2) == 0  # mean^2 - product is a square
+    rr, epsilon = sp.symbols("rr epsilon", nonnegative=True)
+    assert sp.simplify(rr - (rr - epsilon) - epsilon) == 0  # p = RR - something >= 0, from the theorem above
+
+
+def test_least_rr_is_attained() -> None:
+    # r classes tie, all others are impossible: p = 1/r. So exp(-c) cannot be improved at c = log r.
+    for r in range(1, 6):
+        z = torch.tensor([[0.0] * r + [-inf] * (6 - r)], dtype=torch.float64)
+        y = torch.tensor([0])
+        c = losses.cross_entropy(z, y)
+        assert ranking.rank(z, y, ties="pessimistic").item() == r
+        assert ranking.least_rr(c).item() == pytest.approx(1 / r, rel=1e-14)
+
+
+# -- several relevant items --------------------------------------------------------------------------------------------
+
+
+def subsets(n: int) -> list[tuple[int, ...]]:
+    return [tuple(i for i in range(n) if bits >> i & 1) for bits in range(1, 2**n)]
+
+
+@pytest.mark.claim("ranking-multilabel", shows="statement", evidence="exact")
+def test_uniform_labels_bound_the_log_rank_of_the_first_relevant_item() -> None:
+    # exp(-R CE) = product of p over the relevant; each is at most 1/r_i, and 1/r_i at most 1/(first rank).
+    for a in WEIGHTS:
+        for relevant in subsets(len(a)):
+            p = prod(Q(a[i], sum(a)) for i in relevant)
+            for places in ranked(a):
+                ranks = [places[i] for i in relevant]
+                assert p <= prod(Q(1, r) for r in ranks) <= Q(1, min(ranks)) ** len(ranks)
+                # Sharper: they stand at different places, min, min + 1, ... at least.
+                assert prod(ranks) >= prod(min(ranks) + j for j in range(len(ranks)))
+
+
+@given(logits, st.data())
+@settings(max_examples=150, deadline=None)
+def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.DataObject) -> None:
+    relevant = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    assume(any(relevant) and all(z > -inf for z, own in zip(values, relevant, strict=True) if own))
+    z, own = batch(values), torch.tensor([relevant])
+    loss = ranking.listnet(z, own, reduction="none")
+    size = own.sum(-1)
+    for ties in ("expected", "pessimistic", "optimistic"):
+        rr = ranking.reciprocal_rank(z, own, ties=ties).item()
+        assert exp(-loss.item()) <= rr * (1 + FLOAT)
+        # least_first_rr is for one order; the mean over orders of 1/r cannot be less than the worst order's.
+        if loss.item() < 1e5:
+            assert ranking.least_first_rr(loss, size).item() <= rr * (1 + 1e-6)
+        assert ranking.ndcg(z, own, ties=ties).item() >= ranking.least_ndcg(loss).item() * (1 - FLOAT)
+        assert ranking.least_ndcg(loss).item() >= exp(-loss.item()) * (1 - FLOAT)
+    marginal = ranking.marginal(z, own).item()
+    first = 1 / ranking.reciprocal_rank(z, own, ties="pessimistic").item()
+    assert marginal >= log(1 + (first - 1) / sum(relevant)) * (1 - FLOAT) - 1e-15
+    assert marginal <= loss.item() * (1 + FLOAT) + 1e-15
+
+
+def test_the_marginal_loss_is_no_bound() -> None:
+    # F2: a negative just above two relevant items. The loss tends to log(3/2), the first relevant item is second.
+    z = torch.tensor([[0.01, 0.0, 0.0]], dtype=torch.float64)
+    own = torch.tensor([[False, True, True]])
+    loss = ranking.marginal(z, own).item()
+    assert loss == pytest.approx(log(1 + exp(0.01) / 2))
+    assert round(loss, 3) == 0.409
+    assert log(3 / 2) < loss < log(2)
+    assert ranking.reciprocal_rank(z, own, ties="optimistic").item() == 1 / 2
+    assert ranking.listnet(z, own).item() >= log(2)
+
+
+def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
+    for a in WEIGHTS:
+        for relevant in subsets(len(a)):
+            p, size = Q(sum(a[i] for i in relevant), sum(a)), len(relevant)
+            for places in ranked(a):
+                first = min(places[i] for i in relevant)
+                assert p <= 1 / (1 + Q(first - 1, size))
+    # Attained where the negatives before and all relevant items tie: (R)/(R + r - 1).
+    z = torch.tensor([[0.0] * 7 + [-inf]], dtype=torch.float64)
+    own = torch.tensor([[False] * 4 + [True] * 3 + [False]])
+    assert ranking.marginal(z, own).item() == pytest.approx(log(1 + 4 / 3), rel=1e-14)
+
+
+def test_listnet_is_the_mean_cross_entropy_of_its_labels() -> None:
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(5, 7, generator=generator, dtype=torch.float64)
+    own = torch.rand(5, 7, generator=generator) < 0.4
+    own[:, 2] = True
+    for b in range(5):
+        labels = own[b].nonzero().flatten()
+        each = losses.cross_entropy(z[b].expand(len(labels), -1), labels)
+        assert ranking.listnet(z[b : b + 1], own[b : b + 1]).item() == pytest.approx(each.item(), rel=1e-14)
+    labels = torch.tensor([0, 1, 2, 3, 4])
+    one = torch.nn.functional.one_hot(labels, 7)
+    assert ranking.listnet(z, one).item() == pytest.approx(losses.cross_entropy(z, labels).item(), rel=1e-14)
+    soft = torch.softmax(z.flip(0), -1)
+    assert ranking.listnet(z, soft).item() == pytest.approx(torch.nn.functional.cross_entropy(z, soft).item())
+    assert ranking.listnet(z, soft).item() == pytest.approx(ranking.listnet(z, 17 * soft).item(), rel=1e-14)
+
+
+def test_the_first_rank_that_several_relevant_items_allow() -> None:
+    # Inverse of its formula: R items at places r, r + 1, ..., R CE = log of the product.
+    for size, first in ((1, 4), (3, 1), (3, 5), (19, 2), (25, 983)):
+        c = sum(log(first + j) for j in range(size)) / size
+        found = ranking.least_first_rr(torch.tensor([c]), torch.tensor([size])).item()
+        assert found == pytest.approx(1 / first, rel=1e-5)  # c in single precision
+        assert found >= ranking.least_rr(torch.tensor(c)).item() * (1 - 1e-6)
+    huge = ranking.least_first_rr(torch.tensor([300.0]), torch.tensor([20])).item()
+    assert huge == pytest.approx(exp(-300.0), rel=1e-9)
+
+
+# -- NDCG and recall ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("ranking-ndcg-bound", shows="statement", evidence="proof")
+def test_every_link_of_the_chain_to_ndcg() -> None:
+    x = sp.symbols("x", positive=True)
+    # 1. The best DCG of R items is a sum of R terms 1/log2(1 + r) <= 1/log2(2) = 1, so it is at most R.
+    assert sp.log(2, 2) == 1
+    assert sp.limit(sp.diff(1 / sp.log(1 + x, 2), x), x, 1) < 0  # falling
+    # 2. log2(1 + r) <= r for r >= 1: equal at 1; the slope 1/((1+r) log 2) is at most 1/(2 log 2) < 1 beyond.
+    assert sp.log(1 + 1, 2) == 1
+    assert 1 / (2 * sp.log(2)) < 1
+    # 3. p <= 1/r is the theorem above. 4. mean p >= exp(mean log p): Jensen, tangent line of exp at the mean.
+    m = sp.symbols("m", real=True)
+    y = sp.symbols("y", real=True)
+    gap = sp.exp(y) - sp.exp(m) * (1 + y - m)
+    assert sp.simplify(sp.diff(gap, y, 2) - sp.exp(y)) == 0
+    assert gap.subs(y, m) == 0
+    assert sp.diff(gap, y).subs(y, m) == 0
+
+
+@pytest.mark.claim("ranking-ndcg-bound", shows="statement", evidence="exact")
+def test_the_rational_links_of_the_chain_with_all_ties() -> None:
+    for a in WEIGHTS:
+        for relevant in subsets(len(a)):
+            size = len(relevant)
+            p = [Q(a[i], sum(a)) for i in relevant]
+            for places in ranked(a):
+                reciprocal = [Q(1, places[i]) for i in relevant]
+                assert sum(1 / log2(1 + places[i]) for i in relevant) >= float(sum(reciprocal)) - 1e-12
+                assert sum(reciprocal) >= sum(p)
+                assert (sum(p) / size) ** size >= prod(p)
+
+
+def test_the_sharper_bound_of_ndcg_is_convex() -> None:
+    # 1/log2(1 + e^c) is convex in c, so that Jensen takes it over items and over queries: with u = e^c its second
+    # derivative is a positive multiple of 2u - log(1 + u), which is > 0 as log(1 + u) <= u.
+    c, u = sp.symbols("c u", positive=True)
+    second = sp.diff(sp.log(2) / sp.log(1 + sp.exp(c)), c, 2).subs(sp.exp(c), u)
+    multiple = sp.log(2) * u / ((1 + u) ** 2 * sp.log(1 + u) ** 3)
+    assert sp.simplify(second - multiple * (2 * u - sp.log(1 + u))) == 0
+
+
+def test_the_sharper_bound_of_ndcg_is_attained() -> None:
+    for r in range(1, 7):
+        z = torch.tensor([[0.0] * r + [-inf] * (7 - r)], dtype=torch.float64)
+        own = torch.tensor([[True] + [False] * 6])
+        c = ranking.listnet(z, own)
+        assert ranking.ndcg(z, own, ties="pessimistic").item() == pytest.approx(1 / log2(1 + r), rel=1e-14)
+        assert ranking.least_ndcg(c).item() == pytest.approx(1 / log2(1 + r), rel=1e-14)
+    assert ranking.least_ndcg(torch.tensor(5.0)).item() == pytest.approx(log(2) / log(1 + exp(5)))
+    assert ranking.least_ndcg(torch.tensor(0.0)).item() == 1
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_means_over_queries_keep_every_bound(seed: int, k: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    z = (3 * torch.randn(6, 8, generator=generator)).round().double()
+    own = torch.rand(6, 8, generator=generator) < 0.3
+    own[:, 0] |= ~own.any(-1)
+    gains = own * torch.randint(1, 5, (6, 8), generator=generator)
+    graded, c = ranking.listnet(z, gains), ranking.listnet(z, own)
+    mrr = ranking.mean_reciprocal_rank(z, own, ties="pessimistic")
+    assert mrr >= ranking.least_rr(c)
+    assert ranking.ndcg(z, own, ties="pessimistic").mean() >= ranking.least_ndcg(c)
+    assert ranking.ndcg(z, gains, ties="pessimistic").mean() >= ranking.least_ndcg(graded)
+    assert ranking.recall(z, own, k, ties="pessimistic").mean() >= ranking.least_recall(c, k) - 1e-12
+
+
+def test_least_recall_is_attained() -> None:
+    # A share s of the queries has its label just beyond place k, by a tie of k + 1; all others are certain.
+    k, s = 4, 0.25
+    z = torch.tensor([[0.0] * 5, *[[0.0] + [-inf] * 4] * 3], dtype=torch.float64)
+    own = torch.tensor([[True] + [False] * 4] * 4)
+    c = ranking.listnet(z, own)
+    assert ranking.recall(z, own, k, ties="pessimistic").mean().item() == 1 - s
+    assert ranking.least_recall(c, k).item() == pytest.approx(1 - s, rel=1e-14)
+
+
+# -- what is not promised ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("ranking-not-equivalent", shows="statement", evidence="exact")
+def test_loss_and_metric_can_disagree_as_much_as_one_likes() -> None:
+    # F3. First of n, barely: p = (1 + d)/(n + d). In second place: p = 1/(1 + b), CE about log b, the rank always 2.
+    n = 1000
+    for d in (Q(1), Q(1, 1000), Q(1, 10**9)):
+        assert (1 + d) / (n + d) <= Q(1, n) * (1 + d)
+    for b in (10, 10**6, 10**21):
+        assert Q(1, 1 + b) < Q(1, b)
+    z = torch.tensor([[0.0, 50.0]], dtype=torch.float64)
+    assert losses.cross_entropy(z, torch.tensor([0])).item() == pytest.approx(50, rel=1e-14)
+    assert ranking.rank(z, torch.tensor([0])).item() == 2
+    # One scorer has the lower loss, the other the better rank.
+    assert Q(2, 5) > Q(34, 100)  # p: the first has the lower loss ...
+    assert sum(x >= 2 for x in (2, 3)) == 2  # ... with e^z = (2, 3), rank 2 ...
+    assert sum(x >= 34 for x in (34, 33, 33)) == 1  # ... the second is first of three.
+
+
+@pytest.mark.claim("ranking-not-equivalent", shows="statement", evidence="proof")
+def test_the_minimiser_of_the_loss_need_not_maximise_mrr() -> None:
+    # Two classes, scores linear in one parameter t: the target leads by t in two queries and by -10 t in the third.
+    # The loss 2 log(1 + e^-t) + log(1 + e^10t) is convex with slope 4 > 0 at 0, so its minimiser is negative, where MRR
+    # is (1/2 + 1/2 + 1)/3; any t > 0 has (1 + 1 + 1/2)/3.
+    t = sp.symbols("t", real=True)
+    loss = 2 * sp.log(1 + sp.exp(-t)) + sp.log(1 + sp.exp(10 * t))
+    assert sp.diff(loss, t).subs(t, 0) == -1 + 5
+    second = 2 * sp.exp(-t) / (1 + sp.exp(-t)) ** 2 + 100 * sp.exp(10 * t) / (1 + sp.exp(10 * t)) ** 2
+    assert sp.simplify(sp.diff(loss, t, 2) - second) == 0
+    for value, mrr in ((-0.1, Q(2, 3)), (0.1, Q(5, 6))):
+        z = torch.tensor([[value, 0.0], [value, 0.0], [-10 * value, 0.0]], dtype=torch.float64)
+        own = torch.tensor([[True, False]] * 3)
+        assert ranking.mean_reciprocal_rank(z, own).item() == pytest.approx(float(mrr), rel=1e-14)
+
+
+def test_possible_ranks_are_all_possible() -> None:
+    # For every rank in the range, logits with just this cross entropy: others at a height h or impossible.
+    for n in (2, 5, 9):
+        for c in (0.1, log(2), 1.0, log(n), log(n) + 0.2, 4.0):
+            least, greatest = ranking.possible_ranks(c, n)
+            for r in range(1, n + 1):
+                if r == 1:
+                    heights = [log(exp(c) - 1) - log(n - 1)]  # all others equally
+                    possible = heights[0] <= 1e-12
+                else:
+                    heights = [log(exp(c) - 1) - log(r - 1)]
+                    possible = heights[0] >= -1e-12
+                assert possible == (least <= r <= greatest)
+                if possible:
+                    count = n - 1 if r == 1 else r - 1
+                    z = batch([0.0] + heights * count + [-inf] * (n - 1 - count))
+                    assert losses.cross_entropy(z, torch.tensor([0])).item() == pytest.approx(c, rel=1e-9)
+    assert ranking.possible_ranks(inf, 7) == (2, 7)
+    assert ranking.possible_ranks(0.0, 7) == (1, 1)
+    assert ranking.possible_ranks(log(7), 7) == (1, 7)
+
+
+@pytest.mark.claim("ranking-training-only", shows="statement", evidence="exact")
+def test_equal_on_the_training_data_and_opposite_on_the_test_data() -> None:
+    # A table of scores for contexts: "a" seen in training, "b" not. Two test sets of the same context, two answers.
+    table = {"a": (98, 1, 1), "b": (1, 1, 98)}  # e^z
+    training = [("a", 0)] * 10
+
+    def evaluate(data: list[tuple[str, int]]) -> tuple[Fraction, Fraction]:
+        p = [Q(table[x][y], sum(table[x])) for x, y in data]
+        mrr = [Q(1, sum(v >= table[x][y] for v in table[x])) for x, y in data]
+        return prod(p), sum(mrr, Q(0)) / len(mrr)
+
+    assert evaluate(training) == (Q(98, 100) ** 10, 1)
+    assert evaluate([("b", 2)] * 10)[1] == 1
+    p, mrr = evaluate([("b", 0)] * 10)
+    assert mrr == Q(1, 3)
+    assert mrr < Q(98, 100)  # what the training loss would promise; the test set's own loss promises 1/100
+    assert p <= mrr**10
+
+
+@pytest.mark.claim("ranking-piecewise", shows="statement", evidence="exact")
+@given(st.lists(st.integers(-50, 50), min_size=2, max_size=7, unique=True), st.data())
+@settings(max_examples=60, deadline=None)
+def test_metrics_move_only_where_the_order_does(scores: list[int], data: st.DataObject) -> None:
+    own = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)).filter(any))
+    z, relevant = torch.tensor([scores]), torch.tensor([own])
+    # Integers are at least 1 apart: scaled by 5 and moved by at most 2 the order stays, and so does every metric.
+    moves = data.draw(st.lists(st.integers(-2, 2), min_size=len(scores), max_size=len(scores)))
+    moved = 5 * z + torch.tensor([moves])
+    metrics = [ranking.reciprocal_rank, ranking.average_precision, ranking.ndcg]
+    metrics += [lambda s, r, k=k: ranking.recall(s, r, k) for k in (1, 2)]
+    for metric in metrics:
+        assert metric(z, relevant).item() == metric(moved, relevant).item() == metric(z.double().exp(), relevant).item()
+
+
+def test_metrics_jump_at_a_tie() -> None:
+    own = torch.tensor([[True, False]])
+    for delta, rr in ((-1e-9, 1 / 2), (0.0, (1 + 1 / 2) / 2), (1e-9, 1)):
+        z = torch.tensor([[1.0 + delta, 1.0]], dtype=torch.float64)
+        assert ranking.reciprocal_rank(z, own).item() == rr
+
+
+# -- margins -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("ranking-margin-losses", shows="correction", evidence="proof")
+def test_a_margin_that_is_not_negative_raises_the_loss() -> None:
+    # log(1 + S e^d) has derivative S e^d/(1 + S e^d) > 0 in d; CosFace's d is scale times margin.
+    s, d = sp.symbols("S d", positive=True)
+    assert sp.simplify(sp.diff(sp.log(1 + s * sp.exp(d)), d) - s * sp.exp(d) / (1 + s * sp.exp(d))) == 0
+    # ArcFace: cos t - cos(t + m) = 2 sin(m/2) sin(t + m/2), not negative for t <= pi - m/2.
+    t, m = sp.symbols("t m", real=True)
+    assert sp.simplify(sp.cos(t) - sp.cos(t + m) - 2 * sp.sin(m / 2) * sp.sin(t + m / 2)) == 0
+
+
+@pytest.mark.claim("ranking-margin-losses", shows="correction", evidence="quadrature")
+@given(st.integers(0, 10**6), st.floats(0.1, 64), st.floats(0, 1.5))
+@settings(max_examples=100, deadline=None)
+def test_cosface_and_guarded_arcface_bound_the_rank_by_cosines(seed: int, scale: float, margin: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    cosine = 2 * torch.rand(4, 6, generator=generator, dtype=torch.float64) - 1
+    cosine[0, 0], cosine[1, 0] = -1, 1
+    labels = torch.tensor([0, 0, 2, 3])
+    own = cosine.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    log_rank = ranking.rank(cosine, labels, ties="pessimistic").log()
+    for lowered in (torch.full((4,), margin, dtype=torch.float64), ranking.arcface_margin(own, margin)):
+        assert (lowered >= -1e-15).all()
+        loss = ranking.margin_cross_entropy(scale * cosine, labels, scale * lowered, reduction="none")
+        plain = losses.cross_entropy(scale * cosine, labels, reduction="none")
+        assert (loss >= plain - 1e-12).all()
+        assert (loss >= log_rank - 1e-12).all()
+
+
+@pytest.mark.claim("ranking-margin-losses", shows="counterexample", evidence="exact")
+def test_arcface_as_printed_bounds_no_rank_near_the_opposite_side() -> None:
+    # An example opposite to its own class, cos = -1, and another class at -0.95: rank 2. The margin turns the target on
+    # to cos(pi + 1/2) = -cos(1/2) > -0.95: its logit is raised above the other, and the loss is below log 2.
+    assert -np.cos(0.5) > -0.95
+    cosine, labels = torch.tensor([[-1.0, -0.95]], dtype=torch.float64), torch.tensor([0])
+    assert ranking.rank(cosine, labels).item() == 2
+    lowered = ranking.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5, guarded=False)
+    assert lowered.item() == pytest.approx(-1 + np.cos(0.5)) and lowered.item() < 0  # noqa: PT018
+    loss = ranking.margin_cross_entropy(64 * cosine, labels, 64 * lowered).item()
+    assert loss == pytest.approx(log(1 + exp(64 * (-0.95 + np.cos(0.5)))))
+    assert loss < log(2) / 50
+    guarded = ranking.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5)
+    assert ranking.margin_cross_entropy(64 * cosine, labels, 64 * guarded).item() > log(2)
+
+
+def test_arcface_margin_by_angles() -> None:
+    theta = torch.linspace(0, pi, 50, dtype=torch.float64)
+    for m in (0.0, 0.2, 0.5, pi / 2):
+        printed = ranking.arcface_margin(theta.cos(), m, guarded=False)
+        assert torch.allclose(printed, theta.cos() - (theta + m).cos(), atol=1e-7)
+        guarded = ranking.arcface_margin(theta.cos(), m)
+        assert (guarded >= -1e-12).all()
+        assert torch.equal(guarded[theta < pi - m - 1e-6], printed[theta < pi - m - 1e-6])
+
+
+# -- SoftRank ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("ranking-softrank", shows="statement", evidence="quadrature")
+def test_ranks_of_gaussian_scores_are_smooth() -> None:
+    # Given the label's own noise x the others are independent, so that one integral over x (Gauss-Hermite, 100 nodes)
+    # gives the law of its rank, and the expected value of any metric.
+    z, sigma = torch.tensor([0.3, -0.2, 0.9, 0.35], dtype=torch.float64), 0.7
+    x, weight = (torch.from_numpy(v) for v in np.polynomial.hermite_e.hermegauss(100))
+    weight = weight / weight.sum()
+
+    def expected(scores: Tensor, metric: Tensor) -> Tensor:
+        ahead = torch.special.ndtr((scores[1:, None] - scores[0] - sigma * x) / sigma)
+        law = torch.ones(1, len(x), dtype=torch.float64)  # P(k ahead), class after class
+        for p in ahead:
+            pad = torch.zeros(1, len(x), dtype=torch.float64)
+            law = torch.cat([law * (1 - p), pad]) + torch.cat([pad, law * p])
+        return (metric @ law) @ weight
+
+    ranks = torch.arange(1.0, 5, dtype=torch.float64)
+    by_formula = ranking.expected_rank(z.unsqueeze(0), torch.tensor([0]), sigma)
+    assert by_formula.item() == pytest.approx(expected(z, ranks).item(), rel=1e-12)
+    # Smooth where the metrics themselves jump: at a tie, derivatives of both orders agree with differences.
+    tied = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+    for metric in (ranks, 1 / ranks, 1 / torch.log2(1 + ranks), (ranks <= 2).double()):
+        assert torch.autograd.gradcheck(lambda s, metric=metric: expected(s, metric), (tied,))
+        assert torch.autograd.gradgradcheck(lambda s, metric=metric: expected(s, metric), (tied,))
+    assert torch.autograd.gradcheck(lambda s: ranking.expected_rank(s.unsqueeze(0), torch.tensor([0]), sigma), (tied,))
+
+
+@pytest.mark.claim("ranking-softrank", shows="statement", evidence="sampled")
+def test_expected_rank_against_drawn_scores() -> None:
+    # 10^5 draws; false-alarm rate 6e-5 (|z| < 4).
+    generator = torch.Generator().manual_seed(0)
+    z, sigma = torch.tensor([[0.3, -0.2, 0.9, 0.35]], dtype=torch.float64), 0.7
+    drawn = z + sigma * torch.randn(100_000, 4, generator=generator, dtype=torch.float64)
+    ranks = ranking.rank(drawn, torch.zeros(100_000, dtype=torch.long))
+    error = ranks.mean() - ranking.expected_rank(z, torch.tensor([0]), sigma).squeeze()
+    assert abs(error.item()) < 4 * (ranks.std() / 100_000**0.5).item()
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [ranking.listnet, ranking.marginal])
+def test_losses_refuse_what_has_no_answer(loss: Callable[..., Tensor]) -> None:
+    z, own = torch.zeros(2, 3), torch.tensor([[True, False, False], [False, True, True]])
+    for worst in (nan, inf):
+        with pytest.raises(ValueError, match=r"a logit is NaN or \+inf"):
+            loss(torch.full((2, 3), worst), own)
+    with pytest.raises(ValueError, match="list 1 has no relevant item; leave such lists out"):
+        loss(z, torch.tensor([[True, False, False], [False] * 3]))
+    with pytest.raises(ValueError, match="a relevant item has the logit -inf"):
+        loss(torch.full((2, 3), -inf), own)
+    with pytest.raises(ValueError, match=r"logits \(2, 3\) .* and targets \(2, 2\) must both be \[B, L\]"):
+        loss(z, own[:, :2])
+    with pytest.raises(ValueError, match=r"logits \(3,\) .* must both be"):
+        loss(z[0], own[0])
+    with pytest.raises(ValueError, match="targets must be finite numbers >= 0"):
+        loss(z, -own.double())
+    with pytest.raises(ValueError, match="the batch is empty, so it has no mean"):
+        loss(z[:0], own[:0])
+    assert loss(z[:0], own[:0], reduction="sum").item() == 0
+    assert loss(torch.tensor([[0.0, -inf, 0.0]]), own[:1]).item() == pytest.approx(log(2))
+
+
+def test_gradients_hold_no_nan() -> None:
+    z = torch.tensor([[1e4, -inf, -1e4, 0.0]], dtype=torch.float64, requires_grad=True)
+    own = torch.tensor([[False, False, True, True]])
+    for loss in (ranking.listnet, ranking.marginal):
+        (gradient,) = torch.autograd.grad(loss(z, own), z)
+        assert gradient.isfinite().all()
+        assert abs(gradient.sum().item()) < 1e-12
+
+
+def test_bounds_refuse_what_has_no_answer() -> None:
+    for c, n in ((-0.1, 5), (nan, 5), (1.0, 1)):
+        with pytest.raises(ValueError, match="expected a number >= 0 and >= 2"):
+            ranking.possible_ranks(c, n)
+    with pytest.raises(ValueError, match="k is 0"):
+        ranking.least_recall(torch.tensor(1.0), 0)
+    one = torch.ones(1, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"must both be \[B\], the numbers at least 1"):
+        ranking.least_first_rr(torch.ones(1), 0 * one)
+    with pytest.raises(ValueError, match=r"must both be \[B\]"):
+        ranking.least_first_rr(torch.ones(2), one)
+    for c in (log(factorial(4)) / 4 - 0.01, nan):
+        with pytest.raises(ValueError, match=r"a cross entropy is NaN or below log\(R!\)/R"):
+            ranking.least_first_rr(torch.tensor([c]), 4 * one)
+    with pytest.raises(ValueError, match="a cross entropy is infinite"):
+        ranking.least_first_rr(torch.tensor([inf]), one)
+    with pytest.raises(ValueError, match="margin is 2"):
+        ranking.arcface_margin(torch.zeros(1), 2)
+    with pytest.raises(ValueError, match="sigma is 0"):
+        ranking.expected_rank(torch.zeros(1, 2), torch.zeros(1, dtype=torch.long), 0)
+    with pytest.raises(ValueError, match="scores must be finite"):
+        ranking.expected_rank(torch.full((1, 2), nan), torch.zeros(1, dtype=torch.long), 1)

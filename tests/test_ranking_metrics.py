@@ -1,0 +1,303 @@
+"""Ranking metrics: by hand, by all orders of the ties in rationals, and against trec_eval and scikit-learn."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise, permutations
+from math import inf, log2, nan
+
+import numpy as np
+import pytest
+import pytrec_eval
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import label_ranking_average_precision_score, ndcg_score
+from torch import Tensor
+
+from sumexp import ranking
+from sumexp.ranking.metrics import Ties
+
+Q = Fraction
+Metric = Callable[..., Tensor]
+
+# For every metric that takes (scores, relevant): what it is of one list in order, by its definition.
+DEFINITIONS: dict[str, tuple[Metric, Callable[[Sequence[bool]], Fraction | float]]] = {
+    "reciprocal rank": (ranking.reciprocal_rank, lambda rel: Q(1, 1 + rel.index(True))),
+    "recall@2": (lambda s, r, **kw: ranking.recall(s, r, 2, **kw), lambda rel: Q(sum(rel[:2]), sum(rel))),
+    "precision@2": (lambda s, r, **kw: ranking.precision(s, r, 2, **kw), lambda rel: Q(sum(rel[:2]), 2)),
+    "average precision": (
+        ranking.average_precision,
+        lambda rel: sum(Q(sum(rel[: i + 1]), i + 1) for i in range(len(rel)) if rel[i]) / sum(rel),
+    ),
+    "average precision@2": (
+        lambda s, r, **kw: ranking.average_precision(s, r, 2, **kw),
+        lambda rel: sum((Q(sum(rel[: i + 1]), i + 1) for i in range(2) if rel[i]), Q(0)) / sum(rel),
+    ),
+    "ndcg": (
+        ranking.ndcg,
+        lambda rel: (
+            sum(1 / log2(2 + i) for i in range(len(rel)) if rel[i]) / sum(1 / log2(2 + i) for i in range(sum(rel)))
+        ),
+    ),
+}
+
+
+def orders(scores: Sequence[float], relevant: Sequence[bool]) -> list[list[bool]]:
+    """The relevance at each place, in every order of the items that the scores allow."""
+    allowed = [p for p in permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in pairwise(p))]
+    return [[relevant[i] for i in p] for p in allowed]
+
+
+lists = st.integers(2, 5).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.sampled_from([-inf, -1.0, 0.0, 2.0, inf]), min_size=n, max_size=n),
+        st.lists(st.booleans(), min_size=n, max_size=n).filter(any),
+    )
+)
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+@given(lists)
+@settings(max_examples=60, deadline=None)
+def test_every_tie_rule_is_the_mean_or_the_extreme_over_all_orders(
+    name: str, case: tuple[list[float], list[bool]]
+) -> None:
+    metric, definition = DEFINITIONS[name]
+    scores, relevant = case
+    values = [definition(order) for order in orders(scores, relevant)]
+    expected: dict[Ties, Fraction | float] = {
+        "expected": sum(values) / len(values),
+        "pessimistic": min(values),
+        "optimistic": max(values),
+    }
+    for ties, value in expected.items():
+        found = metric(torch.tensor([scores]), torch.tensor([relevant]), ties=ties)
+        assert found.dtype == torch.float64
+        assert abs(found.item() - float(value)) < 1e-14
+
+
+@given(lists)
+@settings(max_examples=60, deadline=None)
+def test_rank_of_a_label_over_all_orders(case: tuple[list[float], list[bool]]) -> None:
+    scores, relevant = case
+    label = relevant.index(True)
+    only = [i == label for i in range(len(scores))]
+    places = [1 + order.index(True) for order in orders(scores, only)]
+    wanted: dict[Ties, float] = {
+        "expected": sum(places) / len(places),
+        "pessimistic": max(places),
+        "optimistic": min(places),
+    }
+    for ties, value in wanted.items():
+        assert ranking.rank(torch.tensor([scores]), torch.tensor([label]), ties=ties).item() == pytest.approx(value)
+        assert ranking.ranks(torch.tensor([scores]), ties=ties)[0, label].item() == pytest.approx(value)
+
+
+def test_by_hand() -> None:
+    # Scores 3 > 2 = 2 > 1; relevant are one of the tied and the last.
+    scores, relevant = torch.tensor([[2.0, 3.0, 1.0, 2.0]]), torch.tensor([[True, False, True, False]])
+    assert ranking.reciprocal_rank(scores, relevant).item() == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert ranking.rank(scores, torch.tensor([0])).item() == 2.5
+    assert ranking.recall(scores, relevant, 2).item() == pytest.approx(1 / 2 / 2)
+    assert ranking.precision(scores, relevant, 3).item() == pytest.approx(1 / 3)
+    assert ranking.average_precision(scores, relevant, ties="pessimistic").item() == pytest.approx((1 / 3 + 2 / 4) / 2)
+    assert ranking.dcg(scores, relevant, ties="optimistic").item() == pytest.approx(1 / log2(3) + 1 / log2(5))
+    both = torch.cat([scores, scores]), torch.cat([relevant, ~relevant])
+    assert ranking.mean_reciprocal_rank(*both).item() == pytest.approx((5 / 12 + 1) / 2)
+
+
+def test_a_constant_scorer_is_worth_what_chance_is_worth() -> None:
+    # The wild box: one relevant of n items, all scores equal: the mean of 1/r is the harmonic number over n.
+    scores, relevant = torch.zeros(1, 10), torch.arange(10).unsqueeze(0) == 0
+    harmonic = sum(1 / r for r in range(1, 11))
+    assert ranking.reciprocal_rank(scores, relevant).item() == pytest.approx(harmonic / 10)
+    assert ranking.reciprocal_rank(scores, relevant, ties="optimistic").item() == 1
+    assert ranking.reciprocal_rank(scores, relevant, ties="pessimistic").item() == pytest.approx(1 / 10)
+
+
+def test_graded_gains() -> None:
+    scores, gains = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[3.0, 0.0, 1.0]])
+    dcg, best = 1 / log2(2) + 0 + 3 / log2(4), 3 / log2(2) + 1 / log2(3)
+    assert ranking.dcg(scores, gains).item() == pytest.approx(dcg)
+    assert ranking.ndcg(scores, gains).item() == pytest.approx(dcg / best)
+    assert ranking.ndcg(scores, gains, 1).item() == pytest.approx(1 / 3)
+
+
+# Against libraries
+
+
+def trec(scores: np.ndarray, relevant: np.ndarray, names: Sequence[str]) -> list[dict[str, float]]:
+    """What trec_eval says of each list, the items called by the given names."""
+    items = range(scores.shape[1])
+    judged = {str(b): {names[i]: int(row[i]) for i in items} for b, row in enumerate(relevant)}
+    run = {str(b): {names[i]: float(row[i]) for i in items} for b, row in enumerate(scores)}
+    measures = {"recip_rank", "map", "ndcg", "P.2,5", "recall.2,5", "ndcg_cut.5"}
+    evaluated = pytrec_eval.RelevanceEvaluator(judged, measures).evaluate(run)
+    return [evaluated[str(b)] for b in range(len(scores))]
+
+
+OURS: dict[str, Metric] = {
+    "recip_rank": ranking.reciprocal_rank,
+    "map": ranking.average_precision,
+    "ndcg": ranking.ndcg,
+    "ndcg_cut_5": lambda s, r, **kw: ranking.ndcg(s, r, 5, **kw),
+    "P_2": lambda s, r, **kw: ranking.precision(s, r, 2, **kw),
+    "P_5": lambda s, r, **kw: ranking.precision(s, r, 5, **kw),
+    "recall_2": lambda s, r, **kw: ranking.recall(s, r, 2, **kw),
+    "recall_5": lambda s, r, **kw: ranking.recall(s, r, 5, **kw),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_ties_trec_eval_says_the_same(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    # trec_eval keeps scores in float32: a permutation of small integers has no ties there.
+    scores = rng.permuted(np.tile(np.arange(30.0), (20, 1)), axis=1) - 10
+    relevant = rng.random((20, 30)) < 0.2
+    relevant[:, 0] |= ~relevant.any(1)
+    theirs = trec(scores, relevant, [f"d{i:02}" for i in range(30)])
+    for name, metric in OURS.items():
+        ours = metric(torch.from_numpy(scores), torch.from_numpy(relevant))
+        assert np.allclose(ours.numpy(), [values[name] for values in theirs], rtol=1e-12, atol=0)
+
+
+def test_with_ties_trec_eval_follows_the_names_and_averages_to_the_expected_value() -> None:
+    scores, relevant = np.array([[1.0, 1.0, 2.0, 1.0]]), np.array([[True, False, False, True]])
+    by_names = [trec(scores, relevant, names)[0] for names in permutations("abcd")]
+    s, r = torch.from_numpy(scores), torch.from_numpy(relevant)
+    for name in ("recip_rank", "map", "ndcg", "P_2", "recall_2"):
+        values = [value[name] for value in by_names]
+        assert OURS[name](s, r).item() == pytest.approx(np.mean(values), rel=1e-12)
+        assert OURS[name](s, r, ties="pessimistic").item() == pytest.approx(min(values), rel=1e-12)
+        assert OURS[name](s, r, ties="optimistic").item() == pytest.approx(max(values), rel=1e-12)
+        assert min(values) < max(values)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_scikit_learn_takes_the_expected_ndcg_but_another_average_precision(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, relevant = rng.integers(0, 4, (3, 8)).astype(float), rng.random((3, 8)) < 0.4
+    relevant[:, 0] |= ~relevant.any(1)
+    s, r = torch.from_numpy(scores), torch.from_numpy(relevant)
+    assert ranking.ndcg(s, r).mean().item() == pytest.approx(ndcg_score(relevant, scores), rel=1e-12)
+    assert ranking.ndcg(s, r, 3).mean().item() == pytest.approx(ndcg_score(relevant, scores, k=3), rel=1e-12)
+    free = torch.from_numpy(rng.permuted(np.tile(np.arange(8.0), (3, 1)), axis=1))
+    own = label_ranking_average_precision_score(relevant, free.numpy())
+    assert ranking.average_precision(free, r).mean().item() == pytest.approx(own, rel=1e-12)
+
+
+def test_scikit_learns_label_ranking_gives_every_tied_item_the_last_place() -> None:
+    # Three tied items, one relevant: it counts 1/3, which no order but the worst gives; expected is (1 + 1/2 + 1/3)/3.
+    scores, relevant = np.zeros((1, 3)), np.array([[True, False, False]])
+    assert label_ranking_average_precision_score(relevant, scores) == pytest.approx(1 / 3)
+    expected = ranking.average_precision(torch.from_numpy(scores), torch.from_numpy(relevant)).item()
+    assert expected == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+
+
+# Masks, types, extremes
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_what_is_masked_does_not_matter(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randint(-2, 3, (4, 6), generator=generator).double()
+    scores[scores == -2] = -inf
+    relevant, mask = torch.rand(4, 6, generator=generator) < 0.5, torch.rand(4, 6, generator=generator) < 0.7
+    relevant[:, 0], mask[:, 0], mask[:, 1] = True, True, True
+    junk = torch.where(mask, scores, torch.tensor([nan, inf, -inf, 99.0, 0.0, -7.0], dtype=torch.float64))
+    for ties in ("expected", "pessimistic", "optimistic"):
+        for metric, _ in DEFINITIONS.values():
+            whole = metric(junk, relevant, ties=ties, mask=mask)
+            for b in range(4):
+                kept = mask[b]
+                alone = metric(scores[b : b + 1, kept], relevant[b : b + 1, kept], ties=ties)
+                assert whole[b].item() == pytest.approx(alone.item(), rel=1e-14)
+        label = torch.zeros(4, dtype=torch.long)
+        alone = torch.stack([ranking.rank(scores[b : b + 1, mask[b]], label[:1], ties=ties)[0] for b in range(4)])
+        assert torch.equal(ranking.rank(junk, label, ties=ties, mask=mask), alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.uint8])
+def test_any_real_type(dtype: torch.dtype) -> None:
+    scores, relevant = torch.tensor([[3, 1, 1, 0]], dtype=dtype), torch.tensor([[False, True, False, False]])
+    assert ranking.reciprocal_rank(scores, relevant).item() == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert ranking.ndcg(scores, relevant, ties="optimistic").item() == pytest.approx(1 / log2(3))
+
+
+def test_half_precision_ties_what_double_precision_orders() -> None:
+    scores, labels = torch.tensor([[1.0, 1.001, 1.002]], dtype=torch.float64), torch.tensor([0])
+    assert ranking.rank(scores, labels).item() == 3
+    assert ranking.rank(scores.bfloat16(), labels).item() == 2  # all equal: (1 + 2 + 3)/3
+
+
+def test_infinite_scores_come_first_and_last_and_tie_among_themselves() -> None:
+    scores, relevant = torch.tensor([[inf, inf, 0.0, -inf]]), torch.tensor([[False, True, False, True]])
+    assert ranking.reciprocal_rank(scores, relevant).item() == pytest.approx((1 + 1 / 2) / 2)
+    assert ranking.rank(scores, torch.tensor([3])).item() == 4
+    all_last = torch.full((1, 3), -inf), torch.tensor([[True, False, False]])
+    assert ranking.reciprocal_rank(*all_last, ties="pessimistic").item() == pytest.approx(1 / 3)
+
+
+def test_an_empty_batch() -> None:
+    scores, relevant = torch.zeros(0, 5), torch.zeros(0, 5, dtype=torch.bool)
+    for metric, _ in DEFINITIONS.values():
+        for ties in ("expected", "pessimistic", "optimistic"):
+            assert metric(scores, relevant, ties=ties).shape == (0,)
+    assert ranking.rank(scores, torch.zeros(0, dtype=torch.long)).shape == (0,)
+    with pytest.raises(ValueError, match="the batch is empty, so it has no mean reciprocal rank"):
+        ranking.mean_reciprocal_rank(scores, relevant)
+
+
+GOOD = torch.zeros(2, 3), torch.tensor([[True, False, False], [False, True, True]])
+
+
+@pytest.mark.parametrize(
+    "scores, relevant, fault",
+    [
+        (torch.tensor([[0.0, 1.0, 2.0], [0.0, nan, 1.0]]), GOOD[1], "a score of list 1 is NaN, which has no rank"),
+        (GOOD[0], torch.tensor([[True] * 3, [False] * 3]), "list 1 has no relevant item .1 such lists.; leave such"),
+        (torch.zeros(3), GOOD[1], r"scores must be real numbers \[B, L\], got torch.float32 of shape \(3,\)"),
+        (torch.zeros(2, 3, dtype=torch.bool), GOOD[1], "scores must be real numbers"),
+        (GOOD[0], GOOD[1][:, :2], r"relevant must be bool of the scores' shape \(2, 3\), got torch.bool of \(2, 2\)"),
+        (GOOD[0], GOOD[1].long(), "relevant must be bool of the scores' shape .*, got torch.int64"),
+        (torch.zeros(2, 0), torch.zeros(2, 0, dtype=torch.bool), "list 0 has no relevant item"),
+    ],
+)
+def test_wrong_lists(scores: Tensor, relevant: Tensor, fault: str) -> None:
+    for metric in (ranking.reciprocal_rank, ranking.mean_reciprocal_rank, ranking.average_precision):
+        with pytest.raises(ValueError, match=fault):
+            metric(scores, relevant)
+
+
+@pytest.mark.parametrize("k", [0, 4, -1, 2.0])
+def test_k_out_of_range(k: int) -> None:
+    for metric in (ranking.recall, ranking.precision, ranking.average_precision, ranking.ndcg, ranking.dcg):
+        with pytest.raises(ValueError, match=rf"k is {k}; with 3 items it must be an integer in 1..3"):
+            metric(*GOOD, k)
+
+
+def test_wrong_labels_rules_masks_and_gains() -> None:
+    scores, relevant = GOOD
+    for labels in (torch.tensor([0, 3]), torch.tensor([-1, 0])):
+        with pytest.raises(ValueError, match=r"a label lies 1 outside the items 0..2"):
+            ranking.rank(scores, labels)
+    for labels in (torch.tensor([0.0, 1.0]), torch.tensor([0])):
+        with pytest.raises(ValueError, match=r"labels must be integers \[2\]"):
+            ranking.rank(scores, labels)
+    with pytest.raises(ValueError, match="the mask leaves out a label itself"):
+        ranking.rank(scores, torch.tensor([0, 1]), mask=relevant.flip(0))
+    with pytest.raises(ValueError, match="ties is 'best'; expected one of expected, pessimistic, optimistic"):
+        ranking.reciprocal_rank(scores, relevant, ties="best")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="mask must be bool"):
+        ranking.recall(scores, relevant, 1, mask=torch.ones(2, 3))
+    with pytest.raises(ValueError, match="list 0 has no relevant item"):
+        ranking.recall(scores, relevant, 1, mask=~relevant)
+    for worst in (-1.0, inf, nan):
+        with pytest.raises(ValueError, match="gains must be finite numbers >= 0"):
+            ranking.ndcg(scores, torch.tensor([[1.0, 2.0, worst], [1.0, 0.0, 0.0]]))
+    with pytest.raises(ValueError, match="list 1 has no candidate with a positive gain"):
+        ranking.dcg(scores, torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    with pytest.raises(ValueError, match="gains must have the scores' shape"):
+        ranking.dcg(scores, torch.ones(2, 2))
