@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from sumexp.losses import sampled_softmax
 from sumexp.negatives import consistency, implicit_losses, population_minimiser, scheme
 from sumexp.negatives.schemes import Weights
-from sumexp.samplers import Hits, log_inclusion
+from sumexp.samplers import Hits, log_inclusion, relative, within_batch
 
 Q = Fraction
 P, PI = (Q(1, 2), Q(3, 10), Q(1, 5)), (Q(3, 5), Q(3, 10), Q(1, 10))
@@ -234,6 +235,21 @@ def test_two_searches_find_the_same_minimum(m: int, expected: tuple[float, ...])
     torch.testing.assert_close(found, population_minimiser(of_scores, posterior), rtol=0, atol=1e-8)
     assert torch.softmax(found, -1).tolist() == pytest.approx(expected, abs=5e-5)
     assert found.mean().abs() < 1e-14
+
+
+def test_the_recipe_for_in_batch_scores_has_that_loss() -> None:
+    """400 batches of 16 with hits kept, 4 standard errors: false alarm 6e-5."""
+    source = torch.Generator().manual_seed(0)
+    f, prior = torch.tensor([1.0, -0.5, 0.3], dtype=torch.float64), posterior.log()
+    exact = posterior @ consistency.multiset_losses(prior, 15, consistency.factors("relative", prior, 15), "keep")(f)
+    found = []
+    for _ in range(400):
+        labels = torch.multinomial(posterior, 16, replacement=True, generator=source)
+        drawn = within_batch(labels, prior)
+        weights = relative(drawn.log_q, prior[labels].unsqueeze(1))
+        found.append(sampled_softmax(f[labels], f[drawn.ids], weights=weights))
+    means = torch.stack(found)
+    assert abs(means.mean() - exact) < 4 * means.std() / 400**0.5
 
 
 def zipf(classes: int, power: float = 1.0) -> Tensor:

@@ -29,7 +29,6 @@ from sumexp.negatives.population import Losses
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits
 
-
 STRIDE = 5.0
 """The most by which a step of Newton's method may move a score: far from the minimum the quadratic model is poor."""
 
@@ -222,7 +221,7 @@ def _newton_direction(point: Tensor, gradient: Tensor, scale: Tensor) -> Tensor:
 
     size = len(point)
     operator = LinearOperator((size, size), matvec=curvature, dtype=np.float64)
-    step, _ = cg(operator, -gradient.detach().numpy(), rtol=1e-6, maxiter=200)
+    step, _ = cg(operator, -gradient.detach().numpy(), rtol=1e-2, maxiter=60)
     return torch.from_numpy(step) / scale
 
 
