@@ -297,7 +297,7 @@ def _grid(rates: Sequence[float], widths: Sequence[int], like: GaussianConfig) -
 GRIDS: Mapping[str, tuple[GaussianConfig, ...]] = MappingProxyType(
     {
         "smoke": _grid([3e-2], [0, 16], GaussianConfig(dim=16, candidates=16, steps=60, evaluations=20)),
-        "cpu": _grid([1e-3, 3e-3], [0], GaussianConfig()) + _grid([3e-3], [256], GaussianConfig())[:2],
+        "cpu": (*_grid([1e-3, 3e-3], [0], GaussianConfig()), GaussianConfig(hidden=256, learning_rate=3e-3)),
         "paper": _grid([3e-4, 1e-3, 3e-3, 1e-2], [0, 256, 1024], GaussianConfig()),
     }
 )

@@ -179,7 +179,7 @@ CONFIGS: Mapping[str, Mapping[str, SkipGramConfig]] = MappingProxyType(
 )
 """What each profile trains: a full table with q = pop_Y, one with q = pop_Y^0.75, and scores of low rank."""
 
-_EXACT_STEPS: Mapping[str, int] = MappingProxyType({"smoke": 40, "cpu": 120, "paper": 2000})
+_EXACT_STEPS: Mapping[str, int] = MappingProxyType({"smoke": 40, "cpu": 100, "paper": 2000})
 
 
 def ranks(profile: str) -> Mapping[int, SkipGramConfig]:
