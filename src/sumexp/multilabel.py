@@ -181,7 +181,13 @@ def train(
 def fit(
     config: MultilabelConfig, data: datasets.MultiLabel, *, device: str = "cpu", progress: Progress = iter
 ) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
-    """The same for any data whose pages all have a label."""
+    """The same for any data.
+
+    Raises:
+        ValueError: if a page has no label.
+    """
+    if missing := int((~data.train_labels.any(1)).sum() + (~data.test_labels.any(1)).sum()):
+        raise ValueError(f"{missing} pages have no label, and so no loss; leave them out")
     generator = torch.Generator().manual_seed(config.seed)
     parts = {
         "train": (torch.from_numpy(data.train).to(device), torch.from_numpy(data.train_labels).to(device)),

@@ -99,7 +99,9 @@ def arcface_margin(cosine: Tensor, margin: float, *, guarded: bool = True) -> Te
     """
     if not 0 <= margin <= math.pi / 2:
         raise ValueError(f"margin is {margin!r}; ArcFace's margin is an angle in [0, pi/2]")
-    sine = (1 - cosine.square()).clamp_min(0).sqrt()
+    square = 1 - cosine.square()
+    inside = square > 0  # at cosines of 1 and -1 the root has no derivative
+    sine = torch.where(inside, torch.where(inside, square, 1).sqrt(), 0)
     lowered = cosine * (1 - math.cos(margin)) + sine * math.sin(margin)
     if not guarded:
         return lowered
