@@ -8,7 +8,8 @@ from torch import Tensor
 
 from benchmarks.measure import alone, machine, peak_bytes, seconds, write
 from sumexp.perturb import softmax
-from sumexp.perturb.noises import Gaussian, Gumbel, Noise
+from sumexp.perturb.noises import Gaussian, Gumbel
+from sumexp.perturb.transforms import Noise
 
 NOISES: dict[str, Noise] = {"Gumbel": Gumbel(), "Gaussian": Gaussian()}
 TAU = 1.0

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from sumexp.perturb import argmax, discrete
 from sumexp.perturb.noises import (
     Cauchy,
-    Continuous,
     Discrete,
     Exponential,
     Gaussian,
@@ -23,6 +22,7 @@ from sumexp.perturb.noises import (
     point_mass,
     signs,
 )
+from sumexp.perturb.transforms import Continuous
 
 Q = Fraction
 NOISES: list[Continuous] = [

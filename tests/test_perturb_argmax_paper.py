@@ -12,10 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumexp.perturb import argmax, discrete, inversion
+from sumexp.perturb import argmax, discrete, inversion, uniform
 from sumexp.perturb.noises import (
     Cauchy,
-    Continuous,
     Discrete,
     Exponential,
     Gaussian,
@@ -25,12 +24,8 @@ from sumexp.perturb.noises import (
     point_mass,
     signs,
 )
-from sumexp.perturb.representation import (
-    smallest_eigenvalue,
-    uniform_difference_density,
-    uniform_potential,
-    uniform_probability,
-)
+from sumexp.perturb.representation import smallest_eigenvalue
+from sumexp.perturb.transforms import Continuous
 
 Q = Fraction
 SIGNS = signs()
@@ -145,9 +140,9 @@ def test_every_open_target_is_an_argmax_law(values: list[float], noise: Continuo
 
 @pytest.mark.claim("perturb-argmax-vertices", shows="statement", evidence="exact")
 def test_bounded_noise_attains_the_vertices() -> None:
-    assert uniform_probability(2) == 1
-    assert uniform_probability(Q(-2)) == 0
-    assert uniform_probability(Q(2) - Q(1, 10**9)) == 1 - Q(1, 8) * Q(1, 10**18) < 1
+    assert uniform.probability(2) == 1
+    assert uniform.probability(Q(-2)) == 0
+    assert uniform.probability(Q(2) - Q(1, 10**9)) == 1 - Q(1, 8) * Q(1, 10**18) < 1
     assert discrete.bounds([Q(3), Q(0)], SIGNS) == [(1, 1), (0, 0)]
 
 
@@ -216,7 +211,7 @@ def test_the_difference_of_two_uniform_noises_is_triangular() -> None:
     upper = sp.Rational(1, 2) + sp.integrate(right.subs(z, x), (x, 0, z))
     assert sp.expand(upper - (1 - (2 - z) ** 2 / 8)) == 0
     for point in piece(-2, 2):
-        assert uniform_difference_density(point) == (2 - abs(point)) / 4
+        assert uniform.difference_density(point) == (2 - abs(point)) / 4
 
 
 @pytest.mark.claim("perturb-54-triangular", shows="statement", evidence="sampled")
@@ -256,17 +251,17 @@ def test_exact_functions_of_uniform_noise() -> None:
     for low, high, f in ((-4, -2, sp.Integer(0)), (-2, 0, negative), (0, 2, positive), (2, 4, beyond)):
         for point in piece(low, high):
             at = sp.Rational(point.numerator, point.denominator)
-            value, slope = uniform_potential(point), uniform_probability(point)
+            value, slope = uniform.potential(point), uniform.probability(point)
             assert sp.Rational(value.numerator, value.denominator) == f.subs(delta, at)
             assert sp.Rational(slope.numerator, slope.denominator) == sp.diff(f, delta).subs(delta, at)
-        assert uniform_probability(Q(low)) + uniform_probability(Q(-low)) == 1  # p_1 + p_2
+        assert uniform.probability(Q(low)) + uniform.probability(Q(-low)) == 1  # p_1 + p_2
 
 
 def test_exact_functions_agree_with_the_quadrature() -> None:
     for gap in (-2.5, -1.3, 0.0, 0.4, 1.99, 3.0):
         theta = vector(gap, 0)
-        assert abs(argmax.probabilities(theta, Uniform())[0].item() - uniform_probability(gap)) < 1e-15
-        assert abs(argmax.potential(theta, Uniform()).item() - uniform_potential(gap)) < 1e-14
+        assert abs(argmax.probabilities(theta, Uniform())[0].item() - uniform.probability(gap)) < 1e-15
+        assert abs(argmax.potential(theta, Uniform()).item() - uniform.potential(gap)) < 1e-14
 
 
 @pytest.mark.claim("perturb-prop-5-4", shows="counterexample", evidence="proof")
@@ -282,8 +277,8 @@ def test_gaussian_noise_has_a_smooth_bounded_density_and_is_one_to_one() -> None
 
 @pytest.mark.claim("perturb-prop-5-4", shows="correction", evidence="exact")
 def test_a_density_of_bounded_support_gives_a_function_with_plateaus() -> None:
-    assert uniform_probability(Q(2)) == uniform_probability(Q(5, 2)) == uniform_probability(Q(7)) == 1
-    assert all(uniform_probability(a) < uniform_probability(b) for a, b in pairwise(piece(-2, 2)))
+    assert uniform.probability(Q(2)) == uniform.probability(Q(5, 2)) == uniform.probability(Q(7)) == 1
+    assert all(uniform.probability(a) < uniform.probability(b) for a, b in pairwise(piece(-2, 2)))
     # Single-valued needs the density: the bounded noise on -1, 1 has none and is not.
     assert discrete.bounds([Q(0), Q(0)], SIGNS)[0] == (Q(1, 4), Q(3, 4))
 
@@ -327,7 +322,7 @@ def test_what_figures_1_and_3_draw() -> None:
     # Figure 3: the derivative for uniform noise rises from 0 at -2 through 1/2 at 0 to 1 at 2, convex then concave;
     # the sub-differential for signs is a staircase with plateaus 0, 1/4, 3/4, 1. Figure 1: softmax-type maps reach the
     # open simplex, argmax with bounded noise its vertices as well.
-    assert [uniform_probability(Q(k)) for k in (-2, -1, 0, 1, 2)] == [0, Q(1, 8), Q(1, 2), Q(7, 8), 1]
+    assert [uniform.probability(Q(k)) for k in (-2, -1, 0, 1, 2)] == [0, Q(1, 8), Q(1, 2), Q(7, 8), 1]
     assert [s.least for s in discrete.segments(SIGNS) if s.least == s.most] == [0, Q(1, 4), Q(3, 4), 1]
 
 

@@ -11,7 +11,8 @@ from torch.distributions import OneHotCategorical, RelaxedOneHotCategorical
 
 from sumexp.perturb import argmax, inversion, softmax
 from sumexp.perturb.distribution import PerturbArgmax, PerturbSoftmax
-from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Noise, Uniform, signs
+from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass, signs
+from sumexp.perturb.transforms import Noise
 
 NOISES: list[Noise] = [Gumbel(), Gaussian(), Logistic(), Exponential(), Uniform(), signs()]
 LOC = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
@@ -38,6 +39,13 @@ def test_argmax_and_back(noise: Noise) -> None:
     theta = inversion.argmax_parameters(TARGET, noise)
     assert abs(theta.sum().item()) < 1e-12
     assert (argmax.probabilities(theta, noise) / TARGET - 1).abs().max() < 1e-12
+
+
+def test_with_noise_of_scale_zero_the_parameters_are_the_logarithms() -> None:
+    logs = TARGET.log() - TARGET.log().mean()
+    assert (inversion.softmax_parameters(TARGET, point_mass()) - logs).abs().max() < 1e-12
+    with pytest.raises(ValueError, match="no density"):
+        inversion.argmax_parameters(TARGET, point_mass())
 
 
 def test_cauchy_noise_reaches_targets_too() -> None:

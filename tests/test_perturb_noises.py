@@ -11,19 +11,16 @@ from sumexp.perturb.bessel import log_k0, log_x_k1
 from sumexp.perturb.nodes import edges, lagrange
 from sumexp.perturb.noises import (
     Cauchy,
-    Continuous,
     Discrete,
     Exponential,
     Gaussian,
     Gumbel,
     Logistic,
-    Noise,
     Uniform,
-    gauss_legendre,
-    mixture,
     point_mass,
     signs,
 )
+from sumexp.perturb.transforms import Continuous, Noise, gauss_legendre, mixture
 
 CONTINUOUS: list[Continuous] = [
     Gumbel(), Gumbel.mean_zero(), Gaussian(0.3, 2.0), Logistic(), Exponential(), Uniform(0.5, 3.0), Cauchy(1.0, 0.5),

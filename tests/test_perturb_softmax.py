@@ -20,11 +20,11 @@ from sumexp.perturb.noises import (
     Gaussian,
     Gumbel,
     Logistic,
-    Noise,
     Uniform,
     point_mass,
     signs,
 )
+from sumexp.perturb.transforms import Noise
 
 NOISES: list[Noise] = [Gumbel(), Gaussian(), Logistic(), Exponential(), Uniform(), signs(), Cauchy()]
 FINITE = NOISES[:-1]

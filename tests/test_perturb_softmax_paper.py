@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumexp.perturb import argmax, discrete, inversion, softmax
+from sumexp.perturb import argmax, discrete, inversion, softmax, uniform
 from sumexp.perturb.learner import descend
 from sumexp.perturb.noises import (
     Cauchy,
@@ -18,12 +18,12 @@ from sumexp.perturb.noises import (
     Gaussian,
     Gumbel,
     Logistic,
-    Noise,
     Uniform,
     point_mass,
     signs,
 )
-from sumexp.perturb.representation import HalfSpace, nearest_attained, smallest_eigenvalue, uniform_probability
+from sumexp.perturb.representation import HalfSpace, nearest_attained, smallest_eigenvalue
+from sumexp.perturb.transforms import Noise
 
 Q = Fraction
 NOISES: list[Noise] = [Gumbel(), Gaussian(), Logistic(), Exponential(), Uniform(), signs(), Cauchy(), point_mass()]
@@ -156,7 +156,7 @@ def test_each_of_the_three_conditions_can_fail_alone() -> None:
     # II fails: on a half space softmax(theta) has p_1 p_2 <= p_3^2, which (2/5, 2/5, 1/5) violates.
     assert Q(2, 5) * Q(2, 5) > Q(1, 5) ** 2
     # III fails: with uniform noise delta = 2 and 3 have one law.
-    assert uniform_probability(2) == uniform_probability(3) == 1
+    assert uniform.probability(2) == uniform.probability(3) == 1
 
 
 # -- section 4: Perturb-Softmax ---------------------------------------------------------------------------------------

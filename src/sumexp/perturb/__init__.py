@@ -7,6 +7,7 @@ For parameters :math:`\theta` and i.i.d. perturbations :math:`\gamma_j`:
 - `argmax`: :math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, its potential and Jacobian;
 - `discrete`: the argmax with ties, its sub-differential, in rational arithmetic;
 - `inversion`: from probabilities to parameters;
+- `uniform`: two classes with uniform noise, in rational arithmetic;
 - `representation`: which parameter sets represent every law, and which each law once;
 - `distribution`: both laws as ``torch.distributions``;
 - `learner`: exact-gradient descent on a half space.
@@ -25,12 +26,12 @@ from sumexp.perturb.noises import (
     Gaussian,
     Gumbel,
     Logistic,
-    Noise,
     Uniform,
     point_mass,
     signs,
 )
 from sumexp.perturb.representation import HalfSpace, nearest_attained, smallest_eigenvalue
+from sumexp.perturb.transforms import Noise
 
 __all__ = [
     "Cauchy",

@@ -22,10 +22,10 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from sumexp.perturb import checks, heavy
-from sumexp.perturb.noises import Cauchy, Continuous, Gaussian, Gumbel, Noise
+from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
 from sumexp.perturb.race import Race, laplacian
+from sumexp.perturb.transforms import Continuous, Noise
 
-GUMBEL = Gumbel()
 STEP = 0.2
 BLOCK = 1 << 20
 PIECES, ORDER = 16, 16

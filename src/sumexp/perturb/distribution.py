@@ -8,9 +8,8 @@ from torch import Generator, Size, Tensor
 from torch.distributions import Distribution, constraints
 
 from sumexp.perturb import argmax, checks, softmax
-from sumexp.perturb.noises import Continuous, Gaussian, Gumbel, Noise
-
-GUMBEL = Gumbel()
+from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel
+from sumexp.perturb.transforms import Continuous, Noise
 
 
 class _Perturbed(Distribution):

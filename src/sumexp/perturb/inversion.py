@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from sumexp.perturb import argmax, checks, softmax
-from sumexp.perturb.noises import Continuous, Gumbel, Noise
+from sumexp.perturb.noises import GUMBEL
+from sumexp.perturb.transforms import Continuous, Noise
 
-GUMBEL = Gumbel()
 TOLERANCE = 1e-12
 
 

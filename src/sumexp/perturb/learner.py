@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from sumexp.perturb import checks, softmax
-from sumexp.perturb.noises import Gumbel, Noise
+from sumexp.perturb.noises import GUMBEL
 from sumexp.perturb.representation import HalfSpace
-
-GUMBEL = Gumbel()
+from sumexp.perturb.transforms import Noise
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sumexp.perturb import checks, heavy
-from sumexp.perturb.noises import Cauchy, Discrete, Gaussian, Gumbel, Logistic, Noise, Transform
+from sumexp.perturb.noises import Cauchy, Discrete, Gaussian, Gumbel, Logistic
 from sumexp.perturb.race import Race
+from sumexp.perturb.transforms import Noise, Transform
 
 STEP = 0.25
 """With e^{-tY}, Y >= 0, bounded by 1 in Re t > 0, the trapezoid rule in log t errs by about exp(-pi^2/step) = 7e-18."""

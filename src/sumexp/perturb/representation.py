@@ -15,8 +15,7 @@ ri Δ, and the image of :math:`\Theta` is everything if and only if its image in
 The same holds for Perturb-Argmax where the density of the noise is positive everywhere.
 """
 
-from fractions import Fraction
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,10 +23,8 @@ from scipy import optimize
 from torch import Tensor
 
 from sumexp.perturb import argmax, checks, softmax
-from sumexp.perturb.noises import Gumbel, Noise
-
-GUMBEL = Gumbel()
-Number = TypeVar("Number", int, Fraction, float)
+from sumexp.perturb.noises import GUMBEL
+from sumexp.perturb.transforms import Noise
 
 
 class HalfSpace(NamedTuple):
@@ -94,30 +91,3 @@ def smallest_eigenvalue(theta: Tensor, noise: Noise = GUMBEL, tau: float | None 
     matrix = argmax.jacobian(theta, noise) if tau is None else softmax.hessian(theta, noise, tau)
     eigenvalues: Tensor = torch.linalg.eigvalsh(matrix)
     return eigenvalues[..., 1]
-
-
-# -- two classes and uniform noise on [-1, 1], exactly (Proposition 5.4) ----------------------------------------------
-
-
-def uniform_potential(delta: Number) -> Number | Fraction:
-    r""":math:`\phi-\theta_2 = 0,\ (\delta+2)^3/24,\ \delta+(2-\delta)^3/24,\ \delta`, split at -2, 0, 2.
-
-    With :math:`\delta = \theta_1-\theta_2`; exact for integers and fractions. Equations (101), (102).
-    """
-    if abs(delta) >= 2:
-        return max(delta, 0 * delta)
-    cube = (2 - abs(delta)) ** 3 * Fraction(1, 24) if isinstance(delta, int | Fraction) else (2 - abs(delta)) ** 3 / 24
-    return cube + max(delta, 0 * delta)
-
-
-def uniform_probability(delta: Number) -> Number | Fraction:
-    r""":math:`p_1`: :math:`0,\ (\delta+2)^2/8,\ 1-(2-\delta)^2/8,\ 1`; constant beyond 2, so not one-to-one."""
-    gap = max(2 - abs(delta), 0 * delta)
-    tail = gap**2 * Fraction(1, 8) if isinstance(delta, int | Fraction) else gap**2 / 8
-    return 1 - tail if delta > 0 else tail
-
-
-def uniform_difference_density(z: Number) -> Number | Fraction:
-    r"""The density :math:`(2-|z|)/4` of the difference of two uniform noises (75)."""
-    gap = max(2 - abs(z), 0 * z)
-    return gap * Fraction(1, 4) if isinstance(z, int | Fraction) else gap / 4

@@ -21,10 +21,9 @@ from torch.utils.checkpoint import checkpoint
 
 from sumexp.perturb import checks
 from sumexp.perturb.nodes import BLOCK, Table, grid
-from sumexp.perturb.noises import EULER, Gumbel, Noise
+from sumexp.perturb.noises import EULER, GUMBEL
 from sumexp.perturb.race import laplacian
-
-GUMBEL = Gumbel()
+from sumexp.perturb.transforms import Noise
 
 
 def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
