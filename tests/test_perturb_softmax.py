@@ -213,7 +213,15 @@ def test_batches_and_types() -> None:
     assert softmax.mean(theta.float()).dtype == torch.float64
 
 
-@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Uniform()], ids=str)
+@pytest.mark.parametrize("tau", [0.1, 0.4])
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Logistic(), Uniform()], ids=str)
+def test_many_classes_at_a_small_temperature(noise: Noise, tau: float) -> None:
+    # The step is wider there; one too wide for the largest of 300 Gaussians left 3e-10 here.
+    theta = torch.randn(300, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert abs(softmax.mean(theta, noise, tau).sum().item() - 1) < 1e-12
+
+
+@pytest.mark.parametrize("noise", [Gumbel(), Uniform()], ids=str)
 def test_ten_thousand_classes(noise: Noise) -> None:
     theta = 3 * torch.randn(10_000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     p = softmax.mean(theta, noise)

@@ -26,7 +26,7 @@ from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
 from sumexp.perturb.race import Race, laplacian
 from sumexp.perturb.transforms import Continuous, Noise
 
-STEP = 0.2
+STEP = 0.15
 BLOCK = 1 << 20
 PIECES, ORDER = 16, 16
 """Gauss-Legendre: the range is cut at the ends of the supports and into 16 equal parts, 16 points each."""

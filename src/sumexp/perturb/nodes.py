@@ -116,11 +116,13 @@ def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.de
     return table(noise, tau, classes, least, device)
 
 
-def step_of(noise: Noise, tau: float) -> float:
+def step_of(noise: Noise, tau: float, classes: int) -> float:
     """The step: wider where the noise, in units of tau, is wide and analytic itself, finer where it has atoms."""
     if isinstance(noise, Discrete):
         return STEP / 2  # log L bends sharply between atoms far apart
-    return STEP * max(1.0, noise.scale / tau) if isinstance(noise, Gumbel | Gaussian | Logistic) else STEP
+    if isinstance(noise, Gaussian):  # the largest of many Gaussians is confined to about 1/sqrt(2 log d)
+        return STEP * max(1.0, noise.scale / tau / math.sqrt(1 + 2 * math.log(classes)))
+    return STEP * max(1.0, noise.scale / tau) if isinstance(noise, Gumbel | Logistic) else STEP
 
 
 @lru_cache(maxsize=64)
@@ -141,11 +143,11 @@ def edges(noise: Noise, tau: float, classes: int) -> tuple[float, float]:
 
 def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.device) -> Table:
     """The table that serves x in [least, 0]; kept between calls where no gradient in tau is asked for."""
-    step = step_of(noise, tau.item())
+    size = max(1024, 1 << (classes - 1).bit_length())  # few tables serve all numbers of classes
+    step = step_of(noise, tau.item(), size)
     # Rounded, so that the next step of a descent finds it again.
     reach = max(least, LEAST * max(1.0, 1 / tau.item()))
     below = 32 * math.floor(reach / step / 32) - 32
-    size = max(1024, 1 << (classes - 1).bit_length())
     if tau.requires_grad and torch.is_grad_enabled():
         return _build(noise, tau.to(device), size, below, step)
     return _kept(noise, tau.item(), size, below, step, str(device))
