@@ -146,6 +146,13 @@ def test_the_union_of_a_poisson_number_of_draws_is_a_set_of_coins() -> None:
     torch.testing.assert_close(chances, by_coins, rtol=1e-10, atol=1e-14)
 
 
+def test_a_wrong_inclusion_probability_shifts_the_score_by_its_logarithm() -> None:
+    actual, believed = (torch.tensor(x, dtype=torch.float64).log() for x in ((0.5, 0.2, 1e-6), (0.5, 0.3, 0.1)))
+    found = consistency.minimiser(consistency.coin_losses(actual, believed), posterior)
+    expected = posterior.log() + believed - actual
+    torch.testing.assert_close(found, expected - expected.mean(), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("m", [1, 2, 4])
 def test_added_instead_of_subtracted_log_q_doubles_the_fault(m: int) -> None:
     """Scores minus log q are right whatever they are called: f + log q = log p - log q, so f = log p - 2 log q."""
