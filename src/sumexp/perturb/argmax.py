@@ -152,17 +152,18 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: 
         count = heavy.count(classes, spread, noise.scale)
     else:
         count = (classes + PIECES) * ORDER if bounded else _line(noise, classes, spread).numel()
-    results = []
-    chunks = [checks.pieces(full.reshape(-1, classes), BLOCK // (classes * count)) for full in (x, *beside)]
-    for part, *rest in zip(*chunks, strict=True):
+
+    def one(part: Tensor, *rest: Tensor) -> Tensor:
         if isinstance(noise, Cauchy):
             u, log_weights = heavy.nodes(part + noise.loc, noise.scale)
         else:
             u, log_weights = _pieces(part, noise) if bounded else _whole(part, noise, spread)
         place = u.unsqueeze(-2) - part.unsqueeze(-1)
         log_cdf = noise.log_cdf(place)
-        results.append(work(Race(log_cdf, noise.log_density(place) - log_cdf, log_weights), u, *rest))
-    result = torch.cat(results)
+        return work(Race(log_cdf, noise.log_density(place) - log_cdf, log_weights), u, *rest)
+
+    chunks = [checks.pieces(full.reshape(-1, classes), BLOCK // (classes * count)) for full in (x, *beside)]
+    result = checks.joined((one(*chunk) for chunk in zip(*chunks, strict=True)), len(x))
     return result.reshape(*theta.shape[:-1], *result.shape[1:])
 
 

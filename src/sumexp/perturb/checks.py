@@ -1,6 +1,7 @@
 """Arguments, checked: what was wrong, its value and the fix."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -64,3 +65,13 @@ def pieces(x: Tensor, size: int) -> list[Tensor]:
     """Consecutive slices of at most max(size, 1) along the first dimension."""
     size = max(size, 1)
     return [x[start : start + size] for start in range(0, len(x), size)]
+
+
+def joined(parts: Iterable[Tensor], rows: int) -> Tensor:
+    """``torch.cat`` that holds no part back: small results kept among large temporaries would pin the heap."""
+    result, at = torch.empty(0), 0
+    for part in parts:
+        result = part.new_empty(rows, *part.shape[1:]) if at == 0 else result
+        result[at : at + len(part)] = part
+        at += len(part)
+    return result

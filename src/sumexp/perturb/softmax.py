@@ -128,11 +128,9 @@ def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..
     nodes = grid(noise, scale, classes, x.detach().min().item(), theta.device)
     rows = max(1, BLOCK // (classes * nodes.count))
     inputs = [checks.pieces(part.reshape(-1, classes), rows) for part in (x, *beside)]
-    results = []
-    for chunk in zip(*inputs, strict=True):
-        if torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad):
-            results.append(checkpoint(work, nodes, *chunk, use_reentrant=False))
-        else:
-            results.append(work(nodes, *chunk))
-    result = torch.cat(results)
+    chunks = zip(*inputs, strict=True)
+    if torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad):
+        result = torch.cat([checkpoint(work, nodes, *chunk, use_reentrant=False) for chunk in chunks])
+    else:
+        result = checks.joined((work(nodes, *chunk) for chunk in chunks), x.numel() // classes)
     return result.reshape(*theta.shape[:-1], *result.shape[1:])
