@@ -63,7 +63,7 @@ class MultilabelConfig:
     margin: float = 0.2
     negatives: int = 64
     pages: int = 1000
-    pairs: int = 128
+    pairs: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class MultilabelConfig:
 
 CONFIGS: Mapping[str, MultilabelConfig] = MappingProxyType(
     {
-        "smoke": MultilabelConfig(width=32, epochs=2, pages=500, pairs=64),
+        "smoke": MultilabelConfig(width=32, epochs=2, batch=512, pages=200, pairs=16),
         "cpu": MultilabelConfig(),
         "paper": MultilabelConfig(width=512, epochs=30, pages=3000, pairs=1000),
     }
@@ -271,7 +271,8 @@ def measure(logits: Tensor, labels: Tensor, one: Tensor, config: MultilabelConfi
         z, y = logits[: config.pairs], one[: config.pairs].unsqueeze(-1)
         others = torch.ones_like(z, dtype=torch.bool).scatter(-1, y, False)
         terms = (z - z.gather(-1, y))[others].view(len(z), n)
-        values["loss"] = expectations.expect(expectations.with_replacement(terms, m), tol=1e-9).log.mean()
+        law = expectations.with_replacement(terms, m, method="spread")
+        values["loss"] = expectations.expect(law, tol=1e-9).log.mean()
         rank = ranks[: config.pairs].gather(-1, y).squeeze(-1)
         values["pair_log_rank"] = rank.log().mean()
         values["pair_log_sampled_rank"] = ranking.hit_losses(n, m, 1.0, rank - 1).mean()

@@ -162,19 +162,18 @@ def least_recall(cross_entropy: Tensor, k: int) -> Tensor:
 def least_first_rr(cross_entropy: Tensor, relevant: Tensor) -> Tensor:
     r"""The reciprocal rank of the first of R relevant items that a ListNet cross entropy c guarantees.
 
-    R items stand at R different places, so with the first at place r
+    .. math:: r \le e^c - R + 1
 
-    .. math:: c \ge \frac1R \sum_{j=0}^{R-1} \log(r + j) = \frac{\log\Gamma(r+R) - \log\Gamma(r)}R,
-
-    solved for r >= 1 by bisection. For R = 1 this is :math:`e^{-c}`, for larger R much more: c is at least
-    :math:`\frac1R\log R!` already if all relevant items come first. Each list by itself, not means over lists.
+    With the first at place r, r - 1 others are at or above all R relevant ones, whose probabilities then sum to at most
+    :math:`R/(R+r-1)`; so their mean logarithm is at most :math:`-\log(R+r-1)`, attained where all of these tie. For
+    R = 1 it is :func:`least_rr`. For uniform labels, and each list by itself: not for means over lists.
 
     Args:
-        cross_entropy: [B], finite.
+        cross_entropy: [B].
         relevant: [B] the numbers R of relevant items.
 
     Raises:
-        ValueError: if the shapes differ, a cross entropy is not finite or below that least value, or R < 1.
+        ValueError: if the shapes differ, R < 1, or a cross entropy is NaN or below its least value :math:`\log R`.
     """
     c, size = cross_entropy.double(), relevant.double()
     if c.shape != size.shape or bool((size < 1).any()):
@@ -182,18 +181,9 @@ def least_first_rr(cross_entropy: Tensor, relevant: Tensor) -> Tensor:
             f"cross entropies {tuple(c.shape)} and numbers of relevant items {tuple(size.shape)} must both be [B], the "
             "numbers at least 1"
         )
-    least = torch.lgamma(size + 1) / size
-    if not bool((c >= least * (1 - 1e-6) - 1e-6).all()):
-        raise ValueError("a cross entropy is NaN or below log(R!)/R, the least that R relevant items can have")
-    if not bool(c.isfinite().all()):
-        raise ValueError("a cross entropy is infinite")
-    low, high = torch.zeros_like(c), c.clone()  # of log r: the mean of log(r + j) is at least log r
-    for _ in range(60):
-        middle = (low + high) / 2
-        r = middle.exp()
-        mean = torch.where(middle < 25, torch.lgamma(r + size) - torch.lgamma(r), size * middle) / size
-        low, high = torch.where(mean <= c, middle, low), torch.where(mean <= c, high, middle)
-    return torch.exp(-low)
+    if not bool((c >= size.log() - 1e-5).all()):  # 1e-5: a loss in single precision
+        raise ValueError("a cross entropy is NaN or below log R, the least that R relevant items can have")
+    return 1 / (c.exp() - size + 1).clamp_min(1)
 
 
 def expected_rank(scores: Tensor, labels: Tensor, sigma: float) -> Tensor:
