@@ -35,7 +35,7 @@ def mutual_information(dim: int, rho: float) -> float:
 
 
 def sample(dim: int, rho: float, shape: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Correlated pairs x and y, float32 [*shape, dim] each, on the CPU."""
+    r"""Correlated pairs x and y, float32 [\*shape, dim] each, on the CPU."""
     x, noise = torch.randn((2, *shape, dim), generator=generator)
     return x, rho * x + math.sqrt(1 - rho * rho) * noise
 
@@ -77,13 +77,13 @@ def optimal_bound(dim: int, rho: float, candidates: int, nodes: int = 300) -> fl
 
     .. math:: \log r = I + \frac{|x|^2}2 - \frac{\rho^2}2 W_+ = I + \frac{|x|^2}2 - \frac{\rho^2}{2(1-\rho^2)} W_-,
 
-    whose non-centralities are :math:`|x|^2(1-\rho^2)/\rho^2` and :math:`|x|^2/\rho^2`, and |x|^2 is chi-square.
+    whose non-centralities are :math:`|x|^2(1-\rho^2)/\rho^2` and :math:`|x|^2/\rho^2`, and :math:`|x|^2` is chi-square.
 
     Args:
         dim: d >= 1.
         rho: correlation, 0 < |rho| < 1.
         candidates: N >= 1.
-        nodes: of the rule for W; that for |x|^2 takes half of them. Doubling it shows the error.
+        nodes: of the rule for W; that for :math:`|x|^2` takes half of them. Doubling it shows the error.
 
     Raises:
         ValueError: if an argument is out of range.

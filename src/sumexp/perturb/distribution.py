@@ -22,7 +22,7 @@ class _Perturbed(Distribution):
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=validate_args)
 
     def _perturb(self, sample_shape: Size | list[int] | tuple[int, ...], generator: Generator | None) -> Tensor:
-        """loc + gamma, [*sample_shape, ..., d]."""
+        r"""loc + gamma, [\*sample_shape, ..., d]."""
         shape = self._extended_shape(torch.Size(sample_shape))
         if generator is None:
             device = self.loc.device
@@ -75,13 +75,13 @@ class PerturbSoftmax(_Perturbed):
     def rsample(
         self, sample_shape: Size | list[int] | tuple[int, ...] = (), generator: Generator | None = None
     ) -> Tensor:
-        """Reparameterised draws [*sample_shape, ..., d]."""
+        r"""Reparameterised draws [\*sample_shape, ..., d]."""
         return torch.softmax(self._perturb(sample_shape, generator) / self.temperature, -1)
 
     def sample(
         self, sample_shape: Size | list[int] | tuple[int, ...] = (), generator: Generator | None = None
     ) -> Tensor:
-        """Draws without gradient [*sample_shape, ..., d]."""
+        r"""Draws without gradient [\*sample_shape, ..., d]."""
         with torch.no_grad():
             return self.rsample(sample_shape, generator)
 
@@ -147,7 +147,7 @@ class PerturbArgmax(_Perturbed):
     def sample(
         self, sample_shape: Size | list[int] | tuple[int, ...] = (), generator: Generator | None = None
     ) -> Tensor:
-        """One-hot draws [*sample_shape, ..., d]."""
+        r"""One-hot draws [\*sample_shape, ..., d]."""
         with torch.no_grad():
             winner = self._perturb(sample_shape, generator).argmax(-1)
             return torch.nn.functional.one_hot(winner, self.event_shape[0]).to(self.loc.dtype)

@@ -48,7 +48,7 @@ class Categorical:
         return self.log_q[ids]
 
     def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
-        """Independent draws, int64 [*shape]."""
+        r"""Independent draws, int64 [\*shape]."""
         drawn = bits(shape, generator, self.table.device)
         flat = drawn.view(-1)
         step = CHUNK if flat.device.type == "cpu" else max(1, len(flat))
@@ -80,7 +80,7 @@ def unigram(counts: Tensor, power: float = 0.75) -> Categorical:
 
 
 def bits(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
-    """Uniform integers of 62 random bits, int64 [*shape]."""
+    r"""Uniform integers of 62 random bits, int64 [\*shape]."""
     return torch.randint(1 << BITS, tuple(shape), generator=generator, device=device)
 
 

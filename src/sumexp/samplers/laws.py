@@ -21,7 +21,7 @@ class Sampler(Protocol):
         """Log probability of each class, float64, in the shape of ``ids``; -inf for a class that is never drawn."""
 
     def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
-        """Independent draws, int64 [*shape]."""
+        r"""Independent draws, int64 [\*shape]."""
 
 
 class Uniform:
@@ -47,7 +47,7 @@ class Uniform:
         return torch.full(ids.shape, -math.log(self.classes), dtype=torch.float64, device=ids.device)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
-        """Independent draws, int64 [*shape]."""
+        r"""Independent draws, int64 [\*shape]."""
         return alias.bits(shape, generator, self.device).remainder_(self.classes)
 
 
@@ -73,7 +73,7 @@ class LogUniform:
         return torch.log(torch.log1p(1 / (ids.to(torch.float64) + 1)) / math.log1p(self.classes))
 
     def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
-        """Independent draws, int64 [*shape]."""
+        r"""Independent draws, int64 [\*shape]."""
         u = torch.rand(tuple(shape), generator=generator, dtype=torch.float64, device=self.device)
         # Rounding can reach the open end of the range.
         return u.mul_(math.log1p(self.classes)).exp_().to(torch.int64).sub_(1).clamp_(0, self.classes - 1)
@@ -110,7 +110,7 @@ class Mixture:
         return torch.logsumexp(parts + self.proportions.log().to(parts.device), -1)
 
     def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
-        """Independent draws, int64 [*shape]."""
+        r"""Independent draws, int64 [\*shape]."""
         first = self.samplers[0].sample(shape, generator)
         u = torch.rand(tuple(shape), generator=generator, dtype=torch.float64, device=first.device)
         chosen = torch.bucketize(u, self.proportions.cumsum(0)[:-1].to(u.device), right=True)
