@@ -141,13 +141,16 @@ def test_cross_entropy_bounds_log_mrr_in_rationals(lists: list[tuple[list[int], 
 
 
 @pytest.mark.claim("ranking-ce-log-mrr", shows="statement", evidence="proof")
-def test_the_two_ways_to_the_bound_give_the_same_chain() -> None:
-    # AM-GM: mean log RR <= log mean RR, and -CE = mean log p <= mean log RR query by query.
-    # Jensen with exp: exp(-CE) = exp(mean log p) <= mean p <= mean RR. For two queries, symbolically:
-    p, q = sp.symbols("p q", positive=True)
-    assert sp.expand(((p + q) / 2) ** 2 - p * q - ((p - q) / 2) ** 2) == 0  # mean^2 - product is a square
-    rr, epsilon = sp.symbols("rr epsilon", nonnegative=True)
-    assert sp.simplify(rr - (rr - epsilon) - epsilon) == 0  # p = RR - something >= 0, from the theorem above
+def test_both_steps_of_the_bound_for_any_number_of_queries() -> None:
+    # Query by query: c - log r = log(1/r) - log p = log(1 + epsilon/(r a)) >= 0, with Z = r a + epsilon.
+    a, r, epsilon = sp.symbols("a r epsilon", positive=True)
+    excess = (1 / r) / (a / (r * a + epsilon)) - 1
+    assert sp.simplify(excess - epsilon / (r * a)) == 0
+    # Then the mean: log RR <= log M + (RR - M)/M at M = MRR (the tangent of test_the_geometric_mean...), and over N
+    # queries the second terms sum to (N M - N M)/M = 0.
+    n, m = sp.symbols("N M", positive=True)
+    total = n * m  # the sum of the reciprocal ranks
+    assert sp.simplify((n * sp.log(m) + (total - n * m) / m) / n - sp.log(m)) == 0
 
 
 def test_least_rr_is_attained() -> None:
