@@ -81,7 +81,7 @@ def optimal_bound(dim: int, rho: float, candidates: int, nodes: int = 300) -> fl
 
     Args:
         dim: d >= 1.
-        rho: correlation, 0 < |rho| < 1.
+        rho: correlation, :math:`0 < |\rho| < 1`.
         candidates: N >= 1.
         nodes: of the rule for W; that for :math:`|x|^2` takes half of them. Doubling it shows the error.
 
