@@ -2,9 +2,9 @@
 
 import argparse
 
-from benchmarks import expectations, negatives
+from benchmarks import expectations, negatives, perturb
 
-BENCHMARKS = {"expectations": expectations.main, "negatives": negatives.main}
+BENCHMARKS = {"expectations": expectations.main, "negatives": negatives.main, "perturb": perturb.main}
 
 
 def main() -> None:
