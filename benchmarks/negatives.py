@@ -1,6 +1,5 @@
 """Drawing negatives, the sampled step beside full ones, and in-batch InfoNCE, beside what a user would pick instead."""
 
-import importlib.util
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -158,8 +157,11 @@ def timed(step: Callable[[], object], device: str, repeats: int = 5) -> dict[str
     return {"seconds": seconds(step, repeats), "bytes": peak_bytes() - before}
 
 
-def in_batch(name: str, threads: int) -> dict[str, float] | None:
+def in_batch(name: str, threads: int) -> dict[str, float]:
     """In-batch InfoNCE of 1,024 pairs of 64 features, forward and backward."""
+    from info_nce import InfoNCE
+    from pytorch_metric_learning.losses import SupConLoss
+
     torch.set_num_threads(threads)
     generator = torch.Generator().manual_seed(0)
     left, right = (F.normalize(torch.randn(1024, 64, generator=generator)).requires_grad_() for _ in range(2))
@@ -171,29 +173,16 @@ def in_batch(name: str, threads: int) -> dict[str, float] | None:
     def cross_entropy() -> Tensor:
         return F.cross_entropy(left @ right.T / 0.1, torch.arange(1024))
 
-    loss: Callable[[], Tensor]
-    match name:
-        case "sumexp":
-            loss = ours
-        case "F.cross_entropy":
-            loss = cross_entropy
-        case "info-nce-pytorch":
-            if importlib.util.find_spec("info_nce") is None:
-                return None
-            from info_nce import InfoNCE
-
-            peer = InfoNCE(0.1)
-            loss = lambda: peer(left, right)  # noqa: E731
-        case _:
-            if importlib.util.find_spec("pytorch_metric_learning") is None:
-                return None
-            from pytorch_metric_learning.losses import SupConLoss
-
-            supcon, labels = SupConLoss(0.1), torch.arange(1024).repeat(2)
-            loss = lambda: supcon(torch.cat([left, right]), labels)  # noqa: E731
+    pairs, peer, supcon = torch.arange(1024).repeat(2), InfoNCE(0.1), SupConLoss(0.1)
+    rivals: dict[str, Callable[[], Tensor]] = {
+        "sumexp": ours,
+        "F.cross_entropy": cross_entropy,
+        "info-nce-pytorch": lambda: peer(left, right),
+        "SupConLoss": lambda: supcon(torch.cat([left, right]), pairs),
+    }
 
     def step() -> None:
-        loss().backward()  # type: ignore[no-untyped-call]
+        rivals[name]().backward()  # type: ignore[no-untyped-call]
 
     return timed(step, "cpu", 20)
 
@@ -243,10 +232,7 @@ def main(threads: int, quick: bool) -> None:
     batch = {}
     for name in ("sumexp", "F.cross_entropy", "info-nce-pytorch", "SupConLoss"):
         f = batch[name] = alone(in_batch, name, threads)
-        print(
-            f"  {name:17s} "
-            + ("not installed" if f is None else f"{1e3 * f['seconds']:8.2f} {f['bytes'] / 2**20:6.0f}")
-        )
+        print(f"  {name:17s} {1e3 * f['seconds']:8.2f} {f['bytes'] / 2**20:6.0f}")
     gpu = [gpu_case(10**k) for k in (4, 5, 6, 7)] if torch.cuda.is_available() and not quick else []
     for f in gpu:
         print(f"GPU {f}")
