@@ -7,6 +7,7 @@ and draws. Jensen's inequality gives the bound :math:`\log\big(1+\sum_{y'} \rho_
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -24,15 +25,31 @@ class ImplicitLoss:
         loss: the exact implicit loss :math:`\mathbb E\log(1+X)`; differentiable in the logits.
         variance: :math:`\operatorname{Var}\log(1+X)`; differentiable.
         bound: :math:`\ell_m = \log(1+\mathbb EX)`, Lemma 2's upper bound; differentiable.
-        gap: :math:`\ell_m - \mathbb E\ell \ge 0` to all its digits, however small; without gradient.
-        squared_error: :math:`\mathbb E(\ell - \ell_m)^2`, the left side of Theorem 3, likewise.
+        law: how X is drawn.
+        m: number of draws.
+        tol: relative error of the quadrature.
     """
 
     loss: Tensor
     variance: Tensor
     bound: Tensor
-    gap: Tensor
-    squared_error: Tensor
+    law: expectations.Law
+    m: int
+    tol: float
+
+    @property
+    def gap(self) -> Tensor:
+        r""":math:`\ell_m - \mathbb E\ell \ge 0` to all its digits, however small; without gradient."""
+        return self._below_the_bound[0]
+
+    @property
+    def squared_error(self) -> Tensor:
+        r""":math:`\mathbb E(\ell - \ell_m)^2`, the left side of Theorem 3, likewise."""
+        return self._below_the_bound[1]
+
+    @cached_property
+    def _below_the_bound(self) -> tuple[Tensor, Tensor]:
+        return _below_the_bound(self.law, self.m, self.tol)
 
 
 def log_terms(logits: Tensor, scheme: Scheme) -> Tensor:
@@ -74,9 +91,10 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
     law = expectations.with_replacement(log_x, scheme.m, log_q)
     exact = expectations.expect(law, tol)
     bound = torch.log1p(scheme.m * torch.exp(log_x + log_q).sum(-1))
-    return ImplicitLoss(exact.log, exact.log_variance, bound, *_below_the_bound(law, scheme.m, tol))
+    return ImplicitLoss(exact.log, exact.log_variance, bound, law, scheme.m, tol)
 
 
+@torch.no_grad()
 def _below_the_bound(law: expectations.Law, m: int, tol: float) -> tuple[Tensor, Tensor]:
     r"""The gap and the squared error as integrals of :math:`D = \mathbb Ee^{-tX} - e^{-t\,\mathbb EX} \ge 0`:
 
@@ -92,9 +110,9 @@ def _below_the_bound(law: expectations.Law, m: int, tol: float) -> tuple[Tensor,
     mean = law.mean_value.unsqueeze(-1)
     split = t * mean < m / 2  # 1 - M < 1/2: there the law gives log L + t EX to all digits
     transform = law.transform(rule, split)
-    exponent = torch.where(split, transform.excess, transform.log_value + t * mean).detach()
+    exponent = torch.where(split, transform.excess, transform.log_value + t * mean)
     near = torch.exp(-t * mean) * torch.expm1(exponent.clamp_max(1.0))
-    difference = torch.where(exponent < 1, near, transform.log_value.detach().exp() - torch.exp(-t * mean))
+    difference = torch.where(exponent < 1, near, transform.log_value.exp() - torch.exp(-t * mean))
     weighted = rule.step * torch.exp(-t) * difference
     gap = weighted.sum(-1)
     square = 2 * (weighted * (EULER + t.log() + torch.log1p(mean))).sum(-1)
