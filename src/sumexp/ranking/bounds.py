@@ -143,7 +143,7 @@ def least_ndcg(cross_entropy: Tensor) -> Tensor:
     It falls like 1/c, where the usual :math:`e^{-c} \le 1/\log_2(1+e^c)` falls exponentially. It holds for
     :func:`listnet` with any gains, and at every n and R.
     """
-    return math.log(2) / torch.nn.functional.softplus(cross_entropy)
+    return math.log(2) / -torch.nn.functional.logsigmoid(-cross_entropy)
 
 
 def least_recall(cross_entropy: Tensor, k: int) -> Tensor:
