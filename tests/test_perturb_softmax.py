@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from sumexp.expectations.integrals import EULER
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import (
-    EULER,
     Cauchy,
     Discrete,
     Exponential,

@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from sumexp.expectations.integrals import EULER
 from sumexp.perturb.bessel import log_k0, log_x_k1
 from sumexp.perturb.checks import pieces
-from sumexp.perturb.transforms import Continuous, Noise, Transform, mixture
+from sumexp.perturb.transforms import ByRule, Continuous, Noise, Transform, mixture
 
-EULER = 0.57721566490153286061
 FAR = 5.0
 """Right of z = 5 all of exp(-e^z), exp(2 z - e^z) lie below 1e-60."""
 
@@ -24,7 +24,7 @@ def _reach(tau: float, low: float) -> float:
 
 
 @dataclass(frozen=True)
-class Gumbel(Continuous):
+class Gumbel(ByRule):
     r"""Gumbel noise, distribution function :math:`e^{-e^{-x}}`; ``mean_zero()`` shifts it by Euler's constant."""
 
     standard_mean: ClassVar[float] = EULER
@@ -56,7 +56,7 @@ class Gumbel(Continuous):
 
 
 @dataclass(frozen=True)
-class Gaussian(Continuous):
+class Gaussian(ByRule):
     """Normal noise."""
 
     def _log_density(self, z: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class Gaussian(Continuous):
 
 
 @dataclass(frozen=True)
-class Logistic(Continuous):
+class Logistic(ByRule):
     r"""Logistic noise, distribution function :math:`1/(1+e^{-x})`."""
 
     def _log_density(self, z: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class Logistic(Continuous):
 
 
 @dataclass(frozen=True)
-class Exponential(Continuous):
+class Exponential(ByRule):
     r"""Exponential noise, density :math:`e^{-x}` on :math:`x \ge 0`."""
 
     standard_support: ClassVar[tuple[float, float]] = (0.0, math.inf)
@@ -113,7 +113,7 @@ class Exponential(Continuous):
 
 
 @dataclass(frozen=True)
-class Uniform(Continuous):
+class Uniform(ByRule):
     """Uniform noise on [-1, 1] (times ``scale``, plus ``loc``)."""
 
     standard_support: ClassVar[tuple[float, float]] = (-1.0, 1.0)

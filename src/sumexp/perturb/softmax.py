@@ -19,9 +19,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sumexp.expectations.integrals import EULER
 from sumexp.perturb import checks
 from sumexp.perturb.nodes import BLOCK, Table, grid
-from sumexp.perturb.noises import EULER, GUMBEL
+from sumexp.perturb.noises import GUMBEL
 from sumexp.perturb.race import laplacian
 from sumexp.perturb.transforms import Noise
 

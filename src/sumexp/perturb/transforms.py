@@ -153,23 +153,8 @@ class Continuous(Noise):
         """The Laplace transform and its derivatives; see :class:`Noise`."""
         return self._transform(s + self.loc / tau, tau / self.scale)
 
-    def _transform(self, s: Tensor, tau: Tensor) -> Transform:
-        nodes, log_weights = self._rule(tau.item(), s.detach().min().item())
-        nodes, log_weights = nodes.to(s.device), log_weights.to(s.device)
-        return mixture(s, nodes / tau, log_weights)
-
-    def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        """Nodes and log weights that serve all s >= low: [K], [K]."""
-        raise NotImplementedError
-
-    def _trapezoid(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
-        step = STEP * min(1.0, tau)
-        nodes = low + step * torch.arange(max(2, math.ceil((high - low) / step)) + 1, dtype=torch.float64)
-        return nodes, self._log_density(nodes) + math.log(step)
-
-    def _panels(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
-        nodes, log_weights = gauss_legendre(low, high, min(4.0, 4.0 * tau))
-        return nodes, log_weights + self._log_density(nodes)
+    @abstractmethod
+    def _transform(self, s: Tensor, tau: Tensor) -> Transform: ...
 
     @abstractmethod
     def _log_density(self, z: Tensor) -> Tensor: ...
@@ -179,6 +164,28 @@ class Continuous(Noise):
 
     @abstractmethod
     def _from_logit(self, w: Tensor) -> Tensor: ...
+
+
+class ByRule(Continuous):
+    """A noise over which the expectation is a sum over the nodes of a rule."""
+
+    def _transform(self, s: Tensor, tau: Tensor) -> Transform:
+        nodes, log_weights = self._rule(tau.item(), s.detach().min().item())
+        nodes, log_weights = nodes.to(s.device), log_weights.to(s.device)
+        return mixture(s, nodes / tau, log_weights)
+
+    @abstractmethod
+    def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
+        """Nodes and log weights that serve all s >= low: [K], [K]."""
+
+    def _trapezoid(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
+        step = STEP * min(1.0, tau)
+        nodes = low + step * torch.arange(max(2, math.ceil((high - low) / step)) + 1, dtype=torch.float64)
+        return nodes, self._log_density(nodes) + math.log(step)
+
+    def _panels(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
+        nodes, log_weights = gauss_legendre(low, high, min(4.0, 4.0 * tau))
+        return nodes, log_weights + self._log_density(nodes)
 
 
 def gauss_legendre(low: float, high: float, width: float, order: int = 32) -> tuple[Tensor, Tensor]:
