@@ -1,0 +1,1 @@
+"""Perturb-Softmax fitted to discrete laws: the published way with samples, and the exact one without."""

@@ -1,0 +1,86 @@
+r"""What repeated runs say: intervals over seeds.
+
+For n runs with mean :math:`\bar d` and standard deviation s, :math:`\bar d \pm t_{n-1,(1+c)/2}\,s/\sqrt n` covers the
+expected value with probability c if the runs are normal. Two methods that share their seeds (initial weights, order of
+the data, uniform numbers behind the noise) are compared by the differences seed by seed.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds and its t interval.
+
+    Attributes:
+        mean: the mean.
+        low: the interval's lower end.
+        high: its upper end.
+        sd: standard deviation of one run (n - 1 in the denominator).
+        count: number of seeds n.
+    """
+
+    mean: float
+    low: float
+    high: float
+    sd: float
+    count: int
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width."""
+        return (self.high - self.low) / 2
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval lies on one side of zero, else 0."""
+        return int(self.low > 0) - int(self.high < 0)
+
+
+def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """The t interval of the mean of independent runs.
+
+    Args:
+        values: one number a seed [n], n >= 2.
+        confidence: probability that the interval covers the expected value.
+
+    Raises:
+        ValueError: if there are fewer than two values, one is not finite, or the confidence is not inside (0, 1).
+    """
+    runs = _finite(values)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}; it must lie inside (0, 1)")
+    sd = float(runs.std(ddof=1))
+    reach = float(stats.t.ppf((1 + confidence) / 2, runs.size - 1)) * sd / math.sqrt(runs.size)
+    mean = float(runs.mean())
+    return Interval(mean, mean - reach, mean + reach, sd, runs.size)
+
+
+def paired(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> Interval:
+    """The t interval of the mean of ``first - second``, paired by seed.
+
+    Args:
+        first: one number a seed [n].
+        second: the same seeds in the same order [n].
+        confidence: probability that the interval covers the expected difference.
+
+    Raises:
+        ValueError: as :func:`interval`, and if the two have different lengths.
+    """
+    a, b = _finite(first), _finite(second)
+    if a.size != b.size:
+        raise ValueError(f"{a.size} runs are paired with {b.size}; give both for the same seeds")
+    return interval(a - b, confidence)
+
+
+def _finite(values: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
+    runs = np.asarray(values, dtype=np.float64).reshape(-1)
+    if runs.size < 2 or not np.isfinite(runs).all():
+        raise ValueError(f"{runs.size} runs {runs.tolist()[:10]}: two or more finite numbers are needed")
+    return runs

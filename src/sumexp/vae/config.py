@@ -1,0 +1,107 @@
+"""The settings of a stack of categorical VAEs that are trained together."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+NoiseName: TypeAlias = Literal["gumbel", "gaussian", "logistic"]
+Divergence: TypeAlias = Literal["softmax", "exact"]
+Precision: TypeAlias = Literal["float32", "float64", "tf32", "bfloat16"]
+Source: TypeAlias = Literal["digits", "mnist", "binarized-mnist", "fashion-mnist", "omniglot"]
+
+
+@dataclass(frozen=True)
+class Temperature:
+    r"""The schedule :math:`\tau_t = \max(\tau_{\min}, \tau_0e^{-rt})`, t the step, refreshed every so many steps.
+
+    Attributes:
+        start: temperature at the first step.
+        rate: r per step; 0 keeps the temperature fixed.
+        floor: the least temperature.
+        every: steps between two refreshes.
+    """
+
+    start: float = 1.0
+    rate: float = 1e-5
+    floor: float = 0.1
+    every: int = 1000
+
+    def __post_init__(self) -> None:
+        for name, value in (("start", self.start), ("floor", self.floor)):
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} is {value}; a temperature must be finite and > 0")
+        if not (math.isfinite(self.rate) and self.rate >= 0 and self.every >= 1):
+            raise ValueError(f"rate {self.rate} must be finite and >= 0, every {self.every} at least 1")
+
+    def at(self, step: int) -> float:
+        """The temperature of step 0, 1, ..."""
+        return max(self.floor, self.start * math.exp(-self.rate * (step - step % self.every)))
+
+
+def fixed(temperature: float) -> Temperature:
+    """A schedule that stays where it is."""
+    return Temperature(start=temperature, rate=0.0, floor=temperature)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of a stack; two members of the same seed share initial weights, data order and uniform numbers.
+
+    Attributes:
+        noise: the law of the perturbations.
+        scale: factor on the standard noise; sqrt(pi^2/6) gives a Gaussian the variance of the Gumbel.
+        divergence: ``softmax``: the KL term of softmax(logits), as published; ``exact``: of the law of the argmax.
+        categories: K.
+        temperature: schedule of the relaxation.
+        straight_through: whether the forward pass takes the argmax.
+        seed: of everything random.
+    """
+
+    noise: NoiseName = "gumbel"
+    scale: float = 1.0
+    divergence: Divergence = "softmax"
+    categories: int = 10
+    temperature: Temperature = Temperature()
+    straight_through: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.noise not in get_args(NoiseName):
+            raise ValueError(f"noise is {self.noise!r}; there are {', '.join(get_args(NoiseName))}")
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale is {self.scale}; it must be finite and > 0")
+        if self.categories < 2:
+            raise ValueError(f"categories is {self.categories}; a choice needs at least 2")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A data set and the models that are trained on it together; all share the sizes and the optimiser.
+
+    Attributes:
+        source: the data set.
+        members: the models.
+        variables: N, the number of categorical variables.
+        hidden: width of the hidden layers.
+        epochs: passes over the training images.
+        batch: images a step; what is left over at the end of an epoch is not used.
+        learning_rate: of Adam.
+        images: how many training images are used, the first of them; 0 means all.
+        precision: of the training; evaluation is in float64 where it is a probability.
+        samples: hard samples a test image for the test bound.
+        importance: samples a test image for the estimate of log p(x); 0 leaves it out.
+        test_images: how many test images the two use, the first of them; 0 means all.
+    """
+
+    source: Source = "digits"
+    members: tuple[Member, ...] = (Member(),)
+    variables: int = 10
+    hidden: int = 300
+    epochs: int = 8
+    batch: int = 100
+    learning_rate: float = 1e-3
+    images: int = 0
+    precision: Precision = "float32"
+    samples: int = 10
+    importance: int = 0
+    test_images: int = 0
