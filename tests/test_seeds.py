@@ -16,7 +16,8 @@ def test_an_interval_by_hand() -> None:
     found = seeds.interval([1, 2, 3])
     assert (found.mean, found.sd, found.count) == (2, 1, 3)
     assert found.half_width == pytest.approx(4.302653 / sqrt(3), rel=1e-6)
-    assert found.low == 2 - found.half_width and found.sign == 0
+    assert found.low == 2 - found.half_width
+    assert found.sign == 0
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=9), st.floats(0.5, 0.999))
