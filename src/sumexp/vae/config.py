@@ -14,6 +14,9 @@ Source: TypeAlias = Literal["digits", "mnist", "binarized-mnist", "fashion-mnist
 class Temperature:
     r"""The schedule :math:`\tau_t = \max(\tau_{\min}, \tau_0e^{-rt})`, t the step, refreshed every so many steps.
 
+    The public code refreshes at the end of a step t that is a multiple of ``every``, so that step t + 1 is the first
+    to see :math:`\tau_t`: steps 0 to 1000 have :math:`\tau_0`, steps 1001 to 2000 have :math:`\tau_{1000}`.
+
     Attributes:
         start: temperature at the first step.
         rate: r per step; 0 keeps the temperature fixed.
@@ -31,11 +34,14 @@ class Temperature:
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} is {value}; a temperature must be finite and > 0")
         if not (math.isfinite(self.rate) and self.rate >= 0 and self.every >= 1):
-            raise ValueError(f"rate {self.rate} must be finite and >= 0, every {self.every} at least 1")
+            raise ValueError(f"rate is {self.rate}, every {self.every}; they must be finite and >= 0, and at least 1")
+        if self.floor > self.start:
+            raise ValueError(f"floor {self.floor} lies above start {self.start}; the temperature falls from start")
 
     def at(self, step: int) -> float:
         """The temperature of step 0, 1, ..."""
-        return max(self.floor, self.start * math.exp(-self.rate * (step - step % self.every)))
+        refreshed = max(0, step - 1) // self.every * self.every
+        return max(self.floor, self.start * math.exp(-self.rate * refreshed))
 
 
 def fixed(temperature: float) -> Temperature:
@@ -70,8 +76,12 @@ class Member:
             raise ValueError(f"noise is {self.noise!r}; there are {', '.join(get_args(NoiseName))}")
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale is {self.scale}; it must be finite and > 0")
+        if self.divergence not in get_args(Divergence):
+            raise ValueError(f"divergence is {self.divergence!r}; there are {', '.join(get_args(Divergence))}")
         if self.categories < 2:
             raise ValueError(f"categories is {self.categories}; a choice needs at least 2")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it must be >= 0")
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ class Stack:
         variables: N, the number of categorical variables.
         hidden: width of the hidden layers.
         epochs: passes over the training images.
-        batch: images a step; what is left over at the end of an epoch is not used.
+        batch: images a step; the last step of an epoch takes what is left.
         learning_rate: of Adam.
         images: how many training images are used, the first of them; 0 means all.
         precision: of the training; evaluation is in float64 where it is a probability.
@@ -105,3 +115,19 @@ class Stack:
     samples: int = 10
     importance: int = 0
     test_images: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            raise ValueError("members is empty; a stack trains at least one model")
+        if self.source not in get_args(Source):
+            raise ValueError(f"source is {self.source!r}; there are {', '.join(get_args(Source))}")
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision is {self.precision!r}; there are {', '.join(get_args(Precision))}")
+        for name in ("variables", "hidden", "epochs", "batch", "samples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name in ("images", "importance", "test_images"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be >= 0")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ValueError(f"learning_rate is {self.learning_rate}; it must be finite and > 0")
