@@ -6,17 +6,19 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sumexp import datasets, wordmodel
+from sumexp import datasets, tasks, wordmodel
 from sumexp.companion import CompanionError, runs
 from sumexp.datasets import DataError, DataFile, Dataset
 
@@ -73,7 +75,14 @@ def test_a_run_is_computed_once(root: Path) -> None:
         np.testing.assert_array_equal(array, cached.arrays[name])
     [entry] = entries(root)
     assert entry.name == fresh.key
-    assert sorted(path.name for path in entry.iterdir()) == ["SHA256SUMS", "arrays.npz", "run.json"]
+    assert sorted(path.name for path in entry.iterdir()) == [
+        "SHA256SUMS",
+        "arrays.npz",
+        "history.parquet",
+        "run.json",
+    ]
+    assert fresh.history.empty
+    assert cached.history.empty
 
 
 def test_the_environment_is_recorded() -> None:
@@ -102,6 +111,45 @@ def test_any_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
     back = runs.cached(return_it, Config(), root=tmp_path_factory.mktemp("runs")).arrays["array"]
     assert back.dtype == array.dtype
     np.testing.assert_array_equal(back, array)
+
+
+columns = st.one_of(
+    st.lists(st.floats(), max_size=5).map(np.float64),
+    st.lists(st.floats(width=32), max_size=5).map(np.float32),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5).map(np.int64),
+    st.lists(st.booleans(), max_size=5).map(np.bool_),
+    st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), columns, max_size=4))
+def test_any_history_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, history: dict[str, np.ndarray | list[str]]
+) -> None:
+    rows = min((len(column) for column in history.values()), default=0)
+    history = {name: column[:rows] for name, column in history.items()}
+
+    def return_it(config: Config, /, **_: object) -> runs.Result:
+        return {}, {}, history
+
+    back = runs.cached(return_it, Config(), root=tmp_path_factory.mktemp("runs")).history
+    assert list(back) == list(history)
+    for name, column in history.items():
+        if isinstance(column, list):
+            assert back[name].tolist() == column
+        else:
+            assert back[name].dtype == column.dtype
+            np.testing.assert_array_equal(back[name].to_numpy(), column)
+
+
+def test_columns_of_unequal_length_are_no_history(root: Path) -> None:
+    def ragged(config: Config, /, **_: object) -> runs.Result:
+        return {}, {}, {"epoch": [0, 1], "loss": [0.5]}
+
+    with pytest.raises(ValueError, match="same length"):
+        runs.cached(ragged, Config())
+    assert [entry.suffix for entry in entries(root)] == [".part"]
 
 
 def test_the_key_is_of_all_that_matters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +213,8 @@ def flip(path: Path) -> None:
         lambda entry: flip(entry / "arrays.npz"),
         lambda entry: (entry / "arrays.npz").write_bytes(b""),
         lambda entry: (entry / "arrays.npz").unlink(),
+        lambda entry: flip(entry / "history.parquet"),
+        lambda entry: (entry / "history.parquet").unlink(),
         lambda entry: (entry / "run.json").unlink(),
         lambda entry: flip(entry / "run.json"),
         lambda entry: (entry / "SHA256SUMS").unlink(),
@@ -252,22 +302,52 @@ def sleepy(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[
     return {"steps": np.arange(config.steps)}, {"done": 1.0}
 
 
-def ask(config: Config, root: Path) -> None:
+def walk(
+    config: Config, /, *, device: str, progress: Callable[[Iterable[int]], Iterable[int]], checkpoint: tasks.Checkpoint
+) -> runs.Result:
+    """A random walk, one number a step, that goes on from the step where it was; it tells where it starts."""
+    generator = torch.Generator().manual_seed(7)
+    first, positions = 0, [torch.zeros(())]
+    if state := checkpoint.load():
+        generator.set_state(state["generator"])
+        first, positions = state["step"], [*state["positions"]]
+    with Path(config.name).open("a") as starts:
+        starts.write(f"{first}\n")
+    for step in progress(range(first, config.steps)):
+        positions.append(positions[-1] + torch.randn((), generator=generator))
+        checkpoint.save({"step": step + 1, "positions": positions, "generator": generator.get_state()})
+        time.sleep(config.rate)
+    steps = torch.stack(positions).numpy()
+    return {"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps}
+
+
+def ask(task: Any, config: Config, root: Path, options: dict[str, Any]) -> None:
     runs.code_digest = lambda modules: "test"  # type: ignore[assignment]
-    assert runs.cached(sleepy, config, root=root).metrics == {"done": 1.0}
+    runs.cached(task, config, root=root, **options)
 
 
-def start(config: Config, root: Path) -> Any:
+def start(task: Any, config: Config, root: Path, **options: Any) -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["sumexp.companion.runs", "sumexp.wordmodel", "pytest", "hypothesis.extra.numpy"])
-    process = context.Process(target=ask, args=(config, root))
+    process = context.Process(target=ask, args=(task, config, root, options))
     process.start()
     return process
 
 
+def kill(process: Any) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(60)
+
+
+def wait_for(path: Path, process: Any) -> None:
+    while not path.exists():
+        assert process.is_alive()
+        time.sleep(0.01)
+
+
 def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
     config = Config(name=str(tmp_path / "calls"), rate=1.0)
-    processes = [start(config, tmp_path / "runs") for _ in range(2)]
+    processes = [start(sleepy, config, tmp_path / "runs") for _ in range(2)]
     for process in processes:
         process.join(60)
         assert process.exitcode == 0
@@ -276,17 +356,87 @@ def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
 
 def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls, root = tmp_path / "calls", tmp_path / "runs"
-    process = start(Config(name=str(calls), rate=60.0), root)
-    while not calls.exists():
-        assert process.is_alive()
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join(60)
+    process = start(sleepy, Config(name=str(calls), rate=60.0), root)
+    wait_for(calls, process)
+    kill(process)
     assert entries(root) == []
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(runs, "code_digest", lambda modules: "test")
     runs.cached(sleepy, Config(name=str(calls), rate=60.0), root=root)
     assert len(entries(root)) == 1
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts, root = tmp_path / "starts", tmp_path / "runs"
+    config = Config(name=str(starts), steps=200, rate=0.05)
+    monkeypatch.setattr(runs, "code_digest", lambda modules: "test")
+    checkpoint = runs.place(walk, config, root=root).with_suffix(".checkpoint")
+    process = start(walk, config, root, save_every=0.0)
+    wait_for(checkpoint, process)
+    time.sleep(0.5)  # of the 10 s that it takes
+    kill(process)
+    before = torch.load(checkpoint, weights_only=True)["seconds"]
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", lambda seconds: None)
+        resumed = runs.cached(walk, config, root=root)
+        whole = runs.cached(walk, config, root=tmp_path / "others")
+    first, second, third = map(int, starts.read_text().split())
+    assert (first, third) == (0, 0)
+    assert 1 <= second < 200
+    assert "going on from a checkpoint" in caplog.text
+    assert before > 0.05 * (second - 1)
+    assert resumed.environment["seconds"] > before > whole.environment["seconds"]
+    assert resumed.metrics == whole.metrics
+    np.testing.assert_array_equal(resumed.arrays["steps"], whole.arrays["steps"])
+    pd.testing.assert_frame_equal(resumed.history, whole.history)
+    assert len(whole.history) == len(whole.arrays["steps"]) == 201
+    assert [path.name for path in entries(root)] == [resumed.key]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        flip,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-100]),
+        lambda path: torch.save([1], path),
+        lambda path: torch.save({"seconds": 1.0, "state": {"step": datetime.now}}, path),
+    ],
+    ids=["a flipped bit", "empty", "truncated", "something else", "code"],
+)
+def test_a_damaged_checkpoint_is_reported_and_ignored(
+    root: Path, tmp_path: Path, damage: Callable[[Path], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    def stop(steps: Iterable[int]) -> Iterable[int]:
+        yield from (step for step in steps if step < 2)
+        raise KeyboardInterrupt
+
+    config = Config(name=str(tmp_path / "starts"), rate=0.0)
+    entry = runs.place(walk, config)
+    entry.parent.mkdir(parents=True)
+    checkpoint = runs._Checkpoint(entry, "cpu", every=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        walk(config, device="cpu", progress=stop, checkpoint=checkpoint)
+    assert checkpoint.load()["step"] == 2
+    damage(checkpoint.path)
+    run = runs.cached(walk, config)
+    assert f"the checkpoint {checkpoint.path} is damaged" in caplog.text
+    assert (tmp_path / "starts").read_text() == "0\n0\n"
+    assert run.environment["seconds"] < 1
+    assert entries(root) == [entry]
+
+
+def test_fast_steps_do_not_pay_for_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, saved = [0.0], []
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(torch, "save", lambda state, path: saved.append(clock[0]) or path.touch())
+    checkpoint = runs._Checkpoint(tmp_path / "key", "cpu", every=30.0)
+    for second in range(100):
+        clock[0] = second
+        checkpoint.save({})
+    assert saved == [30, 60, 90]
 
 
 def test_half_written_files_of_a_killed_run_are_no_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

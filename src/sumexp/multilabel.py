@@ -12,7 +12,7 @@ noise: what InfoNCE averages over its draws is computed exactly.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -24,9 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sumexp import datasets, expectations, losses, ranking, samplers
-
-Progress = Callable[[Iterable[int]], Iterable[int]]
-"""Wraps the epochs to report them, as ``tqdm.tqdm`` does."""
+from sumexp.tasks import Progress
 
 Loss = Literal["softmax", "cosface", "arcface", "infonce"]
 

@@ -22,7 +22,7 @@ The vocabulary is closed: it holds every type of the corpus, also those that onl
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -35,9 +35,7 @@ from torch import Tensor
 
 from sumexp import datasets
 from sumexp.datasets import Brown
-
-Progress = Callable[[Iterable[int]], Iterable[int]]
-"""Wraps the training steps to report them, as ``tqdm.tqdm`` does."""
+from sumexp.tasks import Progress
 
 
 class Classifier(Protocol):

@@ -2,10 +2,12 @@
 
 A run is a task (a function of a module of the package) and its config (a dataclass). Its key is made of the config, the
 code that the task's module can reach, the SHA-256 of the data sets it reads, the kind of device and the number of
-threads. The result is a folder ``<root>/<module>.<task>/<key>`` of ``arrays.npz``, ``run.json`` and their
-``SHA256SUMS``, which appears whole or not at all.
+threads. The result is a folder ``<root>/<module>.<task>/<key>`` of ``arrays.npz``, ``history.parquet``, ``run.json``
+and their ``SHA256SUMS``, which appears whole or not at all. Beside it, under the same key, lie the lock of who computes
+it and the checkpoint from which a killed one goes on.
 """
 
+import inspect
 import json
 import logging
 import os
@@ -14,7 +16,7 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from datetime import UTC, datetime
@@ -22,9 +24,11 @@ from functools import partial
 from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
+from zipfile import ZipFile
 
 import numpy as np
+import pandas as pd
 import pooch
 import torch
 from filelock import FileLock, Timeout
@@ -36,12 +40,17 @@ from tqdm import tqdm
 from sumexp import datasets
 from sumexp.companion import CompanionError
 from sumexp.companion.keys import code_digest, digest
+from sumexp.tasks import Checkpoint, Progress, State
 
-Arrays = Mapping[str, NDArray[Any]]
-Metrics = Mapping[str, float]
-Progress = Callable[[Iterable[int]], Iterable[int]]
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+Metrics: TypeAlias = Mapping[str, float]
+History: TypeAlias = Mapping[str, Sequence[Any] | NDArray[Any]]
+"""Columns of one length, such as a number per epoch."""
+
+Result: TypeAlias = tuple[Arrays, Metrics] | tuple[Arrays, Metrics, History]
 Config = TypeVar("Config", contravariant=True)
 
+_FILES = ("arrays.npz", "history.parquet", "run.json")
 _PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn")
 _log = logging.getLogger(__name__)
 
@@ -52,8 +61,18 @@ class Task(Protocol[Config]):
     __module__: str
     __qualname__: str
 
-    def __call__(self, config: Config, /, *, device: str, progress: Progress) -> tuple[Arrays, Metrics]:
-        """Compute the run's arrays and metrics, the same each time; ``progress`` wraps the loop over its steps."""
+    def __call__(self, config: Config, /, *, device: str, progress: Progress) -> Result:
+        """Compute the run's results, the same each time; ``progress`` wraps the loop over its steps."""
+
+
+class ResumableTask(Protocol[Config]):
+    """A task that can go on where it was killed."""
+
+    __module__: str
+    __qualname__: str
+
+    def __call__(self, config: Config, /, *, device: str, progress: Progress, checkpoint: Checkpoint) -> Result:
+        """Compute the run's results, the same each time, also from a state that was saved in ``checkpoint``."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +83,10 @@ class Run:
         key: its name in the cache, 64 hex digits.
         config: the config it was computed with, as JSON.
         metrics: its numbers.
-        environment: versions, device, threads, date, seconds and peak memory (of the process, to the end of the run).
+        environment: versions, device, threads, date, seconds (of a killed run, those up to its checkpoint too) and
+            peak memory (of the process, to the end of the run).
         arrays: its arrays.
+        history: its table, such as a row per epoch; empty if the task has none.
     """
 
     key: str
@@ -73,21 +94,23 @@ class Run:
     metrics: Metrics
     environment: Mapping[str, Any]
     arrays: Arrays
+    history: pd.DataFrame
 
 
 def cached(
-    task: Task[Config],
+    task: Task[Config] | ResumableTask[Config],
     config: Config,
     *,
     data: Sequence[str] = (),
     device: str = "cpu",
     threads: int = 2,
     root: str | Path | None = None,
+    save_every: float = 30.0,
 ) -> Run:
     """The run of ``task`` with ``config``: read from the cache if it is there, else computed and kept.
 
     The arrays are the same in both cases, since a fresh run is read back. Two processes that ask for one run at once
-    compute it once. An entry that turns out damaged is computed again.
+    compute it once. An entry that turns out damaged is computed again. A resumable task goes on where it was killed.
 
     Args:
         task: what to compute.
@@ -95,45 +118,111 @@ def cached(
         data: the data sets that the task reads; it can read no others.
         device: ``cpu`` or ``cuda``.
         threads: how many threads torch uses, whatever the machine has: sums depend on it in the last digit.
-        root: the cache; else ``SUMEXP_RUNS``, else the folder ``runs`` in the user's cache folder.
+        root: the cache, see `root_of`.
+        save_every: seconds between two checkpoints, at least.
 
     Raises:
         CompanionError: if a field of the config has a wrong type or value, or the cache cannot be written.
         DataError: if a data set is unknown or undeclared, or is needed and absent.
     """
-    settings = _validated(config)
-    name = f"{task.__module__}.{task.__qualname__}"
-    key = digest(
-        name,
-        settings,
-        code_digest([task.__module__]),
-        *(file.sha256 for dataset in data for file in datasets.declared(dataset).files),
-        torch.device(device).type,
-        str(threads),
-    )
-    entry = _root(root) / name / key
+    entry = place(task, config, data=data, device=device, threads=threads, root=root)
     if (run := _read(entry)) is not None:
         return run
     with _locked(entry):
         if (run := _read(entry)) is not None:  # another process was quicker
             return run
         with _surroundings(threads, data):
-            started, clock = datetime.now(UTC), time.perf_counter()
-            arrays, metrics = task(config, device=device, progress=partial(tqdm, desc=task.__qualname__))
-            environment = _environment(device, threads, started, time.perf_counter() - clock)
+            started, checkpoint = datetime.now(UTC), _Checkpoint(entry, device, save_every)
+            compute: Callable[..., Result] = task
+            resumable = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(task).parameters else {}
+            result = compute(config, device=device, progress=partial(tqdm, desc=task.__qualname__), **resumable)
+            environment = _environment(device, threads, started, checkpoint.seconds())
+        arrays, metrics, history = result if len(result) == 3 else (*result, {})
+        record = {
+            "config": json.loads(_validated(config)),
+            "metrics": {name: float(value) for name, value in metrics.items()},
+            "environment": environment,
+        }
         with _writing(entry):
-            _publish(
-                entry,
-                arrays,
-                {
-                    "config": json.loads(settings),
-                    "metrics": {name: float(value) for name, value in metrics.items()},
-                    "environment": environment,
-                },
-            )
+            _publish(entry, arrays, history, record)
+            checkpoint.path.unlink(missing_ok=True)
     if (run := _read(entry)) is None:
         raise CompanionError(f"the run {entry} is damaged just after it was written; is the disk in order?")
     return run
+
+
+def place(
+    task: Task[Config] | ResumableTask[Config],
+    config: Config,
+    *,
+    data: Sequence[str] = (),
+    device: str = "cpu",
+    threads: int = 2,
+    root: str | Path | None = None,
+) -> Path:
+    """The folder where the run that `cached` gives for these arguments lies, or will lie.
+
+    Raises:
+        CompanionError: if a field of the config has a wrong type or value.
+        DataError: if a data set is unknown or undeclared.
+    """
+    name = f"{task.__module__}.{task.__qualname__}"
+    key = digest(
+        name,
+        _validated(config),
+        code_digest([task.__module__]),
+        *(file.sha256 for dataset in data for file in datasets.declared(dataset).files),
+        torch.device(device).type,
+        str(threads),
+    )
+    return root_of(root) / name / key
+
+
+def root_of(root: str | Path | None = None) -> Path:
+    """The cache: ``root``, else ``SUMEXP_RUNS``, else the folder ``runs`` in the user's cache folder."""
+    if chosen := root or os.environ.get("SUMEXP_RUNS"):
+        return Path(chosen).expanduser().absolute()
+    return Path(pooch.os_cache("sumexp")) / "runs"
+
+
+class _Checkpoint:
+    """The state of a half-finished run, in a file beside its entry."""
+
+    def __init__(self, entry: Path, device: str, every: float) -> None:
+        self.path = entry.with_suffix(".checkpoint")
+        self._device, self._every = device, every
+        self._before = 0.0
+        self._started = self._saved = time.perf_counter()
+
+    def seconds(self) -> float:
+        """How long the run has computed, in this process and in those that were killed."""
+        return self._before + time.perf_counter() - self._started
+
+    def load(self) -> State | None:
+        """What a killed process saved last, its tensors on the run's device."""
+        if not self.path.exists():
+            return None
+        try:
+            with ZipFile(self.path) as members:
+                if damaged := members.testzip():  # torch does not compare checksums
+                    raise ValueError(f"its part {damaged} is not what was written")
+            saved = torch.load(self.path, map_location=self._device, weights_only=True)
+            self._before, state = float(saved["seconds"]), dict(saved["state"])
+        except Exception as error:  # whatever is wrong with it, the run can start anew
+            _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, error)
+            return None
+        _log.warning("going on from a checkpoint, after %.0f s of computing", self._before)
+        return state
+
+    def save(self, state: State) -> None:
+        """Put ``state`` in place of what was saved before, unless that was a moment ago."""
+        if time.perf_counter() - self._saved < self._every:
+            return
+        part = self.path.with_suffix(".checkpoint.part")
+        with _writing(self.path):
+            torch.save({"seconds": self.seconds(), "state": state}, part)
+            part.replace(self.path)
+        self._saved = time.perf_counter()
 
 
 def _validated(config: object) -> str:
@@ -155,12 +244,6 @@ def _validated(config: object) -> str:
     return json.dumps(valid, sort_keys=True)
 
 
-def _root(root: str | Path | None) -> Path:
-    if chosen := root or os.environ.get("SUMEXP_RUNS"):
-        return Path(chosen).expanduser().absolute()
-    return Path(pooch.os_cache("sumexp")) / "runs"
-
-
 def _read(entry: Path) -> Run | None:
     """The run that lies at ``entry``; None if there is none, or (with a note) a damaged one."""
     if not entry.is_dir():
@@ -169,19 +252,21 @@ def _read(entry: Path) -> Run | None:
         if (entry / "SHA256SUMS").read_text("ascii") != _checksums(entry):
             raise ValueError("its files are not those that were written")
         record = json.loads((entry / "run.json").read_text("utf-8"))
+        history = pd.read_parquet(entry / "history.parquet")
         with np.load(entry / "arrays.npz", allow_pickle=False) as arrays:
-            return Run(key=entry.name, arrays=dict(arrays), **record)
+            return Run(key=entry.name, arrays=dict(arrays), history=history, **record)
     except (OSError, ValueError) as error:
         _log.warning("the cached run %s is damaged (%s); it will be computed again", entry, error)
         return None
 
 
-def _publish(entry: Path, arrays: Arrays, record: Mapping[str, Any]) -> None:
+def _publish(entry: Path, arrays: Arrays, history: History, record: Mapping[str, Any]) -> None:
     """Write a run beside ``entry``, then rename it into place; the caller holds the lock."""
     part = entry.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
     part.mkdir()
     np.savez(part / "arrays.npz", allow_pickle=False, **arrays)
+    pd.DataFrame(dict(history)).to_parquet(part / "history.parquet", index=False)
     (part / "run.json").write_text(json.dumps(record, indent=1), "utf-8")
     (part / "SHA256SUMS").write_text(_checksums(part), "ascii")
     if entry.exists():  # damaged, or _read had returned it
@@ -190,13 +275,13 @@ def _publish(entry: Path, arrays: Arrays, record: Mapping[str, Any]) -> None:
 
 
 def _checksums(entry: Path) -> str:
-    """The SHA-256 of a run's two files, in the form that ``sha256sum --check`` reads."""
+    """The SHA-256 of a run's files, in the form that ``sha256sum --check`` reads."""
 
     def line(name: str) -> str:
         with (entry / name).open("rb") as stream:
             return f"{file_digest(stream, 'sha256').hexdigest()}  {name}\n"
 
-    return line("arrays.npz") + line("run.json")
+    return "".join(map(line, _FILES))
 
 
 @contextmanager

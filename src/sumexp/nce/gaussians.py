@@ -13,7 +13,7 @@ Source: McAllester and Stratos, Formal Limitations on the Measurement of Mutual 
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-Progress = Callable[[Iterable[int]], Iterable[int]]
-"""Wraps the training steps to report them, as ``tqdm.tqdm`` does."""
+from sumexp.tasks import Progress
 
 
 def mutual_information(dim: int, rho: float) -> float:

@@ -1,7 +1,7 @@
 """Scores of pairs, and local NCE that trains them."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
@@ -14,9 +14,7 @@ from torch import Tensor, nn
 from sumexp import datasets, losses, samplers
 from sumexp.nce import Joint
 from sumexp.skipgram.population import SkipGram, invented, pairs
-
-Progress = Callable[[Iterable[int]], Iterable[int]]
-"""Wraps the training steps to report them, as ``tqdm.tqdm`` does."""
+from sumexp.tasks import Progress
 
 
 @dataclass(frozen=True)
