@@ -1,0 +1,86 @@
+r"""What a data set declares, where its files lie below a root, and whether a file is what was declared."""
+
+import gzip
+import zlib
+from dataclasses import dataclass
+from hashlib import file_digest, sha1
+from io import SEEK_END, BytesIO
+from pathlib import Path
+
+
+class DataError(Exception):
+    """A data set that is absent, damaged or undeclared; the message names the file and the command that mends it."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    r"""One file of a data set: its path below the root, where it comes from, and what it must be.
+
+    Attributes:
+        path: below the root.
+        url: the pinned address that serves it.
+        sha256: of the content, in hexadecimal; empty where only git's id of the content is known.
+        size: of the content in bytes; 0 where it is not known.
+        packed: the address serves it unpacked, and it may lie gzipped, as ``path + ".gz"``. A gzipped text is not the
+            same bytes wherever it was packed, so size and checksum are those of the content either way.
+        blob: git's id of the content, the SHA-1 of ``blob <size>\0`` and the content, where no SHA-256 is known.
+    """
+
+    path: str
+    url: str
+    sha256: str
+    size: int
+    packed: bool = False
+    blob: str = ""
+
+    def below(self, folder: Path) -> Path:
+        """Where the file lies below ``folder``, or would lie if it were there."""
+        plain = folder / self.path
+        zipped = plain.with_name(plain.name + ".gz")
+        return zipped if self.packed and not plain.exists() and zipped.exists() else plain
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One data set: what it is, on what terms, whom to cite, and its files (none: it comes with a dependency)."""
+
+    name: str
+    description: str
+    licence: str
+    citation: str
+    files: tuple[DataFile, ...] = ()
+
+
+def fault(path: Path, file: DataFile) -> str | None:
+    """What keeps the file at ``path`` from being ``file``; None if nothing does."""
+    try:
+        stream = BytesIO(content(path)) if file.packed else path.open("rb")
+    except DataError as error:
+        return str(error)
+    with stream:
+        size = stream.seek(0, SEEK_END)
+        stream.seek(0)
+        if file.size and size != file.size:
+            return f"{path} has {size:,} bytes where {file.size:,} are expected (is it truncated?)"
+        if file.sha256:
+            name, expected, digest = "SHA-256", file.sha256, file_digest(stream, "sha256")
+        else:
+            name, expected = "git id", file.blob
+            digest = file_digest(stream, lambda: sha1(b"blob %d\0" % size, usedforsecurity=False))
+    found = digest.hexdigest()
+    return None if found == expected else f"{path} has {name} {found} where {expected} is expected"
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file, unpacked if its name ends in ``.gz``.
+
+    Raises:
+        DataError: if it is not a whole gzip file.
+    """
+    if path.suffix != ".gz":
+        return path.read_bytes()
+    try:
+        with gzip.open(path) as stream:
+            return stream.read()
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path} is not a whole gzip file: {error}") from error

@@ -1,0 +1,232 @@
+r"""Images for generative models: the published formats, read and split into training, validation and test.
+
+Every image is a row of float32 pixels in [0, 1], row after row of the picture, and ink (or cloth) is 1.
+"""
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+
+from sumexp.datasets.declarations import DataError, content
+
+SEED = 775
+"""The seed of every split that is drawn: that of the published runs of the categorical VAE."""
+
+OMNIGLOT_VALIDATION = 1_345
+"""How many images of Omniglot's training set are for validation, as in the published code (Burda et al., 2016)."""
+
+_DRAWINGS, _SIDE, _SMALL_SIDE, _TEST_DRAWINGS = 20, 105, 28, 5
+_CHUNK = 1_000
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """Images of P pixels in [0, 1] in three disjoint parts, each [n, P], float32."""
+
+    train: NDArray[np.float32]
+    validation: NDArray[np.float32]
+    test: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Handwritten digits: ``images`` [N, 64] with pixels in [0, 1] and ``labels`` [N] in 0..9."""
+
+    images: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+
+def digits() -> Digits:
+    """The 1,797 digits that come with scikit-learn; needs no download."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return Digits(images=bunch.data / 16.0, labels=bunch.target.astype(np.int64))
+
+
+def split_digits() -> ImageData:
+    """The digits, in an order drawn once: 1,200 to train on, 297 for validation, 300 to test on."""
+    rest, test = _drawn(digits().images.astype(np.float32), 300)
+    return ImageData(*_drawn(rest, 297), test)
+
+
+def read_mnist(train: Path, test: Path) -> ImageData:
+    """Read MNIST or Fashion-MNIST: the first 50,000 images to train on, as published, the last 10,000 for validation.
+
+    Raises:
+        DataError: if a file is not of the published form, or has other than 60,000 or 10,000 images of 28 x 28.
+    """
+    parts = []
+    for path, number in ((train, 60_000), (test, 10_000)):
+        images = read_idx(path)
+        if images.shape != (number, 28, 28):
+            raise DataError(f"{path} holds an array of shape {images.shape}; expected {(number, 28, 28)}")
+        parts.append(np.divide(images.reshape(number, -1), 255, dtype=np.float32))
+    return ImageData(parts[0][:50_000], parts[0][50_000:], parts[1])
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """Read an array of bytes in MNIST's IDX form, gzipped if the name ends in ``.gz``.
+
+    Two zero bytes, 8 (for unsigned bytes), the number of axes, their lengths as big-endian 32-bit integers, the values.
+
+    Raises:
+        DataError: if it is not of this form, or is truncated.
+    """
+    data = content(path)
+    if data[:3] != b"\0\0\x08" or len(data) < 4 + 4 * data[3]:
+        begin = data[:4].hex(" ") or "no bytes"
+        raise DataError(f"{path} begins with {begin}; expected 00 00 08 and the number of axes")
+    start = 4 + 4 * data[3]
+    shape = tuple(np.frombuffer(data[4:start], ">u4").tolist())
+    expected = int(np.prod(shape, dtype=object))
+    if len(data) - start != expected:
+        raise DataError(f"{path} has {len(data) - start:,} values where its header {shape} says {expected:,}")
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+
+
+def read_binarized_mnist(train: Path, validation: Path, test: Path) -> ImageData:
+    """Read the statically binarised MNIST in its own split: 50,000, 10,000 and 10,000 images.
+
+    Raises:
+        DataError: if a file is not of the published form, or has images of other than 784 pixels.
+    """
+    parts = []
+    for path in (train, validation, test):
+        images = read_amat(path)
+        if images.shape[1] != 784:
+            raise DataError(f"{path} has {images.shape[1]} numbers a line; expected 784")
+        parts.append(images.astype(np.float32))
+    return ImageData(*parts)
+
+
+def read_amat(path: Path) -> NDArray[np.uint8]:
+    r"""Read a text matrix of zeros and ones, one blank between two and a line feed after each line.
+
+    Raises:
+        DataError: if it is not of this form; the message names the first line that is not.
+    """
+    data = content(path)
+    width = data.find(b"\n") + 1
+    if not width or width % 2:
+        raise DataError(
+            f"{path} begins with {data[:20]!r}; expected a line of zeros and ones with one blank between two"
+        )
+    whole = len(data) - len(data) % width
+    table = np.frombuffer(data, np.uint8, count=whole).reshape(-1, width)
+    blanks = np.frombuffer(b" " * (width // 2 - 1) + b"\n", np.uint8)
+    # Unsigned bytes wrap around, so that all but "0" and "1" become more than 1.
+    values = table[:, ::2] - ord("0")
+    faulty = np.flatnonzero((values > 1).any(1) | (table[:, 1::2] != blanks).any(1))
+    if faulty.size or whole < len(data):
+        line = int(faulty[0]) if faulty.size else len(table)
+        text = data[line * width : (line + 1) * width]
+        raise DataError(f"{path}, line {line + 1}: expected {width // 2} zeros and ones, got {_shown(text)}")
+    return values
+
+
+def read_omniglot(archives: Sequence[Path], *, validation: int = OMNIGLOT_VALIDATION) -> ImageData:
+    """Read Omniglot's drawings, reduce them to 28 x 28, and split them by drawing.
+
+    Of every character 5 of its 20 drawings, drawn once, are to test on; so is the literature's split: 24,345 = 15 x
+    1,623 training images (its 8,070 test images are 45 fewer than 5 x 1,623). The alphabets' own split, background
+    against evaluation, asks for characters never seen, and is another task.
+
+    Args:
+        archives: npz files with ``images`` [characters, 20, 105, 105], bool, false where there is ink.
+        validation: how many of the training images are held out for validation.
+
+    Raises:
+        DataError: if an archive is not of this form.
+    """
+    images = np.concatenate([_characters(archive) for archive in archives])
+    generator = np.random.default_rng(SEED)
+    order = generator.permuted(np.tile(np.arange(_DRAWINGS), (len(images), 1)), axis=1)[..., None]
+    test, train = (
+        np.take_along_axis(images, part, axis=1).reshape(-1, images.shape[2])
+        for part in (order[:, :_TEST_DRAWINGS], order[:, _TEST_DRAWINGS:])
+    )
+    return ImageData(*_drawn(train, validation), test)
+
+
+def reduced(ink: NDArray[np.bool_], side: int) -> NDArray[np.float32]:
+    r"""Images [n, S, S] of black and white as [n, side * side] grey levels: the share of each new pixel that is ink.
+
+    With :math:`O_{ij}` the overlap of new pixel i and old pixel j along one axis the result is :math:`O X O^\top`; in
+    units of 1/(S side) all sums are whole numbers that float32 holds exactly, so the result is exact but for the one
+    division.
+    """
+    old = ink.shape[1]
+    new, before = np.arange(side)[:, None] * old, np.arange(old) * side
+    overlap = np.clip(np.minimum(new + old, before + side) - np.maximum(new, before), 0, None).astype(np.float32)
+    result = np.empty((len(ink), side, side), np.float32)
+    for start in range(0, len(ink), _CHUNK):  # as float32 all of them would be four times as large
+        result[start : start + _CHUNK] = overlap @ (ink[start : start + _CHUNK].astype(np.float32) @ overlap.T)
+    result /= old * old
+    return result.reshape(len(ink), -1)
+
+
+def read_chardata(path: Path, *, validation: int = OMNIGLOT_VALIDATION) -> ImageData:
+    """Read the 28 x 28 Omniglot of the literature: MATLAB's ``data`` and ``testdata`` [784, n], an image a column.
+
+    A column runs down the picture first; the rows returned run along it. Validation images are drawn once from
+    ``data`` and are not among the training images (in the published code they are).
+
+    Raises:
+        DataError: if the file is not of this form.
+    """
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        tables = loadmat(path, variable_names=["data", "testdata"])
+    except (MatReadError, NotImplementedError, ValueError, TypeError, OSError, zlib.error) as error:
+        raise DataError(f"{path} is not a readable MATLAB file (version 4 to 7): {error}") from error
+    parts = []
+    for name in ("data", "testdata"):
+        if name not in tables:
+            raise DataError(f"{path} lacks the matrix {name!r}; expected 'data' and 'testdata'")
+        table = np.asarray(tables[name])
+        if table.dtype.kind not in "buif" or table.ndim != 2 or len(table) != _SMALL_SIDE**2:
+            raise DataError(
+                f"{path}: {name!r} has shape {table.shape} and type {table.dtype}; expected numbers [784, n]"
+            )
+        if not ((table >= 0) & (table <= 1)).all():
+            raise DataError(f"{path}: {name!r} has values from {table.min()} to {table.max()}; expected [0, 1]")
+        pictures = table.T.reshape(-1, _SMALL_SIDE, _SMALL_SIDE).transpose(0, 2, 1)
+        parts.append(pictures.astype(np.float32).reshape(-1, _SMALL_SIDE**2))
+    return ImageData(*_drawn(parts[0], validation), parts[1])
+
+
+def _characters(archive: Path) -> NDArray[np.float32]:
+    """The drawings of one archive, reduced: [characters, 20, 784]."""
+    try:
+        with archive.open("rb") as stream, NpzFile(stream, allow_pickle=False) as arrays:
+            if "images" not in arrays:
+                raise DataError(f"{archive} lacks the array 'images'; it has {', '.join(arrays) or 'none'}")
+            images = np.asarray(arrays["images"])
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{archive} is not a readable npz file: {error}") from error
+    if images.dtype != bool or images.shape[1:] != (_DRAWINGS, _SIDE, _SIDE):
+        raise DataError(
+            f"{archive}: 'images' has shape {images.shape} and type {images.dtype}; "
+            f"expected bool [characters, {_DRAWINGS}, {_SIDE}, {_SIDE}]"
+        )
+    np.logical_not(images, out=images)  # in the file, paper is true
+    return reduced(images.reshape(-1, _SIDE, _SIDE), _SMALL_SIDE).reshape(-1, _DRAWINGS, _SMALL_SIDE**2)
+
+
+def _drawn(images: NDArray[np.float32], held: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The images in an order drawn once, without the last ``held``, and those."""
+    order = np.random.default_rng(SEED).permutation(len(images))
+    return images[order[: len(order) - held]], images[order[len(order) - held :]]
+
+
+def _shown(text: bytes) -> str:
+    return repr(text if len(text) <= 40 else text[:40])

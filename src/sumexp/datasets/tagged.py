@@ -1,0 +1,90 @@
+"""Tagged texts in NLTK's packaging, as numbers."""
+
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp.datasets.declarations import DataError
+
+
+@dataclass(frozen=True)
+class Brown:
+    """The Brown corpus as numbers.
+
+    Attributes:
+        words: the lower-cased types [V], the most frequent first (ties in alphabetical order).
+        tokens: the running text as indices into ``words`` [N], document after document.
+        starts: where each document starts in ``tokens``, and at last N [documents + 1].
+        documents: the documents' names, such as ``ca01``.
+        categories: each document's category, such as ``news``.
+    """
+
+    words: tuple[str, ...]
+    tokens: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    documents: tuple[str, ...]
+    categories: tuple[str, ...]
+
+
+def read_brown(archive: Path) -> Brown:
+    """Read a zip of tagged texts in NLTK's packaging: files ``c<letter><number>`` of ``word/tag``, and ``cats.txt``.
+
+    The tag is what follows the last slash of a token (``1/2/cd`` is the word ``1/2``).
+
+    Raises:
+        DataError: if it is not such a zip.
+    """
+    with _opened(archive) as zipped:
+        members = {Path(name).name: name for name in zipped.namelist() if not name.endswith("/")}
+        if "cats.txt" not in members:
+            raise DataError(f"{archive} has no cats.txt, which names the documents and their categories")
+        lines = _ascii(zipped.read(members["cats.txt"]), "cats.txt", archive).splitlines()
+        if faulty := [line for line in lines if len(line.split()) != 2]:
+            raise DataError(f"{archive}: cats.txt has the line {faulty[0]!r}, which is not a document and its category")
+        categories = dict(line.split() for line in lines)
+        if absent := [document for document in categories if document not in members]:
+            raise DataError(f"{archive} lacks the document {absent[0]} that its cats.txt names")
+        texts = [_words(zipped.read(members[document]), document, archive) for document in categories]
+    counts = Counter(word for text in texts for word in text)
+    words = tuple(sorted(counts, key=lambda word: (-counts[word], word)))
+    index = {word: i for i, word in enumerate(words)}
+    return Brown(
+        words=words,
+        tokens=np.fromiter((index[word] for text in texts for word in text), dtype=np.int64),
+        starts=np.array([0, *accumulate(map(len, texts))], dtype=np.int64),
+        documents=tuple(categories),
+        categories=tuple(categories.values()),
+    )
+
+
+@contextmanager
+def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            yield zipped
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{archive} is not a readable zip archive: {error}") from error
+
+
+def _words(text: bytes, document: str, archive: Path) -> list[str]:
+    """The lower-cased words of one tagged text."""
+    tokens = _ascii(text, document, archive).lower().split()
+    words = [token.rpartition("/")[0] for token in tokens]
+    if "" in words:
+        token = tokens[words.index("")]
+        raise DataError(f"{archive}: document {document} has the token {token!r}, which is not word/tag")
+    return words
+
+
+def _ascii(content: bytes, document: str, archive: Path) -> str:
+    try:
+        return content.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{archive}: {document} is not ASCII: {error}") from error
