@@ -91,6 +91,7 @@ def test_the_environment_is_recorded() -> None:
     assert environment["versions"]["torch"] == torch.__version__
     assert environment["versions"]["numpy"] == np.__version__
     assert environment["threads"] == 1
+    assert environment["data"] == []
     assert environment["device"] == "cpu"
     assert 0 <= environment["seconds"] <= time.perf_counter() - start
     assert environment["peak_memory_bytes"] > 10_000_000
@@ -377,7 +378,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers
     wait_for(checkpoint, process)
     time.sleep(0.5)  # of the 10 s that it takes
     kill(process)
-    before = torch.load(checkpoint, weights_only=True)["seconds"]
+    before = torch.load(checkpoint, weights_only=True)["environment"]["seconds"]
     with monkeypatch.context() as patch:
         patch.setattr(time, "sleep", lambda seconds: None)
         resumed = runs.cached(walk, config, root=root)
@@ -402,7 +403,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers
         lambda path: path.write_bytes(b""),
         lambda path: path.write_bytes(path.read_bytes()[:-100]),
         lambda path: torch.save([1], path),
-        lambda path: torch.save({"seconds": 1.0, "state": {"step": datetime.now}}, path),
+        lambda path: torch.save({"environment": {"seconds": 1.0}, "state": {"step": datetime.now}}, path),
     ],
     ids=["a flipped bit", "empty", "truncated", "something else", "code"],
 )
@@ -416,7 +417,7 @@ def test_a_damaged_checkpoint_is_reported_and_ignored(
     config = Config(name=str(tmp_path / "starts"), rate=0.0)
     entry = runs.place(walk, config)
     entry.parent.mkdir(parents=True)
-    checkpoint = runs._Checkpoint(entry, "cpu", every=0.0)
+    checkpoint = runs._Checkpoint(entry, {}, "cpu", threads=2, data=(), every=0.0)
     with pytest.raises(KeyboardInterrupt):
         walk(config, device="cpu", progress=stop, checkpoint=checkpoint)
     assert checkpoint.load()["step"] == 2
@@ -432,7 +433,7 @@ def test_fast_steps_do_not_pay_for_checkpoints(tmp_path: Path, monkeypatch: pyte
     clock, saved = [0.0], []
     monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(torch, "save", lambda state, path: saved.append(clock[0]) or path.touch())
-    checkpoint = runs._Checkpoint(tmp_path / "key", "cpu", every=30.0)
+    checkpoint = runs._Checkpoint(tmp_path / "key", {}, "cpu", threads=2, data=(), every=30.0)
     for second in range(100):
         clock[0] = second
         checkpoint.save({})

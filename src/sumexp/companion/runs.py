@@ -83,8 +83,8 @@ class Run:
         key: its name in the cache, 64 hex digits.
         config: the config it was computed with, as JSON.
         metrics: its numbers.
-        environment: versions, device, threads, date, seconds (of a killed run, those up to its checkpoint too) and
-            peak memory (of the process, to the end of the run).
+        environment: versions, device, threads, data sets, date, seconds (of a run that was killed, those up to its
+            checkpoint too) and peak memory (of the process, to the end of the run).
         arrays: its arrays.
         history: its table, such as a row per epoch; empty if the task has none.
     """
@@ -126,27 +126,23 @@ def cached(
         DataError: if a data set is unknown or undeclared, or is needed and absent.
     """
     entry = place(task, config, data=data, device=device, threads=threads, root=root)
-    if (run := _read(entry)) is not None:
+    if (run := read(entry)) is not None:
         return run
-    with _locked(entry):
-        if (run := _read(entry)) is not None:  # another process was quicker
+    with locked(entry):
+        if (run := read(entry)) is not None:  # another process was quicker
             return run
         with _surroundings(threads, data):
-            started, checkpoint = datetime.now(UTC), _Checkpoint(entry, device, save_every)
+            checkpoint = _Checkpoint(entry, json.loads(_validated(config)), device, threads, data, save_every)
             compute: Callable[..., Result] = task
             resumable = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(task).parameters else {}
             result = compute(config, device=device, progress=partial(tqdm, desc=task.__qualname__), **resumable)
-            environment = _environment(device, threads, started, checkpoint.seconds())
+            record = checkpoint.record()
         arrays, metrics, history = result if len(result) == 3 else (*result, {})
-        record = {
-            "config": json.loads(_validated(config)),
-            "metrics": {name: float(value) for name, value in metrics.items()},
-            "environment": environment,
-        }
+        record["metrics"] = {name: float(value) for name, value in metrics.items()}
         with _writing(entry):
             _publish(entry, arrays, history, record)
             checkpoint.path.unlink(missing_ok=True)
-    if (run := _read(entry)) is None:
+    if (run := read(entry)) is None:
         raise CompanionError(f"the run {entry} is damaged just after it was written; is the disk in order?")
     return run
 
@@ -186,30 +182,31 @@ def root_of(root: str | Path | None = None) -> Path:
 
 
 class _Checkpoint:
-    """The state of a half-finished run, in a file beside its entry."""
+    """The state of a half-finished run, in a file beside its entry, with the run's config and surroundings."""
 
-    def __init__(self, entry: Path, device: str, every: float) -> None:
+    def __init__(
+        self, entry: Path, config: Mapping[str, Any], device: str, threads: int, data: Sequence[str], every: float
+    ) -> None:
         self.path = entry.with_suffix(".checkpoint")
-        self._device, self._every = device, every
-        self._before = 0.0
+        self._config, self._device, self._threads, self._data, self._every = config, device, threads, data, every
+        self._date, self._before = datetime.now(UTC), 0.0
         self._started = self._saved = time.perf_counter()
 
-    def seconds(self) -> float:
-        """How long the run has computed, in this process and in those that were killed."""
-        return self._before + time.perf_counter() - self._started
+    def record(self) -> dict[str, Any]:
+        """The run's config and environment so far; its seconds are those of killed processes too."""
+        seconds = self._before + time.perf_counter() - self._started
+        environment = _environment(self._device, self._threads, self._data, self._date, seconds)
+        return {"config": self._config, "environment": environment}
 
     def load(self) -> State | None:
         """What a killed process saved last, its tensors on the run's device."""
         if not self.path.exists():
             return None
         try:
-            with ZipFile(self.path) as members:
-                if damaged := members.testzip():  # torch does not compare checksums
-                    raise ValueError(f"its part {damaged} is not what was written")
-            saved = torch.load(self.path, map_location=self._device, weights_only=True)
-            self._before, state = float(saved["seconds"]), dict(saved["state"])
+            saved = read_checkpoint(self.path, self._device)
+            self._before, state = float(saved["environment"]["seconds"]), dict(saved["state"])
         except Exception as error:  # whatever is wrong with it, the run can start anew
-            _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, error)
+            _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, _first_sentence(error))
             return None
         _log.warning("going on from a checkpoint, after %.0f s of computing", self._before)
         return state
@@ -220,9 +217,27 @@ class _Checkpoint:
             return
         part = self.path.with_suffix(".checkpoint.part")
         with _writing(self.path):
-            torch.save({"seconds": self.seconds(), "state": state}, part)
+            torch.save(self.record() | {"state": state}, part)
             part.replace(self.path)
         self._saved = time.perf_counter()
+
+
+def read_checkpoint(path: Path, device: str = "cpu") -> Mapping[str, Any]:
+    """What a checkpoint holds: the run's config, its environment so far, and the state of the task.
+
+    Raises:
+        Exception: of many kinds, if the file is damaged.
+    """
+    with ZipFile(path) as members:
+        if damaged := members.testzip():  # torch does not compare checksums
+            raise ValueError(f"its part {damaged} is not what was written")
+    saved: Mapping[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    return saved
+
+
+def _first_sentence(error: Exception) -> str:
+    """What torch says of a checkpoint without its advice to load it in an unsafe way."""
+    return str(error).partition(". ")[0] or type(error).__name__
 
 
 def _validated(config: object) -> str:
@@ -244,20 +259,27 @@ def _validated(config: object) -> str:
     return json.dumps(valid, sort_keys=True)
 
 
-def _read(entry: Path) -> Run | None:
-    """The run that lies at ``entry``; None if there is none, or (with a note) a damaged one."""
+def read_record(entry: Path) -> dict[str, Any] | None:
+    """The config, metrics and environment of a finished run; None if there is none, or (with a note) a damaged one."""
     if not entry.is_dir():
         return None
     try:
         if (entry / "SHA256SUMS").read_text("ascii") != _checksums(entry):
             raise ValueError("its files are not those that were written")
-        record = json.loads((entry / "run.json").read_text("utf-8"))
-        history = pd.read_parquet(entry / "history.parquet")
-        with np.load(entry / "arrays.npz", allow_pickle=False) as arrays:
-            return Run(key=entry.name, arrays=dict(arrays), history=history, **record)
+        record: dict[str, Any] = json.loads((entry / "run.json").read_text("utf-8"))
+        return record
     except (OSError, ValueError) as error:
-        _log.warning("the cached run %s is damaged (%s); it will be computed again", entry, error)
+        _log.warning("the cached run %s is damaged (%s)", entry, error)
         return None
+
+
+def read(entry: Path) -> Run | None:
+    """The finished run that lies at ``entry``; None if there is none, or (with a note) a damaged one."""
+    if (record := read_record(entry)) is None:
+        return None
+    history = pd.read_parquet(entry / "history.parquet")
+    with np.load(entry / "arrays.npz", allow_pickle=False) as arrays:
+        return Run(key=entry.name, arrays=dict(arrays), history=history, **record)
 
 
 def _publish(entry: Path, arrays: Arrays, history: History, record: Mapping[str, Any]) -> None:
@@ -269,7 +291,7 @@ def _publish(entry: Path, arrays: Arrays, history: History, record: Mapping[str,
     pd.DataFrame(dict(history)).to_parquet(part / "history.parquet", index=False)
     (part / "run.json").write_text(json.dumps(record, indent=1), "utf-8")
     (part / "SHA256SUMS").write_text(_checksums(part), "ascii")
-    if entry.exists():  # damaged, or _read had returned it
+    if entry.exists():  # damaged, or read had returned it
         shutil.rmtree(entry)
     part.replace(entry)
 
@@ -293,14 +315,21 @@ def _writing(entry: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(entry: Path) -> Iterator[None]:
-    """Hold the entry's lock, which the system releases when the process ends, however it ends."""
+def locked(entry: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the entry's lock, which the system releases when the process ends, however it ends.
+
+    Raises:
+        CompanionError: if the cache cannot be written.
+        Timeout: if another process holds the lock, and ``wait`` is false.
+    """
     lock = FileLock(entry.with_suffix(".lock"))
     with _writing(entry):
         entry.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)
         except Timeout:
+            if not wait:
+                raise
             _log.warning("waiting for another process that computes the run %s", entry)
             lock.acquire()
     try:
@@ -324,7 +353,7 @@ def _surroundings(threads: int, data: Sequence[str]) -> Iterator[None]:
             os.environ["SUMEXP_DECLARED_DATA"] = declared
 
 
-def _environment(device: str, threads: int, started: datetime, seconds: float) -> dict[str, Any]:
+def _environment(device: str, threads: int, data: Sequence[str], started: datetime, seconds: float) -> dict[str, Any]:
     on_gpu = torch.device(device).type == "cuda"
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
     return {
@@ -332,6 +361,7 @@ def _environment(device: str, threads: int, started: datetime, seconds: float) -
         "device": torch.cuda.get_device_name(device) if on_gpu else "cpu",
         "machine": platform.platform(),
         "threads": threads,
+        "data": list(data),
         "date": started.isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
