@@ -1,0 +1,102 @@
+"""The true law of the latent variables and its divergence, against torch.distributions and the per-row quadrature."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Categorical, kl_divergence
+
+from sumexp.perturb import argmax
+from sumexp.vae import posterior
+from sumexp.vae.config import Member
+
+MEMBERS = (
+    Member("gumbel", 1.0, "exact", 4),
+    Member("gaussian", 1.0, "exact", 4),
+    Member("gaussian", 1.28, "exact", 3),
+    Member("gaussian", 1.28, "exact", 3, seed=1),
+    Member("logistic", 0.7, "exact", 2),
+    Member("gumbel", 1.5, "exact", 4),
+    Member("gaussian", 1.0, "softmax", 4),
+    Member("logistic", 1.0, "softmax", 3),
+    Member("gumbel", 2.0, "softmax", 4),
+)
+
+
+def logits(dtype: torch.dtype = torch.float64) -> Tensor:
+    drawn = 2 * torch.randn(len(MEMBERS), 5, 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for s, member in enumerate(MEMBERS):
+        drawn[s, ..., member.categories :] = -math.inf
+    return drawn.to(dtype)
+
+
+def test_log_probabilities_are_those_of_the_members_noise() -> None:
+    given = logits()
+    log_q = posterior.log_probabilities(given, MEMBERS)
+    assert log_q.shape == given.shape
+    for s, member in enumerate(MEMBERS):
+        own = argmax.quadrature(given[s, ..., : member.categories], posterior.noise(member))
+        assert (log_q[s, ..., : member.categories].exp() - own).abs().max() < 1e-13
+        assert bool(torch.isneginf(log_q[s, ..., member.categories :]).all())
+
+
+def test_divergence_is_that_of_torch() -> None:
+    given = logits()
+    found = posterior.divergence(given, MEMBERS)
+    assert found.shape == given.shape[:2]
+    for s, member in enumerate(MEMBERS):
+        own = given[s, ..., : member.categories]
+        q = argmax.probabilities(own, posterior.noise(member)) if member.divergence == "exact" else own.softmax(-1)
+        expected = kl_divergence(Categorical(q), Categorical(torch.ones_like(q))).sum(-1)
+        assert (found[s] - expected).abs().max() < 1e-12
+    single = posterior.divergence(logits(torch.float32), MEMBERS)
+    assert single.dtype == torch.float32
+    assert (single - found).abs().max() < 2e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_are_finite_and_none_reaches_a_padded_class(dtype: torch.dtype) -> None:
+    given = logits(dtype)
+    given[:, 0] *= 1e4  # far beyond where the last probability underflows
+    given[:, 1] = given[:, 1].masked_fill(given[:, 1].isfinite(), 0.0)  # all ties
+    given.requires_grad_()
+    (gradient,) = torch.autograd.grad(posterior.divergence(given, MEMBERS).sum(), given)
+    assert bool(gradient.isfinite().all())
+    for s, member in enumerate(MEMBERS):
+        assert not gradient[s, ..., member.categories :].any()
+        assert gradient[s, 2:, :, : member.categories].abs().min() > 0
+
+
+def test_gradient_of_the_divergence() -> None:
+    members = MEMBERS[:2] + MEMBERS[6:7]
+    given = logits()[:3].requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: posterior.divergence(x, members), given)
+
+
+def test_the_published_divergence_is_the_exact_one_for_unit_gumbel_noise_only() -> None:
+    given = logits()[:2].clone()
+    for member in (Member(), Member("gaussian"), Member("gumbel", 1.5), Member("logistic")):
+        both = tuple(replace(member, divergence=kind, categories=4) for kind in ("softmax", "exact"))
+        published, exact = posterior.divergence(given[:1].expand(2, -1, -1, -1), both)
+        assert torch.equal(published, exact) == (member == Member())
+
+
+def test_what_is_beyond_a_members_categories_is_not_read() -> None:
+    given = logits()
+    filled = given.masked_fill(given.isneginf(), 7.0)
+    assert torch.equal(posterior.divergence(filled, MEMBERS), posterior.divergence(given, MEMBERS))
+
+
+@pytest.mark.parametrize(
+    "members, said",
+    [
+        (MEMBERS[:2], "9 members, but 2"),
+        ((*MEMBERS[:8], Member(categories=10)), "10 categories, but the logits only 4"),
+    ],
+)
+def test_bad_input(members: tuple[Member, ...], said: str) -> None:
+    for function in (posterior.log_probabilities, posterior.divergence):
+        with pytest.raises(ValueError, match=said):
+            function(logits(), members)
