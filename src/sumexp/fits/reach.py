@@ -1,0 +1,78 @@
+r"""How far a descent must go and how far it goes: why families of noise differ in speed.
+
+Every family meets every target (:func:`solution`), so what distinguishes fits of equal length is how much one unit of
+:math:`\theta` moves the law. Near the uniform law the Jacobian is :math:`\frac cK(I-\frac1K\mathbf{11}^\top)`: the
+**gain** c is what the noise multiplies small logits with, 1 for the plain softmax.
+"""
+
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from sumexp.perturb import inversion, softmax
+from sumexp.perturb.transforms import Noise
+
+
+def gain(noise: Noise, tau: float, classes: int) -> float:
+    r"""c with :math:`\nabla p(0) = \frac cK(I-\frac1K\mathbf{11}^\top)`.
+
+    Args:
+        noise: law of each perturbation.
+        tau: temperature.
+        classes: K >= 2.
+
+    Raises:
+        ValueError: as :func:`sumexp.perturb.softmax.mean`.
+    """
+    diagonal = softmax.hessian_diagonal(torch.zeros(classes, dtype=torch.float64), noise, tau)[0].item()
+    return diagonal * classes**2 / (classes - 1)
+
+
+def spread(p: Tensor, noise: Noise, tau: float) -> float:
+    r""":math:`\max\theta^*-\min\theta^*` of the parameters that meet p exactly.
+
+    Raises:
+        ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
+    """
+    theta = inversion.softmax_parameters(p, noise, tau)
+    return (theta.max() - theta.min()).item()
+
+
+def condition(p: Tensor, noise: Noise, tau: float) -> float:
+    r"""Condition number, on :math:`\{\sum_iv_i=0\}`, of :math:`H\,\mathrm{diag}(1/p)\,H` at the target.
+
+    That is the Hessian of either divergence where it is 0.
+
+    Raises:
+        ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
+    """
+    slope = softmax.hessian(inversion.softmax_parameters(p, noise, tau), noise, tau)
+    singular = torch.linalg.svdvals(slope / p.sqrt())  # of H p^{-1/2}, whose squares are the eigenvalues
+    return (singular[0] / singular[-2]).square().item()
+
+
+def excess(p: Tensor, noise: Noise, tau: float, samples: int) -> float:
+    r"""First order of the mean reverse KL of the mean of n draws at the exact solution.
+
+    With :math:`\bar q` the mean of n independent draws of :math:`s = \mathrm{softmax}((\theta^*+\gamma)/\tau)` it is
+    :math:`\frac1{2n}\sum_i\operatorname{Var}(s_i)/p_i`, near :math:`\frac{K-1}{2n}` at low temperature.
+
+    Raises:
+        ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
+    """
+    theta = inversion.softmax_parameters(p, noise, tau)
+    within = softmax.hessian_diagonal(theta, noise, tau) * tau  # E s - E s^2
+    variance = p - within - p.square()
+    return ((variance / p).sum() / (2 * samples)).item()
+
+
+def steps_to(curve: ArrayLike, level: float) -> Tensor:
+    """The first step at which a curve [..., steps + 1] lies at or below ``level``; infinity where it never does.
+
+    Args:
+        curve: objective before every step and at the end.
+        level: the objective to be reached.
+    """
+    below = torch.as_tensor(curve, dtype=torch.float64) <= level
+    first = below.to(torch.int8).argmax(-1).to(torch.float64)
+    return torch.where(below.any(-1), first, torch.inf)
