@@ -1,9 +1,11 @@
 """Data sets: every fault has its message, and nothing is written where it should not be."""
 
+import gzip
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
+from dataclasses import replace
+from hashlib import sha1, sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -313,7 +315,100 @@ def test_every_registered_file_is_pinned() -> None:
             assert Path(file.path).parts[0] == {"delicious": "mulan"}.get(name, name)
 
 
+# A file that may lie packed, and a file of which only git's id is known
+
+
+@pytest.fixture
+def text(tiny: DataFile, monkeypatch: pytest.MonkeyPatch) -> DataFile:
+    """The file of ``tiny``, which may also lie gzipped."""
+    file = replace(tiny, packed=True)
+    register(monkeypatch, file)
+    return file
+
+
+@pytest.mark.parametrize("level", [1, 9])
+def test_a_packed_file_is_known_by_its_content(text: DataFile, tmp_path: Path, level: int) -> None:
+    path = put(tmp_path, gzip.compress(CONTENT, level)).rename(tmp_path / f"{text.path}.gz")
+    with untouched(tmp_path):
+        assert datasets.available("tiny", tmp_path)
+        assert datasets.files("tiny", tmp_path) == datasets.fetch("tiny", tmp_path) == [path]
+    plain = tmp_path / text.path
+    plain.write_bytes(CONTENT)
+    assert datasets.files("tiny", tmp_path) == [plain]
+
+
+def test_only_a_file_declared_so_may_lie_packed(tiny: DataFile, tmp_path: Path) -> None:
+    put(tmp_path, gzip.compress(CONTENT)).rename(tmp_path / f"{tiny.path}.gz")
+    with pytest.raises(DataError, match=r"'tiny' lacks tiny/tiny.bin"):
+        datasets.files("tiny", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "packed, fault",
+    [
+        (gzip.compress(CONTENT)[:-1], "is not a whole gzip file: .*end-of-stream"),
+        (gzip.compress(CONTENT)[:200], "is not a whole gzip file"),
+        (gzip.compress(CONTENT) + b"more", "is not a whole gzip file: Not a gzipped file"),
+        (CONTENT, "is not a whole gzip file: Not a gzipped file"),
+        (gzip.compress(CONTENT[:-1]), "has 255,999 bytes where 256,000 are expected"),
+        (gzip.compress(CONTENT[::-1]), "has SHA-256 .* where .* is expected"),
+    ],
+)
+def test_a_damaged_packed_file_is_named_and_left(text: DataFile, tmp_path: Path, packed: bytes, fault: str) -> None:
+    put(tmp_path, packed).rename(tmp_path / f"{text.path}.gz")
+    with untouched(tmp_path):
+        for function in (datasets.files, datasets.verify, datasets.fetch):
+            with pytest.raises(DataError, match=rf"tiny.bin.gz {fault}.*; delete it, then run: sumexp data fetch tiny"):
+                function("tiny", tmp_path)
+
+
+@pytest.fixture
+def blob(tiny: DataFile, monkeypatch: pytest.MonkeyPatch) -> DataFile:
+    """The file of ``tiny``, of which only git's id is known (as `git hash-object` prints it for CONTENT)."""
+    file = replace(tiny, sha256="", size=0, blob="ed99543dba99b885850a5e5a6bf95545aaa9754c")
+    register(monkeypatch, file)
+    return file
+
+
+def test_a_file_known_by_its_git_id(server: Server, blob: DataFile, tmp_path: Path) -> None:
+    assert sha1(b"blob 256000\0" + CONTENT).hexdigest() == blob.blob  # git's definition, beside its program's answer
+    server.cut = 100_000
+    with pytest.raises(DataError, match="could not download"):
+        datasets.fetch("tiny", tmp_path)
+    server.cut = None
+    [path] = datasets.fetch("tiny", tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert 0 < server.starts[1] <= 100_000
+    path.write_bytes(CONTENT[:-1])
+    with pytest.raises(DataError, match=rf"tiny.bin has git id [0-9a-f]{{40}} where {blob.blob} is expected"):
+        datasets.files("tiny", tmp_path)
+
+
+@pytest.mark.usefixtures("blob")
+@pytest.mark.parametrize("left", [CONTENT, CONTENT + b"x", b"y"])
+def test_whatever_was_left_of_a_file_of_unknown_size_a_later_call_succeeds(tmp_path: Path, left: bytes) -> None:
+    put(tmp_path, left).rename(tmp_path / "tiny/tiny.bin.part")
+    with suppress(DataError):  # a part that is whole or wrong is found out when the server is asked for the rest
+        datasets.fetch("tiny", tmp_path)
+    assert not list(tmp_path.rglob("tiny.bin"))
+    [path] = datasets.fetch("tiny", tmp_path)
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.usefixtures("blob")
+def test_wrong_bytes_of_unknown_size_are_not_kept(server: Server, tmp_path: Path) -> None:
+    server.body = CONTENT[::-1]
+    with pytest.raises(DataError, match=r"did not send the expected file: .* has git id .*; nothing was kept"):
+        datasets.fetch("tiny", tmp_path)
+    assert not list(tmp_path.rglob("tiny.bin"))
+
+
 # The command line
+
+
+def test_the_size_of_a_file_known_by_its_git_id(blob: DataFile, tmp_path: Path) -> None:
+    listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
+    assert f"size:    not known before it is fetched\n  file:    {tmp_path / blob.path}" in listed
 
 
 def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
@@ -326,7 +421,8 @@ def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
     for text in ("tiny: bytes", "licence: none", "cite:    nobody", "size:    0.3 MB", str(path), server.url):
         assert text in listed
     assert "present: no; run: sumexp data fetch tiny" in listed
-    assert isinstance(run("verify")[1], DataError)
+    assert run("verify") == (f"{tmp_path} holds no data set; to download one, run: sumexp data fetch NAME\n", None)
+    assert isinstance(run("verify", "tiny")[1], DataError)
     assert f"tiny: {path} is verified" in run("fetch", "tiny")[0]
     assert run("verify") == run("verify", "tiny") == (f"tiny: {path} is verified\n", None)
     assert "present: yes" in run("list")[0]

@@ -37,7 +37,6 @@ from sumexp.datasets.tagged import Brown, read_brown
 
 __all__ = [
     "DATASETS",
-    "IMAGES",
     "Brown",
     "DataError",
     "DataFile",
@@ -69,9 +68,6 @@ __all__ = [
 
 DATASETS: Mapping[str, Dataset] = MappingProxyType({dataset.name: dataset for dataset in CATALOGUE})
 """Every data set by its name."""
-
-IMAGES = ("digits", "mnist", "binarized-mnist", "fashion-mnist", "omniglot", "omniglot-28")
-"""The data sets that `images` reads."""
 
 
 def root(data: str | Path | None = None) -> Path:
@@ -189,7 +185,7 @@ def delicious(data: str | Path | None = None) -> MultiLabel:
 
 
 def images(name: str, data: str | Path | None = None) -> ImageData:
-    """The images of one of `IMAGES`, in three disjoint parts that are the same at every call.
+    """The images of a data set in three disjoint parts, the same ones at every call.
 
     =================  ======================  ======  ==========  ======
     name               pixels                  train   validation  test
@@ -205,20 +201,18 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
     Raises:
         DataError: if it is unknown, undeclared or not of images, or a file is absent or damaged.
     """
-    if declared(name).name not in IMAGES:
-        raise DataError(f"data set {name!r} is not of images; those of images are {', '.join(IMAGES)}")
-    paths = files(name, data)
-    match name:
-        case "digits":
+    match name, files(name, data):
+        case "digits", _:
             return split_digits()
-        case "binarized-mnist":
-            return read_binarized_mnist(*paths)
-        case "omniglot":
-            return read_omniglot(paths)
-        case "omniglot-28":
-            return read_chardata(paths[0])
-        case _:
-            return read_mnist(*paths[:2])
+        case "mnist" | "fashion-mnist", [train, test, *_]:
+            return read_mnist(train, test)
+        case "binarized-mnist", [train, validation, test]:
+            return read_binarized_mnist(train, validation, test)
+        case "omniglot", archives:
+            return read_omniglot(archives)
+        case "omniglot-28", [path]:
+            return read_chardata(path)
+    raise DataError(f"data set {name!r} is not of images; to see what each one is, run: sumexp data list")
 
 
 def _dataset(name: str) -> Dataset:

@@ -1,7 +1,7 @@
 """The data sets: what they are, on what terms, whom to cite, and the address and checksum of each file.
 
-The bytes were checked against the commits and digests named here; that the addresses serve them could not be (no
-network).
+The bytes of all but ``omniglot-28`` were checked against the commits named here, or digests that others publish; that
+the addresses serve them could not be checked (no network).
 """
 
 from sumexp.datasets.declarations import DataFile, Dataset
@@ -55,7 +55,7 @@ _DIGITS = Dataset(
 _MNIST = Dataset(
     name="mnist",
     description="MNIST: 70,000 images of handwritten digits, 28 x 28 grey levels, split 60,000 + 10,000",
-    licence="CC BY-SA 3.0, as commonly stated (its own page named no terms)",
+    licence="CC BY-SA 3.0, as the documentation of Keras states",
     citation="Y. LeCun, L. Bottou, Y. Bengio and P. Haffner, Gradient-Based Learning Applied to Document Recognition, "
     "Proceedings of the IEEE 86(11), 1998",
     files=tuple(
@@ -116,8 +116,8 @@ _FASHION_MNIST = Dataset(
 
 _BINARIZED_MNIST = Dataset(
     name="binarized-mnist",
-    description="Statically binarised MNIST: each grey level was drawn once as a coin, split 50,000 + 10,000 + 10,000",
-    licence="none stated; made from MNIST (CC BY-SA 3.0, as commonly stated)",
+    description="Statically binarised MNIST: pixels 0 or 1, drawn once from the grey levels, 50,000 + 10,000 + 10,000",
+    licence="none stated; made from MNIST",
     citation="H. Larochelle and I. Murray, The Neural Autoregressive Distribution Estimator, AISTATS 2011; "
     "R. Salakhutdinov and I. Murray, On the Quantitative Analysis of Deep Belief Networks, ICML 2008",
     files=tuple(

@@ -1,4 +1,4 @@
-r"""What a data set declares, where its files lie below a root, and whether a file is what was declared."""
+"""What a data set declares, where its files lie below a root, and whether a file is what was declared."""
 
 import gzip
 import zlib

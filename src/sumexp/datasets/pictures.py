@@ -1,4 +1,4 @@
-r"""Images for generative models: the published formats, read and split into training, validation and test.
+"""Images for generative models: the published formats, read and split into training, validation and test.
 
 Every image is a row of float32 pixels in [0, 1], row after row of the picture, and ink (or cloth) is 1.
 """
@@ -176,7 +176,7 @@ def read_chardata(path: Path, *, validation: int = OMNIGLOT_VALIDATION) -> Image
     """Read the 28 x 28 Omniglot of the literature: MATLAB's ``data`` and ``testdata`` [784, n], an image a column.
 
     A column runs down the picture first; the rows returned run along it. Validation images are drawn once from
-    ``data`` and are not among the training images (in the published code they are).
+    ``data`` and are not among the training images (in the public code of the categorical VAE they are).
 
     Raises:
         DataError: if the file is not of this form.
@@ -224,6 +224,8 @@ def _characters(archive: Path) -> NDArray[np.float32]:
 
 def _drawn(images: NDArray[np.float32], held: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The images in an order drawn once, without the last ``held``, and those."""
+    if not 0 <= held <= len(images):
+        raise DataError(f"{held:,} images cannot be held out of {len(images):,}; hold out fewer")
     order = np.random.default_rng(SEED).permutation(len(images))
     return images[order[: len(order) - held]], images[order[len(order) - held :]]
 

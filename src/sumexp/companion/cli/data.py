@@ -20,14 +20,18 @@ def list_command(data: Root = None) -> None:
     folder = datasets.root(data)
     typer.echo(f"data folder: {folder}")
     for dataset in datasets.DATASETS.values():
+        paths = [file.below(folder) for file in dataset.files]
         size = sum(file.size for file in dataset.files)
-        present = all((folder / file.path).exists() for file in dataset.files)
+        volume = (
+            f"{size / 1e6:.1f} MB" if size else "not known before it is fetched" if paths else "nothing to download"
+        )
+        present = all(path.exists() for path in paths)
         typer.echo(f"\n{dataset.name}: {dataset.description}")
         typer.echo(f"  licence: {dataset.licence}")
         typer.echo(f"  cite:    {dataset.citation}")
-        typer.echo(f"  size:    {f'{size / 1e6:.1f} MB' if size else 'nothing to download'}")
-        for file in dataset.files:
-            typer.echo(f"  file:    {folder / file.path}")
+        typer.echo(f"  size:    {volume}")
+        for path, file in zip(paths, dataset.files, strict=True):
+            typer.echo(f"  file:    {path}")
             typer.echo(f"  source:  {file.url}")
         typer.echo(f"  present: {'yes' if present else f'no; run: sumexp data fetch {dataset.name}'}")
 
@@ -44,14 +48,24 @@ def fetch_command(
 
 @data_app.command("verify")
 def verify_command(
-    name: Annotated[str | None, typer.Argument(help="The data set; all that have files, if none is named.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The data set; all that have a file there, if none is named.")
+    ] = None,
     data: Root = None,
 ) -> None:
-    """Compare the files of a data set with their SHA-256."""
+    """Compare the files of a data set with their checksums."""
     from sumexp import datasets
 
-    for each in [name] if name else [dataset.name for dataset in datasets.DATASETS.values() if dataset.files]:
+    folder = datasets.root(data)
+    there = [
+        dataset.name
+        for dataset in datasets.DATASETS.values()
+        if any(file.below(folder).exists() for file in dataset.files)
+    ]
+    for each in [name] if name else there:
         _report(each, datasets.verify(each, data))
+    if not (name or there):
+        typer.echo(f"{folder} holds no data set; to download one, run: sumexp data fetch NAME")
 
 
 def _report(name: str, paths: list[Path]) -> None:
