@@ -2,5 +2,6 @@
 
 from sumexp.vae import stack
 from sumexp.vae.config import Member, Stack, Temperature, fixed
+from sumexp.vae.grids import PUBLISHED, data, grid, work
 
-__all__ = ["Member", "Stack", "Temperature", "fixed", "stack"]
+__all__ = ["PUBLISHED", "Member", "Stack", "Temperature", "data", "fixed", "grid", "stack", "work"]

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 NoiseName: TypeAlias = Literal["gumbel", "gaussian", "logistic"]
 Divergence: TypeAlias = Literal["softmax", "exact"]
 Precision: TypeAlias = Literal["float32", "float64", "tf32", "bfloat16"]
-Source: TypeAlias = Literal["digits", "mnist", "binarized-mnist", "fashion-mnist", "omniglot"]
+Source: TypeAlias = Literal["digits", "mnist", "binarized-mnist", "fashion-mnist", "omniglot", "omniglot-28"]
 
 
 @dataclass(frozen=True)

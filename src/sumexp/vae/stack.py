@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -31,15 +31,16 @@ from torch import Tensor
 from sumexp.vae.config import Member, NoiseName
 
 Parameters: TypeAlias = Mapping[str, Tensor]
+Purpose: TypeAlias = Literal["weights", "order", "uniforms", "evaluation"]
 
 _JOINT = {"encoder_out_weight": 1, "encoder_out_bias": 1, "decoder_hidden_weight": 0}
 """Which dimension of a member's matrices is N K, where there is one."""
 
 
-def generator(seed: int, purpose: int, device: str = "cpu") -> torch.Generator:
-    """A generator of a member: purposes 0 (initial weights), 1 (order of the images), 2 (uniforms), 3 (evaluation)."""
-    state = int(np.random.SeedSequence((seed, purpose)).generate_state(1)[0])
-    return torch.Generator(device).manual_seed(state)
+def generator(seed: int, purpose: Purpose, epoch: int = 0, device: str = "cpu") -> torch.Generator:
+    """The generator of a seed for one purpose in one epoch: what is drawn here never shifts what is drawn elsewhere."""
+    state = np.random.SeedSequence((seed, get_args(Purpose).index(purpose), epoch)).generate_state(1)
+    return torch.Generator(device).manual_seed(int(state[0]))
 
 
 def initial(
@@ -74,7 +75,7 @@ def initial(
 
 
 def _initial(member: Member, pixels: int, variables: int, hidden: int) -> dict[str, Tensor]:
-    own, code = generator(member.seed, 0), variables * member.categories
+    own, code = generator(member.seed, "weights"), variables * member.categories
     layers = {
         "encoder_hidden": (pixels, hidden),
         "encoder_out": (hidden, code),

@@ -1,0 +1,159 @@
+"""The stacked networks against torch's own layers, member by member."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor, nn
+
+from sumexp.vae import Member, stack
+
+PIXELS, VARIABLES, HIDDEN = 20, 3, 12
+MIXED = (
+    Member("gumbel", seed=1),
+    Member("gumbel", categories=3, seed=1),
+    Member("gaussian", scale=1.3, categories=4, seed=2, straight_through=True),
+    Member("logistic", scale=0.5, categories=6, seed=1),
+)
+CATEGORIES = [member.categories for member in MIXED]
+
+
+def parameters(members: tuple[Member, ...] = MIXED) -> dict[str, Tensor]:
+    return stack.initial(members, PIXELS, VARIABLES, HIDDEN, torch.float64)
+
+
+def draws(*shape: int, seed: int = 0) -> Tensor:
+    return torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def networks(own: dict[str, Tensor]) -> tuple[nn.Sequential, nn.Sequential]:
+    """A stack of one as torch's layers, which hold their weights the other way round."""
+    pair = []
+    for half in ("encoder", "decoder"):
+        layers = []
+        for name in (f"{half}_hidden", f"{half}_out"):
+            weight, bias = own[f"{name}_weight"][0], own[f"{name}_bias"][0, 0]
+            layer = nn.Linear(*weight.shape, dtype=torch.float64)
+            with torch.no_grad():
+                layer.weight.copy_(weight.T)
+                layer.bias.copy_(bias)
+            layers.append(layer)
+        pair.append(nn.Sequential(layers[0], nn.ReLU(), layers[1]))
+    return pair[0], pair[1]
+
+
+def test_encode_and_decode_are_torchs_layers() -> None:
+    stacked, x = parameters(), draws(len(MIXED), 5, PIXELS)
+    z = draws(len(MIXED), 5, VARIABLES, 10, seed=1)
+    logits, pixels = stack.encode(stacked, x, CATEGORIES), stack.decode(stacked, z)
+    assert logits.shape == (4, 5, VARIABLES, 10)
+    assert pixels.shape == (4, 5, PIXELS)
+    for s, member in enumerate(MIXED):
+        encoder, decoder = networks(stack.member(stacked, MIXED, s))
+        own = z[s, ..., : member.categories]
+        expected = encoder(x[s]).view(5, VARIABLES, member.categories)
+        torch.testing.assert_close(logits[s, ..., : member.categories], expected, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(pixels[s], decoder(own.flatten(1)), rtol=1e-12, atol=1e-12)
+        assert (logits[s, ..., member.categories :] == -math.inf).all()
+
+
+def test_a_member_starts_as_if_alone_and_with_torchs_law() -> None:
+    stacked = parameters()
+    for s, member in enumerate(MIXED):
+        own = stack.member(stacked, MIXED, s)
+        alone = parameters((member,))
+        assert all(torch.equal(own[name], alone[name]) for name in alone)
+    # Uniform on +-1/sqrt(inputs): of 784 * 300 values the largest is within 1e-4 of the bound but with probability
+    # (1 - 1e-4)^235200 = 6e-11, and their variance is bound^2 / 3 to 5 standard errors (sqrt(0.8 / n), relative).
+    weight = stack.initial((Member(seed=3),), 784, 10, 300, torch.float64)["encoder_hidden_weight"]
+    bound = 1 / math.sqrt(784)
+    assert bound * (1 - 1e-4) < weight.abs().max() <= bound
+    assert abs(weight.var() / (bound**2 / 3) - 1) < 5 * math.sqrt(0.8 / weight.numel())
+    layer = nn.Linear(784, 300)
+    assert layer.weight.abs().max() <= bound
+    assert layer.weight.var().item() == pytest.approx(bound**2 / 3, rel=0.02)
+
+
+def test_equal_seeds_share_weights_and_others_do_not() -> None:
+    stacked = parameters()
+    hidden = stacked["encoder_hidden_weight"]
+    assert torch.equal(hidden[0], hidden[1])
+    assert not torch.equal(hidden[0], hidden[2])
+
+
+def test_float32_starts_where_float64_does() -> None:
+    short = stack.initial(MIXED, PIXELS, VARIABLES, HIDDEN, torch.float32)
+    assert all(torch.equal(short[name], tensor.float()) for name, tensor in parameters().items())
+
+
+def test_perturbations_are_quantiles_of_the_same_uniforms() -> None:
+    u = draws(1, 7, VARIABLES, 4).expand(4, -1, -1, -1)
+    found = stack.perturbations(u, MIXED).numpy()
+
+    laws = [stats.gumbel_r(), stats.gumbel_r(), stats.norm(scale=1.3), stats.logistic(scale=0.5)]
+    for own, law in zip(found, laws, strict=True):
+        np.testing.assert_allclose(own, law.ppf(u[0]), rtol=1e-12)
+    assert (np.argsort(found[0], -1) == np.argsort(found[2], -1)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("noise", ["gumbel", "gaussian", "logistic"])
+def test_perturbations_are_finite_at_the_ends(noise: str, dtype: torch.dtype) -> None:
+    eps = torch.finfo(dtype).eps
+    ends = torch.tensor([[eps / 4, 1 - eps / 2]], dtype=dtype)
+    found = stack.perturbations(ends, [Member(noise)])
+    assert found.isfinite().all()
+    assert found[0, 0] < -2 < 3 < found[0, 1]
+
+
+def test_relaxed_by_hand() -> None:
+    # u = e^{-1}, e^{-e}: Gumbel noises -log(-log u) = 0 and -1. Logits 0 and 1 + log 3: scores 0 and log 3; at
+    # temperature 1/2 the weights are 1 and 3^2 = 9.
+    u = torch.tensor([math.exp(-1), math.exp(-math.e)], dtype=torch.float64).view(1, 1, 1, 2)
+    logits = torch.tensor([0.0, 1 + math.log(3)], dtype=torch.float64).view(1, 1, 1, 2)
+    two = Member(categories=2)
+    z = stack.relaxed(logits, u, [two], torch.tensor([0.5], dtype=torch.float64))
+    torch.testing.assert_close(z.flatten(), torch.tensor([0.1, 0.9], dtype=torch.float64), rtol=1e-14, atol=0)
+    hard = Member(categories=2, straight_through=True)
+    assert stack.relaxed(logits, u, [hard], torch.tensor([0.5])).flatten().tolist() == pytest.approx([0, 1], abs=1e-15)
+
+
+def test_straight_through_has_the_gradient_of_the_softmax() -> None:
+    u, weight = draws(1, 6, VARIABLES, 4), draws(1, 6, VARIABLES, 4, seed=1)
+    gradients = []
+    for straight in (False, True):
+        logits = draws(1, 6, VARIABLES, 4, seed=2).requires_grad_()
+        member = Member("gaussian", categories=4, straight_through=straight)
+        z = stack.relaxed(logits, u, [member], torch.tensor([0.7], dtype=torch.float64))
+        gradients.append(torch.autograd.grad((z * weight).sum(), logits)[0])
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-12, atol=0)
+
+
+def test_padded_classes_have_no_probability_and_no_gradient() -> None:
+    stacked = {name: tensor.requires_grad_() for name, tensor in parameters().items()}
+    x, u = draws(4, 5, PIXELS), draws(4, 5, VARIABLES, 10, seed=1)
+    z = stack.relaxed(stack.encode(stacked, x, CATEGORIES), u, MIXED, torch.full((4,), 0.3, dtype=torch.float64))
+    stack.decode(stacked, z).square().sum().backward()
+    for s, member in enumerate(MIXED):
+        assert (z[s, ..., member.categories :] == 0).all()
+        torch.testing.assert_close(z[s].sum(-1), torch.ones(5, VARIABLES, dtype=torch.float64), rtol=1e-14, atol=0)
+        for name, joint in (("encoder_out_weight", 1), ("encoder_out_bias", 1), ("decoder_hidden_weight", 0)):
+            tensor = stacked[name]
+            assert tensor.grad is not None
+            for values in (tensor, tensor.grad):
+                padded = torch.unflatten(values[s].detach(), joint, (VARIABLES, 10))
+                padded = padded[..., member.categories :] if joint else padded[:, member.categories :]
+                assert (padded == 0).all()
+    assert all(tensor.grad is not None and tensor.grad.isfinite().all() for tensor in stacked.values())
+
+
+def test_generators_of_two_purposes_differ() -> None:
+    purposes: tuple[stack.Purpose, ...] = ("weights", "order", "uniforms", "evaluation")
+    first = [
+        torch.rand(1, generator=stack.generator(5, purpose, epoch)).item() for purpose in purposes for epoch in (0, 1)
+    ]
+    assert len(set(first)) == 8
+    again = torch.rand(1, generator=stack.generator(5, "weights")).item()
+    assert again == first[0]
