@@ -1,0 +1,176 @@
+"""Bounds on a model small enough to enumerate all its latent states."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli, Independent
+
+from sumexp.perturb import argmax
+from sumexp.perturb.noises import Gaussian
+from sumexp.vae import bounds, posterior, stack
+from sumexp.vae.config import Member
+
+VARIABLES, PIXELS, IMAGES = 2, 6, 40
+MEMBERS = (
+    Member("gumbel", categories=3),
+    Member("gaussian", categories=3, seed=1),
+    Member("gaussian", 0.6, categories=2, seed=2),
+    Member("logistic", categories=3, seed=3),
+    Member("gumbel", 2.0, categories=3, seed=4),
+)
+CATEGORIES = [member.categories for member in MEMBERS]
+
+
+def model(scale: float = 4.0) -> dict[str, Tensor]:
+    """Large random weights, so that the posteriors are far from uniform."""
+    parameters = stack.initial(MEMBERS, PIXELS, VARIABLES, 5, torch.float64)
+    return {name: scale * tensor for name, tensor in parameters.items()}
+
+
+def images() -> Tensor:
+    return torch.randint(0, 2, (IMAGES, PIXELS), generator=torch.Generator().manual_seed(5)).double()
+
+
+class Enumeration:
+    """log p(x | z) of every member, image and latent state [S, B, Z], and the laws of z."""
+
+    def __init__(self, parameters: dict[str, Tensor], x: Tensor) -> None:
+        most = max(CATEGORIES)
+        states = torch.tensor(list(product(range(most), repeat=VARIABLES)))
+        one_hot = torch.nn.functional.one_hot(states, most).double()
+        pixels = stack.decode(parameters, one_hot.expand(len(MEMBERS), -1, -1, -1))
+        law = Independent(Bernoulli(logits=pixels.unsqueeze(1)), 1)
+        self.log_likelihood = law.log_prob(x.unsqueeze(1))
+        self.logits = stack.encode(parameters, x.expand(len(MEMBERS), -1, -1), CATEGORIES)
+        log_q = []
+        for s, member in enumerate(MEMBERS):
+            own = argmax.quadrature(self.logits[s, ..., : member.categories], posterior.noise(member)).log()
+            padded = torch.nn.functional.pad(own, (0, most - member.categories), value=-math.inf)
+            log_q.append(sum(padded[:, n, states[:, n]] for n in range(VARIABLES)))
+        self.log_q = torch.stack(log_q)
+        within = (states.unsqueeze(0) < torch.tensor(CATEGORIES).view(-1, 1, 1)).all(-1)
+        prior = -VARIABLES * torch.tensor(CATEGORIES).double().log().view(-1, 1, 1)
+        self.log_prior = prior.masked_fill(~within.unsqueeze(1), -math.inf)
+
+    @property
+    def log_marginal(self) -> Tensor:
+        """log p(x) [S, B]."""
+        return torch.logsumexp(self.log_likelihood + self.log_prior, -1)
+
+    @property
+    def missed(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of -log p(x | z) under q, each [S, B]."""
+        q = self.log_q.exp()
+        mean = -(q * self.log_likelihood).sum(-1)
+        return mean, (q * self.log_likelihood.square()).sum(-1) - mean.square()
+
+    @property
+    def divergence(self) -> Tensor:
+        """KL(q || p) [S, B]."""
+        q = self.log_q.exp()
+        return (q * (self.log_q - self.log_prior).masked_fill(q == 0, 0)).sum(-1)
+
+
+def test_the_exact_bound_bounds() -> None:
+    exact = Enumeration(model(), images())
+    assert bool((exact.log_q.exp().sum(-1) - 1).abs().max() < 1e-12)
+    bound = exact.missed[0] + exact.divergence
+    assert bool((bound > -exact.log_marginal).all())
+    ours = posterior.divergence(exact.logits, [replace(member, divergence="exact") for member in MEMBERS])
+    assert (ours - exact.divergence).abs().max() < 1e-12
+
+
+def test_hard_bound_against_enumeration() -> None:
+    x, samples = images(), 400
+    found = bounds.hard_bound(model(), MEMBERS, x, samples, torch.Generator().manual_seed(6))
+    exact = Enumeration(model(), x)
+    mean, variance = exact.missed
+    softmax = posterior.divergence(exact.logits, [replace(member, divergence="softmax") for member in MEMBERS])
+    # Five members, two numbers of the same samples, 5 standard errors: false alarm 5 * 5.7e-7 < 1e-5.
+    error = (variance.sum(1) / samples).sqrt() / IMAGES
+    assert bool(((found.value - (mean + exact.divergence).mean(1)).abs() < 5 * error).all())
+    assert bool(((found.published - (mean + softmax).mean(1)).abs() < 5 * error).all())
+    # The images' spread makes up nearly all of the stated error.
+    for stated, bound in ((found.error, mean + exact.divergence), (found.published_error, mean + softmax)):
+        spread = ((bound.var(1) + variance.mean(1) / samples) / IMAGES).sqrt()
+        assert bool((stated / spread - 1).abs().max() < 0.1)
+    assert found.published[0] == found.value[0]  # Gumbel noise of scale 1
+    assert bool((found.published[1:] != found.value[1:]).all())
+
+
+def test_importance_weights_reach_the_likelihood() -> None:
+    x, gentle = images(), model(1.5)  # no state has a large weight and a small probability
+    exact = Enumeration(gentle, x)
+    truth = -exact.log_marginal.mean(1)
+    weights = (exact.log_likelihood + exact.log_prior - exact.log_q).masked_fill(exact.log_q.isneginf(), 0)
+    # By the delta method log of a mean of n weights has variance v/n, v = Var(w)/p(x)^2, and bias -v/(2n).
+    relative = (exact.log_q.exp() * (weights - exact.log_marginal.unsqueeze(-1)).exp().square()).sum(-1) - 1
+    many = 3000
+    found = bounds.importance(gentle, MEMBERS, x, many, torch.Generator().manual_seed(7))
+    error = (relative.sum(1) / many).sqrt() / IMAGES
+    bias = relative.mean(1) / (2 * many)
+    # Five members at 5 standard errors: false alarm 5 * 5.7e-7 < 1e-5; half the bias more for what the delta drops.
+    assert bool(((found.value - truth - bias).abs() < 5 * error + bias / 2).all())
+    one = bounds.importance(gentle, MEMBERS, x, 1, torch.Generator().manual_seed(8)).value
+    assert bool((one > found.value).all())
+    spread = (exact.log_marginal.var(1) / IMAGES).sqrt()
+    assert bool((found.error / spread - 1).abs().max() < 0.1)
+
+
+def test_the_published_number_is_no_bound_for_gaussian_noise() -> None:
+    # One variable of two categories, one pixel. The logits (1, 0) under Gaussian noise are Phi(1/sqrt 2) = 0.760, which
+    # a decoder with p(x = 1 | z) = 2 c q(z) makes the true posterior of x = 1: then the true bound is tight, and the
+    # published one too low by the difference of the divergences, log 2 minus the entropies of 0.760 and of 0.731.
+    logits = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    q = torch.special.ndtr(torch.tensor([1.0, -1.0], dtype=torch.float64) / math.sqrt(2))
+    assert (argmax.probabilities(logits, Gaussian()) - q).abs().max() < 1e-15
+    pixel = 0.6 * q
+    log_marginal = (pixel.sum() / 2).log()
+    assert (pixel / pixel.sum() - q).abs().max() < 1e-15
+    missed = -(q * pixel.log()).sum()
+    member = Member("gaussian", categories=2)
+    true, published = (
+        posterior.divergence(logits.view(1, 1, 1, 2), [replace(member, divergence=kind)]).item()
+        for kind in ("exact", "softmax")
+    )
+    assert abs(missed.item() + true + log_marginal.item()) < 1e-14
+    assert missed.item() + published < -log_marginal.item() - 0.03
+    soft = torch.sigmoid(logits[0])
+
+    def entropy(p: Tensor) -> float:
+        return -(p * p.log() + (1 - p) * (1 - p).log()).item()
+
+    assert abs((true - published) - (entropy(soft) - entropy(q[0]))) < 1e-13
+
+
+def test_chunks_change_nothing() -> None:
+    x = images()
+    whole = bounds.hard_bound(model(), MEMBERS, x, 50, torch.Generator().manual_seed(0))
+    cut, bounds.BLOCK["cpu"] = bounds.BLOCK["cpu"], 7 * PIXELS * len(MEMBERS)
+    try:
+        parts = bounds.hard_bound(model(), MEMBERS, x, 50, torch.Generator().manual_seed(0))
+    finally:
+        bounds.BLOCK["cpu"] = cut
+    # Other draws, the same images: closer than the error over images.
+    assert bool(((parts.value - whole.value).abs() < whole.error).all())
+
+
+def test_float32_is_close() -> None:
+    x = images()
+    single = {name: tensor.float() for name, tensor in model().items()}
+    for function in (bounds.hard_bound, bounds.importance):
+        coarse = function(single, MEMBERS, x, 200, torch.Generator().manual_seed(1))
+        assert coarse.value.dtype == torch.float64
+        fine = function(model(), MEMBERS, x, 200, torch.Generator().manual_seed(1))
+        assert bool(((coarse.value - fine.value).abs() < fine.error).all())
+
+
+@pytest.mark.parametrize("count, samples", [(1, 3), (3, 0)])
+def test_bad_input(count: int, samples: int) -> None:
+    for function in (bounds.hard_bound, bounds.importance):
+        with pytest.raises(ValueError, match=f"{count} images and {samples} samples"):
+            function(model(), MEMBERS, images()[:count], samples, torch.Generator())
