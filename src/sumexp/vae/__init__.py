@@ -1,7 +1,21 @@
 """The categorical VAE with perturbed argmax: published and corrected protocol, many models trained as one."""
 
-from sumexp.vae import stack
+from sumexp.vae import bounds, posterior, stack
 from sumexp.vae.config import Member, Stack, Temperature, fixed
 from sumexp.vae.grids import PUBLISHED, data, grid, work
+from sumexp.vae.training import train
 
-__all__ = ["PUBLISHED", "Member", "Stack", "Temperature", "data", "fixed", "grid", "stack", "work"]
+__all__ = [
+    "PUBLISHED",
+    "Member",
+    "Stack",
+    "Temperature",
+    "bounds",
+    "data",
+    "fixed",
+    "grid",
+    "posterior",
+    "stack",
+    "train",
+    "work",
+]
