@@ -1,8 +1,9 @@
 r"""How far a descent must go and how far it goes: why families of noise differ in speed.
 
-Every family meets every target (:func:`solution`), so what distinguishes fits of equal length is how much one unit of
-:math:`\theta` moves the law. Near the uniform law the Jacobian is :math:`\frac cK(I-\frac1K\mathbf{11}^\top)`: the
-**gain** c is what the noise multiplies small logits with, 1 for the plain softmax.
+Every family meets every target without a zero (:func:`solution`), so what distinguishes fits of equal length is how
+much one unit of :math:`\theta` moves the law. Near the uniform law the Jacobian is
+:math:`\frac cK(I-\frac1K\mathbf{11}^\top)`: the **gain** c is what the noise multiplies small logits with, 1 for the
+plain softmax.
 """
 
 import torch
@@ -28,13 +29,22 @@ def gain(noise: Noise, tau: float, classes: int) -> float:
     return diagonal * classes**2 / (classes - 1)
 
 
+def solution(p: Tensor, noise: Noise, tau: float) -> Tensor:
+    r"""The :math:`\theta^*` of sum zero that meets p exactly, [K]: there every objective is 0.
+
+    Raises:
+        ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
+    """
+    return inversion.softmax_parameters(p, noise, tau)
+
+
 def spread(p: Tensor, noise: Noise, tau: float) -> float:
     r""":math:`\max\theta^*-\min\theta^*` of the parameters that meet p exactly.
 
     Raises:
         ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
     """
-    theta = inversion.softmax_parameters(p, noise, tau)
+    theta = solution(p, noise, tau)
     return (theta.max() - theta.min()).item()
 
 
@@ -46,7 +56,7 @@ def condition(p: Tensor, noise: Noise, tau: float) -> float:
     Raises:
         ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
     """
-    slope = softmax.hessian(inversion.softmax_parameters(p, noise, tau), noise, tau)
+    slope = softmax.hessian(solution(p, noise, tau), noise, tau)
     singular = torch.linalg.svdvals(slope / p.sqrt())  # of H p^{-1/2}, whose squares are the eigenvalues
     return (singular[0] / singular[-2]).square().item()
 
@@ -60,7 +70,7 @@ def excess(p: Tensor, noise: Noise, tau: float, samples: int) -> float:
     Raises:
         ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
     """
-    theta = inversion.softmax_parameters(p, noise, tau)
+    theta = solution(p, noise, tau)
     within = softmax.hessian_diagonal(theta, noise, tau) * tau  # E s - E s^2
     variance = p - within - p.square()
     return ((variance / p).sum() / (2 * samples)).item()

@@ -1,0 +1,88 @@
+"""The runs of the chapter: the published comparison, and those that say what is behind it."""
+
+import math
+from itertools import product
+from typing import Literal
+
+from sumexp.fits import reach, targets
+from sumexp.fits.targets import Name
+from sumexp.fits.training import NOISES, Family, FitConfig
+
+Matching = Literal["unit", "variance", "gain"]
+TEMPERATURES = (0.1, 0.3, 1.0)
+RATES = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0)
+SEEDS = {"smoke": 3, "cpu": 20, "paper": 100}
+STEPS = {"smoke": 40, "cpu": 200, "paper": 200}
+DEVIATIONS: dict[Family, float] = {
+    "gaussian": 1.0,
+    "gumbel": math.pi / math.sqrt(6),
+    "logistic": math.pi / math.sqrt(3),
+}
+"""Standard deviations of the noises of scale 1."""
+
+
+def sampled(target: Name, noise: Family, profile: str = "cpu") -> FitConfig:
+    """The published way: draws, temperature 0.1, rate 0.01, several seeds.
+
+    Raises:
+        ValueError: if there is no such profile.
+    """
+    _check(profile)
+    return FitConfig(target, noise, seeds=tuple(range(SEEDS[profile])), steps=STEPS[profile])
+
+
+def matched(target: Name, noise: Family, matching: Matching, profile: str = "cpu") -> FitConfig:
+    r"""Exact means, temperature 0.1, rate 0.01, one thing made equal among the families.
+
+    Args:
+        target: name of the law.
+        noise: family of the noise.
+        matching: ``"unit"`` for scale 1; ``"variance"`` for the Gumbel's variance :math:`\pi^2/6`; ``"gain"`` for the
+            Gumbel's first step, by a rate divided by the family's gain.
+        profile: smoke, cpu or paper.
+
+    Raises:
+        ValueError: if there is no such profile.
+    """
+    _check(profile)
+    settings = {"scale": 1.0, "rate": 0.01}
+    if matching == "variance":
+        settings["scale"] = DEVIATIONS["gumbel"] / DEVIATIONS[noise]
+    elif matching == "gain":
+        classes = len(targets.published(target).p)
+        gumbel, own = (reach.gain(NOISES[family](), 0.1, classes) for family in ("gumbel", noise))
+        settings["rate"] *= gumbel / own
+    return FitConfig(target, noise, settings["scale"], rates=(settings["rate"],), samples=None, steps=STEPS[profile])
+
+
+def tuned(target: Name, noise: Family, profile: str = "cpu") -> FitConfig:
+    """Exact means, all temperatures and rates.
+
+    Raises:
+        ValueError: if there is no such profile.
+    """
+    _check(profile)
+    small = profile == "smoke"
+    temperatures, rates = (TEMPERATURES[:1], RATES[::3]) if small else (TEMPERATURES, RATES)
+    return FitConfig(target, noise, temperatures=temperatures, rates=rates, samples=None, steps=STEPS[profile])
+
+
+def grid(profile: str) -> tuple[FitConfig, ...]:
+    """All runs that the chapter asks for.
+
+    Args:
+        profile: smoke, cpu or paper.
+
+    Raises:
+        ValueError: if there is no such profile.
+    """
+    configs: list[FitConfig] = []
+    for target, noise in product(targets.NAMES, NOISES):
+        configs += [sampled(target, noise, profile), tuned(target, noise, profile)]
+        configs += [matched(target, noise, matching, profile) for matching in ("unit", "variance", "gain")]
+    return tuple(dict.fromkeys(configs))
+
+
+def _check(profile: str) -> None:
+    if profile not in STEPS:
+        raise ValueError(f"profile is {profile!r}; expected one of {', '.join(STEPS)}")
