@@ -1,0 +1,181 @@
+"""The relaxed gradient against the exact one: closed forms, quadrature, and the exact Perturb-Softmax."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from sumexp.perturb import argmax, softmax
+from sumexp.vae import gradients, posterior, stack
+from sumexp.vae.config import Member, NoiseName, fixed
+
+VALUES = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
+
+
+def linear(z: Tensor) -> Tensor:
+    """The sum over variables of a value of each category."""
+    return (z * VALUES[: z.shape[-1]]).sum((-1, -2))
+
+
+def curved(z: Tensor) -> Tensor:
+    """A function of z that mixes the variables and is not linear."""
+    score = (z * VALUES[: z.shape[-1]]).sum(-1)
+    return score.exp().sum(-1) + score.prod(-1)
+
+
+def draw(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def member(noise: NoiseName, tau: float = 1.0, categories: int = 3, scale: float = 1.0, hard: bool = False) -> Member:
+    return Member(noise, scale, "exact", categories, fixed(tau), hard)
+
+
+NOISES: tuple[NoiseName, ...] = ("gumbel", "gaussian", "logistic")
+
+
+def test_exact_gradient_of_two_categories_in_closed_form() -> None:
+    delta = 0.7
+    logits = torch.tensor([[[[delta, 0.0]]]], dtype=torch.float64)
+    p = 1 / (1 + math.exp(-delta))
+    slopes = {"gumbel": p * (1 - p), "gaussian": math.exp(-(delta**2) / 4) / (2 * math.sqrt(math.pi))}
+    for noise in ("gumbel", "gaussian"):
+        found = gradients.exact(linear, logits, [member(noise, categories=2)])
+        expected = slopes[noise] * (1.0 - -2.0)
+        assert (found.flatten() - expected * torch.tensor([1, -1])).abs().max() < 1e-14
+
+
+def test_exact_gradient_by_finite_differences_of_the_enumeration() -> None:
+    members = [member(noise) for noise in NOISES]
+    logits = draw(3, 2, 2, 3)
+    found = gradients.exact(curved, logits, members)
+    z = gradients.states(2, 3)
+    assert z.shape == (9, 2, 3)
+    values = curved(z.unsqueeze(1)).squeeze(1)
+
+    def expected(at: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for s, one in enumerate(members):
+            q = argmax.quadrature(at[s], posterior.noise(one))
+            total = total + torch.einsum("bz,z->", torch.einsum("bi,bj->bij", q[:, 0], q[:, 1]).flatten(1), values)
+        return total
+
+    for index in ((0, 0, 0, 0), (1, 1, 0, 2), (2, 0, 1, 1)):
+        step = torch.zeros_like(logits)
+        step[index] = 1e-5
+        slope = (expected(logits + step) - expected(logits - step)) / 2e-5
+        assert abs(found[index].item() - slope.item()) < 1e-8
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("tau", [0.5, 1.0])
+def test_the_mean_of_the_estimator_for_a_linear_loss_is_the_slope_of_the_perturb_softmax(
+    noise: NoiseName, tau: float
+) -> None:
+    # E grad c . softmax((l + gamma)/tau) is the Hessian of the Perturb-Softmax's potential times c, a quadrature; with
+    # a linear loss the straight-through estimator has the same gradient in every draw.
+    logits = draw(1, 2, 1, 3).expand(2, -1, -1, -1)
+    members = [member(noise, tau), member(noise, tau, hard=True)]
+    found = gradients.quality(linear, logits, members, 40_000, torch.Generator().manual_seed(1))
+    mean = torch.stack(
+        [softmax.hessian(row, posterior.noise(members[0]), tau) @ VALUES for row in logits[0, :, 0]]
+    ).unsqueeze(1)
+    # Each component within 5 standard errors of the whole: false alarm below 12 * 5.7e-7 < 1e-5.
+    error = found.deviation * found.size / math.sqrt(40_000)
+    assert bool(((found.mean - mean).abs().amax((1, 2, 3)) < 5 * error).all())
+    assert (found.mean[0] - found.mean[1]).abs().max() < 1e-14
+    truth = gradients.exact(linear, logits[:1], members[:1])[0]
+    bias = (mean - truth).norm() / truth.norm()
+    assert abs(found.bias[0] - bias) < 5 * found.bias_error[0]
+    assert found.bias_error[0] < 0.02
+    cosine = (mean * truth).sum() / mean.norm() / truth.norm()
+    assert abs(found.cosine[0] - cosine) < 0.02
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_mean_and_variance_for_two_categories_by_quadrature(hard: bool) -> None:
+    # With d = l_1 - l_2 + D, D the difference of two Gaussians (variance 2), z_1 = 1/(1 + e^{-d/tau}), and the gradient
+    # in l_1 is (f_1 - f_2)(z) z_1 z_2 / tau, f_i the derivatives of f, taken at z or at the hard sample.
+    delta, tau = 0.6, 0.7
+    node = torch.linspace(-12, 12, 24_001, dtype=torch.float64)
+    weight = torch.exp(-node.square() / 4) / math.sqrt(4 * math.pi) * (node[1] - node[0])
+    first = torch.sigmoid((delta + node) / tau)
+    soft = torch.stack([first, 1 - first], -1).unsqueeze(1)
+    point = (stack.one_hot(soft) if hard else soft).requires_grad_()
+    (slope,) = torch.autograd.grad(curved(point).sum(), point)
+    gradient = (slope[:, 0, 0] - slope[:, 0, 1]) * first * (1 - first) / tau
+    mean = (weight * gradient).sum().item()
+    deviation = math.sqrt(2 * ((weight * gradient.square()).sum().item() - mean**2))  # the other component is -this
+
+    logits = torch.tensor([[[[delta, 0.0]]]], dtype=torch.float64)
+    one = member("gaussian", tau, categories=2, hard=hard)
+    found = gradients.quality(curved, logits, [one], 100_000, torch.Generator().manual_seed(2))
+    # One comparison at 5 standard errors: false alarm 6e-7.
+    assert abs(found.mean.flatten()[0].item() - mean) < 5 * deviation / math.sqrt(2 * 100_000)
+    assert abs(found.deviation.item() * found.size.item() / deviation - 1) < 0.02
+    truth = gradients.exact(curved, logits, [one]).flatten()[0].item()
+    assert abs(found.bias.item() - abs(mean / truth - 1)) < 5 * found.bias_error.item()
+
+
+def test_another_scale_is_another_temperature() -> None:
+    # Scale s, logits s l, temperature s tau: the same z for the same uniforms, gradients 1/s of it.
+    s, logits = math.sqrt(math.pi**2 / 6), draw(3, 2, 2, 3)
+    unit = gradients.quality(curved, logits, [member(n) for n in NOISES], 200, torch.Generator().manual_seed(3))
+    scaled = gradients.quality(
+        curved, s * logits, [member(n, s, scale=s) for n in NOISES], 200, torch.Generator().manual_seed(3)
+    )
+    assert (unit.mean - s * scaled.mean).abs().max() < 1e-12
+    assert (unit.exact - s * scaled.exact).abs().max() < 1e-12
+    for name in ("bias", "bias_error", "deviation", "cosine"):
+        assert (getattr(unit, name) - getattr(scaled, name)).abs().max() < 1e-10
+
+
+def test_a_lower_temperature_trades_bias_for_variance() -> None:
+    taus = (0.25, 0.5, 1.0, 2.0)
+    q = torch.softmax(draw(3, 2, 3), -1)
+    for noise in NOISES:
+        members = [member(noise, tau) for tau in taus]
+        logits = gradients.equal_laws(q, members)
+        found = gradients.quality(curved, logits, members, 10_000, torch.Generator().manual_seed(4))
+        assert bool((found.bias.diff() > 0).all())
+        assert bool((found.deviation.diff() < 0).all())
+        error = found.error(100)
+        assert bool(((error.square() - found.bias.square() - found.deviation.square() / 100).abs() < 1e-12).all())
+
+
+def test_equal_laws() -> None:
+    q = torch.softmax(2 * draw(4, 2, 3), -1)
+    members = [member(noise, scale=scale) for noise in NOISES for scale in (1.0, 1.5)]
+    found = posterior.log_probabilities(gradients.equal_laws(q, members), members).exp()
+    assert (found / q - 1).abs().max() < 1e-11
+
+
+def test_problem_is_a_trained_model() -> None:
+    x = (torch.rand(60, 12, generator=torch.Generator().manual_seed(5)) < torch.linspace(0.05, 0.95, 12)).double()
+    early, late = (gradients.problem(x, 7, hidden=8, steps=steps) for steps in (1, 60))
+    for made in (early, late):
+        assert made.q.shape == (7, 2, 4)
+        assert (made.q.sum(-1) - 1).abs().max() < 1e-14
+        assert made.q.min() > 0.9e-4
+
+    def bound(made: gradients.Problem) -> float:
+        joint = torch.einsum("bi,bj->bij", made.q[:, 0], made.q[:, 1]).flatten(1)
+        values = made.loss(gradients.states(2, 4).unsqueeze(1).expand(-1, 7, -1, -1))
+        return ((joint * (values.T + joint.log())).sum(-1).mean() + math.log(16)).item()
+
+    assert bound(late) < bound(early) - 1
+
+
+def test_the_loss_of_a_problem_is_that_of_a_law_of_images() -> None:
+    every = torch.tensor(list(product((0.0, 1.0), repeat=5)))
+    made = gradients.problem(every, 32, hidden=3, steps=2)
+    z = torch.softmax(draw(3, 2, 4), -1).unsqueeze(1).expand(-1, 32, -1, -1)
+    assert ((-made.loss(z)).exp().sum(-1) - 1).abs().max() < 1e-13
+
+
+@pytest.mark.parametrize("samples", [0, 10, 30])
+def test_draws_come_in_blocks(samples: int) -> None:
+    with pytest.raises(ValueError, match=f"samples is {samples}; it must be a positive multiple of 20"):
+        gradients.quality(linear, draw(1, 2, 2, 3), [member("gumbel")], samples, torch.Generator())
