@@ -44,7 +44,7 @@ def test_exact_gradient_of_two_categories_in_closed_form() -> None:
     for noise in ("gumbel", "gaussian"):
         found = gradients.exact(linear, logits, [member(noise, categories=2)])
         expected = slopes[noise] * (1.0 - -2.0)
-        assert (found.flatten() - expected * torch.tensor([1, -1])).abs().max() < 1e-14
+        assert (found.flatten() - expected * torch.tensor([1, -1]).double()).abs().max() < 1e-14
 
 
 def test_exact_gradient_by_finite_differences_of_the_enumeration() -> None:
