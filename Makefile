@@ -5,6 +5,11 @@ PROFILE ?= cpu
 DEVICE ?= auto
 CORES ?= $(shell getconf _NPROCESSORS_ONLN)
 ONLY ?=
+GRID ?=
+EXECUTOR ?=
+JOBS ?= 20
+DRY ?=
+OPTIONS ?=
 PORT ?= 8000
 
 ifeq ($(filter $(TORCH),cpu cuda),)
@@ -26,15 +31,20 @@ UV = $(RUN) uv pip
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book test references lint bench serve clean lock
+.PHONY: help book runs test references lint bench serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 	@echo "  Variables: PROFILE=smoke|cpu|paper  DEVICE=auto|cpu|cuda  CORES=n  ONLY=\"chapter ...\"  TORCH=cpu|cuda  PYTHON=python3.x"
+	@echo "  of runs:   GRID=vae|fits  DRY=1  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\""
 
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
 	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)'
+
+runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits, DRY=1 prints what it costs
+	@$(RUN) sumexp.companion.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
+	  $(if $(DRY),--dry-run,--cores '$(CORES)' --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)')
 
 test: $(READY) ## Run the tests
 	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadgroup

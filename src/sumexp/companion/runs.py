@@ -139,7 +139,7 @@ def cached(
             record = checkpoint.record()
         arrays, metrics, history = result if len(result) == 3 else (*result, {})
         record["metrics"] = {name: float(value) for name, value in metrics.items()}
-        with _writing(entry):
+        with writing(entry):
             _publish(entry, arrays, history, record)
             checkpoint.path.unlink(missing_ok=True)
     if (run := read(entry)) is None:
@@ -155,8 +155,11 @@ def place(
     device: str = "cpu",
     threads: int = 2,
     root: str | Path | None = None,
+    code: str = "",
 ) -> Path:
     """The folder where the run that `cached` gives for these arguments lies, or will lie.
+
+    ``code`` is the digest of the task's code, where it is known.
 
     Raises:
         CompanionError: if a field of the config has a wrong type or value.
@@ -166,7 +169,7 @@ def place(
     key = digest(
         name,
         _validated(config),
-        code_digest([task.__module__]),
+        code or code_digest([task.__module__]),
         *(file.sha256 for dataset in data for file in datasets.declared(dataset).files),
         torch.device(device).type,
         str(threads),
@@ -216,13 +219,13 @@ class _Checkpoint:
         if time.perf_counter() - self._saved < self._every:
             return
         part = self.path.with_suffix(".checkpoint.part")
-        with _writing(self.path):
+        with writing(self.path):
             torch.save(self.record() | {"state": state}, part)
             part.replace(self.path)
         self._saved = time.perf_counter()
 
 
-def read_checkpoint(path: Path, device: str = "cpu") -> Mapping[str, Any]:
+def read_checkpoint(path: Path, device: str = "cpu") -> dict[str, Any]:
     """What a checkpoint holds: the run's config, its environment so far, and the state of the task.
 
     Raises:
@@ -231,7 +234,7 @@ def read_checkpoint(path: Path, device: str = "cpu") -> Mapping[str, Any]:
     with ZipFile(path) as members:
         if damaged := members.testzip():  # torch does not compare checksums
             raise ValueError(f"its part {damaged} is not what was written")
-    saved: Mapping[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    saved: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     return saved
 
 
@@ -259,27 +262,31 @@ def _validated(config: object) -> str:
     return json.dumps(valid, sort_keys=True)
 
 
-def read_record(entry: Path) -> dict[str, Any] | None:
-    """The config, metrics and environment of a finished run; None if there is none, or (with a note) a damaged one."""
+def read(entry: Path) -> Run | None:
+    """The finished run that lies at ``entry``; None if there is none, or (with a note) a damaged one."""
     if not entry.is_dir():
         return None
     try:
-        if (entry / "SHA256SUMS").read_text("ascii") != _checksums(entry):
-            raise ValueError("its files are not those that were written")
-        record: dict[str, Any] = json.loads((entry / "run.json").read_text("utf-8"))
-        return record
+        record = read_record(entry)
+        history = pd.read_parquet(entry / "history.parquet")
+        with np.load(entry / "arrays.npz", allow_pickle=False) as arrays:
+            return Run(key=entry.name, arrays=dict(arrays), history=history, **record)
     except (OSError, ValueError) as error:
-        _log.warning("the cached run %s is damaged (%s)", entry, error)
+        _log.warning("the cached run %s is damaged (%s); it will be computed again", entry, error)
         return None
 
 
-def read(entry: Path) -> Run | None:
-    """The finished run that lies at ``entry``; None if there is none, or (with a note) a damaged one."""
-    if (record := read_record(entry)) is None:
-        return None
-    history = pd.read_parquet(entry / "history.parquet")
-    with np.load(entry / "arrays.npz", allow_pickle=False) as arrays:
-        return Run(key=entry.name, arrays=dict(arrays), history=history, **record)
+def read_record(entry: Path) -> dict[str, Any]:
+    """The config, metrics and environment of a finished run, all of whose files are what was written.
+
+    Raises:
+        OSError: if a file is absent.
+        ValueError: if a file is damaged.
+    """
+    if (entry / "SHA256SUMS").read_text("ascii") != _checksums(entry):
+        raise ValueError("its files are not those that were written")
+    record: dict[str, Any] = json.loads((entry / "run.json").read_text("utf-8"))
+    return record
 
 
 def _publish(entry: Path, arrays: Arrays, history: History, record: Mapping[str, Any]) -> None:
@@ -307,7 +314,8 @@ def _checksums(entry: Path) -> str:
 
 
 @contextmanager
-def _writing(entry: Path) -> Iterator[None]:
+def writing(entry: Path) -> Iterator[None]:
+    """Say how to mend it where the cache cannot be written."""
     try:
         yield
     except OSError as error:
@@ -323,7 +331,7 @@ def locked(entry: Path, *, wait: bool = True) -> Iterator[None]:
         Timeout: if another process holds the lock, and ``wait`` is false.
     """
     lock = FileLock(entry.with_suffix(".lock"))
-    with _writing(entry):
+    with writing(entry):
         entry.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)

@@ -8,16 +8,19 @@ from sumexp.companion import CompanionError
 from sumexp.companion.cli.book import book_command, notebook_app
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.register import register_command
+from sumexp.companion.cli.runs import runs_app
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="The Sum of Exponentials: build the book, run its notebooks, read its register, fetch its data.",
+    help="The Sum of Exponentials: build the book, run its notebooks, read its register, fetch its data, train its "
+    "models.",
 )
 app.command("book")(book_command)
 app.add_typer(notebook_app, name="notebook")
 app.command("register")(register_command)
 app.add_typer(data_app, name="data")
+app.add_typer(runs_app, name="runs")
 
 
 def main() -> None:

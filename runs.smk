@@ -1,0 +1,35 @@
+# Fills the cache of training runs with those of a grid; `make runs GRID=vae` drives it (companion/grids.py), on this
+# machine or with an executor plugin. A run's output is its SHA256SUMS: the folder appears whole or not at all.
+import sys
+
+from sumexp.companion import grids
+
+GRID, PROFILE, DEVICE = (config[name] for name in ("grid", "profile", "device"))
+PYTHON = sys.executable
+
+rules_of = grids.Rules(GRID, PROFILE, DEVICE)
+
+
+workdir: str(rules_of.root)
+
+
+rule all:
+    input:
+        rules_of.outputs(),
+    localrule: True
+
+
+rule run:
+    output:
+        "{task}/{key}/SHA256SUMS",
+    wildcard_constraints:
+        key="[0-9a-f]{64}",
+    threads: lambda wildcards: rules_of.job(wildcards.key).threads
+    resources:
+        # As the plugins for Slurm and Kubernetes ask for them; a run that was cut short goes on from its checkpoint.
+        runtime=lambda wildcards, attempt: attempt * rules_of.minutes(wildcards.key),
+        mem_mb=lambda wildcards, attempt: attempt * 8000,
+        **({"gpu": 1, "gpu_manufacturer": "nvidia"} if DEVICE == "cuda" else {}),
+    shell:
+        "{PYTHON:q} -m sumexp.companion.cli runs run"
+        " --grid {GRID} --profile {PROFILE} --device {DEVICE} --only {wildcards.key}"
