@@ -145,6 +145,18 @@ def test_a_lower_temperature_trades_bias_for_variance() -> None:
         assert bool(((error.square() - found.bias.square() - found.deviation.square() / 100).abs() < 1e-12).all())
 
 
+def test_the_noise_of_the_mean_is_not_taken_for_bias() -> None:
+    # At a low temperature there is nearly no bias. With r the squared distance over its expectation (the variance of the
+    # mean), what is left on average is E max(0, r - 1): about 0.2 for the eight or so directions here, and 1 if the
+    # expectation were not taken off. Over 40 seeds the standard error is below 0.07: false alarm below 1e-5.
+    logits, one = draw(1, 2, 2, 3), member("gumbel", 0.05)
+    left = []
+    for seed in range(40):
+        found = gradients.quality(linear, logits, [one], 400, torch.Generator().manual_seed(seed))
+        left.append((found.bias.square() / (found.deviation.square() / 400)).item())
+    assert sum(left) / len(left) < 0.5
+
+
 def test_equal_laws() -> None:
     q = torch.softmax(2 * draw(4, 2, 3), -1)
     members = [member(noise, scale=scale) for noise in NOISES for scale in (1.0, 1.5)]
