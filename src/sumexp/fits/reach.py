@@ -58,7 +58,7 @@ def condition(p: Tensor, noise: Noise, tau: float) -> float:
     """
     slope = softmax.hessian(solution(p, noise, tau), noise, tau)
     singular = torch.linalg.svdvals(slope / p.sqrt())  # of H p^{-1/2}, whose squares are the eigenvalues
-    return (singular[0] / singular[-2]).square().item()
+    return float((singular[0] / singular[-2]).square())
 
 
 def excess(p: Tensor, noise: Noise, tau: float, samples: int) -> float:

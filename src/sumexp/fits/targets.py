@@ -21,7 +21,7 @@ NAMES: tuple[Name, ...] = get_args(Name)
 PUBLISHED_CLASSES = {"discrete": 10, "binomial": 12, "poisson": 100, "negative-binomial": 100}
 """Classes of the public code; for the binomial it leaves out the last of 13."""
 
-_WEIGHTS = np.array([10.0, 1, 5, 1, 10, 10, 1, 6, 1, 1])
+_TENS: NDArray[np.float64] = np.array([10.0, 1, 5, 1, 10, 10, 1, 6, 1, 1]) / 46
 _REACH = 400
 """All four laws have less than 1e-60 beyond it."""
 
@@ -101,7 +101,7 @@ def _masses(name: Name) -> NDArray[np.float64]:
     values = np.arange(_REACH)
     match name:
         case "discrete":
-            return _WEIGHTS / _WEIGHTS.sum()
+            return _TENS
         case "binomial":
             return np.asarray(stats.binom.pmf(values[:13], 12, 0.3), dtype=np.float64)
         case "poisson":
