@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sumexp import fits
 from sumexp.companion import runs
 from sumexp.fits import objectives, protocols, reach, targets, training
-from sumexp.perturb import softmax
+from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic, point_mass
 
 SMALL = fits.FitConfig("discrete", "gumbel", samples=50, steps=3, seeds=(1, 2))
@@ -227,6 +227,17 @@ def test_the_gain_of_no_noise_is_one_and_that_of_gaussian_noise_grows() -> None:
     assert reach.gain(Gaussian(), 0.05, 2) == pytest.approx(4 / math.sqrt(4 * math.pi), rel=5e-3)
     gains = [reach.gain(Gaussian(), 0.1, classes) for classes in (2, 10, 100, 1000)]
     assert gains == sorted(gains)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_the_gains_without_temperature(classes: int) -> None:
+    # The Jacobian of the argmax's law at 0 by quadrature, against K/(K-1) times the mean score of the winner.
+    largest = argmax.potential(torch.zeros(classes, dtype=torch.float64), Gaussian()).item()
+    expected = {Gumbel(): 1.0, Logistic(): classes / (classes + 1), Gaussian(): classes / (classes - 1) * largest}
+    for noise, limit in expected.items():
+        slope = argmax.jacobian(torch.zeros(classes, dtype=torch.float64), noise)[0, 0].item()
+        assert slope * classes**2 / (classes - 1) == pytest.approx(limit, rel=1e-10)
+        assert reach.gain(noise, 0.1, classes) == pytest.approx(limit, rel=0.02)  # type: ignore[arg-type]
 
 
 def test_condition_spread_and_excess_without_noise() -> None:

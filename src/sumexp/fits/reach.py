@@ -3,7 +3,9 @@ r"""How far a descent must go and how far it goes: why families of noise differ 
 Every family meets every target without a zero (:func:`solution`), so what distinguishes fits of equal length is how
 much one unit of :math:`\theta` moves the law. Near the uniform law the Jacobian is
 :math:`\frac cK(I-\frac1K\mathbf{11}^\top)`: the **gain** c is what the noise multiplies small logits with, 1 for the
-plain softmax.
+plain softmax. For :math:`\tau\to0` and noise of density f it is
+:math:`\frac K{K-1}\mathbb E\,s(\gamma_{\max})` with the score :math:`s=-(\log f)'` at the largest of K copies: 1 for
+the Gumbel, :math:`\frac K{K+1}` for the logistic, and :math:`\frac K{K-1}\mathbb E\gamma_{\max}` for the Gaussian.
 """
 
 import torch
