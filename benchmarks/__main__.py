@@ -2,9 +2,14 @@
 
 import argparse
 
-from benchmarks import expectations, negatives, perturb
+from benchmarks import expectations, negatives, perturb, vae
 
-BENCHMARKS = {"expectations": expectations.main, "negatives": negatives.main, "perturb": perturb.main}
+BENCHMARKS = {
+    "expectations": expectations.main,
+    "negatives": negatives.main,
+    "perturb": perturb.main,
+    "vae": vae.main,
+}
 
 
 def main() -> None:
