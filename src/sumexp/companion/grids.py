@@ -130,7 +130,7 @@ def look(entry: Path) -> tuple[State, Mapping[str, Any] | None]:
     if is_running(entry):
         return "running", None
     try:
-        if entry.exists():
+        if runs.exists(entry):
             return "finished", runs.read_record(entry)
         if (checkpoint := checkpoint_of(entry)).exists():
             return "half-done", runs.read_checkpoint(checkpoint)
@@ -263,11 +263,11 @@ def leftovers(root: Path) -> list[tuple[Path, str]]:
         checkpoint = checkpoint_of(entry)
         parts = (entry.with_suffix(".part"), checkpoint.with_suffix(".checkpoint.part"))
         found += [(path, "half-written by a process that was killed") for path in parts if path.exists()]
-        if entry.exists() and checkpoint.exists():
+        if runs.exists(entry) and checkpoint.exists():
             found.append((checkpoint, "of a run that is finished"))
-        if (entry.exists() or checkpoint.exists()) and not (record and _is_current(entry, record)):
+        if (runs.exists(entry) or checkpoint.exists()) and not (record and _is_current(entry, record)):
             why = "of other code or data" if record else "damaged"
-            found.append((entry if entry.exists() else checkpoint, why))
+            found.append((entry if runs.exists(entry) else checkpoint, why))
     return found
 
 
@@ -324,7 +324,7 @@ def fill(
     for entry in wanted:
         if look(entry)[0] == "damaged":  # Snakemake would take it for finished
             remove(entry)
-    lacking = [entry for entry in wanted if not entry.exists()]
+    lacking = [entry for entry in wanted if not runs.exists(entry)]
     if not lacking:
         return
     log = runs.root_of() / "logs" / f"{grid}-{profile}-{device}.log"
@@ -346,7 +346,7 @@ def fill(
         suppress(SystemExit),
     ):
         _snakemake(arguments)
-    if lacking := [entry for entry in wanted if not entry.exists()]:
+    if lacking := [entry for entry in wanted if not runs.exists(entry)]:
         raise CompanionError(
             f"{len(lacking)} of {len(wanted)} runs are not finished: see above, and {log}. What is finished is kept, "
             "and killed runs go on from their checkpoints: give the same command again"
@@ -407,21 +407,22 @@ def _bar(entries: Sequence[Path], title: str) -> Iterator[None]:
     ended = threading.Event()
 
     def watch() -> None:
-        with tqdm(total=len(entries), desc=title, unit="run") as bar:
-            while not bar.disable:
-                last = ended.wait(1)
-                bar.n = sum(entry.exists() for entry in entries)
-                bar.refresh()
-                if last:
-                    return
+        while not ended.wait(1):
+            show()
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
+    def show() -> None:
+        bar.n = sum(map(runs.exists, entries))
+        bar.refresh()
+
+    with tqdm(total=len(entries), desc=title, unit="run") as bar:
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+            show()
 
 
 def end_with_driver() -> None:

@@ -262,9 +262,14 @@ def _validated(config: object) -> str:
     return json.dumps(valid, sort_keys=True)
 
 
+def exists(entry: Path) -> bool:
+    """Whether a run lies at ``entry``, damaged or not; Snakemake makes an empty folder before it starts a run."""
+    return entry.is_dir() and any(entry.iterdir())
+
+
 def read(entry: Path) -> Run | None:
     """The finished run that lies at ``entry``; None if there is none, or (with a note) a damaged one."""
-    if not entry.is_dir():
+    if not exists(entry):
         return None
     try:
         record = read_record(entry)

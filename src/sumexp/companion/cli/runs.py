@@ -30,7 +30,7 @@ def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "au
         rows = [(*_row(entry), text) for entry, text in zip(where, about, strict=True)]
         _table(("key", "state", "date", "time", "size", "device", "settings"), rows)
     else:
-        found = grids.entries(runs.root_of())
+        found = [entry for entry in grids.entries(runs.root_of()) if grids.look(entry)[0] != "missing"]
         _table(("key", "state", "date", "time", "size", "device", "task"), [(*_row(e), e.parent.name) for e in found])
         typer.echo(f"\n{len(found)} runs, {_bytes(grids.size(runs.root_of()))}, in {runs.root_of()}")
 
@@ -85,7 +85,7 @@ def run_command(
     options: Annotated[str, typer.Option(help="More options for Snakemake.")] = "",
 ) -> None:
     """Compute the runs of a grid that the cache lacks."""
-    from sumexp.companion import CompanionError, grids
+    from sumexp.companion import CompanionError, grids, runs
 
     wanted = grids.jobs(grid, profile)
     if dry_run:
@@ -102,7 +102,8 @@ def run_command(
         if not chosen:
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
         _one_by_one(chosen, device)
-    typer.echo(f"{grid}, profile {profile}: all runs are in the cache")
+    if not only:
+        typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the cache, {runs.root_of()}")
 
 
 @runs_app.command("clean")
@@ -137,21 +138,23 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
     """
     import traceback
 
-    from sumexp.companion import CompanionError, grids
+    from sumexp.companion import CompanionError, grids, runs
     from sumexp.datasets import DataError
 
     grids.end_with_driver()
-    lacking = [job for job in jobs if not job.place(device).exists()]
+    lacking = [job for job in jobs if not runs.exists(job.place(device))]
     failed = 0
     for number, job in enumerate(sorted(lacking, key=lambda job: grids.is_running(job.place(device))), 1):
-        typer.echo(f"run {number} of {len(lacking)}: {job.name} {job.place(device).name[:SHORT]}", err=True)
+        label = f"{job.name} {job.place(device).name[:SHORT]}"
+        if len(lacking) > 1:
+            typer.echo(f"run {number} of {len(lacking)}: {label}", err=True)
         try:
             job.run(device)
         except (CompanionError, DataError) as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {label}: {error}", err=True)
             failed += 1
         except Exception:  # the other runs may do
-            traceback.print_exc()
+            typer.echo(f"error: {label} failed:\n{traceback.format_exc()}", err=True)
             failed += 1
     if failed:
         raise CompanionError(f"{failed} of {len(lacking)} runs failed, see above; what is finished is kept")
