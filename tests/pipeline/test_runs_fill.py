@@ -1,0 +1,112 @@
+"""A grid filled by Snakemake as a person fills it, with accidents: a run that fails, a kill, a damaged entry."""
+
+import shutil
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from .conftest import ROOT, Project, make_project
+from .test_faults import wait_until
+
+pytestmark = pytest.mark.xdist_group("pipeline")
+
+TINY = '''"""A task that counts, slowly, and fails where a file says so."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Config:
+    number: int = 0
+
+
+def train(config, /, *, device, progress, checkpoint):
+    folder = Path(os.environ["TINY"])
+    with (folder / "calls").open("a") as calls:
+        calls.write(f"{config.number}\\n")
+    if (folder / f"fail{config.number}").exists():
+        raise ArithmeticError(f"{config.number} diverged")
+    if (folder / f"hang{config.number}").exists():
+        (folder / "pid").write_text(str(os.getpid()))
+        time.sleep(300)
+    return {"number": np.array(config.number)}, {"number": config.number}
+'''
+GRID = """
+
+from sumexp import tiny
+
+GRIDS = {"tiny": lambda profile, there: tuple(Job(tiny.train, tiny.Config(n), work=1e9) for n in range(3))}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose one grid has three tiny runs, and whose cache is in a folder with a space, named from here."""
+    project = make_project(tmp_path / "a project")
+    shutil.copy2(ROOT / "runs.smk", project.path)
+    project.write("src/sumexp/tiny.py", TINY)
+    grids = project.path / "src/sumexp/companion/grids.py"
+    grids.write_text(grids.read_text("utf-8") + GRID, "utf-8")
+    monkeypatch.setenv("SUMEXP_RUNS", "the runs")
+    monkeypatch.setenv("TINY", str(project.path))
+    return project
+
+
+FILL = ("runs", "run", "--grid", "tiny", "--profile", "smoke", "--cores", "4")
+
+
+def finished(project: Project) -> dict[str, float]:
+    """When each finished run was written."""
+    return {path.parent.name: path.stat().st_mtime for path in project.path.glob("the runs/*/*/SHA256SUMS")}
+
+
+def calls(project: Project) -> list[str]:
+    """The runs that were begun since this was last asked."""
+    file = project.path / "calls"
+    begun = sorted(file.read_text("utf-8").split()) if file.exists() else []
+    file.unlink(missing_ok=True)
+    return begun
+
+
+def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
+    project.write("fail1", "")
+    output = project.run(*FILL, code=1)
+    assert "ArithmeticError: 1 diverged" in output
+    assert "error: 1 of 3 runs are not finished: see above, and" in output
+    assert calls(project) == ["0", "1", "2"]
+    before = finished(project)
+    assert len(before) == 2
+
+    (project.path / "fail1").unlink()
+    project.write("hang1", "")
+    driver = project.start(*FILL)
+    assert wait_until((project.path / "pid").exists, 120)
+    family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
+    assert int((project.path / "pid").read_text("utf-8")) in family
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate()
+    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 30)
+    assert finished(project) == before
+    assert calls(project) == ["1"]
+
+    (project.path / "hang1").unlink()
+    damaged = sorted(before)[0]
+    [entry] = project.path.glob(f"the runs/*/{damaged}")
+    (entry / "run.json").write_text("{}", "utf-8")
+    output = project.run(*FILL)
+    assert "tiny, profile smoke: all 3 runs are in the cache" in output
+    assert len(calls(project)) == 2
+    after = finished(project)
+    assert len(after) == 3
+    assert [key for key in before if after[key] == before[key]] == sorted(before)[1:]
+
+    assert "all 3 runs are in the cache" in project.run(*FILL)
+    assert calls(project) == []
+    assert finished(project) == after
