@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, is_dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -338,13 +338,13 @@ def locked(entry: Path, *, wait: bool = True) -> Iterator[None]:
     lock = FileLock(entry.with_suffix(".lock"))
     with writing(entry):
         entry.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with suppress(Timeout):
             lock.acquire(timeout=0)
-        except Timeout:
-            if not wait:
-                raise
-            _log.warning("waiting for another process that computes the run %s", entry)
-            lock.acquire()
+    if not lock.is_locked:
+        if not wait:
+            raise Timeout(lock.lock_file)
+        _log.warning("waiting for another process that computes the run %s", entry)
+        lock.acquire()
     try:
         yield
     finally:
