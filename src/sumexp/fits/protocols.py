@@ -13,6 +13,8 @@ TEMPERATURES = (0.1, 0.3, 1.0)
 RATES = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0)
 SEEDS = {"smoke": 3, "cpu": 20, "paper": 100}
 STEPS = {"smoke": 40, "cpu": 200, "paper": 200}
+COLD = {"smoke": 1.0, "cpu": 0.1, "paper": 0.1}
+"""The temperature of the published way; low ones take longer to tabulate than ``smoke`` has time for."""
 DEVIATIONS: dict[Family, float] = {
     "gaussian": 1.0,
     "gumbel": math.pi / math.sqrt(6),
@@ -22,17 +24,18 @@ DEVIATIONS: dict[Family, float] = {
 
 
 def sampled(target: Name, noise: Family, profile: str = "cpu") -> FitConfig:
-    """The published way: draws, temperature 0.1, rate 0.01, several seeds.
+    """The published way: draws, the public code's temperature, rate 0.01, several seeds.
 
     Raises:
         ValueError: if there is no such profile.
     """
     _check(profile)
-    return FitConfig(target, noise, seeds=tuple(range(SEEDS[profile])), steps=STEPS[profile])
+    seeds = tuple(range(SEEDS[profile]))
+    return FitConfig(target, noise, temperatures=(COLD[profile],), seeds=seeds, steps=STEPS[profile])
 
 
 def matched(target: Name, noise: Family, matching: Matching, profile: str = "cpu") -> FitConfig:
-    r"""Exact means, temperature 0.1, rate 0.01, one thing made equal among the families.
+    r"""Exact means, the public code's temperature, rate 0.01, one thing made equal among the families.
 
     Args:
         target: name of the law.
@@ -50,9 +53,17 @@ def matched(target: Name, noise: Family, matching: Matching, profile: str = "cpu
         settings["scale"] = DEVIATIONS["gumbel"] / DEVIATIONS[noise]
     elif matching == "gain":
         classes = len(targets.published(target).p)
-        gumbel, own = (reach.gain(NOISES[family](), 0.1, classes) for family in ("gumbel", noise))
+        gumbel, own = (reach.gain(NOISES[family](), COLD[profile], classes) for family in ("gumbel", noise))
         settings["rate"] *= gumbel / own
-    return FitConfig(target, noise, settings["scale"], rates=(settings["rate"],), samples=None, steps=STEPS[profile])
+    return FitConfig(
+        target,
+        noise,
+        settings["scale"],
+        temperatures=(COLD[profile],),
+        rates=(settings["rate"],),
+        samples=None,
+        steps=STEPS[profile],
+    )
 
 
 def tuned(target: Name, noise: Family, profile: str = "cpu") -> FitConfig:
@@ -62,8 +73,7 @@ def tuned(target: Name, noise: Family, profile: str = "cpu") -> FitConfig:
         ValueError: if there is no such profile.
     """
     _check(profile)
-    small = profile == "smoke"
-    temperatures, rates = (TEMPERATURES[:1], RATES[::3]) if small else (TEMPERATURES, RATES)
+    temperatures, rates = ((COLD[profile],), RATES[::3]) if profile == "smoke" else (TEMPERATURES, RATES)
     return FitConfig(target, noise, temperatures=temperatures, rates=rates, samples=None, steps=STEPS[profile])
 
 
