@@ -58,7 +58,7 @@ def test_paper_has_the_runs_that_its_docstring_promises() -> None:
 
 def test_matched_gaussian_has_the_variance_of_the_gumbel() -> None:
     assert stats.norm(scale=MATCHED).var() == pytest.approx(stats.gumbel_r.var(), rel=1e-12)
-    matched = [one for one in corrected("digits", 2, (0.5,)).members if one.scale != 1]
+    matched = [one for one in corrected("digits", 2, {"gumbel": (0.5,), "gaussian": (0.5,)}).members if one.scale != 1]
     assert [(one.noise, one.temperature, one.seed) for one in matched] == [
         ("gaussian", Temperature(), 0),
         ("gaussian", Temperature(), 1),
