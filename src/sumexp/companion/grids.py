@@ -11,7 +11,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
+from contextlib import chdir, contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
@@ -396,9 +396,19 @@ def _arguments(
 
 
 def _snakemake(arguments: Sequence[str]) -> None:
+    """Run Snakemake in this process, so that the two end together, with its records in the cache, which is theirs."""
     from snakemake.cli import main
 
-    main(arguments)
+    _fix_folders()
+    with chdir(runs.root_of()):
+        main(arguments)
+
+
+def _fix_folders() -> None:
+    """Let the folders of runs and data be the same ones for processes that start elsewhere."""
+    for name in ("SUMEXP_RUNS", "SUMEXP_DATA"):
+        if name in os.environ:
+            os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
 
 
 @contextmanager
@@ -435,9 +445,7 @@ class Rules:
     """What the rules of the Snakefile need to know of a grid."""
 
     def __init__(self, grid: str, profile: str, device: str) -> None:
-        for name in ("SUMEXP_RUNS", "SUMEXP_DATA"):  # the runs do not start in the folder where Snakemake did
-            if name in os.environ:
-                os.environ[name] = str(Path(os.environ[name]).expanduser().absolute())
+        _fix_folders()
         self.root = runs.root_of()
         self._jobs = {job.place(device).name: job for job in jobs(grid, profile)}
         self._estimates = estimates(grid, device)
