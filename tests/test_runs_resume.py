@@ -29,6 +29,7 @@ def ask(root: Path) -> None:
     runs.cached(vae.train, STACK, root=root, threads=1, save_every=0.0)
 
 
+@pytest.mark.slow
 def test_a_killed_stack_ends_with_the_same_numbers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     killed = tmp_path / "killed"
     entry = runs.place(vae.train, STACK, root=killed, threads=1)

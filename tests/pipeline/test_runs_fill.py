@@ -75,6 +75,7 @@ def calls(project: Project) -> list[str]:
     return begun
 
 
+@pytest.mark.slow
 def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     project.write("hang1", "")
     driver = project.start(*FILL)
