@@ -71,8 +71,8 @@ def test_a_member_starts_as_if_alone() -> None:
 def test_initial_law_is_that_of_torchs_layers(layer: str, inputs: int) -> None:
     """Uniform on +-b with b = 1/sqrt(inputs).
 
-    The variance is b^2/3 up to 5 standard errors, sqrt(0.8/n) of it each: one false alarm in 1.7 million. Of n values the
-    largest misses (1 - 20/n) b with probability e^-20.
+    The variance is b^2/3 up to 5 standard errors, sqrt(0.8/n) of it each: one false alarm in 1.7 million. The largest
+    of n values misses (1 - 20/n) b with probability e^-20.
     """
     ours = stack.initial((Member(seed=3),), 784, 10, 300, torch.float64)
     theirs = nn.Linear(inputs, 300)
