@@ -260,13 +260,13 @@ def test_steps_to() -> None:
 
 
 def test_the_grid() -> None:
-    smoke, cpu = fits.grid("smoke"), fits.grid("cpu")
+    smoke, cpu = protocols.grid("smoke"), protocols.grid("cpu")
     assert len(set(cpu)) == len(cpu) == len(smoke)
     assert sum(map(fits.work, smoke)) < sum(map(fits.work, cpu))
     # 40 operations for each of 20 x 200 x 1000 x 10 draws
     assert fits.work(protocols.sampled("discrete", "gumbel")) == 40 * 20 * 200 * 1000 * 10
     with pytest.raises(ValueError, match="profile is 'huge'"):
-        fits.grid("huge")
+        protocols.grid("huge")
 
 
 def test_deviations_are_those_of_the_noises() -> None:

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from scipy import stats
 
-from sumexp import datasets, vae
-from sumexp.vae import Member, Stack, Temperature
+from sumexp import datasets
+from sumexp.vae import Member, Stack, Temperature, grids
 from sumexp.vae.grids import MATCHED, PUBLISHED, corrected, published
 
 ALL = ("digits", "mnist", "fashion-mnist", "omniglot")
@@ -29,7 +29,7 @@ def test_published_is_the_public_codes_run() -> None:
 @pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])
 @pytest.mark.parametrize("sources", [(), ("digits",), ("mnist",), ALL])
 def test_every_family_has_the_same_seeds(profile: str, sources: tuple[str, ...]) -> None:
-    stacks = vae.grid(profile, sources)
+    stacks = grids.grid(profile, sources)
     for stack in stacks:
         assert len(set(stack.members)) == len(stack.members)
         cases = Counter(
@@ -38,22 +38,22 @@ def test_every_family_has_the_same_seeds(profile: str, sources: tuple[str, ...])
         assert len(set(cases.values())) == 1
         seeds = {one.seed for one in stack.members}
         assert seeds == set(range(3 if profile == "smoke" else 8))
-        assert set(vae.data(stack)) <= set(sources) - {"digits"}
+        assert set(grids.data(stack)) <= set(sources) - {"digits"}
     assert len(set(stacks)) == len(stacks)
 
 
 def test_smoke_needs_no_data() -> None:
-    assert vae.grid("smoke", ()) == vae.grid("smoke", ALL)
-    assert all(vae.data(stack) == () for stack in vae.grid("smoke", ALL))
+    assert grids.grid("smoke", ()) == grids.grid("smoke", ALL)
+    assert all(grids.data(stack) == () for stack in grids.grid("smoke", ALL))
 
 
 def test_paper_has_the_runs_that_its_docstring_promises() -> None:
-    stacks = vae.grid("paper", ALL)
+    stacks = grids.grid("paper", ALL)
     assert [(stack.source, len(stack.members)) for stack in stacks] == [
         (source, count) for source in ("mnist", "fashion-mnist", "omniglot") for count in (2 * 3 * 8 + 8, 2 * 6 * 8 + 8)
     ]
     assert sum(len(stack.members) for stack in stacks) == 480
-    assert sum(map(vae.work, stacks)) == pytest.approx(2.1e16, rel=0.02)
+    assert sum(map(grids.work, stacks)) == pytest.approx(2.1e16, rel=0.02)
 
 
 def test_matched_gaussian_has_the_variance_of_the_gumbel() -> None:
@@ -73,17 +73,17 @@ def test_work_by_hand() -> None:
     """
     stack = published("digits", 3, (2,), variables=10, hidden=10, epochs=5, samples=4, importance=3, test_images=50)
     assert len(stack.members) == 6
-    assert vae.work(stack) == 6 * (5 * (1200 * 8_800 + 297 * 3_360) + 50 * 7 * 1_680)
+    assert grids.work(stack) == 6 * (5 * (1200 * 8_800 + 297 * 3_360) + 50 * 7 * 1_680)
 
 
 def test_work_knows_the_sizes_of_the_digits() -> None:
     data = datasets.images("digits")
     few = published("digits", 1, samples=1)
     exact = published("digits", 1, samples=1, images=len(data.train), test_images=len(data.test))
-    assert vae.work(few) == vae.work(exact)
+    assert grids.work(few) == grids.work(exact)
     assert (len(data.train), len(data.validation), len(data.test), data.train.shape[1]) == (1200, 297, 300, 64)
 
 
 def test_unknown_profile() -> None:
     with pytest.raises(ValueError, match="profile is 'huge'; there are smoke, cpu, paper"):
-        vae.grid("huge", ALL)
+        grids.grid("huge", ALL)

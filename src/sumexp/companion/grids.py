@@ -83,17 +83,17 @@ def _code(module: str) -> str:
 
 
 def _vae(profile: str, there: Present) -> tuple[Job, ...]:
-    from sumexp import vae
+    from sumexp.vae import grids, training
     from sumexp.vae.config import Source
 
-    stacks = vae.grid(profile, [name for name in get_args(Source) if there(name)])
-    return tuple(Job(vae.train, stack, vae.data(stack), work=vae.work(stack)) for stack in stacks)
+    stacks = grids.grid(profile, [name for name in get_args(Source) if there(name)])
+    return tuple(Job(training.train, stack, grids.data(stack), work=grids.work(stack)) for stack in stacks)
 
 
 def _fits(profile: str, there: Present) -> tuple[Job, ...]:
-    from sumexp import fits
+    from sumexp.fits import protocols, training
 
-    return tuple(Job(fits.train, config, work=fits.work(config)) for config in fits.grid(profile))
+    return tuple(Job(training.train, config, work=training.work(config)) for config in protocols.grid(profile))
 
 
 GRIDS: Mapping[str, Callable[[str, Present], tuple[Job, ...]]] = MappingProxyType({"vae": _vae, "fits": _fits})

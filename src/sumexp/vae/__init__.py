@@ -1,23 +1,28 @@
-"""The categorical VAE with perturbed argmax: published and corrected protocol, many models trained as one."""
+"""The categorical VAE with perturbed argmax: published and corrected protocol, many models trained as one.
 
-from sumexp.vae import bounds, gradients, posterior, stack, verdict
+- `config`: the settings of a stack of models;
+- `stack`: the networks, as functions of stacked parameters;
+- `posterior`: the law that a member's samples come from, and its divergence;
+- `bounds`: what bounds -log p(x), and what estimates it;
+- `training`: the task that trains and measures a stack;
+- `grids`: the stacks that each profile trains; `verdict`: what they say;
+- `gradients`: bias and variance of the relaxed gradient.
+
+The last three are imported by name: what only chooses or reads runs must not be among the code that their keys depend
+on, or a change there would discard them.
+"""
+
+from sumexp.vae import bounds, posterior, stack
 from sumexp.vae.config import Member, Stack, Temperature, fixed
-from sumexp.vae.grids import PUBLISHED, data, grid, work
 from sumexp.vae.training import train
 
 __all__ = [
-    "PUBLISHED",
     "Member",
     "Stack",
     "Temperature",
     "bounds",
-    "data",
     "fixed",
-    "gradients",
-    "grid",
     "posterior",
     "stack",
     "train",
-    "verdict",
-    "work",
 ]
