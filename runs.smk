@@ -1,21 +1,21 @@
-# Fills the cache of training runs with those of a grid; `make runs GRID=vae` drives it (companion/grids.py), on this
+# Fills the cache of training runs with those of a grid; `make runs GRID=vae` drives it (companion/grids/filling.py), on this
 # machine or with an executor plugin. A run's output is its SHA256SUMS: the folder appears whole or not at all.
 import sys
 
-from sumexp.companion import grids
+from sumexp.companion.grids.filling import Rules
 
 GRID, PROFILE, DEVICE = (config[name] for name in ("grid", "profile", "device"))
 PYTHON = sys.executable
 
-rules_of = grids.Rules(GRID, PROFILE, DEVICE)
+runs = Rules(GRID, PROFILE, DEVICE)
 
 
-workdir: str(rules_of.root)
+workdir: str(runs.root)
 
 
 rule all:
     input:
-        rules_of.outputs(),
+        runs.outputs(),
     localrule: True
 
 
@@ -24,10 +24,10 @@ rule run:
         "{task}/{key}/SHA256SUMS",
     wildcard_constraints:
         key="[0-9a-f]{64}",
-    threads: lambda wildcards: rules_of.job(wildcards.key).threads
+    threads: lambda wildcards: runs.job(wildcards.key).threads
     resources:
         # As the plugins for Slurm and Kubernetes ask for them; a run that was cut short goes on from its checkpoint.
-        runtime=lambda wildcards, attempt: attempt * rules_of.minutes(wildcards.key),
+        runtime=lambda wildcards, attempt: attempt * runs.minutes(wildcards.key),
         mem_mb=lambda wildcards, attempt: attempt * 8000,
         **({"gpu": 1, "gpu_manufacturer": "nvidia"} if DEVICE == "cuda" else {}),
     shell:

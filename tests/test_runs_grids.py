@@ -10,9 +10,12 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner, Result
 
-from sumexp.companion import CompanionError, grids, runs
+from sumexp.companion import CompanionError, runs
 from sumexp.companion.cli import app
-from sumexp.companion.grids import Job
+from sumexp.companion.grids import costs, jobs
+from sumexp.companion.grids.jobs import Grid, Job, look
+from sumexp.companion.grids.leftovers import leftovers, remove
+from sumexp.companion.grids.settings import differences
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ def tiny(profile: str, there: Callable[[str], bool]) -> tuple[Job, ...]:
     return (*(Job(task, Config(n), work=1e9 * (n + 1)) for n in range(3)), *extra)
 
 
+def ask_for(monkeypatch: pytest.MonkeyPatch, grid: Callable[[str, jobs.Present], tuple[Job, ...]]) -> None:
+    """Let this be the one grid there is."""
+    for module in (jobs, costs):
+        monkeypatch.setattr(module, "GRIDS", {"tiny": Grid(grid, {"cpu": 2e9, "cuda": 4e9})})
+
+
 @pytest.fixture(autouse=True)
 def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty cache and one tiny grid; the task here is outside the package, so its code has no digest."""
@@ -52,8 +61,8 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("SUMEXP_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
     monkeypatch.setattr(runs, "code_digest", lambda modules: "code")
-    monkeypatch.setattr(grids, "_code", lambda module: "code")
-    monkeypatch.setattr(grids, "GRIDS", {"tiny": tiny})
+    monkeypatch.setattr(jobs, "_code", lambda module: "code")
+    ask_for(monkeypatch, tiny)
     return tmp_path / "the runs"
 
 
@@ -91,11 +100,11 @@ def test_how_far_each_run_is(root: Path) -> None:
     assert [line.split()[1] for line in table[1:]] == ["finished", "half-done", "missing"]
     assert [line.split()[-1] for line in table[1:]] == ["number=0", "number=1", "number=2"]
     with FileLock(place(1).with_suffix(".lock")):
-        assert grids.look(place(1)) == ("running", None)
+        assert look(place(1)) == ("running", None)
     (place(0) / "run.json").write_text("{}")
-    assert grids.look(place(0)) == ("damaged", None)
+    assert look(place(0)) == ("damaged", None)
     place(1).with_suffix(".checkpoint").write_bytes(b"")
-    assert grids.look(place(1)) == ("damaged", None)
+    assert look(place(1)) == ("damaged", None)
 
 
 def test_the_whole_cache_is_listed() -> None:
@@ -140,15 +149,15 @@ def finish(number: int, seconds: float, size: int) -> None:
 def test_the_estimate_is_measured_on_finished_runs_or_assumed() -> None:
     name = f"{__name__}.task"
     [*_, third] = tiny("smoke", lambda name: False)
-    assumed = grids.estimates("tiny", "cpu")[name]
-    assert assumed == grids.Estimate(0, grids.RATES["cpu"], grids.SIZE)
-    assert assumed.seconds(third) == 3e9 / 2e10
+    assumed = costs.estimates("tiny", "cpu")[name]
+    assert assumed == costs.Estimate(0, 2e9, costs.SIZE)
+    assert assumed.seconds(third) == 3e9 / 2e9
     finish(0, seconds=1.0, size=10_000)
     finish(1, seconds=9.0, size=20_000)
-    measured = grids.estimates("tiny", "cpu")[name]
-    assert measured == grids.Estimate(2, (1e9 + 2e9) / (1 + 9), (10_000 + 20_000) / 2)
+    measured = costs.estimates("tiny", "cpu")[name]
+    assert measured == costs.Estimate(2, (1e9 + 2e9) / (1 + 9), (10_000 + 20_000) / 2)
     assert measured.seconds(third) == 10.0
-    assert grids.estimates("tiny", "cuda")[name].finished == 0
+    assert costs.estimates("tiny", "cuda")[name].finished == 0
 
 
 def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
@@ -180,10 +189,10 @@ def test_one_run_of_a_grid() -> None:
 
 
 def test_one_run_that_fails_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grids, "GRIDS", {"tiny": lambda profile, there: [Job(task, Config(n)) for n in (-1, 1)]})
+    ask_for(monkeypatch, lambda profile, there: (Job(task, Config(-1)), Job(task, Config(1))))
     assert "1 of 2 runs failed, see above" in command("run", "--grid", "tiny", "--device", "cpu", code=1)
     assert CALLS == [-1, 1]
-    assert grids.look(place(1))[0] == "finished"
+    assert look(place(1))[0] == "finished"
 
 
 @pytest.mark.parametrize(
@@ -224,13 +233,13 @@ def test_what_can_go_goes_when_asked_and_nothing_else(root: Path) -> None:
         of_old_code: "of other code or data",
         part: "half-written by a process that was killed",
     }
-    assert dict(grids.leftovers(root)) == expected
+    assert dict(leftovers(root)) == expected
     assert part.name[:12] in command("clean", "--dry-run")
     assert "Remove these 5?" in command("clean", code=1, answer="n\n")
     assert all(path.exists() for path in expected)
     with FileLock(place(1).with_suffix(".lock")):
-        assert place(1) not in dict(grids.leftovers(root))
-        assert not grids.remove(place(1))
+        assert place(1) not in dict(leftovers(root))
+        assert not remove(place(1))
     assert "removed 5 of 5" in command("clean", "--yes")
     assert not any(path.exists() for path in expected)
     assert all(path.exists() for path in (place(0), place(3), asked_for, root / "notes"))
@@ -239,9 +248,9 @@ def test_what_can_go_goes_when_asked_and_nothing_else(root: Path) -> None:
 
 def test_runs_of_other_data_or_threads_are_told_apart(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = runs.cached(task, Config(), threads=1)
-    assert grids.leftovers(root) == []
+    assert leftovers(root) == []
     monkeypatch.setattr(runs, "code_digest", lambda modules: "changed")
-    assert [path.name for path, _ in grids.leftovers(root)] == [one.key]
+    assert [path.name for path, _ in leftovers(root)] == [one.key]
 
 
 def test_settings_are_told_apart_in_few_words() -> None:
@@ -249,15 +258,39 @@ def test_settings_are_told_apart_in_few_words() -> None:
         Config(1, tuple(Part("a", seed) for seed in range(5))),
         Config(1, (Part("b", 7), Part("a", 3))),
     ]
-    assert grids.differences(configs) == ["kind=a seed=0-4", "kind=b,a seed=7,3"]
-    assert grids.differences(configs[:1]) == [""]
-    assert grids.differences([configs[0], replace(configs[0], number=2)]) == ["number=1", "number=2"]
+    assert differences(configs) == ["5 parts a seed=0-4", "2 parts b,a seed=7,3"]
+    assert differences(configs[:1]) == [""]
+    assert differences([configs[0], replace(configs[0], number=2)]) == ["number=1", "number=2"]
+
+
+def test_many_settings_and_deep_ones_are_counted() -> None:
+    @dataclass(frozen=True)
+    class Deep:
+        part: Part
+        rate: float = 0.5
+
+    @dataclass(frozen=True)
+    class Wide:
+        deep: tuple[Deep, ...]
+        name: str | None = None
+        rates: tuple[float, ...] = (1 / 3,)
+
+    four = tuple(Deep(Part("a", seed)) for seed in (0, 1, 1, 5))
+    configs = [Wide(four, "one"), Wide(four[:1], "two", (0.1, 0.2)), Wide(four[:2], None, (0.1, 0.2, 0.3, 0.4, 0.5))]
+    assert differences(configs) == [
+        "4 deep part:3 one rates=0.3333",
+        "1 deep part:1 two rates=0.1,0.2",
+        "2 deep part:2 name=None rates:5",
+    ]
+    assert differences([Wide((four[0],) * n) for n in (1, 2)]) == ["1 deep", "2 deep"]
+    assert differences([Part(seed=1), Part(seed=2)]) == ["seed=1", "seed=2"]
+    assert differences([replace(four[0]), four[3]]) == ["seed=0", "seed=5"]
 
 
 @pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])
 def test_the_grids_of_the_book(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for grid in grids.GRIDS:
-        wanted = grids.jobs(grid, profile)
+    for grid in jobs.GRIDS:
+        wanted = jobs.jobs_of(grid, profile)
         assert len({job.place("cpu") for job in wanted}) == len(wanted) > 0
         assert all(job.work > 0 for job in wanted)

@@ -243,8 +243,7 @@ STEPS = {"notebook": notebook_step, "evidence": evidence_step, "register": regis
 
 def main(step: str, profile: str, device: str, only: str, name: str = "") -> None:
     """Run one step of the build, as a rule of the Snakefile asks for it."""
-    if driver := os.environ.get(DRIVER):
-        threading.Thread(target=_end_with, args=(int(driver),), daemon=True).start()
+    end_with_driver()
     try:
         STEPS[step](plan(profile, device, only), name)
     except CompanionError as error:
@@ -252,8 +251,13 @@ def main(step: str, profile: str, device: str, only: str, name: str = "") -> Non
         raise SystemExit(1) from None
 
 
-def _end_with(driver: int) -> None:
-    """End this process and all it started as soon as the driver is gone; a killed driver cannot end them."""
+def end_with_driver() -> None:
+    """End this process and all it started as soon as the driver is gone: one that was killed cannot end them."""
+    if driver := os.environ.get(DRIVER):
+        threading.Thread(target=_watch, args=(int(driver),), daemon=True).start()
+
+
+def _watch(driver: int) -> None:
     import psutil
 
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from sumexp.companion.grids import Job
+    from sumexp.companion.grids.jobs import Job
 
 runs_app = typer.Typer(help="List, show, compute and clean up cached training runs.", no_args_is_help=True)
 
@@ -21,18 +21,20 @@ SHORT = 12
 @runs_app.command("list")
 def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "auto") -> None:
     """Print the runs in the cache; with --grid, those of the grid, and how far each is."""
-    from sumexp.companion import grids, runs
+    from sumexp.companion import runs
+    from sumexp.companion.grids.jobs import entries, jobs_of, kind_of, look, size
+    from sumexp.companion.grids.settings import differences
 
     if grid:
-        wanted = grids.jobs(grid, profile)
-        where = [job.place(grids.meant(device)) for job in wanted]
-        about = grids.differences([job.config for job in wanted])
+        wanted = jobs_of(grid, profile)
+        where = [job.place(kind_of(device)) for job in wanted]
+        about = differences([job.config for job in wanted])
         rows = [(*_row(entry), text) for entry, text in zip(where, about, strict=True)]
         _table(("key", "state", "date", "time", "size", "device", "settings"), rows)
     else:
-        found = [entry for entry in grids.entries(runs.root_of()) if grids.look(entry)[0] != "missing"]
+        found = [entry for entry in entries(runs.root_of()) if look(entry)[0] != "missing"]
         _table(("key", "state", "date", "time", "size", "device", "task"), [(*_row(e), e.parent.name) for e in found])
-        typer.echo(f"\n{len(found)} runs, {_bytes(grids.size(runs.root_of()))}, in {runs.root_of()}")
+        typer.echo(f"\n{len(found)} runs, {_bytes(size(runs.root_of()))}, in {runs.root_of()}")
 
 
 @runs_app.command("show")
@@ -43,10 +45,11 @@ def show_command(
     """Print a run: its settings, its surroundings, its numbers and the last rows of its history."""
     import json
 
-    from sumexp.companion import CompanionError, grids, runs
+    from sumexp.companion import CompanionError, runs
+    from sumexp.companion.grids.jobs import entries, look
 
     root = runs.root_of()
-    matching = [entry for entry in grids.entries(root) if entry.name.startswith(key)]
+    matching = [entry for entry in entries(root) if entry.name.startswith(key)]
     if len(matching) != 1:
         some = ", ".join(entry.name[: max(SHORT, len(key) + 4)] for entry in matching[:5])
         what = f"{len(matching)} runs begin with {key!r} ({some})" if matching else f"no run begins with {key!r}"
@@ -54,7 +57,7 @@ def show_command(
     [entry] = matching
     run = runs.read(entry)
     if run is None:
-        raise CompanionError(f"the run {entry.name} is {grids.look(entry)[0]}: there is nothing to show")
+        raise CompanionError(f"the run {entry.name} is {look(entry)[0]}: there is nothing to show")
     if as_json:
         rows = json.loads(run.history.to_json(orient="records"))
         record = {"task": entry.parent.name, "key": run.key, "config": run.config, "environment": run.environment}
@@ -85,19 +88,21 @@ def run_command(
     options: Annotated[str, typer.Option(help="More options for Snakemake.")] = "",
 ) -> None:
     """Compute the runs of a grid that the cache lacks."""
-    from sumexp.companion import CompanionError, grids, runs
+    from sumexp.companion import CompanionError, runs
+    from sumexp.companion.grids.filling import fill, resolve
+    from sumexp.companion.grids.jobs import jobs_of, kind_of
 
-    wanted = grids.jobs(grid, profile)
+    wanted = jobs_of(grid, profile)
     if dry_run:
-        kind = grids.meant(device)
+        kind = kind_of(device)
         _dry_run(grid, profile, kind, [job for job in wanted if job.place(kind).name.startswith(only)])
         return
     if cores or executor:
         if only:
             raise CompanionError("--only is for runs one by one; leave out --cores and --executor")
-        grids.fill(grid, profile, device, cores=cores or 1, executor=executor, submitted=jobs, options=options)
+        fill(grid, profile, device, cores=cores or 1, executor=executor, submitted=jobs, options=options)
     else:
-        device = grids.resolve(device)
+        device = resolve(device)
         chosen = [job for job in wanted if job.place(device).name.startswith(only)]
         if not chosen:
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
@@ -112,21 +117,23 @@ def clean_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
 ) -> None:
     """Remove what is damaged, half-written or made by other code or data; never what is running or still asked for."""
-    from sumexp.companion import grids, runs
+    from sumexp.companion import runs
+    from sumexp.companion.grids.jobs import size
+    from sumexp.companion.grids.leftovers import leftovers, remove
 
-    found = grids.leftovers(runs.root_of())
+    found = leftovers(runs.root_of())
     if not found:
         typer.echo(f"nothing to remove in {runs.root_of()}")
         return
     _table(
         ("key", "size", "why", "task"),
-        [(_short(path), _bytes(grids.size(path)), why, path.parent.name) for path, why in found],
+        [(_short(path), _bytes(size(path)), why, path.parent.name) for path, why in found],
     )
     if dry_run:
         return
     if not yes:
         typer.confirm(f"Remove these {len(found)}?", abort=True)
-    removed = sum(grids.remove(path) for path, _ in found)
+    removed = sum(remove(path) for path, _ in found)
     typer.echo(f"removed {removed} of {len(found)}" + ("" if removed == len(found) else "; the others run again"))
 
 
@@ -138,13 +145,15 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
     """
     import traceback
 
-    from sumexp.companion import CompanionError, grids, runs
+    from sumexp.companion import CompanionError, runs
+    from sumexp.companion.build import end_with_driver
+    from sumexp.companion.grids.jobs import is_running
     from sumexp.datasets import DataError
 
-    grids.end_with_driver()
+    end_with_driver()
     lacking = [job for job in jobs if not runs.exists(job.place(device))]
     failed = 0
-    for number, job in enumerate(sorted(lacking, key=lambda job: grids.is_running(job.place(device))), 1):
+    for number, job in enumerate(sorted(lacking, key=lambda job: is_running(job.place(device))), 1):
         label = f"{job.name} {job.place(device).name[:SHORT]}"
         if len(lacking) > 1:
             typer.echo(f"run {number} of {len(lacking)}: {label}", err=True)
@@ -162,12 +171,15 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
 
 def _dry_run(grid: str, profile: str, device: str, jobs: "Sequence[Job]") -> None:
     """Print what is to be computed, how long it will take and how much disk; nothing is written."""
-    from sumexp.companion import grids, runs
+    from sumexp.companion import runs
+    from sumexp.companion.grids.costs import estimates
+    from sumexp.companion.grids.jobs import absent, look
+    from sumexp.companion.grids.settings import differences
 
     where = [job.place(device) for job in jobs]
-    states = [grids.look(entry)[0] for entry in where]
-    about = grids.differences([job.config for job in jobs])
-    costs = grids.estimates(grid, device)
+    states = [look(entry)[0] for entry in where]
+    about = differences([job.config for job in jobs])
+    costs = estimates(grid, device)
     seconds = [costs[job.name].seconds(job) for job in jobs]
     sizes = [costs[job.name].size for job in jobs]
     keys = [entry.name[:SHORT] for entry in where]
@@ -182,25 +194,25 @@ def _dry_run(grid: str, profile: str, device: str, jobs: "Sequence[Job]") -> Non
     for name in dict.fromkeys(job.name for job in jobs):
         source = f"measured on {n} finished runs" if (n := costs[name].finished) else "assumed, as no run is finished"
         typer.echo(f"rate: {name} {costs[name].rate:.1e} operations a second, {source} on {device}")
-    if lacking := grids.absent(grid, profile):
+    if lacking := absent(grid, profile):
         typer.echo(f"data: without {', '.join(lacking)}; to have more runs: sumexp data fetch NAME")
 
 
 def _row(entry: Path) -> tuple[str, ...]:
     """Of a run: key, state, date, time, size and device, as far as they are known."""
-    from sumexp.companion import grids
+    from sumexp.companion.grids.jobs import checkpoint_of, look, size
 
-    state, record = grids.look(entry)
+    state, record = look(entry)
     environment = record["environment"] if record else {}
     known = ("date", "seconds", "device") if environment else ()
-    size = sum(map(grids.size, (entry, grids.checkpoint_of(entry), entry.with_suffix(".part"))))
+    disk = sum(map(size, (entry, checkpoint_of(entry), entry.with_suffix(".part"))))
     date, seconds, device = (environment[name] for name in known) if known else ("", None, "")
     return (
         entry.name[:SHORT],
         state,
         date[:16].replace("T", " "),
         "" if seconds is None else _time(seconds),
-        _bytes(size),
+        _bytes(disk),
         device,
     )
 

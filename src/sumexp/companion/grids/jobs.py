@@ -1,0 +1,172 @@
+"""The runs of a grid, where they lie in the cache, and how far each is."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, get_args
+
+from filelock import Timeout
+
+from sumexp import datasets
+from sumexp.companion import runs
+from sumexp.companion.keys import code_digest
+from sumexp.companion.notebooks import PROFILES, THREADS, choice, resolve_device
+
+State: TypeAlias = Literal["finished", "running", "half-done", "damaged", "missing"]
+Present: TypeAlias = Callable[[str], bool]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run of a grid.
+
+    Attributes:
+        task: what computes it.
+        config: its settings.
+        data: the data sets that it reads.
+        threads: how many it uses.
+        work: floating-point operations that it takes.
+    """
+
+    task: Callable[..., runs.Result]
+    config: Any
+    data: tuple[str, ...] = ()
+    threads: int = THREADS
+    work: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The task, as the cache names it."""
+        return f"{self.task.__module__}.{self.task.__qualname__}"
+
+    def place(self, device: str) -> Path:
+        """Where it lies in the cache, or will lie."""
+        code = _code(self.task.__module__)
+        return runs.place(self.task, self.config, data=self.data, device=device, threads=self.threads, code=code)
+
+    def run(self, device: str) -> runs.Run:
+        """The run: from the cache, or computed now."""
+        return runs.cached(self.task, self.config, data=self.data, device=device, threads=self.threads)
+
+
+@cache
+def _code(module: str) -> str:
+    """The digest of what this process has imported, or will: it takes long for many runs."""
+    return code_digest([module])
+
+
+def _vae(profile: str, there: Present) -> tuple[Job, ...]:
+    from sumexp.vae import grids, training
+    from sumexp.vae.config import Source
+
+    stacks = grids.grid(profile, [name for name in get_args(Source) if there(name)])
+    return tuple(Job(training.train, stack, grids.data(stack), work=grids.work(stack)) for stack in stacks)
+
+
+def _fits(profile: str, there: Present) -> tuple[Job, ...]:
+    from sumexp.fits import protocols, training
+
+    return tuple(Job(training.train, config, work=training.work(config)) for config in protocols.grid(profile))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is known of the runs that a chapter asks for.
+
+    Attributes:
+        jobs: gives them, from the profile and what tells whether a data set is there.
+        rates: by kind of device how many operations a second they do, assumed where no finished run tells.
+    """
+
+    jobs: Callable[[str, Present], tuple[Job, ...]]
+    rates: Mapping[str, float]
+
+
+GRIDS: Mapping[str, Grid] = MappingProxyType(
+    {
+        # Matrix products: a step of 0.32e9 operations took 2.5 ms on two idle cores with the least costly noise, twice
+        # that with others. No GPU was at hand: a small part of what one does in single precision, as these are small.
+        "vae": Grid(_vae, {"cpu": 6e10, "cuda": 2e12}),
+        # Exponentials and small sums: 3e7 (integrals) to 2e8 (draws) a second of one core, by the first fits of profile
+        # cpu; small kernels start no faster on a GPU.
+        "fits": Grid(_fits, {"cpu": 1e8, "cuda": 1e8}),
+    }
+)
+
+
+def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
+    """The runs of a grid with the data sets that are there.
+
+    Raises:
+        CompanionError: if there is no such grid or profile.
+    """
+    choice("GRID", grid, GRIDS)
+    choice("PROFILE", profile, PROFILES)
+    return GRIDS[grid].jobs(profile, present)
+
+
+def present(name: str) -> bool:
+    """Whether the data set is there."""
+    try:
+        return datasets.available(name)
+    except datasets.DataError:
+        return False
+
+
+def absent(grid: str, profile: str) -> list[str]:
+    """The data sets that the grid would use if they were there."""
+    wanted = {name for job in GRIDS[grid].jobs(profile, lambda name: True) for name in job.data}
+    return sorted(name for name in wanted if not present(name))
+
+
+def kind_of(device: str) -> str:
+    """``cpu`` or ``cuda``, whether or not it is here.
+
+    Raises:
+        CompanionError: if the device is unknown.
+    """
+    return device if device in ("cpu", "cuda") else resolve_device(device)
+
+
+def look(entry: Path) -> tuple[State, Mapping[str, Any] | None]:
+    """How far the run that belongs at ``entry`` is, and its record, from its checkpoint if it is half-done."""
+    if is_running(entry):
+        return "running", None
+    try:
+        if runs.exists(entry):
+            return "finished", runs.read_record(entry)
+        if (checkpoint := checkpoint_of(entry)).exists():
+            return "half-done", runs.read_checkpoint(checkpoint)
+    except Exception:  # of many kinds, from damaged files
+        return "damaged", None
+    return "missing", None
+
+
+def is_running(entry: Path) -> bool:
+    """Whether a process computes the run."""
+    if not entry.with_suffix(".lock").exists():
+        return False
+    try:
+        with runs.locked(entry, wait=False):
+            return False
+    except Timeout:
+        return True
+
+
+def checkpoint_of(entry: Path) -> Path:
+    """Where the state of a half-finished run lies."""
+    return entry.with_suffix(".checkpoint")
+
+
+def size(path: Path) -> int:
+    """The bytes of a file, or of all that is in a folder."""
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+
+
+def entries(root: Path) -> list[Path]:
+    """Every run in the cache: finished, half-finished or in pieces."""
+    found = {path.with_name(path.name.partition(".")[0]) for path in root.glob("*.*/*") if path.suffix != ".lock"}
+    return sorted(entry for entry in found if re.fullmatch("[0-9a-f]{64}", entry.name))
