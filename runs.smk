@@ -1,5 +1,5 @@
-# Fills the cache of training runs with those of a grid; `make runs GRID=vae` drives it (companion/grids/filling.py), on this
-# machine or with an executor plugin. A run's output is its SHA256SUMS: the folder appears whole or not at all.
+# Fills the cache of training runs with those of a grid; `make runs GRID=vae` drives it (companion/grids/filling.py), on
+# this machine or with an executor plugin. A run's output is its SHA256SUMS: the folder appears whole or not at all.
 import sys
 
 from sumexp.companion.grids.filling import Rules

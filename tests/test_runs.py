@@ -293,7 +293,9 @@ def test_a_cache_that_cannot_be_written(root: Path) -> None:
     assert CALLS == []
 
 
-# Several processes, forked from one that has imported what is slow to import and has run nothing.
+# Several processes, forked from one that has imported what is slow to import and has run nothing; it is started once,
+# as one worker of the tests has all of these.
+FORKED = pytest.mark.xdist_group("forked")
 
 
 def sleepy(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
@@ -346,6 +348,7 @@ def wait_for(path: Path, process: Any) -> None:
         time.sleep(0.01)
 
 
+@FORKED
 def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
     config = Config(name=str(tmp_path / "calls"), rate=1.0)
     processes = [start(sleepy, config, tmp_path / "runs") for _ in range(2)]
@@ -355,6 +358,7 @@ def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
     assert (tmp_path / "calls").read_text() == "called\n"
 
 
+@FORKED
 def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls, root = tmp_path / "calls", tmp_path / "runs"
     process = start(sleepy, Config(name=str(calls), rate=60.0), root)
@@ -367,6 +371,7 @@ def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, m
     assert len(entries(root)) == 1
 
 
+@FORKED
 def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

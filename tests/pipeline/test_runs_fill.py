@@ -65,8 +65,7 @@ def set_num_threads(threads):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project whose one grid has three tiny runs, and whose cache is in a folder with a space, named from here;
-    torch is left out."""
+    """A project without torch, whose one grid has three tiny runs, and whose cache is in a folder with a space."""
     project = make_project(tmp_path / "a project")
     shutil.copy2(ROOT / "runs.smk", project.path)
     project.write("src/sumexp/tiny.py", TINY)
