@@ -55,7 +55,30 @@ def test_the_temperature_is_chosen_by_the_last_validation_bound_among_unit_scale
     assert verdict.chosen(STACK, turned) == {"gumbel": CASES[1], "gaussian": CASES[2]}
 
 
+def test_stacks_are_joined() -> None:
+    """A stack cut in two and joined again, its history's members numbered from 0 in each part."""
+    parts = []
+    for start, stop in ((0, 5), (5, 12)):
+        kept = [i for i, s in enumerate(HISTORY["member"]) if start <= s < stop]
+        history = {name: np.array(column)[kept] for name, column in HISTORY.items()}
+        history["member"] = history["member"] - start
+        arrays = {"test_bound": np.array(VALUES[start:stop]), "images": np.zeros(3)}
+        parts.append((Stack(members=tuple(MEMBERS[start:stop]), epochs=2), arrays, history))
+    stack, arrays, history = verdict.joined(parts)
+    assert stack == STACK
+    assert list(arrays) == ["test_bound"]
+    assert arrays["test_bound"].tolist() == VALUES
+    whole, again = (verdict.curves(STACK, one, "validation_bound") for one in (HISTORY, history))
+    assert {one: curve.tolist() for one, curve in whole.items()} == {
+        one: curve.tolist() for one, curve in again.items()
+    }
+
+
 def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="0 stacks are joined"):
+        verdict.joined([])
+    with pytest.raises(ValueError, match=r"2 stacks are joined; .* differ in members alone"):
+        verdict.joined([(STACK, {}, HISTORY), (Stack(members=STACK.members, epochs=3), {}, HISTORY)])
     with pytest.raises(ValueError, match="3 values for 12 members"):
         verdict.by_case(STACK, VALUES[:3])
     with pytest.raises(ValueError, match="of which 1 differ"):

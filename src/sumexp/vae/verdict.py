@@ -3,8 +3,9 @@
 A case is a member but for its seed, which is set to 0; its runs are ordered by seed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,11 +14,34 @@ from sumexp.seeds import Interval, paired
 from sumexp.vae.config import Member, NoiseName, Stack
 
 Values = NDArray[np.float64]
+Arrays: TypeAlias = Mapping[str, ArrayLike]
 
 
 def case(member: Member) -> Member:
     """The member without its seed."""
     return replace(member, seed=0)
+
+
+def joined(parts: Sequence[tuple[Stack, Arrays, Arrays]]) -> tuple[Stack, Arrays, Arrays]:
+    """Stacks that differ in their members alone, as one: the stack, its numbers of every member, its history.
+
+    Args:
+        parts: stacks with the arrays of their runs, of which those that begin with ``test_`` are kept, and histories.
+
+    Raises:
+        ValueError: if there is no part, or two differ in more than their members.
+    """
+    if not parts or any(replace(stack, members=parts[0][0].members) != parts[0][0] for stack, _, _ in parts):
+        raise ValueError(f"{len(parts)} stacks are joined; give at least one, and let them differ in members alone")
+    stack = replace(parts[0][0], members=tuple(member for part, _, _ in parts for member in part.members))
+    names = [name for name in parts[0][1] if name.startswith("test_")]
+    arrays = {name: np.concatenate([np.asarray(found[name]) for _, found, _ in parts]) for name in names}
+    first = np.cumsum([0] + [len(part.members) for part, _, _ in parts])
+    shifted = [
+        {name: np.asarray(history[name]) + (start if name == "member" else 0) for name in parts[0][2]}
+        for (_, _, history), start in zip(parts, first, strict=False)
+    ]
+    return stack, arrays, {name: np.concatenate([part[name] for part in shifted]) for name in parts[0][2]}
 
 
 def by_case(stack: Stack, values: ArrayLike) -> dict[Member, Values]:
@@ -37,7 +61,7 @@ def by_case(stack: Stack, values: ArrayLike) -> dict[Member, Values]:
     return {one: found[[s for s in order if case(stack.members[s]) == one]] for one in cases}
 
 
-def curves(stack: Stack, history: Mapping[str, ArrayLike], column: str) -> dict[Member, Values]:
+def curves(stack: Stack, history: Arrays, column: str) -> dict[Member, Values]:
     """A column of the history by case, [seeds, epochs]."""
     epoch, member, column_values = (np.asarray(history[name]) for name in ("epoch", "member", column))
     table = np.full((len(stack.members), stack.epochs), np.nan)
@@ -68,14 +92,14 @@ def difference(stack: Stack, values: ArrayLike, first: Member, second: Member) -
     return paired(ours, theirs)
 
 
-def differences(stack: Stack, history: Mapping[str, ArrayLike], column: str, pair: tuple[Member, Member]) -> Values:
+def differences(stack: Stack, history: Arrays, column: str, pair: tuple[Member, Member]) -> Values:
     """:func:`difference` of a column at every epoch: mean and both ends of the interval, [3, epochs]."""
     first, second = (curves(stack, history, column)[case(one)] for one in pair)
     found = [paired(a, b) for a, b in zip(first.T, second.T, strict=True)]
     return np.array([[one.mean for one in found], [one.low for one in found], [one.high for one in found]])
 
 
-def chosen(stack: Stack, history: Mapping[str, ArrayLike]) -> dict[NoiseName, Member]:
+def chosen(stack: Stack, history: Arrays) -> dict[NoiseName, Member]:
     """For each noise the case of scale 1 whose validation bound after the last epoch is least on average over seeds."""
     last = {one: found[:, -1].mean() for one, found in curves(stack, history, "validation_bound").items()}
     noises = dict.fromkeys(one.noise for one in last)

@@ -13,7 +13,7 @@ from filelock import Timeout
 from sumexp import datasets
 from sumexp.companion import runs
 from sumexp.companion.keys import code_digest
-from sumexp.companion.notebooks import PROFILES, THREADS, choice, resolve_device
+from sumexp.companion.notebooks import PROFILES, choice, resolve_device
 
 State: TypeAlias = Literal["finished", "running", "half-done", "damaged", "missing"]
 Present: TypeAlias = Callable[[str], bool]
@@ -34,7 +34,7 @@ class Job:
     task: Callable[..., runs.Result]
     config: Any
     data: tuple[str, ...] = ()
-    threads: int = THREADS
+    threads: int = 1
     work: float = 0.0
 
     @property
