@@ -1,6 +1,7 @@
 """Grids of runs: what the cache has of them, what they cost, what may be removed; and the commands that say so."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner, Result
 
-from sumexp.companion import CompanionError, runs
+from sumexp.companion import CompanionError, build, runs
 from sumexp.companion.cli import app
-from sumexp.companion.grids import costs, jobs
+from sumexp.companion.grids import costs, filling, jobs
+from sumexp.companion.grids.filling import Rules
 from sumexp.companion.grids.jobs import Grid, Job, look
 from sumexp.companion.grids.leftovers import leftovers, remove
 from sumexp.companion.grids.settings import differences
@@ -42,8 +44,8 @@ def task(config: Config, /, **_: object) -> runs.Result:
 
 
 def tiny(profile: str, there: Callable[[str], bool]) -> tuple[Job, ...]:
-    extra = (Job(task, Config(9), data=("mnist",), work=1e3),) if there("mnist") else ()
-    return (*(Job(task, Config(n), work=1e9 * (n + 1)) for n in range(3)), *extra)
+    extra = (job(9, 1e3, ("mnist",)),) if there("mnist") else ()
+    return (*(job(n, 1e9 * (n + 1)) for n in range(3)), *extra)
 
 
 def ask_for(monkeypatch: pytest.MonkeyPatch, grid: Callable[[str, jobs.Present], tuple[Job, ...]]) -> None:
@@ -73,8 +75,12 @@ def command(*arguments: str, code: int = 0, answer: str = "") -> str:
     return str(done.exception) if isinstance(done.exception, CompanionError) else done.output
 
 
+def job(number: int, work: float = 0.0, data: tuple[str, ...] = ()) -> Job:
+    return Job(task, Config(number), data, threads=2, work=work)
+
+
 def place(number: int) -> Path:
-    return Job(task, Config(number)).place("cpu")
+    return job(number).place("cpu")
 
 
 def half_done(entry: Path, config: object = None) -> Path:
@@ -87,9 +93,9 @@ def half_done(entry: Path, config: object = None) -> Path:
 
 
 def test_a_job_lies_where_the_notebook_looks() -> None:
-    [job, *_] = tiny("smoke", lambda name: False)
-    run = job.run("cpu")
-    assert job.place("cpu").name == run.key == runs.cached(task, Config(0)).key
+    [first, *_] = tiny("smoke", lambda name: False)
+    run = first.run("cpu")
+    assert first.place("cpu").name == run.key == runs.cached(task, Config(0)).key
     assert CALLS == [0]
 
 
@@ -115,6 +121,14 @@ def test_the_whole_cache_is_listed() -> None:
     assert line.split()[0] == place(5).name[:12]
     assert line.split()[-1].endswith("test_runs_grids.task")
     assert summary.startswith("1 runs, ")
+
+
+def test_locks_and_foreign_files_are_no_runs(root: Path) -> None:
+    entry = place(0)
+    half_done(entry)
+    for name in ("notes.txt", f"{'0' * 64}.lock"):
+        (entry.parent / name).touch()
+    assert jobs.entries(root) == [entry]
 
 
 def test_a_run_is_shown_by_the_first_digits_of_its_key() -> None:
@@ -157,7 +171,17 @@ def test_the_estimate_is_measured_on_finished_runs_or_assumed() -> None:
     measured = costs.estimates("tiny", "cpu")[name]
     assert measured == costs.Estimate(2, (1e9 + 2e9) / (1 + 9), (10_000 + 20_000) / 2)
     assert measured.seconds(third) == 10.0
+    half_done(place(2))
+    assert costs.estimates("tiny", "cpu")[name] == measured
     assert costs.estimates("tiny", "cuda")[name].finished == 0
+
+
+def test_the_estimate_is_measured_on_the_runs_of_all_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    number_of = {"smoke": 5, "cpu": 6, "paper": 7}
+    ask_for(monkeypatch, lambda profile, there: (job(number_of[profile], 1e9),))
+    finish(5, seconds=1.0, size=10_000)
+    finish(7, seconds=3.0, size=10_000)
+    assert costs.estimates("tiny", "cpu")[f"{__name__}.task"] == costs.Estimate(2, 2e9 / 4, 10_000)
 
 
 def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
@@ -183,16 +207,73 @@ def test_a_grid_is_run_once_and_only_what_is_lacking() -> None:
     assert CALLS == [0, 1, 2]
 
 
+def test_what_others_compute_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "is_running", lambda entry: entry == place(0))
+    command("run", "--grid", "tiny", "--device", "cpu")
+    assert CALLS == [1, 2, 0]
+
+
 def test_one_run_of_a_grid() -> None:
     command("run", "--grid", "tiny", "--device", "cpu", "--only", place(1).name[:10])
     assert CALLS == [1]
 
 
 def test_one_run_that_fails_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask_for(monkeypatch, lambda profile, there: (Job(task, Config(-1)), Job(task, Config(1))))
+    ask_for(monkeypatch, lambda profile, there: (job(-1), job(1)))
     assert "1 of 2 runs failed, see above" in command("run", "--grid", "tiny", "--device", "cpu", code=1)
     assert CALLS == [-1, 1]
     assert look(place(1))[0] == "finished"
+
+
+def test_the_rules_know_outputs_and_times(root: Path) -> None:
+    rules = Rules("tiny", "smoke", "cpu")
+    assert rules.root == root
+    assert rules.outputs() == [f"{__name__}.task/{place(number).name}/SHA256SUMS" for number in range(3)]
+    assert rules.job(place(2).name).config == Config(2)
+    assert rules.minutes(place(2).name) == 10 + 1  # 3 * 1.5 s, rounded up
+    finish(0, seconds=600.0, size=10_000)
+    assert Rules("tiny", "smoke", "cpu").minutes(place(2).name) == 10 + 3 * 30
+    with pytest.raises(CompanionError, match="no run xyz in the grid; has the code or the data changed"):
+        rules.job("xyz")
+
+
+@pytest.mark.parametrize("executor", ["", "slurm"])
+def test_snakemake_is_asked_once_for_what_is_lacking(
+    executor: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def compute(arguments: list[str]) -> None:
+        asked.append((arguments, os.environ.get(build.DRIVER), os.environ.get("TQDM_DISABLE")))
+        assert not place(1).exists()  # it was damaged
+        for number in (0, 1, 2)[: 3 if len(asked) > 1 else 2]:
+            runs.cached(task, Config(number))
+
+    monkeypatch.chdir(Path(__file__).parents[1])
+    monkeypatch.setattr(filling, "_snakemake", compute)
+    monkeypatch.setattr(filling, "find_spec", lambda name: name == "snakemake_executor_plugin_slurm" or None)
+    monkeypatch.setenv(build.DRIVER, "0")
+    monkeypatch.setenv("TQDM_DISABLE", "0")
+    runs.cached(task, Config(1))
+    wanted = ["run", "--grid", "tiny", "--device", "cpu", "--cores", "3", "--options", "--quiet 'a b'"]
+    wanted += ["--executor", executor, "--jobs", "7"]
+    (place(1) / "run.json").write_text("{}")
+    assert "1 of 3 runs are not finished" in command(*wanted, code=1)
+    (place(1) / "run.json").write_text("{}")
+    assert "all 3 runs are in the cache" in command(*wanted)
+    assert len(command(*wanted)) > 0
+    assert len(asked) == 2
+    arguments, driver, quiet = asked[0]
+    assert arguments[:2] == ["--snakefile", str(Path("runs.smk").absolute())]
+    assert arguments[-6:] == ["--quiet", "a b", "--config", "grid=tiny", "profile=cpu", "device=cpu"]
+    where = arguments[arguments.index("--nolock") + 1 : -6]
+    if executor:
+        assert where == ["--executor", "slurm", "--jobs", "7", "--retries", "2", "--latency-wait", "60"]
+        assert (driver, quiet) == (None, "1")
+    else:
+        assert where == ["--cores", "3", "--resources", "gpu=1", "--latency-wait", "0"]
+        assert (driver, quiet) == (str(os.getpid()), "0")  # 3 cores are one run of 2 at a time, which shows its bar
+    assert (root / "logs/tiny-cpu-cpu.log").exists()
 
 
 @pytest.mark.parametrize(
@@ -276,10 +357,14 @@ def test_many_settings_and_deep_ones_are_counted() -> None:
         rates: tuple[float, ...] = (1 / 3,)
 
     four = tuple(Deep(Part("a", seed)) for seed in (0, 1, 1, 5))
-    configs = [Wide(four, "one"), Wide(four[:1], "two", (0.1, 0.2)), Wide(four[:2], None, (0.1, 0.2, 0.3, 0.4, 0.5))]
+    configs = [
+        Wide(four, "one"),
+        Wide(four[:1], "two", (0.1, 0.2, 0.3, 0.4)),
+        Wide(four[:2], None, (0.1, 0.2, 0.3, 0.4, 0.5)),
+    ]
     assert differences(configs) == [
         "4 deep part:3 one rates=0.3333",
-        "1 deep part:1 two rates=0.1,0.2",
+        "1 deep part:1 two rates=0.1,0.2,0.3,0.4",
         "2 deep part:2 name=None rates:5",
     ]
     assert differences([Wide((four[0],) * n) for n in (1, 2)]) == ["1 deep", "2 deep"]

@@ -187,7 +187,8 @@ def _dry_run(grid: str, profile: str, device: str, jobs: "Sequence[Job]") -> Non
     _table(("key", "state", "time", "disk", "settings"), rows)
     due = [number for number, state in enumerate(states) if state not in ("finished", "running")]
     hours = sum(seconds[number] for number in due) / 3600
-    unit = "GPU hours" if device == "cuda" else f"hours on {max((job.threads for job in jobs), default=0)} cores"
+    cores = max((job.threads for job in jobs), default=0)
+    unit = "GPU hours" if device == "cuda" else f"hours on {cores} core{'s' * (cores != 1)}"
     typer.echo(f"\n{grid}, profile {profile}, device {device}: {len(due)} of {len(jobs)} runs to compute")
     typer.echo(f"time: {hours:.2g} {unit}")
     typer.echo(f"disk: {_bytes(sum(sizes[number] for number in due))} in {runs.root_of()}")

@@ -88,8 +88,8 @@ class Grid:
 GRIDS: Mapping[str, Grid] = MappingProxyType(
     {
         # Matrix products: a step of 0.32e9 operations took 2.5 ms on two idle cores with the least costly noise, twice
-        # that with others. No GPU was at hand: a small part of what one does in single precision, as these are small.
-        "vae": Grid(_vae, {"cpu": 6e10, "cuda": 2e12}),
+        # that with others; this is of one core. No GPU was at hand: a small part of what one does in single precision.
+        "vae": Grid(_vae, {"cpu": 3e10, "cuda": 2e12}),
         # Exponentials and small sums: 3e7 (integrals) to 2e8 (draws) a second of one core, by the first fits of profile
         # cpu; small kernels start no faster on a GPU.
         "fits": Grid(_fits, {"cpu": 1e8, "cuda": 1e8}),
