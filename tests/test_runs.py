@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sumexp import datasets, tasks, wordmodel
+from sumexp import datasets, fits, tasks, wordmodel
 from sumexp.companion import CompanionError, runs
 from sumexp.datasets import DataError, DataFile, Dataset
 
@@ -475,3 +475,23 @@ def test_the_word_model_is_the_same_fresh_and_cached(monkeypatch: pytest.MonkeyP
     assert torch.equal(models[0].logits(context), models[1].logits(context))
     assert models[0].labels == tuple("abcde")
     assert torch.equal(models[0].logits(context), wordmodel.fit(config, corpus).logits(context))
+
+
+def test_several_runs_side_by_side_are_those_of_one_by_one(root: Path, tmp_path: Path) -> None:
+    """In processes of their own, hence with a task of the package; what is there already is not computed again."""
+    configs = [fits.FitConfig("discrete", noise, samples=None, steps=3) for noise in ("gumbel", "gaussian")]
+    one = runs.cached(fits.train, configs[0], threads=1)
+    both = runs.several(fits.train, configs)
+    assert [run.config["noise"] for run in both] == ["gumbel", "gaussian"]
+    assert both[0].environment == one.environment
+    alone = runs.cached(fits.train, configs[1], threads=1, root=tmp_path / "others")
+    np.testing.assert_array_equal(both[1].arrays["objective"], alone.arrays["objective"])
+    new = [replace(config, steps=4) for config in configs]
+    assert [len(run.arrays["law"][0, 0, 0]) for run in runs.several(fits.train, new)] == [10, 10]
+    assert len(entries(root)) == 4
+
+
+def test_several_runs_report_the_fault_of_one() -> None:
+    absent = [fits.FitConfig("discrete", "gumbel", steps=steps, seeds=(0,)) for steps in (1, 2)]
+    with pytest.raises(DataError, match="no data set 'absent'"):
+        runs.several(fits.train, absent, data=lambda config: ("absent",))

@@ -108,6 +108,7 @@ def cached(
     threads: int = 2,
     root: str | Path | None = None,
     save_every: float = 30.0,
+    bar: bool = True,
 ) -> Run:
     """The run of ``task`` with ``config``: read from the cache if it is there, else computed and kept.
 
@@ -122,6 +123,7 @@ def cached(
         threads: how many threads torch uses, whatever the machine has: sums depend on it in the last digit.
         root: the cache, see `root_of`.
         save_every: seconds between two checkpoints, at least.
+        bar: whether to show how far it is.
 
     Raises:
         CompanionError: if a field of the config has a wrong type or value, or the cache cannot be written.
@@ -136,8 +138,9 @@ def cached(
         with _surroundings(threads, data):
             checkpoint = _Checkpoint(entry, json.loads(_validated(config)), device, threads, data, save_every)
             compute: Callable[..., Result] = task
+            progress = partial(tqdm, desc=task.__qualname__, disable=not bar)
             resumable = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(task).parameters else {}
-            result = compute(config, device=device, progress=partial(tqdm, desc=task.__qualname__), **resumable)
+            result = compute(config, device=device, progress=progress, **resumable)
             record = checkpoint.record()
         arrays, metrics, history = result if len(result) == 3 else (*result, {})
         record["metrics"] = {name: float(value) for name, value in metrics.items()}
@@ -191,8 +194,7 @@ def several(
 
 def _compute(task: Task[Any] | ResumableTask[Any], config: object, **settings: Any) -> None:
     """Put the run into the cache; the arrays need not travel between processes."""
-    os.environ["TQDM_DISABLE"] = "1"  # bars of several processes write over one another
-    cached(task, config, **settings)
+    cached(task, config, bar=False, **settings)  # bars of several processes write over one another
 
 
 def place(
