@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sumexp import datasets, fits, tasks, wordmodel
-from sumexp.companion import CompanionError, runs
+from sumexp.companion import CompanionError, keys, runs
 from sumexp.datasets import DataError, DataFile, Dataset
 
 
@@ -477,8 +477,11 @@ def test_the_word_model_is_the_same_fresh_and_cached(monkeypatch: pytest.MonkeyP
     assert torch.equal(models[0].logits(context), wordmodel.fit(config, corpus).logits(context))
 
 
-def test_several_runs_side_by_side_are_those_of_one_by_one(root: Path, tmp_path: Path) -> None:
+def test_several_runs_side_by_side_are_those_of_one_by_one(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In processes of their own, hence with a task of the package; what is there already is not computed again."""
+    monkeypatch.setattr(runs, "code_digest", keys.code_digest)  # what the other processes have
     configs = [fits.FitConfig("discrete", noise, samples=None, steps=3) for noise in ("gumbel", "gaussian")]
     one = runs.cached(fits.train, configs[0], threads=1)
     both = runs.several(fits.train, configs)
