@@ -8,7 +8,6 @@ drawn from. Source: Cohen Indelman and Hazan, equation (3) and section 6.2.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -16,6 +15,7 @@ from torch.nn.functional import pad
 
 from sumexp.perturb import common
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
+from sumexp.vae import stack
 from sumexp.vae.config import Member, NoiseName
 
 _NOISES: Mapping[NoiseName, type[common.Common]] = {"gumbel": Gumbel, "gaussian": Gaussian, "logistic": Logistic}
@@ -78,8 +78,5 @@ def _alike(
     most = max(member.categories for member in members)
     if most > logits.shape[-1]:
         raise ValueError(f"a member has {most} categories, but the logits only {logits.shape[-1]}")
-    start = 0
-    for (shared, categories), run in groupby(members, lambda one: (law(one), one.categories)):
-        stop = start + len(list(run))
-        yield logits[start:stop, ..., :categories], shared
-        start = stop
+    for first, own in stack.alike(logits, members, lambda one: (law(one), one.categories)):
+        yield own[..., : first.categories], law(first)

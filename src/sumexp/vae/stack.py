@@ -181,7 +181,7 @@ def perturbations(uniforms: Tensor, members: Sequence[Member]) -> Tensor:
     return torch.cat(
         [
             _QUANTILE[one.noise](part) if one.scale == 1 else one.scale * _QUANTILE[one.noise](part)
-            for one, part in _alike(uniforms, members, lambda one: (one.noise, one.scale))
+            for one, part in alike(uniforms, members, lambda one: (one.noise, one.scale))
         ]
     )
 
@@ -208,7 +208,7 @@ def relaxed(logits: Tensor, uniforms: Tensor, members: Sequence[Member], tempera
     return torch.cat(
         [
             part + (one_hot(part) - part).detach() if one.straight_through else part
-            for one, part in _alike(soft, members, lambda one: one.straight_through)
+            for one, part in alike(soft, members, lambda one: one.straight_through)
         ]
     )
 
@@ -218,9 +218,15 @@ def one_hot(scores: Tensor) -> Tensor:
     return torch.zeros_like(scores).scatter_(-1, scores.argmax(-1, keepdim=True), 1.0)
 
 
-def _alike(
+def alike(
     tensor: Tensor, members: Sequence[Member], key: Callable[[Member], Hashable]
 ) -> Iterator[tuple[Member, Tensor]]:
-    """The slices of the first dimension that belong to neighbours with the same key, each with its first member."""
+    """The slices of the first dimension that belong to neighbours with the same key, each with its first member.
+
+    Args:
+        tensor: [S, ...].
+        members: the models [S].
+        key: what neighbours must share.
+    """
     runs = [list(run) for _, run in groupby(members, key)]
     return zip((run[0] for run in runs), torch.split(tensor, [len(run) for run in runs]), strict=True)
