@@ -185,7 +185,7 @@ def evidence_step(plan: Plan, name: str) -> None:
     target, log = BUILD / "evidence" / f"{name}.json", Products(BUILD, name).log
     for file in (target, log):
         file.parent.mkdir(parents=True, exist_ok=True)
-    options = ["-q", "-m", "claim", "-p", "sumexp.companion.evidence", "--evidence", str(target)]
+    options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence", "--evidence", str(target)]
     options += ["-p", "no:nb_regression", "-p", "no:cacheprovider"]  # the first takes seconds to start
     print(f"{name}: testing claims", file=sys.stderr, flush=True)
     with log.open("w", encoding="utf-8") as output:

@@ -137,7 +137,7 @@ def evidence_key(path: str | Path) -> str:
     path = Path(path)
     helpers = [helper for helper in sorted(path.parent.glob("*.py")) if not helper.name.startswith("test_")]
     texts = [file.read_text("utf-8") for file in (path, *helpers)]
-    reached = closure(imports(*texts) | {"sumexp.companion.evidence"})
+    reached = closure(imports(*texts) | {"sumexp.companion.register.evidence"})
     data = _data_sets() if "sumexp.datasets" in reached else ()
     return digest(*map(syntax, texts), file_digest(PINS), *data_digests(data), code_digest(reached))
 

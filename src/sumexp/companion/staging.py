@@ -7,8 +7,8 @@ from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
 
+from sumexp.companion.authoring.figures import PROVENANCE
 from sumexp.companion.executions import Execution
-from sumexp.companion.figures import PROVENANCE
 from sumexp.companion.notebooks import FOLDER, INJECTED, Products, source_path
 
 _METADATA = {

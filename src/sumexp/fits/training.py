@@ -22,7 +22,7 @@ from sumexp.fits.targets import Name, Target
 from sumexp.perturb import softmax
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 from sumexp.perturb.transforms import Continuous
-from sumexp.tasks import Progress
+from sumexp.runtime import Progress
 
 Family = Literal["gaussian", "gumbel", "logistic"]
 NOISES: dict[Family, type[Continuous]] = {"gaussian": Gaussian, "gumbel": Gumbel, "logistic": Logistic}

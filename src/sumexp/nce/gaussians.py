@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from sumexp.tasks import Progress
+from sumexp.runtime import Progress
 
 
 def mutual_information(dim: int, rho: float) -> float:

@@ -21,7 +21,7 @@ from sumexp.samplers import Uniform, draw
 
 
 @dataclass(frozen=True)
-class Task:
+class Problem:
     r"""Examples, and the sampled loss that a linear model of them is trained on: uniform negatives, importance weights.
 
     Attributes:
@@ -71,26 +71,26 @@ def principal(images: Tensor, components: int) -> Tensor:
     return torch.cat([left[:, :components] * len(images) ** 0.5, constant], -1)
 
 
-def exact_minimum(task: Task) -> Tensor:
+def exact_minimum(problem: Problem) -> Tensor:
     """The weights [d, L] that minimise the mean exact implicit loss; their columns sum to 0."""
-    rows = [(label, task.labels == label) for label in range(task.classes)]
+    rows = [(label, problem.labels == label) for label in range(problem.classes)]
 
     def loss(logits: Tensor) -> Tensor:
-        parts = [implicit_loss(logits[of_label], task.scheme(label), tol=1e-10).loss for label, of_label in rows]
+        parts = [implicit_loss(logits[of_label], problem.scheme(label), tol=1e-10).loss for label, of_label in rows]
         return torch.cat(parts).mean()
 
-    return _minimum(task, loss, bound_minimum(task))
+    return _minimum(problem, loss, bound_minimum(problem))
 
 
-def bound_minimum(task: Task) -> Tensor:
+def bound_minimum(problem: Problem) -> Tensor:
     """The weights [d, L] that minimise the mean of Lemma 2's bound, which is the full cross entropy here."""
-    log_rho = torch.stack([task.scheme(label).log_rho for label in range(task.classes)])[task.labels]
-    start = torch.zeros(task.features.shape[1], task.classes, dtype=torch.float64)
-    return _minimum(task, lambda logits: pairwise_margin(logits, task.labels, log_rho), start)
+    log_rho = torch.stack([problem.scheme(label).log_rho for label in range(problem.classes)])[problem.labels]
+    start = torch.zeros(problem.features.shape[1], problem.classes, dtype=torch.float64)
+    return _minimum(problem, lambda logits: pairwise_margin(logits, problem.labels, log_rho), start)
 
 
 def descend(
-    task: Task,
+    problem: Problem,
     *,
     doublings: int,
     runs: int,
@@ -105,7 +105,7 @@ def descend(
     :func:`sumexp.losses.sampled_softmax`. Step t has the rate :math:`\gamma\,(1+t/100)^{-0.6}`.
 
     Args:
-        task: what to train.
+        problem: what to train.
         doublings: how often the number of steps doubles.
         runs: independent runs.
         first: the first number of steps, even.
@@ -118,16 +118,16 @@ def descend(
 
     Source: Polyak and Juditsky (1992) for the average.
     """
-    features = task.features.to(torch.float64)
-    sampler = Uniform(task.classes)
-    weights = torch.zeros(runs, features.shape[1], task.classes, dtype=torch.float64, requires_grad=True)
+    features = problem.features.to(torch.float64)
+    sampler = Uniform(problem.classes)
+    weights = torch.zeros(runs, features.shape[1], problem.classes, dtype=torch.float64, requires_grad=True)
     total = torch.zeros_like(weights)
     wanted = {first // 2} | {first << k for k in range(doublings + 1)}
     totals: dict[int, Tensor] = {}
     for t in range(first << doublings):
         chosen = torch.randint(len(features), (runs, batch), generator=generator)
-        labels = task.labels[chosen].flatten()
-        negatives = draw(sampler, labels, task.m, hits="redraw", generator=generator)
+        labels = problem.labels[chosen].flatten()
+        negatives = draw(sampler, labels, problem.m, hits="redraw", generator=generator)
         logits = (features[chosen] @ weights).flatten(0, 1)
         loss = sampled_softmax(
             logits.gather(1, labels.unsqueeze(1)).squeeze(1),
@@ -135,7 +135,7 @@ def descend(
             log_q=negatives.log_q,
             reduction="sum",
         )
-        (slope,) = torch.autograd.grad(loss / batch + task.penalty / 2 * weights.square().sum(), weights)
+        (slope,) = torch.autograd.grad(loss / batch + problem.penalty / 2 * weights.square().sum(), weights)
         with torch.no_grad():
             weights -= rate * (1 + t / 100) ** -0.6 * slope
             total += weights
@@ -158,26 +158,26 @@ class Distance:
     error: float
 
 
-def distance(task: Task, runs: Tensor, point: Tensor) -> Distance:
+def distance(problem: Problem, runs: Tensor, point: Tensor) -> Distance:
     r"""The distance of the runs' mean from a point, :math:`\sqrt{\overline{(\Delta f)^2}}` over examples and classes.
 
     If the point were the expectation of each run, the mean of R runs would lie at a root mean square distance of
     ``error``, the root of the logits' mean variance over R.
     """
-    logits = task.features.to(torch.float64) @ runs
-    target = task.features.to(torch.float64) @ point
+    logits = problem.features.to(torch.float64) @ runs
+    target = problem.features.to(torch.float64) @ point
     return Distance(
         (logits.mean(0) - target).square().mean().sqrt().item(),
         (logits.var(0) / len(runs)).mean().sqrt().item(),
     )
 
 
-def _minimum(task: Task, loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
-    features = task.features.to(torch.float64)
+def _minimum(problem: Problem, loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
+    features = problem.features.to(torch.float64)
 
     def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         weights = torch.tensor(point, requires_grad=True)
-        value = loss(features @ weights.view(start.shape)) + task.penalty / 2 * weights.square().sum()
+        value = loss(features @ weights.view(start.shape)) + problem.penalty / 2 * weights.square().sum()
         (slope,) = torch.autograd.grad(value, weights)
         return value.item(), slope.numpy()
 

@@ -5,7 +5,7 @@ For parameters :math:`\theta` and i.i.d. perturbations :math:`\gamma_j`:
 - `noises`: Gumbel, Gaussian, logistic, exponential, uniform, Cauchy and discrete noise;
 - `softmax`: :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, its potential, Hessian and second moments;
 - `argmax`: :math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, its potential and Jacobian;
-- `common`: the same for very many rows at once, to the precision that training asks for;
+- `batched`: the same for very many rows at once, to the precision that training asks for;
 - `discrete`: the argmax with ties, its sub-differential, in rational arithmetic;
 - `inversion`: from probabilities to parameters;
 - `uniform`: two classes with uniform noise, in rational arithmetic;

@@ -5,7 +5,7 @@
 - `posterior`: the law that a member's samples come from, and its divergence;
 - `bounds`: what bounds -log p(x), and what estimates it;
 - `training`: the task that trains and measures a stack;
-- `grids`: the stacks that each profile trains; `verdict`: what they say;
+- `grids`: the stacks that each profile trains; `comparison`: what they say;
 - `gradients`: bias and variance of the relaxed gradient.
 
 The last three are imported by name: what only chooses or reads runs must not be among the code that their keys depend

@@ -13,15 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sumexp.perturb import common
+from sumexp.perturb import batched
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 from sumexp.vae import stack
 from sumexp.vae.config import Member, NoiseName
 
-_NOISES: Mapping[NoiseName, type[common.Common]] = {"gumbel": Gumbel, "gaussian": Gaussian, "logistic": Logistic}
+_NOISES: Mapping[NoiseName, type[batched.Common]] = {"gumbel": Gumbel, "gaussian": Gaussian, "logistic": Logistic}
 
 
-def noise(member: Member) -> common.Common:
+def noise(member: Member) -> batched.Common:
     """The law of the member's perturbations."""
     return _NOISES[member.noise](scale=member.scale)
 
@@ -42,7 +42,7 @@ def log_probabilities(logits: Tensor, members: Sequence[Member]) -> Tensor:
     classes = logits.shape[-1]
     return torch.cat(
         [
-            pad(common.log_probabilities(own, law), (0, classes - own.shape[-1]), value=-math.inf)
+            pad(batched.log_probabilities(own, law), (0, classes - own.shape[-1]), value=-math.inf)
             for own, law in _alike(logits, members, noise)
         ]
     )
@@ -63,15 +63,15 @@ def divergence(logits: Tensor, members: Sequence[Member]) -> Tensor:
     """
     return torch.cat(
         [
-            (common.negative_entropy(own, law) + math.log(own.shape[-1])).sum(-1)
+            (batched.negative_entropy(own, law) + math.log(own.shape[-1])).sum(-1)
             for own, law in _alike(logits, members, lambda one: noise(one) if one.divergence == "exact" else Gumbel())
         ]
     )
 
 
 def _alike(
-    logits: Tensor, members: Sequence[Member], law: Callable[[Member], common.Common]
-) -> Iterator[tuple[Tensor, common.Common]]:
+    logits: Tensor, members: Sequence[Member], law: Callable[[Member], batched.Common]
+) -> Iterator[tuple[Tensor, batched.Common]]:
     """The logits of neighbours of the same law and K, without padding, and that law."""
     if len(members) != len(logits):
         raise ValueError(f"logits are of {len(logits)} members, but {len(members)} are given")

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import datasets
-from sumexp.tasks import Checkpoint, NoCheckpoint, Progress, State
+from sumexp.runtime import Checkpoint, NoCheckpoint, Progress, State
 from sumexp.vae import bounds, posterior, stack
 from sumexp.vae.config import Member, Precision, Stack
 

@@ -21,9 +21,9 @@ SHORT = 12
 @runs_app.command("list")
 def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "auto") -> None:
     """Print the runs in the cache; with --grid, those of the grid, and how far each is."""
-    from sumexp.companion import runs
+    from sumexp.companion.authoring import runs
     from sumexp.companion.grids.jobs import entries, jobs_of, kind_of, look, size
-    from sumexp.companion.grids.settings import differences
+    from sumexp.companion.grids.labels import differences
 
     if grid:
         wanted = jobs_of(grid, profile)
@@ -45,7 +45,8 @@ def show_command(
     """Print a run: its settings, its surroundings, its numbers and the last rows of its history."""
     import json
 
-    from sumexp.companion import CompanionError, runs
+    from sumexp.companion import CompanionError
+    from sumexp.companion.authoring import runs
     from sumexp.companion.grids.jobs import entries, look
 
     root = runs.root_of()
@@ -88,7 +89,8 @@ def run_command(
     options: Annotated[str, typer.Option(help="More options for Snakemake.")] = "",
 ) -> None:
     """Compute the runs of a grid that the cache lacks."""
-    from sumexp.companion import CompanionError, runs
+    from sumexp.companion import CompanionError
+    from sumexp.companion.authoring import runs
     from sumexp.companion.grids.filling import fill, resolve
     from sumexp.companion.grids.jobs import jobs_of, kind_of
 
@@ -117,7 +119,7 @@ def clean_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
 ) -> None:
     """Remove what is damaged, half-written or made by other code or data; never what is running or still asked for."""
-    from sumexp.companion import runs
+    from sumexp.companion.authoring import runs
     from sumexp.companion.grids.jobs import size
     from sumexp.companion.grids.leftovers import leftovers, remove
 
@@ -145,7 +147,8 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
     """
     import traceback
 
-    from sumexp.companion import CompanionError, runs
+    from sumexp.companion import CompanionError
+    from sumexp.companion.authoring import runs
     from sumexp.companion.build import end_with_driver
     from sumexp.companion.grids.jobs import is_running
     from sumexp.datasets import DataError
@@ -171,10 +174,10 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
 
 def _dry_run(grid: str, profile: str, device: str, jobs: "Sequence[Job]") -> None:
     """Print what is to be computed, how long it will take and how much disk; nothing is written."""
-    from sumexp.companion import runs
+    from sumexp.companion.authoring import runs
     from sumexp.companion.grids.costs import estimates
     from sumexp.companion.grids.jobs import absent, look
-    from sumexp.companion.grids.settings import differences
+    from sumexp.companion.grids.labels import differences
 
     where = [job.place(device) for job in jobs]
     states = [look(entry)[0] for entry in where]

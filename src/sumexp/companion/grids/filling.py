@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from sumexp.companion import CompanionError, build, runs
+from sumexp.companion import CompanionError, build
+from sumexp.companion.authoring import runs
 from sumexp.companion.grids.costs import estimates
 from sumexp.companion.grids.jobs import Job, jobs_of, look
 from sumexp.companion.grids.leftovers import remove

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from filelock import Timeout
 
 from sumexp import datasets
-from sumexp.companion import runs
+from sumexp.companion.authoring import runs
 from sumexp.companion.keys import code_digest
 from sumexp.companion.notebooks import PROFILES, choice, resolve_device
 
@@ -45,7 +45,7 @@ class Job:
     def place(self, device: str) -> Path:
         """Where it lies in the cache, or will lie."""
         code = _code(self.task.__module__)
-        return runs.place(self.task, self.config, data=self.data, device=device, threads=self.threads, code=code)
+        return runs.path_of(self.task, self.config, data=self.data, device=device, threads=self.threads, code=code)
 
     def run(self, device: str) -> runs.Run:
         """The run: from the cache, or computed now."""

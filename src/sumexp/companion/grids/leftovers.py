@@ -10,7 +10,8 @@ from filelock import Timeout
 from pydantic import TypeAdapter
 
 from sumexp import datasets
-from sumexp.companion import CompanionError, runs
+from sumexp.companion import CompanionError
+from sumexp.companion.authoring import runs
 from sumexp.companion.grids.jobs import checkpoint_of, entries, look
 
 
@@ -41,7 +42,7 @@ def _is_current(entry: Path, record: Mapping[str, Any]) -> bool:
         config = TypeAdapter(next(iter(get_type_hints(task).values()))).validate_python(record["config"])
         device = "cpu" if environment["device"] == "cpu" else "cuda"
         data, threads = environment["data"], environment["threads"]
-        return runs.place(task, config, data=data, device=device, threads=threads, root=entry.parents[1]) == entry
+        return runs.path_of(task, config, data=data, device=device, threads=threads, root=entry.parents[1]) == entry
     except (ImportError, AttributeError, LookupError, ValueError, CompanionError, datasets.DataError):
         return False
 

@@ -1,7 +1,7 @@
 """The register: every checkable claim of the five papers, and the verdict its tests give it.
 
 Entries stand in ``claims/<paper>.yml``; tests name them with ``@pytest.mark.claim``; ``pytest --evidence`` records
-how the tests ended (:mod:`sumexp.companion.evidence`); :func:`decide` computes the verdicts.
+how the tests ended (:mod:`sumexp.companion.register.evidence`); :func:`decide` computes the verdicts.
 """
 
 from sumexp.companion.register.model import CHAPTERS, Claim, Claims, Finding, RegisterError, load

@@ -1,0 +1,1 @@
+"""What a notebook calls: `figures`, `results`, `classifiers`, `measurements`, and cached `runs`."""

@@ -1,0 +1,1 @@
+"""Models that chapters share: `wordmodel` (next words), `skipgram` (words around words), `multilabel` (tags)."""

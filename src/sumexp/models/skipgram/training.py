@@ -1,0 +1,192 @@
+"""Scores of pairs, and local NCE that trains them."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sumexp import datasets, losses, samplers
+from sumexp.models.skipgram.population import SkipGram, invented, pairs
+from sumexp.nce import Joint
+from sumexp.runtime import Progress
+
+
+@dataclass(frozen=True)
+class SkipGramConfig:
+    """How scores are trained by local NCE.
+
+    Attributes:
+        source: the Brown corpus, or the invented text, which needs no data.
+        vocabulary: how many of the most frequent words there are.
+        window: the largest distance of a pair.
+        rank: of the scores u_x · v_y + b_y; 0 for a full table, one score for each pair of words.
+        power: negatives are drawn from the law of y to this power; 1 is that law itself.
+        negatives: m, for each true pair.
+        population: take exact gradients of the population loss; then nothing is drawn, and ``batch`` is not used.
+        batch: true pairs in a step.
+        steps: the number of optimiser steps.
+        learning_rate: of Adagrad (full table) or Adam at the first step; it falls to zero along a cosine.
+        seed: of all random draws.
+    """
+
+    source: Literal["brown", "invented"] = "brown"
+    vocabulary: int = 2000
+    window: int = 5
+    rank: int = 0
+    power: float = 1.0
+    negatives: int = 5
+    population: bool = False
+    batch: int = 262_144
+    steps: int = 150
+    learning_rate: float = 2.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("power", "negatives", "batch", "steps", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+        if self.rank < 0:
+            raise ValueError(f"rank must not be negative, got {self.rank!r}; 0 is a full table")
+
+    def load(self) -> SkipGram:
+        """Count the pairs that this configuration trains on."""
+        corpus = datasets.brown() if self.source == "brown" else invented()
+        return pairs(corpus, self.vocabulary, self.window)
+
+
+class Table(nn.Module):
+    """A free score for each pair of V words."""
+
+    def __init__(self, size: int, start: float) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.full((size, size), start))
+
+    def forward(self) -> Tensor:
+        """All scores [V, V]."""
+        return self.scores
+
+
+class LowRank(nn.Module):
+    """u_x · v_y + b_y; u begins at random, v at zero."""
+
+    def __init__(self, size: int, start: float, rank: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.u = nn.Parameter(torch.randn(size, rank, generator=generator) / math.sqrt(rank))
+        self.v = nn.Parameter(torch.zeros(size, rank))
+        self.b = nn.Parameter(torch.full((size,), start))
+
+    def forward(self) -> Tensor:
+        """All scores [V, V]: with so few words that is quicker than to gather two vectors for each drawn pair."""
+        return torch.addmm(self.b, self.u, self.v.T)
+
+
+def train(
+    config: SkipGramConfig, *, device: str = "cpu", progress: Progress = iter
+) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
+    """Train scores by local NCE on drawn pairs and drawn negatives.
+
+    Returns:
+        ``scores`` [V, V], float32, and the mean ``loss`` of the last tenth of the steps.
+
+    Raises:
+        DataError: if the corpus is absent, damaged or undeclared.
+    """
+    return fit(config, config.load().joint, device=device, progress=progress)
+
+
+def fit(
+    config: SkipGramConfig, joint: Joint, *, device: str = "cpu", progress: Progress = iter
+) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
+    """The same for any square law of pairs."""
+    size = len(joint.p)
+    generator = torch.Generator().manual_seed(config.seed)
+    start = -math.log(config.negatives)  # what would be right if x and y were independent
+    model = (LowRank(size, start, config.rank, generator) if config.rank else Table(size, start)).to(device)
+    make = torch.optim.Adam if config.rank else torch.optim.Adagrad
+    optimiser = make(model.parameters(), lr=config.learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.steps)
+    loss_of = _population(config, joint, device) if config.population else _drawn(config, joint, generator, device)
+    history = []
+    for _ in progress(range(config.steps)):
+        optimiser.zero_grad()
+        loss = loss_of(model())
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+        history.append(loss.item())
+    return {"scores": model().detach().cpu().numpy()}, {"loss": float(np.mean(history[-max(1, config.steps // 10) :]))}
+
+
+def _drawn(config: SkipGramConfig, joint: Joint, generator: torch.Generator, device: str) -> Callable[[Tensor], Tensor]:
+    """The loss of a fresh batch of drawn pairs, each with its drawn negatives, as a function of all scores [V, V]."""
+    size = len(joint.p)
+    cells = samplers.Categorical(joint.p.flatten())
+    noise = samplers.unigram(joint.y, config.power)
+
+    def loss(scores: Tensor) -> Tensor:
+        pair = cells.sample((config.batch,), generator)
+        negatives = samplers.draw(noise, pair % size, config.negatives, hits="keep", generator=generator)
+        false = (pair // size * size).unsqueeze(-1) + negatives.ids
+        # One row for each example, the true pair first; index_select has a quicker gradient than indexing.
+        candidates = torch.cat([pair.unsqueeze(-1), false], -1).to(device)
+        chosen = scores.view(-1).index_select(0, candidates.view(-1)).view(candidates.shape)
+        return losses.binary_nce(chosen[:, 0], chosen[:, 1:])
+
+    return loss
+
+
+def _population(config: SkipGramConfig, joint: Joint, device: str) -> Callable[[Tensor], Tensor]:
+    """The loss of the whole population, in float32, as a function of all scores [V, V]."""
+    true = joint.p.to(device, torch.float32)
+    q = torch.softmax(config.power * joint.y.log(), 0)
+    false = (config.negatives * joint.x.unsqueeze(1) * q).to(device, torch.float32)
+
+    def loss(scores: Tensor) -> Tensor:
+        # softplus(-s) = softplus(s) - s
+        return ((true + false) * nn.functional.softplus(scores) - true * scores).sum()
+
+    return loss
+
+
+_SMALL = SkipGramConfig(vocabulary=200, batch=16_384, steps=40)
+
+CONFIGS: Mapping[str, Mapping[str, SkipGramConfig]] = MappingProxyType(
+    {
+        "smoke": {
+            "table": _SMALL,
+            "power": replace(_SMALL, power=0.75),
+            "low rank": replace(_SMALL, rank=8, learning_rate=0.03),
+        },
+        "cpu": {
+            "table": SkipGramConfig(),
+            "power": SkipGramConfig(power=0.75, steps=60),
+            "low rank": SkipGramConfig(rank=64, batch=65_536, steps=150, learning_rate=0.03),
+        },
+        "paper": {
+            "table": SkipGramConfig(steps=5000),
+            "power": SkipGramConfig(power=0.75, steps=5000),
+            "low rank": SkipGramConfig(rank=64, steps=5000, learning_rate=0.03),
+        },
+    }
+)
+"""What each profile trains: a full table with q = pop_Y, one with q = pop_Y^0.75, and scores of low rank."""
+
+_EXACT_STEPS: Mapping[str, int] = MappingProxyType({"smoke": 40, "cpu": 100, "paper": 2000})
+
+
+def ranks(profile: str) -> Mapping[int, SkipGramConfig]:
+    """Scores of several ranks trained without noise, which shows how far each rank can come."""
+    like, steps = CONFIGS[profile]["low rank"], _EXACT_STEPS[profile]
+    chosen = {"smoke": (2, 8), "cpu": (4, 16, 64), "paper": (4, 16, 64, 256)}[profile]
+    return {rank: replace(like, rank=rank, population=True, steps=steps) for rank in chosen}
+
+
+def without_corpus(config: SkipGramConfig) -> SkipGramConfig:
+    """The same on the invented text."""
+    return replace(config, source="invented", vocabulary=60)

@@ -1,0 +1,38 @@
+"""The code on the errata pages runs as printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "book" / "errata"
+NOTHING_TO_RUN = {"b11"}  # misprints of indices
+
+
+def sections(page: Path) -> tuple[str, dict[str, str]]:
+    """The head of a page and its sections by label."""
+    head, *rest = re.split(r"^\(erratum-([a-z]\d+)\)=$", page.read_text("utf-8"), flags=re.MULTILINE)
+    return head, dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+def code(text: str) -> str:
+    return "\n".join(re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL))
+
+
+PAGES = sorted(FOLDER.glob("*.md"))
+CASES = [(page.stem, label) for page in PAGES for label in sections(page)[1]]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_errata_stand_in_order(page: Path) -> None:
+    labels = list(sections(page)[1])
+    assert labels
+    assert labels == sorted(labels, key=lambda label: (label[0], int(label[1:])))
+
+
+@pytest.mark.parametrize("name, label", CASES)
+def test_code_of_a_section_runs(name: str, label: str) -> None:
+    head, by_label = sections(FOLDER / f"{name}.md")
+    text = code(by_label[label])
+    assert "assert" in text or label in NOTHING_TO_RUN
+    exec(compile(code(head) + "\n" + text, f"{name}.md#{label}", "exec"), {})

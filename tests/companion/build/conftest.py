@@ -1,0 +1,179 @@
+"""A project of two tiny chapters, built as a reader builds the book, in a folder whose name has a space."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import sumexp
+
+ROOT = Path(__file__).parents[3]
+
+HEADER = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+"""
+PARAMETERS = """
+```{code-cell} ipython3
+:tags: [parameters]
+
+profile = "cpu"
+device = "auto"
+seed = 0
+```
+"""
+
+SETTINGS = {
+    "_config.yml": """title: Tiny
+only_build_toc_files: true
+execute: {execute_notebooks: "off"}
+sphinx:
+  recursive_update: true
+  config: {html_theme_options: {navbar_persistent: []}, nb_ipywidgets_js: {}}
+""",
+    "_toc.yml": """format: jb-book
+root: book/intro
+chapters:
+  - file: notebooks/one
+  - file: notebooks/two
+  - file: book/register
+  - file: book/executions
+""",
+    "book/intro.md": "# Intro\n",
+    **{f"claims/{paper}.yml": "[]\n" for paper in ("nce", "negatives", "perturb", "ranking")},
+    "claims/bias.yml": """- id: bias-sum
+  chapter: bias
+  where: sec. 1
+  kind: equation
+  paper_says: One and one is two.
+""",
+    "tests/test_tiny.py": """import pytest
+
+import sumexp.used
+
+
+@pytest.mark.claim("bias-sum", shows="statement", evidence="exact")
+def test_sum():
+    assert 1 + 1 == sumexp.used.two()
+""",
+    "src/sumexp/used.py": "def two():\n    return 2\n",
+    "src/sumexp/unused.py": "def three():\n    return 3\n",
+}
+
+RENDERER = """from pathlib import Path
+import sys
+
+def main():
+    html = Path(sys.argv[sys.argv.index("--path-output") + 1], "_build", "html")
+    html.mkdir(parents=True)
+    (html / "index.html").write_text("rendered")
+"""
+
+
+def chapter(name: str, code: str, tags: str = "[]") -> str:
+    """The text of a notebook that quotes a number of its own and then runs ``code``."""
+    return f"""{HEADER}
+# Chapter {name}
+
+Two is {{glue:text}}`{name}-two`.
+{PARAMETERS}
+```{{code-cell}} ipython3
+:tags: {tags}
+
+import os, signal, sys, time
+from pathlib import Path
+
+import sumexp.{"used" if name == "one" else "datasets"}
+from sumexp.companion.authoring.results import record
+
+record("{name}-two", 2, "d")
+print("noi" + "se", file=sys.stderr)
+```
+
+```{{code-cell}} ipython3
+{code}
+```
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder that is built by the commands a reader types."""
+
+    path: Path
+
+    def write(self, name: str, text: str) -> None:
+        """Put a file in place."""
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start ``sumexp`` with its own copy of the package, and without data."""
+        hidden = ("SUMEXP_DATA", "SUMEXP_DRIVER", "SUMEXP_DECLARED_DATA")
+        environment = {name: value for name, value in os.environ.items() if name not in hidden}
+        environment |= {"PYTHONPATH": str(self.path / "src"), "XDG_CACHE_HOME": str(self.path / "cache")}
+        command = [sys.executable, "-m", "sumexp.companion.cli", *arguments]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, cwd=self.path, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run ``sumexp`` to its end; returns what it printed."""
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == code, output
+        return output
+
+    def build(self, *arguments: str, code: int = 0) -> str:
+        """Build the book at profile smoke."""
+        return self.run("book", "--profile", "smoke", "--cores", "2", *arguments, code=code)
+
+    def executed(self) -> dict[str, str]:
+        """The executed notebooks; no two executions are the same bytes, as each says when it was."""
+        return {file.stem: file.read_text("utf-8") for file in (self.path / "build" / "executed").glob("*.ipynb")}
+
+
+def make_project(path: Path, *, real_renderer: bool = False) -> Project:
+    """Lay out a project that is not yet built."""
+    project = Project(path)
+    shutil.copytree(sumexp.__path__[0], path / "src" / "sumexp", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Snakefile", "constraints.txt"):
+        shutil.copy2(ROOT / name, path)
+    for name, text in SETTINGS.items():
+        project.write(name, text)
+    for name in ("one", "two"):
+        project.write(f"notebooks/{name}.md", chapter(name, "profile"))
+    if not real_renderer:
+        project.write("src/jupyter_book/__init__.py", "")
+        project.write("src/jupyter_book/cli/__init__.py", "")
+        project.write("src/jupyter_book/cli/main.py", RENDERER)
+    return project
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project built first for one chapter only, then for both; rendering is left out."""
+    project = make_project(tmp_path_factory.mktemp("pipeline") / "a project")
+    project.build("--only", "one")
+    assert project.executed().keys() == {"one"}
+    assert (project.path / "build/html/index.html").exists()
+    shutil.copytree(project.path / "build/stage", project.path / "first-stage")
+    project.build()
+    return project
+
+
+@pytest.fixture
+def project(built: Project, tmp_path: Path) -> Project:
+    """A copy of the built project, to be changed as a test likes."""
+    shutil.copytree(built.path, tmp_path / "a project", symlinks=True)
+    return Project(tmp_path / "a project")

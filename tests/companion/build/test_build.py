@@ -1,0 +1,124 @@
+"""What a build makes, what the next one makes again, and what it leaves alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sumexp.companion import staging
+
+from .conftest import Project, chapter, make_project
+
+pytestmark = pytest.mark.xdist_group("pipeline")
+
+
+def staged(path: Path, name: str) -> str:
+    return json.dumps(json.loads((path / "notebooks" / f"{name}.ipynb").read_text("utf-8")))
+
+
+def test_everything_is_in_its_place(built: Project) -> None:
+    build = built.path / "build"
+    assert json.loads((build / "results/one.json").read_text("utf-8")) == {"one-two": {"value": 2, "rtol": 0.0}}
+    executions = json.loads((build / "executions.json").read_text("utf-8"))
+    assert [execution["notebook"] for execution in executions] == ["one", "two"]
+    for execution in executions:
+        assert execution["parameters"] == {"profile": "smoke", "device": "cpu", "seed": 0}
+        assert execution["seconds"] > 0.1
+        assert 20e6 < execution["peak_memory"] < 20e9  # a kernel, in bytes
+        assert len(execution["key"]) == 64
+    page = (build / "stage/book/executions.md").read_text("utf-8")
+    assert "profile = smoke, device = cpu, seed = 0" in page
+    (claim,) = json.loads((build / "register.json").read_text("utf-8"))
+    assert (claim["id"], claim["verdict"]) == ("bias-sum", "holds")
+
+
+def test_staged_notebooks_bear_no_trace_of_the_run(built: Project) -> None:
+    page = staged(built.path / "build/stage", "one")
+    assert "smoke" in page  # the output of the last cell
+    for trace in ("papermill.record", "noise", "injected-parameters", "iopub", '"execution_count": 1'):
+        assert (trace in page) is (trace == "papermill.record")
+    assert '"id": "cell-0"' in page
+
+
+def test_a_chapter_that_was_not_asked_for_is_shown_unexecuted(built: Project) -> None:
+    first = built.path / "first-stage"
+    assert "make book ONLY=two" in staged(first, "two")
+    assert "{glue:text}" not in staged(first, "two")
+    assert "make book ONLY" not in staged(first, "one")
+    assert "make book ONLY" not in staged(built.path / "build/stage", "two")
+
+
+def test_a_second_build_does_nothing(built: Project) -> None:
+    before = built.executed()
+    assert built.build() == "the book: build/html/index.html\n"
+    assert built.executed() == before
+
+
+def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:
+    pieces = [{"output_type": "stream", "name": "stdout", "text": text} for text in (["a\n", "b"], "c\n")]
+    figure = {"output_type": "display_data", "data": {"text/plain": "f"}, "metadata": {}}
+    after = {"output_type": "stream", "name": "stdout", "text": "d"}
+    joined = staging._joined([*pieces, figure, after])
+    assert [output.get("text") for output in joined] == ["a\nbc\n", None, "d"]
+    assert pieces[0]["text"] == ["a\n", "b"]
+
+
+def test_what_cannot_change_a_result_runs_nothing_and_is_shown(project: Project) -> None:
+    before = project.executed()
+    project.write("src/sumexp/used.py", '"""Words."""\n\n\n# A comment.\ndef two():\n    """More."""\n    return 2\n')
+    project.write("src/sumexp/unused.py", "def three():\n    return 1 + 2\n")
+    project.write("notebooks/one.md", chapter("one", "profile", tags="[hide-input]"))
+    project.build()
+    assert project.executed() == before
+    assert '"hide-input"' in staged(project.path / "build/stage", "one")
+
+
+def test_changed_code_runs_the_chapters_that_import_it(project: Project) -> None:
+    before = project.executed()
+    project.write("src/sumexp/used.py", "def two():\n    return 3 - 1\n")
+    (project.path / "build/results/two.json").unlink()  # a deleted product is made again
+    project.build("--only", "one")
+    after = project.executed()
+    assert after["one"] != before["one"]
+    assert after["two"] == before["two"]
+    project.build()
+    assert project.executed()["one"] == after["one"]
+    assert project.executed()["two"] != before["two"]
+
+
+def test_one_notebook_with_parameters_of_ones_own_leaves_the_book_alone(project: Project, tmp_path: Path) -> None:
+    before = project.executed()
+    output = tmp_path / "mine" / "one.ipynb"
+    printed = project.run("notebook", "run", "one", "-p", "profile=paper", "-p", "seed=7", "--output", str(output))
+    assert str(output) in printed
+    assert "'paper'" in output.read_text("utf-8")
+    assert project.executed() == before
+
+
+@pytest.mark.slow
+def test_two_cold_builds_give_the_same_bytes(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "a project", real_renderer=True)
+    figure = """import matplotlib.pyplot as plt
+import sumexp.used
+from sumexp.companion.authoring.figures import show
+
+fig, ax = plt.subplots()
+ax.plot([0, 1], [0, sumexp.used.two()])
+show(fig, "line", caption="A line.", alt="A line.", source=sumexp.used.two)"""
+    project.write("notebooks/one.md", chapter("one", figure))
+    sites = []
+    for _ in range(2):
+        project.build()
+        pages = project.path / "build" / "html"
+        sites.append({str(f.relative_to(pages)): f.read_bytes() for f in pages.rglob("*") if f.is_file()})
+        figures = project.path / "build" / "figures"
+        sites[-1]["figure"] = (figures / "one" / "line.svg").read_bytes()
+        (project.path / "build").rename(tmp_path / f"build-{len(sites)}")
+        # Its records go too, as in a fresh clone.
+        (project.path / ".snakemake").rename(tmp_path / f"snakemake-{len(sites)}")
+    first, second = sites
+    assert first.keys() == second.keys()
+    different = {name for name in first if first[name] != second[name]}
+    assert different == {"book/executions.html", "_sources/book/executions.md"}
+    key = json.loads((tmp_path / "build-1/executions/one.json").read_text("utf-8"))["key"]
+    assert f"key {key[:12]} · profile smoke · device cpu · seed 0" in first["notebooks/one.html"].decode()

@@ -1,0 +1,145 @@
+"""The script of the register page in a real browser: the table filters, the graph is walked."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from sumexp.companion import register
+
+ROOT = Path(__file__).parents[3]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The page's own HTML, in sections as Sphinx makes them, without the theme."""
+    site = tmp_path_factory.mktemp("site")
+    claims = register.load(ROOT / "claims")
+    register.write_page(register.decide(claims, site / "no-evidence", ROOT / "tests"), site)
+    text = (site / "book" / "register.md").read_text()
+    blocks = re.findall(r"```\{raw\} html\n(.*?)\n```", text, re.DOTALL)
+    (site / "book" / "register.html").write_text(
+        "<!doctype html><meta charset='utf-8'>" + "".join(f"<section>{block}</section>" for block in blocks)
+    )
+    shutil.copytree(ROOT / "book" / "_static", site / "_static")
+    return site / "book" / "register.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, site):
+    page = browser.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(site.as_uri())
+    yield page
+    page.close()
+    assert errors == []
+
+
+def shown(page):
+    return page.locator(".register-claims tbody tr:visible").count()
+
+
+def test_filters_narrow_and_widen_the_table(page):
+    assert shown(page) == 250
+    page.get_by_role("combobox", name="Chapter").select_option("ranking")
+    assert shown(page) == 20
+    expect(page.locator("output")).to_have_text("20 of 250 claims")
+    page.get_by_role("combobox", name="Kind").select_option("theorem")
+    assert page.locator(".register-claims tr:visible .self").all_text_contents() == [
+        "ranking-softmax-le-rr",
+        "ranking-ce-log-mrr",
+        "ranking-multilabel",
+        "ranking-ndcg-bound",
+    ]
+    page.get_by_role("searchbox", name="Search").fill("ndcg CONVEXITY")
+    assert shown(page) == 1
+    assert page.locator(".register-claims:visible").count() == 1  # chapters without a match are gone, headings and all
+    page.get_by_role("button", name="Show all").click()
+    assert shown(page) == 250
+
+
+def test_a_count_shows_the_claims_it_counts(page):
+    page.locator('.register-counts a[data-chapter="nce"][data-verdict="convention"]').click()
+    count = page.locator('.register-counts a[data-chapter="nce"][data-verdict="convention"]').text_content()
+    assert shown(page) == int(count)
+
+
+def test_a_link_to_a_claim_is_never_hidden(page):
+    page.get_by_role("combobox", name="Chapter").select_option("ranking")
+    page.evaluate("location.hash = '#claim-bias-eq-41'")
+    expect(page.locator("#claim-bias-eq-41")).to_be_visible()
+    page.evaluate("location.hash = '#node-fits'")  # no such place: nothing happens
+    page.evaluate("location.hash = '#node-perturb-fig-4'")
+    expect(page.locator("#node-perturb-fig-4")).to_be_focused()
+
+
+def test_graph_is_walked_by_keyboard_along_its_edges(page):
+    stops = page.locator(".register-graph").first.locator('.node[tabindex="0"]')
+    assert stops.count() == 1
+    page.locator("#node-bias-eq-12-14").focus()
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.dataset.id") in (
+        "bias-eq-10",
+        "bias-eq-11",
+        "bias-lemma-4-2",
+        "bias-lemma-4-3",
+    )
+    page.locator("#node-bias-eq-23").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.id") in ("bias-eq-25-31", "bias-eq-32-34")
+    row = page.evaluate("document.activeElement.dataset.row")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("document.activeElement.dataset.row") == row
+    assert stops.count() == 1
+    page.keyboard.press("Enter")
+    assert "#claim-bias-" in page.url
+
+
+@pytest.mark.parametrize("how", ["hover", "focus"])
+def test_a_chosen_claim_shows_its_statement_and_its_kin(page, how):
+    getattr(page.locator("#node-bias-eq-23"), how)()
+    kin = set(page.locator(".register-graph .node.kin").evaluate_all("nodes => nodes.map(node => node.dataset.id)"))
+    assert {"bias-eq-23", "bias-eq-24", "bias-eq-21-22", "bias-eq-11", "bias-final-contradiction"} <= kin
+    assert not {"bias-conclusion", "bias-eq-19-20", "bias-table-1"} & kin
+    statement = page.locator(".register-statement").first
+    expect(statement).to_contain_text("bias-eq-23")
+    expect(statement).to_contain_text("depending on")
+
+
+def test_page_is_whole_without_javascript(browser, site):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site.as_uri())
+    assert shown(page) == 250
+    page.locator("summary", has_text="fits").click()
+    page.locator("#node-perturb-fig-4").click()
+    assert page.url.endswith("#claim-perturb-fig-4")
+    context.close()
+
+
+def test_script_does_nothing_on_other_pages(browser, site, tmp_path):
+    other = tmp_path / "other.html"
+    script = (site.parent.parent / "_static" / "register.js").as_uri()
+    other.write_text(f"<!doctype html><title>x</title><p>One</p><script src='{script}'></script>")
+    page = browser.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(other.as_uri())
+    assert page.locator("body > *:not(script)").count() == 1
+    assert errors == []

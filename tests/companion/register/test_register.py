@@ -1,0 +1,462 @@
+"""The register: what its entries may say, how verdicts follow, what the page and the command line show."""
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sumexp.companion import register
+from sumexp.companion.cli import app
+from sumexp.companion.register.graph import WIDTH, layout, width
+from sumexp.companion.register.model import Finding
+from sumexp.companion.register.verdict import Facts
+
+ROOT = Path(__file__).parents[3]
+
+ENTRY = {
+    "id": "bias-x",
+    "chapter": "bias",
+    "where": "eq. (1)",
+    "kind": "equation",
+    "paper_says": "$a=b$ in our words.",
+    "open": "no chapter yet",
+}
+
+
+def entry(**changes):
+    """One entry; a field changed to None is left out."""
+    return {field: value for field, value in (ENTRY | changes).items() if value is not None}
+
+
+def write_claims(folder: Path, *entries, name="bias.yml") -> Path:
+    """Write entries as YAML (JSON is YAML), one a line."""
+    claims = folder / "claims"
+    claims.mkdir(exist_ok=True)
+    (claims / name).write_text("".join(f"- {json.dumps(each)}\n" for each in entries))
+    return claims
+
+
+def shown(shows, evidence="exact", outcome="passed", claim="bias-x", findings=(), name="test_it"):
+    """One record of evidence."""
+    return {
+        "test": f"tests/test_bias.py::{name}",
+        "claim": claim,
+        "shows": shows,
+        "evidence": evidence,
+        "outcome": outcome,
+        "findings": list(findings),
+    }
+
+
+def decide(folder: Path, entries, records=(), tests="") -> register.Register:
+    """Decide a small register whose tests ended as the records say."""
+    (folder / "evidence").mkdir()
+    (folder / "evidence" / "bias.json").write_text(json.dumps({"tests": list(records)}))
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_bias.py").write_text(tests)
+    return register.decide(register.load(write_claims(folder, *entries)), folder / "evidence", folder / "tests")
+
+
+# The truth table ------------------------------------------------------------------------------------------------------
+
+TESTED = entry(open=None)
+CORRECTED = entry(open=None, corrected="$a=-b$", erratum=["B1"])
+MISSED = {"estimate": 1.2, "low": 1.1, "high": 1.3, "published": [1.0, 1.0]}
+MET = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [1.0, 1.0]}
+
+FAILED, SKIPPED = shown("statement", outcome="failed"), shown("statement", outcome="skipped")
+MISS = shown("statement", "experiment", findings=[MISSED])
+MEET = shown("statement", "experiment", findings=[MET])
+MISPRINT = entry(kind="definition", corrected="$b$", erratum=["B1"])
+
+ROWS = {
+    "a failing test outweighs all others": (TESTED, [shown("statement"), FAILED], "failing"),
+    "an experiment away from the paper": (TESTED, [MISS], "not reproduced"),
+    "an experiment that meets the paper": (TESTED, [MEET], "holds"),
+    "both": (CORRECTED, [shown("counterexample"), shown("correction")], "holds with correction"),
+    "counterexample": (TESTED, [shown("counterexample")], "refuted"),
+    "counterexample, its correction not shown yet": (CORRECTED, [shown("counterexample")], "refuted"),
+    "statement": (TESTED, [shown("statement")], "holds"),
+    "convention": (entry(kind="definition", open=None), [], "convention"),
+    "notation": (entry(kind="notation", open=None), [], "convention"),
+    "a definition that has a test": (entry(kind="definition", open=None), [shown("statement")], "holds"),
+    "a definition with a misprint": (MISPRINT, [], "open"),
+    "nothing": (entry(), [], "open"),
+    "a skipped test": (TESTED, [SKIPPED], "open"),
+}
+
+
+@pytest.mark.parametrize(("claim", "records", "verdict"), ROWS.values(), ids=ROWS)
+def test_truth_table(tmp_path, claim, records, verdict):
+    (decided,) = decide(tmp_path, [claim], records)
+    assert decided.verdict == verdict
+
+
+def test_every_row_of_the_table_is_tried_and_the_last_catches_all():
+    assert {row.verdict for row in register.TRUTH_TABLE} == {verdict for *_, verdict in ROWS.values()}
+    assert register.TRUTH_TABLE[-1].applies(Facts(shown=frozenset()))
+    assert set(register.VERDICTS) == {row.verdict for row in register.TRUTH_TABLE}
+
+
+def test_the_strongest_evidence_is_named(tmp_path):
+    kinds = ["experiment", "sampled", "quadrature", "proof", "exact"]
+    records = [shown("statement", kind, name=f"test_{kind}", findings=[MET] * (kind == "experiment")) for kind in kinds]
+    (decided,) = decide(tmp_path, [TESTED], records)
+    assert decided.evidence == "proof"
+    assert [test.evidence for test in decided.tests] == ["proof", "exact", "quadrature", "sampled", "experiment"]
+
+
+def test_evidence_that_does_not_carry_the_verdict_is_not_named(tmp_path):
+    records = [shown("statement", "proof", outcome="skipped", name="test_proof"), shown("statement", "sampled")]
+    (decided,) = decide(tmp_path, [TESTED], records)
+    assert (decided.verdict, decided.evidence) == ("holds", "sampled")
+
+
+def test_not_reproduced_says_by_how_much(tmp_path):
+    (decided,) = decide(tmp_path, [TESTED], [shown("statement", "experiment", findings=[MISSED])])
+    assert decided.says == "measured 1.2, interval 1.1 to 1.3: 0.1 away from the paper's 1"
+
+
+@pytest.mark.parametrize(
+    ("published", "gap"),
+    [
+        ((1.0, 1.0), 0.0),
+        ((3.5, 3.5), 0.5),
+        ((None, 0.5), 0.5),  # "at most 1/2", the interval begins at 1
+        ((None, 1.0), 0.0),
+        ((4.0, None), 1.0),
+        ((3.0, None), 0.0),
+        ((0.0, 0.75), 0.25),
+        (None, 0.0),
+    ],
+)
+def test_gap_between_an_interval_and_what_is_published(published, gap):
+    assert Finding(estimate=2, low=1, high=3, published=published).gap == gap
+
+
+def test_a_claim_whose_tests_have_not_run_is_open_without_a_reason(tmp_path):
+    source = "@pytest.mark.claim('bias-x', shows='statement', evidence='exact')\ndef test_it(): ...\n"
+    (decided,) = decide(tmp_path, [TESTED], tests=source)
+    assert (decided.verdict, decided.says) == ("open", "its tests have not run in this build")
+
+
+def test_a_counterexample_yet_to_run_leaves_a_correction_undecided(tmp_path):
+    source = "".join(
+        f"@pytest.mark.claim('bias-x', shows={shows!r}, evidence='exact')\ndef test_{shows}(): ...\n"
+        for shows in ("correction", "counterexample")
+    )
+    (decided,) = decide(tmp_path, [CORRECTED], [shown("correction", name="test_correction")], source)
+    assert decided.verdict == "open"
+
+
+def test_markers_are_found_on_functions_classes_and_parameters(tmp_path):
+    source = """
+import pytest
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.claim("bias-a", shows="statement", evidence="exact"))])
+def test_one(n): ...
+@pytest.mark.claim("bias-b", shows="statement", evidence="exact")
+class TestTwo:
+    @pytest.mark.claim("bias-c", shows="statement", evidence="exact")
+    def test_three(self): ...
+"""
+    entries = [entry(id=f"bias-{letter}", open=None) for letter in "abc"]
+    assert [each.says for each in decide(tmp_path, entries, tests=source)] == 3 * [
+        "its tests have not run in this build"
+    ]
+
+
+# Faults ---------------------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    "unknown field": (entry(verdict="true"), "verdict: Extra inputs are not permitted"),
+    "missing statement": (entry(paper_says=None), "paper_says: Field required"),
+    "empty statement": (entry(paper_says=" "), "paper_says: String should have at least 1 character"),
+    "formula not closed": (entry(paper_says="$a=b"), "the formula that begins with $a=b is not closed"),
+    "display formula": (entry(paper_says="$$a$$"), "never as $$...$$"),
+    "braces": (entry(paper_says=r"$\frac{a}{b$"), "braces do not balance"),
+    "kind": (entry(kind="thought"), "kind: Input should be 'definition'"),
+    "chapter": (entry(chapter="baas"), "chapter is 'baas', expected one of bias, nce"),
+    "erratum of another paper": (entry(erratum=["D1"]), "erratum label 'D1' is not of the form B1, B2, ..."),
+    "correction without erratum": (entry(corrected="$b$"), "`corrected` needs an `erratum`"),
+    "id of another paper": (entry(id="nce-x"), "the id must begin with 'bias'"),
+    "id with a space": (entry(id="bias x"), "id: String should match pattern"),
+    "open convention": (entry(kind="definition"), "has nothing open: remove `open`"),
+    "unknown dependency": (entry(depends_on=["bias-y"]), "depends_on names 'bias-y', which is no entry"),
+    "itself": (entry(depends_on=["bias-x"]), "depends_on is cyclic: bias-x -> bias-x"),
+}
+
+
+@pytest.mark.parametrize(("claim", "message"), FAULTS.values(), ids=FAULTS)
+def test_faulty_entry_is_named_with_its_file(tmp_path, claim, message):
+    with pytest.raises(register.RegisterError) as error:
+        register.load(write_claims(tmp_path, entry(id="bias-before"), claim))
+    (fault,) = error.value.faults
+    assert re.match(rf"claims/bias\.yml(:2)?: entry {claim['id']}: ", fault)
+    assert message in fault
+
+
+def test_cycle_is_spelled_out_in_the_direction_of_depends_on(tmp_path):
+    chain = [entry(id=f"bias-{a}", depends_on=[f"bias-{b}"]) for a, b in ("ab", "bc", "ca")]
+    with pytest.raises(register.RegisterError) as error:
+        register.load(write_claims(tmp_path, *chain))
+    cycle = error.value.faults[0].rsplit(": ", 1)[1].split(" -> ")
+    assert set(pairwise(cycle)) == {("bias-a", "bias-b"), ("bias-b", "bias-c"), ("bias-c", "bias-a")}
+
+
+def test_duplicate_id_and_field_given_twice(tmp_path):
+    with pytest.raises(register.RegisterError, match=r"claims/bias.yml: entry bias-x: the id appears twice"):
+        register.load(write_claims(tmp_path, entry(), entry()))
+    (tmp_path / "claims" / "bias.yml").write_text("- id: bias-x\n  kind: lemma\n  kind: theorem\n")
+    with pytest.raises(
+        register.RegisterError, match=r"claims/bias.yml:1: entry bias-x: the field 'kind' is given twice"
+    ):
+        register.load(tmp_path / "claims")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- [", "claims/bias.yml: not YAML: "),
+        ("id: bias-x", "claims/bias.yml: expected a list of entries"),
+        ("- bias-x", "claims/bias.yml:1: expected an entry with fields"),
+        ("- kind: lemma", "claims/bias.yml:1: entry without id: id: Field required"),
+    ],
+)
+def test_file_that_is_no_list_of_entries(tmp_path, text, message):
+    claims = write_claims(tmp_path)
+    (claims / "bias.yml").write_text(text)
+    with pytest.raises(register.RegisterError, match=re.escape(message)):
+        register.load(claims)
+
+
+def test_all_faults_are_told_at_once(tmp_path):
+    with pytest.raises(register.RegisterError) as error:
+        register.load(write_claims(tmp_path, entry(kind="thought"), entry(id="bias-y", chapter="baas")))
+    assert len(error.value.faults) == 2
+
+
+def test_file_of_no_paper_and_no_file_at_all(tmp_path):
+    with pytest.raises(register.RegisterError, match=r"expected one file per paper: bias.yml, nce.yml"):
+        register.load(write_claims(tmp_path, entry(), name="baas.yml"))
+    with pytest.raises(register.RegisterError, match=r"no claims/\*.yml there"):
+        register.load(tmp_path)
+
+
+DECISIONS = {
+    "contradiction": (TESTED, [shown("statement"), shown("counterexample", name="test_no")], "one of the two markers"),
+    "stale reason": (entry(), [shown("statement")], "test_it bears its id, so `open` is out of date: remove it"),
+    "neither test nor reason": (TESTED, [], "it has no test: mark one with its id, or give the reason under `open`"),
+    "correction of nothing": (TESTED, [shown("counterexample"), shown("correction")], "the entry has no `corrected`"),
+    "statement beside a correction": (CORRECTED, [shown("statement")], "but the entry has `corrected`"),
+    "correction alone": (CORRECTED, [shown("correction")], "no test shows the printed statement false: add one"),
+}
+
+
+@pytest.mark.parametrize(("claim", "records", "message"), DECISIONS.values(), ids=DECISIONS)
+def test_tests_that_do_not_fit_their_entry(tmp_path, claim, records, message):
+    with pytest.raises(register.RegisterError) as error:
+        decide(tmp_path, [claim], records)
+    (fault,) = error.value.faults
+    assert fault.startswith("claims/bias.yml: entry bias-x: ")
+    assert message in fault
+
+
+def test_orphans_in_evidence_and_in_the_source_of_a_test(tmp_path):
+    source = "@pytest.mark.claim('bias-gone', shows='statement', evidence='exact')\ndef test_old(): ...\n"
+    with pytest.raises(register.RegisterError) as error:
+        decide(tmp_path, [entry()], [shown("statement", claim="bias-lost")], source)
+    assert sorted(error.value.faults, reverse=True) == [
+        "tests/test_bias.py::test_it: its marker names 'bias-lost', which is no entry of claims/",
+        f"{tmp_path}/tests/test_bias.py::test_old: its marker names 'bias-gone', which is no entry of claims/",
+    ]
+
+
+def test_test_file_that_is_not_python_is_named(tmp_path):
+    with pytest.raises(register.RegisterError, match=r"test_bias\.py:1: not Python: "):
+        decide(tmp_path, [entry()], tests="def test_it(: ...")
+
+
+def test_evidence_that_is_damaged_is_named(tmp_path):
+    claims = register.load(write_claims(tmp_path, entry()))
+    (tmp_path / "bias.json").write_text('{"tests": [')
+    with pytest.raises(register.RegisterError, match=r"bias.json: .*delete the file and run the tests again"):
+        register.decide(claims, tmp_path, tmp_path / "tests")
+
+
+# The five papers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def papers():
+    return register.load(ROOT / "claims")
+
+
+def test_the_register_holds_the_claims_of_five_papers(papers):
+    assert Counter(claim.paper for claim in papers.values()) == {
+        "bias": 47,
+        "nce": 45,
+        "negatives": 85,
+        "perturb": 53,
+        "ranking": 20,
+    }
+    assert len(papers) == 47 + 45 + 85 + 53 + 20 == 250
+
+
+def test_every_claim_has_a_test_or_is_a_convention_or_says_why_not(papers, tmp_path):
+    register.decide(papers, tmp_path, ROOT / "tests")
+
+
+def test_no_claim_is_decided_without_a_test(papers, tmp_path):
+    assert {each.verdict for each in register.decide(papers, tmp_path, ROOT / "tests")} <= {"open", "convention"}
+
+
+# What is shown --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def undecided(papers, tmp_path_factory):
+    return register.decide(papers, tmp_path_factory.mktemp("evidence"), ROOT / "tests")
+
+
+def test_json_lists_every_claim_with_its_verdict(undecided, papers, tmp_path):
+    register.write_json(undecided, tmp_path / "build" / "register.json")
+    records = json.loads((tmp_path / "build" / "register.json").read_text())
+    assert [record["id"] for record in records] == list(papers)
+    assert {"chapter", "where", "paper_says", "verdict", "evidence", "tests", "depends_on"} <= records[0].keys()
+    assert [path.name for path in (tmp_path / "build").iterdir()] == ["register.json"]
+
+
+@pytest.fixture(scope="module")
+def page(undecided, tmp_path_factory):
+    stage = tmp_path_factory.mktemp("stage")
+    register.write_page(undecided, stage)
+    return (stage / "book" / "register.md").read_text()
+
+
+def test_page_has_one_row_for_every_claim_and_no_link_into_nothing(page, papers):
+    ids = re.findall(r' id="([^"]+)"', page) + re.findall(r"^\((.+)\)=$", page, re.MULTILINE)
+    assert len(ids) == len(set(ids))
+    assert {f"claim-{claim}" for claim in papers} | {f"node-{claim}" for claim in papers} <= set(ids)
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_page_prints_the_truth_table_and_typesets_every_formula(page, papers):
+    assert all(row.when in page for row in register.TRUTH_TABLE)
+    formulas = sum(claim.paper_says.count("$") // 2 for claim in papers.values())
+    assert formulas > 300
+    assert page.count(r'<span class="math notranslate nohighlight">\(') >= formulas
+    assert page.count("$") == 2  # the one formula that Sphinx itself sets, so that the page gets its MathJax
+
+
+def test_page_escapes_what_html_would_read(tmp_path):
+    (decided,) = decide(tmp_path, [entry(paper_says="$a<b$ & `<c>` <script>")])
+    register.write_page((decided,), tmp_path)
+    text = (tmp_path / "book" / "register.md").read_text()
+    assert r"\(a&lt;b\)</span> &amp; <code>&lt;c&gt;</code> &lt;script&gt;" in text
+
+
+def test_page_shows_what_decided_a_claim_and_links_chapter_and_erratum_that_exist(tmp_path):
+    decided = decide(tmp_path, [CORRECTED], [shown("counterexample"), shown("correction", name="test_right")])
+    register.write_page(decided, tmp_path)
+    assert "../notebooks/bias" not in (tmp_path / "book" / "register.md").read_text()
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "bias.ipynb").touch()
+    (tmp_path / "book" / "errata.md").write_text("(erratum-b1)=\n## B1\n")
+    register.write_page(decided, tmp_path)
+    text = (tmp_path / "book" / "register.md").read_text()
+    (tmp_path / "book" / "errata.md").write_text("# Errata\n")
+    (tmp_path / "book" / "errata").mkdir()
+    (tmp_path / "book" / "errata" / "bias.md").write_text("(erratum-b1)=\n## B1\n")
+    register.write_page(decided, tmp_path)
+    assert '<a href="errata/bias.html#erratum-b1">B1</a>' in (tmp_path / "book" / "register.md").read_text()
+    for part in (
+        "[bias](../notebooks/bias)",
+        '<a href="errata.html#erratum-b1">B1</a>',
+        "<code>tests/test_bias.py::test_it</code> (counterexample, exact)",
+        "<b>Corrected:</b>",
+    ):
+        assert part in text
+
+
+def test_page_has_the_same_bytes_whatever_the_hash_seed():
+    code = (
+        "import sys, tempfile, pathlib; from sumexp.companion import register;"
+        "stage = pathlib.Path(tempfile.mkdtemp());"
+        "root = pathlib.Path(sys.argv[1]);"
+        "register.write_page(register.decide(register.load(root / 'claims'), stage, root / 'tests'), stage);"
+        "sys.stdout.buffer.write((stage / 'book' / 'register.md').read_bytes())"
+    )
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", code, str(ROOT)], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    )
+    assert first == second
+    assert len(first) > 100_000
+
+
+def test_graphs_run_downwards_and_labels_do_not_meet(papers):
+    for chapter in {claim.chapter for claim in papers.values()}:
+        home = {claim.id: claim.depends_on for claim in papers.values() if claim.chapter == chapter}
+        edges = {other: () for others in home.values() for other in others} | home
+        places = layout(edges, {node: node for node in edges})
+        assert all(places[other].y < places[node].y for node, others in edges.items() for other in others)
+        for node, place in places.items():
+            assert width(node) / 2 <= place.x <= WIDTH - width(node) / 2
+            for other, neighbour in places.items():
+                if node < other and place.row == neighbour.row:
+                    assert abs(place.x - neighbour.x) > (width(node) + width(other)) / 2
+
+
+# The command line -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project with a decided, an open and a failing claim."""
+    write_claims(tmp_path, TESTED, entry(id="bias-y"), entry(id="bias-z", chapter="synthesis", open=None))
+    (tmp_path / "build" / "evidence").mkdir(parents=True)
+    records = [shown("statement"), shown("statement", claim="bias-z", outcome="failed")]
+    (tmp_path / "build" / "evidence" / "test_bias.json").write_text(json.dumps({"tests": records}))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["register", *arguments])
+
+
+def test_command_prints_claims_and_counts(project):
+    result = run("--chapter", "bias")
+    assert result.exit_code == 0
+    assert "bias-x" in result.stdout
+    assert "holds (exact)" in result.stdout
+    assert result.stdout.endswith("2 claims: 1 holds, 1 open\n")
+
+
+def test_command_ends_with_one_if_a_listed_claim_fails(project):
+    assert run().exit_code == 1
+    assert run("--verdict", "open").exit_code == 0
+
+
+def test_command_prints_json(project):
+    records = json.loads(run("--json").stdout)
+    assert {record["id"]: record["verdict"] for record in records} == {
+        "bias-x": "holds",
+        "bias-y": "open",
+        "bias-z": "failing",
+    }
+
+
+@pytest.mark.parametrize(("option", "value"), [("--verdict", "true"), ("--chapter", "baas")])
+def test_command_names_what_it_does_not_know(project, option, value):
+    result = run(option, value)
+    assert result.exit_code != 0
+    assert f"{option} is {value!r}; expected one of " in str(result.exception)

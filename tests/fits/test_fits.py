@@ -1,0 +1,277 @@
+"""Fits of perturbed softmaxes: the targets, the objectives, the training and what limits it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sumexp import fits
+from sumexp.companion.authoring import runs
+from sumexp.fits import objectives, protocols, reach, targets, training
+from sumexp.perturb import argmax, softmax
+from sumexp.perturb.noises import Gaussian, Gumbel, Logistic, point_mass
+
+SMALL = fits.FitConfig("discrete", "gumbel", samples=50, steps=3, seeds=(1, 2))
+EXACT = replace(SMALL, samples=None)
+
+
+# -- targets ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_weights_and_the_binomial_by_hand() -> None:
+    assert (fits.published("discrete").p * 46 - torch.tensor([10.0, 1, 5, 1, 10, 10, 1, 6, 1, 1])).abs().max() < 1e-14
+    binomial = fits.published("binomial")
+    by_hand = [math.comb(12, k) * 0.3**k * 0.7 ** (12 - k) for k in range(12)]
+    assert len(binomial.p) == 12
+    assert binomial.dropped == pytest.approx(0.3**12, rel=1e-9)
+    assert binomial.p.tolist() == pytest.approx([mass / (1 - 0.3**12) for mass in by_hand], rel=1e-12)
+
+
+@pytest.mark.parametrize("classes", [20, 40, 100])
+def test_what_the_published_truncations_drop(classes: int) -> None:
+    # Poisson(50) and the failures before the 50th success at 0.6, summed in log space from the definition.
+    terms = {
+        "poisson": [-50 + k * math.log(50) - math.lgamma(k + 1) for k in range(400)],
+        "negative-binomial": [
+            math.lgamma(k + 50) - math.lgamma(50) - math.lgamma(k + 1) + 50 * math.log(0.6) + k * math.log(0.4)
+            for k in range(400)
+        ],
+    }
+    for name, logs in terms.items():
+        target = fits.published(name, classes)  # type: ignore[arg-type]
+        beyond = math.fsum(math.exp(log) for log in logs[classes:])
+        assert target.dropped == pytest.approx(beyond, rel=1e-9)
+        kept = math.fsum(math.exp(log) for log in logs[:classes])
+        assert target.p.tolist() == pytest.approx([math.exp(log) / kept for log in logs[:classes]], rel=1e-9)
+        # KL to the law as it is, for the uniform q: the floor and the divergence to the renormalised law.
+        uniform = torch.full((classes,), 1 / classes, dtype=torch.float64)
+        raw = sum((math.log(1 / classes) - log) / classes for log in logs[:classes])
+        assert objectives.value("reverse", uniform, target.p).item() + target.floor == pytest.approx(raw, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", targets.NAMES)
+@pytest.mark.parametrize("dropped", [0.5, 1e-3, 1e-9])
+def test_a_window_is_as_short_as_its_promise_allows(name: targets.Name, dropped: float) -> None:
+    full, found = targets._masses(name), fits.window(name, dropped)
+    end = found.first + len(found.p)
+    left, right = full[: found.first].sum(), full[end:].sum()
+    assert max(left, right) <= dropped / 2
+    assert found.dropped == pytest.approx(left + right, rel=1e-9, abs=1e-300)
+    assert left + full[found.first] > dropped / 2
+    assert right + full[end - 1] > dropped / 2
+    assert found.p.sum().item() == pytest.approx(1, abs=1e-14)
+    assert found.values.tolist() == list(range(found.first, end))
+
+
+def test_wrong_targets_are_refused() -> None:
+    with pytest.raises(ValueError, match="expected one of discrete"):
+        fits.published("geometric")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="classes is 14"):
+        fits.published("binomial", 14)
+    with pytest.raises(ValueError, match="classes is 1;"):
+        fits.published("poisson", 1)
+    with pytest.raises(ValueError, match="dropped is 0"):
+        fits.window("poisson", 0.0)
+
+
+# -- objectives -------------------------------------------------------------------------------------------------------
+
+
+def test_objectives_by_hand() -> None:
+    q, p = torch.tensor([0.5, 0.5]), torch.tensor([0.8, 0.2])
+    expected = {
+        "reverse": 0.5 * math.log(0.5 / 0.8) + 0.5 * math.log(0.5 / 0.2),
+        "forward": 0.8 * math.log(0.8 / 0.5) + 0.2 * math.log(0.2 / 0.5),
+        "absolute": 0.3 + 0.3,
+        "squared": 0.09 + 0.09,
+    }
+    for objective in objectives.OBJECTIVES:
+        assert objectives.value(objective, q, p).item() == pytest.approx(expected[objective], rel=1e-6)
+        assert objectives.value(objective, p, p).item() == 0
+    for function in (objectives.value, objectives.slope):
+        with pytest.raises(ValueError, match="objective is 'norm'"):
+            function("norm", q, p)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("objective", objectives.OBJECTIVES)
+@settings(deadline=None, max_examples=30)
+@given(logits=st.lists(st.floats(-80, 80), min_size=3, max_size=3))
+def test_slopes_are_gradients_on_the_simplex(objective: objectives.Objective, logits: list[float]) -> None:
+    p = torch.tensor([0.5, 0.3, 0.2])
+    theta = torch.tensor(logits, requires_grad=True)  # single precision: probabilities underflow
+    q = theta.softmax(-1)
+    along = objectives.slope(objective, q.detach(), p)
+    ours = q.detach() * (along - (q.detach() * along).sum())
+    assert bool(torch.isfinite(ours).all())
+    (theirs,) = torch.autograd.grad(objectives.value(objective, q, p), theta)
+    if q.min() > 1e-30:
+        assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_fit_equals_torch_adam_on_autograd() -> None:
+    target = fits.published("discrete").p
+    config = replace(EXACT, temperatures=(0.5,), rates=(0.05,), steps=10, noise="logistic")
+    arrays, metrics = fits.train(config)
+    theta = torch.zeros(10, dtype=torch.float64, requires_grad=True)
+    adam = torch.optim.Adam([theta], lr=0.05)
+    for step in range(11):
+        q = softmax.mean(theta, Logistic(), 0.5)
+        loss = (q * (q / target).log()).sum()
+        assert arrays["objective"][0, 0, 0, step] == pytest.approx(loss.item(), rel=1e-9)
+        if step < 10:
+            adam.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            adam.step()
+    assert arrays["theta"][0, 0, 0] == pytest.approx(theta.detach().numpy(), rel=1e-8)
+    assert arrays["law"][0, 0, 0] == pytest.approx(q.detach().numpy(), rel=1e-9)
+    assert arrays["final"][0, 0, 0] == pytest.approx(arrays["objective"][0, 0, 0, -1], rel=1e-9)
+    assert metrics["final"] == arrays["final"][0, 0, 0]
+
+
+def test_the_sampled_gradient_is_that_of_the_mean_of_the_draws() -> None:
+    target = fits.published("discrete").p
+    config = replace(SMALL, temperatures=(0.1, 1.0), rates=(0.01, 0.1))
+    generators = [torch.Generator().manual_seed(seed) for seed in config.seeds]
+    theta = torch.zeros(2, 2, 2, 10, dtype=torch.float64) + torch.linspace(0, 1, 10)
+    values, gradients = training._drawn(theta, target, config, generators)
+    generator = torch.Generator().manual_seed(2)
+    noise = Gumbel().from_logit(torch.logit(torch.rand(50, 10, generator=generator)))
+    one = theta[0, 0, 1].float().requires_grad_()
+    mean = torch.softmax((one + noise) / 0.1, -1).mean(0)
+    loss = (mean * (mean / target.float()).log()).sum()
+    (expected,) = torch.autograd.grad(loss, one)
+    assert values[0, 0, 1].item() == pytest.approx(loss.item(), rel=1e-5)
+    assert torch.allclose(gradients[0, 0, 1].float(), expected, rtol=1e-3, atol=1e-6)
+    assert bool((values[:, 0] == values[:, 1]).all())  # the rates see the same draws
+
+
+def test_the_objective_of_draws_is_near_the_exact_one() -> None:
+    # 400 draws of the objective at 0: its mean is the exact value plus the excess; at z = 5 a false alarm in 2 million.
+    config = replace(SMALL, samples=500, steps=1, seeds=tuple(range(400)))
+    found = fits.train(config)[0]["objective"][0, 0, :, 0]
+    exact = fits.train(replace(EXACT, steps=1))[0]["objective"][0, 0, 0, 0]
+    uniform = torch.full((10,), 0.1, dtype=torch.float64)
+    above = exact + reach.excess(uniform, Gumbel(), 0.1, 500)
+    assert abs(found.mean() - above) < 5 * found.std() / math.sqrt(400)
+    # and the excess is most of the nine degrees of freedom over twice the samples
+    assert 0.8 * 9 / 1000 < above - exact < 9 / 1000
+
+
+def test_members_are_the_single_runs() -> None:
+    many = fits.train(replace(SMALL, temperatures=(0.1, 1.0), rates=(0.01, 0.1)))[0]
+    for t, tau in enumerate((0.1, 1.0)):
+        for r, rate in enumerate((0.01, 0.1)):
+            for s, seed in enumerate((1, 2)):
+                one = fits.train(replace(SMALL, temperatures=(tau,), rates=(rate,), seeds=(seed,)))[0]
+                for name in one:
+                    assert many[name][t, r, s] == pytest.approx(one[name][0, 0, 0], rel=1e-4, abs=1e-6)
+
+
+def test_scale_temperature_and_rate_are_two_numbers_not_three() -> None:
+    # theta = 2 theta', tau = 2 tau': the same laws, and Adam's steps do not notice the size of a gradient.
+    narrow = fits.train(replace(EXACT, steps=30))[0]
+    wide = fits.train(replace(EXACT, steps=30, scale=2.0, temperatures=(0.2,), rates=(0.02,)))[0]
+    assert wide["objective"] == pytest.approx(narrow["objective"], rel=1e-5)
+    assert wide["theta"] == pytest.approx(2 * narrow["theta"], rel=1e-5)
+
+
+def test_a_run_is_cached(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    run = runs.cached(fits.train, SMALL, threads=1, root=tmp_path)
+    again = runs.cached(fits.train, SMALL, threads=1, root=tmp_path)
+    assert run.key == again.key
+    assert np.array_equal(run.arrays["law"], again.arrays["law"])
+    assert run.arrays["objective"].shape == (1, 1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        ({"noise": "cauchy"}, "noise is 'cauchy'; expected one of gaussian"),
+        ({"temperatures": ()}, "temperatures is empty"),
+        ({"seeds": ()}, "seeds is empty"),
+        ({"rates": (0.1, 0.0)}, "rates is .0.1, 0.0.; it must be > 0"),
+        ({"scale": math.nan}, "scale is nan"),
+        ({"samples": 0}, "samples is 0"),
+        ({"steps": 0}, "steps is 0"),
+    ],
+)
+def test_wrong_settings_are_refused(change: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        replace(SMALL, **change)  # type: ignore[arg-type]
+
+
+# -- how far a fit can go ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [Gaussian(), Gumbel(), Logistic()])
+@pytest.mark.parametrize("tau", [0.1, 1.0])
+def test_the_gain_is_the_slope_at_the_uniform_law(noise: Gumbel, tau: float) -> None:
+    step = torch.zeros(5, dtype=torch.float64)
+    step[0] = 1e-4
+    change = softmax.mean(step, noise, tau) - 0.2
+    c = reach.gain(noise, tau, 5)
+    assert change.tolist() == pytest.approx([c / 5 * (4 / 5) * 1e-4] + [-c / 25 * 1e-4] * 4, rel=1e-3)
+
+
+def test_the_gain_of_no_noise_is_one_and_that_of_gaussian_noise_grows() -> None:
+    assert reach.gain(point_mass(), 1.0, 7) == pytest.approx(1, rel=1e-12)
+    assert reach.gain(Gumbel(), 0.05, 7) == pytest.approx(1, rel=1e-3)  # the Gumbel-Max trick
+    # Gaussian-Argmax of two: the difference has variance 2, so p' = 1/sqrt(4 pi) = c/4.
+    assert reach.gain(Gaussian(), 0.05, 2) == pytest.approx(4 / math.sqrt(4 * math.pi), rel=5e-3)
+    gains = [reach.gain(Gaussian(), 0.1, classes) for classes in (2, 10, 100, 1000)]
+    assert gains == sorted(gains)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_the_gains_without_temperature(classes: int) -> None:
+    # The Jacobian of the argmax's law at 0 by quadrature, against K/(K-1) times the mean score of the winner.
+    largest = argmax.potential(torch.zeros(classes, dtype=torch.float64), Gaussian()).item()
+    expected = {Gumbel(): 1.0, Logistic(): classes / (classes + 1), Gaussian(): classes / (classes - 1) * largest}
+    for noise, limit in expected.items():
+        slope = argmax.jacobian(torch.zeros(classes, dtype=torch.float64), noise)[0, 0].item()
+        assert slope * classes**2 / (classes - 1) == pytest.approx(limit, rel=1e-10)
+        assert reach.gain(noise, 0.1, classes) == pytest.approx(limit, rel=0.02)  # type: ignore[arg-type]
+
+
+def test_condition_spread_and_excess_without_noise() -> None:
+    # Softmax: H = diag(p) - p p^T, theta = log p; for two classes there is one eigenvalue only.
+    p = torch.tensor([0.7, 0.3], dtype=torch.float64)
+    assert reach.spread(p, point_mass(), 1.0) == pytest.approx(math.log(7 / 3), rel=1e-12)
+    assert reach.condition(p, point_mass(), 1.0) == pytest.approx(1, rel=1e-9)
+    assert reach.excess(p, point_mass(), 1.0, 10) == pytest.approx(0, abs=1e-14)
+    assert reach.excess(p, Gumbel(), 0.05, 10) == pytest.approx(1 / 20, rel=0.05)  # near one-hot
+    three = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    slope = torch.diag(three) - torch.outer(three, three)
+    eigenvalues = torch.linalg.eigvalsh(slope @ torch.diag(1 / three) @ slope)
+    expected = (eigenvalues[2] / eigenvalues[1]).item()
+    assert reach.condition(three, point_mass(), 1.0) == pytest.approx(expected, rel=1e-9)
+
+
+def test_steps_to() -> None:
+    curves = [[3.0, 2.0, 1.0, 2.0], [3.0, 3.0, 3.0, 3.0], [0.0, 1.0, 1.0, 1.0]]
+    assert reach.steps_to(curves, 2.0).tolist() == [1, math.inf, 0]
+
+
+def test_the_grid() -> None:
+    smoke, cpu = protocols.grid("smoke"), protocols.grid("cpu")
+    assert len(set(cpu)) == len(cpu) == len(smoke)
+    assert sum(map(fits.work, smoke)) < sum(map(fits.work, cpu))
+    # 40 operations for each of 20 x 200 x 1000 x 10 draws
+    assert fits.work(protocols.sampled("discrete", "gumbel")) == 40 * 20 * 200 * 1000 * 10
+    with pytest.raises(ValueError, match="profile is 'huge'"):
+        protocols.grid("huge")
+
+
+def test_deviations_are_those_of_the_noises() -> None:
+    # By quadrature over the quantiles: the midpoint rule in p with 10^6 cells.
+    p = (torch.arange(10**6, dtype=torch.float64) + 0.5) / 10**6
+    for family, noise in training.NOISES.items():
+        values = noise().from_logit(torch.logit(p))
+        assert values.std().item() == pytest.approx(protocols.DEVIATIONS[family], rel=1e-4)

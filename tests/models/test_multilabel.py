@@ -1,0 +1,155 @@
+"""The network for several labels: its losses by hand, its measurements against the bounds, and its data."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from math import nan
+
+import numpy as np
+import pytest
+import torch
+
+from sumexp import losses, ranking
+from sumexp.datasets import MultiLabel
+from sumexp.models import multilabel
+from sumexp.models.multilabel import CONFIGS, CURVES, Loss, MultilabelConfig
+
+TINY = MultilabelConfig(width=8, epochs=3, batch=32, learning_rate=0.02, pages=60, pairs=10, negatives=4)
+LOSSES: tuple[Loss, ...] = ("softmax", "cosface", "arcface", "infonce")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Such small matrices give two threads nothing to do but wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def data() -> MultiLabel:
+    """Pages of 20 words and 12 labels; each label has two words of its own."""
+    rng = np.random.default_rng(0)
+
+    def part(size: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = rng.random((size, 12)) < 0.15
+        labels[np.arange(size), rng.integers(12, size=size)] = True
+        words = rng.random((size, 20)) < 0.05 + 0.6 * (labels @ np.eye(12, 20) + labels @ np.eye(12, 20, k=8) > 0)
+        return words.astype(np.float32), labels
+
+    train, test = part(300), part(100)
+    return MultiLabel(*train, *test, tuple("abcdefghijkl"))
+
+
+def test_losses_of_labels_are_those_of_the_ranking_module() -> None:
+    generator = torch.Generator().manual_seed(0)
+    cosine = 2 * torch.rand(3, 6, generator=generator, dtype=torch.float64) - 1
+    cosine[0, 0], cosine[1, 1] = -1, 1
+    for loss in LOSSES:
+        config = replace(TINY, loss=loss, scale=9.0, margin=0.4)
+        found = multilabel.label_losses(9 * cosine, config)
+        for i in range(6):
+            labels = torch.full((3,), i)
+            own = cosine[:, i]
+            margin = {"cosface": torch.full_like(own, 0.4), "arcface": ranking.arcface_margin(own, 0.4)}.get(
+                loss, 0 * own
+            )
+            wanted = ranking.margin_cross_entropy(9 * cosine, labels, 9 * margin, reduction="none")
+            assert torch.allclose(found[:, i], wanted, rtol=1e-12)
+
+
+def test_gradients_at_cosines_of_one_are_finite() -> None:
+    logits = (16 * torch.tensor([[-1.0, 1.0, 0.3]])).requires_grad_()
+    for loss in LOSSES:
+        (gradient,) = torch.autograd.grad(multilabel.label_losses(logits, replace(TINY, loss=loss)).sum(), logits)
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_training_improves_and_every_curve_keeps_its_bound(loss: Loss, data: MultiLabel) -> None:
+    arrays, metrics = multilabel.fit(replace(TINY, loss=loss), data)
+    again, _ = multilabel.fit(replace(TINY, loss=loss), data)
+    for name, values in arrays.items():
+        assert np.array_equal(values, again[name])
+        assert np.isfinite(values).all()
+    for part in ("train", "test"):
+        curve = {name: arrays[f"{part}_{name}"] for name in CURVES}
+        assert all(len(values) == 4 for values in curve.values())
+        assert metrics[f"{part}_ndcg"] == curve["ndcg"][-1] > curve["ndcg"][0]
+        assert (curve["cross_entropy"] >= curve["log_rank"]).all()
+        assert (curve["log_rank"] >= curve["log_mrr"]).all()
+        assert (curve["log_mrr"] >= curve["first_log_mrr"]).all()
+        assert (curve["ndcg"] >= ranking.least_ndcg(torch.from_numpy(curve["cross_entropy"])).numpy()).all()
+        if loss == "infonce":
+            assert (curve["loss"] >= arrays[f"{part}_pair_log_sampled_rank"]).all()
+            assert (arrays[f"{part}_pair_log_rank"] >= arrays[f"{part}_pair_log_sampled_rank"]).all()
+        else:
+            assert (curve["loss"] >= curve["cross_entropy"] - 1e-9).all()
+    assert all(later < earlier for earlier, later in pairwise(arrays["train_loss"]))
+    assert arrays["pair_loss"].shape == arrays["pair_rank"].shape == (60,)
+    assert (arrays["pair_loss"] >= np.log(arrays["pair_rank"])).all()
+
+
+def test_measures_by_hand() -> None:
+    # e^z = (1, 2, 4) and labels 0 and 2: p = 1/7 and 4/7, ranks 3 and 1.
+    logits, labels = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64).log(), torch.tensor([[True, False, True]])
+    found = multilabel.measure(logits, labels, torch.tensor([0]), replace(TINY, loss="infonce", negatives=1))
+    assert found["cross_entropy"] == pytest.approx((np.log(7) + np.log(7 / 4)) / 2)
+    assert found["log_rank"] == pytest.approx(np.log(3) / 2)
+    assert found["log_mrr"] == pytest.approx(-np.log((1 + 1 / 3) / 2))
+    assert found["first_log_mrr"] == 0
+    assert found["ndcg"] == pytest.approx((1 + 1 / 2) / (1 + 1 / np.log2(3)))
+    assert found["loss"] == pytest.approx((np.log(1 + 2) + np.log(1 + 4)) / 2)  # one of the two others is drawn
+    assert found["pair_log_sampled_rank"] == pytest.approx(np.log(2))  # both are ahead
+    assert found["pair_log_rank"] == pytest.approx(np.log(3))
+
+
+def test_digits_stand_in_for_pages() -> None:
+    data = multilabel.load("digits")
+    assert data.train.shape == (1347, 64)
+    assert data.test.shape == (450, 64)
+    assert (data.train_labels.sum(1) == 1).all()
+    arrays, metrics = multilabel.train(replace(TINY, source="digits", epochs=2, width=16))
+    assert metrics["test_first_log_mrr"] == pytest.approx(metrics["test_log_mrr"])  # one label each
+    assert arrays["test_loss"][-1] < arrays["test_loss"][0]
+
+
+def test_pages_without_a_label_are_left_out(monkeypatch: pytest.MonkeyPatch, data: MultiLabel) -> None:
+    labels, tested = data.train_labels.copy(), data.test_labels.copy()
+    labels[:7], tested[3] = False, False
+    monkeypatch.setattr(
+        "sumexp.datasets.delicious", lambda: MultiLabel(data.train, labels, data.test, tested, data.labels)
+    )
+    loaded = multilabel.load("delicious")
+    assert loaded.train.shape == (293, 20)
+    assert len(loaded.test) == 99
+    assert loaded.train_labels.any(1).all()
+    with pytest.raises(ValueError, match="300 pages have no label, and so no loss"):
+        multilabel.fit(TINY, MultiLabel(data.train, labels & False, data.test, data.test_labels, data.labels))
+
+
+@pytest.mark.parametrize(
+    "field, value, fault",
+    [
+        ("epochs", 0, "epochs must be positive, got 0"),
+        ("learning_rate", -1.0, "learning_rate must be positive"),
+        ("scale", nan, "scale must be positive, got nan"),
+        ("margin", 2.0, r"margin must be in \[0, pi/2\], got 2.0"),
+        ("loss", "hinge", "loss must be one of softmax, cosface, arcface, infonce, got 'hinge'"),
+    ],
+)
+def test_bad_settings(field: str, value: object, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        replace(CONFIGS["cpu"], **{field: value})  # type: ignore[arg-type]
+
+
+def test_the_softmax_case_is_listnet(data: MultiLabel) -> None:
+    logits = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
+    labels = torch.from_numpy(data.test_labels[:5])
+    mean = ((multilabel.label_losses(logits, TINY) * labels).sum(-1) / labels.sum(-1)).mean()
+    assert mean.item() == pytest.approx(ranking.listnet(logits, labels).item(), rel=1e-6)
+    one = labels.double().argmax(-1)
+    alone = torch.nn.functional.one_hot(one, 12) > 0
+    wanted = losses.cross_entropy(logits, one).item()
+    assert ranking.listnet(logits, alone).item() == pytest.approx(wanted, rel=1e-6)

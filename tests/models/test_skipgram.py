@@ -1,0 +1,270 @@
+"""Skip-gram pairs counted by hand, and local NCE trained on laws whose optimum is known."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sumexp import datasets
+from sumexp.datasets import Brown
+from sumexp.models import skipgram
+from sumexp.models.skipgram import CONFIGS, SkipGramConfig
+from sumexp.nce import Joint, global_nce, local_nce
+
+LAW = Joint.from_counts(torch.tensor([[9.0, 3.0, 0.0], [3.0, 4.0, 5.0], [0.0, 5.0, 1.0]]))
+SMALL = SkipGramConfig(batch=2_000, steps=300, negatives=2, learning_rate=0.5)
+
+
+def corpus(*documents: str) -> Brown:
+    """Documents of one-letter words, the words in alphabetical order."""
+    texts = [document.split() for document in documents]
+    words = tuple(sorted({word for text in texts for word in text}))
+    return Brown(
+        words=words,
+        tokens=np.array([words.index(word) for text in texts for word in text]),
+        starts=np.cumsum([0, *map(len, texts)]),
+        documents=tuple(f"d{i}" for i in range(len(texts))),
+        categories=("none",) * len(texts),
+    )
+
+
+# Pairs
+
+
+def test_pairs_by_hand() -> None:
+    """``a b , a`` and ``b a``: the comma is no word but takes a place, and documents do not meet."""
+    text = corpus("a b , a", "b a")
+    near, far = (skipgram.pairs(text, 2, window) for window in (1, 2))
+    assert near.words == ("a", "b")
+    assert near.counts.tolist() == [[0, 2], [2, 0]]
+    assert far.counts.tolist() == [[0, 3], [3, 0]]
+    assert skipgram.pairs(text, 2, 3).counts.tolist() == [[2, 3], [3, 0]]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.text("abc", min_size=1, max_size=12).map(" ".join), min_size=1, max_size=3), st.integers(1, 4))
+def test_pairs_are_counted_as_a_double_loop_counts_them(documents: list[str], window: int) -> None:
+    text = corpus("a b c", *documents)
+    expected = torch.zeros(3, 3, dtype=torch.float64)
+    for document in ("a b c", *documents):
+        words = document.split()
+        for i, x in enumerate(words):
+            for j, y in enumerate(words):
+                if 0 < abs(i - j) <= window:
+                    expected["abc".index(x), "abc".index(y)] += 1
+    assert torch.equal(skipgram.pairs(text, 3, window).counts, expected)
+
+
+def test_the_invented_text_has_something_to_learn() -> None:
+    text = skipgram.invented()
+    joint = skipgram.pairs(text, 60, 1).joint
+    assert len(text.tokens) == text.starts[-1] == 20_000
+    assert 0.1 < joint.mutual_information.item() < log(60)
+    assert torch.allclose(joint.p, joint.p.T)
+    assert np.array_equal(skipgram.invented().tokens, text.tokens)
+
+
+@pytest.mark.parametrize(
+    "vocabulary, window, fault",
+    [
+        (0, 1, "vocabulary is 0 and window is 1; both must be positive"),
+        (1, 0, "vocabulary is 1 and window is 0; both must be positive"),
+        (3, 1, "vocabulary is 3, but the corpus has only 2 words"),
+    ],
+)
+def test_no_pairs(vocabulary: int, window: int, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        skipgram.pairs(corpus("a b , a"), vocabulary, window)
+
+
+# The optimum
+
+
+@pytest.mark.claim("nce-local-optimum", shows="statement", evidence="quadrature")
+@pytest.mark.claim("nce-pmi", shows="statement", evidence="quadrature")
+@pytest.mark.parametrize("negatives", [1, 5, 1000])
+def test_newton_finds_the_pmi(negatives: int) -> None:
+    """Seen pairs to 1e-10; a pair never seen loses about 1 a step, without end."""
+    found = skipgram.newton(LAW, negatives)
+    seen = LAW.p > 0
+    torch.testing.assert_close(found[seen], LAW.pmi[seen] - log(negatives), rtol=0, atol=1e-10)
+    assert bool((found[~seen] < -55).all())
+    assert bool((skipgram.newton(LAW, negatives, steps=61)[~seen] < found[~seen] - 0.99).all())
+
+
+def test_newton_with_other_noise_finds_the_optimal_scores() -> None:
+    log_q = torch.log_softmax(0.75 * LAW.y.log(), 0)
+    seen = LAW.p > 0
+    found = skipgram.newton(LAW, 3, log_q)[seen]
+    torch.testing.assert_close(found, local_nce.optimal_scores(LAW, 4, log_q)[seen], rtol=0, atol=1e-10)
+
+
+# Comparison
+
+
+def test_correlation_is_numpys() -> None:
+    a, b = torch.randn(2, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    times = torch.arange(1, 21)
+    plain, repeated = (np.corrcoef(*(v.repeat_interleave(n).numpy() for v in (a, b))) for n in (1, times))
+    assert skipgram.correlation(a, b, torch.ones_like(a)) == pytest.approx(plain[0, 1], rel=1e-12)
+    assert skipgram.correlation(a, b, times.double()) == pytest.approx(repeated[0, 1], rel=1e-12)
+
+
+def test_the_optimum_and_independence_are_the_ends_of_the_scale() -> None:
+    log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
+    at_best = skipgram.compare(LAW, skipgram.newton(LAW, 4, log_q), 4, log_q)
+    assert at_best.won == pytest.approx(1, abs=1e-12)
+    assert at_best.weighted == pytest.approx(1, abs=1e-12)
+    assert at_best.unweighted == pytest.approx(1, abs=1e-12)
+    assert at_best.unseen < -50
+    nothing = LAW.y.log() - log_q - log(4)
+    assert skipgram.compare(LAW, nothing.expand(3, 3) + 1e-9 * LAW.p, 4, log_q).won == pytest.approx(0, abs=1e-6)
+
+
+# Training
+
+
+def test_training_a_full_table_finds_the_pmi_up_to_noise() -> None:
+    """A seeded run misses by a third of these bounds or less, so that another machine's sums do no harm."""
+    arrays, metrics = skipgram.fit(SMALL, LAW)
+    scores = torch.from_numpy(arrays["scores"])
+    found = skipgram.compare(LAW, scores, 2)
+    assert found.weighted > 0.998
+    assert found.unweighted > 0.998
+    assert 0.96 < found.won < 1
+    assert found.unseen < -3
+    seen = LAW.p > 0
+    assert (scores + log(2) - LAW.pmi)[seen].abs().max() < 0.3
+    loss = local_nce.cross_entropy(LAW, scores.double(), 3).item()
+    assert metrics["loss"] == pytest.approx(loss, abs=0.05)
+
+
+def test_the_law_need_not_be_symmetric() -> None:
+    """The noise takes the place of y, never of x; what is missed is a third of the bound, as above."""
+    law = Joint.from_counts(torch.tensor([[9.0, 3.0, 8.0], [1.0, 2.0, 1.0], [1.0, 9.0, 2.0]]))
+    scores = torch.from_numpy(skipgram.fit(SMALL, law)[0]["scores"])
+    assert (scores + log(2) - law.pmi).abs().max() < 0.3
+
+
+def test_noise_to_a_power_is_learned_with_its_own_optimum() -> None:
+    config = replace(SMALL, power=0.5)
+    log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
+    scores = torch.from_numpy(skipgram.fit(config, LAW)[0]["scores"])
+    assert skipgram.compare(LAW, scores, 2, log_q).won > 0.96
+    assert skipgram.compare(LAW, scores, 2).won < skipgram.compare(LAW, scores, 2, log_q).won
+
+
+def test_low_rank_has_low_rank_and_falls_short_of_the_table() -> None:
+    config = replace(SMALL, rank=1, learning_rate=0.03)
+    scores = torch.from_numpy(skipgram.fit(config, LAW)[0]["scores"]).double()
+    assert torch.linalg.matrix_rank(scores, atol=1e-4) <= 2  # one for u v', one for b
+    won = skipgram.compare(LAW, scores, 2).won
+    assert 0 < won < skipgram.compare(LAW, skipgram.newton(LAW, 2), 2).won
+
+
+def test_exact_gradients_find_the_optimum_of_any_noise() -> None:
+    """Without drawing, nothing but the last digits of float32 is missed, and drift where pairs are never seen."""
+    config = replace(SMALL, population=True, power=0.5, steps=1000)
+    log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
+    scores = torch.from_numpy(skipgram.fit(config, LAW)[0]["scores"])
+    seen = LAW.p > 0
+    expected = local_nce.optimal_scores(LAW, 3, log_q)[seen]
+    torch.testing.assert_close(scores[seen].double(), expected, rtol=0, atol=1e-4)
+
+
+def test_the_population_loss_is_that_of_the_theory() -> None:
+    config = replace(SMALL, population=True, power=0.5, steps=1)
+    log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
+    start = torch.full((3, 3), -log(2), dtype=torch.float64)
+    expected = local_nce.cross_entropy(LAW, start, 3, log_q).item()
+    assert skipgram.fit(config, LAW)[1]["loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_more_rank_comes_nearer() -> None:
+    won = []
+    for rank in (1, 2, 3):
+        config = replace(SMALL, rank=rank, population=True, learning_rate=0.03)
+        won.append(skipgram.compare(LAW, torch.from_numpy(skipgram.fit(config, LAW)[0]["scores"]), 2).won)
+    assert 0 < won[0] < won[1] <= won[2] + 1e-6 < 1
+
+
+@pytest.mark.claim("nce-infonce-bound", shows="statement", evidence="quadrature")
+def test_learned_scores_keep_below_the_bound_of_the_best() -> None:
+    scores = torch.from_numpy(skipgram.fit(replace(SMALL, steps=20), LAW)[0]["scores"]).double()
+    sizes = [2, 16, 1024]
+    learned, best = (global_nce.bound(LAW, s, sizes) for s in (scores, global_nce.optimal_scores(LAW)))
+    assert bool((learned < best).all())
+    limit = torch.tensor(sizes, dtype=torch.float64).log().clamp_max(LAW.mutual_information)
+    assert bool((best <= limit + 1e-12).all())
+
+
+def test_one_seed_one_result_and_no_global_randomness() -> None:
+    before = torch.get_rng_state()
+    for rank in (0, 2):
+        config = replace(SMALL, rank=rank, steps=3)
+        first, again, other = (skipgram.fit(c, LAW)[0]["scores"] for c in (config, config, replace(config, seed=1)))
+        assert np.array_equal(first, again)
+        assert not np.array_equal(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_train_counts_and_fits() -> None:
+    config = skipgram.without_corpus(replace(CONFIGS["smoke"]["table"], steps=3, batch=100))
+    seen: list[int] = []
+
+    def progress(steps: Iterable[int]) -> Iterable[int]:
+        for step in steps:
+            seen.append(step)
+            yield step
+
+    arrays, _ = skipgram.train(config, progress=progress)
+    assert arrays["scores"].shape == (60, 60)
+    assert np.array_equal(arrays["scores"], skipgram.fit(config, config.load().joint)[0]["scores"])
+    assert seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize("profile", CONFIGS)
+def test_every_profile_trains_the_same_three(profile: str) -> None:
+    assert list(CONFIGS[profile]) == ["table", "power", "low rank"]
+    assert [c.rank > 0 for c in CONFIGS[profile].values()] == [False, False, True]
+    assert all(c.rank == rank and c.population for rank, c in skipgram.ranks(profile).items())
+
+
+@pytest.mark.parametrize(
+    "options, fault",
+    [
+        ({"negatives": 0}, "negatives must be positive, got 0"),
+        ({"power": -1.0}, "power must be positive, got -1.0"),
+        ({"rank": -1}, "rank must not be negative, got -1"),
+    ],
+)
+def test_settings_that_make_no_sense(options: dict[str, float], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        SkipGramConfig(**options)
+
+
+# On the data
+
+
+@pytest.mark.claim("nce-cor-1-2", shows="statement", evidence="quadrature")
+def test_brown() -> None:
+    """The 200 most frequent words; B rises with N and keeps below both bounds, and comes within 1e-3 of I."""
+    if not datasets.available("brown"):
+        pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
+    text = datasets.brown()
+    near, wide = (skipgram.pairs(text, 200, window) for window in (1, 5))
+    assert near.words[:3] == wide.words[:3] == ("the", "of", "and")
+    assert torch.equal(near.counts, near.counts.T)
+    assert near.counts.sum() < wide.counts.sum()
+    joint = near.joint
+    sizes = [2**k for k in range(1, 17)]
+    values = global_nce.bound(joint, global_nce.optimal_scores(joint), sizes)
+    information = joint.mutual_information
+    assert bool((values.diff() > 0).all())
+    assert bool((values < torch.tensor(sizes).log().clamp_max(information)).all())
+    assert 0 < (information - values[-1]).item() < 1e-3

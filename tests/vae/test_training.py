@@ -1,0 +1,353 @@
+"""Training of a stack: each member as if alone, against torch's own layers, resumed, and better than no model."""
+
+import copy
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sumexp import datasets
+from sumexp.runtime import State
+from sumexp.vae import Member, Stack, Temperature, fixed, stack, training
+
+DIGITS = datasets.images("digits")
+MIXED = (
+    Member(seed=1, temperature=Temperature(rate=1e-2, every=10)),
+    Member(categories=4, seed=1, temperature=fixed(0.3)),
+    Member("gaussian", divergence="exact", seed=2),
+    Member("gaussian", scale=1.3, divergence="exact", categories=7, seed=1, straight_through=True),
+    Member("logistic", scale=0.5, divergence="exact", categories=3, seed=3, temperature=fixed(2.0)),
+    Member("logistic", seed=2),
+)
+
+
+def config(members: tuple[Member, ...], **settings: object) -> Stack:
+    base = Stack(members=members, variables=4, hidden=16, epochs=5, batch=120, precision="float64", samples=2)
+    return replace(base, **settings)
+
+
+def images(dtype: torch.dtype = torch.float64) -> Tensor:
+    return training.binary(DIGITS.train, dtype, "cpu")
+
+
+class Memory:
+    """A checkpoint that keeps every state, as a file would."""
+
+    def __init__(self, *states: State) -> None:
+        self.states = list(states)
+
+    def load(self) -> State | None:
+        return self.states[-1] if self.states else None
+
+    def save(self, state: State) -> None:
+        self.states.append(copy.deepcopy(state))
+
+
+def test_each_member_equals_its_single_run() -> None:
+    few = images()[:240]
+    together = training.Learner(config(MIXED, batch=24), few)
+    alone = [training.Learner(config((member,), batch=24), few) for member in MIXED]
+    for _ in range(5):  # of 10 steps
+        losses = together.run_epoch()
+        for s, learner in enumerate(alone):
+            torch.testing.assert_close(losses[s : s + 1], learner.run_epoch(), rtol=1e-10, atol=0)
+    assert together.step == 50
+    for s, learner in enumerate(alone):
+        own = stack.member(together.parameters, MIXED, s)
+        for name, tensor in learner.parameters.items():
+            torch.testing.assert_close(own[name], tensor, rtol=1e-10, atol=1e-13)
+
+
+class Plain(nn.Module):
+    """The published network and loss in torch's own layers, one model."""
+
+    def __init__(self, own: dict[str, Tensor], variables: int) -> None:
+        super().__init__()
+        self.variables = variables
+        self.layers = nn.ModuleDict()
+        for name in ("encoder_hidden", "encoder_out", "decoder_hidden", "decoder_out"):
+            weight, bias = own[f"{name}_weight"].detach()[0], own[f"{name}_bias"].detach()[0, 0]
+            layer = nn.Linear(*weight.shape, dtype=weight.dtype)
+            layer.load_state_dict({"weight": weight.T, "bias": bias})
+            self.layers[name] = layer
+        self.encoder = nn.Sequential(self.layers["encoder_hidden"], nn.ReLU(), self.layers["encoder_out"])
+        self.decoder = nn.Sequential(self.layers["decoder_hidden"], nn.ReLU(), self.layers["decoder_out"])
+
+    def forward(self, x: Tensor, noise: Tensor, tau: float) -> Tensor:
+        logits = self.encoder(x).view(len(x) * self.variables, -1)
+        z = torch.softmax((logits + noise.reshape(logits.shape)) / tau, 1)
+        missed = F.binary_cross_entropy_with_logits(self.decoder(z.view(len(x), -1)), x, reduction="sum")
+        q = torch.softmax(logits, 1)
+        return (missed + (q * (torch.log(q) + math.log(q.shape[1]))).sum()) / len(x)
+
+
+def test_training_equals_torchs_own_layers_and_optimiser() -> None:
+    """Losses, first gradient and weights of 20 steps, with noise from scipy-free formulas and torch's plain Adam."""
+    member = Member("gumbel", categories=5, seed=4, temperature=Temperature(rate=0.05, floor=0.4, every=3))
+    settings = config((member,), epochs=2)
+    learner, x = training.Learner(settings, images()), images()
+    plain = Plain(learner.parameters, settings.variables)
+    adam = torch.optim.Adam(plain.parameters(), lr=1e-3, fused=False, foreach=False)
+    for epoch in range(2):
+        order = training.orders(settings.members, epoch, len(x))[0]
+        losses = []
+        for i, uniforms in enumerate(training.uniforms(settings, epoch, 10, x.dtype)):
+            step = 10 * epoch + i
+            seen = 0 if step == 0 else (step - 1) - (step - 1) % 3  # the last multiple of 3 before the step
+            noise = -torch.log(-torch.log(uniforms[0]))
+            loss = plain(x[order[120 * i : 120 * (i + 1)]], noise, max(0.4, math.exp(-0.05 * seen)))
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            losses.append(loss.item())
+        assert learner.run_epoch().item() == pytest.approx(np.mean(losses), rel=1e-12)
+    for name, layer in plain.layers.items():
+        torch.testing.assert_close(learner.parameters[f"{name}_weight"][0].T, layer.weight, rtol=1e-10, atol=1e-13)
+        torch.testing.assert_close(learner.parameters[f"{name}_bias"][0, 0], layer.bias, rtol=1e-10, atol=1e-13)
+
+
+def test_gradient_against_torchs_own_layers() -> None:
+    member = Member("gumbel", categories=5, seed=4)
+    settings = config((member,))
+    learner, x = training.Learner(settings, images()), images()[:7]
+    plain = Plain(learner.parameters, settings.variables)
+    u = next(training.uniforms(settings, 0, 1, x.dtype))[:, :7]
+    loss = training.objective(
+        learner.parameters, x.unsqueeze(0), u, settings.members, torch.tensor([0.6], dtype=torch.float64)
+    )
+    expected = plain(x, -torch.log(-torch.log(u[0])), 0.6)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-14)
+    loss.sum().backward()
+    expected.backward()
+    for name, layer in plain.layers.items():
+        torch.testing.assert_close(learner.parameters[f"{name}_weight"].grad[0].T, layer.weight.grad)
+        torch.testing.assert_close(learner.parameters[f"{name}_bias"].grad[0, 0], layer.bias.grad)
+
+
+def test_seeds_are_paired_across_noises_and_temperatures() -> None:
+    members = tuple(
+        Member(noise, temperature=fixed(tau), seed=seed)
+        for noise in ("gumbel", "gaussian")
+        for tau in (0.5, 1.0)
+        for seed in (0, 1)
+    )
+    orders = training.orders(members, 3, 50)
+    first, second = list(training.uniforms(config(members), 3, 2, torch.float32))
+    for drawn in (orders, first, second):
+        for s in range(0, 8, 2):
+            assert torch.equal(drawn[s], drawn[0])
+            assert torch.equal(drawn[s + 1], drawn[1])
+        assert not torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(first, second)
+    assert sorted(orders[0].tolist()) == list(range(50))
+    assert not torch.equal(orders, training.orders(members, 4, 50))
+    assert ((first > 0) & (first < 1)).all()
+
+
+def test_uniforms_do_not_end_with_a_chunk() -> None:
+    members = (Member(seed=1),)
+    drawn = list(training.uniforms(config(members, batch=2), 0, 2 * training.CHUNK + 3, torch.float64))
+    assert len(drawn) == 2 * training.CHUNK + 3
+    assert len({tensor[0, 0, 0, 0].item() for tensor in drawn}) == len(drawn)
+
+
+def test_temperatures_are_those_that_the_public_code_has_seen() -> None:
+    """That code computes the temperature at the end of step t if t is a multiple of 1,000, from t."""
+    schedule, seen, tau = Temperature(), {}, 1.0
+    for step in range(3002):
+        seen[step] = tau
+        if step % 1000 == 0:
+            tau = max(math.exp(-1e-5 * step), 0.1)
+    assert all(schedule.at(step) == tau for step, tau in seen.items())
+    assert [schedule.at(step) for step in (0, 1, 1000)] == [1.0, 1.0, 1.0]
+    assert schedule.at(1001) == schedule.at(2000) == math.exp(-0.01)
+    assert schedule.at(2001) == math.exp(-0.02)
+    # 300 epochs of 500 steps: the last step is 149,999, refreshed at 149,000; the floor 0.1 would be met at
+    # t = 10^5 log 10 = 230,259.
+    assert schedule.at(149_999) == pytest.approx(math.exp(-1.49)) == pytest.approx(0.2254, abs=1e-4)
+    assert schedule.at(230_001) > schedule.at(231_001) == 0.1
+    assert {fixed(0.3).at(step) for step in (0, 1, 10**6)} == {0.3}
+
+
+def test_resumed_equals_uninterrupted() -> None:
+    settings = config(MIXED, importance=5, epochs=3)
+    memory = Memory()
+    whole = training.train(settings, checkpoint=memory)
+    assert len(memory.states) == 3
+    resumed = training.train(settings, checkpoint=Memory(memory.states[0]))
+    finished = training.train(settings, checkpoint=Memory(memory.states[2]))
+    for again in (resumed, finished):
+        for before, after in zip(whole[:2], again[:2], strict=True):
+            assert before.keys() == after.keys()
+            assert all(np.array_equal(before[name], after[name]) for name in before)
+        for name in set(training.HISTORY) - {"seconds"}:
+            np.testing.assert_array_equal(whole[2][name], again[2][name])
+
+
+def test_state_can_be_read_as_weights_only(tmp_path) -> None:
+    memory = Memory()
+    settings = config(MIXED[:2], epochs=1)
+    training.train(settings, checkpoint=memory)
+    torch.save(memory.states[0], tmp_path / "state")
+    state = torch.load(tmp_path / "state", weights_only=True)
+    learner = training.Learner(settings, images())
+    learner.restore(state["learner"])
+    assert learner.epoch == 1
+
+
+def test_results_have_the_promised_form() -> None:
+    settings = config(MIXED, epochs=2, importance=3, test_images=50)
+    arrays, metrics, history = training.train(settings)
+    assert {name: arrays[name].shape for name in arrays} == {
+        **dict.fromkeys(("test_published", "test_bound", "test_bound_error"), (6,)),
+        **dict.fromkeys(("test_likelihood", "test_likelihood_error"), (6,)),
+        "images": (10, 64),
+        "shown": (3,),
+        "reconstructions": (3, 10, 64),
+        "imagined": (3, 10, 64),
+        "probe": (),
+        "probe_logits": (200, 4, 10),
+    }
+    assert arrays["shown"].tolist() == [0, 2, 4]
+    assert arrays["probe"] == 2
+    assert ((arrays["imagined"] > 0) & (arrays["imagined"] < 1)).all()
+    assert tuple(history) == training.HISTORY
+    assert history["epoch"].tolist() == [0] * 6 + [1] * 6
+    assert history["member"].tolist() == [*range(6)] * 2
+    assert history["temperature"][6:].tolist() == [member.temperature.at(19) for member in MIXED]
+    assert metrics["train_loss"] == pytest.approx(history["train_loss"][6:].mean())
+    # For a Gumbel of scale 1 the published number is the bound; for the rest the two KL terms differ.
+    difference = np.abs(arrays["test_published"] - arrays["test_bound"])
+    assert (difference[:2] < 1e-12).all()
+    assert (difference[2:] > 1e-6).all()
+    assert np.isfinite(arrays["test_likelihood"]).all()
+
+
+def test_a_trained_model_knows_more_than_the_pixels_own_shares() -> None:
+    """Pixels coded one by one, by the share of images that have them, cost 24.9 nats; so does a code not used."""
+    cold = fixed(0.3)
+    members = (Member(seed=0, temperature=cold), Member("gaussian", divergence="exact", seed=0, temperature=cold))
+    settings = Stack(members=members, hidden=60, batch=50, learning_rate=5e-3, epochs=20)
+    arrays, _, history = training.train(settings)
+    share = (DIGITS.train > 0.5).mean(0).clip(1e-3, 1 - 1e-3)
+    test = DIGITS.test > 0.5
+    one_by_one = -(test * np.log(share) + ~test * np.log(1 - share)).sum(1).mean()
+    assert one_by_one == pytest.approx(24.9, abs=0.1)
+    assert (history["train_loss"][-2:] < one_by_one - 1).all()
+    assert (arrays["test_bound"] < one_by_one - 1).all()
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "tf32", "float32"])
+def test_short_precisions_stay_near_float64(precision: str) -> None:
+    """The loss of one step on the same numbers: bfloat16 has 8 bits, so 2^-8 of a loss of 45 nats, 0.2, is large."""
+    settings = config(MIXED, precision=precision)
+    learner = training.Learner(settings, images(torch.float32))
+    exact = training.Learner(config(MIXED), images())
+    batch = training.orders(MIXED, 0, 1200)[:, :120]
+    u = next(training.uniforms(settings, 0, 1, torch.float32))
+    tau = torch.ones(6)
+    short = training.objective(learner.parameters, learner.images[batch], u, MIXED, tau, settings.precision)
+    long = training.objective(exact.parameters, exact.images[batch], u.double(), MIXED, tau.double())
+    assert short.dtype == torch.float32
+    error = (short.double() - long).abs().max().item()
+    assert error < (0.2 if precision == "bfloat16" else 1e-4)
+    assert (error > 1e-4) == (precision == "bfloat16")
+    before = torch.get_float32_matmul_precision()
+    assert learner.run_epoch().isfinite().all()
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_the_last_batch_may_be_smaller() -> None:
+    settings = config(MIXED, batch=500, images=1100)
+    learner = training.Learner(settings, images()[:1100])
+    learner.run_epoch()
+    assert learner.step == 3
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"members": ()}, "members is empty"),
+        ({"source": "cifar"}, "source is 'cifar'; there are digits"),
+        ({"precision": "int8"}, "precision is 'int8'; there are float32"),
+        ({"epochs": 0}, "epochs is 0; it must be at least 1"),
+        ({"batch": -3}, "batch is -3; it must be at least 1"),
+        ({"images": -1}, "images is -1; it must be >= 0"),
+        ({"importance": -1}, "importance is -1; it must be >= 0"),
+        ({"learning_rate": math.nan}, "learning_rate is nan; it must be finite and > 0"),
+    ],
+)
+def test_a_bad_stack_says_why(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(Stack(), **change)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"noise": "cauchy"}, "noise is 'cauchy'; there are gumbel, gaussian, logistic"),
+        ({"divergence": "none"}, "divergence is 'none'; there are softmax, exact"),
+        ({"scale": 0.0}, "scale is 0.0; it must be finite and > 0"),
+        ({"scale": math.inf}, "scale is inf"),
+        ({"categories": 1}, "categories is 1; a choice needs at least 2"),
+        ({"seed": -1}, "seed is -1; it must be >= 0"),
+    ],
+)
+def test_a_bad_member_says_why(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(Member(), **change)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"start": 0.0}, "start is 0.0; a temperature must be finite and > 0"),
+        ({"floor": math.nan}, "floor is nan"),
+        ({"rate": -1.0}, "rate is -1.0"),
+        ({"every": 0}, "every 0"),
+        ({"floor": 2.0}, "floor 2.0 lies above start 1.0"),
+    ],
+)
+def test_a_bad_schedule_says_why(change: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(Temperature(), **change)
+
+
+def test_a_loss_that_explodes_names_the_member() -> None:
+    settings = config((Member(seed=0), Member("gaussian", seed=1)), learning_rate=1e300, epochs=2)
+    with pytest.raises(
+        FloatingPointError, match=r"loss of member 0 .* in epoch 0; lower the learning rate, .* 1e\+300"
+    ):
+        training.train(settings)
+
+
+def test_images_of_two_shapes_or_none_are_refused() -> None:
+    wrong = replace(DIGITS, test=DIGITS.test[:, :10])
+    with pytest.raises(ValueError, match=r"\(300, 10\); each needs images, all of the same pixels"):
+        training.fit(config(MIXED), wrong)
+    with pytest.raises(ValueError, match=r"\(0, 64\).* each needs images"):
+        training.fit(config(MIXED), replace(DIGITS, validation=DIGITS.validation[:0]))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gpu_equals_cpu() -> None:
+    """One step on the same numbers; a whole epoch runs, with random numbers of the GPU's own."""
+    settings = config(MIXED)
+    cpu = training.Learner(settings, images())
+    gpu = training.Learner(settings, images().cuda(), "cuda")
+    u, tau = next(training.uniforms(settings, 0, 1, torch.float64)), torch.ones(6, dtype=torch.float64)
+    gradients = []
+    for learner in (cpu, gpu):
+        x = learner.images[:120].expand(6, -1, -1)
+        loss = training.objective(learner.parameters, x, u.to(x.device), MIXED, tau.to(x.device))
+        loss.sum().backward()
+        gradients.append(
+            {name: tensor.grad.cpu() for name, tensor in learner.parameters.items()} | {"loss": loss.cpu()}
+        )
+    for name, expected in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], expected, rtol=1e-10, atol=1e-12)
+    assert gpu.run_epoch().isfinite().all()
