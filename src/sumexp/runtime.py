@@ -1,13 +1,35 @@
-"""What a long computation is given besides its config: a progress bar, and a place for its half-finished state."""
+"""What a long computation is given besides its config (a progress bar, a checkpoint), and what it gives back."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from numpy.typing import NDArray
 
 Progress: TypeAlias = Callable[[Iterable[int]], Iterable[int]]
 """Wraps the loop over the steps; ``iter`` shows nothing."""
 
 State: TypeAlias = Mapping[str, Any]
 """Tensors, numbers and strings in dicts, lists and tuples: what ``torch.load(weights_only=True)`` gives back."""
+
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+
+Config = TypeVar("Config", contravariant=True)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a computation found.
+
+    Attributes:
+        arrays: its arrays, by name.
+        metrics: its numbers, by name.
+        history: columns of one length, such as a number per epoch; none if it keeps no history.
+    """
+
+    arrays: Arrays
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    history: Arrays = field(default_factory=dict)
 
 
 class Checkpoint(Protocol):
@@ -20,7 +42,7 @@ class Checkpoint(Protocol):
         """Keep ``state`` in place of what was saved before, whole or not at all."""
 
 
-class NoCheckpoint:
+class _Unkept:
     """Keeps nothing: a killed computation starts anew."""
 
     def load(self) -> None:
@@ -28,3 +50,20 @@ class NoCheckpoint:
 
     def save(self, state: State) -> None:
         """Does nothing."""
+
+
+UNKEPT: Checkpoint = _Unkept()
+"""Where nothing is kept."""
+
+
+class Task(Protocol[Config]):
+    """A function of a module of the package that computes a result from its config, the same each time.
+
+    A task whose steps take long goes on from what it saved in ``checkpoint``; a short one leaves it alone.
+    """
+
+    __module__: str
+    __qualname__: str
+
+    def __call__(self, config: Config, /, *, device: str, progress: Progress, checkpoint: Checkpoint) -> Result:
+        """Compute; ``progress`` wraps the loop over the steps."""

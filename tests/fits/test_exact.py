@@ -34,7 +34,7 @@ RATIOS = {"binomial": (4.75, 1.26), "poisson": (10.26, 1.08), "negative-binomial
 def test_the_advantage_is_that_of_a_longer_first_step(target: targets.Name) -> None:
     for matching, expected in zip(("unit", "gain"), RATIOS[target], strict=True):
         normal, gumbel = (
-            fits.train(protocols.matched(target, noise, matching))[0]["final"].item()  # type: ignore[arg-type]
+            fits.train(protocols.matched(target, noise, matching)).arrays["final"].item()  # type: ignore[arg-type]
             for noise in ("gaussian", "gumbel")
         )
         assert gumbel / normal == pytest.approx(expected, rel=0.01)
@@ -47,8 +47,8 @@ def test_the_advantage_is_that_of_a_longer_first_step(target: targets.Name) -> N
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_fit_begins_at_the_uniform_law_and_follows_the_exact_descent(noise: Family) -> None:
     config = fits.FitConfig("discrete", noise, seeds=(0, 1, 2, 3), steps=50)
-    drawn, _ = fits.train(config)
-    exact, _ = fits.train(fits.FitConfig("discrete", noise, samples=None, steps=50))
+    drawn = fits.train(config).arrays
+    exact = fits.train(fits.FitConfig("discrete", noise, samples=None, steps=50)).arrays
     p = fits.published("discrete").p
     uniform = -(p.log().mean() + torch.tensor(10.0).log())  # sum of (1/10) log((1/10)/p)
     assert exact["objective"][0, 0, 0, 0] == pytest.approx(uniform.item(), rel=1e-6)
@@ -59,7 +59,7 @@ def test_the_fit_begins_at_the_uniform_law_and_follows_the_exact_descent(noise: 
 @pytest.mark.parametrize("noise", ["gumbel", "logistic"])
 def test_cold_gumbel_softmax_is_the_softmax(noise: Family) -> None:
     # E softmax((theta + gamma)/tau) = E softmax(theta + tau gamma): at tau = 0.1 hardly noise at all.
-    found = fits.train(protocols.matched("poisson", noise, "unit"))[0]["objective"][0, 0, 0]
+    found = fits.train(protocols.matched("poisson", noise, "unit")).arrays["objective"][0, 0, 0]
     p, theta = fits.published("poisson").p, torch.zeros(100, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([theta], lr=0.01)
     for step in range(201):

@@ -118,7 +118,8 @@ def test_slopes_are_gradients_on_the_simplex(objective: objectives.Objective, lo
 def test_a_fit_equals_torch_adam_on_autograd() -> None:
     target = fits.published("discrete").p
     config = replace(EXACT, temperatures=(0.5,), rates=(0.05,), steps=10, noise="logistic")
-    arrays, metrics = fits.train(config)
+    found = fits.train(config)
+    arrays, metrics = found.arrays, found.metrics
     theta = torch.zeros(10, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([theta], lr=0.05)
     for step in range(11):
@@ -155,8 +156,8 @@ def test_the_sampled_gradient_is_that_of_the_mean_of_the_draws() -> None:
 def test_the_objective_of_draws_is_near_the_exact_one() -> None:
     # 400 draws of the objective at 0: its mean is the exact value plus the excess; at z = 5 a false alarm in 2 million.
     config = replace(SMALL, samples=500, steps=1, seeds=tuple(range(400)))
-    found = fits.train(config)[0]["objective"][0, 0, :, 0]
-    exact = fits.train(replace(EXACT, steps=1))[0]["objective"][0, 0, 0, 0]
+    found = fits.train(config).arrays["objective"][0, 0, :, 0]
+    exact = fits.train(replace(EXACT, steps=1)).arrays["objective"][0, 0, 0, 0]
     uniform = torch.full((10,), 0.1, dtype=torch.float64)
     above = exact + reach.excess(uniform, Gumbel(), 0.1, 500)
     assert abs(found.mean() - above) < 5 * found.std() / math.sqrt(400)
@@ -165,19 +166,19 @@ def test_the_objective_of_draws_is_near_the_exact_one() -> None:
 
 
 def test_members_are_the_single_runs() -> None:
-    many = fits.train(replace(SMALL, temperatures=(0.1, 1.0), rates=(0.01, 0.1)))[0]
+    many = fits.train(replace(SMALL, temperatures=(0.1, 1.0), rates=(0.01, 0.1))).arrays
     for t, tau in enumerate((0.1, 1.0)):
         for r, rate in enumerate((0.01, 0.1)):
             for s, seed in enumerate((1, 2)):
-                one = fits.train(replace(SMALL, temperatures=(tau,), rates=(rate,), seeds=(seed,)))[0]
+                one = fits.train(replace(SMALL, temperatures=(tau,), rates=(rate,), seeds=(seed,))).arrays
                 for name in one:
                     assert many[name][t, r, s] == pytest.approx(one[name][0, 0, 0], rel=1e-4, abs=1e-6)
 
 
 def test_scale_temperature_and_rate_are_two_numbers_not_three() -> None:
     # theta = 2 theta', tau = 2 tau': the same laws, and Adam's steps do not notice the size of a gradient.
-    narrow = fits.train(replace(EXACT, steps=30))[0]
-    wide = fits.train(replace(EXACT, steps=30, scale=2.0, temperatures=(0.2,), rates=(0.02,)))[0]
+    narrow = fits.train(replace(EXACT, steps=30)).arrays
+    wide = fits.train(replace(EXACT, steps=30, scale=2.0, temperatures=(0.2,), rates=(0.02,))).arrays
     assert wide["objective"] == pytest.approx(narrow["objective"], rel=1e-5)
     assert wide["theta"] == pytest.approx(2 * narrow["theta"], rel=1e-5)
 

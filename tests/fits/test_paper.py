@@ -33,7 +33,7 @@ SEEDS = {"discrete": 20, "binomial": 20, "poisson": 6, "negative-binomial": 6}
 def sampled(target: targets.Name, noise: Family) -> NDArray[np.float64]:
     """Objective by seed and step, the published way, [S, 201]."""
     config = fits.FitConfig(target, noise, seeds=tuple(range(SEEDS[target])))
-    return fits.train(config)[0]["objective"][0, 0]
+    return fits.train(config).arrays["objective"][0, 0]
 
 
 def row(target: targets.Name, finding: State) -> None:
@@ -69,7 +69,9 @@ def test_no_reading_gives_the_row_discrete() -> None:
         normal, gumbel = (
             fits.train(
                 fits.FitConfig("discrete", noise, temperatures=(0.1, 0.5, 1.0), seeds=(0, 1), objective=objective)
-            )[0]["objective"][:, 0, :, -1].mean(-1)
+            )
+            .arrays["objective"][:, 0, :, -1]
+            .mean(-1)
             for noise in ("gaussian", "gumbel")
         )
         assert not np.any((np.abs(normal / 0.026 - 1) < 0.3) & (np.abs(gumbel / 0.027 - 1) < 0.3))

@@ -68,8 +68,9 @@ def test_gradients_at_cosines_of_one_are_finite() -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_training_improves_and_every_curve_keeps_its_bound(loss: Loss, data: MultiLabel) -> None:
-    arrays, metrics = multilabel.fit(replace(TINY, loss=loss), data)
-    again, _ = multilabel.fit(replace(TINY, loss=loss), data)
+    found = multilabel.fit(replace(TINY, loss=loss), data)
+    arrays, metrics = found.arrays, found.metrics
+    again = multilabel.fit(replace(TINY, loss=loss), data).arrays
     for name, values in arrays.items():
         assert np.array_equal(values, again[name])
         assert np.isfinite(values).all()
@@ -110,7 +111,8 @@ def test_digits_stand_in_for_pages() -> None:
     assert data.train.shape == (1347, 64)
     assert data.test.shape == (450, 64)
     assert (data.train_labels.sum(1) == 1).all()
-    arrays, metrics = multilabel.train(replace(TINY, source="digits", epochs=2, width=16))
+    found = multilabel.train(replace(TINY, source="digits", epochs=2, width=16))
+    arrays, metrics = found.arrays, found.metrics
     assert metrics["test_first_log_mrr"] == pytest.approx(metrics["test_log_mrr"])  # one label each
     assert arrays["test_loss"][-1] < arrays["test_loss"][0]
 

@@ -277,7 +277,8 @@ def test_brown() -> None:
     """Even the smoke profile's model, over the whole vocabulary, is worth more than the unigram it starts from."""
     if not datasets.available("brown"):
         pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
-    model = WordModel.from_arrays(*wordmodel.train(CONFIGS["smoke"]))
+    found = wordmodel.train(CONFIGS["smoke"])
+    model = WordModel.from_arrays(found.arrays, found.metrics)
     assert model.class_counts.shape == (49_815,) == (len(model.labels),)
     assert model.class_counts.min() == 1
     assert model.class_counts.sum() == 1_161_192

@@ -159,10 +159,12 @@ def test_a_small_case_is_learned() -> None:
     Above the optimal bound by 5 standard errors: false alarm below 1e-6.
     """
     best = gaussians.optimal_bound(4, 0.8, 16, nodes=200)
-    arrays, metrics = gaussians.train(TINY)
+    found = gaussians.train(TINY)
+    arrays, metrics = found.arrays, found.metrics
     value, error = metrics["test_0"], arrays["test"].std() / sqrt(50)
     assert 0.6 * best < value < min(best, log(16)) + 5 * error
-    arrays, metrics = gaussians.train(replace(TINY, estimator="doe"))
+    found = gaussians.train(replace(TINY, estimator="doe"))
+    arrays, metrics = found.arrays, found.metrics
     error = gaussians.estimates(arrays["test"]).std() / sqrt(50)
     estimate = metrics["test_0"] - metrics["test_1"]
     assert abs(estimate - gaussians.mutual_information(4, 0.8)) < 0.1 + 5 * error
@@ -171,9 +173,9 @@ def test_a_small_case_is_learned() -> None:
 def test_one_seed_one_result_and_no_global_randomness() -> None:
     config = replace(TINY, steps=3, evaluations=2, hidden=5)
     before = torch.get_rng_state()
-    first, again = gaussians.train(config)[0], gaussians.train(config)[0]
+    first, again = gaussians.train(config).arrays, gaussians.train(config).arrays
     assert np.array_equal(first["test"], again["test"])
-    assert not np.array_equal(first["test"], gaussians.train(replace(config, seed=1))[0]["test"])
+    assert not np.array_equal(first["test"], gaussians.train(replace(config, seed=1)).arrays["test"])
     assert not np.array_equal(first["test"], first["validation"])
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -181,7 +183,7 @@ def test_one_seed_one_result_and_no_global_randomness() -> None:
 def test_configurations_are_compared_on_the_same_batches() -> None:
     """The marginal models of both see the same draws: untrained, they agree to the last digit whatever the width."""
     config = replace(TINY, estimator="doe", steps=1, learning_rate=1e-30, evaluations=3)
-    columns = [gaussians.train(replace(config, hidden=h))[0]["test"][:, 0] for h in (0, 7)]
+    columns = [gaussians.train(replace(config, hidden=h)).arrays["test"][:, 0] for h in (0, 7)]
     assert np.array_equal(*columns)
 
 

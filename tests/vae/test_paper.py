@@ -38,7 +38,8 @@ def on_digits() -> Trained:
     """Both protocols on the digits, 3 seeds, 30 epochs: stack, arrays, history."""
     members = [replace(one, seed=seed) for one in (*PUBLISHED.values(), *OWN.values()) for seed in range(3)]
     stack = Stack("digits", tuple(members), epochs=30)
-    arrays, _, history = training.train(stack)
+    found = training.train(stack)
+    arrays, history = found.arrays, found.history
     return stack, arrays, history
 
 
@@ -74,7 +75,8 @@ def test_the_published_training_loss_on_mnist(finding: State) -> None:
     few = replace(data, validation=data.validation[:100], test=data.test[:100])
     members = [replace(one, seed=seed) for one in PUBLISHED.values() for seed in range(4)]
     stack = Stack("mnist", tuple(members), epochs=4, images=4000, samples=1)
-    arrays, _, history = training.fit(stack, few)
+    found = training.fit(stack, few)
+    arrays, history = found.arrays, found.history
     state(finding, last_training_loss((stack, arrays, history)), (None, 0))
 
 

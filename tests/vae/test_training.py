@@ -181,11 +181,11 @@ def test_resumed_equals_uninterrupted() -> None:
     resumed = training.train(settings, checkpoint=Memory(memory.states[0]))
     finished = training.train(settings, checkpoint=Memory(memory.states[2]))
     for again in (resumed, finished):
-        for before, after in zip(whole[:2], again[:2], strict=True):
+        for before, after in ((whole.arrays, again.arrays), (whole.metrics, again.metrics)):
             assert before.keys() == after.keys()
             assert all(np.array_equal(before[name], after[name]) for name in before)
         for name in set(training.HISTORY) - {"seconds"}:
-            np.testing.assert_array_equal(whole[2][name], again[2][name])
+            np.testing.assert_array_equal(whole.history[name], again.history[name])
 
 
 def test_state_can_be_read_as_weights_only(tmp_path) -> None:
@@ -201,7 +201,8 @@ def test_state_can_be_read_as_weights_only(tmp_path) -> None:
 
 def test_results_have_the_promised_form() -> None:
     settings = config(MIXED, epochs=2, importance=3, test_images=50)
-    arrays, metrics, history = training.train(settings)
+    found = training.train(settings)
+    arrays, metrics, history = found.arrays, found.metrics, found.history
     assert {name: arrays[name].shape for name in arrays} == {
         **dict.fromkeys(("test_published", "test_bound", "test_bound_error"), (6,)),
         **dict.fromkeys(("test_likelihood", "test_likelihood_error"), (6,)),
@@ -232,7 +233,8 @@ def test_a_trained_model_knows_more_than_the_pixels_own_shares() -> None:
     cold = fixed(0.3)
     members = (Member(seed=0, temperature=cold), Member("gaussian", divergence="exact", seed=0, temperature=cold))
     settings = Stack(members=members, hidden=60, batch=50, learning_rate=5e-3, epochs=20)
-    arrays, _, history = training.train(settings)
+    found = training.train(settings)
+    arrays, history = found.arrays, found.history
     share = (DIGITS.train > 0.5).mean(0).clip(1e-3, 1 - 1e-3)
     test = DIGITS.test > 0.5
     one_by_one = -(test * np.log(share) + ~test * np.log(1 - share)).sum(1).mean()

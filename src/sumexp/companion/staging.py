@@ -83,10 +83,14 @@ def _finished(notebook: dict[str, Any], note: str | None, execution: Execution |
 def _clean(cell: dict[str, Any], execution: Execution | None) -> dict[str, Any]:
     cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k not in ("papermill", "execution")}
     if cell["cell_type"] == "code":
-        kept = [_output(output, execution) for output in cell["outputs"] if output.get("name") != "stderr"]
+        kept = [_output(output, execution) for output in cell["outputs"] if _is_shown(output)]
         cell["outputs"] = _joined(kept)
         cell["execution_count"] = None
     return cell
+
+
+def _is_shown(output: Mapping[str, Any]) -> bool:
+    return output.get("name") != "stderr" and "guard" not in output.get("metadata", {}).get("sumexp", {})
 
 
 def _output(output: Mapping[str, Any], execution: Execution | None) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from sumexp.fits import objectives, targets
@@ -22,7 +21,7 @@ from sumexp.fits.targets import Name, Target
 from sumexp.perturb import softmax
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 from sumexp.perturb.transforms import Continuous
-from sumexp.runtime import Progress
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 Family = Literal["gaussian", "gumbel", "logistic"]
 NOISES: dict[Family, type[Continuous]] = {"gaussian": Gaussian, "gumbel": Gumbel, "logistic": Logistic}
@@ -91,14 +90,15 @@ class FitConfig:
 
 
 def train(
-    config: FitConfig, /, *, device: str = "cpu", progress: Progress = iter
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, float]]:
+    config: FitConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+) -> Result:
     r"""Minimise the objective from :math:`\theta = 0`, where the law is uniform.
 
     Args:
         config: the settings.
         device: where the draws are made and the integrals computed.
         progress: wraps the loop over the steps.
+        checkpoint: not used: a fit takes seconds.
 
     Returns:
         Arrays and metrics. ``objective`` [T, R, S, steps + 1]: before every step and at the end, of the draws' mean if
@@ -123,7 +123,7 @@ def train(
     laws = _laws(theta, config)
     final = objectives.value(config.objective, laws, p)
     arrays = {"objective": torch.stack(curve, -1), "theta": theta, "law": laws, "final": final}
-    return {name: array.cpu().numpy() for name, array in arrays.items()}, {"final": final.min().item()}
+    return Result({name: array.cpu().numpy() for name, array in arrays.items()}, {"final": final.min().item()})
 
 
 def work(config: FitConfig) -> float:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sumexp import datasets, expectations, losses, ranking, samplers
-from sumexp.runtime import Progress
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 Loss = Literal["softmax", "cosface", "arcface", "infonce"]
 
@@ -150,8 +150,8 @@ def load(source: Literal["delicious", "digits"]) -> datasets.MultiLabel:
 
 
 def train(
-    config: MultilabelConfig, *, device: str = "cpu", progress: Progress = iter
-) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
+    config: MultilabelConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+) -> Result:
     """Train on the configured source and measure both parts before the first epoch and after each.
 
     Returns:
@@ -178,7 +178,7 @@ def train(
 
 def fit(
     config: MultilabelConfig, data: datasets.MultiLabel, *, device: str = "cpu", progress: Progress = iter
-) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
+) -> Result:
     """The same for any data.
 
     Raises:
@@ -215,7 +215,7 @@ def fit(
         logits = network(pages).double()
     arrays["pair_loss"] = losses.cross_entropy(logits, one, reduction="none").cpu().numpy()
     arrays["pair_rank"] = ranking.rank(logits, one, ties="pessimistic").cpu().numpy()
-    return arrays, curves[-1]
+    return Result(arrays, curves[-1])
 
 
 def _sample(pages: Tensor, labels: Tensor, config: MultilabelConfig) -> tuple[Tensor, Tensor, Tensor]:

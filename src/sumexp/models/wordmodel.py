@@ -35,7 +35,7 @@ from torch import Tensor
 
 from sumexp import datasets
 from sumexp.datasets import Brown
-from sumexp.runtime import Progress
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 
 class Classifier(Protocol):
@@ -182,15 +182,15 @@ class WordModel:
 
 
 def train(
-    config: WordModelConfig, *, device: str = "cpu", progress: Progress = iter
-) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
+    config: WordModelConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+) -> Result:
     """Fit the next-word model to the Brown corpus; returns its arrays and metrics (see `WordModel.from_arrays`).
 
     Raises:
         DataError: if the corpus is absent, damaged or undeclared.
     """
     model = fit(config, datasets.brown(), device=device, progress=progress)
-    return model.arrays(), model.metrics()
+    return Result(model.arrays(), model.metrics())
 
 
 def fit(config: WordModelConfig, corpus: Brown, *, device: str = "cpu", progress: Progress = iter) -> WordModel:

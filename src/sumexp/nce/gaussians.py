@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from sumexp.runtime import Progress
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 
 def mutual_information(dim: int, rho: float) -> float:
@@ -228,8 +228,8 @@ def _network(inputs: int, outputs: int, hidden: int, generator: torch.Generator)
 
 
 def train(
-    config: GaussianConfig, *, device: str = "cpu", progress: Progress = iter
-) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
+    config: GaussianConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+) -> Result:
     """Train one configuration, then evaluate it on fresh batches.
 
     Returns:
@@ -256,7 +256,7 @@ def train(
     with torch.no_grad():
         found = {name: model(*batches(unseen, config.evaluations)).double() for name in ("validation", "test")}
     metrics = {f"{name}_{i}": v.item() for name, values in found.items() for i, v in enumerate(values.mean(0))}
-    return {name: values.cpu().numpy() for name, values in found.items()}, metrics
+    return Result({name: values.cpu().numpy() for name, values in found.items()}, metrics)
 
 
 def estimates(columns: NDArray[np.float64]) -> NDArray[np.float64]:

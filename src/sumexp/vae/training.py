@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import datasets
-from sumexp.runtime import Checkpoint, NoCheckpoint, Progress, State
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result, State
 from sumexp.vae import bounds, posterior, stack
 from sumexp.vae.config import Member, Precision, Stack
 
@@ -46,12 +46,10 @@ PROBED = 200
 HISTORY = ("epoch", "member", "train_loss", "validation_bound", "temperature", "seconds")
 """The columns of the history; see :func:`train`."""
 
-_UNKEPT = NoCheckpoint()
-
 
 def train(
-    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = _UNKEPT
-) -> tuple[Arrays, dict[str, float], Arrays]:
+    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+) -> Result:
     """Train the stack on its data set, rounded to 0 and 1, and measure it on the test images.
 
     Returns:
@@ -86,8 +84,8 @@ def fit(
     *,
     device: str = "cpu",
     progress: Progress = iter,
-    checkpoint: Checkpoint = _UNKEPT,
-) -> tuple[Arrays, dict[str, float], Arrays]:
+    checkpoint: Checkpoint = UNKEPT,
+) -> Result:
     """The same for any images.
 
     Raises:
@@ -125,7 +123,7 @@ def fit(
         "validation_bound": float(last[HISTORY.index("validation_bound")]),
         "test_bound": float(arrays["test_bound"].mean()),
     }
-    return arrays, metrics, history
+    return Result(arrays, metrics, history)
 
 
 @torch.no_grad()

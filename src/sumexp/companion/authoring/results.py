@@ -1,4 +1,4 @@
-"""Numbers that the prose quotes: recorded by the code that found them, never typed.
+"""What the prose says of a run: numbers are recorded by the code that found them, never typed; sentences are guarded.
 
 A cell calls `record`; the prose says ``{glue:text}`name```; the pipeline collects the values themselves.
 """
@@ -6,7 +6,7 @@ A cell calls `record`; the prose says ``{glue:text}`name```; the pipeline collec
 import math
 import re
 from numbers import Integral
-from typing import SupportsFloat
+from typing import Protocol, SupportsFloat
 
 from IPython.display import display
 
@@ -18,6 +18,13 @@ GLUE_PREFIX = "application/papermill.record/"
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class SupportsBool(Protocol):
+    """What is true or false, such as a tensor of one element."""
+
+    def __bool__(self) -> bool:
+        """Whether it is true."""
 
 
 def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0) -> None:
@@ -33,8 +40,7 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
     Raises:
         CompanionError: if the name is malformed, the value is not finite, or the two do not fit the format.
     """
-    if not _NAME.fullmatch(name):
-        raise CompanionError(f"result {name!r}: a name is lower-case letters, digits and hyphens, such as 'mean-error'")
+    _check(name)
     if not rtol >= 0:
         raise CompanionError(f"result {name!r}: rtol is {rtol}; it must be 0 or more")
     number = int(value) if isinstance(value, Integral) else float(value)
@@ -61,3 +67,51 @@ def typeset(text: str) -> str:
     if exponent:
         text = f"{text[: exponent.start()]} × 10{str(int(exponent[1])).translate(_SUPERSCRIPT)}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def guard(sentence: str, holds: SupportsBool) -> None:
+    """Tie a sentence of the prose, a caption or an alt text to what its truth depends on.
+
+    Args:
+        sentence: words of the chapter, as they stand there; the page is refused if it does not have them.
+        holds: whether they are true of this run.
+
+    Raises:
+        CompanionError: if they are not; the build breaks and names the sentence.
+    """
+    if not holds:
+        raise CompanionError(f"the text says {sentence!r}, and in this run it is not so: mend the text, or the run")
+    display({"text/plain": ""}, raw=True, metadata={"sumexp": {"guard": sentence}})  # type: ignore[no-untyped-call]
+
+
+def choose(name: str, *cases: tuple[SupportsBool, str]) -> str:
+    """Record under ``name`` the first of several sentences that is true of this run, and return it.
+
+    The prose shows it, typeset as Markdown, by ``{glue:md}`name:myst```; captions and alt texts take what is returned.
+    For where more than one outcome is honest.
+
+    Args:
+        name: as for `record`.
+        cases: pairs of a condition and the sentence that holds if it does, which may have ``$...$`` and be several.
+
+    Raises:
+        CompanionError: if the name is malformed, or no condition holds.
+    """
+    _check(name)
+    for holds, sentence in cases:
+        if holds:
+            display(  # type: ignore[no-untyped-call]
+                {f"{GLUE_PREFIX}text/markdown": sentence},
+                raw=True,
+                metadata={
+                    "scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX},
+                    "sumexp": {"sentence": name, "text": sentence},
+                },
+            )
+            return sentence
+    raise CompanionError(f"none of the sentences of {name!r} is true of this run: {' | '.join(s for _, s in cases)}")
+
+
+def _check(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise CompanionError(f"result {name!r}: a name is lower-case letters, digits and hyphens, such as 'mean-error'")

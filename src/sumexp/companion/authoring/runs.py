@@ -2,12 +2,11 @@
 
 A run is a task (a function of a module of the package) and its config (a dataclass). Its key is made of the config, the
 code that the task's module can reach, the SHA-256 of the data sets it reads, the kind of device and the number of
-threads. The result is a folder ``<root>/<module>.<task>/<key>`` of ``arrays.npz``, ``history.parquet``, ``run.json``
+threads. The result is a folder ``<root>/<module>.<task>/<key>`` of ``arrays.npz``, ``history.npz``, ``run.json``
 and their ``SHA256SUMS``, which appears whole or not at all. Beside it, under the same key, lie the lock of who computes
 it and the checkpoint from which a killed one goes on.
 """
 
-import inspect
 import json
 import logging
 import multiprocessing
@@ -26,15 +25,13 @@ from functools import partial
 from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from zipfile import ZipFile
 
 import numpy as np
-import pandas as pd
 import pooch
 import torch
 from filelock import FileLock, Timeout
-from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 from tqdm import tqdm
@@ -42,39 +39,13 @@ from tqdm import tqdm
 from sumexp import datasets
 from sumexp.companion import CompanionError
 from sumexp.companion.keys import code_digest, digest
-from sumexp.runtime import Checkpoint, Progress, State
+from sumexp.runtime import Arrays, Result, State, Task
 
-Arrays: TypeAlias = Mapping[str, NDArray[Any]]
-Metrics: TypeAlias = Mapping[str, float]
-History: TypeAlias = Mapping[str, Sequence[Any] | NDArray[Any]]
-"""Columns of one length, such as a number per epoch."""
+Config = TypeVar("Config")
 
-Result: TypeAlias = tuple[Arrays, Metrics] | tuple[Arrays, Metrics, History]
-Config = TypeVar("Config", contravariant=True)
-
-_FILES = ("arrays.npz", "history.parquet", "run.json")
+_FILES = ("arrays.npz", "history.npz", "run.json")
 _PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn")
 _log = logging.getLogger(__name__)
-
-
-class Task(Protocol[Config]):
-    """A function of a module of the package that computes a run from its config."""
-
-    __module__: str
-    __qualname__: str
-
-    def __call__(self, config: Config, /, *, device: str, progress: Progress) -> Result:
-        """Compute the run's results, the same each time; ``progress`` wraps the loop over its steps."""
-
-
-class ResumableTask(Protocol[Config]):
-    """A task that can go on where it was killed."""
-
-    __module__: str
-    __qualname__: str
-
-    def __call__(self, config: Config, /, *, device: str, progress: Progress, checkpoint: Checkpoint) -> Result:
-        """Compute the run's results, the same each time, also from a state that was saved in ``checkpoint``."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +59,19 @@ class Run:
         environment: versions, device, threads, data sets, date, seconds (of a run that was killed, those up to its
             checkpoint too) and peak memory (of the process, to the end of the run).
         arrays: its arrays.
-        history: its table, such as a row per epoch; empty if the task has none.
+        history: its columns, such as a number per epoch; none if the task keeps no history.
     """
 
     key: str
     config: Mapping[str, Any]
-    metrics: Metrics
+    metrics: Mapping[str, float]
     environment: Mapping[str, Any]
     arrays: Arrays
-    history: pd.DataFrame
+    history: Arrays
 
 
 def cached(
-    task: Task[Config] | ResumableTask[Config],
+    task: Task[Config],
     config: Config,
     *,
     data: Sequence[str] = (),
@@ -137,15 +108,12 @@ def cached(
             return run
         with _surroundings(threads, data):
             checkpoint = _Checkpoint(entry, json.loads(_validated(config)), device, threads, data, save_every)
-            compute: Callable[..., Result] = task
             progress = partial(tqdm, desc=task.__qualname__, disable=not bar)
-            resumable = {"checkpoint": checkpoint} if "checkpoint" in inspect.signature(task).parameters else {}
-            result = compute(config, device=device, progress=progress, **resumable)
+            result = task(config, device=device, progress=progress, checkpoint=checkpoint)
             record = checkpoint.record()
-        arrays, metrics, history = result if len(result) == 3 else (*result, {})
-        record["metrics"] = {name: float(value) for name, value in metrics.items()}
+        record["metrics"] = {name: float(value) for name, value in result.metrics.items()}
         with writing(entry):
-            _publish(entry, arrays, history, record)
+            _publish(entry, result, record)
             checkpoint.path.unlink(missing_ok=True)
     if (run := read(entry)) is None:
         raise CompanionError(f"the run {entry} is damaged just after it was written; is the disk in order?")
@@ -153,7 +121,7 @@ def cached(
 
 
 def cached_all(
-    task: Task[Config] | ResumableTask[Config],
+    task: Task[Config],
     configs: Sequence[Config],
     *,
     data: Callable[[Config], Sequence[str]] = lambda config: (),
@@ -192,13 +160,13 @@ def cached_all(
     return [cached(task, one, data=data(one), **settings) for one in configs]
 
 
-def _compute(task: Task[Any] | ResumableTask[Any], config: object, **settings: Any) -> None:
+def _compute(task: Task[Any], config: object, **settings: Any) -> None:
     """Put the run into the cache; the arrays need not travel between processes."""
     cached(task, config, bar=False, **settings)  # bars of several processes write over one another
 
 
 def path_of(
-    task: Task[Config] | ResumableTask[Config],
+    task: Task[Config],
     config: Config,
     *,
     data: Sequence[str] = (),
@@ -323,9 +291,8 @@ def read(entry: Path) -> Run | None:
         return None
     try:
         record = read_record(entry)
-        history = pd.read_parquet(entry / "history.parquet")
-        with np.load(entry / "arrays.npz", allow_pickle=False) as arrays:
-            return Run(key=entry.name, arrays=dict(arrays), history=history, **record)
+        arrays, history = (_load(entry / f"{name}.npz") for name in ("arrays", "history"))
+        return Run(key=entry.name, arrays=arrays, history=history, **record)
     except (OSError, ValueError) as error:
         _log.warning("the cached run %s is damaged (%s); it will be computed again", entry, error)
         return None
@@ -344,13 +311,18 @@ def read_record(entry: Path) -> dict[str, Any]:
     return record
 
 
-def _publish(entry: Path, arrays: Arrays, history: History, record: Mapping[str, Any]) -> None:
+def _load(path: Path) -> Arrays:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _publish(entry: Path, result: Result, record: Mapping[str, Any]) -> None:
     """Write a run beside ``entry``, then rename it into place; the caller holds the lock."""
     part = entry.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
     part.mkdir()
-    np.savez(part / "arrays.npz", allow_pickle=False, **arrays)
-    pd.DataFrame(dict(history)).to_parquet(part / "history.parquet", index=False)
+    np.savez(part / "arrays.npz", allow_pickle=False, **result.arrays)
+    np.savez(part / "history.npz", allow_pickle=False, **result.history)
     (part / "run.json").write_text(json.dumps(record, indent=1), "utf-8")
     (part / "SHA256SUMS").write_text(_checksums(part), "ascii")
     if entry.exists():  # damaged, or read had returned it

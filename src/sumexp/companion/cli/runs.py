@@ -60,9 +60,9 @@ def show_command(
     if run is None:
         raise CompanionError(f"the run {entry.name} is {look(entry)[0]}: there is nothing to show")
     if as_json:
-        rows = json.loads(run.history.to_json(orient="records"))
+        history = {name: column.tolist() for name, column in run.history.items()}
         record = {"task": entry.parent.name, "key": run.key, "config": run.config, "environment": run.environment}
-        typer.echo(json.dumps(record | {"metrics": run.metrics, "history": rows}, indent=1))
+        typer.echo(json.dumps(record | {"metrics": run.metrics, "history": history}, indent=1))
         return
     typer.echo(f"{entry.parent.name}\n{entry}")
     for title, values in (("config", run.config), ("environment", run.environment), ("metrics", run.metrics)):
@@ -72,8 +72,10 @@ def show_command(
     typer.echo("\narrays:")
     for name, array in run.arrays.items():
         typer.echo(f"  {name}: {array.dtype} {list(array.shape)}")
-    if not run.history.empty:
-        typer.echo(f"\nhistory, the last of {len(run.history)} rows:\n{run.history.tail().to_string(index=False)}")
+    if run.history:
+        rows = list(zip(*(column.tolist() for column in run.history.values()), strict=True))
+        typer.echo(f"\nhistory, the last of {len(rows)} rows:")
+        _table(list(run.history), [[f"{value:.6g}" for value in row] for row in rows[-5:]])
 
 
 @runs_app.command("run")

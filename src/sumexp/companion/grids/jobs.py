@@ -14,6 +14,7 @@ from sumexp import datasets
 from sumexp.companion.authoring import runs
 from sumexp.companion.keys import code_digest
 from sumexp.companion.notebooks import PROFILES, choice, resolve_device
+from sumexp.runtime import Result
 
 State: TypeAlias = Literal["finished", "running", "half-done", "damaged", "missing"]
 Present: TypeAlias = Callable[[str], bool]
@@ -31,7 +32,7 @@ class Job:
         work: floating-point operations that it takes.
     """
 
-    task: Callable[..., runs.Result]
+    task: Callable[..., Result]
     config: Any
     data: tuple[str, ...] = ()
     threads: int = 1

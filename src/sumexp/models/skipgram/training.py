@@ -8,13 +8,12 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sumexp import datasets, losses, samplers
 from sumexp.models.skipgram.population import SkipGram, invented, pairs
 from sumexp.nce import Joint
-from sumexp.runtime import Progress
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ class LowRank(nn.Module):
 
 
 def train(
-    config: SkipGramConfig, *, device: str = "cpu", progress: Progress = iter
-) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
+    config: SkipGramConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+) -> Result:
     """Train scores by local NCE on drawn pairs and drawn negatives.
 
     Returns:
@@ -100,9 +99,7 @@ def train(
     return fit(config, config.load().joint, device=device, progress=progress)
 
 
-def fit(
-    config: SkipGramConfig, joint: Joint, *, device: str = "cpu", progress: Progress = iter
-) -> tuple[dict[str, NDArray[np.generic]], dict[str, float]]:
+def fit(config: SkipGramConfig, joint: Joint, *, device: str = "cpu", progress: Progress = iter) -> Result:
     """The same for any square law of pairs."""
     size = len(joint.p)
     generator = torch.Generator().manual_seed(config.seed)
@@ -115,12 +112,13 @@ def fit(
     history = []
     for _ in progress(range(config.steps)):
         optimiser.zero_grad()
-        loss = loss_of(model())
-        loss.backward()  # type: ignore[no-untyped-call]
+        value = loss_of(model())
+        value.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         schedule.step()
-        history.append(loss.item())
-    return {"scores": model().detach().cpu().numpy()}, {"loss": float(np.mean(history[-max(1, config.steps // 10) :]))}
+        history.append(value.item())
+    loss = float(np.mean(history[-max(1, config.steps // 10) :]))
+    return Result({"scores": model().detach().cpu().numpy()}, {"loss": loss})
 
 
 def _drawn(config: SkipGramConfig, joint: Joint, generator: torch.Generator, device: str) -> Callable[[Tensor], Tensor]:
