@@ -8,8 +8,11 @@ from shutil import copyfile, copytree
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
+from sphinx.writers.html5 import HTML5Translator
+from sphinx_exercise.nodes import solution_node
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +66,32 @@ def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
             together += [formula, nodes.Text(mark[0])]
 
 
+def free_contents(app: Sphinx, doctree: nodes.document) -> None:
+    """Make what an exercise or a solution holds a plain block: as sections they would all bear one id."""
+    for section in list(doctree.findall(nodes.section)):
+        if section["ids"] in (["exercise-content"], ["solution-content"]):
+            section.parent.replace(section, nodes.container("", *section.children))
+
+
+class FoldSolutions(SphinxPostTransform):
+    """A solution's title is what opens it; sphinx-exercise puts titles in at priority 21."""
+
+    default_priority = 30
+    formats = ("html",)
+
+    def run(self, **_: object) -> None:
+        for solution in self.document.findall(solution_node):
+            solution[0] = nodes.raw("", f"<summary>{solution[0].astext()}</summary>", format="html")
+
+
+def visit_solution(self: HTML5Translator, node: solution_node) -> None:
+    self.body.append(self.starttag(node, "details"))
+
+
+def depart_solution(self: HTML5Translator, _: solution_node) -> None:
+    self.body.append("</details>\n")
+
+
 class ClaimRole(SphinxRole):
     """``{claim}`bias-thm-3-1``` is a link to the claim's entry in the register."""
 
@@ -75,7 +104,10 @@ class ClaimRole(SphinxRole):
 
 def setup(app: Sphinx) -> dict[str, object]:
     app.add_role("claim", ClaimRole())
+    app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
+    app.add_post_transform(FoldSolutions)
     app.connect("config-inited", set_mathjax_path)
+    app.connect("doctree-read", free_contents)
     app.connect("doctree-read", name_figures)
     app.connect("doctree-read", keep_punctuation)
     app.connect("build-finished", copy_mathjax)

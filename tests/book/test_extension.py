@@ -1,13 +1,16 @@
-"""The book's Sphinx extension: figures that can be referred to, each name once; lines that break where they may."""
+"""The book's Sphinx extension: names of figures, lines that break where they may, solutions that unfold."""
 
+import json
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
+from sphinx.application import Sphinx
 
 EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_book.py"
 
@@ -70,3 +73,65 @@ def test_a_second_figure_of_one_name_is_a_warning_which_fails_the_build(other: s
     named(labels, "notebooks/bias", "error")
     named(labels, other, "error")
     assert warnings == ["figure 'error': notebooks/bias.ipynb has one of this name, take another"]
+
+
+EXERCISES = """# Chapter
+
+## Exercises
+
+:::{exercise} two classes
+:label: tiny-ex-two
+What is $p_1$?
+:::
+
+:::{solution} tiny-ex-two
+One half.
+:::
+
+:::{exercise}
+:label: tiny-ex-three
+And of three?
+:::
+
+:::{solution-start} tiny-ex-three
+:::
+
+A third, as in {ref}`tiny-ex-two`:
+"""
+
+
+@pytest.fixture(scope="module")
+def exercises(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+    """A page with two exercises; the second's solution has a code cell."""
+    place = tmp_path_factory.mktemp("exercises")
+    code = {"cell_type": "code", "source": "1 / 3", "metadata": {}, "outputs": [], "execution_count": None, "id": "b"}
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "source": EXERCISES, "metadata": {}, "id": "a"},
+        code,
+        {"cell_type": "markdown", "source": ":::{solution-end}\n:::\n\nOutside.", "metadata": {}, "id": "c"},
+    ]
+    language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    notebook = {"cells": cells, "metadata": language, "nbformat": 4, "nbformat_minor": 5}
+    (place / "index.ipynb").write_text(json.dumps(notebook))
+    settings: dict[str, Any] = {
+        "extensions": ["myst_nb", "sphinx_exercise", "sumexp_book"],
+        "nb_execution_mode": "off",
+        "myst_enable_extensions": ["colon_fence", "dollarmath"],
+        "exercise_style": "solution_follow_exercise",
+    }
+    with pytest.MonkeyPatch.context() as path:
+        path.syspath_prepend(str(EXTENSION.parent))
+        app = Sphinx(place, None, place / "html", place / "trees", "html", settings, None, None, warningiserror=True)
+        app.build()
+    return BeautifulSoup((place / "html" / "index.html").read_text("utf-8"), "html.parser")
+
+
+def test_an_exercise_has_a_number_and_its_solution_unfolds_code_and_all(exercises: BeautifulSoup) -> None:
+    titles = [title.get_text(" ", strip=True) for title in exercises.select(".exercise > .admonition-title")]
+    assert titles == ["Exercise 1 (two classes)", "Exercise 2"]
+    first, second = exercises.select("details.solution")
+    assert [child.name for child in first.find_all(recursive=False)] == ["summary", "div"]
+    assert first.get_text(" ", strip=True) == "Solution One half."
+    assert second.get_text(" ", strip=True) == "Solution A third, as in Exercise 1 : 1 / 3"
+    assert "Outside." in exercises.get_text()
+    assert not exercises.select("details .exercise, #exercise-content, #solution-content")
