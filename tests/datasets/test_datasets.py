@@ -1,12 +1,15 @@
 """Data sets: every fault has its message, and nothing is written where it should not be."""
 
+import bz2
 import gzip
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha1, sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from pathlib import Path
 from threading import Thread
 
@@ -33,7 +36,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def brown() -> datasets.Brown:
+def brown() -> datasets.Corpus:
     """The corpus itself, found as anyone would find it (before `cache` hides where)."""
     if not datasets.available("brown"):
         pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
@@ -510,7 +513,7 @@ def test_not_a_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         datasets.read_brown(tmp_path / "c.zip")
 
 
-def test_brown_itself(brown: datasets.Brown) -> None:
+def test_brown_itself(brown: datasets.Corpus) -> None:
     counts = np.bincount(brown.tokens)
     assert brown.tokens.shape == (1_161_192,)
     assert counts.shape == (49_815,) == (len(brown.words),)
@@ -527,6 +530,59 @@ def test_brown_is_checked_before_it_is_read(tmp_path: Path) -> None:
     (tmp_path / file.path).write_bytes(b"x" * file.size)
     with pytest.raises(DataError, match=rf"has SHA-256 .* where {file.sha256} is expected"):
         datasets.brown(tmp_path)
+
+
+# Shakespeare, and any running text
+
+
+def test_shakespeare_by_another_count() -> None:
+    """Words and counts by a pattern's runs and by cutting at every other mark; the text as its publisher has it."""
+    text = bz2.decompress(resources.files("sumexp.datasets").joinpath("shakespeare.txt.bz2").read_bytes())
+    assert (len(text), text.count(b"\n")) == (1_115_394, 40_000)
+    words = "".join(c if c.isalpha() or c == "'" else " " for c in text.decode().lower()).split()
+    corpus = datasets.shakespeare()
+    assert [corpus.words[i] for i in corpus.tokens] == words
+    assert (len(words), len(corpus.words)) == (204_062, 12_631)
+    counts = np.bincount(corpus.tokens)
+    assert counts.tolist() == sorted(Counter(words).values(), reverse=True)
+    assert (counts == 1).sum() == 5_704
+    assert len(corpus.documents) == len(corpus.categories) == len(corpus.starts) - 1 == 100
+    assert (corpus.starts[0], corpus.starts[-1], corpus.documents[99]) == (0, 204_062, "lines 39601-40000")
+
+
+def test_shakespeare_is_there_without_data_or_declaration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUMEXP_DATA", str(tmp_path))
+    monkeypatch.setenv("SUMEXP_DECLARED_DATA", "")
+    assert datasets.available("shakespeare")
+    assert datasets.corpus("shakespeare").words[:3] == ("the", "and", "to")
+
+
+@pytest.mark.parametrize("packed, fault", [(b"BZh9", "is damaged"), (bz2.compress(b"other"), "has SHA-256 .*")])
+def test_a_damaged_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, packed: bytes, fault: str) -> None:
+    (tmp_path / "shakespeare.txt.bz2").write_bytes(packed)
+    monkeypatch.setattr("sumexp.datasets.texts.files", lambda package: tmp_path)
+    with pytest.raises(DataError, match=f"shakespeare.txt.bz2 {fault}.*; install sumexp again"):
+        datasets.shakespeare()
+
+
+@pytest.mark.parametrize("words", [("of", "the"), ("his", "wife")])
+def test_words_that_chapters_ask_for_are_in_both_texts(request: pytest.FixtureRequest, words: tuple[str, str]) -> None:
+    assert set(words) <= set(datasets.shakespeare().words)
+    assert set(words) <= set(request.getfixturevalue("brown").words)
+
+
+def test_what_stands_in_for_what_is_absent(tmp_path: Path, cache: Path) -> None:
+    assert datasets.preferred("brown") == "shakespeare"
+    assert datasets.preferred("delicious") == datasets.preferred("mnist") == "digits"
+    assert datasets.preferred("omniglot") == ""
+    assert all(other == "" or datasets.available(other) for other in map(datasets.preferred, datasets.DATASETS))
+
+
+def test_a_corpus_is_a_running_text(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'digits' is no running text; those are brown and shakespeare"):
+        datasets.corpus("digits")
+    with pytest.raises(DataError, match=r"'brown' lacks brown/brown\.zip"):
+        datasets.corpus("brown", tmp_path)
 
 
 # Delicious, and Mulan's form

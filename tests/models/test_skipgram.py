@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sumexp import datasets
-from sumexp.datasets import Brown
+from sumexp.datasets import Corpus
 from sumexp.models import skipgram
 from sumexp.models.skipgram import CONFIGS, SkipGramConfig
 from sumexp.nce import Joint, global_nce, local_nce
@@ -20,11 +20,11 @@ LAW = Joint.from_counts(torch.tensor([[9.0, 3.0, 0.0], [3.0, 4.0, 5.0], [0.0, 5.
 SMALL = SkipGramConfig(batch=2_000, steps=300, negatives=2, learning_rate=0.5)
 
 
-def corpus(*documents: str) -> Brown:
+def corpus(*documents: str) -> Corpus:
     """Documents of one-letter words, the words in alphabetical order."""
     texts = [document.split() for document in documents]
     words = tuple(sorted({word for text in texts for word in text}))
-    return Brown(
+    return Corpus(
         words=words,
         tokens=np.array([words.index(word) for text in texts for word in text]),
         starts=np.cumsum([0, *map(len, texts)]),
@@ -60,13 +60,10 @@ def test_pairs_are_counted_as_a_double_loop_counts_them(documents: list[str], wi
     assert torch.equal(skipgram.pairs(text, 3, window).counts, expected)
 
 
-def test_the_invented_text_has_something_to_learn() -> None:
-    text = skipgram.invented()
-    joint = skipgram.pairs(text, 60, 1).joint
-    assert len(text.tokens) == text.starts[-1] == 20_000
+def test_shakespeare_has_something_to_learn() -> None:
+    joint = replace(CONFIGS["smoke"]["table"], source="shakespeare", vocabulary=60, window=1).load().joint
     assert 0.1 < joint.mutual_information.item() < log(60)
     assert torch.allclose(joint.p, joint.p.T)
-    assert np.array_equal(skipgram.invented().tokens, text.tokens)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +212,7 @@ def test_one_seed_one_result_and_no_global_randomness() -> None:
 
 
 def test_train_counts_and_fits() -> None:
-    config = skipgram.without_corpus(replace(CONFIGS["smoke"]["table"], steps=3, batch=100))
+    config = replace(CONFIGS["smoke"]["table"], source="shakespeare", vocabulary=60, steps=3, batch=100)
     seen: list[int] = []
 
     def progress(steps: Iterable[int]) -> Iterable[int]:

@@ -1,4 +1,4 @@
-"""The next-word model on corpora small enough to do by hand, and both models on their data."""
+"""The next-word model on corpora small enough to do by hand, and on its data."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sumexp import datasets
-from sumexp.datasets import Brown
+from sumexp.datasets import Corpus
 from sumexp.models import wordmodel
 from sumexp.models.wordmodel import CONFIGS, WordModel, WordModelConfig
 
@@ -28,10 +28,10 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def corpus(*documents: list[str]) -> Brown:
+def corpus(*documents: list[str]) -> Corpus:
     """Documents of one-letter words, the words in alphabetical order."""
     words = tuple(sorted({word for document in documents for word in document}))
-    return Brown(
+    return Corpus(
         words=words,
         tokens=np.array([words.index(word) for document in documents for word in document]),
         starts=np.cumsum([0, *map(len, documents)]),
@@ -153,7 +153,7 @@ def test_weights_make_drawn_contexts_stand_for_all() -> None:
 # The fit
 
 
-def tenfold(train: list[list[str]]) -> tuple[Brown, np.ndarray]:
+def tenfold(train: list[list[str]]) -> tuple[Corpus, np.ndarray]:
     """Ten documents of which the training part, whichever that is, holds each of ``train`` four times."""
     parts = wordmodel.split(10)
     documents = [["a", "b"]] * 10
@@ -197,7 +197,7 @@ def test_the_fit_lowers_the_objective_to_a_stationary_point() -> None:
 
 def test_held_out_perplexity_is_of_the_held_out_documents() -> None:
     text, _ = tenfold([list("aabacbabbcccabca")])
-    model = wordmodel.fit(replace(CONFIGS["smoke"], rank=2, batch=4), text)
+    model = wordmodel.fit(replace(CONFIGS["brown"]["smoke"], rank=2, batch=4), text)
     log_p = torch.log_softmax(model.logits(torch.arange(3)), dim=-1)
     # The one held-out document is "a b".
     assert model.held_out_perplexity == pytest.approx(exp(-log_p[0, 1].item()), rel=1e-6)
@@ -250,6 +250,7 @@ def test_arrays_and_back() -> None:
     back = WordModel.from_arrays(model.arrays(), model.metrics())
     assert torch.equal(back.logits(torch.arange(4)), model.logits(torch.arange(4)))
     assert (back.labels, back.metrics()) == (model.labels, model.metrics())
+    assert back.source == model.source == "brown"
     assert torch.equal(back.class_counts, model.class_counts)
 
 
@@ -277,7 +278,7 @@ def test_brown() -> None:
     """Even the smoke profile's model, over the whole vocabulary, is worth more than the unigram it starts from."""
     if not datasets.available("brown"):
         pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
-    found = wordmodel.train(CONFIGS["smoke"])
+    found = wordmodel.train(CONFIGS["brown"]["smoke"])
     model = WordModel.from_arrays(found.arrays, found.metrics)
     assert model.class_counts.shape == (49_815,) == (len(model.labels),)
     assert model.class_counts.min() == 1
@@ -288,26 +289,23 @@ def test_brown() -> None:
     assert model.bigram_perplexity == pytest.approx(540.8654, rel=1e-6)
 
 
-def test_digits() -> None:
-    model = wordmodel.fit_digits()
-    digits = datasets.digits()
-    logits = model.logits(torch.from_numpy(digits.images))
-    assert logits.shape == (1797, 10)
-    assert model.labels == tuple("0123456789")
-    assert model.class_counts.tolist() == np.bincount(digits.labels).tolist()
-    assert (logits.argmax(dim=-1).numpy() == digits.labels).mean() > 0.97
-    assert 1 < model.held_out_perplexity < 1.25
+def test_shakespeare() -> None:
+    """The text that is always there, by the same measures; the fit is judged on the 20,000 words it has not seen."""
+    found = wordmodel.train(CONFIGS["shakespeare"]["smoke"])
+    model = WordModel.from_arrays(found.arrays, found.metrics)
+    assert model.source == "shakespeare"
+    assert model.class_counts.shape == (12_631,) == (len(model.labels),)
+    assert model.class_counts.sum() == 204_062
+    assert model.logits(torch.tensor([model.index("of")])).argmax() == model.index("the")
+    assert model.held_out_perplexity < 0.97 * model.unigram_perplexity
 
 
-def test_the_digits_model_is_the_minimum() -> None:
-    """At the minimum of cross-entropy + |W|²/2 the gradient in each weight is zero: here to 1e-9."""
-    from sklearn.model_selection import train_test_split
+@pytest.mark.parametrize("source", CONFIGS)
+def test_every_source_has_every_profile(source: str) -> None:
+    assert list(CONFIGS[source]) == ["smoke", "cpu", "paper"]
+    assert {config.source for config in CONFIGS[source].values()} == {source}
 
-    digits = datasets.digits()
-    images, _, labels, _ = train_test_split(
-        digits.images, digits.labels, test_size=0.25, random_state=0, stratify=digits.labels
-    )
-    model = wordmodel.fit_digits()
-    residual = torch.softmax(model.logits(torch.from_numpy(images)), dim=-1).numpy() - np.eye(10)[labels]
-    np.testing.assert_allclose(residual.T @ images + model.weight.numpy(), 0, atol=1e-9)
-    np.testing.assert_allclose(residual.sum(axis=0), 0, atol=1e-9)
+
+def test_an_unknown_source() -> None:
+    with pytest.raises(ValueError, match="source must be brown or shakespeare, got 'digits'"):
+        WordModelConfig("digits")

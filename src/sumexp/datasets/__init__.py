@@ -8,7 +8,7 @@ already holds the files. Archives are read where they lie; nothing is extracted 
 - `catalogue`: what data sets there are, their terms, whom to cite;
 - `declarations`: what is said of a file, and whether a file is that;
 - `download`: fetching, continued where it was interrupted;
-- `tagged`, `mulan`, `pictures`: the published formats.
+- `texts`, `mulan`, `pictures`: the published formats.
 """
 
 import os
@@ -33,11 +33,11 @@ from sumexp.datasets.pictures import (
     reduced,
     split_digits,
 )
-from sumexp.datasets.tagged import Brown, read_brown
+from sumexp.datasets.texts import Corpus, read_brown, read_shakespeare
 
 __all__ = [
     "DATASETS",
-    "Brown",
+    "Corpus",
     "DataError",
     "DataFile",
     "Dataset",
@@ -46,12 +46,14 @@ __all__ = [
     "MultiLabel",
     "available",
     "brown",
+    "corpus",
     "declared",
     "delicious",
     "digits",
     "fetch",
     "files",
     "images",
+    "preferred",
     "read_amat",
     "read_binarized_mnist",
     "read_brown",
@@ -60,8 +62,10 @@ __all__ = [
     "read_mnist",
     "read_mulan",
     "read_omniglot",
+    "read_shakespeare",
     "reduced",
     "root",
+    "shakespeare",
     "split_digits",
     "verify",
 ]
@@ -116,6 +120,15 @@ def available(name: str, data: str | Path | None = None) -> bool:
     return not missing
 
 
+def preferred(name: str, data: str | Path | None = None) -> str:
+    """``name`` if its files are there, else the data set that stands in for it, which may be none: an empty string.
+
+    Raises:
+        DataError: as `available`.
+    """
+    return name if available(name, data) else DATASETS[name].instead
+
+
 def files(name: str, data: str | Path | None = None) -> list[Path]:
     """The paths of the files of ``name``, each of which was just verified.
 
@@ -165,13 +178,36 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
     return verify(name, data)
 
 
-def brown(data: str | Path | None = None) -> Brown:
+def brown(data: str | Path | None = None) -> Corpus:
     """The Brown corpus: 1,161,192 tokens of 49,815 lower-cased types in 500 documents.
 
     Raises:
         DataError: if the file is absent, damaged or undeclared.
     """
     return read_brown(files("brown", data)[0])
+
+
+def shakespeare() -> Corpus:
+    """Tiny Shakespeare: 204,062 tokens of 12,631 lower-cased types in 100 pieces; comes with the package.
+
+    Raises:
+        DataError: if the installed file is damaged.
+    """
+    return read_shakespeare()
+
+
+def corpus(name: str, data: str | Path | None = None) -> Corpus:
+    """The running text of a data set: `brown` or `shakespeare`.
+
+    Raises:
+        DataError: if it is unknown, undeclared or no running text, or a file is absent or damaged.
+    """
+    match name:
+        case "brown":
+            return brown(data)
+        case "shakespeare":
+            return shakespeare()
+    raise DataError(f"data set {declared(name).name!r} is no running text; those are brown and shakespeare")
 
 
 def delicious(data: str | Path | None = None) -> MultiLabel:

@@ -20,6 +20,7 @@ _BROWN = Dataset(
             size=3_314_357,
         ),
     ),
+    instead="shakespeare",
 )
 
 _MULAN = "43f6389095ad71984264db4387a8074b22bc7d4a"
@@ -43,6 +44,7 @@ _DELICIOUS = Dataset(
             ("delicious.xml", "4e0c0f93c7d86a39b9fca4aaefaa00e9428f2c80277732dfbf03ca48e2c14da2", 34_303),
         )
     ),
+    instead="digits",
 )
 
 _DIGITS = Dataset(
@@ -50,6 +52,13 @@ _DIGITS = Dataset(
     description="Handwritten digits: 1,797 images of 8 x 8 pixels in ten classes; comes with scikit-learn",
     licence="CC BY 4.0",
     citation="E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998, doi:10.24432/C50P49",
+)
+
+_SHAKESPEARE = Dataset(
+    name="shakespeare",
+    description="Tiny Shakespeare: 40,000 lines of his plays, 204,062 words; comes with this package",
+    licence="public domain",
+    citation="W. Shakespeare; chosen by A. Karpathy, char-rnn, 2015 (data/tinyshakespeare/input.txt at 6f9487a)",
 )
 
 _MNIST = Dataset(
@@ -80,6 +89,7 @@ _MNIST = Dataset(
             ("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4_542),
         )
     ),
+    instead="digits",
 )
 
 _FASHION = "b2617bb6d3ffa2e429640350f613e3291e10b141"
@@ -184,6 +194,7 @@ CATALOGUE = (
     _BROWN,
     _DELICIOUS,
     _DIGITS,
+    _SHAKESPEARE,
     _MNIST,
     _FASHION_MNIST,
     _BINARIZED_MNIST,

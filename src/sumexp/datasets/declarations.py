@@ -42,13 +42,28 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set: what it is, on what terms, whom to cite, and its files (none: it comes with a dependency)."""
+    """One data set: what it is, on what terms, whom to cite, and its files.
+
+    Attributes:
+        name: what commands and code call it.
+        description: a title, a colon, and what it is.
+        licence: its terms.
+        citation: whom to cite.
+        files: none if it comes with this package or a dependency.
+        instead: the data set that stands in for it where its files are absent, if one does.
+    """
 
     name: str
     description: str
     licence: str
     citation: str
     files: tuple[DataFile, ...] = ()
+    instead: str = ""
+
+    @property
+    def title(self) -> str:
+        """What the description calls it."""
+        return self.description.partition(":")[0]
 
 
 def fault(path: Path, file: DataFile) -> str | None:

@@ -1,6 +1,6 @@
-r"""Two classifiers whose logits the book studies: a next-word model of 49,815 classes, and a digits model of ten.
+r"""The classifier whose logits the book studies: a next-word model of a running text.
 
-The next-word model is a low-rank softmax over the whole vocabulary,
+It is a low-rank softmax over the whole vocabulary,
 
 .. math:: p(w \mid c) = \frac{\exp(u_c \cdot v_w + b_w)}{\sum_{w'} \exp(u_c \cdot v_{w'} + b_{w'})},
 
@@ -22,10 +22,10 @@ The vocabulary is closed: it holds every type of the corpus, also those that onl
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -34,27 +34,11 @@ from scipy import sparse
 from torch import Tensor
 
 from sumexp import datasets
-from sumexp.datasets import Brown
+from sumexp.datasets import Corpus
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
-
-class Classifier(Protocol):
-    """What the book asks of a model: logits over classes, with their names and how often each occurs."""
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """The name of each class [C]."""
-
-    @property
-    def class_counts(self) -> Tensor:
-        """How often each class occurs in the whole data set, float64 [C]; all positive, so it can be a proposal."""
-
-    @property
-    def held_out_perplexity(self) -> float:
-        """The exponential of the mean cross-entropy on data that the fit did not see."""
-
-    def logits(self, context: Tensor) -> Tensor:
-        """The logits of contexts, float64 [..., C]."""
+Source = Literal["brown", "shakespeare"]
+"""The data sets of running text."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +46,7 @@ class WordModelConfig:
     """How the next-word model is fitted.
 
     Attributes:
+        source: the data set.
         rank: the length of the vectors u and v.
         steps: the number of optimiser steps.
         batch: how many contexts a step draws.
@@ -73,6 +58,7 @@ class WordModelConfig:
         seed: of all random draws but the split of the documents, which is always the same.
     """
 
+    source: Source = "brown"
     rank: int = 64
     steps: int = 400
     batch: int = 512
@@ -84,6 +70,8 @@ class WordModelConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.source not in get_args(Source):
+            raise ValueError(f"source must be {' or '.join(get_args(Source))}, got {self.source!r}")
         for name in ("rank", "steps", "batch", "learning_rate", "smoothing"):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and value > 0):
@@ -96,14 +84,21 @@ class WordModelConfig:
             raise ValueError(f"held_out must be validation or test, got {self.held_out!r}")
 
 
-CONFIGS: Mapping[str, WordModelConfig] = MappingProxyType(
+CONFIGS: Mapping[str, Mapping[str, WordModelConfig]] = MappingProxyType(
     {
-        "smoke": WordModelConfig(rank=16, steps=20, batch=256),
-        "cpu": WordModelConfig(),
-        "paper": WordModelConfig(rank=256, steps=4000, batch=2048),
+        "brown": {
+            "smoke": WordModelConfig(rank=16, steps=20, batch=256),
+            "cpu": WordModelConfig(),
+            "paper": WordModelConfig(rank=256, steps=4000, batch=2048),
+        },
+        "shakespeare": {
+            "smoke": WordModelConfig("shakespeare", rank=16, steps=20, batch=256),
+            "cpu": WordModelConfig("shakespeare", steps=100),
+            "paper": WordModelConfig("shakespeare", steps=100, batch=2048),
+        },
     }
 )
-"""The configuration of each profile; `dataclasses.replace` sets the seed."""
+"""The configuration of each data set and profile; `dataclasses.replace` sets the seed."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +114,7 @@ class WordModel:
         held_out_perplexity: of this model on the held-out documents.
         unigram_perplexity: of the smoothed unigram model that it started from, on the same documents.
         bigram_perplexity: of an interpolated Kneser-Ney bigram model, on the same documents.
+        source: the data set it was fitted to; `datasets.DATASETS` has its description.
     """
 
     context_vectors: Tensor
@@ -129,6 +125,7 @@ class WordModel:
     held_out_perplexity: float
     unigram_perplexity: float
     bigram_perplexity: float
+    source: Source
 
     def logits(self, context: Tensor) -> Tensor:
         """u_c · v_w + b_w for each context word's index, int64 [...] -> float64 [..., V]."""
@@ -153,6 +150,7 @@ class WordModel:
             "bias": self.bias.float().cpu().numpy(),
             "class_counts": self.class_counts.cpu().numpy(),
             "labels": np.array(self.labels),
+            "source": np.array(self.source),
         }
 
     def metrics(self) -> dict[str, float]:
@@ -178,22 +176,23 @@ class WordModel:
             held_out_perplexity=metrics["held_out_perplexity"],
             unigram_perplexity=metrics["unigram_perplexity"],
             bigram_perplexity=metrics["bigram_perplexity"],
+            source=arrays["source"].item(),
         )
 
 
 def train(
     config: WordModelConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
 ) -> Result:
-    """Fit the next-word model to the Brown corpus; returns its arrays and metrics (see `WordModel.from_arrays`).
+    """Fit the next-word model to the text of its source; returns its arrays and metrics (see `WordModel.from_arrays`).
 
     Raises:
         DataError: if the corpus is absent, damaged or undeclared.
     """
-    model = fit(config, datasets.brown(), device=device, progress=progress)
+    model = fit(config, datasets.corpus(config.source), device=device, progress=progress)
     return Result(model.arrays(), model.metrics())
 
 
-def fit(config: WordModelConfig, corpus: Brown, *, device: str = "cpu", progress: Progress = iter) -> WordModel:
+def fit(config: WordModelConfig, corpus: Corpus, *, device: str = "cpu", progress: Progress = iter) -> WordModel:
     """Fit the next-word model to ``corpus`` by the full softmax; the same on each run on the same machine."""
     documents = split(len(corpus.documents))
     counts = bigram_counts(corpus, documents["train"])
@@ -209,6 +208,7 @@ def fit(config: WordModelConfig, corpus: Brown, *, device: str = "cpu", progress
         held_out_perplexity=perplexity(held_out, _log_likelihood(held_out, vectors, word_vectors, bias)),
         unigram_perplexity=perplexity(held_out, float(held_out.sum(axis=0) @ np.log(unigram))),
         bigram_perplexity=perplexity(held_out, kneser_ney_log_likelihood(held_out, counts)),
+        source=config.source,
     )
 
 
@@ -219,7 +219,7 @@ def split(n_documents: int) -> dict[str, NDArray[np.int64]]:
     return {"test": order[:tenth], "validation": order[tenth : 2 * tenth], "train": order[2 * tenth :]}
 
 
-def bigram_counts(corpus: Brown, documents: NDArray[np.int64]) -> sparse.csr_array:
+def bigram_counts(corpus: Corpus, documents: NDArray[np.int64]) -> sparse.csr_array:
     """How often word w follows word c within the given documents: n_cw, float64 [V, V], sparse."""
     n_words, of = len(corpus.words), np.repeat(np.arange(len(corpus.documents)), np.diff(corpus.starts))
     kept = (of[:-1] == of[1:]) & np.isin(of[:-1], documents)
@@ -350,46 +350,3 @@ def _log_likelihood(
         log_p = logits[pairs] - logits.logsumexp(dim=-1)[pairs[0]]
         total += float(values.double() @ log_p.double())
     return total
-
-
-@dataclass(frozen=True)
-class DigitsModel:
-    """Multinomial logistic regression on scikit-learn's digits: a classifier for where the corpus is absent.
-
-    Attributes:
-        weight: float64 [10, 64].
-        bias: float64 [10].
-        labels: the ten digits.
-        class_counts: how often each digit occurs, float64 [10].
-        held_out_perplexity: on the held-out quarter of the images.
-    """
-
-    weight: Tensor
-    bias: Tensor
-    labels: tuple[str, ...]
-    class_counts: Tensor
-    held_out_perplexity: float
-
-    def logits(self, context: Tensor) -> Tensor:
-        """The logits of images with pixels in [0, 1], float64 [..., 64] -> float64 [..., 10]."""
-        return context @ self.weight.T + self.bias
-
-
-def fit_digits(device: str = "cpu") -> DigitsModel:
-    """Fit the digits model: the one minimum of the L2-penalised loss (C = 1), to near machine precision."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import log_loss
-    from sklearn.model_selection import train_test_split
-
-    data = datasets.digits()
-    train_x, test_x, train_y, test_y = train_test_split(
-        data.images, data.labels, test_size=0.25, random_state=0, stratify=data.labels
-    )
-    fitted = LogisticRegression(solver="newton-cholesky", tol=1e-10).fit(train_x, train_y)
-    return DigitsModel(
-        weight=torch.from_numpy(fitted.coef_).to(device),
-        bias=torch.from_numpy(fitted.intercept_).to(device),
-        labels=tuple(str(digit) for digit in fitted.classes_),
-        class_counts=torch.from_numpy(np.bincount(data.labels).astype(float)).to(device),
-        held_out_perplexity=math.exp(log_loss(test_y, fitted.predict_proba(test_x))),
-    )

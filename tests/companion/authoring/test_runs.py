@@ -469,7 +469,7 @@ def test_half_written_files_of_a_killed_run_are_no_run(root: Path, monkeypatch: 
 
 def test_the_word_model_is_the_same_fresh_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    corpus = datasets.Brown(
+    corpus = datasets.Corpus(
         words=tuple("abcde"),
         tokens=rng.integers(5, size=1000),
         starts=np.arange(0, 1001, 100),

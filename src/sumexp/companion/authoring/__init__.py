@@ -1,1 +1,1 @@
-"""What a notebook calls: `figures`, `results`, `classifiers`, `measurements`, and cached `runs`."""
+"""What a notebook calls: `figures`, `results`, `sources`, `classifiers`, `measurements`, and cached `runs`."""

@@ -20,8 +20,8 @@ Source: Stratos, section 2.2; O. Levy and Y. Goldberg, Neural word embedding as 
 """
 
 from sumexp.models.skipgram.comparison import Comparison, compare, correlation, newton
-from sumexp.models.skipgram.population import SkipGram, invented, pairs
-from sumexp.models.skipgram.training import CONFIGS, SkipGramConfig, fit, ranks, train, without_corpus
+from sumexp.models.skipgram.population import SkipGram, pairs
+from sumexp.models.skipgram.training import CONFIGS, SkipGramConfig, fit, ranks, train
 
 __all__ = [
     "CONFIGS",
@@ -31,10 +31,8 @@ __all__ = [
     "compare",
     "correlation",
     "fit",
-    "invented",
     "newton",
     "pairs",
     "ranks",
     "train",
-    "without_corpus",
 ]

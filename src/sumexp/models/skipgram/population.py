@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sumexp.datasets import Brown
+from sumexp.datasets import Corpus
 from sumexp.nce import Joint
 
 
@@ -29,7 +29,7 @@ class SkipGram:
         return Joint.from_counts(self.counts)
 
 
-def pairs(corpus: Brown, vocabulary: int, window: int) -> SkipGram:
+def pairs(corpus: Corpus, vocabulary: int, window: int) -> SkipGram:
     """Count the pairs of the most frequent words of a corpus; marks without a letter are no words, but keep places.
 
     Raises:
@@ -50,17 +50,3 @@ def pairs(corpus: Brown, vocabulary: int, window: int) -> SkipGram:
         counts += np.bincount(x[valid] * vocabulary + y[valid], minlength=vocabulary**2)
     table = torch.from_numpy(counts.reshape(vocabulary, vocabulary))
     return SkipGram(tuple(corpus.words[i] for i in kept), table + table.T)
-
-
-def invented(seed: int = 0) -> Brown:
-    """A text for where the corpus is absent: 60 syllables, each leaning to the next of its kind, in 20 documents."""
-    words = tuple(sorted(a + b for a in "bdfgklmnprst" for b in "aeiou"))
-    rng, size = np.random.default_rng(seed), len(words)
-    kind = np.arange(size) % 5
-    weights = (1 / np.arange(1, size + 1)) * np.where(kind[:, None] == kind, 6.0, 1.0)
-    edges = (weights / weights.sum(1, keepdims=True)).cumsum(1)
-    tokens = [0]
-    for u in rng.random(19_999):
-        tokens.append(min(int(np.searchsorted(edges[tokens[-1]], u)), size - 1))
-    names = tuple(f"d{i}" for i in range(20))
-    return Brown(words, np.array(tokens), np.arange(0, 20_001, 1_000), names, ("invented",) * 20)

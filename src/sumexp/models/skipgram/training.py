@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sumexp import datasets, losses, samplers
-from sumexp.models.skipgram.population import SkipGram, invented, pairs
+from sumexp.models.skipgram.population import SkipGram, pairs
 from sumexp.nce import Joint
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
@@ -21,7 +21,7 @@ class SkipGramConfig:
     """How scores are trained by local NCE.
 
     Attributes:
-        source: the Brown corpus, or the invented text, which needs no data.
+        source: the data set of running text.
         vocabulary: how many of the most frequent words there are.
         window: the largest distance of a pair.
         rank: of the scores u_x · v_y + b_y; 0 for a full table, one score for each pair of words.
@@ -34,7 +34,7 @@ class SkipGramConfig:
         seed: of all random draws.
     """
 
-    source: Literal["brown", "invented"] = "brown"
+    source: Literal["brown", "shakespeare"] = "brown"
     vocabulary: int = 2000
     window: int = 5
     rank: int = 0
@@ -55,8 +55,7 @@ class SkipGramConfig:
 
     def load(self) -> SkipGram:
         """Count the pairs that this configuration trains on."""
-        corpus = datasets.brown() if self.source == "brown" else invented()
-        return pairs(corpus, self.vocabulary, self.window)
+        return pairs(datasets.corpus(self.source), self.vocabulary, self.window)
 
 
 class Table(nn.Module):
@@ -183,8 +182,3 @@ def ranks(profile: str) -> Mapping[int, SkipGramConfig]:
     like, steps = CONFIGS[profile]["low rank"], _EXACT_STEPS[profile]
     chosen = {"smoke": (2, 8), "cpu": (4, 16, 64), "paper": (4, 16, 64, 256)}[profile]
     return {rank: replace(like, rank=rank, population=True, steps=steps) for rank in chosen}
-
-
-def without_corpus(config: SkipGramConfig) -> SkipGramConfig:
-    """The same on the invented text."""
-    return replace(config, source="invented", vocabulary=60)

@@ -1,10 +1,14 @@
-"""Tagged texts in NLTK's packaging, as numbers."""
+"""Running texts as numbers: tagged ones in NLTK's packaging, and the one that the package brings along."""
 
+import bz2
+import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
 
@@ -13,10 +17,16 @@ from numpy.typing import NDArray
 
 from sumexp.datasets.declarations import DataError
 
+SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+"""The SHA-256 of the packed text of Shakespeare, unpacked; in the code, so that what was made of another text is not
+taken for made of this one."""
+
+_PIECE = 400  # lines
+
 
 @dataclass(frozen=True)
-class Brown:
-    """The Brown corpus as numbers.
+class Corpus:
+    """A running text as numbers.
 
     Attributes:
         words: the lower-cased types [V], the most frequent first (ties in alphabetical order).
@@ -33,7 +43,30 @@ class Brown:
     categories: tuple[str, ...]
 
 
-def read_brown(archive: Path) -> Brown:
+def read_shakespeare() -> Corpus:
+    """The 40,000 lines of Shakespeare that come with the package, in pieces of 400 lines.
+
+    A word is a run of letters and apostrophes; the names of who speaks are words too, other marks are none.
+
+    Raises:
+        DataError: if the installed file is not the one that belongs to this package.
+    """
+    packed = files("sumexp.datasets").joinpath("shakespeare.txt.bz2").read_bytes()
+    try:
+        text = bz2.decompress(packed)
+    except (OSError, ValueError) as error:
+        raise DataError(f"the package's shakespeare.txt.bz2 is damaged: {error}; install sumexp again") from error
+    if (found := sha256(text).hexdigest()) != SHAKESPEARE:
+        raise DataError(
+            f"the package's shakespeare.txt.bz2 has SHA-256 {found}, not {SHAKESPEARE}; install sumexp again"
+        )
+    lines = text.decode("ascii").lower().splitlines()
+    starts = range(0, len(lines), _PIECE)
+    pieces = [re.findall("[a-z']+", "\n".join(lines[start : start + _PIECE])) for start in starts]
+    return _corpus(pieces, [f"lines {start + 1}-{start + _PIECE}" for start in starts], ["drama"] * len(pieces))
+
+
+def read_brown(archive: Path) -> Corpus:
     """Read a zip of tagged texts in NLTK's packaging: files ``c<letter><number>`` of ``word/tag``, and ``cats.txt``.
 
     The tag is what follows the last slash of a token (``1/2/cd`` is the word ``1/2``).
@@ -52,15 +85,19 @@ def read_brown(archive: Path) -> Brown:
         if absent := [document for document in categories if document not in members]:
             raise DataError(f"{archive} lacks the document {absent[0]} that its cats.txt names")
         texts = [_words(zipped.read(members[document]), document, archive) for document in categories]
+    return _corpus(texts, list(categories), list(categories.values()))
+
+
+def _corpus(texts: Sequence[Sequence[str]], documents: Sequence[str], categories: Sequence[str]) -> Corpus:
     counts = Counter(word for text in texts for word in text)
     words = tuple(sorted(counts, key=lambda word: (-counts[word], word)))
     index = {word: i for i, word in enumerate(words)}
-    return Brown(
+    return Corpus(
         words=words,
         tokens=np.fromiter((index[word] for text in texts for word in text), dtype=np.int64),
         starts=np.array([0, *accumulate(map(len, texts))], dtype=np.int64),
-        documents=tuple(categories),
-        categories=tuple(categories.values()),
+        documents=tuple(documents),
+        categories=tuple(categories),
     )
 
 
