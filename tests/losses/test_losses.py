@@ -377,6 +377,24 @@ def test_bad_margins_are_named() -> None:
         losses.pairwise_margin(torch.zeros(2, 3), torch.tensor([0, 1]), torch.zeros(4))
 
 
+def test_arcface_margin_by_angles() -> None:
+    theta = torch.linspace(0, math.pi, 50, dtype=torch.float64)
+    for m in (0.0, 0.2, 0.5, math.pi / 2):
+        printed = losses.arcface_margin(theta.cos(), m, guarded=False)
+        assert torch.allclose(printed, theta.cos() - (theta + m).cos(), atol=1e-7)
+        guarded = losses.arcface_margin(theta.cos(), m)
+        assert (guarded >= -1e-12).all()
+        assert torch.equal(guarded[theta < math.pi - m - 1e-6], printed[theta < math.pi - m - 1e-6])
+    with pytest.raises(ValueError, match="margin is 2"):
+        losses.arcface_margin(torch.zeros(1), 2)
+
+
+def test_one_margin_for_all_negatives_is_taken_off_the_label() -> None:
+    logits, labels = double(2, 0, 1).unsqueeze(0), torch.tensor([0], dtype=torch.int32)
+    by_hand = losses.cross_entropy(double(2 - 0.7, 0, 1).unsqueeze(0), labels).item()
+    assert losses.pairwise_margin(logits, labels, 0.7).item() == pytest.approx(by_hand, rel=1e-15)
+
+
 # -- the output layer -----------------------------------------------------------------------------------------------
 
 
@@ -459,7 +477,7 @@ def test_bad_input_of_the_layer_is_named(change: dict[str, Tensor], message: str
 
 
 def test_a_layer_needs_sizes() -> None:
-    with pytest.raises(ValueError, match="both must be positive"):
+    with pytest.raises(ValueError, match="features is 0; it must be a whole number >= 1"):
         SampledOutput(0, 5)
 
 

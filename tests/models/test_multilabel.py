@@ -52,10 +52,10 @@ def test_losses_of_labels_are_those_of_the_ranking_module() -> None:
         for i in range(6):
             labels = torch.full((3,), i)
             own = cosine[:, i]
-            margin = {"cosface": torch.full_like(own, 0.4), "arcface": ranking.arcface_margin(own, 0.4)}.get(
+            margin = {"cosface": torch.full_like(own, 0.4), "arcface": losses.arcface_margin(own, 0.4)}.get(
                 loss, 0 * own
             )
-            wanted = ranking.margin_cross_entropy(9 * cosine, labels, 9 * margin, reduction="none")
+            wanted = losses.pairwise_margin(9 * cosine, labels, 9 * margin.unsqueeze(-1), reduction="none")
             assert torch.allclose(found[:, i], wanted, rtol=1e-12)
 
 
@@ -150,8 +150,8 @@ def test_the_softmax_case_is_listnet(data: MultiLabel) -> None:
     logits = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
     labels = torch.from_numpy(data.test_labels[:5])
     mean = ((multilabel.label_losses(logits, TINY) * labels).sum(-1) / labels.sum(-1)).mean()
-    assert mean.item() == pytest.approx(ranking.listnet(logits, labels).item(), rel=1e-6)
+    assert mean.item() == pytest.approx(losses.listnet(logits, labels).item(), rel=1e-6)
     one = labels.double().argmax(-1)
     alone = torch.nn.functional.one_hot(one, 12) > 0
     wanted = losses.cross_entropy(logits, one).item()
-    assert ranking.listnet(logits, alone).item() == pytest.approx(wanted, rel=1e-6)
+    assert losses.listnet(logits, alone).item() == pytest.approx(wanted, rel=1e-6)

@@ -257,9 +257,9 @@ def test_arrays_and_back() -> None:
 @pytest.mark.parametrize(
     "options, fault",
     [
-        ({"rank": 0}, "rank must be a positive number, got 0"),
-        ({"steps": "many"}, "steps must be a positive number, got 'many'"),
-        ({"learning_rate": float("nan")}, "learning_rate must be a positive number, got nan"),
+        ({"rank": 0}, "rank must be positive, got 0"),
+        ({"steps": "many"}, "steps must be positive, got 'many'"),
+        ({"learning_rate": float("nan")}, "learning_rate must be positive, got nan"),
         ({"dropout": 1.0}, r"dropout must be a number in \[0, 1\), got 1.0"),
         ({"penalty": -1.0}, "penalty must be a number that is not negative, got -1.0"),
         ({"held_out": "train"}, "held_out must be validation or test, got 'train'"),

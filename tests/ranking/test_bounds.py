@@ -1,9 +1,9 @@
 """What a cross entropy promises: proofs executed, small cases in rationals with all ties, and extreme inputs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise, permutations, product
-from math import exp, inf, log, log2, nan, pi, prod
+from math import exp, inf, log, log2, nan, prod
 
 import numpy as np
 import pytest
@@ -187,7 +187,7 @@ def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.
     relevant = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
     assume(any(relevant) and all(z > -inf for z, own in zip(values, relevant, strict=True) if own))
     z, own = batch(values), torch.tensor([relevant])
-    loss = ranking.listnet(z, own, reduction="none")
+    loss = losses.listnet(z, own, reduction="none")
     size = own.sum(-1)
     for ties in ("expected", "pessimistic", "optimistic"):
         rr = ranking.reciprocal_rank(z, own, ties=ties).item()
@@ -196,7 +196,7 @@ def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.
         assert ranking.least_first_rr(loss, size).item() <= rr * (1 + 1e-6)
         assert ranking.ndcg(z, own, ties=ties).item() >= ranking.least_ndcg(loss).item() * (1 - FLOAT)
         assert ranking.least_ndcg(loss).item() >= exp(-loss.item()) * (1 - FLOAT)
-    marginal = ranking.marginal(z, own).item()
+    marginal = losses.marginal(z, own).item()
     first = 1 / ranking.reciprocal_rank(z, own, ties="pessimistic").item()
     assert marginal >= log(1 + (first - 1) / sum(relevant)) * (1 - FLOAT) - 1e-15
     assert marginal <= loss.item() * (1 + FLOAT) + 1e-15
@@ -206,12 +206,12 @@ def test_the_marginal_loss_is_no_bound() -> None:
     # F2: a negative just above two relevant items. The loss tends to log(3/2), the first relevant item is second.
     z = torch.tensor([[0.01, 0.0, 0.0]], dtype=torch.float64)
     own = torch.tensor([[False, True, True]])
-    loss = ranking.marginal(z, own).item()
+    loss = losses.marginal(z, own).item()
     assert loss == pytest.approx(log(1 + exp(0.01) / 2))
     assert round(loss, 3) == 0.409
     assert log(3 / 2) < loss < log(2)
     assert ranking.reciprocal_rank(z, own, ties="optimistic").item() == 1 / 2
-    assert ranking.listnet(z, own).item() >= log(2)
+    assert losses.listnet(z, own).item() >= log(2)
 
 
 def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
@@ -224,24 +224,7 @@ def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
     # Attained where the negatives before and all relevant items tie: (R)/(R + r - 1).
     z = torch.tensor([[0.0] * 7 + [-inf]], dtype=torch.float64)
     own = torch.tensor([[False] * 4 + [True] * 3 + [False]])
-    assert ranking.marginal(z, own).item() == pytest.approx(log(1 + 4 / 3), rel=1e-14)
-
-
-def test_listnet_is_the_mean_cross_entropy_of_its_labels() -> None:
-    generator = torch.Generator().manual_seed(0)
-    z = torch.randn(5, 7, generator=generator, dtype=torch.float64)
-    own = torch.rand(5, 7, generator=generator) < 0.4
-    own[:, 2] = True
-    for b in range(5):
-        labels = own[b].nonzero().flatten()
-        each = losses.cross_entropy(z[b].expand(len(labels), -1), labels)
-        assert ranking.listnet(z[b : b + 1], own[b : b + 1]).item() == pytest.approx(each.item(), rel=1e-14)
-    labels = torch.tensor([0, 1, 2, 3, 4])
-    one = torch.nn.functional.one_hot(labels, 7)
-    assert ranking.listnet(z, one).item() == pytest.approx(losses.cross_entropy(z, labels).item(), rel=1e-14)
-    soft = torch.softmax(z.flip(0), -1)
-    assert ranking.listnet(z, soft).item() == pytest.approx(torch.nn.functional.cross_entropy(z, soft).item())
-    assert ranking.listnet(z, soft).item() == pytest.approx(ranking.listnet(z, 17 * soft).item(), rel=1e-14)
+    assert losses.marginal(z, own).item() == pytest.approx(log(1 + 4 / 3), rel=1e-14)
 
 
 def test_the_first_rank_that_several_relevant_items_allow() -> None:
@@ -257,7 +240,7 @@ def test_the_first_rank_that_several_relevant_items_allow() -> None:
     for size, first in ((1, 4), (3, 1), (3, 5), (19, 2)):
         z = torch.zeros(1, size + first - 1, dtype=torch.float64)
         own = torch.arange(size + first - 1).unsqueeze(0) >= first - 1
-        found = ranking.least_first_rr(ranking.listnet(z, own, reduction="none"), own.sum(-1)).item()
+        found = ranking.least_first_rr(losses.listnet(z, own, reduction="none"), own.sum(-1)).item()
         assert found == pytest.approx(1 / first, rel=1e-12)
         assert ranking.reciprocal_rank(z, own, ties="pessimistic").item() == pytest.approx(1 / first)
     assert ranking.least_first_rr(torch.tensor([300.0]), torch.tensor([20])).item() == pytest.approx(exp(-300.0))
@@ -311,7 +294,7 @@ def test_the_sharper_bound_of_ndcg_is_attained() -> None:
     for r in range(1, 7):
         z = torch.tensor([[0.0] * r + [-inf] * (7 - r)], dtype=torch.float64)
         own = torch.tensor([[True] + [False] * 6])
-        c = ranking.listnet(z, own)
+        c = losses.listnet(z, own)
         assert ranking.ndcg(z, own, ties="pessimistic").item() == pytest.approx(1 / log2(1 + r), rel=1e-14)
         assert ranking.least_ndcg(c).item() == pytest.approx(1 / log2(1 + r), rel=1e-14)
     assert ranking.least_ndcg(torch.tensor(5.0)).item() == pytest.approx(log(2) / log(1 + exp(5)))
@@ -326,7 +309,7 @@ def test_means_over_queries_keep_every_bound(seed: int, k: int) -> None:
     own = torch.rand(6, 8, generator=generator) < 0.3
     own[:, 0] |= ~own.any(-1)
     gains = own * torch.randint(1, 5, (6, 8), generator=generator)
-    graded, c = ranking.listnet(z, gains), ranking.listnet(z, own)
+    graded, c = losses.listnet(z, gains), losses.listnet(z, own)
     mrr = ranking.mean_reciprocal_rank(z, own, ties="pessimistic")
     assert mrr >= ranking.least_rr(c)
     assert ranking.ndcg(z, own, ties="pessimistic").mean() >= ranking.least_ndcg(c)
@@ -339,7 +322,7 @@ def test_least_recall_is_attained() -> None:
     k, s = 4, 0.25
     z = torch.tensor([[0.0] * 5, *[[0.0] + [-inf] * 4] * 3], dtype=torch.float64)
     own = torch.tensor([[True] + [False] * 4] * 4)
-    c = ranking.listnet(z, own)
+    c = losses.listnet(z, own)
     assert ranking.recall(z, own, k, ties="pessimistic").mean().item() == 1 - s
     assert ranking.least_recall(c, k).item() == pytest.approx(1 - s, rel=1e-14)
 
@@ -466,9 +449,9 @@ def test_cosface_and_guarded_arcface_bound_the_rank_by_cosines(seed: int, scale:
     labels = torch.tensor([0, 0, 2, 3])
     own = cosine.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
     log_rank = ranking.rank(cosine, labels, ties="pessimistic").log()
-    for lowered in (torch.full((4,), margin, dtype=torch.float64), ranking.arcface_margin(own, margin)):
+    for lowered in (torch.full((4,), margin, dtype=torch.float64), losses.arcface_margin(own, margin)):
         assert (lowered >= -1e-15).all()
-        loss = ranking.margin_cross_entropy(scale * cosine, labels, scale * lowered, reduction="none")
+        loss = losses.pairwise_margin(scale * cosine, labels, (scale * lowered).unsqueeze(-1), reduction="none")
         plain = losses.cross_entropy(scale * cosine, labels, reduction="none")
         assert (loss >= plain - 1e-12).all()
         assert (loss >= log_rank - 1e-12).all()
@@ -481,23 +464,13 @@ def test_arcface_as_printed_bounds_no_rank_near_the_opposite_side() -> None:
     assert -np.cos(0.5) > -0.95
     cosine, labels = torch.tensor([[-1.0, -0.95]], dtype=torch.float64), torch.tensor([0])
     assert ranking.rank(cosine, labels).item() == 2
-    lowered = ranking.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5, guarded=False)
+    lowered = losses.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5, guarded=False)
     assert lowered.item() == pytest.approx(-1 + np.cos(0.5)) and lowered.item() < 0  # noqa: PT018
-    loss = ranking.margin_cross_entropy(64 * cosine, labels, 64 * lowered).item()
+    loss = losses.pairwise_margin(64 * cosine, labels, (64 * lowered).unsqueeze(-1)).item()
     assert loss == pytest.approx(log(1 + exp(64 * (-0.95 + np.cos(0.5)))))
     assert loss < log(2) / 50
-    guarded = ranking.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5)
-    assert ranking.margin_cross_entropy(64 * cosine, labels, 64 * guarded).item() > log(2)
-
-
-def test_arcface_margin_by_angles() -> None:
-    theta = torch.linspace(0, pi, 50, dtype=torch.float64)
-    for m in (0.0, 0.2, 0.5, pi / 2):
-        printed = ranking.arcface_margin(theta.cos(), m, guarded=False)
-        assert torch.allclose(printed, theta.cos() - (theta + m).cos(), atol=1e-7)
-        guarded = ranking.arcface_margin(theta.cos(), m)
-        assert (guarded >= -1e-12).all()
-        assert torch.equal(guarded[theta < pi - m - 1e-6], printed[theta < pi - m - 1e-6])
+    guarded = losses.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5)
+    assert losses.pairwise_margin(64 * cosine, labels, (64 * guarded).unsqueeze(-1)).item() > log(2)
 
 
 # -- SoftRank ----------------------------------------------------------------------------------------------------------
@@ -544,37 +517,6 @@ def test_expected_rank_against_drawn_scores() -> None:
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", [ranking.listnet, ranking.marginal])
-def test_losses_refuse_what_has_no_answer(loss: Callable[..., Tensor]) -> None:
-    z, own = torch.zeros(2, 3), torch.tensor([[True, False, False], [False, True, True]])
-    for worst in (nan, inf):
-        with pytest.raises(ValueError, match=r"a logit is NaN or \+inf"):
-            loss(torch.full((2, 3), worst), own)
-    with pytest.raises(ValueError, match="list 1 has no relevant item; leave such lists out"):
-        loss(z, torch.tensor([[True, False, False], [False] * 3]))
-    with pytest.raises(ValueError, match="a relevant item has the logit -inf"):
-        loss(torch.full((2, 3), -inf), own)
-    with pytest.raises(ValueError, match=r"logits \(2, 3\) .* and targets \(2, 2\) must both be \[B, L\]"):
-        loss(z, own[:, :2])
-    with pytest.raises(ValueError, match=r"logits \(3,\) .* must both be"):
-        loss(z[0], own[0])
-    with pytest.raises(ValueError, match="targets must be finite numbers >= 0"):
-        loss(z, -own.double())
-    with pytest.raises(ValueError, match="the batch is empty, so it has no mean"):
-        loss(z[:0], own[:0])
-    assert loss(z[:0], own[:0], reduction="sum").item() == 0
-    assert loss(torch.tensor([[0.0, -inf, 0.0]]), own[:1]).item() == pytest.approx(log(2))
-
-
-def test_gradients_hold_no_nan() -> None:
-    z = torch.tensor([[1e4, -inf, -1e4, 0.0]], dtype=torch.float64, requires_grad=True)
-    own = torch.tensor([[False, False, True, True]])
-    for loss in (ranking.listnet, ranking.marginal):
-        (gradient,) = torch.autograd.grad(loss(z, own), z)
-        assert gradient.isfinite().all()
-        assert abs(gradient.sum().item()) < 1e-12
-
-
 def test_bounds_refuse_what_has_no_answer() -> None:
     for c, n in ((-0.1, 5), (nan, 5), (1.0, 1)):
         with pytest.raises(ValueError, match="expected a number >= 0 and >= 2"):
@@ -589,8 +531,6 @@ def test_bounds_refuse_what_has_no_answer() -> None:
     for c in (log(4) - 0.01, nan):
         with pytest.raises(ValueError, match=r"a cross entropy is NaN or below log R"):
             ranking.least_first_rr(torch.tensor([c]), 4 * one)
-    with pytest.raises(ValueError, match="margin is 2"):
-        ranking.arcface_margin(torch.zeros(1), 2)
     with pytest.raises(ValueError, match="sigma is 0"):
         ranking.expected_rank(torch.zeros(1, 2), torch.zeros(1, dtype=torch.long), 0)
     with pytest.raises(ValueError, match="scores must be finite"):

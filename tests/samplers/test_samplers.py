@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Tensor
 
-from sumexp import losses, samplers
+from sumexp import checks, losses, samplers
 from sumexp.samplers import Categorical, LogUniform, Mixture, Sampler, Uniform, alias
 
 FALSE_ALARM = 1e-7
@@ -73,7 +73,7 @@ def drawn_law(table: Tensor, classes: int) -> list[int]:
     st.lists(st.one_of(st.just(0.0), st.floats(1e-25, 1.0)), min_size=1, max_size=70).filter(lambda q: sum(q) > 0),
 )
 def test_the_table_draws_its_integers_exactly_and_they_are_the_nearest(weights: list[float]) -> None:
-    q = alias.check_law("q", double(*weights) / sum(weights))
+    q = checks.law("q", double(*weights) / sum(weights))
     units = alias.whole_units(q)
     assert sum(units.tolist()) == UNITS
     assert drawn_law(alias.build(units), len(q)) == units.tolist()

@@ -15,8 +15,9 @@ The negative j of an example has the weight
 ``weights`` are the pairwise margins :math:`\rho` of Proposition 4 of Rawat et al. Weights and log_q are constants: no
 gradient flows into them. They broadcast against [B, m]; m counts all columns, hits included.
 
-A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``. :class:`SampledOutput` is the layer that hands a
-sampled loss its logits and touches only the rows it needs.
+A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``, a loss of a list with several relevant items
+``(logits[B, L], targets[B, L], *, reduction)``. :class:`SampledOutput` is the layer that hands a sampled loss its
+logits and touches only the rows it needs.
 
 Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit. NaN
 and the infinities that have none raise ``ValueError``; that check reads the logits once, and ``python -O`` leaves it
@@ -25,7 +26,8 @@ out, as it does the checks of ``torch.distributions``.
 
 from sumexp.losses.full import cross_entropy, pairwise_margin
 from sumexp.losses.layer import SampledOutput
-from sumexp.losses.margins import adaptive, equalised, logit_adjusted
+from sumexp.losses.lists import listnet, marginal
+from sumexp.losses.margins import adaptive, arcface_margin, equalised, logit_adjusted
 from sumexp.losses.sampled import (
     CONTRASTIVE,
     HINGE,
@@ -45,13 +47,16 @@ __all__ = [
     "Margins",
     "SampledOutput",
     "adaptive",
+    "arcface_margin",
     "binary_nce",
     "cross_entropy",
     "decoupled",
     "equalised",
     "hinge",
     "info_nce",
+    "listnet",
     "logit_adjusted",
+    "marginal",
     "pairwise_margin",
     "sampled_softmax",
 ]

@@ -6,6 +6,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from sumexp.checks import read
+
 Reduction = Literal["mean", "sum", "none"]
 """Mean over the batch, sum, or one loss for each example."""
 
@@ -97,22 +99,3 @@ def check_shape(name: str, values: Tensor, shape: torch.Size) -> None:
         values.expand(shape)
     except RuntimeError:
         raise ValueError(f"{name} {tuple(values.shape)} does not broadcast to {tuple(shape)}") from None
-
-
-def read(value: Tensor) -> float:
-    """The value of a tensor of one element, or 0 inside ``torch.func.vmap``, where values cannot be read."""
-    try:
-        return value.item()
-    except RuntimeError:
-        return 0.0
-
-
-def check_ids(name: str, ids: Tensor, classes: int) -> None:
-    """Check that ids are classes.
-
-    Raises:
-        ValueError: if one is not in 0..classes-1.
-    """
-    for bound in ids.aminmax() if ids.numel() else ():
-        if not 0 <= (wrong := read(bound)) < classes:
-            raise ValueError(f"a {name} is {wrong}; the {classes} classes are 0..{classes - 1}")

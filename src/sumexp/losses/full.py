@@ -4,7 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sumexp.losses.arguments import Reduction, check_ids, check_shape, for_sums, read, reduce
+from sumexp import checks
+from sumexp.checks import read
+from sumexp.losses.arguments import Reduction, check_shape, for_sums, reduce
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
@@ -21,19 +23,25 @@ def cross_entropy(logits: Tensor, labels: Tensor, *, reduction: Reduction = "mea
 
     Source: Rawat et al., equation (4); Stratos, equation (5).
     """
-    _check(logits, labels)
+    labels = _check(logits, labels)
     return reduce(F.cross_entropy(for_sums(logits), labels, reduction="none"), reduction)
 
 
-def pairwise_margin(logits: Tensor, labels: Tensor, log_rho: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+def pairwise_margin(
+    logits: Tensor, labels: Tensor, log_rho: Tensor | float, *, reduction: Reduction = "mean"
+) -> Tensor:
     r"""The softmax cross entropy with pairwise margins.
 
     .. math:: \ell = \log\Big(1 + \sum_{y'\ne y} \rho_{yy'}\, e^{f_{y'} - f_y}\Big)
 
+    One margin :math:`\delta` for all negatives is one taken off the label's own score: CosFace's is a
+    constant, ArcFace's :func:`arcface_margin`, both times the scale of the cosines.
+
     Args:
         logits: [B, L] scores of all classes.
         labels: [B] each example's class.
-        log_rho: broadcastable to [B, L], the margins; an example's own class has none, what stands there is ignored.
+        log_rho: a number or broadcastable to [B, L], the margins; an example's own class has none, what stands there is
+            ignored.
         reduction: ``mean``, ``sum`` or ``none``.
 
     Raises:
@@ -41,24 +49,28 @@ def pairwise_margin(logits: Tensor, labels: Tensor, log_rho: Tensor, *, reductio
 
     Source: Rawat et al., equation (6).
     """
-    _check(logits, labels)
-    check_shape("log_rho", log_rho, logits.shape)
+    labels = _check(logits, labels)
     scores = for_sums(logits)
-    margins = log_rho.to(scores.dtype).expand(scores.shape).scatter(-1, labels.unsqueeze(-1), 0)
+    margins = torch.as_tensor(log_rho, dtype=scores.dtype, device=scores.device)
+    check_shape("log_rho", margins, scores.shape)
+    margins = margins.expand(scores.shape).scatter(-1, labels.unsqueeze(-1), 0)
     return cross_entropy(scores + margins, labels, reduction=reduction)
 
 
-def _check(logits: Tensor, labels: Tensor) -> None:
+def _check(logits: Tensor, labels: Tensor) -> Tensor:
+    """The labels, int64."""
     if logits.ndim != 2 or not logits.is_floating_point() or labels.shape != logits.shape[:1]:
         raise ValueError(
             f"logits {tuple(logits.shape)} ({logits.dtype}) and labels {tuple(labels.shape)} must be [B, L] and [B]"
         )
-    if logits.shape[1] == 0 or labels.is_floating_point():
-        raise ValueError(f"logits have {logits.shape[1]} classes and labels are {labels.dtype}; they must be integers")
+    if logits.shape[1] == 0:
+        raise ValueError("the logits have no classes")
+    if __debug__:
+        labels = checks.ids("label", labels, logits.shape[1])
     if __debug__ and len(labels):
-        check_ids("label", labels, logits.shape[1])
         worst = read(logits.detach().max())
         if not worst < torch.inf:
             raise ValueError(f"a logit is {worst}; logits must be finite, or -inf for a class that cannot be")
         if read(logits.detach().gather(-1, labels.unsqueeze(-1)).min()) == -torch.inf:
             raise ValueError("the logit of a label is -inf: an infinite loss has no gradient")
+    return labels.long()

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sumexp.losses.arguments import check_ids
+from sumexp import checks
 
 
 class SampledOutput(nn.Module):
@@ -40,8 +40,7 @@ class SampledOutput(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        if features < 1 or classes < 1:
-            raise ValueError(f"features is {features} and classes {classes}; both must be positive")
+        features, classes = checks.whole("features", features, 1), checks.whole("classes", classes, 1)
         bound = 1 / math.sqrt(features)
         weight = torch.empty(classes, features, device=device, dtype=dtype)
         self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=generator))
@@ -84,5 +83,5 @@ class SampledOutput(nn.Module):
         if ids.ndim not in (1, 2) or (ids.ndim == 2 and len(ids) != size):
             raise ValueError(f"ids have shape {tuple(ids.shape)}; expected [m], or [{size}, m]")
         if __debug__:
-            check_ids("label", labels, classes)
-            check_ids("negative", ids, classes)
+            checks.ids("label", labels, classes)
+            checks.ids("negative", ids, classes)

@@ -1,9 +1,11 @@
-r"""Pairwise margins :math:`\log\rho_{yy'}` of three losses against label imbalance, elementwise.
+r"""Margins, elementwise: the pairwise ones, :math:`\log\rho_{yy'}`, of three losses against label imbalance; ArcFace's.
 
 Arguments broadcast: ``[B, 1]`` for the positives against ``[B, m]`` for drawn negatives or ``[L]`` for all classes.
 Hand them to :func:`sumexp.losses.pairwise_margin`, or their exponentials as ``weights`` to a sampled loss beside
 ``log_q``: then its implicit loss has these margins (Rawat et al., Proposition 4).
 """
+
+import math
 
 import torch
 from torch import Tensor
@@ -31,3 +33,29 @@ def logit_adjusted(log_prior_positive: Tensor, log_prior_negative: Tensor) -> Te
     Source: Rawat et al., section 2.1; Menon et al. (2020).
     """
     return log_prior_negative - log_prior_positive
+
+
+def arcface_margin(cosine: Tensor, margin: float, *, guarded: bool = True) -> Tensor:
+    r"""By how much ArcFace lowers the cosine of the target, :math:`\cos\theta - \cos(\theta + m)`.
+
+    As printed this is *negative* for :math:`\theta > \pi - m/2`: there the target's logit is raised, and the loss
+    bounds no rank. Implementations guard it: beyond :math:`\theta = \pi - m` they take :math:`m\sin m` instead, which
+    is never negative.
+
+    Args:
+        cosine: of the angle between an example and its own class, in [-1, 1].
+        margin: m in radians, 0 <= m <= pi/2.
+        guarded: False for the formula as printed.
+
+    Raises:
+        ValueError: if the margin is out of range.
+    """
+    if not 0 <= margin <= math.pi / 2:
+        raise ValueError(f"margin is {margin!r}; ArcFace's margin is an angle in [0, pi/2]")
+    square = 1 - cosine.square()
+    inside = square > 0  # at cosines of 1 and -1 the root has no derivative
+    sine = torch.where(inside, torch.where(inside, square, 1).sqrt(), 0)
+    lowered = cosine * (1 - math.cos(margin)) + sine * math.sin(margin)
+    if not guarded:
+        return lowered
+    return torch.where(cosine > -math.cos(margin), lowered, margin * math.sin(margin))

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sumexp import datasets, expectations, losses, ranking, samplers
+from sumexp import checks, datasets, expectations, losses, ranking, samplers
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 Loss = Literal["softmax", "cosface", "arcface", "infonce"]
@@ -65,9 +65,7 @@ class MultilabelConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("width", "epochs", "batch", "learning_rate", "scale", "negatives", "pages", "pairs"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+        checks.positive(self, "width", "epochs", "batch", "learning_rate", "scale", "negatives", "pages", "pairs")
         if not 0 <= self.margin <= math.pi / 2:
             raise ValueError(f"margin must be in [0, pi/2], got {self.margin!r}")
         if self.loss not in get_args(Loss):
@@ -121,7 +119,7 @@ def label_losses(logits: Tensor, config: MultilabelConfig) -> Tensor:
         case "cosface":
             margin = torch.full_like(logits, config.scale * config.margin)
         case "arcface":
-            margin = config.scale * ranking.arcface_margin(logits / config.scale, config.margin)
+            margin = config.scale * losses.arcface_margin(logits / config.scale, config.margin)
         case _:
             return -log_p
     return margin - log_p + torch.log1p(log_p.exp() * torch.expm1(-margin))
@@ -258,7 +256,7 @@ def measure(logits: Tensor, labels: Tensor, one: Tensor, config: MultilabelConfi
     ranks = ranking.ranks(logits, ties="pessimistic")
     values = {
         "loss": (label_losses(logits, config) * share).sum(-1).mean(),
-        "cross_entropy": ranking.listnet(logits, labels),
+        "cross_entropy": losses.listnet(logits, labels),
         "log_rank": (ranks.log() * share).sum(-1).mean(),
         "log_mrr": -(share / ranks).sum(-1).mean().log(),
         "first_log_mrr": -ranking.mean_reciprocal_rank(logits, labels, ties="pessimistic").log(),

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from sumexp import datasets
+from sumexp import checks, datasets
 from sumexp.datasets import Corpus
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
@@ -72,10 +72,7 @@ class WordModelConfig:
     def __post_init__(self) -> None:
         if self.source not in get_args(Source):
             raise ValueError(f"source must be {' or '.join(get_args(Source))}, got {self.source!r}")
-        for name in ("rank", "steps", "batch", "learning_rate", "smoothing"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float) and value > 0):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        checks.positive(self, "rank", "steps", "batch", "learning_rate", "smoothing")
         if not (isinstance(self.dropout, int | float) and 0 <= self.dropout < 1):
             raise ValueError(f"dropout must be a number in [0, 1), got {self.dropout!r}")
         if not (isinstance(self.penalty, int | float) and self.penalty >= 0):

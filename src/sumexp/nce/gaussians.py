@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
+from sumexp.descent import descend
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 
@@ -247,12 +248,7 @@ def train(
         return x.to(device), y.to(device)
 
     optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.steps)
-    for _ in progress(range(config.steps)):
-        optimiser.zero_grad()
-        model.loss(*batches(generator)).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
+    descend(optimiser, lambda: model.loss(*batches(generator)), config.steps, progress)
     with torch.no_grad():
         found = {name: model(*batches(unseen, config.evaluations)).double() for name in ("validation", "test")}
     metrics = {f"{name}_{i}": v.item() for name, values in found.items() for i, v in enumerate(values.mean(0))}

@@ -9,15 +9,11 @@ Source: the post "Softmax Loss and Ranking Metrics", after Bruch et al. (2019).
 
 from sumexp.ranking.bounds import (
     Ranks,
-    arcface_margin,
     expected_rank,
     least_first_rr,
     least_ndcg,
     least_recall,
     least_rr,
-    listnet,
-    margin_cross_entropy,
-    marginal,
     possible_ranks,
 )
 from sumexp.ranking.metrics import (
@@ -46,7 +42,6 @@ __all__ = [
     "Ranks",
     "Ties",
     "additive_constant",
-    "arcface_margin",
     "average_precision",
     "certified_rank",
     "dcg",
@@ -58,10 +53,7 @@ __all__ = [
     "least_ndcg",
     "least_recall",
     "least_rr",
-    "listnet",
     "log_least_weight",
-    "margin_cross_entropy",
-    "marginal",
     "mean_reciprocal_rank",
     "ndcg",
     "possible_ranks",

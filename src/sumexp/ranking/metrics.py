@@ -17,6 +17,8 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from sumexp import checks
+
 Ties = Literal["expected", "pessimistic", "optimistic"]
 """What is assumed of the order of equal scores."""
 
@@ -37,11 +39,9 @@ def rank(scores: Tensor, labels: Tensor, *, ties: Ties = "expected", mask: Tenso
         ValueError: for shapes that do not fit, NaN, a label that is no candidate, or an unknown rule.
     """
     scores, candidates = _check_scores(scores, mask, ties)
-    if labels.shape != scores.shape[:1] or labels.is_floating_point() or labels.dtype == torch.bool:
-        raise ValueError(f"labels must be integers [{len(scores)}], got {labels.dtype} of {tuple(labels.shape)}")
-    if len(labels) and not (wrong := int(min(labels.min(), scores.shape[1] - 1 - labels.max()))) >= 0:
-        raise ValueError(f"a label lies {-wrong} outside the items 0..{scores.shape[1] - 1}")
-    own = labels.unsqueeze(-1)
+    if labels.shape != scores.shape[:1]:
+        raise ValueError(f"labels must be integers [{len(scores)}], got {tuple(labels.shape)}")
+    own = checks.ids("label", labels, scores.shape[1]).unsqueeze(-1)
     if not bool(candidates.gather(-1, own).all()):
         raise ValueError("the mask leaves out a label itself, which then has no rank")
     above, tied = _position(scores, scores.gather(-1, own), candidates)
@@ -305,8 +305,4 @@ def _check_some(present: Tensor, what: str) -> None:
 
 def _check_k(k: int | None, scores: Tensor) -> int:
     items = scores.shape[1]
-    if k is None:
-        return items
-    if not isinstance(k, int) or not 1 <= k <= items:
-        raise ValueError(f"k is {k!r}; with {items} items it must be an integer in 1..{items}")
-    return k
+    return items if k is None else checks.whole("k", k, 1, items)

@@ -16,8 +16,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from sumexp import checks
+
 BITS = 62
 """Random bits of a draw: the most whose sums stay inside int64."""
+
+MOST = 1 << 31
+"""Classes that a law can have."""
 
 CHUNK = 1 << 16
 """Draws made at a time on a CPU: their intermediate results stay in its cache."""
@@ -27,7 +32,7 @@ class Categorical:
     r"""Draws from any law q in constant time each, after a set-up in time and memory proportional to L.
 
     Args:
-        q: [L] probabilities; they must sum to 1 within 1e-6, and are divided by their sum.
+        q: [L] probabilities; they must sum to 1 within what their precision explains, and are divided by their sum.
 
     Attributes:
         log_q: [L] log probabilities of the law that is drawn, float64: those of q rounded to multiples of 2^-62.
@@ -38,7 +43,9 @@ class Categorical:
     """
 
     def __init__(self, q: Tensor) -> None:
-        units = whole_units(check_law("q", q))
+        if q.ndim != 1:
+            raise ValueError(f"q has shape {tuple(q.shape)}; it must be one-dimensional with at least one class")
+        units = whole_units(checks.law("q", q.detach()))
         self.classes = len(units)
         self.log_q = (units.to(torch.float64) * 2.0**-BITS).log()
         self.table = build(units)
@@ -71,7 +78,8 @@ def unigram(counts: Tensor, power: float = 0.75) -> Categorical:
         raise ValueError(f"power is {power!r}; it must be positive")
     weights = counts.to(torch.float64)
     if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-        raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {_describe(counts)}")
+        found = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
+        raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {found}")
     if not bool((weights > 0).any()):
         raise ValueError("all counts are 0: there is no class to draw")
     # Dividing by the largest first: no power can overflow.
@@ -84,37 +92,9 @@ def bits(shape: Sequence[int], generator: torch.Generator | None, device: torch.
     return torch.randint(1 << BITS, tuple(shape), generator=generator, device=device)
 
 
-def check_classes(classes: int) -> int:
-    """The number of classes, if it is one.
-
-    Raises:
-        ValueError: if it is not an integer in 1..2^31.
-    """
-    if not isinstance(classes, int) or not 1 <= classes <= 1 << 31:
-        raise ValueError(f"classes is {classes!r}; it must be an integer from 1 to 2^31")
-    return classes
-
-
-def check_law(name: str, q: Tensor) -> Tensor:
-    """q in float64 and divided by its sum.
-
-    Raises:
-        ValueError: if it is no law.
-    """
-    if q.ndim != 1 or not len(q):
-        raise ValueError(f"{name} has shape {tuple(q.shape)}; it must be one-dimensional with at least one class")
-    law = q.detach().to(torch.float64)
-    if not bool((torch.isfinite(law) & (law >= 0)).all()):
-        raise ValueError(f"{name} must hold finite numbers >= 0, got {_describe(q)}")
-    total = law.sum().item()
-    if abs(total - 1) > 1e-6:
-        raise ValueError(f"{name} sums to {total!r}, not 1; divide it by its sum")
-    return law / total
-
-
 def whole_units(q: Tensor) -> Tensor:
     """Integers that sum to 2^62, nearest to q 2^62, and positive where q is."""
-    check_classes(len(q))
+    checks.whole("classes", len(q), 1, MOST)
     units = torch.round(q * 2.0**BITS).to(torch.int64).clamp_max_(1 << BITS)
     units = torch.where(q > 0, units.clamp_min(1), 0)
     # What rounding left over is less than one part in 10^9 of the most probable class, which takes it.
@@ -152,11 +132,3 @@ def _look_up(table: Tensor, drawn: Tensor) -> None:
     word = table.index_select(0, column)
     unit = drawn & ((1 << (BITS - columns)) - 1)
     torch.where(unit < (word >> columns), column, word & (len(table) - 1), out=drawn)
-
-
-def _describe(values: Tensor) -> str:
-    """The first value that is out of order, or the shape."""
-    if values.ndim != 1 or not len(values):
-        return f"shape {tuple(values.shape)}"
-    wrong = (~torch.isfinite(values) | (values < 0)).nonzero()
-    return f"{values[wrong[0, 0]].item()!r} at {int(wrong[0, 0])}" if len(wrong) else "none"

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.samplers import alias
 
 
@@ -39,7 +40,7 @@ class Uniform:
     """
 
     def __init__(self, classes: int, device: torch.device | str = "cpu") -> None:
-        self.classes = alias.check_classes(classes)
+        self.classes = checks.whole("classes", classes, 1, alias.MOST)
         self.device = torch.device(device)
 
     def log_prob(self, ids: Tensor) -> Tensor:
@@ -65,7 +66,7 @@ class LogUniform:
     """
 
     def __init__(self, classes: int, device: torch.device | str = "cpu") -> None:
-        self.classes = alias.check_classes(classes)
+        self.classes = checks.whole("classes", classes, 1, alias.MOST)
         self.device = torch.device(device)
 
     def log_prob(self, ids: Tensor) -> Tensor:
@@ -101,8 +102,7 @@ class Mixture:
             raise ValueError(f"{len(samplers)} laws and {len(proportions)} proportions: give one for each")
         self.classes = sizes[0]
         self.samplers = tuple(samplers)
-        self.proportions = torch.tensor(proportions, dtype=torch.float64)
-        alias.check_law("proportions", self.proportions)
+        self.proportions = checks.law("proportions", torch.tensor(proportions, dtype=torch.float64))
 
     def log_prob(self, ids: Tensor) -> Tensor:
         """Log probability of each class, float64."""

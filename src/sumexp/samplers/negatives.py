@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.samplers.laws import Sampler
 
 Hits = Literal["mask", "redraw", "keep"]
@@ -57,9 +58,8 @@ def draw(
 
     Source: Rawat et al., Remarks 1 and 6.
     """
-    _check_labels(labels, sampler.classes)
-    if not isinstance(m, int) or m < 1:
-        raise ValueError(f"m is {m!r}; draw at least one negative")
+    labels = _check_labels(labels, sampler.classes)
+    m = checks.whole("m", m, 1)
     _check_rule(hits)
     if shared and hits == "redraw":
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
@@ -95,7 +95,7 @@ def within_batch(labels: Tensor, log_prior: Tensor, *, union: bool = False) -> N
 
     Source: Rawat et al., section 2.2.
     """
-    _check_labels(labels, len(log_prior))
+    labels = _check_labels(labels, len(log_prior))
     if len(labels) < 2:
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
     own = labels.unsqueeze(-1)
@@ -138,9 +138,8 @@ def model_based(
     """
     if logits.ndim != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
-    _check_labels(labels, logits.shape[1])
-    if not isinstance(m, int) or m < 1:
-        raise ValueError(f"m is {m!r}; draw at least one negative")
+    labels = _check_labels(labels, logits.shape[1])
+    m = checks.whole("m", m, 1)
     _check_rule(hits)
     scores = logits.detach().to(torch.float64)
     if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
@@ -164,12 +163,10 @@ def log_inclusion(log_q: Tensor, m: int) -> Tensor:
     return torch.log(-torch.expm1(m * torch.log1p(-torch.exp(log_q.to(torch.float64)))))
 
 
-def _check_labels(labels: Tensor, classes: int) -> None:
-    if labels.ndim != 1 or labels.is_floating_point() or not len(labels):
-        raise ValueError(f"labels must be integers [B], B >= 1, got {labels.dtype} of shape {tuple(labels.shape)}")
-    low, high = (int(bound) for bound in labels.aminmax())
-    if low < 0 or high >= classes:
-        raise ValueError(f"a label is {low if low < 0 else high}; the {classes} classes are 0..{classes - 1}")
+def _check_labels(labels: Tensor, classes: int) -> Tensor:
+    if labels.ndim != 1 or not len(labels):
+        raise ValueError(f"labels must be integers [B], B >= 1, got shape {tuple(labels.shape)}")
+    return checks.ids("label", labels, classes)
 
 
 def _check_rule(hits: str) -> None:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sumexp import datasets, losses, samplers
+from sumexp import checks, datasets, losses, samplers
+from sumexp.descent import descend
 from sumexp.models.skipgram.population import SkipGram, pairs
 from sumexp.nce import Joint
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
@@ -47,9 +47,7 @@ class SkipGramConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("power", "negatives", "batch", "steps", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+        checks.positive(self, "power", "negatives", "batch", "steps", "learning_rate")
         if self.rank < 0:
             raise ValueError(f"rank must not be negative, got {self.rank!r}; 0 is a full table")
 
@@ -106,17 +104,9 @@ def fit(config: SkipGramConfig, joint: Joint, *, device: str = "cpu", progress: 
     model = (LowRank(size, start, config.rank, generator) if config.rank else Table(size, start)).to(device)
     make = torch.optim.Adam if config.rank else torch.optim.Adagrad
     optimiser = make(model.parameters(), lr=config.learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.steps)
     loss_of = _population(config, joint, device) if config.population else _drawn(config, joint, generator, device)
-    history = []
-    for _ in progress(range(config.steps)):
-        optimiser.zero_grad()
-        value = loss_of(model())
-        value.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
-        history.append(value.item())
-    loss = float(np.mean(history[-max(1, config.steps // 10) :]))
+    history = descend(optimiser, lambda: loss_of(model()), config.steps, progress)
+    loss = history[-max(1, config.steps // 10) :].double().mean().item()
     return Result({"scores": model().detach().cpu().numpy()}, {"loss": loss})
 
 

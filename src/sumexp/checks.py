@@ -1,0 +1,114 @@
+"""Arguments, checked: each error names the value and the fix."""
+
+import math
+import operator
+from numbers import Real
+
+import torch
+from torch import Tensor
+
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.bfloat16: 0.05, torch.float16: 0.05}
+"""How far a law's sum may be from 1: what rounding each of a million probabilities, or logarithms, can do to it."""
+
+
+def read(value: Tensor) -> float:
+    """The value of a tensor of one element, or 0 inside ``torch.func.vmap``, where values cannot be read."""
+    try:
+        return value.item()
+    except RuntimeError:
+        return 0.0
+
+
+def whole(name: str, value: object, least: int, most: int | None = None) -> int:
+    """A whole number in a range, of any type that is one: int, NumPy's integers, a tensor of one integer.
+
+    Raises:
+        ValueError: if it is none, or out of range.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or number < least or (most is not None and number > most):
+        wanted = f">= {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} is {value!r}; it must be a whole number {wanted}")
+    return number
+
+
+def positive(config: object, *names: str) -> None:
+    """Check that attributes are positive, finite numbers.
+
+    Raises:
+        ValueError: if one is not.
+    """
+    for name in names:
+        value = getattr(config, name)
+        if not (isinstance(value, Real) and 0 < float(value) < math.inf):
+            raise ValueError(f"{name} must be {'finite' if value == math.inf else 'positive'}, got {value!r}")
+
+
+def ids(name: str, values: Tensor, classes: int) -> Tensor:
+    """Class numbers, any shape, as int64.
+
+    Raises:
+        ValueError: if they are not int32 or int64 (indexing takes uint8 for a mask), or one is not in 0..classes-1.
+    """
+    if values.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"{name}s are {values.dtype}; they must be integers, int32 or int64: convert them by .long()")
+    for bound in values.aminmax() if values.numel() else ():
+        if not 0 <= (wrong := read(bound)) < classes:
+            raise ValueError(f"a {name} is {wrong}; the {classes} classes are 0..{classes - 1}")
+    return values.long()
+
+
+def law(name: str, q: Tensor) -> Tensor:
+    """Laws [..., C] in float64, each divided by its sum.
+
+    Raises:
+        ValueError: if there is no class, an entry is negative, NaN or infinite, or a sum differs from 1 by more than
+            the precision explains.
+    """
+    values = _classes(name, q)
+    if not bool((torch.isfinite(values) & (values >= 0)).all()):
+        raise ValueError(f"{name} must hold finite numbers >= 0, got {describe(values)}")
+    total = values.sum(-1, keepdim=True)
+    _check_sum(name, total, q.dtype, "divide it by its sum")
+    return values / total
+
+
+def log_law(name: str, log_q: Tensor) -> Tensor:
+    """Logarithms of laws [..., C] in float64, normalised; -inf for probability 0.
+
+    Raises:
+        ValueError: if there is no class, an entry is NaN or +inf, or a sum differs from 1 by more than the precision
+            explains.
+    """
+    values = _classes(name, log_q)
+    largest = values.detach().max().item() if values.numel() else 0.0
+    if math.isnan(largest) or largest == math.inf:
+        raise ValueError(f"{name} holds {largest}; it must hold logarithms of probabilities (-inf for 0)")
+    log_total = torch.logsumexp(values, -1, keepdim=True)
+    _check_sum(f"exp({name})", log_total.detach().exp(), log_q.dtype, "normalise it, as torch.log_softmax does")
+    return values - log_total
+
+
+def describe(values: Tensor) -> str:
+    """The first value that is negative or not finite, and its place."""
+    wrong = (~torch.isfinite(values) | (values < 0)).nonzero()
+    if not len(wrong):
+        return "none"
+    place = wrong[0].tolist()
+    return f"{values[tuple(place)].item()!r} at {place[0] if len(place) == 1 else tuple(place)}"
+
+
+def _classes(name: str, q: Tensor) -> Tensor:
+    if not isinstance(q, Tensor) or not q.is_floating_point() or q.ndim == 0 or q.shape[-1] == 0:
+        found = f"{q.dtype} of {tuple(q.shape)}" if isinstance(q, Tensor) else repr(type(q))
+        raise ValueError(f"{name} must be floating-point [..., classes] with at least one class, got {found}")
+    return q.to(torch.float64)
+
+
+def _check_sum(name: str, total: Tensor, dtype: torch.dtype, fix: str) -> None:
+    off = (total.detach() - 1).abs()
+    if off.numel() and not off.max().item() <= TOLERANCE[dtype]:
+        raise ValueError(f"{name} sums to {total.flatten()[off.argmax()].item()!r}, not 1; {fix}")

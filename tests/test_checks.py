@@ -1,0 +1,112 @@
+"""Errors name the value and the fix."""
+
+from dataclasses import dataclass
+from math import inf, log, nan
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sumexp import checks
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), torch.tensor(3)])
+def test_a_whole_number_of_any_type(value: object) -> None:
+    assert checks.whole("m", value, 1, 3) == 3
+    assert type(checks.whole("m", value, 1)) is int
+
+
+@pytest.mark.parametrize("value", [0, 4, 10**400, 3.0, np.float64(3), True, "3", None, torch.tensor([1, 2])])
+def test_what_is_none_or_out_of_range_is_named(value: object) -> None:
+    with pytest.raises(ValueError, match=r"m is .*; it must be a whole number from 1 to 3"):
+        checks.whole("m", value, 1, 3)
+    with pytest.raises(ValueError, match="m is 0; it must be a whole number >= 1"):
+        checks.whole("m", 0, 1)
+
+
+@dataclass
+class Config:
+    steps: object = 1
+    rate: object = 0.5
+
+
+def test_positive_fields() -> None:
+    checks.positive(Config(np.int32(1), np.float32(0.5)), "steps", "rate")
+    for value in (0, -1.5, nan, "many", None):
+        with pytest.raises(ValueError, match=rf"rate must be positive, got {value!r}"):
+            checks.positive(Config(rate=value), "steps", "rate")
+    with pytest.raises(ValueError, match="rate must be finite, got inf"):
+        checks.positive(Config(rate=inf), "rate")
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_ids(dtype: torch.dtype) -> None:
+    found = checks.ids("label", torch.tensor([[0, 2]], dtype=dtype), 3)
+    assert found.dtype == torch.int64
+    assert found.tolist() == [[0, 2]]
+    assert checks.ids("label", torch.empty(0, dtype=dtype), 3).shape == (0,)
+    for wrong in (-1, 3):
+        with pytest.raises(ValueError, match=f"a label is {wrong}; the 3 classes are 0..2"):
+            checks.ids("label", torch.tensor([0, wrong], dtype=dtype), 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int16, torch.float32])
+def test_ids_of_other_types_are_refused(dtype: torch.dtype) -> None:
+    with pytest.raises(ValueError, match=rf"labels are {dtype}; they must be integers, int32 or int64: convert them"):
+        checks.ids("label", torch.ones(2, dtype=dtype), 3)
+
+
+def test_laws_are_normalised() -> None:
+    q = torch.tensor([[0.2, 0.8 + 4e-7], [0, 1]], dtype=torch.float64)
+    assert checks.law("q", q).sum(-1).tolist() == pytest.approx([1, 1], abs=1e-15)
+    assert checks.law("q", q)[0, 0].item() == pytest.approx(0.2 / (1 + 4e-7), rel=1e-15)
+    log_q = checks.log_law("log_q", q.log().requires_grad_())
+    assert log_q.requires_grad
+    assert log_q.exp().sum(-1).tolist() == pytest.approx([1, 1], abs=1e-15)
+    assert log_q[1].tolist() == [-inf, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_laws_may_be_as_far_off_as_their_precision_explains(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    classes = 1_000_000 if dtype == torch.float32 else 1000
+    for _ in range(6):
+        scores = 3 * torch.randn(classes, generator=generator)
+        assert checks.law("q", scores.softmax(0).to(dtype)).sum().item() == pytest.approx(1, abs=1e-12)
+        assert checks.log_law("log_q", scores.log_softmax(0).to(dtype)).exp().sum().item() == pytest.approx(1)
+    # In double precision the same deviation is no rounding.
+    with pytest.raises(ValueError, match=r"q sums to 1\.00002.*, not 1; divide it by its sum"):
+        checks.law("q", torch.tensor([0.5, 0.50002], dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "q, message",
+    [
+        (torch.tensor([0.5, 0.4]), r"q sums to 0\.9.*, not 1; divide it by its sum"),
+        (torch.tensor([1.5, -0.5]), "q must hold finite numbers >= 0, got -0.5 at 1"),
+        (torch.tensor([[0.5, 0.5], [nan, 1]]), r"got nan at \(1, 0\)"),
+        (torch.tensor([inf, 1.0]), "got inf at 0"),
+        (torch.empty(2, 0), r"at least one class, got torch.float32 of \(2, 0\)"),
+        (torch.tensor([1, 0]), "q must be floating-point"),
+        (torch.tensor(1.0), "q must be floating-point"),
+    ],
+)
+def test_what_is_no_law_is_named(q: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        checks.law("q", q)
+
+
+@pytest.mark.parametrize(
+    "log_q, message",
+    [
+        (torch.tensor([log(0.5), log(0.4)]), r"exp\(log_q\) sums to 0\.8.*, not 1; normalise it, as torch.log_softmax"),
+        (torch.tensor([nan, 0.0]), "log_q holds nan; it must hold logarithms"),
+        (torch.tensor([inf, 0.0]), "log_q holds inf"),
+        (torch.tensor([-inf, -inf]), "sums to 0.0, not 1"),
+        (torch.empty(0), "at least one class"),
+    ],
+)
+def test_what_is_no_logarithm_of_a_law_is_named(log_q: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        checks.log_law("log_q", log_q)
