@@ -31,7 +31,7 @@ UV = $(RUN) uv pip
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book runs test references lint bench serve clean lock
+.PHONY: help book data runs test references lint bench serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -45,6 +45,9 @@ book: $(READY) ## Execute the notebooks that are out of date and render the book
 runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits, DRY=1 prints what it costs
 	@$(RUN) sumexp.companion.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
 	  $(if $(DRY),--dry-run,--cores '$(CORES)' --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)')
+
+data: $(READY) ## Fetch every data set that the book can read, more than 165 MB (`sumexp data fetch NAME` fetches one)
+	@$(RUN) sumexp.companion.cli data fetch all
 
 test: $(READY) ## Run the tests
 	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadgroup

@@ -2,6 +2,9 @@
 
 import bz2
 import gzip
+import re
+import subprocess
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -9,11 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha1, sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 
+import grimp
 import numpy as np
+import platformdirs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,13 +57,18 @@ def delicious() -> datasets.MultiLabel:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves ``body``, by byte ranges unless told otherwise; stops after ``cut`` bytes if that is set."""
+    """Serves ``body``, by byte ranges unless told otherwise; stops after ``cut`` bytes if that is set.
+
+    Of names in ``gone`` it has nothing; ``together`` so many requests it awaits before it answers one.
+    """
 
     daemon_threads = True
     body = CONTENT
     cut: int | None = None
     status = 200
     ranges = True
+    gone: tuple[str, ...] = ()
+    together = Barrier(1)
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -77,8 +87,9 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = self.headers.get("Range") if server.ranges else None
         start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
         server.starts.append(start)
-        if server.status != 200:
-            self.send_error(server.status)
+        server.together.wait(timeout=10)
+        if server.status != 200 or self.path.strip("/") in server.gone:
+            self.send_error(404 if server.status == 200 else server.status)
             return
         if start >= len(server.body) and wanted:
             self.send_error(416)
@@ -433,6 +444,140 @@ def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
     assert isinstance(run("verify")[1], DataError)
 
 
+# Several at once
+
+
+@pytest.fixture
+def three(server: Server, monkeypatch: pytest.MonkeyPatch) -> list[DataFile]:
+    """Data sets ``a``, ``b`` and ``c`` of one file each, and ``d``, which needs none."""
+    names = ("a", "b", "c")
+    address = server.url.rpartition("/")[0]
+    files = [DataFile(f"{n}/{n}.bin", f"{address}/{n}.bin", sha256(CONTENT).hexdigest(), len(CONTENT)) for n in names]
+    sets = {name: Dataset(name, name, "none", "nobody", (file,)) for name, file in zip(names, files, strict=True)}
+    monkeypatch.setattr(datasets, "DATASETS", sets | {"d": Dataset("d", "d", "none", "nobody")})
+    return files
+
+
+def test_several_are_fetched_side_by_side_with_one_bar(
+    server: Server, three: list[DataFile], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server.together = Barrier(3)  # one by one, the first would wait for the others in vain
+    fetched = datasets.fetch_all(["a", "b", "c", "d"], tmp_path)
+    assert fetched == {file.path[0]: [tmp_path / file.path] for file in three} | {"d": []}
+    assert all((tmp_path / file.path).read_bytes() == CONTENT for file in three)
+    shown = capfd.readouterr().err
+    assert "3 files: 100%" in shown
+    assert shown.count("\n") == 1
+
+
+def test_one_that_fails_stops_no_other(server: Server, three: list[DataFile], tmp_path: Path) -> None:
+    server.gone = ("b.bin",)
+    result = CliRunner().invoke(data_app, ["fetch", "a", "b", "c", "--data", str(tmp_path)])
+    assert result.exit_code == 1
+    assert [line.split(":")[0] for line in result.stdout.splitlines()] == ["a", "c"]
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("error")]
+    assert re.match(r"error: could not download http.*/b.bin to .* 404 .*run: sumexp data fetch b$", line)
+    assert sorted(path.name for path in tmp_path.rglob("*.bin")) == ["a.bin", "c.bin"]
+
+
+@pytest.mark.usefixtures("three")
+def test_all(server: Server, tmp_path: Path) -> None:
+    result = CliRunner().invoke(data_app, ["fetch", "all", "--data", str(tmp_path)])
+    assert result.exit_code == 0
+    assert sorted(path.name for path in tmp_path.rglob("*.bin")) == ["a.bin", "b.bin", "c.bin"]
+    assert "d:" not in result.output
+    assert len(server.starts) == 3
+    CliRunner().invoke(data_app, ["fetch", "all", "--data", str(tmp_path)])
+    assert len(server.starts) == 3
+
+
+@pytest.mark.usefixtures("three")
+def test_nothing_is_fetched_if_a_name_is_unknown(server: Server, tmp_path: Path) -> None:
+    result = CliRunner().invoke(data_app, ["fetch", "a", "e", "--data", str(tmp_path)])
+    assert isinstance(result.exception, DataError)
+    assert str(result.exception) == "no data set 'e'; there are a, b, c, d"
+    assert server.starts == []
+
+
+@pytest.mark.usefixtures("three")
+def test_wrong_bytes_among_right_ones(server: Server, three: list[DataFile], tmp_path: Path) -> None:
+    server.body = CONTENT[::-1]
+    put(tmp_path).rename(tmp_path / "a.bin")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a.bin").rename(tmp_path / three[0].path)
+    found = datasets.fetch_all(["a", "b"], tmp_path)
+    assert found["a"] == [tmp_path / three[0].path]
+    assert "did not send the expected file" in str(found["b"])
+    assert not list(tmp_path.rglob("*.part"))
+
+
+# The catalogue
+
+
+def test_a_catalogue() -> None:
+    text = """
+    [tiny]
+    description = "Tiny: bytes"
+    licence = "none"
+    citation = "nobody"
+    kind = "text"
+    reader = "texts.read_brown"
+
+    [[tiny.files]]
+    path = "tiny/tiny.bin"
+    url = "https://example.org/tiny.bin"
+    sha256 = "00"
+    size = 1_000
+    """
+    file = DataFile("tiny/tiny.bin", "https://example.org/tiny.bin", "00", 1000)
+    [(name, found)] = datasets.catalogue(text).items()
+    assert found == Dataset(name, "Tiny: bytes", "none", "nobody", (file,), kind="text", reader="texts.read_brown")
+    assert found.title == "Tiny"
+    for wrong in (text.replace("licence", "license"), text.replace("url", "address")):
+        with pytest.raises(TypeError, match=r"license|address"):
+            datasets.catalogue(wrong)
+
+
+def test_every_data_set_names_its_kind_its_reader_and_what_stands_in_for_it() -> None:
+    for name, dataset in datasets.DATASETS.items():
+        module, function = dataset.reader.split(".")
+        assert callable(getattr(import_module(f"sumexp.datasets.{module}"), function)), name
+        assert dataset.kind in ("text", "images", "tags")
+        assert not dataset.instead or not datasets.DATASETS[dataset.instead].files
+
+
+def test_the_code_of_every_reader_counts_for_what_reads_the_data() -> None:
+    """A run's key has the code that its module imports, so a reader must be imported where data are read, not found
+    by its name alone."""
+    code = grimp.build_graph("sumexp", exclude_type_checking_imports=True, cache_dir=None)
+    for dataset in datasets.DATASETS.values():
+        module = f"sumexp.datasets.{dataset.reader.partition('.')[0]}"
+        importers = code.find_modules_that_directly_import(module)
+        assert any(not name.startswith("sumexp.datasets.") for name in importers), module
+
+
+def test_a_new_entry_is_no_change_of_code() -> None:
+    """The catalogue is no module."""
+    code = grimp.build_graph("sumexp", cache_dir=None)
+    assert "sumexp.datasets.catalogue" not in code.modules
+    assert resources.files("sumexp.datasets").joinpath("catalogue.toml").is_file()
+
+
+def test_it_is_quick_to_ask_which_data_are_there() -> None:
+    """What loads data or draws a bar is imported by what loads and draws."""
+    code = "import sys, sumexp.datasets as d; [d.available(n) for n in d.DATASETS]; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"torch", "scipy", "sklearn", "pandas", "requests", "pooch", "tqdm", "rich", "typer", "matplotlib"}
+    assert "numpy" in loaded
+    assert not heavy & set(loaded)
+
+
+@pytest.mark.parametrize("home", ["", "/somewhere/else", " "])
+def test_the_users_cache_is_where_the_system_has_it(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", home)
+    assert str(datasets.user_cache()) == platformdirs.user_cache_dir("sumexp")
+
+
 # Brown
 
 
@@ -579,7 +724,7 @@ def test_what_stands_in_for_what_is_absent(tmp_path: Path, cache: Path) -> None:
 
 
 def test_a_corpus_is_a_running_text(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="'digits' is no running text; those are brown and shakespeare"):
+    with pytest.raises(DataError, match="'digits' is not a running text; to see what each one is"):
         datasets.corpus("digits")
     with pytest.raises(DataError, match=r"'brown' lacks brown/brown\.zip"):
         datasets.corpus("brown", tmp_path)

@@ -4,6 +4,7 @@ import gzip
 import math
 import re
 import warnings
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -200,7 +201,7 @@ def test_omniglot_by_hand(tmp_path: Path) -> None:
     paths = [tmp_path / "a.npz", tmp_path / "b.npz"]
     np.savez_compressed(paths[0], images=images[:1], labels=np.zeros((1, 20)))
     np.savez_compressed(paths[1], images=images[1:], labels=np.zeros((2, 20)))
-    data = datasets.read_omniglot(paths, validation=4)
+    data = datasets.read_omniglot(*paths, validation=4)
     parts = (data.train, data.validation, data.test)
     assert [part.shape for part in parts] == [(41, 784), (4, 784), (15, 784)]
     every = blocks(~images.reshape(-1, 105, 105), 28)
@@ -231,7 +232,7 @@ def test_omniglot_by_hand(tmp_path: Path) -> None:
 def test_an_archive_that_is_not_omniglot(tmp_path: Path, arrays: dict[str, NDArray[np.generic]], fault: str) -> None:
     np.savez_compressed(tmp_path / "a.npz", **arrays)  # type: ignore[arg-type]
     with pytest.raises(DataError, match=rf"a.npz:? {fault}"):
-        datasets.read_omniglot([tmp_path / "a.npz"])
+        datasets.read_omniglot(tmp_path / "a.npz")
 
 
 def test_a_damaged_archive(tmp_path: Path) -> None:
@@ -244,7 +245,7 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
     for content in (whole[:-1], whole[: len(whole) // 2], bytes(changed), b"", lone):
         (tmp_path / "a.npz").write_bytes(content)
         with pytest.raises(DataError, match=r"a.npz is not a readable npz file"):
-            datasets.read_omniglot([tmp_path / "a.npz"])
+            datasets.read_omniglot(tmp_path / "a.npz")
 
 
 # The literature's chardata.mat
@@ -306,7 +307,7 @@ def test_chardata_is_read_by_its_name_and_checked_before(tmp_path: Path, monkeyp
     ):
         datasets.images("omniglot-28", tmp_path)
     file = DataFile("omniglot-28/chardata.mat", "", sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
-    monkeypatch.setattr(datasets, "DATASETS", {"omniglot-28": Dataset("omniglot-28", "", "", "", (file,))})
+    monkeypatch.setattr(datasets, "DATASETS", {"omniglot-28": replace(datasets.DATASETS["omniglot-28"], files=(file,))})
     data = datasets.images("omniglot-28", tmp_path)
     assert (len(data.train), len(data.validation), len(data.test)) == (5, 1_345, 1)
 

@@ -1,22 +1,24 @@
 """The data sets of the book: where they lie, how they are fetched and verified, and how they are read.
 
-A data set is a name in `DATASETS`, with its files, their checksums and one pinned address each. Files are looked for
+A data set is a name in the catalogue, with its files, their checksums and one pinned address each. Files are looked for
 below one root: the argument ``data``, else the environment variable ``SUMEXP_DATA``, else the user's cache folder. A
 root that was set and lacks a file is an error, never a reason to look elsewhere, and nothing is written to a root that
 already holds the files. Archives are read where they lie; nothing is extracted or unpickled.
 
-- `catalogue`: what data sets there are, their terms, whom to cite;
-- `declarations`: what is said of a file, and whether a file is that;
+- ``catalogue.toml``: what data sets there are, their terms, whom to cite, which function reads them;
+- `declarations`: what is said of a data set and its files, and whether a file is that;
 - `download`: fetching, continued where it was interrupted;
 - `texts`, `mulan`, `pictures`: the published formats.
 """
 
 import os
-from collections.abc import Mapping
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import import_module, resources
 from pathlib import Path
 from types import MappingProxyType
 
-from sumexp.datasets.catalogue import CATALOGUE
 from sumexp.datasets.declarations import DataError, DataFile, Dataset, fault
 from sumexp.datasets.download import download
 from sumexp.datasets.mulan import MultiLabel, read_mulan
@@ -46,14 +48,17 @@ __all__ = [
     "MultiLabel",
     "available",
     "brown",
+    "catalogue",
     "corpus",
     "declared",
     "delicious",
     "digits",
     "fetch",
+    "fetch_all",
     "files",
     "images",
     "preferred",
+    "read",
     "read_amat",
     "read_binarized_mnist",
     "read_brown",
@@ -67,10 +72,26 @@ __all__ = [
     "root",
     "shakespeare",
     "split_digits",
+    "user_cache",
     "verify",
 ]
 
-DATASETS: Mapping[str, Dataset] = MappingProxyType({dataset.name: dataset for dataset in CATALOGUE})
+
+def catalogue(text: str) -> dict[str, Dataset]:
+    """The data sets that a text in TOML declares, by their names.
+
+    Raises:
+        TypeError: if one lacks a field or has an unknown one.
+    """
+    return {
+        name: Dataset(name=name, files=tuple(DataFile(**file) for file in fields.pop("files", ())), **fields)
+        for name, fields in tomllib.loads(text).items()
+    }
+
+
+DATASETS: Mapping[str, Dataset] = MappingProxyType(
+    catalogue(resources.files("sumexp.datasets").joinpath("catalogue.toml").read_text("utf-8"))
+)
 """Every data set by its name."""
 
 
@@ -82,14 +103,21 @@ def root(data: str | Path | None = None) -> Path:
     """
     chosen = data or os.environ.get("SUMEXP_DATA")
     if not chosen:
-        import pooch
-
-        return Path(pooch.os_cache("sumexp"))
+        return user_cache()
     folder = Path(chosen).expanduser().absolute()
     if not folder.is_dir():
         source = "--data" if data else "SUMEXP_DATA"
         raise DataError(f"{source} names {folder}, which is not a folder; name a folder that exists")
     return folder
+
+
+def user_cache() -> Path:
+    """The folder for what this package keeps for the user and can make or fetch again, where the system wants it."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library/Caches/sumexp"
+    if sys.platform == "win32":
+        return Path(os.environ["LOCALAPPDATA"], "sumexp", "Cache")
+    return Path(os.environ.get("XDG_CACHE_HOME", "").strip() or Path.home() / ".cache", "sumexp")
 
 
 def declared(name: str) -> Dataset:
@@ -163,37 +191,46 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
     Raises:
         DataError: if ``name`` is unknown, the download fails, or a file is not what it should be.
     """
-    dataset, folder = _dataset(name), root(data)
-    for file in _missing(dataset, folder):
+    found = fetch_all([name], data)[name]
+    if isinstance(found, DataError):
+        raise found
+    return found
+
+
+def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str, list[Path] | DataError]:
+    """`fetch` for several data sets, side by side with one progress bar; one that fails does not stop the others.
+
+    Returns:
+        for each name the paths of its files, or what went wrong.
+
+    Raises:
+        DataError: if a name is unknown; then nothing is downloaded.
+    """
+    folder = root(data)
+    missing = {name: {folder / file.path: file for file in _missing(_dataset(name), folder)} for name in names}
+    failed = download({target: file for files in missing.values() for target, file in files.items()})
+
+    def outcome(name: str) -> list[Path] | DataError:
+        for target, file in missing[name].items():
+            if target in failed:
+                return _broken(name, file, target, failed[target])
         try:
-            download(file, folder / file.path)
-        except OSError as error:  # requests' exceptions are OSErrors too, and wrap urllib3's, which say why
-            reason = getattr(error.args[0], "reason", error) if error.args else error
-            raise DataError(
-                f"could not download {file.url} to {folder / file.path}: {reason}; "
-                f"when that is mended, run: sumexp data fetch {name}"
-            ) from error
-        except ValueError as error:  # pooch's word for a wrong checksum
-            raise DataError(f"{file.url} did not send the expected file: {error}; nothing was kept") from error
-    return verify(name, data)
+            return verify(name, data)
+        except DataError as error:
+            return error
+
+    return {name: outcome(name) for name in missing}
 
 
-def brown(data: str | Path | None = None) -> Corpus:
-    """The Brown corpus: 1,161,192 tokens of 49,815 lower-cased types in 500 documents.
+def read(name: str, data: str | Path | None = None) -> object:
+    """What is in the verified files of ``name``, as the function that the catalogue names reads them.
 
     Raises:
-        DataError: if the file is absent, damaged or undeclared.
+        DataError: if it is unknown or undeclared, or a file is absent or damaged.
     """
-    return read_brown(files("brown", data)[0])
-
-
-def shakespeare() -> Corpus:
-    """Tiny Shakespeare: 204,062 tokens of 12,631 lower-cased types in 100 pieces; comes with the package.
-
-    Raises:
-        DataError: if the installed file is damaged.
-    """
-    return read_shakespeare()
+    module, _, function = declared(name).reader.partition(".")
+    reader = getattr(import_module(f"sumexp.datasets.{module}"), function)
+    return reader(*files(name, data))
 
 
 def corpus(name: str, data: str | Path | None = None) -> Corpus:
@@ -202,12 +239,27 @@ def corpus(name: str, data: str | Path | None = None) -> Corpus:
     Raises:
         DataError: if it is unknown, undeclared or no running text, or a file is absent or damaged.
     """
-    match name:
-        case "brown":
-            return brown(data)
-        case "shakespeare":
-            return shakespeare()
-    raise DataError(f"data set {declared(name).name!r} is no running text; those are brown and shakespeare")
+    found = _read_kind("text", "a running text", name, data)
+    assert isinstance(found, Corpus)
+    return found
+
+
+def brown(data: str | Path | None = None) -> Corpus:
+    """The Brown corpus: 1,161,192 tokens of 49,815 lower-cased types in 500 documents.
+
+    Raises:
+        DataError: if the file is absent, damaged or undeclared.
+    """
+    return corpus("brown", data)
+
+
+def shakespeare() -> Corpus:
+    """Tiny Shakespeare: 204,062 tokens of 12,631 lower-cased types in 100 pieces; comes with the package.
+
+    Raises:
+        DataError: if the installed file is damaged.
+    """
+    return corpus("shakespeare")
 
 
 def delicious(data: str | Path | None = None) -> MultiLabel:
@@ -216,8 +268,9 @@ def delicious(data: str | Path | None = None) -> MultiLabel:
     Raises:
         DataError: if a file is absent, damaged or undeclared.
     """
-    train, test, labels = files("delicious", data)
-    return read_mulan(train, test, labels)
+    found = _read_kind("tags", "of examples with tags", "delicious", data)
+    assert isinstance(found, MultiLabel)
+    return found
 
 
 def images(name: str, data: str | Path | None = None) -> ImageData:
@@ -237,18 +290,15 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
     Raises:
         DataError: if it is unknown, undeclared or not of images, or a file is absent or damaged.
     """
-    match name, files(name, data):
-        case "digits", _:
-            return split_digits()
-        case "mnist" | "fashion-mnist", [train, test, *_]:
-            return read_mnist(train, test)
-        case "binarized-mnist", [train, validation, test]:
-            return read_binarized_mnist(train, validation, test)
-        case "omniglot", archives:
-            return read_omniglot(archives)
-        case "omniglot-28", [path]:
-            return read_chardata(path)
-    raise DataError(f"data set {name!r} is not of images; to see what each one is, run: sumexp data list")
+    found = _read_kind("images", "of images", name, data)
+    assert isinstance(found, ImageData)
+    return found
+
+
+def _read_kind(kind: str, words: str, name: str, data: str | Path | None) -> object:
+    if declared(name).kind != kind:
+        raise DataError(f"data set {name!r} is not {words}; to see what each one is, run: sumexp data list")
+    return read(name, data)
 
 
 def _dataset(name: str) -> Dataset:
@@ -263,3 +313,13 @@ def _missing(dataset: Dataset, folder: Path) -> list[DataFile]:
 
 def _absent(name: str, file: DataFile) -> DataError:
     return DataError(f"data set {name!r} lacks {file.path}; to download it, run: sumexp data fetch {name}")
+
+
+def _broken(name: str, file: DataFile, target: Path, error: Exception) -> DataError:
+    if isinstance(error, ValueError) and not isinstance(error, OSError):
+        return DataError(f"{file.url} did not send the expected file: {error}; nothing was kept")
+    # requests' exceptions are OSErrors too, and wrap urllib3's, which say why
+    reason = getattr(error.args[0], "reason", error) if error.args else error
+    return DataError(
+        f"could not download {file.url} to {target}: {reason}; when that is mended, run: sumexp data fetch {name}"
+    )

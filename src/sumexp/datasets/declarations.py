@@ -28,8 +28,8 @@ class DataFile:
 
     path: str
     url: str
-    sha256: str
-    size: int
+    sha256: str = ""
+    size: int = 0
     packed: bool = False
     blob: str = ""
 
@@ -50,6 +50,9 @@ class Dataset:
         licence: its terms.
         citation: whom to cite.
         files: none if it comes with this package or a dependency.
+        kind: ``text`` (a `Corpus`), ``images`` (`ImageData`) or ``tags`` (`MultiLabel`).
+        reader: the function that reads the files, all of which it is given in their order, as ``module.function`` of
+            this package.
         instead: the data set that stands in for it where its files are absent, if one does.
     """
 
@@ -58,6 +61,8 @@ class Dataset:
     licence: str
     citation: str
     files: tuple[DataFile, ...] = ()
+    kind: str = ""
+    reader: str = ""
     instead: str = ""
 
     @property

@@ -4,7 +4,6 @@ Every image is a row of float32 pixels in [0, 1], row after row of the picture, 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,8 +54,10 @@ def split_digits() -> ImageData:
     return ImageData(*_drawn(rest, 297), test)
 
 
-def read_mnist(train: Path, test: Path) -> ImageData:
+def read_mnist(train: Path, test: Path, *labels: Path) -> ImageData:
     """Read MNIST or Fashion-MNIST: the first 50,000 images to train on, as published, the last 10,000 for validation.
+
+    The files of the labels are not read.
 
     Raises:
         DataError: if a file is not of the published form, or has other than 60,000 or 10,000 images of 28 x 28.
@@ -132,7 +133,7 @@ def read_amat(path: Path) -> NDArray[np.uint8]:
     return values
 
 
-def read_omniglot(archives: Sequence[Path], *, validation: int = OMNIGLOT_VALIDATION) -> ImageData:
+def read_omniglot(*archives: Path, validation: int = OMNIGLOT_VALIDATION) -> ImageData:
     """Read Omniglot's drawings, reduce them to 28 x 28, and split them by drawing.
 
     Of every character 5 of its 20 drawings, chosen once, are to test on. By its sizes the literature's split is of this

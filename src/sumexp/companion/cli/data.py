@@ -38,12 +38,22 @@ def list_command(data: Root = None) -> None:
 
 @data_app.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(help="The data set, as `sumexp data list` names it.")], data: Root = None
+    names: Annotated[list[str], typer.Argument(help="Data sets, as `sumexp data list` names them, or all.")],
+    data: Root = None,
 ) -> None:
-    """Download what is missing of a data set, and verify all of it."""
+    """Download what is missing of data sets, and verify all of each; the exit code is 1 if one failed."""
     from sumexp import datasets
 
-    _report(name, datasets.fetch(name, data))
+    wanted = [name for name, dataset in datasets.DATASETS.items() if dataset.files] if "all" in names else names
+    failed = False
+    for name, found in datasets.fetch_all(wanted, data).items():
+        if isinstance(found, datasets.DataError):
+            typer.echo(f"error: {found}", err=True)
+            failed = True
+        else:
+            _report(name, found)
+    if failed:
+        raise typer.Exit(1)
 
 
 @data_app.command("verify")
