@@ -7,11 +7,12 @@ weights are products, :math:`w_{yy'} = e^{a_y + b_{y'}}`, so that with :math:`c_
 
 .. math:: \mathbb E\log(1+X_y) = \int_0^\infty e^{-s/c_y}\,\big(1-\mathbb E_y e^{-sZ}\big)\,\frac{ds}s :
 
-classes times nodes instead of classes squared. Two schemes are consistent for every number of negatives:
+classes times nodes instead of classes squared. Three schemes are consistent for every number of negatives:
 
 - m independent draws, hits *kept*, and :math:`\log q` taken off all logits, the positive's too (relative weights);
 - a set that holds every class by a coin of its own, hits *left out*, and the logarithm of the coins' probabilities
-  taken off all logits.
+  taken off all logits;
+- m *distinct* ids other than the label, with a correction that depends on the sample, see `sumexp.negatives.race`.
 """
 
 import math
@@ -137,7 +138,7 @@ def set_losses(members: Tensor, probability: Tensor, correction: Tensor) -> Loss
     Args:
         members: [sets, classes] bool.
         probability: [sets].
-        correction: [classes], taken off every logit.
+        correction: [classes], or [sets, classes] where it depends on what was drawn; taken off every logit.
     """
 
     def of_scores(scores: Tensor) -> Tensor:

@@ -7,15 +7,18 @@ equal the example's own label, by one of three rules; :func:`within_batch` and :
 batch's labels and from the model's own probabilities.
 
 All three return :class:`Negatives`, whose ``ids``, ``log_q`` and ``hits`` are what :mod:`sumexp.losses` wants.
+:func:`distinct` draws until m ids differ and returns the weights that this needs.
 """
 
 from sumexp.samplers.alias import Categorical, unigram
+from sumexp.samplers.distinct import Distinct, distinct
 from sumexp.samplers.laws import LogUniform, Mixture, Sampler, Uniform
 from sumexp.samplers.negatives import Hits, Negatives, draw, log_inclusion, model_based, off_diagonal, within_batch
 from sumexp.samplers.weights import constant, importance, relative, tail
 
 __all__ = [
     "Categorical",
+    "Distinct",
     "Hits",
     "LogUniform",
     "Mixture",
@@ -23,6 +26,7 @@ __all__ = [
     "Sampler",
     "Uniform",
     "constant",
+    "distinct",
     "draw",
     "importance",
     "log_inclusion",

@@ -1,0 +1,58 @@
+r"""What a negative is worth: the variance of the estimate that relative weights with hits kept lead to.
+
+At the minimum :math:`f = \log P` the loss of m draws is a correctly specified conditional likelihood, of the place of
+the true class among the m + 1 candidates. So the covariance of its gradient *is* its Hessian,
+
+.. math:: V_m = H_m = m\sum_{a<b} P_aP_bJ_{ab}\,(e_a-e_b)(e_a-e_b)^\top, \qquad
+          J_{ab} = \mathbb E\frac1{r_a+r_b+R_{m-1}} = \int_0^\infty e^{-t(r_a+r_b)}M(t)^{m-1}\,dt
+
+with r = P/q, :math:`R_k` the sum of k draws' r and :math:`M(t) = \sum_y q_ye^{-tr_y}`. The estimate from N examples has
+the asymptotic variance :math:`H_m^+V_mH_m^+/N = H_m^+/N`. Both rise with m: the gradient's spread, and what is learned.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
+    r"""The Hessian of the risk at its minimum, which is the covariance of one example's gradient, [classes, classes].
+
+    Args:
+        log_p: [classes] the true law, positive.
+        log_q: [classes] law of one draw, positive.
+        m: draws for each example, >= 1; hits are kept.
+
+    Raises:
+        ValueError: if m < 1, the shapes differ, or a law is not positive or does not sum to 1.
+    """
+    p, q = log_p.double().exp(), log_q.double().exp()
+    if m < 1 or p.shape != q.shape or p.ndim != 1:
+        raise ValueError(f"m is {m}, p has shape {tuple(p.shape)}, q {tuple(q.shape)}; give m >= 1 and two laws [C]")
+    for name, law in (("p", p), ("q", q)):
+        if not abs(law.sum().item() - 1) <= 1e-6 or not law.min() > 0:
+            raise ValueError(f"{name} sums to {law.sum().item()!r}, least {law.min().item()!r}; give a positive law")
+    r = p / q
+    # In u = log t the integrand is analytic for |Im u| < pi/2, where the trapezoid rule of this step leaves 1e-16.
+    step = 0.25
+    u = torch.arange(-38 - math.log(m * r.max().item()), math.log(40 / r.min().item()), step, dtype=torch.float64)
+    terms = torch.exp(-u.exp().unsqueeze(-1) * r)  # [nodes, classes]
+    log_m = torch.log1p((torch.expm1(-u.exp().unsqueeze(-1) * r) @ q).clamp_min(-1))
+    weight = step * torch.exp(u + (m - 1) * log_m) if m > 1 else step * u.exp()
+    pairs = m * torch.outer(p, p) * (terms.T @ (weight.unsqueeze(-1) * terms))
+    pairs.fill_diagonal_(0)
+    return torch.diag(pairs.sum(-1)) - pairs
+
+
+def full_information(log_p: Tensor) -> Tensor:
+    r"""The same for the full softmax, :math:`\operatorname{diag}P - PP^\top`, [classes, classes]."""
+    p = log_p.double().exp()
+    return torch.diag(p) - torch.outer(p, p)
+
+
+def variance(information: Tensor) -> Tensor:
+    """The variance of the estimate times N, [classes, classes]: the inverse on scores that sum to 0."""
+    classes = len(information)
+    constant = torch.full((classes, classes), 1 / classes, dtype=torch.float64)
+    return torch.linalg.inv(information + constant) - constant

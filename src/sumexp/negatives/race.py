@@ -1,0 +1,161 @@
+r"""m distinct negatives: drawing from q until m ids differ, what that learns, and the correction that makes it right.
+
+Read the draws as a race: class i first arrives at :math:`E_i\sim\mathrm{Exp}(q_i)`, independently of the others, and
+the first m classes are the sample. With T the time of the next arrival,
+
+.. math:: P(S=A,\ T\in dt) = \prod_{i\in A}(1-e^{-q_it})\ \sum_{k\notin A}q_k\ e^{-t\sum_{k\notin A}q_k}\,dt .
+
+Everything here visits every set, for few classes: laws as :func:`sumexp.negatives.consistency.set_losses` takes them.
+"""
+
+import math
+from itertools import combinations
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sumexp.negatives.consistency import set_losses
+from sumexp.negatives.population import Losses
+
+LARGEST = 12
+"""Classes for which all sets are visited."""
+
+
+class SetLaw(NamedTuple):
+    """A law of the sets that are drawn, with what is known of each class beside the set.
+
+    Attributes:
+        members: [outcomes, classes] bool.
+        probability: [outcomes].
+        log_coin: [outcomes, classes] logarithms of the probabilities with which the draws' maker would correct.
+    """
+
+    members: Tensor
+    probability: Tensor
+    log_coin: Tensor
+
+
+def distinct_law(log_q: Tensor, m: int) -> SetLaw:
+    r"""The law of the first m distinct ids, with the true probability that each class is among them.
+
+    By :math:`P(A) = \sum_{i\in A} P(A\setminus i)\,q_i/q(\{i\}\cup A^c)`, over sets of growing size.
+
+    Args:
+        log_q: [classes] law of one draw, at most 12 classes.
+        m: distinct ids, 1..classes.
+
+    Raises:
+        ValueError: if q does not sum to 1, or a number is out of range.
+
+    Source: successive sampling, Rosén (1972).
+    """
+    q = _law(log_q, m, spare=0)
+    chance: dict[tuple[int, ...], float] = {(): 1.0}
+    for size in range(1, m + 1):
+        smaller, chance = chance, {}
+        for a in combinations(range(len(q)), size):
+            absent = sum(x for i, x in enumerate(q) if i not in a)  # no difference from 1, which would cancel
+            chance[a] = sum(smaller[(*a[:k], *a[k + 1 :])] * q[i] / (q[i] + absent) for k, i in enumerate(a))
+    members, probability = _members(list(chance), len(q)), torch.tensor(list(chance.values()), dtype=torch.float64)
+    return SetLaw(members, probability, (probability @ members.double()).log().expand(len(members), -1))
+
+
+def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
+    r"""The law of set and number N of draws until m ids differ, corrected by :math:`1-(1-q_i)^N`.
+
+    So libraries correct that count their tries; where N = m they take :math:`mq_i`, as for draws with repetition.
+
+    Args:
+        log_q: [classes] law of one draw, at most 12 classes.
+        m: distinct ids.
+        tol: probability of all N beyond those that are visited.
+
+    Raises:
+        ValueError: as :func:`distinct_law`.
+
+    Source: ``ExpectedCountHelper`` in TensorFlow's ``range_sampler.cc``.
+    """
+    q = _law(log_q, m, spare=0)
+    sets = list(combinations(range(len(q)), m))
+    # state: probability that the ids seen so far are exactly a set, after n draws
+    state: dict[tuple[int, ...], float] = {(): 1.0}
+    rows, chances, counts = [], [], []
+    n, left = 0, 1.0
+    while left > tol:
+        n += 1
+        new: dict[tuple[int, ...], float] = {}
+        for a, p in state.items():
+            for i, q_i in enumerate(q):
+                b = a if i in a else tuple(sorted((*a, i)))
+                new[b] = new.get(b, 0.0) + p * q_i
+        ended = {a: new.pop(a) for a in sets if a in new}
+        rows += list(ended)
+        chances += list(ended.values())
+        counts += [n] * len(ended)
+        state, left = new, sum(new.values())
+    tries = torch.tensor(counts, dtype=torch.float64).unsqueeze(-1)
+    log_coin = torch.log(-torch.expm1(tries * torch.log1p(-torch.tensor(q, dtype=torch.float64))))
+    log_coin = torch.where(tries == m, math.log(m) + log_q.double(), log_coin)
+    return SetLaw(_members(rows, len(q)), torch.tensor(chances, dtype=torch.float64), log_coin)
+
+
+def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
+    r"""The law of set and next arrival, corrected by :math:`1-e^{-q_iT}`; T on a grid of nodes in log t.
+
+    Args:
+        log_q: [classes] law of one draw, at most 12 classes.
+        m: distinct ids.
+        label: a class that takes no part in the race; none if not given.
+
+    Raises:
+        ValueError: as :func:`distinct_law`, or if no class is left to arrive next.
+    """
+    q = _law(log_q, m, spare=1 if label is None else 2)
+    racing = [i for i in range(len(q)) if i != label]
+    sets = list(combinations(racing, m))
+    members = _members(sets, len(q))
+    absent = ~members
+    if label is not None:
+        absent[:, label] = False
+    rates = absent.double() @ torch.tensor(q, dtype=torch.float64)
+    step, slowest = 0.1, rates.min().item()
+    u = torch.arange(-20.0, math.log(40 / slowest), step, dtype=torch.float64)
+    t = u.exp().unsqueeze(-1)
+    log_coin = torch.log(-torch.expm1(-t * torch.tensor(q, dtype=torch.float64)))  # [nodes, classes]
+    log_density = log_coin @ members.double().T + rates.log() - t * rates + u.unsqueeze(-1)
+    outcomes = (len(u), len(sets), len(q))
+    return SetLaw(
+        members.expand(outcomes).reshape(-1, len(q)),
+        (step * log_density.exp()).reshape(-1),
+        log_coin.unsqueeze(1).expand(outcomes).reshape(-1, len(q)),
+    )
+
+
+def corrected(law: SetLaw) -> Losses:
+    """The implicit losses if labels that are drawn are left out, and log_coin is taken off all logits."""
+    return set_losses(law.members, law.probability, law.log_coin)
+
+
+def race_losses(log_q: Tensor, m: int) -> Losses:
+    """The implicit losses of :func:`sumexp.samplers.distinct`: each label out of the race, relative weights by T."""
+    each = [corrected(race_law(log_q, m, label)) for label in range(len(log_q))]
+
+    def of_scores(scores: Tensor) -> Tensor:
+        return torch.stack([losses(scores)[label] for label, losses in enumerate(each)])
+
+    return of_scores
+
+
+def _law(log_q: Tensor, m: int, spare: int) -> list[float]:
+    q: list[float] = log_q.double().exp().tolist()
+    if not m + spare <= len(q) <= LARGEST or m < 1 or abs(sum(q) - 1) > 1e-6 or not min(q) > 0:
+        raise ValueError(
+            f"m is {m}, with {len(q)} classes of which the least has probability {min(q, default=0):.3g} and all sum to "
+            f"{sum(q)!r}; expected m >= 1, {m + spare} to {LARGEST} classes and a positive law"
+        )
+    return q
+
+
+def _members(sets: list[tuple[int, ...]], classes: int) -> Tensor:
+    return torch.tensor([[i in a for i in range(classes)] for a in sets])

@@ -1,0 +1,169 @@
+"""m distinct negatives: laws of the sets, what corrections by a table leave, and the correction that leaves nothing."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import combinations, permutations, product
+from math import prod
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp.negatives import consistency, race
+from sumexp.samplers import log_inclusion
+
+Q = Fraction
+
+
+@st.composite
+def laws(draw: st.DrawFn, classes: int = 4) -> tuple[Fraction, ...]:
+    counts = draw(st.lists(st.integers(1, 30), min_size=classes, max_size=classes))
+    return tuple(Q(n, sum(counts)) for n in counts)
+
+
+def log_of(law: tuple[Fraction, ...]) -> Tensor:
+    return torch.tensor([float(x) for x in law], dtype=torch.float64).log()
+
+
+def successive(q: tuple[Fraction, ...], m: int) -> dict[tuple[int, ...], Fraction]:
+    """Every order of m distinct ids: q_a / 1, q_b / (1 - q_a), ..."""
+    chance: dict[tuple[int, ...], Fraction] = {}
+    for order in permutations(range(len(q)), m):
+        steps = [q[i] / (1 - sum((q[j] for j in order[:k]), Q(0))) for k, i in enumerate(order)]
+        chance[tuple(sorted(order))] = chance.get(tuple(sorted(order)), Q(0)) + prod(steps, start=Q(1))
+    return chance
+
+
+# -- the consistent correction ----------------------------------------------------------------------------------------
+
+
+@given(laws(), st.lists(st.integers(1, 5), min_size=4, max_size=4), st.fractions(Q(1, 50), Q(49, 50)))
+@settings(deadline=None, max_examples=60)
+def test_given_candidates_and_time_the_slope_is_zero(p: tuple[Fraction, ...], n: list[int], v: Fraction) -> None:
+    """Rates q = n / sum n, T with e^{-T / sum n} = v: coins 1 - v^n. Label y and the first m of the others make the
+    candidates C; beyond C only who comes next matters, the same for every y in C."""
+    coin = [1 - v**k for k in n]
+    for size in (2, 3):  # m + 1; the next arrival is outside
+        for candidates in combinations(range(4), size):
+            outside = [k for k in range(4) if k not in candidates]
+            following = sum(n[k] for k in outside) * prod((v ** n[k] for k in outside), start=Q(1))
+            total = dict.fromkeys(candidates, Q(0))
+            terms = {i: p[i] / coin[i] for i in candidates}  # e^f / coin at f = log p
+            for y in candidates:
+                chance = p[y] * prod((coin[i] for i in candidates if i != y), start=Q(1)) * following
+                for i in candidates:
+                    total[i] += chance * (terms[i] / sum(terms.values()) - (i == y))
+            assert set(total.values()) == {Q(0)}
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_labels_out_of_the_race_are_learned_exactly(m: int) -> None:
+    q = torch.tensor([0.6, 0.25, 0.1, 0.03, 0.02], dtype=torch.float64).log()
+    p = torch.tensor([0.2, 0.3, 0.15, 0.15, 0.2], dtype=torch.float64)
+    found = consistency.minimiser(race.race_losses(q, m), p, start=torch.zeros_like(p))
+    torch.testing.assert_close(found, p.log() - p.log().mean(), rtol=0, atol=1e-7)
+
+
+SIX = torch.tensor([0.6, 0.25, 0.1, 0.03, 0.015, 0.005], dtype=torch.float64).log()
+P6 = torch.tensor([0.2, 0.2, 0.15, 0.15, 0.15, 0.15], dtype=torch.float64)
+
+
+def nats(losses: Callable[[Tensor], Tensor]) -> float:
+    return (P6 * (P6.log() - consistency.minimiser(losses, P6).log_softmax(-1))).sum().item()
+
+
+def test_what_the_corrections_in_use_leave_of_four_distinct_ids() -> None:
+    law = race.distinct_law(SIX, 4)
+    found = {
+        "draws": nats(consistency.set_losses(law.members, law.probability, log_inclusion(SIX, 4))),
+        "tries": nats(race.corrected(race.tries_law(SIX, 4, tol=1e-9))),
+        "true inclusion": nats(race.corrected(law)),
+        "next arrival": nats(race.corrected(race.race_law(SIX, 4))),
+    }
+    expected = {"draws": 0.2904, "tries": 0.0291, "true inclusion": 0.0024, "next arrival": 0.0115}
+    assert found == pytest.approx(expected, abs=5e-5)
+    assert nats(race.race_losses(SIX, 4)) == pytest.approx(0, abs=1e-12)
+
+
+def test_no_table_suits_two_true_laws() -> None:
+    """Hits left out and one correction c for each class: with three classes and two distinct ids, c that is right for
+    p = (1/3, 1/3, 1/3) is wrong for p = (.8, .1, .1). The c that suits a p is log p minus the minimiser without any."""
+    q = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64).log()
+    law = race.distinct_law(q, 2)
+    plain = consistency.set_losses(law.members, law.probability, torch.zeros(3, dtype=torch.float64))
+    tables = []
+    for p in ((1 / 3, 1 / 3, 1 / 3), (0.8, 0.1, 0.1)):
+        posterior = torch.tensor(p, dtype=torch.float64)
+        shift = posterior.log() - consistency.minimiser(plain, posterior)
+        tables.append(shift - shift.mean())
+    assert (tables[0] - tables[1]).abs().max() > 0.01
+
+
+# -- laws of the sets -------------------------------------------------------------------------------------------------
+
+
+@given(laws(5), st.integers(1, 5))
+@settings(deadline=None, max_examples=30)
+def test_the_law_of_distinct_ids_by_every_order(q: tuple[Fraction, ...], m: int) -> None:
+    law, expected = race.distinct_law(log_of(q), m), successive(q, m)
+    for row, chance, log_coin in zip(law.members, law.probability, law.log_coin, strict=True):
+        assert chance.item() == pytest.approx(float(expected[tuple(row.nonzero().flatten().tolist())]), rel=1e-12)
+        inclusion = [float(sum((p for a, p in expected.items() if i in a), Q(0))) for i in range(5)]
+        assert log_coin.exp().tolist() == pytest.approx(inclusion, rel=1e-12)
+
+
+def test_probabilities_of_distinct_ids_keep_their_digits_for_a_steep_law() -> None:
+    q = (Q(10**9 - 3, 10**9), Q(2, 10**9), Q(1, 10**9))
+    law = race.distinct_law(log_of(q), 2)  # 1 - q_0 in float64 would leave seven digits
+    expected = successive(q, 2)
+    assert law.probability.tolist() == pytest.approx([float(x) for x in expected.values()], rel=1e-12)
+
+
+@pytest.mark.parametrize("label", [None, 1])
+def test_sets_of_the_race_have_that_law_and_inverse_coins_count_once(label: int | None) -> None:
+    q = (Q(6, 10), Q(1, 4), Q(1, 10), Q(1, 20))
+    law = race.race_law(log_of(q), 2, label)
+    racing = [i for i in range(4) if i != label]
+    others = tuple(q[i] / sum(q[j] for j in racing) for i in racing)  # the race among them is that of their shares
+    expected = {tuple(racing[i] for i in a): p for a, p in successive(others, 2).items()}
+    for a, p in expected.items():
+        mine = (law.members == torch.tensor([i in a for i in range(4)])).all(-1)
+        assert law.probability[mine].sum().item() == pytest.approx(float(p), rel=1e-12)
+    once = law.probability @ torch.where(law.members, (-law.log_coin).exp(), 0.0)
+    assert once.tolist() == pytest.approx([float(i in racing) for i in range(4)], rel=1e-12)
+
+
+@given(laws(3), st.integers(1, 3))
+@settings(deadline=None, max_examples=20)
+def test_the_number_of_tries_by_every_sequence(q: tuple[Fraction, ...], m: int) -> None:
+    law = race.tries_law(log_of(q), m, tol=1e-3)
+    for n in range(m, 6):
+        expected: dict[tuple[int, ...], Fraction] = {}
+        for drawn in product(range(3), repeat=n):
+            if len(set(drawn)) == m > len(set(drawn[:-1])):
+                a = tuple(sorted(set(drawn)))
+                expected[a] = expected.get(a, Q(0)) + prod((q[i] for i in drawn), start=Q(1))
+        coin = [float(m * x) if n == m else float(1 - (1 - x) ** n) for x in q]
+        for a, p in expected.items():
+            mine = (law.members == torch.tensor([i in a for i in range(3)])).all(-1)
+            mine &= torch.isclose(law.log_coin, torch.tensor(coin, dtype=torch.float64).log(), rtol=0, atol=1e-9).all(-1)
+            if mine.any():  # else beyond tol
+                assert law.probability[mine].sum().item() == pytest.approx(float(p), rel=1e-9)
+            else:
+                assert p < 1e-3
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: race.distinct_law(SIX, 7), "m is 7, with 6 classes"),
+        (lambda: race.race_law(SIX, 5, 0), "expected m >= 1, 7 to 12 classes"),
+        (lambda: race.distinct_law(SIX + 1, 2), "all sum to 2.7"),
+        (lambda: race.tries_law(SIX, 0), "m is 0"),
+    ],
+)
+def test_bad_input_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
