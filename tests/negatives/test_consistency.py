@@ -285,7 +285,7 @@ def test_a_class_that_is_never_drawn_has_no_minimum() -> None:
     "call, message",
     [
         (lambda: consistency.multiset_losses(log_q, 0, (log_q, log_q)), "m is 0"),
-        (lambda: consistency.multiset_losses(log_q + 1, 1, (log_q, log_q)), "q sums to 2.7"),
+        (lambda: consistency.multiset_losses(log_q + 1, 1, (log_q, log_q)), "sums to 2.7"),
         (lambda: consistency.factors("tail", log_q, 1), "need prior"),
         (lambda: consistency.factors("none", log_q, 1), "weights is 'none'"),  # type: ignore[arg-type]
         (lambda: consistency.coin_losses(torch.tensor([0.0, log(0.5)])), "is 1 or more"),

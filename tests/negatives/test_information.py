@@ -115,8 +115,8 @@ def test_loss_and_gradient_spread_more_where_the_estimate_spreads_less() -> None
     "call, message",
     [
         (lambda: information(torch.zeros(1), torch.zeros(1), 0), "m is 0"),
-        (lambda: information(torch.zeros(1), torch.zeros(2), 1), "p has shape"),
-        (lambda: information(torch.zeros(2), torch.zeros(2), 1), "p sums to 2.0"),
+        (lambda: information(torch.zeros(1), log_of((Q(1, 2), Q(1, 2))), 1), "on the same classes"),
+        (lambda: information(torch.zeros(2), torch.zeros(2), 1), "sums to 2.0"),
     ],
 )
 def test_bad_input_is_refused(call: Callable[[], object], message: str) -> None:

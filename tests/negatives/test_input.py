@@ -23,12 +23,12 @@ def floats(values: tuple[Fraction, ...]) -> Tensor:
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: negatives.scheme(torch.tensor([0.5, 0.4]).log(), 0, 1, "constant"), "q sums to 0.9"),
-        (lambda: negatives.scheme(torch.tensor([1.5, -0.5]).log(), 0, 1, "constant"), "q holds NaN"),
-        (lambda: negatives.scheme(torch.tensor([math.nan, 0.0]), 0, 1, "constant"), "q holds NaN"),
+        (lambda: negatives.scheme(torch.tensor([0.5, 0.4]).log(), 0, 1, "constant"), "sums to 0.9"),
+        (lambda: negatives.scheme(torch.tensor([1.5, -0.5]).log(), 0, 1, "constant"), "log_q holds nan"),
+        (lambda: negatives.scheme(torch.tensor([math.nan, 0.0]), 0, 1, "constant"), "log_q holds nan"),
         (lambda: negatives.scheme(GOOD, 4, 1, "constant"), "label is 4; with 4 classes it must be 0..3"),
         (lambda: negatives.scheme(GOOD, -1, 1, "constant"), "label is -1"),
-        (lambda: negatives.scheme(GOOD, 0, 0, "constant"), "m is 0; a sampled loss needs at least one negative"),
+        (lambda: negatives.scheme(GOOD, 0, 0, "constant"), "m is 0; it must be a whole number >= 1"),
         (lambda: negatives.scheme(torch.zeros(1), 0, 1, "constant"), "at least two classes"),
         (lambda: negatives.scheme(torch.tensor([0.0, -math.inf]), 0, 1, "constant"), "no mass to the negatives"),
         (lambda: negatives.scheme(GOOD, 0, 1, "tail"), "tail weights need prior"),
@@ -148,4 +148,4 @@ def test_other_bad_arguments() -> None:
         negatives.population_minimiser(equal, torch.tensor([1.0, 0.0, 0.0]))
     goal = torch.tensor([1.0, 0.0, -1.0])
     with pytest.raises(ValueError, match="the search stopped"):  # a kink at the minimum: the slope never comes near 0
-        negatives.population_minimiser(lambda s: (s - s.mean() - goal).abs(), torch.full((3,), 1 / 3))
+        negatives.population_minimiser(lambda s: (s - s.mean() - goal).abs(), torch.tensor([0.5, 0.3, 0.2]))

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.expectations.quadrature import rule
 from sumexp.negatives.population import Losses
 from sumexp.negatives.schemes import Weights
@@ -85,9 +86,7 @@ def multiset_losses(
     Raises:
         ValueError: if m < 1 or q does not sum to 1.
     """
-    if m < 1 or abs(log_q.exp().sum().item() - 1) > 1e-6:
-        raise ValueError(f"m is {m}, q sums to {log_q.exp().sum().item()!r}; give m >= 1 and a law")
-    q = log_q.exp()
+    m, q = checks.whole("m", m, 1), checks.log_law("log_q", log_q).exp()
 
     def of_scores(scores: Tensor) -> Tensor:
         u, kernel, log_z = _grid(scores, weights, math.log(m), q > 0, tol)
@@ -186,9 +185,9 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
         ValueError: if the posterior is no law with full support, or the steps do not come below ``tol``: the minimum
             may lie at infinity, as for a class that is never drawn.
     """
-    p = posterior.detach().to(torch.float64)
-    if not bool((p > 0).all()) or abs(p.sum().item() - 1) > 1e-6:
-        raise ValueError(f"posterior sums to {p.sum().item()!r}, least {p.min().item()!r}; give a positive law")
+    p = checks.law("posterior", posterior.detach())
+    if not bool((p > 0).all()):
+        raise ValueError("the posterior of a class is 0; give a positive law")
     scale = p.sqrt()
 
     def slope(scores: Tensor) -> tuple[Tensor, Tensor]:

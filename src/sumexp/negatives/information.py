@@ -15,6 +15,8 @@ import math
 import torch
 from torch import Tensor
 
+from sumexp import checks
+
 
 def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
     r"""The Hessian of the risk at its minimum, which is the covariance of one example's gradient, [classes, classes].
@@ -27,12 +29,10 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
     Raises:
         ValueError: if m < 1, the shapes differ, or a law is not positive or does not sum to 1.
     """
-    p, q = log_p.double().exp(), log_q.double().exp()
-    if m < 1 or p.shape != q.shape or p.ndim != 1:
-        raise ValueError(f"m is {m}, p has shape {tuple(p.shape)}, q {tuple(q.shape)}; give m >= 1 and two laws [C]")
-    for name, law in (("p", p), ("q", q)):
-        if not abs(law.sum().item() - 1) <= 1e-6 or not law.min() > 0:
-            raise ValueError(f"{name} sums to {law.sum().item()!r}, least {law.min().item()!r}; give a positive law")
+    m = checks.whole("m", m, 1)
+    p, q = checks.log_law("log_p", log_p).exp(), checks.log_law("log_q", log_q).exp()
+    if p.shape != q.shape or p.ndim != 1 or not min(p.min(), q.min()) > 0:
+        raise ValueError(f"p {tuple(p.shape)} and q {tuple(q.shape)} must be positive laws on the same classes, [C]")
     r = p / q
     # In u = log t the integrand is analytic for |Im u| < pi/2, where the trapezoid rule of this step leaves 1e-16.
     step = 0.25
@@ -47,7 +47,7 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
 
 def full_information(log_p: Tensor) -> Tensor:
     r"""The same for the full softmax, :math:`\operatorname{diag}P - PP^\top`, [classes, classes]."""
-    p = log_p.double().exp()
+    p = checks.log_law("log_p", log_p).exp()
     return torch.diag(p) - torch.outer(p, p)
 
 
@@ -55,4 +55,5 @@ def variance(information: Tensor) -> Tensor:
     """The variance of the estimate times N, [classes, classes]: the inverse on scores that sum to 0."""
     classes = len(information)
     constant = torch.full((classes, classes), 1 / classes, dtype=torch.float64)
-    return torch.linalg.inv(information + constant) - constant
+    inverse: Tensor = torch.linalg.inv(information + constant)
+    return inverse - constant

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, root
 from torch import Tensor
 
-from sumexp import losses
+from sumexp import checks, losses
 from sumexp.negatives.implicit import implicit_loss
 from sumexp.negatives.schemes import Scheme
 
@@ -63,9 +63,9 @@ def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-1
         ValueError: if the posterior is no law with full support (the minimum then lies at infinity), or the search does
             not reach ``tol``.
     """
-    p = posterior.detach().to(torch.float64)
-    if not bool((p > 0).all()) or abs(p.sum().item() - 1) > 1e-6:
-        raise ValueError(f"posterior sums to {p.sum().item()!r}, least {p.min().item()!r}; give a positive law")
+    p = checks.law("posterior", posterior.detach())
+    if not bool((p > 0).all()):
+        raise ValueError("the posterior of a class is 0; give a positive law")
 
     def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         scores = torch.tensor(point, dtype=torch.float64, requires_grad=True)

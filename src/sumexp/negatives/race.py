@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.negatives.consistency import set_losses
 from sumexp.negatives.population import Losses
 
@@ -96,7 +97,7 @@ def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
         state, left = new, sum(new.values())
     tries = torch.tensor(counts, dtype=torch.float64).unsqueeze(-1)
     log_coin = torch.log(-torch.expm1(tries * torch.log1p(-torch.tensor(q, dtype=torch.float64))))
-    log_coin = torch.where(tries == m, math.log(m) + log_q.double(), log_coin)
+    log_coin = torch.where(tries == m, math.log(m) + torch.tensor(q, dtype=torch.float64).log(), log_coin)
     return SetLaw(_members(rows, len(q)), torch.tensor(chances, dtype=torch.float64), log_coin)
 
 
@@ -148,11 +149,11 @@ def race_losses(log_q: Tensor, m: int) -> Losses:
 
 
 def _law(log_q: Tensor, m: int, spare: int) -> list[float]:
-    q: list[float] = log_q.double().exp().tolist()
-    if not m + spare <= len(q) <= LARGEST or m < 1 or abs(sum(q) - 1) > 1e-6 or not min(q) > 0:
+    q: list[float] = checks.log_law("log_q", log_q).exp().tolist()
+    if not m + spare <= len(q) <= LARGEST or m < 1 or not min(q) > 0:
         raise ValueError(
-            f"m is {m}, with {len(q)} classes of which the least has probability {min(q, default=0):.3g} and all sum to "
-            f"{sum(q)!r}; expected m >= 1, {m + spare} to {LARGEST} classes and a positive law"
+            f"m is {m}, with {len(q)} classes, the least of probability {min(q):.3g}; expected m >= 1, "
+            f"{m + spare} to {LARGEST} classes and a positive law"
         )
     return q
 

@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sumexp import samplers
+from sumexp import checks, samplers
 from sumexp.samplers import Hits
 
 Weights = Literal["constant", "importance", "relative", "tail"]
@@ -46,13 +46,13 @@ class Scheme:
     log_w: Tensor
 
     def __post_init__(self) -> None:
-        _check_draws(self.m)
+        checks.whole("m", self.m, 1)
         if self.log_w.shape[-1:] != self.log_q.shape[-1:]:
             raise ValueError(
                 f"log_w has shape {tuple(self.log_w.shape)}, log_q {tuple(self.log_q.shape)}; give each class a weight"
             )
         _check_label(self.label, self.log_q)
-        _check_law("q", self.log_q)
+        checks.log_law("log_q", self.log_q)
         if bool((torch.isnan(self.log_w) | (self.log_w == math.inf)).any()):
             raise ValueError("a log weight is NaN or +inf; weights are finite and not negative (-inf is weight 0)")
 
@@ -153,8 +153,8 @@ def scheme(
     """  # noqa: E501
     log_q = log_q.to(torch.float64)
     _check_label(label, log_q)
-    _check_law("q", log_q)
-    _check_draws(m)
+    checks.log_law("log_q", log_q)
+    m = checks.whole("m", m, 1)
     if hits not in ("redraw", "mask", "keep"):
         raise ValueError(f"hits is {hits!r}; it must be 'redraw', 'mask' or 'keep'")
     if hits == "redraw":
@@ -169,7 +169,7 @@ def scheme(
         if prior is None:
             raise ValueError("tail weights need prior, the logarithm of the label law pi")
         prior = prior.to(torch.float64)
-        _check_law("the prior", prior)
+        checks.log_law("prior", prior)
         if prior.shape[-1] != log_q.shape[-1] or prior[..., label].eq(-math.inf).any():
             raise ValueError(f"prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
         w = samplers.tail(log_q, m, prior, prior[..., label : label + 1])
@@ -196,7 +196,7 @@ def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     Source: Rawat et al., Proposition 4, equation (15), with the support it needs.
     """
     _check_label(label, log_q)
-    _check_draws(m)
+    m = checks.whole("m", m, 1)
     negative = torch.arange(log_q.shape[-1], device=log_q.device) != label
     wanted = negative & (log_rho != -math.inf)
     if bool((wanted & (log_q == -math.inf)).any()):
@@ -211,17 +211,3 @@ def _check_label(label: int, log_q: Tensor) -> None:
         raise ValueError(f"there must be at least two classes, a positive and a negative, got {classes}")
     if not isinstance(label, int) or not 0 <= label < classes:
         raise ValueError(f"label is {label!r}; with {classes} classes it must be 0..{classes - 1}")
-
-
-def _check_draws(m: int) -> None:
-    if not isinstance(m, int) or m < 1:
-        raise ValueError(f"m is {m!r}; a sampled loss needs at least one negative")
-
-
-def _check_law(name: str, log_law: Tensor) -> None:
-    if bool(torch.isnan(log_law).any()):
-        raise ValueError(f"{name} holds NaN; pass logarithms of probabilities (-inf for 0)")
-    total = torch.logsumexp(log_law.to(torch.float64), -1).exp()
-    if bool(((total - 1).abs() > 1e-6).any()):
-        worst = total.flatten()[(total - 1).abs().argmax()].item()
-        raise ValueError(f"{name} sums to {worst!r}, not 1; normalise it (torch.log_softmax of the logarithms does)")

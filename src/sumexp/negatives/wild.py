@@ -10,6 +10,8 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from sumexp import checks
+
 
 def one_class_short(classes: int) -> tuple[Tensor, Tensor]:
     r"""A log-uniform sampler that draws with :math:`\log N` and scores with :math:`\log(N+1)`.
@@ -22,8 +24,7 @@ def one_class_short(classes: int) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: for fewer than two classes.
     """
-    if classes < 2:
-        raise ValueError(f"classes is {classes}; with fewer than two there is none to lose")
+    classes = checks.whole("classes", classes, 2)
     mass = torch.log1p(1 / torch.arange(1, classes + 1, dtype=torch.float64))
     drawn = mass / math.log(classes)
     drawn[-1] = 0
@@ -57,11 +58,8 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     Raises:
         ValueError: if tries or kept is not positive or q does not sum to 1.
     """
-    q = log_q.exp()
-    if tries < 1 or kept < 1 or abs(q.sum().item() - 1) > 1e-6:
-        raise ValueError(
-            f"tries is {tries}, kept {kept}, q sums to {q.sum().item()!r}; give positive numbers and a law"
-        )
+    tries, kept = checks.whole("tries", tries, 1), checks.whole("kept", kept, 1)
+    q = checks.log_law("log_q", log_q).exp()
     tail = q.flip(0).cumsum(0).flip(0)
     used = torch.arange(tries + 1, dtype=torch.float64)
     taken = used - used.unsqueeze(1)  # [before, after]
@@ -86,8 +84,8 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
 def modulo_share(bits: int, classes: int, below: int) -> Fraction:
     r"""The share of ids under ``below`` when a random word of ``bits`` bits is reduced modulo the number of classes.
 
-    The first :math:`2^b \bmod L` ids get one word more than the others; ``torch.randint`` reduces 32 bits wherever the
-    range fits into them.
+    The first :math:`2^b \bmod L` ids get one word more than the others. ``torch.randint`` reduces 32 bits for ranges
+    below :math:`2^{28}` and 64 from there on (PyTorch 2.13).
 
     Raises:
         ValueError: unless 0 <= below <= classes <= 2^bits.

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.samplers.laws import Sampler
 from sumexp.samplers.negatives import _check_labels
 
@@ -56,9 +57,7 @@ def distinct(sampler: Sampler, labels: Tensor, m: int, *, generator: torch.Gener
     Source: the times of arrival are those of priority sampling, Duffield, Lund and Thorup (2007); with Gumbel noise,
     Kool, van Hoof and Welling (2019).
     """
-    _check_labels(labels, sampler.classes)
-    if not isinstance(m, int) or m < 1:
-        raise ValueError(f"m is {m!r}; draw at least one negative")
+    labels, m = _check_labels(labels, sampler.classes), checks.whole("m", m, 1)
     ids, times = _arrivals(sampler, m + 2, generator)
     ids, times = ids.to(labels.device), times.to(labels.device)
     own = labels.unsqueeze(-1)
