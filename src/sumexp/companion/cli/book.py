@@ -8,19 +8,21 @@ import typer
 
 notebook_app = typer.Typer(no_args_is_help=True, help="Run one notebook with parameters of your own.")
 
+Profile = Annotated[str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
 
 def book_command(
-    profile: Annotated[
-        str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")
-    ] = "cpu",
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    profile: Profile = "cpu",
+    device: Device = "auto",
     cores: Annotated[int, typer.Option(help="How many cores to use.")] = os.cpu_count() or 1,
     only: Annotated[str, typer.Option(help="Chapters to execute, separated by spaces; all by default.")] = "",
+    stored: Annotated[bool, typer.Option("--stored", help="Execute nothing: render what the store has.")] = False,
 ) -> None:
     """Build the book: execute what is out of date and render the pages."""
-    from sumexp.companion import build
+    from sumexp.companion.build import book
 
-    typer.echo(f"the book: {build.book(profile, device, cores, only)}")
+    typer.echo(f"the book: {book.build(profile, device, cores, only, stored=stored)}")
 
 
 @notebook_app.command("run")
@@ -29,15 +31,18 @@ def run_command(
     parameters: Annotated[list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE")] = None,
     output: Annotated[Path | None, typer.Option(help="Where the executed notebook goes.")] = None,
 ) -> None:
-    """Execute one notebook; the book and its cache stay as they are."""
-    from sumexp.companion import notebooks
+    """Execute one notebook; the book and the store's notebooks stay as they are."""
+    from shutil import copy2
+    from tempfile import TemporaryDirectory
 
-    given = parameters or []
-    values = notebooks.parameters(name, given)
-    products = notebooks.Products(Path("build/run"), name)
-    key = notebooks.key(name, values, given)
-    execution = notebooks.run(name, values, products, key)
-    if output:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        products.executed.replace(output)
-    typer.echo(f"executed in {execution.seconds:.1f} s: {output or products.executed}")
+    from sumexp.companion.build import notebooks
+    from sumexp.companion.store import processes, progress
+
+    values = notebooks.parameters(name, parameters or [])
+    target = output or Path("build/run") / f"{name}.ipynb"
+    processes.drive()
+    with TemporaryDirectory() as folder, progress.shown(name, 1, int), progress.step(name, "starting"):
+        made = notebooks.run(name, values, Path(folder), Path("build/logs") / f"run-{name}.log")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy2(Path(folder, notebooks.EXECUTED), target)
+    typer.echo(f"executed in {made.seconds:.1f} s: {target}")

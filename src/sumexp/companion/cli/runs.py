@@ -1,40 +1,45 @@
-"""``sumexp runs``: what the cache of training runs holds, what a grid lacks and costs, and computing it."""
+"""``sumexp runs``: what the store holds of training runs, what a grid lacks and costs, and computing it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
+
 if TYPE_CHECKING:
     from sumexp.companion.grids.jobs import Job
+    from sumexp.companion.store import Entry, Store
 
-runs_app = typer.Typer(help="List, show, compute and clean up cached training runs.", no_args_is_help=True)
+runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
 
 Grid = Annotated[str, typer.Option(help="The chapter whose runs are meant, such as vae.")]
 Profile = Annotated[str, typer.Option(help="smoke, cpu or paper.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-SHORT = 12
-"""Digits of a key that are shown."""
 
 
 @runs_app.command("list")
 def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "auto") -> None:
-    """Print the runs in the cache; with --grid, those of the grid, and how far each is."""
-    from sumexp.companion.authoring import runs
-    from sumexp.companion.grids.jobs import entries, jobs_of, kind_of, look, size
+    """Print the runs in the store; with --grid, those of the grid, and how far each is."""
+    from sumexp.companion.grids.jobs import jobs_of, kind_of
     from sumexp.companion.grids.labels import differences
+    from sumexp.companion.store import default
 
+    store = default()
     if grid:
-        wanted = jobs_of(grid, profile)
-        where = [job.place(kind_of(device)) for job in wanted]
-        about = differences([job.config for job in wanted])
-        rows = [(*_row(entry), text) for entry, text in zip(where, about, strict=True)]
-        _table(("key", "state", "date", "time", "size", "device", "settings"), rows)
-    else:
-        found = [entry for entry in entries(runs.root_of()) if look(entry)[0] != "missing"]
-        _table(("key", "state", "date", "time", "size", "device", "task"), [(*_row(e), e.parent.name) for e in found])
-        typer.echo(f"\n{len(found)} runs, {_bytes(size(runs.root_of()))}, in {runs.root_of()}")
+        jobs = jobs_of(grid, profile)
+        wanted = [job.computation(kind_of(device)) for job in jobs]
+        about = differences([job.config for job in jobs])
+        rows = [
+            (one.key[:SHORT], store.status(one), *_cost(store, store.find(one)), text)
+            for one, text in zip(wanted, about, strict=True)
+        ]
+        print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
+        return
+    found = store.entries("run")
+    rows = [(one.computation.key[:SHORT], *_cost(store, one), one.computation.name) for one in found]
+    print_table(("key", "date", "time", "size", "device", "task"), rows)
+    typer.echo(f"\n{len(found)} runs, {as_size(sum(one.size for one in found))}, in {store.root}")
 
 
 @runs_app.command("show")
@@ -44,28 +49,29 @@ def show_command(
 ) -> None:
     """Print a run: its settings, its surroundings, its numbers and the last rows of its history."""
     import json
+    from dataclasses import asdict
 
     from sumexp.companion import CompanionError
     from sumexp.companion.authoring import runs
-    from sumexp.companion.grids.jobs import entries, look
+    from sumexp.companion.store import default
+    from sumexp.companion.store.entries import read
 
-    root = runs.root_of()
-    matching = [entry for entry in entries(root) if entry.name.startswith(key)]
+    store = default()
+    matching = [path for path in store.paths("run") if path.name.startswith(key)]
     if len(matching) != 1:
-        some = ", ".join(entry.name[: max(SHORT, len(key) + 4)] for entry in matching[:5])
+        some = ", ".join(path.name[: max(SHORT, len(key) + 4)] for path in matching[:5])
         what = f"{len(matching)} runs begin with {key!r} ({some})" if matching else f"no run begins with {key!r}"
-        raise CompanionError(f"{what} in {root}; see: sumexp runs list")
-    [entry] = matching
+        raise CompanionError(f"{what} in {store.root}; see: sumexp runs list")
+    entry = read(matching[0])
     run = runs.read(entry)
-    if run is None:
-        raise CompanionError(f"the run {entry.name} is {look(entry)[0]}: there is nothing to show")
+    provenance = asdict(run.provenance)
     if as_json:
         history = {name: column.tolist() for name, column in run.history.items()}
-        record = {"task": entry.parent.name, "key": run.key, "config": run.config, "environment": run.environment}
+        record = {"task": entry.computation.name, "key": run.key, "config": run.config, "provenance": provenance}
         typer.echo(json.dumps(record | {"metrics": run.metrics, "history": history}, indent=1))
         return
-    typer.echo(f"{entry.parent.name}\n{entry}")
-    for title, values in (("config", run.config), ("environment", run.environment), ("metrics", run.metrics)):
+    typer.echo(f"{entry.computation.name}\n{entry.path}")
+    for title, values in (("config", run.config), ("provenance", provenance), ("metrics", run.metrics)):
         typer.echo(f"\n{title}:")
         for name, value in values.items():
             typer.echo(f"  {name}: {_value(value)}")
@@ -75,7 +81,7 @@ def show_command(
     if run.history:
         rows = list(zip(*(column.tolist() for column in run.history.values()), strict=True))
         typer.echo(f"\nhistory, the last of {len(rows)} rows:")
-        _table(list(run.history), [[f"{value:.6g}" for value in row] for row in rows[-5:]])
+        print_table(list(run.history), [[f"{value:.6g}" for value in row] for row in rows[-5:]])
 
 
 @runs_app.command("run")
@@ -90,16 +96,16 @@ def run_command(
     jobs: Annotated[int, typer.Option(help="How many runs are handed to the cluster at a time.")] = 20,
     options: Annotated[str, typer.Option(help="More options for Snakemake.")] = "",
 ) -> None:
-    """Compute the runs of a grid that the cache lacks."""
+    """Compute the runs of a grid that the store lacks."""
     from sumexp.companion import CompanionError
-    from sumexp.companion.authoring import runs
     from sumexp.companion.grids.filling import fill, resolve
     from sumexp.companion.grids.jobs import jobs_of, kind_of
+    from sumexp.companion.store import default
 
     wanted = jobs_of(grid, profile)
     if dry_run:
         kind = kind_of(device)
-        _dry_run(grid, profile, kind, [job for job in wanted if job.place(kind).name.startswith(only)])
+        _dry_run(grid, profile, kind, [job for job in wanted if job.computation(kind).key.startswith(only)])
         return
     if cores or executor:
         if only:
@@ -107,42 +113,16 @@ def run_command(
         fill(grid, profile, device, cores=cores or 1, executor=executor, submitted=jobs, options=options)
     else:
         device = resolve(device)
-        chosen = [job for job in wanted if job.place(device).name.startswith(only)]
+        chosen = [job for job in wanted if job.computation(device).key.startswith(only)]
         if not chosen:
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
         _one_by_one(chosen, device)
     if not only:
-        typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the cache, {runs.root_of()}")
-
-
-@runs_app.command("clean")
-def clean_command(
-    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
-) -> None:
-    """Remove what is damaged, half-written or made by other code or data; never what is running or still asked for."""
-    from sumexp.companion.authoring import runs
-    from sumexp.companion.grids.jobs import size
-    from sumexp.companion.grids.leftovers import leftovers, remove
-
-    found = leftovers(runs.root_of())
-    if not found:
-        typer.echo(f"nothing to remove in {runs.root_of()}")
-        return
-    _table(
-        ("key", "size", "why", "task"),
-        [(_short(path), _bytes(size(path)), why, path.parent.name) for path, why in found],
-    )
-    if dry_run:
-        return
-    if not yes:
-        typer.confirm(f"Remove these {len(found)}?", abort=True)
-    removed = sum(remove(path) for path, _ in found)
-    typer.echo(f"removed {removed} of {len(found)}" + ("" if removed == len(found) else "; the others run again"))
+        typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the store, {default().root}")
 
 
 def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
-    """Compute what the cache lacks; first what no other process computes, then see how that ended.
+    """Compute what the store lacks; first what no other process computes, then see how that ended.
 
     Raises:
         CompanionError: if a run failed; the others were computed.
@@ -150,20 +130,20 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
     import traceback
 
     from sumexp.companion import CompanionError
-    from sumexp.companion.authoring import runs
-    from sumexp.companion.build import end_with_driver
-    from sumexp.companion.grids.jobs import is_running
+    from sumexp.companion.store import default, processes, progress
     from sumexp.datasets import DataError
 
-    end_with_driver()
-    lacking = [job for job in jobs if not runs.exists(job.place(device))]
+    processes.bind()
+    store = default()
+    lacking = [(job, wanted) for job in jobs if store.find(wanted := job.computation(device)) is None]
     failed = 0
-    for number, job in enumerate(sorted(lacking, key=lambda job: is_running(job.place(device))), 1):
-        label = f"{job.name} {job.place(device).name[:SHORT]}"
+    for number, (job, wanted) in enumerate(sorted(lacking, key=lambda pair: store.is_running(pair[1].key)), 1):
+        label = f"{job.name} {wanted.key[:SHORT]}"
         if len(lacking) > 1:
             typer.echo(f"run {number} of {len(lacking)}: {label}", err=True)
         try:
-            job.run(device)
+            with progress.step(label.removeprefix("sumexp."), "starting"):
+                job.run(device)
         except (CompanionError, DataError) as error:
             typer.echo(f"error: {label}: {error}", err=True)
             failed += 1
@@ -176,27 +156,28 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
 
 def _dry_run(grid: str, profile: str, device: str, jobs: "Sequence[Job]") -> None:
     """Print what is to be computed, how long it will take and how much disk; nothing is written."""
-    from sumexp.companion.authoring import runs
     from sumexp.companion.grids.costs import estimates
-    from sumexp.companion.grids.jobs import absent, look
+    from sumexp.companion.grids.jobs import absent
     from sumexp.companion.grids.labels import differences
+    from sumexp.companion.store import default
 
-    where = [job.place(device) for job in jobs]
-    states = [look(entry)[0] for entry in where]
+    store = default()
+    wanted = [job.computation(device) for job in jobs]
+    states = [store.status(one) for one in wanted]
     about = differences([job.config for job in jobs])
-    costs = estimates(grid, device)
+    costs = estimates(grid, device, store)
     seconds = [costs[job.name].seconds(job) for job in jobs]
     sizes = [costs[job.name].size for job in jobs]
-    keys = [entry.name[:SHORT] for entry in where]
-    rows = list(zip(keys, states, map(_time, seconds), map(_bytes, sizes), about, strict=True))
-    _table(("key", "state", "time", "disk", "settings"), rows)
-    due = [number for number, state in enumerate(states) if state not in ("finished", "running")]
+    keys = [one.key[:SHORT] for one in wanted]
+    rows = list(zip(keys, states, map(as_time, seconds), map(as_size, sizes), about, strict=True))
+    print_table(("key", "state", "time", "disk", "settings"), rows)
+    due = [number for number, state in enumerate(states) if state not in ("fresh", "running")]
     hours = sum(seconds[number] for number in due) / 3600
     cores = max((job.threads for job in jobs), default=0)
     unit = "GPU hours" if device == "cuda" else f"hours on {cores} core{'s' * (cores != 1)}"
     typer.echo(f"\n{grid}, profile {profile}, device {device}: {len(due)} of {len(jobs)} runs to compute")
     typer.echo(f"time: {hours:.2g} {unit}")
-    typer.echo(f"disk: {_bytes(sum(sizes[number] for number in due))} in {runs.root_of()}")
+    typer.echo(f"disk: {as_size(sum(sizes[number] for number in due))} in {store.root}")
     for name in dict.fromkeys(job.name for job in jobs):
         source = f"measured on {n} finished runs" if (n := costs[name].finished) else "assumed, as no run is finished"
         typer.echo(f"rate: {name} {costs[name].rate:.1e} operations a second, {source} on {device}")
@@ -204,54 +185,12 @@ def _dry_run(grid: str, profile: str, device: str, jobs: "Sequence[Job]") -> Non
         typer.echo(f"data: without {', '.join(lacking)}; to have more runs: sumexp data fetch NAME")
 
 
-def _row(entry: Path) -> tuple[str, ...]:
-    """Of a run: key, state, date, time, size and device, as far as they are known."""
-    from sumexp.companion.grids.jobs import checkpoint_of, look, size
-
-    state, record = look(entry)
-    environment = record["environment"] if record else {}
-    known = ("date", "seconds", "device") if environment else ()
-    disk = sum(map(size, (entry, checkpoint_of(entry), entry.with_suffix(".part"))))
-    date, seconds, device = (environment[name] for name in known) if known else ("", None, "")
-    return (
-        entry.name[:SHORT],
-        state,
-        date[:16].replace("T", " "),
-        "" if seconds is None else _time(seconds),
-        _bytes(disk),
-        device,
-    )
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table whose last column is cut where the terminal ends; a file or pipe gets all of it."""
-    import shutil
-    import sys
-
-    widths = [max(len(row[n]) for row in (columns, *rows)) for n in range(len(columns))]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for row in (columns, *rows):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        typer.echo(line if room is None or len(line) <= room else f"{line[: room - 3]}...")
-
-
-def _time(seconds: float) -> str:
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
-def _bytes(size: float) -> str:
-    for unit, length in (("GB", 1e9), ("MB", 1e6)):
-        if size >= length:
-            return f"{size / length:.1f} {unit}"
-    return f"{size / 1e3:.1f} kB"
-
-
-def _short(path: Path) -> str:
-    key, dot, suffix = path.name.partition(".")
-    return key[:SHORT] + dot + suffix
+def _cost(store: "Store", entry: "Entry | None") -> tuple[str, str, str, str]:
+    """Of a run: date, time, size and device, as far as they are known."""
+    if entry is None:
+        return "", "", "", ""
+    made = entry.provenance
+    return made.finished[:16].replace("T", " "), as_time(made.seconds), as_size(entry.size), made.device.split(" ")[0]
 
 
 def _value(value: Any) -> str:

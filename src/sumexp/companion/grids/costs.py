@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
-from sumexp.companion.grids.jobs import GRIDS, Job, jobs_of, look, size
-from sumexp.companion.notebooks import PROFILES
+from sumexp.companion.build.notebooks import PROFILES
+from sumexp.companion.grids.jobs import GRIDS, Job, jobs_of
+from sumexp.companion.store import Store
 
 SIZE = 1e6
 """Bytes of a run, assumed where no finished run tells."""
@@ -32,30 +32,29 @@ class Estimate:
         return job.work / self.rate
 
 
-def estimates(grid: str, device: str) -> dict[str, Estimate]:
+def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     """For each task of a grid what its runs cost, from those that are finished at any profile.
 
     The rate is all their operations over all their seconds, so that long runs count most: short ones take their time to
     start.
     """
     kind, rates = torch.device(device).type, GRIDS[grid].rates
-    measured: dict[str, dict[Path, tuple[float, float]]] = {}
+    measured: dict[str, dict[str, tuple[float, float, int]]] = {}
     for job in (job for profile in PROFILES for job in jobs_of(grid, profile)):
         found = measured.setdefault(job.name, {})
-        entry = job.place(device)
-        how_far, record = look(entry)
-        if how_far == "finished" and record:
-            found[entry] = job.work, record["environment"]["seconds"]
+        wanted = job.computation(device)
+        if wanted.key not in found and (entry := store.find(wanted)) is not None:
+            found[wanted.key] = job.work, entry.provenance.seconds, entry.size
     return {
         name: Estimate(
             finished=len(found),
             rate=_rate(found.values()) if found else rates[kind],
-            size=sum(map(size, found)) / len(found) if found else SIZE,
+            size=sum(size for _, _, size in found.values()) / len(found) if found else SIZE,
         )
         for name, found in measured.items()
     }
 
 
-def _rate(measured: Iterable[tuple[float, float]]) -> float:
-    work, seconds = map(sum, zip(*measured, strict=True))
+def _rate(measured: Iterable[tuple[float, float, int]]) -> float:
+    work, seconds, _ = map(sum, zip(*measured, strict=True))
     return work / max(seconds, 1e-3)

@@ -1,22 +1,16 @@
-"""The runs of a grid, where they lie in the cache, and how far each is."""
+"""The runs of a grid, and how far each is."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
-
-from filelock import Timeout
+from typing import Any, TypeAlias, get_args
 
 from sumexp import datasets
 from sumexp.companion.authoring import runs
-from sumexp.companion.keys import code_digest
-from sumexp.companion.notebooks import PROFILES, choice, resolve_device
-from sumexp.runtime import Result
+from sumexp.companion.build.notebooks import PROFILES, choice, resolve_device
+from sumexp.companion.store import Computation
+from sumexp.runtime import Task
 
-State: TypeAlias = Literal["finished", "running", "half-done", "damaged", "missing"]
 Present: TypeAlias = Callable[[str], bool]
 
 
@@ -32,7 +26,7 @@ class Job:
         work: floating-point operations that it takes.
     """
 
-    task: Callable[..., Result]
+    task: Task[Any]
     config: Any
     data: tuple[str, ...] = ()
     threads: int = 1
@@ -40,23 +34,16 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The task, as the cache names it."""
+        """The task, as the store names it."""
         return f"{self.task.__module__}.{self.task.__qualname__}"
 
-    def place(self, device: str) -> Path:
-        """Where it lies in the cache, or will lie."""
-        code = _code(self.task.__module__)
-        return runs.path_of(self.task, self.config, data=self.data, device=device, threads=self.threads, code=code)
+    def computation(self, device: str) -> Computation:
+        """What is computed."""
+        return runs.computation(self.task, self.config, data=self.data, device=device, threads=self.threads)
 
     def run(self, device: str) -> runs.Run:
-        """The run: from the cache, or computed now."""
+        """The run: from the store, or computed now."""
         return runs.cached(self.task, self.config, data=self.data, device=device, threads=self.threads)
-
-
-@cache
-def _code(module: str) -> str:
-    """The digest of what this process has imported, or will: it takes long for many runs."""
-    return code_digest([module])
 
 
 def _vae(profile: str, there: Present) -> tuple[Job, ...]:
@@ -130,44 +117,3 @@ def kind_of(device: str) -> str:
         CompanionError: if the device is unknown.
     """
     return device if device in ("cpu", "cuda") else resolve_device(device)
-
-
-def look(entry: Path) -> tuple[State, Mapping[str, Any] | None]:
-    """How far the run that belongs at ``entry`` is, and its record, from its checkpoint if it is half-done."""
-    if is_running(entry):
-        return "running", None
-    try:
-        if runs.exists(entry):
-            return "finished", runs.read_record(entry)
-        if (checkpoint := checkpoint_of(entry)).exists():
-            return "half-done", runs.read_checkpoint(checkpoint)
-    except Exception:  # of many kinds, from damaged files
-        return "damaged", None
-    return "missing", None
-
-
-def is_running(entry: Path) -> bool:
-    """Whether a process computes the run."""
-    if not entry.with_suffix(".lock").exists():
-        return False
-    try:
-        with runs.locked(entry, wait=False):
-            return False
-    except Timeout:
-        return True
-
-
-def checkpoint_of(entry: Path) -> Path:
-    """Where the state of a half-finished run lies."""
-    return entry.with_suffix(".checkpoint")
-
-
-def size(path: Path) -> int:
-    """The bytes of a file, or of all that is in a folder."""
-    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
-
-
-def entries(root: Path) -> list[Path]:
-    """Every run in the cache: finished, half-finished or in pieces."""
-    found = {path.with_name(path.name.partition(".")[0]) for path in root.glob("*.*/*") if path.suffix != ".lock"}
-    return sorted(entry for entry in found if re.fullmatch("[0-9a-f]{64}", entry.name))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 from pydantic import ValidationError
 
-from sumexp.companion.files import write_text
+from sumexp.companion.store.files import write_text
 from sumexp.companion.register.model import (
     EVIDENCE,
     SHOWS,
@@ -49,10 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     path: Path | None = config.getoption("--evidence")
     if path is not None and not hasattr(config, "workerinput"):  # under xdist the reports reach the main process
-        config.pluginmanager.register(_Recorder(config.invocation_params.dir / path))
+        config.pluginmanager.register(_Writer(config.invocation_params.dir / path))
 
 
-def _name(item: pytest.Item) -> str:
+def test_name(item: pytest.Item) -> str:
     """``file::name`` of a test, without its parameters."""
     callspec = getattr(item, "callspec", None)
     return item.nodeid.removesuffix(f"[{callspec.id}]") if callspec else item.nodeid
@@ -66,7 +66,7 @@ def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
         RegisterError: ``claims/`` itself is wrong.
     """
     for marker in item.iter_markers("claim"):
-        place = f"{_name(item)}: the marker claim{marker.args}"
+        place = f"{test_name(item)}: the marker claim{marker.args}"
         match marker.args:
             case (str(claim),) if marker.kwargs.keys() == {"shows", "evidence"}:
                 pass
@@ -77,7 +77,7 @@ def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
                 raise ValueError(f"{place} has {field}={marker.kwargs[field]!r}, expected one of {', '.join(allowed)}")
         if claim not in _known(item.config):
             raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or mend the id")
-        yield {"test": _name(item), "claim": claim, **marker.kwargs, "findings": []}
+        yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
 
 
 def _known(config: pytest.Config) -> frozenset[str]:
@@ -147,18 +147,19 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
             pytest.fail(f"{record['test']} is an experiment but stated no finding: call the fixture `finding`", False)
 
 
-class _Recorder:
-    """Collects the outcomes of marked tests and writes them when the session ends."""
+class Recorder:
+    """Collects the outcomes of marked tests."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self) -> None:
         self.tests: dict[tuple[str, ...], dict[str, Any]] = {}
         self.collected = True
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Notice a module that could not be collected."""
         self.collected &= not report.failed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note how a test ended; of several cases the worst counts."""
         if report.when == "setup" and report.passed:
             return  # the test itself is still to come
         for record in _records(report):
@@ -167,9 +168,24 @@ class _Recorder:
             kept["outcome"] = min(kept["outcome"], report.outcome, key=_WORST.index)
             kept["findings"] += record["findings"] if report.when == "call" else []
 
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+    def is_whole(self, session: pytest.Session, exitstatus: int) -> bool:
+        """Whether the run came to its end: half a run is no evidence."""
         finished = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-        if not (finished and self.collected) or session.shouldstop or session.shouldfail:
-            return  # half a run is no evidence
-        tests = tuple(Test.model_validate(self.tests[key]) for key in sorted(self.tests))
-        write_text(self.path, json.dumps(EvidenceFile(tests=tests).model_dump(mode="json"), indent=1) + "\n")
+        return finished and self.collected and not session.shouldstop and not session.shouldfail
+
+    def outcomes(self) -> tuple[Test, ...]:
+        """The outcomes, ordered by test and claim."""
+        return tuple(Test.model_validate(self.tests[key]) for key in sorted(self.tests))
+
+
+class _Writer(Recorder):
+    """Writes the outcomes to a file when the session ends."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self.is_whole(session, exitstatus):
+            file = EvidenceFile(tests=self.outcomes())
+            write_text(self.path, json.dumps(file.model_dump(mode="json"), indent=1) + "\n")

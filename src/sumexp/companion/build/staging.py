@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
 
+from sumexp.companion import CompanionError
 from sumexp.companion.authoring.figures import PROVENANCE
-from sumexp.companion.executions import Execution
-from sumexp.companion.notebooks import FOLDER, INJECTED, Products, source_path
+from sumexp.companion.build.executions import provenance
+from sumexp.companion.build.notebooks import EXECUTED, INJECTED
+from sumexp.companion.build.sources import NOTEBOOKS, source_path
+from sumexp.companion.store import Entry
 
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -19,57 +22,75 @@ _UNSEEN = re.compile(r"\{(?:glue(?::\w+)?|ref|numref)\}`(?:[^`<]*<)?(?P<target>[
 _GLUED = re.compile(r"^(?P<fence>```+|:::+)\{glue:.*?^(?P=fence)\s*$", re.DOTALL | re.MULTILINE)
 
 
-def stage(target: Path, keys: Mapping[str, str], build: Path) -> None:
+def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
     """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
 
     Args:
         target: the folder to make.
-        keys: for each chapter the key that its executed notebook should have.
-        build: the folder of the executed notebooks.
+        shown: for each chapter the execution whose outputs the page shows.
+        keys: for each chapter the key of the execution that it should show.
+
+    Raises:
+        CompanionError: if a chapter lacks a sentence that its code guards.
     """
     rmtree(target, ignore_errors=True)
     copytree("book", target / "book", ignore=ignore_patterns("__pycache__"))
     for settings in ("_config.yml", "_toc.yml"):
         copy2(settings, target)
-    for name, key in keys.items():
-        page = chapter(name, key, Products(build, name))
-        file = target / FOLDER / f"{name}.ipynb"
+    for name, entry in shown.items():
+        page = chapter(name, keys[name], entry)
+        file = target / NOTEBOOKS / f"{name}.ipynb"
         file.parent.mkdir(exist_ok=True)
         file.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def chapter(name: str, key: str, products: Products) -> dict[str, Any]:
-    """A chapter as a notebook: text, tags and code from its source, outputs from its last execution.
+def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
+    """A chapter as a notebook: text, tags and code from its source, outputs from an execution.
 
-    Where the source has changed since (another chapter was asked for), the page is as it was then; where there is no
-    execution, the page has no outputs. Either is said at its top.
+    Where the code has changed since, the page is as it was then; where there is no execution, the page has no outputs.
+    Either is said at its top.
+
+    Raises:
+        CompanionError: if the text lacks a sentence that the code guards.
     """
     import jupytext
 
-    from sumexp.companion import executions
-
     notebook = dict(jupytext.read(source_path(name)))
-    if not (products.executed.exists() and products.execution.exists()):
+    if entry is None:
         notebook["cells"] = [_unexecuted(dict(cell)) for cell in notebook["cells"]]
         return _finished(notebook, f"This chapter is not executed yet; `make book ONLY={name}` does it.")
-    executed = json.loads(products.executed.read_text("utf-8"))
-    execution = executions.read(products.execution)
+    executed = json.loads((entry.path / EXECUTED).read_text("utf-8"))
     ran = [cell for cell in executed["cells"] if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     if [cell["source"] for cell in code] == ["".join(cell["source"]) for cell in ran]:
         for cell, source in zip(code, ran, strict=True):
             cell["outputs"], cell["execution_count"] = source["outputs"], None
+        _check_guards(name, notebook["cells"])
     else:
         notebook["cells"] = [cell for cell in executed["cells"] if not _tagged(cell, INJECTED)]
     note = None
-    if execution.key != key:
-        note = (
-            f"This page shows an earlier run ({execution.provenance()}); `make book ONLY={name}` brings it up to date."
-        )
-    return _finished(notebook, note, execution)
+    if entry.computation.key != key:
+        note = f"This page shows an earlier run ({provenance(entry)}); `make book ONLY={name}` brings it up to date."
+    return _finished(notebook, note, entry)
 
 
-def _finished(notebook: dict[str, Any], note: str | None, execution: Execution | None = None) -> dict[str, Any]:
+def _check_guards(name: str, cells: Iterable[Mapping[str, Any]]) -> None:
+    """See that what code has tied to a condition is what the chapter says."""
+    text = " ".join(" ".join("".join(cell["source"]).split()) for cell in cells if cell["cell_type"] == "markdown")
+    shown = text + " ".join(
+        " ".join("".join(output["data"]["text/html"]).split())
+        for cell in cells
+        for output in cell.get("outputs", ())
+        if "text/html" in output.get("data", {})
+    )
+    for cell in cells:
+        for output in cell.get("outputs", ()):
+            guard = output.get("metadata", {}).get("sumexp", {}).get("guard")
+            if guard is not None and " ".join(guard.split()) not in shown:
+                raise CompanionError(f"{source_path(name)} guards {guard!r}, which it does not say: mend the one or the other")
+
+
+def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None = None) -> dict[str, Any]:
     """The same bytes for the same content: stable ids, no traces of the run, provenance filled in, the note on top."""
     cells = [_clean(dict(cell), execution) for cell in notebook["cells"]]
     if note:
@@ -80,7 +101,7 @@ def _finished(notebook: dict[str, Any], note: str | None, execution: Execution |
     return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _clean(cell: dict[str, Any], execution: Execution | None) -> dict[str, Any]:
+def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
     cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k not in ("papermill", "execution")}
     if cell["cell_type"] == "code":
         kept = [_output(output, execution) for output in cell["outputs"] if _is_shown(output)]
@@ -93,13 +114,13 @@ def _is_shown(output: Mapping[str, Any]) -> bool:
     return output.get("name") != "stderr" and "guard" not in output.get("metadata", {}).get("sumexp", {})
 
 
-def _output(output: Mapping[str, Any], execution: Execution | None) -> dict[str, Any]:
+def _output(output: Mapping[str, Any], execution: Entry | None) -> dict[str, Any]:
     clean = dict(output)
     if clean["output_type"] == "execute_result":
         clean["execution_count"] = None
     if execution and "text/html" in clean.get("data", {}):
         html = "".join(clean["data"]["text/html"])
-        clean["data"] = {**clean["data"], "text/html": html.replace(PROVENANCE, execution.provenance())}
+        clean["data"] = {**clean["data"], "text/html": html.replace(PROVENANCE, provenance(execution))}
     return clean
 
 

@@ -4,91 +4,29 @@ import ast
 import json
 import os
 import re
-import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
-from shutil import rmtree
+from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TextIO
 
-from sumexp.companion import CompanionError, keys
-from sumexp.companion.executions import Execution, as_json, device_name, versions
+from sumexp.companion import CompanionError
+from sumexp.companion.build.sources import THREADS, declared_data, parse, source_path
+from sumexp.companion.store import parts, progress
+from sumexp.companion.store.provenance import Meter, Provenance
 
 PROFILES = ("smoke", "cpu", "paper")
 DEVICES = ("auto", "cpu", "cuda")
-FOLDER = Path("notebooks")
-THREADS = 2
-"""For every notebook, whatever the machine and CORES: sums in another order are other bytes."""
+EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
+"""What the entry of an executed notebook holds: the notebook, every number that the prose quotes, an SVG a figure."""
 
 INJECTED = "injected-parameters"
 
 
 class NotebookError(CompanionError):
     """A notebook that failed; the message says where, and where the partial notebook and the log are."""
-
-
-@dataclass(frozen=True)
-class Products:
-    """Where the products of the notebook ``name`` go, all below one folder."""
-
-    folder: Path
-    name: str
-
-    @property
-    def executed(self) -> Path:
-        """The executed notebook."""
-        return self.folder / "executed" / f"{self.name}.ipynb"
-
-    @property
-    def results(self) -> Path:
-        """Every number that the prose quotes."""
-        return self.folder / "results" / f"{self.name}.json"
-
-    @property
-    def figures(self) -> Path:
-        """The folder of its figures, one SVG each."""
-        return self.folder / "figures" / self.name
-
-    @property
-    def execution(self) -> Path:
-        """Its provenance."""
-        return self.folder / "executions" / f"{self.name}.json"
-
-    def all(self) -> tuple[Path, ...]:
-        """What a finished run leaves."""
-        return self.executed, self.results, self.figures, self.execution
-
-    @property
-    def running(self) -> Path:
-        """The notebook while it runs."""
-        return self.folder / "running" / f"{self.name}.ipynb"
-
-    @property
-    def failed(self) -> Path:
-        """The partial notebook of a run that failed."""
-        return self.folder / "failed" / f"{self.name}.ipynb"
-
-    @property
-    def log(self) -> Path:
-        """What the notebook printed, and the traceback if it failed."""
-        return self.folder / "logs" / f"{self.name}.log"
-
-
-def source_path(name: str) -> Path:
-    """The notebook of a chapter.
-
-    Raises:
-        CompanionError: if there is none.
-    """
-    path = FOLDER / f"{name}.md"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.md"))) or "none; run this from the project's root"
-        raise CompanionError(f"no notebook {name!r} in {FOLDER}/; there are: {known}")
-    return path
 
 
 def choice(name: str, value: str, allowed: Iterable[str]) -> str:
@@ -162,42 +100,31 @@ def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
     return values
 
 
-def key(name: str, values: Mapping[str, object], given: Iterable[str] = ()) -> str:
-    """The key of a run: of the parameters those count that were given, and what always is (profile, device)."""
-    counted = {"profile", "device"} | {item.partition("=")[0] for item in given}
-    return keys.notebook_key(source_path(name), {k: v for k, v in values.items() if k in counted})
+def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Provenance:
+    """Execute a notebook and put what it gave into ``folder``; the process's environment becomes the notebook's.
 
-
-def run(name: str, values: Mapping[str, object], products: Products, key: str) -> Execution:
-    """Execute a notebook and put its products in place; the process's environment becomes the notebook's.
+    Args:
+        name: of the notebook.
+        values: its parameters.
+        folder: an empty folder.
+        log: what it prints goes there, and, beside it, the partial notebook if it fails.
 
     Raises:
-        NotebookError: if a cell fails or the kernel dies; what was in place before is left alone.
+        NotebookError: if a cell fails or the kernel dies.
     """
     import jupytext
 
     path = source_path(name)
     source = jupytext.read(path)
-    for file in (products.running, products.log):
-        file.parent.mkdir(parents=True, exist_ok=True)
-    begin = time.monotonic()
-    with products.log.open("w", encoding="utf-8") as log, _surroundings(path) as folder:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    meter, executed = Meter(), folder / EXECUTED
+    with log.open("w", encoding="utf-8") as output, _surroundings(path) as sockets:
         try:
-            _execute(source, values, products.running, name, log, folder)
+            _execute(source, values, executed, name, output, sockets)
         except Exception as error:
-            raise _failure(error, path, products, log) from error
-    execution = Execution(
-        notebook=name,
-        key=key,
-        parameters=dict(values),
-        device=device_name(str(values.get("device", "cpu"))),
-        seconds=round(time.monotonic() - begin, 3),
-        peak_memory=_peak_memory_of_children(),
-        finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions(),
-    )
-    _put_in_place(products, execution)
-    return execution
+            raise _failure(error, path, executed, log, output) from error
+    _collect(folder)
+    return meter.read(str(values.get("device", "cpu")), _present(path), parameters=dict(values))
 
 
 def _execute(source: Any, values: Mapping[str, object], target: Path, name: str, log: Any, folder: str) -> None:
@@ -211,7 +138,7 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, name: str,
         kernel_name="python3",
         # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
         config=Config({"ConnectionFileMixin": {"transport": "ipc", "ip": f"{folder}/socket"}}),
-        progress_bar={"desc": name, "mininterval": 0.1 if sys.stderr.isatty() else 20},
+        progress_bar={"file": _Cells(), "bar_format": "{n}/{total}", "mininterval": 0.1},
         stdout_file=log,
         stderr_file=log,
     )
@@ -221,7 +148,7 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, name: str,
 def _surroundings(path: Path) -> Iterator[str]:
     """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS))
-    declared = ",".join(keys.declared_data(keys.parse(path), path))
+    declared = ",".join(declared_data(parse(path), path))
     # Not below the project: the path of a named socket has little room.
     with TemporaryDirectory(prefix="sumexp-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
         os.environ |= threads | {
@@ -233,43 +160,50 @@ def _surroundings(path: Path) -> Iterator[str]:
         yield folder
 
 
-def _put_in_place(products: Products, execution: Execution) -> None:
-    """Provenance comes last: where it bears a key, all that belongs to this key is in place."""
-    from sumexp.companion.files import write_text
+class _Cells(StringIO):
+    """Takes what a progress bar of ``done/total`` writes, and reports it."""
 
-    notebook = json.loads(products.running.read_text("utf-8"))
+    def write(self, text: str) -> int:
+        if found := re.search(r"(\d+)/(\d+)", text):
+            progress.report("executing cells", int(found[1]), int(found[2]))
+        return len(text)
+
+
+def _collect(folder: Path) -> None:
+    """Write beside an executed notebook its results and its figures."""
+    notebook = json.loads((folder / EXECUTED).read_text("utf-8"))
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
     marked = [(output, output.get("metadata", {}).get("sumexp", {})) for output in outputs]
     results = {mark["result"]: {k: mark[k] for k in ("value", "rtol")} for _, mark in marked if "result" in mark}
-    write_text(products.results, json.dumps(results, indent=1, sort_keys=True) + "\n")
-    rmtree(products.figures, ignore_errors=True)
-    products.figures.mkdir(parents=True)
+    (folder / RESULTS).write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
+    (folder / FIGURES).mkdir()
     for output, mark in marked:
         if "figure" in mark and (svg := re.search(r"<svg.*</svg>", "".join(output["data"]["text/html"]), re.DOTALL)):
-            write_text(products.figures / f"{mark['figure']}.svg", svg[0] + "\n")
-    products.failed.unlink(missing_ok=True)
-    products.executed.parent.mkdir(parents=True, exist_ok=True)
-    products.running.replace(products.executed)
-    write_text(products.execution, as_json(execution))
+            (folder / FIGURES / f"{mark['figure']}.svg").write_text(svg[0] + "\n", "utf-8")
 
 
-def _failure(error: Exception, path: Path, products: Products, log: Any) -> NotebookError:
+def _present(path: Path) -> tuple[str, ...]:
+    """The data sets that the notebook declares and that are there."""
+    states = parts.data(declared_data(parse(path), path))
+    return tuple(name.removeprefix("data ") for name, state in states.items() if state not in ("absent", "incomplete"))
+
+
+def _failure(error: Exception, path: Path, running: Path, log: Path, output: TextIO) -> NotebookError:
     """Keep the partial notebook and the traceback, and say where and why it failed."""
     what, line = f"{type(error).__name__}: {error}", None
     if traceback := getattr(error, "traceback", None):
         text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(traceback))
-        log.write(text + "\n")
+        output.write(text + "\n")
         what = f"{error.ename}: {error.evalue}"  # type: ignore[attr-defined]
         line = re.search(r"Cell In\[\d+\], line (\d+)", text)
     elif type(error).__name__ == "DeadKernelError":
         what = "the kernel died; it was killed, perhaps because memory ran out (see the system's log)"
-    log.write(what + "\n")
-    where = str(path)
-    if products.running.exists():
-        products.failed.parent.mkdir(parents=True, exist_ok=True)
-        products.running.replace(products.failed)
-        where = _where(path, products.failed, int(line[1]) if line else None)
-    return NotebookError(f"{where}\n  {what}\n  partial notebook: {products.failed}\n  log: {products.log}")
+    output.write(what + "\n")
+    where, partial = str(path), log.with_suffix(".ipynb")
+    if running.exists():
+        copyfile(running, partial)
+        where = _where(path, partial, int(line[1]) if line else None)
+    return NotebookError(f"{where}\n  {what}\n  partial notebook: {partial}\n  log: {log}")
 
 
 def _where(path: Path, partial: Path, line: int | None) -> str:
@@ -288,13 +222,6 @@ def _where(path: Path, partial: Path, line: int | None) -> str:
     content = path.read_text("utf-8")
     number = content[: content.find(text)].count("\n") + line
     return f"{where}\n  line {number} of the file: {lines[line - 1].strip()}"
-
-
-def _peak_memory_of_children() -> int:
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _assignments(code: str, path: Path) -> Iterator[tuple[str, object]]:

@@ -1,5 +1,5 @@
-# Fills the cache of training runs with those of a grid; `make runs GRID=vae` drives it (companion/grids/filling.py), on
-# this machine or with an executor plugin. A run's output is its SHA256SUMS: the folder appears whole or not at all.
+# Fills the store with the training runs of a grid; `make runs GRID=vae` drives it (companion/grids/filling.py), on this
+# machine or with an executor plugin.
 import sys
 
 from sumexp.companion.grids.filling import Rules
@@ -10,9 +10,6 @@ PYTHON = sys.executable
 runs = Rules(GRID, PROFILE, DEVICE)
 
 
-workdir: str(runs.root)
-
-
 rule all:
     input:
         runs.outputs(),
@@ -21,7 +18,7 @@ rule all:
 
 rule run:
     output:
-        "{task}/{key}/SHA256SUMS",
+        "run/{task}/{key}/SHA256SUMS",
     wildcard_constraints:
         key="[0-9a-f]{64}",
     threads: lambda wildcards: runs.job(wildcards.key).threads

@@ -1,0 +1,167 @@
+"""The driver of a build: find what is lacking, have it computed, render the pages, show them in ``build/``."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import sumexp
+from sumexp.companion import CompanionError
+from sumexp.companion.build import plan as plans
+from sumexp.companion.build import workflow
+from sumexp.companion.build.plan import BUILD, TOC, Plan
+from sumexp.companion.build.sources import NOTEBOOKS, TESTS
+from sumexp.companion.build.view import HTML
+from sumexp.companion.store import Computation, Store, default, processes, progress
+from sumexp.companion.store.files import write_text
+
+PAGE = HTML / "index.html"
+_FINISHED = BUILD / ".finished"
+
+
+def build(profile: str, device: str, cores: int, only: str, *, stored: bool = False) -> Path:
+    """Build the book; returns its first page.
+
+    Args:
+        profile: ``smoke``, ``cpu`` or ``paper``.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        cores: how many steps run side by side.
+        only: the chapters to execute, separated by spaces; all if empty.
+        stored: execute nothing, and render what the store and its remote have.
+
+    Raises:
+        CompanionError: on wrong input, if another build runs here, or if a step failed (its own message says why).
+    """
+    if cores < 1:
+        raise CompanionError(f"CORES is {cores}; expected 1 or more")
+    arguments = (profile, device, only, str(stored))
+    # Most builds have nothing to do: told by the bytes of the sources, before anything is worked out.
+    if PAGE.exists() and _read(_FINISHED) == (now := _fingerprint(arguments)):
+        return PAGE
+    plan = plans.make(profile, device, only, stored=stored)
+    BUILD.mkdir(exist_ok=True)
+    with _alone():
+        now = _fingerprint(arguments)
+        _FINISHED.unlink(missing_ok=True)
+        plan.write(BUILD / "plan.json")
+        if not stored:
+            _compute(plan, cores)
+        _show(plan, cores)
+        write_text(_FINISHED, now)
+    return PAGE
+
+
+def lacking(plan: Plan, store: Store) -> list[Computation]:
+    """What is to be computed before the pages, as neither the store nor its remote has it; damaged entries go."""
+    found = []
+    for one in plan.wanted():
+        if store.find(one) is None:
+            found.append(one)
+            if store.has(one):  # damaged: Snakemake would take it for finished
+                store.remove(store.path(one))
+    return found
+
+
+def _compute(plan: Plan, cores: int) -> None:
+    """Have what is lacking computed.
+
+    Raises:
+        CompanionError: if a step failed.
+    """
+    store = default()
+    missing = lacking(plan, store)
+    if not missing:
+        return
+    modules = [one.name for one in missing if one.kind == "evidence"]
+    groups = ["+".join(modules[number::cores]) for number in range(cores)]
+    early = "" if PAGE.exists() or len(missing) < 2 or missing[0].kind != "notebook" else f"early/{os.getpid()}"
+    config = {
+        "plan": str((BUILD / "plan.json").absolute()),
+        "lacking": ",".join(one.name for one in missing if one.kind == "notebook"),
+        "groups": ",".join(group for group in groups if group),
+        "early": early,
+    }
+    options = ["--cores", str(cores), "--resources", "gpu=1", "--latency-wait", "0"]
+    log = (BUILD / "logs" / "snakemake.log").absolute()
+    with progress.shown("the book", len(missing), lambda: sum(map(store.has, missing))):
+        finished = workflow.run("book", config, store.root, log, options)
+    if early:
+        (store.root / early).unlink(missing_ok=True)
+    if not finished or not all(map(store.has, missing)):
+        raise CompanionError(
+            f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
+        )
+
+
+def _show(plan: Plan, cores: int) -> None:
+    """Render the pages, unless the store has them, and let ``build/`` show them.
+
+    Raises:
+        CompanionError: if they could not be rendered.
+    """
+    import subprocess
+
+    from sumexp.companion.build import pages, view
+
+    store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
+    wanted = pages.computation(plan, shown, decided)
+    entry = store.find(wanted)
+    if entry is None:
+        processes.drive()
+        command = [sys.executable, "-m", "sumexp.companion.build.steps", str(BUILD / "plan.json"), "pages", str(cores)]
+        with progress.shown("the book", 1, lambda: int(store.has(wanted))):
+            code = subprocess.run(command, check=False).returncode
+        entry = store.find(wanted)
+        if code or entry is None:
+            raise CompanionError("the book is not finished: its pages could not be rendered, see above")
+    view.show(shown, decided, entry)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the lock of ``build/``, which ends with the process.
+
+    Raises:
+        CompanionError: if another build has it.
+    """
+    from filelock import FileLock, Timeout
+
+    owner = BUILD / ".lock-owner"
+    try:
+        with FileLock(BUILD / ".lock", timeout=0):
+            write_text(owner, str(os.getpid()))
+            yield
+    except Timeout:
+        raise CompanionError(
+            f"another build (process {_read(owner)}) runs in {Path.cwd()}; wait for it, or end it"
+        ) from None
+
+
+def _fingerprint(arguments: Sequence[str]) -> str:
+    """A digest of all that a build could depend on: sources by their bytes, data by what is there, settings."""
+    package = Path(sumexp.__path__[0])
+    folders = (Path("book"), NOTEBOOKS, Path("claims"), TESTS, package)
+    files = [file for folder in folders for file in sorted(folder.rglob("*")) if _counts(file)]
+    files += [path for path in (Path("_config.yml"), TOC, Path("constraints.txt")) if path.is_file()]
+    files += sorted(Path("benchmarks/results").glob("*.json"))
+    total = sha256(repr((arguments, sys.version, str(default().root), str(package), _data())).encode())
+    for file in files:
+        total.update(f"{file}\0".encode() + sha256(file.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def _counts(file: Path) -> bool:
+    return file.suffix not in (".pyc", ".ipynb", ".png") and file.is_file()
+
+
+def _data() -> dict[str, str]:
+    from sumexp.companion.store import parts
+    from sumexp.datasets import DATASETS
+
+    return parts.data(DATASETS)
+
+
+def _read(file: Path) -> str:
+    return file.read_text("utf-8") if file.exists() else ""

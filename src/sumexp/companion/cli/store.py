@@ -1,0 +1,62 @@
+"""``sumexp why``, ``sumexp status``, ``sumexp clean`` and ``sumexp store push``: what is there, why, and what can go."""
+
+from typing import Annotated
+
+import typer
+
+from sumexp.companion.cli.book import Device, Profile
+from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
+
+store_app = typer.Typer(no_args_is_help=True, help="What is computed, here and at the remote.")
+
+
+def why_command(
+    name: Annotated[str, typer.Argument(help="A chapter such as nce, a test module such as nce.test_gan, or pages.")],
+    profile: Profile = "cpu",
+    device: Device = "auto",
+) -> None:
+    """Say whether a build would compute it again, and which part of it changed since the last time."""
+    from sumexp.companion.build import plan
+    from sumexp.companion.build.why import why
+
+    typer.echo("\n".join(why(name, plan.make(profile, device, "", stored=True))))
+
+
+def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
+    """Print how far every chapter, the evidence of every test module, every run and the pages are."""
+    from sumexp.companion.build import plan
+    from sumexp.companion.build.why import status
+
+    lines = list(status(plan.make(profile, device, "", stored=True)))
+    rows = [
+        (one.kind, one.name, one.status, "" if one.seconds is None else as_time(one.seconds), as_size(one.bytes))
+        for one in lines
+    ]
+    print_table(("kind", "name", "state", "time", "size"), rows)
+    counts = {state: sum(one.status == state for one in lines) for state in dict.fromkeys(one.status for one in lines)}
+    typer.echo(f"\n{', '.join(f'{number} {state}' for state, number in counts.items())}")
+
+
+def clean_command(
+    device: Device = "auto",
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
+) -> None:
+    """Remove from the store what no build of today's code and data needs, at any profile; say how much that frees."""
+    from sumexp.companion.build.why import leftovers, remove
+    from sumexp.companion.store import default
+    from sumexp.companion.store.entries import size
+
+    found = leftovers(device)
+    if not found:
+        typer.echo(f"nothing to remove in {default().root}")
+        return
+    rows = [(path.parts[-3], path.name[:SHORT], as_size(size(path)), why, path.parent.name) for path, why in found]
+    print_table(("kind", "key", "size", "why", "name"), rows)
+    if dry_run:
+        return
+    if not yes:
+        typer.confirm(f"Remove these {len(found)}?", abort=True)
+    count, freed = remove(path for path, _ in found)
+    rest = "" if count == len(found) else "; the others are being computed"
+    typer.echo(f"removed {count} of {len(found)}, {as_size(freed)}{rest}")

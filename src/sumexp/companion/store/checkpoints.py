@@ -1,0 +1,76 @@
+"""The state of a computation that is half done, in a file beside the place of its entry."""
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import torch
+
+from sumexp.companion.store.computation import Computation
+from sumexp.companion.store.entries import Store
+from sumexp.companion.store.provenance import Meter
+from sumexp.runtime import State
+
+_log = logging.getLogger(__name__)
+
+
+class Checkpoint:
+    """Where a task leaves its state, with its computation's parts and the time that it has taken so far."""
+
+    def __init__(self, store: Store, computation: Computation, device: str, every: float) -> None:
+        self._store, self._computation, self._device, self._every = store, computation, device, every
+        self.path = store.checkpoint(computation)
+        self.meter = Meter()
+        self._saved = time.perf_counter()
+
+    def load(self) -> State | None:
+        """What a killed process saved last, its tensors on the run's device."""
+        if not self.path.exists():
+            return None
+        try:
+            saved = read(self.path, self._device)
+            seconds, cpu = saved["seconds"]
+            state = dict(saved["state"])
+        except Exception as error:  # whatever is wrong with it, the run can start anew
+            _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, _first_sentence(error))
+            return None
+        self.meter = Meter((float(seconds), float(cpu)))
+        _log.warning("going on from a checkpoint, after %.0f s of computing", seconds)
+        return state
+
+    def save(self, state: State) -> None:
+        """Put ``state`` in place of what was saved before, unless that was a moment ago."""
+        if time.perf_counter() - self._saved < self._every:
+            return
+        part = self.path.with_suffix(".checkpoint.part")
+        record = {"name": self._computation.name, "parts": dict(self._computation.parts)}
+        with self._store.guarded(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with part.open("wb") as file:
+                torch.save(record | {"seconds": list(self.meter.elapsed()), "state": state}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        self._saved = time.perf_counter()
+
+
+def read(path: Path, device: str = "cpu") -> Mapping[str, Any]:
+    """What a checkpoint holds: name and parts of the computation, its seconds so far, and the state of the task.
+
+    Raises:
+        Exception: of many kinds, if the file is damaged.
+    """
+    with ZipFile(path) as members:
+        if damaged := members.testzip():  # torch does not compare checksums
+            raise ValueError(f"its part {damaged} is not what was written")
+    saved: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    return saved
+
+
+def _first_sentence(error: Exception) -> str:
+    """What torch says of a checkpoint without its advice to load it in an unsafe way."""
+    return str(error).partition(". ")[0] or type(error).__name__

@@ -1,0 +1,265 @@
+"""Entries of the store: where they lie, who computes them, how they are written, verified, listed and removed."""
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from sumexp.companion import CompanionError
+from sumexp.companion.store.computation import Computation
+from sumexp.companion.store.provenance import Provenance
+
+Status: TypeAlias = Literal["fresh", "missing", "running", "half-done", "damaged"]
+
+SUMS = "SHA256SUMS"
+"""The checksums of an entry's other files, in the form that ``sha256sum --check`` reads; written last."""
+RECORD = "entry.json"
+"""Kind, name, parts and provenance."""
+_log = logging.getLogger(__name__)
+
+
+class DamagedError(CompanionError):
+    """An entry that is not what was written: the message says why."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a computation gave, as it lies in the store.
+
+    Attributes:
+        path: its folder.
+        computation: what was computed.
+        provenance: how.
+    """
+
+    path: Path
+    computation: Computation
+    provenance: Provenance
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes."""
+        return size(self.path)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of entries.
+
+    Attributes:
+        root: the folder.
+        fetch: where an entry is looked for that is not here: makes the folder it is given and returns True, or returns
+            False; None looks nowhere.
+    """
+
+    root: Path
+    fetch: Callable[[Computation, Path], bool] | None = None
+
+    def path(self, computation: Computation) -> Path:
+        """Where the entry lies, or will lie."""
+        return self.root / computation.kind / computation.name / computation.key
+
+    def find(self, computation: Computation) -> Entry | None:
+        """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one."""
+        path = self.path(computation)
+        if not path.exists() and self.fetch is not None:
+            with self.locked(computation):
+                if not path.exists() and self.fetch(computation, part := _part(path)):
+                    self._publish(part, path)
+        if not path.exists():
+            return None
+        try:
+            entry = read(path)
+        except DamagedError as error:
+            _log.warning("%s; it will be computed again", error)
+            return None
+        return entry
+
+    def has(self, computation: Computation) -> bool:
+        """Whether there is an entry here, damaged or not."""
+        return (self.path(computation) / SUMS).exists()
+
+    def status(self, computation: Computation) -> Status:
+        """How far it is."""
+        path = self.path(computation)
+        if self.is_running(computation.key):
+            return "running"
+        if path.exists():
+            try:
+                read(path)
+            except DamagedError:
+                return "damaged"
+            return "fresh"
+        return "half-done" if self.checkpoint(computation).exists() else "missing"
+
+    def checkpoint(self, computation: Computation) -> Path:
+        """Where the state of a half-done computation lies."""
+        return self.path(computation).with_suffix(".checkpoint")
+
+    @contextmanager
+    def writing(self, computation: Computation) -> Iterator[tuple[Path, Callable[[Provenance], None]]]:
+        """Make an entry: an empty folder to put files into, and what to call when they are whole; the caller has the lock.
+
+        Nothing appears in the entry's place before the second is called, which must come last.
+
+        Raises:
+            CompanionError: if the store cannot be written.
+        """
+        path = self.path(computation)
+        part = _part(path)
+
+        def seal(provenance: Provenance) -> None:
+            record = {"kind": computation.kind, "name": computation.name, "parts": dict(computation.parts)}
+            text = json.dumps(record | {"provenance": provenance.as_record()}, indent=1, sort_keys=True)
+            (part / RECORD).write_text(text + "\n", "utf-8")
+            (part / SUMS).write_text(_sums(part), "utf-8")
+            self._publish(part, path)
+            self.checkpoint(computation).unlink(missing_ok=True)
+
+        with self.guarded(path):
+            shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+            part.mkdir(parents=True)
+            try:
+                yield part, seal
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+
+    def _publish(self, part: Path, path: Path) -> None:
+        if path.exists():  # damaged
+            shutil.rmtree(path)
+        part.replace(path)
+
+    @contextmanager
+    def guarded(self, path: Path) -> Iterator[None]:
+        """Say how to mend it where the store cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            raise CompanionError(f"cannot keep {path}: {error}; name another folder by SUMEXP_STORE") from error
+
+    @contextmanager
+    def locked(self, computation: Computation, *, wait: bool = True) -> Iterator[None]:
+        """Hold the computation's lock, which the system releases when the process ends, however it ends.
+
+        Raises:
+            CompanionError: if the store cannot be written.
+            filelock.Timeout: if another process holds the lock, and ``wait`` is false.
+        """
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._lock(computation.key))
+        with self.guarded(self.path(computation)):
+            self._lock(computation.key).parent.mkdir(parents=True, exist_ok=True)
+            with suppress(Timeout):
+                lock.acquire(timeout=0)
+        if not lock.is_locked:
+            if not wait:
+                raise Timeout(lock.lock_file)
+            _log.warning("waiting for another process that computes %s", self.path(computation))
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def is_running(self, key: str) -> bool:
+        """Whether a process holds the lock of this key."""
+        from filelock import FileLock, Timeout
+
+        if not self._lock(key).exists():
+            return False
+        try:
+            with FileLock(self._lock(key), timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    def _lock(self, key: str) -> Path:
+        return self.root / "locks" / f"{key}.lock"
+
+    def paths(self, kind: str = "*", name: str = "*") -> list[Path]:
+        """The folders of all entries of a kind and name, damaged ones too."""
+        return sorted(path for path in self.root.glob(f"{kind}/{name}/*") if path.is_dir() and not path.suffix)
+
+    def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
+        """All entries of a kind and name that are what was written, the one finished first first."""
+        found = []
+        for path in self.paths(kind, name):
+            with suppress(DamagedError):
+                found.append(read(path))
+        return sorted(found, key=lambda entry: entry.provenance.finished)
+
+    def remove(self, path: Path) -> bool:
+        """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self._lock(path.name.partition(".")[0]), timeout=0):
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+        except Timeout:
+            return False
+        return True
+
+
+def default() -> Store:
+    """The store of this user: ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder."""
+    chosen = os.environ.get("SUMEXP_STORE")
+    if chosen:
+        root = Path(chosen).expanduser().absolute()
+    else:
+        from platformdirs import user_cache_path
+
+        root = user_cache_path("sumexp") / "store"
+    remote = os.environ.get("SUMEXP_REMOTE")
+    if not remote:
+        return Store(root)
+    from sumexp.companion.store.remote import Remote
+
+    return Store(root, Remote(remote).fetch)
+
+
+def read(path: Path) -> Entry:
+    """The entry in a folder, all of whose files are what was written, and whose parts make its key.
+
+    Raises:
+        DamagedError: if that is not so.
+    """
+    try:
+        if (path / SUMS).read_text("utf-8") != _sums(path):
+            raise DamagedError(f"{path} is damaged: its files are not those that were written")
+        record: Mapping[str, Any] = json.loads((path / RECORD).read_text("utf-8"))
+        computation = Computation(record["kind"], record["name"], record["parts"])
+        if (computation.kind, computation.name, computation.key) != (path.parts[-3], path.parts[-2], path.parts[-1]):
+            raise DamagedError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
+        values = record["provenance"]
+        return Entry(path, computation, Provenance(**values | {"data": tuple(values["data"])}))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{path} is damaged: {error}") from error
+
+
+def size(path: Path) -> int:
+    """The bytes of a file, or of all that is in a folder."""
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+
+
+def _sums(folder: Path) -> str:
+    def line(file: Path) -> str:
+        with file.open("rb") as stream:
+            return f"{file_digest(stream, 'sha256').hexdigest()}  {file.relative_to(folder).as_posix()}\n"
+
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file != folder / SUMS)
+    return "".join(map(line, files))
+
+
+def _part(path: Path) -> Path:
+    return path.with_suffix(".part")

@@ -1,0 +1,166 @@
+"""The named parts of a computation: code by its syntax tree, data by their checksums, pins, files and settings.
+
+A part changes when the result could change, and not otherwise: comments, docstrings and layout of code do not count, and
+of the package only the import closure does.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import grimp
+
+import sumexp
+from sumexp.companion import CompanionError
+from sumexp.companion.store.computation import digest
+
+PINS = Path("constraints.txt")
+
+
+def modules(names: Iterable[str]) -> dict[str, str]:
+    """A part for each module of the package that importing ``names`` can run, but for those of the store itself.
+
+    The store keeps results and makes none: a change of how they lie on the disk must not compute them again.
+
+    Raises:
+        CompanionError: if a module is not part of the package.
+    """
+    counted = (name for name in sorted(closure(names)) if not name.startswith("sumexp.companion.store"))
+    return {f"module {name}": _module(name) for name in counted}
+
+
+def data(names: Iterable[str]) -> dict[str, str]:
+    """A part for each data set: the checksums its files must have (loaders verify them), or ``absent``, or ``incomplete``.
+
+    A data set that comes with the package or with a dependency is ``included``.
+    """
+    from sumexp import datasets
+
+    def state(name: str) -> str:
+        try:
+            present = datasets.available(name)
+        except datasets.DataError:
+            return "incomplete"
+        if not present:
+            return "absent"
+        files = datasets.DATASETS[name].files
+        return digest(*(file.sha256 or file.blob for file in files)) if files else "included"
+
+    return {f"data {name}": state(name) for name in names}
+
+
+def pins() -> dict[str, str]:
+    """The part of the pinned versions."""
+    return {"pins": file_digest(PINS)}
+
+
+def files(paths: Mapping[str, Path] | Iterable[Path]) -> dict[str, str]:
+    """A part for each file, under its path or the name it is given."""
+    named = paths if isinstance(paths, Mapping) else {str(path): path for path in paths}
+    return {f"file {name}": file_digest(path) for name, path in named.items()}
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 (hex) of a file's bytes; ``absent`` where there is none."""
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else "absent"
+
+
+def closure(names: Iterable[str]) -> frozenset[str]:
+    """The modules of the package that importing ``names`` can run: imported ones (also inside functions) and parents.
+
+    Raises:
+        CompanionError: if a module is not part of the package.
+    """
+    graph = _graph()
+    found: set[str] = set()
+    waiting = set(names)
+    if unknown := sorted(waiting - graph.modules):
+        known = ", ".join(sorted(graph.modules))
+        raise CompanionError(f"no module {', '.join(unknown)} in the package; it has {known}")
+    while waiting:
+        name = waiting.pop()
+        found.add(name)
+        waiting |= (graph.find_modules_directly_imported_by(name) | _parents(name)) - found
+    return frozenset(found)
+
+
+def imports(*codes: str) -> frozenset[str]:
+    """The modules of the package that code names, by import or as ``sumexp.x``; what does not parse names none."""
+    known = _graph().modules
+    return frozenset(module for code in codes for name in _names(code) if (module := _longest(name, known)))
+
+
+@cache
+def syntax(code: str) -> str:
+    """The syntax tree of Python code as text: no comments, docstrings, layout or line numbers."""
+    tree = ast.parse(code)
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Module(body=[ast.Expr(ast.Constant(str())), *rest])
+                | ast.ClassDef(body=[ast.Expr(ast.Constant(str())), *rest])
+                | ast.FunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
+                | ast.AsyncFunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
+            ):
+                node.body = rest
+    return ast.dump(tree)
+
+
+def _module(name: str) -> str:
+    return _syntax_digest(_path(name).read_text("utf-8"))
+
+
+@cache
+def _syntax_digest(code: str) -> str:
+    return digest(syntax(code))
+
+
+def _graph() -> grimp.ImportGraph:
+    package = Path(sumexp.__path__[0])
+    return _graph_of(tuple((str(path), path.stat().st_mtime_ns) for path in sorted(package.rglob("*.py"))))
+
+
+@cache
+def _graph_of(stamps: tuple[tuple[str, int], ...]) -> grimp.ImportGraph:
+    """The imports of the package as its files are; an edited file makes other stamps."""
+    try:
+        return grimp.build_graph("sumexp", exclude_type_checking_imports=True, cache_dir=None)
+    except grimp.exceptions.SourceSyntaxError as error:
+        raise CompanionError(f"{error}; correct it first") from error
+
+
+def _path(module: str) -> Path:
+    below = Path(sumexp.__path__[0], *module.split(".")[1:])
+    return below / "__init__.py" if below.is_dir() else below.with_suffix(".py")
+
+
+def _parents(module: str) -> set[str]:
+    words = module.split(".")
+    return {".".join(words[:n]) for n in range(1, len(words))}
+
+
+def _longest(name: str, known: set[str]) -> str | None:
+    return max((m for m in {name, *_parents(name)} if m in known), key=len, default=None)
+
+
+def _names(code: str) -> Iterator[str]:
+    try:
+        tree = ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code))
+    except SyntaxError:
+        return
+    aliases = {"sumexp": "sumexp"}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                aliases |= {alias.asname: alias.name for alias in names if alias.asname}
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            root, *rest = ast.unparse(node).split(".")
+            if root in aliases:
+                yield ".".join((aliases[root], *rest))

@@ -1,0 +1,179 @@
+"""How far the processes of a build are: each says so in a file of its own, and the driver shows all of them.
+
+A driver makes the folder and names it in the environment (`shown`); a step reports in it (`step`), and so does every
+training loop inside it (`bar`). Without a driver `bar` is a plain progress bar on the terminal.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from sumexp.companion.store.files import write_text
+
+FOLDER = "SUMEXP_PROGRESS"
+STEP = "SUMEXP_STEP"
+EVERY = 0.5
+"""Seconds between two reports of a loop, and between two looks of the driver."""
+PLAIN = 20.0
+"""Seconds between two plain lines about a running step, where there is no terminal."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a step says of itself.
+
+    Attributes:
+        step: its name.
+        what: what it does.
+        done: how many parts of it are done.
+        total: of how many; 0 if that is not known.
+        begun: when it began, in seconds since the epoch.
+        state: ``running``, ``finished`` or ``failed``.
+    """
+
+    step: str
+    what: str
+    done: int = 0
+    total: int = 0
+    begun: float = 0.0
+    state: str = "running"
+
+    def line(self, now: float) -> str:
+        """It in words: what, how far, and how much time is left."""
+        seconds = now - self.begun
+        if self.state != "running":
+            return f"{self.step}: {self.what}"
+        if not self.total:
+            return f"{self.step}: {self.what}, {_time(seconds)}"
+        left = f", about {_time(seconds / self.done * (self.total - self.done))} left" if self.done and seconds > 2 else ""
+        return f"{self.step}: {self.what}, {self.done} of {self.total}{left}"
+
+
+def report(what: str, done: int = 0, total: int = 0, *, state: str = "running", begun: float = 0.0, own: str = "") -> None:
+    """Say how far this step is, if anybody wants to know; ``own`` tells a loop inside the step from the step."""
+    folder, name = os.environ.get(FOLDER), os.environ.get(STEP)
+    if folder and name and Path(folder).is_dir():
+        file = Path(folder, f"{name}{own and '~'}{own}.json")
+        write_text(file, json.dumps(asdict(Report(name, what, done, total, begun or time.time(), state))))
+
+
+@contextmanager
+def step(name: str, what: str) -> Iterator[None]:
+    """Name this process's step, and say that it begins, and how it ends."""
+    os.environ[STEP] = name
+    begun = time.time()
+    report(what, begun=begun)
+    try:
+        yield
+    except BaseException:
+        report("failed", state="failed", begun=begun)
+        raise
+    report(f"{_time(time.time() - begun)}", state="finished", begun=begun)
+
+
+def bar(steps: Iterable[int], what: str, *, quiet: bool = False) -> Iterator[int]:
+    """Go through ``steps`` and show how far it is: to the driver, else by a bar on the terminal."""
+    if FOLDER not in os.environ:
+        from tqdm import tqdm
+
+        yield from tqdm(steps, desc=what, disable=quiet)
+        return
+    begun, last, own = time.time(), 0.0, f"{os.getpid()}"
+    total = len(steps) if hasattr(steps, "__len__") else 0
+    for done, number in enumerate(steps):
+        if time.time() - last > EVERY:
+            last = time.time()
+            report(what, done, total, begun=begun, own=own)
+        yield number
+    report(what, total, total, state="over", begun=begun, own=own)
+
+
+@contextmanager
+def shown(title: str, total: int, finished: Callable[[], int]) -> Iterator[None]:
+    """Show, while the block runs, what its processes report: one line each on a terminal, else plain lines now and then.
+
+    Args:
+        title: of the whole.
+        total: how many steps there are.
+        finished: how many of them are done.
+    """
+    with tempfile.TemporaryDirectory(prefix="sumexp-progress-") as name:
+        os.environ[FOLDER] = name
+        ended = threading.Event()
+        watch = _terminal if sys.stderr.isatty() else _plain
+        watcher = threading.Thread(target=watch, args=(Path(name), title, total, finished, ended), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+            del os.environ[FOLDER]
+
+
+def _reports(folder: Path) -> list[Report]:
+    """What there is to say now: of each running step its innermost loop."""
+    found: dict[str, Report] = {}
+    for file in sorted(folder.glob("[!.]*.json")):
+        try:
+            one = Report(**json.loads(file.read_text("utf-8")))
+        except (OSError, ValueError):  # it is being replaced
+            continue
+        outer = found.get(one.step)
+        if one.state != "over" and (outer is None or outer.state == "running"):
+            found[one.step] = one
+    return list(found.values())
+
+
+def _plain(folder: Path, title: str, total: int, finished: Callable[[], int], ended: threading.Event) -> None:
+    said: dict[str, tuple[float, str]] = {}
+    while True:
+        over = ended.wait(EVERY)
+        now = time.time()
+        for one in _reports(folder):
+            when, state = said.get(one.step, (0.0, ""))
+            if one.state != state or (one.state == "running" and now - when > PLAIN):
+                said[one.step] = now, one.state
+                print(one.line(now), file=sys.stderr, flush=True)
+        if over:
+            return
+
+
+def _terminal(folder: Path, title: str, total: int, finished: Callable[[], int], ended: threading.Event) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False)
+    said: set[str] = set()
+    begun = time.time()
+    with Live(console=console, refresh_per_second=2, transient=True) as live:
+        over = False
+        while not over:
+            over = ended.wait(EVERY)
+            now, lines = time.time(), []
+            for one in _reports(folder):
+                if one.state == "running":
+                    lines.append(one.line(now))
+                elif one.step not in said:
+                    said.add(one.step)
+                    live.console.print(Text(one.line(now)))
+            head = f"{title}: {finished()} of {total}, {_time(now - begun)}"
+            live.update(Text("\n".join([head, *(f"  {line}" for line in lines)]), no_wrap=True, overflow="ellipsis"))
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d} h"

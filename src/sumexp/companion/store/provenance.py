@@ -1,0 +1,94 @@
+"""What a computation cost, where and with what it was made."""
+
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How an entry came to be.
+
+    Attributes:
+        finished: date and time of day, UTC, ISO 8601.
+        seconds: wall-clock time; of what was killed and went on, that of all its processes.
+        cpu_seconds: processor time of the process and its children, likewise.
+        peak_memory: bytes, the largest resident size of a process.
+        device: in words.
+        machine: operating system and processor.
+        versions: of Python and the packages that numbers depend on.
+        data: the data sets that were there.
+        more: what else is worth keeping.
+    """
+
+    finished: str
+    seconds: float
+    cpu_seconds: float
+    peak_memory: int
+    device: str
+    machine: str
+    versions: Mapping[str, str]
+    data: tuple[str, ...] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_record(self) -> dict[str, Any]:
+        """It as JSON has it."""
+        return asdict(self)
+
+
+class Meter:
+    """Measures from its making on, after ``before`` = (wall, processor) seconds of processes that were killed."""
+
+    def __init__(self, before: tuple[float, float] = (0.0, 0.0)) -> None:
+        self._wall, self._cpu = time.perf_counter() - before[0], _cpu() - before[1]
+
+    def elapsed(self) -> tuple[float, float]:
+        """Wall-clock and processor seconds so far."""
+        return time.perf_counter() - self._wall, _cpu() - self._cpu
+
+    def read(self, device: str = "cpu", data: tuple[str, ...] = (), **more: Any) -> Provenance:
+        """The provenance of what has just been finished on ``device``."""
+        wall, cpu = self.elapsed()
+        return Provenance(
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=round(wall, 3),
+            cpu_seconds=round(cpu, 3),
+            peak_memory=_peak(),
+            device=device_name(device),
+            machine=platform.platform(),
+            versions=versions(),
+            data=data,
+            more=more,
+        )
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that numbers depend on."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def device_name(device: str) -> str:
+    """The device in words: the GPU's name, or the processor's architecture and its number of cores."""
+    if device.startswith("cuda"):
+        import torch
+
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    return f"cpu ({platform.machine()}, {os.cpu_count()} cores)"
+
+
+def _cpu() -> float:
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def _peak() -> int:
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return peak if sys.platform == "darwin" else peak * 1024

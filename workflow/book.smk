@@ -1,0 +1,71 @@
+# What a build computes before its pages; `sumexp book` (companion/build/book.py) drives it. An output is an entry of the
+# store, whose key stands for everything that it depends on: one that exists is up to date.
+import sys
+from pathlib import Path
+
+from sumexp.companion.build import plan
+
+PLAN = config["plan"]
+PYTHON = sys.executable
+book = plan.read(Path(PLAN))
+lacking = config["lacking"].split(",")
+STEP = "{PYTHON:q} -m sumexp.companion.build.steps {PLAN:q}"
+
+
+def output_of(computation):
+    return f"{computation.kind}/{computation.name}/{computation.key}/SHA256SUMS"
+
+
+notebooks = {name: output_of(book.notebooks[name]) for name in book.selected if name in lacking}
+# A test module takes seconds, most of them to start: they run in as many groups as there are cores.
+groups = [group.split("+") for group in config["groups"].split(",") if group]
+
+
+rule all:
+    input:
+        list(notebooks.values()),
+        [output_of(book.evidence[name]) for group in groups for name in group],
+        [config["early"]] if config["early"] else [],
+
+
+# Chapters first, in the order of the book: its first page can be read while the rest is computed.
+for number, (name, path) in enumerate(notebooks.items()):
+
+    rule:
+        name:
+            f"notebook_{name}"
+        output:
+            path,
+        params:
+            name=name,
+        priority: 100 - number
+        resources:
+            gpu=int(book.device == "cuda"),
+        shell:
+            STEP + " notebook {params.name}"
+
+
+for number, group in enumerate(groups):
+
+    rule:
+        name:
+            f"evidence_{number}"
+        output:
+            [output_of(book.evidence[name]) for name in group],
+        params:
+            names="+".join(group),
+        priority: 1
+        shell:
+            STEP + " evidence {params.names}"
+
+
+if config["early"]:
+
+    rule early:
+        input:
+            list(notebooks.values())[:1],
+        output:
+            touch(config["early"]),
+        priority: 1000
+        shell:
+            STEP + " early"
