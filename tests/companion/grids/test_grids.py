@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from filelock import FileLock
+from sumexp.companion.grids.leftovers import leftovers, remove
 from typer.testing import CliRunner, Result
 
 from sumexp.companion import CompanionError, build
@@ -18,7 +19,6 @@ from sumexp.companion.grids import costs, filling, jobs
 from sumexp.companion.grids.filling import Rules
 from sumexp.companion.grids.jobs import Grid, Job, look
 from sumexp.companion.grids.labels import differences
-from sumexp.companion.grids.leftovers import leftovers, remove
 
 
 @dataclass(frozen=True)

@@ -108,14 +108,11 @@ def claim_modules() -> list[Path]:
 def claim_tests(code: str) -> list[tuple[str, str]]:
     """The name of each test function that bears ``@pytest.mark.claim``, with the id it names, once for each marker."""
     return [
-        (node.name, marker.args[0].value)
+        (node.name, str(ast.literal_eval(marker.args[0])))
         for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.FunctionDef)
         for marker in node.decorator_list
-        if isinstance(marker, ast.Call)
-        and ast.unparse(marker.func) == "pytest.mark.claim"
-        and marker.args
-        and isinstance(marker.args[0], ast.Constant)
+        if isinstance(marker, ast.Call) and ast.unparse(marker.func) == "pytest.mark.claim" and marker.args
     ]
 
 

@@ -9,6 +9,7 @@ from sumexp.companion.cli.book import book_command, notebook_app
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.register import register_command
 from sumexp.companion.cli.runs import runs_app
+from sumexp.companion.cli.store import clean_command, status_command, why_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,6 +18,9 @@ app = typer.Typer(
     "models.",
 )
 app.command("book")(book_command)
+app.command("why")(why_command)
+app.command("status")(status_command)
+app.command("clean")(clean_command)
 app.add_typer(notebook_app, name="notebook")
 app.command("register")(register_command)
 app.add_typer(data_app, name="data")

@@ -30,7 +30,7 @@ def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "au
         jobs = jobs_of(grid, profile)
         wanted = [job.computation(kind_of(device)) for job in jobs]
         about = differences([job.config for job in jobs])
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (one.key[:SHORT], store.status(one), *_cost(store, store.find(one)), text)
             for one, text in zip(wanted, about, strict=True)
         ]

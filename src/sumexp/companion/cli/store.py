@@ -1,4 +1,4 @@
-"""``sumexp why``, ``sumexp status``, ``sumexp clean`` and ``sumexp store push``: what is there, why, and what can go."""
+"""``sumexp why``, ``status``, ``clean`` and ``store push``: what is there, why, what can go, what others can have."""
 
 from typing import Annotated
 

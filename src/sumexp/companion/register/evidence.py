@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import pytest
 from pydantic import ValidationError
 
-from sumexp.companion.store.files import write_text
 from sumexp.companion.register.model import (
     EVIDENCE,
     SHOWS,
@@ -25,6 +24,7 @@ from sumexp.companion.register.model import (
     explain,
     load,
 )
+from sumexp.companion.store.files import write_text
 
 State: TypeAlias = Callable[..., None]
 """What the fixture ``finding`` hands to a test."""

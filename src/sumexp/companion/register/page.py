@@ -9,10 +9,10 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from sumexp.companion.files import write_text
 from sumexp.companion.register.graph import draw, slug
 from sumexp.companion.register.model import CHAPTERS, Test
 from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, Verdict
+from sumexp.companion.store.files import write_text
 
 _EVIDENCE = (
     ("proof", "symbolic, for all parameters"),

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sumexp.companion.files import write_text
 from sumexp.companion.register.verdict import Entry
+from sumexp.companion.store.files import write_text
 
 
 def as_records(entries: Iterable[Entry]) -> list[dict[str, Any]]:

@@ -69,11 +69,11 @@ class Store:
     def find(self, computation: Computation) -> Entry | None:
         """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one."""
         path = self.path(computation)
-        if not path.exists() and self.fetch is not None:
+        if self.fetch is not None and not _is_there(path):
             with self.locked(computation):
-                if not path.exists() and self.fetch(computation, part := _part(path)):
+                if not _is_there(path) and self.fetch(computation, part := _part(path)):
                     self._publish(part, path)
-        if not path.exists():
+        if not _is_there(path):
             return None
         try:
             entry = read(path)
@@ -84,14 +84,14 @@ class Store:
 
     def has(self, computation: Computation) -> bool:
         """Whether there is an entry here, damaged or not."""
-        return (self.path(computation) / SUMS).exists()
+        return _is_there(self.path(computation))
 
     def status(self, computation: Computation) -> Status:
         """How far it is."""
         path = self.path(computation)
         if self.is_running(computation.key):
             return "running"
-        if path.exists():
+        if _is_there(path):
             try:
                 read(path)
             except DamagedError:
@@ -105,7 +105,7 @@ class Store:
 
     @contextmanager
     def writing(self, computation: Computation) -> Iterator[tuple[Path, Callable[[Provenance], None]]]:
-        """Make an entry: an empty folder to put files into, and what to call when they are whole; the caller has the lock.
+        """Make an entry: an empty folder for its files, and what to call when they are whole; the caller has the lock.
 
         Nothing appears in the entry's place before the second is called, which must come last.
 
@@ -186,7 +186,7 @@ class Store:
 
     def paths(self, kind: str = "*", name: str = "*") -> list[Path]:
         """The folders of all entries of a kind and name, damaged ones too."""
-        return sorted(path for path in self.root.glob(f"{kind}/{name}/*") if path.is_dir() and not path.suffix)
+        return sorted(path for path in self.root.glob(f"{kind}/{name}/*") if not path.suffix and _is_there(path))
 
     def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
         """All entries of a kind and name that are what was written, the one finished first first."""
@@ -263,3 +263,8 @@ def _sums(folder: Path) -> str:
 
 def _part(path: Path) -> Path:
     return path.with_suffix(".part")
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a folder holds anything; Snakemake makes an empty one before it starts a step."""
+    return path.is_dir() and any(path.iterdir())

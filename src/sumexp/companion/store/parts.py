@@ -1,7 +1,7 @@
 """The named parts of a computation: code by its syntax tree, data by their checksums, pins, files and settings.
 
-A part changes when the result could change, and not otherwise: comments, docstrings and layout of code do not count, and
-of the package only the import closure does.
+A part changes when the result could change, and not otherwise: comments, docstrings and layout of code do not count,
+and of the package only the import closure does.
 """
 
 import ast
@@ -33,7 +33,7 @@ def modules(names: Iterable[str]) -> dict[str, str]:
 
 
 def data(names: Iterable[str]) -> dict[str, str]:
-    """A part for each data set: the checksums its files must have (loaders verify them), or ``absent``, or ``incomplete``.
+    """A part for each data set: the checksums its files must have (loaders verify them), ``absent`` or ``incomplete``.
 
     A data set that comes with the package or with a dependency is ``included``.
     """

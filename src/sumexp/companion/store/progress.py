@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,11 +55,15 @@ class Report:
             return f"{self.step}: {self.what}"
         if not self.total:
             return f"{self.step}: {self.what}, {_time(seconds)}"
-        left = f", about {_time(seconds / self.done * (self.total - self.done))} left" if self.done and seconds > 2 else ""
+        left = (
+            f", about {_time(seconds / self.done * (self.total - self.done))} left" if self.done and seconds > 2 else ""
+        )
         return f"{self.step}: {self.what}, {self.done} of {self.total}{left}"
 
 
-def report(what: str, done: int = 0, total: int = 0, *, state: str = "running", begun: float = 0.0, own: str = "") -> None:
+def report(
+    what: str, done: int = 0, total: int = 0, *, state: str = "running", begun: float = 0.0, own: str = ""
+) -> None:
     """Say how far this step is, if anybody wants to know; ``own`` tells a loop inside the step from the step."""
     folder, name = os.environ.get(FOLDER), os.environ.get(STEP)
     if folder and name and Path(folder).is_dir():
@@ -89,7 +93,7 @@ def bar(steps: Iterable[int], what: str, *, quiet: bool = False) -> Iterator[int
         yield from tqdm(steps, desc=what, disable=quiet)
         return
     begun, last, own = time.time(), 0.0, f"{os.getpid()}"
-    total = len(steps) if hasattr(steps, "__len__") else 0
+    total = len(steps) if isinstance(steps, Sized) else 0
     for done, number in enumerate(steps):
         if time.time() - last > EVERY:
             last = time.time()
@@ -100,7 +104,7 @@ def bar(steps: Iterable[int], what: str, *, quiet: bool = False) -> Iterator[int
 
 @contextmanager
 def shown(title: str, total: int, finished: Callable[[], int]) -> Iterator[None]:
-    """Show, while the block runs, what its processes report: one line each on a terminal, else plain lines now and then.
+    """Show, while the block runs, what its processes report: a line each on a terminal, else plain lines now and then.
 
     Args:
         title: of the whole.
