@@ -60,3 +60,22 @@ def clean_command(
     count, freed = remove(path for path, _ in found)
     rest = "" if count == len(found) else "; the others are being computed"
     typer.echo(f"removed {count} of {len(found)}, {as_size(freed)}{rest}")
+
+
+@store_app.command("push")
+def push_command(profile: Profile = "cpu", device: Device = "auto") -> None:
+    """Copy to the remote (SUMEXP_REMOTE) what a build of today's code and data shows, and the runs behind it."""
+    import os
+
+    from sumexp.companion import CompanionError
+    from sumexp.companion.build import plan
+    from sumexp.companion.build.why import needed
+    from sumexp.companion.store.remote import Remote
+
+    address = os.environ.get("SUMEXP_REMOTE")
+    if not address:
+        raise CompanionError("SUMEXP_REMOTE is not set; name the remote, such as s3://bucket/sumexp or a folder")
+    remote, entries = Remote(address), needed(plan.make(profile, device, "", stored=True))
+    pushed = [entry for entry in entries if remote.push(entry)]
+    size = as_size(sum(entry.size for entry in pushed))
+    typer.echo(f"pushed {len(pushed)} of {len(entries)} entries, {size}, to {address}; the others are there already")

@@ -55,8 +55,8 @@ class Store:
 
     Attributes:
         root: the folder.
-        fetch: where an entry is looked for that is not here: makes the folder it is given and returns True, or returns
-            False; None looks nowhere.
+        fetch: where an entry is looked for that is not here: puts it into the folder it is given and returns True, or
+            returns False; None looks nowhere.
     """
 
     root: Path
@@ -71,8 +71,10 @@ class Store:
         path = self.path(computation)
         if self.fetch is not None and not _is_there(path):
             with self.locked(computation):
-                if not _is_there(path) and self.fetch(computation, part := _part(path)):
-                    self._publish(part, path)
+                arriving = self.root / "arriving" / computation.kind / computation.name / computation.key
+                if not _is_there(path) and self.fetch(computation, arriving):
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    self._publish(arriving, path)
         if not _is_there(path):
             return None
         try:
