@@ -1,0 +1,116 @@
+"""The pages: what they are made from, and rendering them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+
+import sumexp
+from sumexp.companion.build.executions import record
+from sumexp.companion.build.executions import write_page as executions_page
+from sumexp.companion.build.plan import BUILD, TOC, Plan
+from sumexp.companion.build.rendering import render
+from sumexp.companion.build.sources import NOTEBOOKS
+from sumexp.companion.build.view import HTML, OUTCOMES, swap
+from sumexp.companion.store import Computation, Entry, default, parts
+from sumexp.companion.store.files import write_text
+from sumexp.companion.store.provenance import Meter
+
+CLAIMS = Path("claims")
+KEPT = 8
+"""How many renderings the store keeps: going back to one costs nothing, and each is large."""
+
+Shown = Mapping[str, Entry | None]
+
+
+def chapters(plan: Plan) -> dict[str, Entry | None]:
+    """For each chapter the execution that its page shows: the one asked for, else the last one there is."""
+    store = default()
+    found: dict[str, Entry | None] = {}
+    for name, wanted in plan.notebooks.items():
+        entry = store.find(wanted)
+        if entry is None:
+            earlier = store.entries("notebook", name)
+            entry = earlier[-1] if earlier else None
+        found[name] = entry
+    return found
+
+
+def evidence(plan: Plan) -> dict[str, Entry | None]:
+    """For each test module its evidence; None where there is none yet."""
+    store = default()
+    return {name: store.find(wanted) for name, wanted in plan.evidence.items()}
+
+
+def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
+    """The rendering: the files that pages are made from, and the entries they show.
+
+    The package counts as it stands, since pages show docstrings and code.
+    """
+    package = Path(sumexp.__path__[0])
+    folders = ((Path("book"), "*"), (NOTEBOOKS, "*.md"), (package, "*"), (CLAIMS, "*.yml"))
+    files = {
+        str(file.relative_to(folder.parent)): file
+        for folder, pattern in folders
+        for file in sorted(folder.rglob(pattern))
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    files |= {str(path): path for path in (Path("_config.yml"), TOC)}
+    entries = {
+        f"{kind} {name}": entry.computation.key if entry else "none"
+        for kind, found in (("chapter", shown), ("evidence", decided))
+        for name, entry in found.items()
+    }
+    wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
+    return Computation("pages", "book", parts.files(files) | parts.pins() | entries | wanted)
+
+
+def make(plan: Plan, jobs: int) -> None:
+    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``.
+
+    Raises:
+        CompanionError: if the book cannot be laid out, or Sphinx gives a warning.
+    """
+    store, shown, decided = default(), chapters(plan), evidence(plan)
+    wanted = computation(plan, shown, decided)
+    with store.locked(wanted):
+        if store.find(wanted) is None:
+            meter = Meter()
+            with store.writing(wanted) as (folder, seal):
+                _render(plan, shown, decided, folder, jobs)
+                seal(meter.read())
+    for earlier in store.entries("pages", "book")[:-KEPT]:
+        store.remove(earlier.path)
+
+
+def preview(plan: Plan) -> None:
+    """Show what can be shown already; the store does not keep it."""
+    with TemporaryDirectory(dir=BUILD, prefix=".preview-") as name:
+        _render(plan, chapters(plan), evidence(plan), Path(name), 1)
+        if not HTML.exists():
+            swap(Path(name, "html"), HTML)
+
+
+def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:
+    """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
+    from sumexp.companion import register
+    from sumexp.companion.build import staging
+
+    stage = folder / "stage"
+    staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
+    with TemporaryDirectory() as outcomes:
+        for name, entry in decided.items():
+            if entry is not None:
+                Path(outcomes, f"{name}.json").write_bytes((entry.path / OUTCOMES).read_bytes())
+        entries = register.decide(register.load(CLAIMS), Path(outcomes))
+    register.write_json(entries, folder / "register.json")
+    records = [record(entry) for entry in shown.values() if entry is not None]
+    write_text(folder / "executions.json", json.dumps(records, indent=1) + "\n")
+    register.write_page(entries, stage)
+    executions_page(records, stage)
+    render(stage, folder / "html", jobs=jobs, cache=BUILD / ".sphinx")
+    rmtree(BUILD / "stage", ignore_errors=True)
+    BUILD.mkdir(exist_ok=True)
+    stage.replace(BUILD / "stage")
+
