@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from sumexp.companion import CompanionError, build
 from sumexp.companion.authoring import runs
-from sumexp.companion.cli import app
+from sumexp.companion.cli.commands import app
 from sumexp.companion.grids import costs, filling, jobs
 from sumexp.companion.grids.filling import Rules
 from sumexp.companion.grids.jobs import Grid, Job, look

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sumexp.companion import register
-from sumexp.companion.cli import app
+from sumexp.companion.cli.commands import app
 from sumexp.companion.register.graph import WIDTH, layout, width
 from sumexp.companion.register.model import Finding
 from sumexp.companion.register.verdict import Facts

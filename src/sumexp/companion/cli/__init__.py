@@ -1,39 +1,49 @@
-"""The command line, ``sumexp``."""
+"""The command line, ``sumexp``; without typer it says what to install, and does what needs nothing more."""
 
 import sys
 
-import typer
-
+from sumexp import __version__
 from sumexp.companion import CompanionError
-from sumexp.companion.cli.book import book_command, notebook_app
-from sumexp.companion.cli.data import data_app
-from sumexp.companion.cli.register import register_command
-from sumexp.companion.cli.runs import runs_app
-from sumexp.companion.cli.store import clean_command, status_command, store_app, why_command
-
-app = typer.Typer(
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="The Sum of Exponentials: build the book, run its notebooks, read its register, fetch its data, train its "
-    "models.",
-)
-app.command("book")(book_command)
-app.command("why")(why_command)
-app.command("status")(status_command)
-app.command("clean")(clean_command)
-app.add_typer(notebook_app, name="notebook")
-app.command("register")(register_command)
-app.add_typer(data_app, name="data")
-app.add_typer(runs_app, name="runs")
-app.add_typer(store_app, name="store")
 
 
 def main() -> None:
-    """Run the command line; an error of the person's input is one message on stderr and exit code 1."""
-    from sumexp.datasets import DataError
-
+    """Run the command line; an error of the person's input or surroundings is one message on stderr and exit code 1."""
     try:
-        app()
-    except (CompanionError, DataError) as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        try:
+            from sumexp.companion.cli.commands import app
+        except ModuleNotFoundError as error:
+            if error.name != "typer":
+                raise
+            _without_typer(sys.argv[1:])
+        else:
+            app()
+    except ModuleNotFoundError as error:
+        if (error.name or "sumexp").partition(".")[0] == "sumexp":
+            raise
+        _fail(f"{error.name} is not installed; to have all that the commands need, run: pip install 'sumexp[book]'")
+    except Exception as error:
+        from sumexp.datasets import DataError  # imports NumPy, for which --help need not wait
+
+        if not isinstance(error, CompanionError | DataError):
+            raise
+        _fail(error)
+
+
+def _without_typer(arguments: list[str]) -> None:
+    match arguments:
+        case ["--version"]:
+            print(f"sumexp {__version__}")
+        case ["data", "list"]:
+            from sumexp.companion.cli.listing import listing
+
+            print("\n".join(listing()))
+        case _:
+            _fail(
+                "this needs typer, which is not installed; for all commands run: pip install 'sumexp[book]' "
+                "(without it there are: sumexp --version, sumexp data list)"
+            )
+
+
+def _fail(message: object) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(1)

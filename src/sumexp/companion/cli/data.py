@@ -15,25 +15,10 @@ Root = Annotated[
 @data_app.command("list")
 def list_command(data: Root = None) -> None:
     """Print every data set: what it is, its terms, whom to cite, its size, and whether it is there."""
-    from sumexp import datasets
+    from sumexp.companion.cli.listing import listing
 
-    folder = datasets.root(data)
-    typer.echo(f"data folder: {folder}")
-    for dataset in datasets.DATASETS.values():
-        paths = [file.below(folder) for file in dataset.files]
-        size = sum(file.size for file in dataset.files)
-        volume = (
-            f"{size / 1e6:.1f} MB" if size else "not known before it is fetched" if paths else "nothing to download"
-        )
-        present = all(path.exists() for path in paths)
-        typer.echo(f"\n{dataset.name}: {dataset.description}")
-        typer.echo(f"  licence: {dataset.licence}")
-        typer.echo(f"  cite:    {dataset.citation}")
-        typer.echo(f"  size:    {volume}")
-        for path, file in zip(paths, dataset.files, strict=True):
-            typer.echo(f"  file:    {path}")
-            typer.echo(f"  source:  {file.url}")
-        typer.echo(f"  present: {'yes' if present else f'no; run: sumexp data fetch {dataset.name}'}")
+    for line in listing(data):
+        typer.echo(line)
 
 
 @data_app.command("fetch")

@@ -1,0 +1,44 @@
+"""The commands of ``sumexp``, put together."""
+
+from typing import Annotated
+
+import typer
+
+from sumexp import __version__
+from sumexp.companion.cli.book import book_command, notebook_app
+from sumexp.companion.cli.data import data_app
+from sumexp.companion.cli.register import register_command
+from sumexp.companion.cli.runs import runs_app
+from sumexp.companion.cli.store import clean_command, status_command, store_app, why_command
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich's help takes longer to import than most commands to run
+    help="The Sum of Exponentials: build the book, run its notebooks, read its register, fetch its data, train its "
+    "models.",
+)
+app.command("book")(book_command)
+app.command("why")(why_command)
+app.command("status")(status_command)
+app.command("clean")(clean_command)
+app.add_typer(notebook_app, name="notebook")
+app.command("register")(register_command)
+app.add_typer(data_app, name="data")
+app.add_typer(runs_app, name="runs")
+app.add_typer(store_app, name="store")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sumexp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """What may stand before a command."""

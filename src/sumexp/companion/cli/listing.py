@@ -1,0 +1,31 @@
+"""What ``sumexp data list`` prints; it needs NumPy and nothing else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sumexp import datasets
+
+
+def listing(data: Path | None = None) -> Iterator[str]:
+    """Line by line every data set: what it is, its terms, whom to cite, its size, and whether it is there.
+
+    Raises:
+        DataError: if the root of the data was set and is not there.
+    """
+    folder = datasets.root(data)
+    yield f"data folder: {folder}"
+    for dataset in datasets.DATASETS.values():
+        paths = [file.below(folder) for file in dataset.files]
+        size = sum(file.size for file in dataset.files)
+        volume = (
+            f"{size / 1e6:.1f} MB" if size else "not known before it is fetched" if paths else "nothing to download"
+        )
+        present = all(path.exists() for path in paths)
+        yield f"\n{dataset.name}: {dataset.description}"
+        yield f"  licence: {dataset.licence}"
+        yield f"  cite:    {dataset.citation}"
+        yield f"  size:    {volume}"
+        for path, file in zip(paths, dataset.files, strict=True):
+            yield f"  file:    {path}"
+            yield f"  source:  {file.url}"
+        yield f"  present: {'yes' if present else f'no; run: sumexp data fetch {dataset.name}'}"

@@ -1,0 +1,93 @@
+"""The command line as a whole: what a bare installation can do, what it imports, how it ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sumexp import __version__, datasets
+
+WITHOUT = """
+import sys
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if absent(name.partition(".")[0]):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Without())
+"""
+RUN = "from sumexp.companion.cli import main; main()"
+
+
+def sumexp(*arguments: str, absent: str = "False") -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which has no package ``name`` of which ``absent`` is true."""
+    code = f"absent = lambda name: {absent}\n{WITHOUT}\n{RUN}"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """With what `pip install .` gives."""
+    return sumexp(*arguments, absent="name not in {*sys.stdlib_module_names, 'sumexp', 'numpy', 'scipy', 'torch'}")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("book",), ("data", "fetch", "brown"), ("data", "list", "-x")])
+def test_a_bare_installation_says_what_to_install(arguments: tuple[str, ...]) -> None:
+    done = bare(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: this needs typer, which is not installed; for all commands run: pip install 'sumexp")
+
+
+def test_a_bare_installation_knows_its_version_and_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUMEXP_DATA", str(tmp_path))
+    done = bare("--version")
+    assert (done.stdout, done.stderr, done.returncode) == (f"sumexp {__version__}\n", "", 0)
+    listed = bare("data", "list")
+    assert (listed.stderr, listed.returncode) == ("", 0)
+    assert all(f"\n{name}: {dataset.description}\n" in listed.stdout for name, dataset in datasets.DATASETS.items())
+    assert listed.stdout == sumexp("data", "list").stdout
+
+
+def test_the_version_is_the_same_with_typer() -> None:
+    assert sumexp("--version").stdout == f"sumexp {__version__}\n"
+
+
+def test_a_package_that_one_command_lacks_is_named() -> None:
+    done = sumexp("data", "fetch", "brown", "--data", "/", absent="name == 'tqdm'")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: tqdm is not installed; to have all that the commands need, run: pip install 'sumexp[book]'\n"
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """What it takes is the import of typer: a few tenths of a second, where NumPy and rich would be as much again."""
+    code = f"import sys; sys.argv = ['sumexp', '--help']\ntry: {RUN}\nfinally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "torch", "rich", "pydantic", "grimp", "IPython", "yaml", "tqdm", "pooch", "requests", "pandas"}
+    assert "runs " in done.stdout
+    assert not heavy & set(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("data", "fetch", "brwon"), "no data set 'brwon'; there are brown,"),
+        (("register", "--chapter", "baias"), "baias"),
+        (("data", "list", "--data", "/nowhere/at/all"), "--data names /nowhere/at/all, which is not a folder"),
+    ],
+)
+def test_an_error_of_input_is_one_line(arguments: tuple[str, ...], message: str) -> None:
+    done = sumexp(*arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_an_error_of_ours_keeps_its_traceback() -> None:
+    code = "import sumexp.companion.cli.commands as c\ndef app(): raise ZeroDivisionError\nc.app = app\n" + RUN
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
