@@ -11,12 +11,12 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.bfloat16: 0.05, tor
 """How far a law's sum may be from 1: what rounding each of a million probabilities, or logarithms, can do to it."""
 
 
-def read(value: Tensor) -> float:
-    """The value of a tensor of one element, or 0 inside ``torch.func.vmap``, where values cannot be read."""
+def read(*values: Tensor) -> list[float]:
+    """The values of tensors of one element, in one transfer; 0 inside ``torch.func.vmap``, where none can be read."""
     try:
-        return value.item()
+        return torch.stack([value.double() for value in values]).tolist()
     except RuntimeError:
-        return 0.0
+        return [0.0] * len(values)
 
 
 def whole(name: str, value: object, least: int, most: int | None = None) -> int:
@@ -55,9 +55,9 @@ def ids(name: str, values: Tensor, classes: int) -> Tensor:
     """
     if values.dtype not in (torch.int32, torch.int64):
         raise ValueError(f"{name}s are {values.dtype}; they must be integers, int32 or int64: convert them by .long()")
-    for bound in values.aminmax() if values.numel() else ():
-        if not 0 <= (wrong := read(bound)) < classes:
-            raise ValueError(f"a {name} is {wrong}; the {classes} classes are 0..{classes - 1}")
+    for bound in read(*values.aminmax()) if values.numel() else ():
+        if not 0 <= bound < classes:
+            raise ValueError(f"a {name} is {bound:.0f}; the {classes} classes are 0..{classes - 1}")
     return values.long()
 
 

@@ -294,16 +294,51 @@ def test_bad_input_is_named(loss: Loss, change: dict[str, Any], message: str) ->
     "change, message",
     [
         ({"weights": torch.ones(2)}, r"weights \(2,\) does not broadcast to \(2, 3\)"),
-        ({"weights": torch.tensor([1.0, -1.0, 1.0])}, "weights must be numbers >= 0, got -1.0"),
-        ({"weights": torch.tensor([1.0, math.nan, 1.0])}, "weights must be numbers >= 0, got nan"),
+        ({"weights": torch.tensor([1.0, -1.0, 1.0])}, "weights must be finite numbers >= 0, got -1.0"),
+        ({"weights": torch.tensor([1.0, math.nan, 1.0])}, "weights must be finite numbers >= 0, got nan"),
         ({"log_q": torch.zeros(4)}, r"log_q \(4,\) does not broadcast"),
         ({"log_q": torch.tensor([0.5, 0.2, 0.3])}, "log_q must hold logarithms of probabilities, got 0.5"),
         ({"log_q": torch.full((3,), math.nan)}, "got nan"),
+        ({"weights": torch.tensor([1.0, math.inf, 1.0])}, "weights must be finite numbers >= 0, got inf"),
+        ({"log_q": torch.tensor([-1.0, -math.inf, -1.0])}, r"log_q is -inf .* was never counted.* \(counts \+ 1\)"),
+        ({"log_q": torch.tensor([-math.inf, -1.0, -1.0]), "weights": torch.tensor([0.0, 1.0, 1.0])}, "log_q is -inf"),
     ],
 )
 def test_bad_weights_are_named(loss: Loss, change: dict[str, Tensor], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         loss(torch.zeros(2), torch.zeros(2, 3), **change)
+
+
+@every_weighted_loss
+def test_a_weight_that_the_precision_does_not_hold_is_an_error_or_right(loss: Loss) -> None:
+    # 1/q = e^800 is above all doubles. The softmax takes its logarithm, a decoupled loss the weight itself.
+    log_q = double(-800.0, -1.0)
+    if loss in (losses.sampled_softmax, losses.info_nce):
+        value = losses.sampled_softmax(double(0), double(0, -1e9).unsqueeze(0), log_q=log_q)
+        assert value.item() == pytest.approx(800 - log(2))
+    else:
+        with pytest.raises(ValueError, match="beyond the precision of the logits"):
+            loss(double(0), double(0, 0).unsqueeze(0), log_q=log_q)
+
+
+@every_loss
+def test_what_stands_at_a_hit_does_not_matter(loss: Loss) -> None:
+    hits = torch.tensor([[False, True, False]])
+    positive, clean = double(0.3), double(0.5, 0, -1).unsqueeze(0)
+    wanted = loss(positive, clean, hits=hits).item()
+    weighted = {} if loss is losses.hinge else {"log_q": double(-1, -2, -3)}
+    clean_weighted = loss(positive, clean, hits=hits, **weighted).item()
+    for wrong in (math.nan, math.inf, -math.inf):
+        negative = double(0.5, wrong, -1).unsqueeze(0).requires_grad_()
+        value = loss(positive, negative, hits=hits)
+        assert value.item() == wanted
+        (gradient,) = torch.autograd.grad(value, negative)
+        assert gradient.isfinite().all()
+        if weighted:
+            log_q = double(-1, wrong, -3)
+            assert loss(positive, clean, hits=hits, log_q=log_q).item() == clean_weighted
+            weights = double(1, wrong, 1)
+            assert loss(positive, clean, hits=hits, weights=weights).item() == wanted
 
 
 def test_hinge_takes_no_weights() -> None:

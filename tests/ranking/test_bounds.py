@@ -1,9 +1,9 @@
 """What a cross entropy promises: proofs executed, small cases in rationals with all ties, and extreme inputs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import pairwise, permutations, product
-from math import exp, inf, log, log2, nan, prod
+from math import exp, inf, log, log1p, log2, nan, prod
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ import sympy as sp
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from torch import Tensor
 
 from sumexp import losses, ranking
@@ -192,8 +193,8 @@ def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.
     for ties in ("expected", "pessimistic", "optimistic"):
         rr = ranking.reciprocal_rank(z, own, ties=ties).item()
         assert exp(-loss.item()) <= rr * (1 + FLOAT)
-        # least_first_rr is for one order; the mean over orders of 1/r cannot be less than the worst order's.
-        assert ranking.least_first_rr(loss, size).item() <= rr * (1 + 1e-6)
+        # least_rr holds for each order; the mean over orders of 1/r cannot be less than the worst order's.
+        assert ranking.least_rr(loss, size).item() <= rr * (1 + 1e-6)
         assert ranking.ndcg(z, own, ties=ties).item() >= ranking.least_ndcg(loss).item() * (1 - FLOAT)
         assert ranking.least_ndcg(loss).item() >= exp(-loss.item()) * (1 - FLOAT)
     marginal = losses.marginal(z, own).item()
@@ -240,11 +241,11 @@ def test_the_first_rank_that_several_relevant_items_allow() -> None:
     for size, first in ((1, 4), (3, 1), (3, 5), (19, 2)):
         z = torch.zeros(1, size + first - 1, dtype=torch.float64)
         own = torch.arange(size + first - 1).unsqueeze(0) >= first - 1
-        found = ranking.least_first_rr(losses.listnet(z, own, reduction="none"), own.sum(-1)).item()
+        found = ranking.least_rr(losses.listnet(z, own, reduction="none"), own.sum(-1)).item()
         assert found == pytest.approx(1 / first, rel=1e-12)
         assert ranking.reciprocal_rank(z, own, ties="pessimistic").item() == pytest.approx(1 / first)
-    assert ranking.least_first_rr(torch.tensor([300.0]), torch.tensor([20])).item() == pytest.approx(exp(-300.0))
-    assert ranking.least_first_rr(torch.tensor([inf]), torch.tensor([1])).item() == 0
+    assert ranking.least_rr(torch.tensor([300.0]), torch.tensor([20])).item() == pytest.approx(exp(-300.0))
+    assert ranking.least_rr(torch.tensor([inf]), torch.tensor([1])).item() == 0
 
 
 # -- NDCG and recall ---------------------------------------------------------------------------------------------------
@@ -290,15 +291,81 @@ def test_the_sharper_bound_of_ndcg_is_convex() -> None:
     assert sp.simplify(second - multiple * (2 * u - sp.log(1 + u))) == 0
 
 
-def test_the_sharper_bound_of_ndcg_is_attained() -> None:
-    for r in range(1, 7):
-        z = torch.tensor([[0.0] * r + [-inf] * (7 - r)], dtype=torch.float64)
-        own = torch.tensor([[True] + [False] * 6])
-        c = losses.listnet(z, own)
-        assert ranking.ndcg(z, own, ties="pessimistic").item() == pytest.approx(1 / log2(1 + r), rel=1e-14)
-        assert ranking.least_ndcg(c).item() == pytest.approx(1 / log2(1 + r), rel=1e-14)
-    assert ranking.least_ndcg(torch.tensor(5.0)).item() == pytest.approx(log(2) / log(1 + exp(5)))
-    assert ranking.least_ndcg(torch.tensor(0.0)).item() == 1
+def hull(c: float, metric: Callable[[int], float], classes: int) -> float:
+    """The least mean metric of a mixture of the ranks 1..classes whose mean log rank is at most c: a linear program."""
+    ranks = range(1, classes + 1)
+    found = linprog(
+        [metric(r) for r in ranks],
+        A_ub=[[log(r) for r in ranks]],
+        b_ub=[c],
+        A_eq=[[1.0] * classes],
+        b_eq=[1.0],
+    )
+    assert found.status == 0
+    return float(found.fun)
+
+
+@pytest.mark.parametrize("c", [0.0, 0.35, log(2), 1.0, log(3), 2.5, log(40), 9.0])
+def test_promises_are_the_hull_of_the_points_by_a_linear_program(c: float) -> None:
+    n = 40
+    found = {
+        lambda r: 1 / r: ranking.least_rr(c, classes=n),
+        lambda r: 1 / log2(1 + r): ranking.least_ndcg(c, classes=n),
+        lambda r: float(r <= 7): ranking.least_recall(c, 7),
+    }
+    for metric, promise in found.items():
+        assert promise.item() == pytest.approx(hull(c, metric, n), abs=1e-9)
+
+
+def test_promises_lie_above_the_curves_between_whole_ranks() -> None:
+    # c = .35 is between the ranks 1 and 2, at the share .35/log 2 of the chord.
+    s = 0.35 / log(2)
+    assert ranking.least_ndcg(0.35).item() == pytest.approx(1 - s + s / log2(3), rel=1e-14)
+    assert round(ranking.least_ndcg(0.35).item(), 3) == 0.814 > round(log(2) / log(1 + exp(0.35)), 3) == 0.785
+    assert ranking.least_rr(0.35).item() == pytest.approx(1 - s / 2, rel=1e-14)
+    assert round(ranking.least_rr(0.35).item(), 3) == 0.748 > round(exp(-0.35), 3) == 0.705
+    # With R = 3 the points are (log(2 + r), 1/r): half-way from r = 2 to r = 3.
+    c = (log(4) + log(5)) / 2
+    assert ranking.least_rr(c, 3).item() == pytest.approx((1 / 2 + 1 / 3) / 2, rel=1e-14)
+    for c in (20.0, 33.9, 34.1, 600.0, 800.0):  # so far out a chord is its curve
+        assert ranking.least_rr(c).item() == pytest.approx(exp(-c), rel=1e-9)
+        assert ranking.least_ndcg(c).item() == pytest.approx(log(2) / (c + log1p(exp(-c))), rel=1e-12)
+    assert ranking.least_ndcg(0.0).item() == 1
+
+
+@pytest.mark.parametrize("c", [0.0, 0.35, 0.9, log(3), 1.7])
+@pytest.mark.parametrize("size", [1, 3])
+def test_every_promise_is_kept_to_the_last_digit_by_some_scores(c: float, size: int) -> None:
+    # The other half: shares of the queries are ties of R + r - 1 and of R + r items, the relevant last, all others
+    # impossible. Their losses are log(R + r - 1) and log(R + r), and their mean is c.
+    c += log(size)
+    r = max(1, int(exp(c) * (1 + 1e-12)) - size + 1)
+    share = (c - log(size + r - 1)) / log((size + r) / (size + r - 1))
+    z = torch.full((2, 24), -inf, dtype=torch.float64)
+    own = torch.zeros(2, 24, dtype=torch.bool)
+    for i, rank in enumerate((r, r + 1)):
+        z[i, : size + rank - 1] = 0
+        own[i, :size] = True
+    of = torch.tensor([1 - share, share], dtype=torch.float64)
+    assert (losses.listnet(z, own, reduction="none") @ of).item() == pytest.approx(c, rel=1e-12)
+    rr = ranking.reciprocal_rank(z, own, ties="pessimistic") @ of
+    assert ranking.least_rr(c, size).item() == pytest.approx(rr.item(), rel=1e-12)
+    if size == 1:
+        ndcg = ranking.ndcg(z, own, ties="pessimistic") @ of
+        assert ranking.least_ndcg(c).item() == pytest.approx(ndcg.item(), rel=1e-12)
+
+
+def test_graded_gains_promise_the_recall_of_their_gains_alone() -> None:
+    # An item with a thousandth of the gains stands last of 1,000: the loss hardly knows it, and half the items are it.
+    z = torch.tensor([[60.0, -1.0, *[0.0] * 998]], dtype=torch.float64)
+    gains = torch.tensor([[0.999, 0.001, *[0.0] * 998]], dtype=torch.float64)
+    c = losses.listnet(z, gains).item()
+    assert round(c, 3) == 0.061
+    assert ranking.recall(z, gains > 0, 10).item() == 0.5 < ranking.least_recall(c, 10).item()
+    assert ranking.recall(z, gains, 10).item() == 0.999 >= ranking.least_recall(c, 10).item()
+    for k in (1, 2, 1000):  # with 0/1 gains it is the usual recall
+        own = gains > 0
+        assert ranking.recall(z, own.double(), k).item() == ranking.recall(z, own, k).item()
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6))
@@ -311,10 +378,14 @@ def test_means_over_queries_keep_every_bound(seed: int, k: int) -> None:
     gains = own * torch.randint(1, 5, (6, 8), generator=generator)
     graded, c = losses.listnet(z, gains), losses.listnet(z, own)
     mrr = ranking.mean_reciprocal_rank(z, own, ties="pessimistic")
-    assert mrr >= ranking.least_rr(c)
-    assert ranking.ndcg(z, own, ties="pessimistic").mean() >= ranking.least_ndcg(c)
-    assert ranking.ndcg(z, gains, ties="pessimistic").mean() >= ranking.least_ndcg(graded)
+    assert mrr >= ranking.least_rr(c) - 1e-12
+    assert ranking.ndcg(z, own, ties="pessimistic").mean() >= ranking.least_ndcg(c) - 1e-12
+    assert ranking.ndcg(z, gains, ties="pessimistic").mean() >= ranking.least_ndcg(graded) - 1e-12
     assert ranking.recall(z, own, k, ties="pessimistic").mean() >= ranking.least_recall(c, k) - 1e-12
+    assert ranking.recall(z, gains, k, ties="pessimistic").mean() >= ranking.least_recall(graded, k) - 1e-12
+    few = int(own.sum(-1).min())
+    assert mrr >= ranking.least_rr(c, few) - 1e-12
+    assert ranking.mean_reciprocal_rank(z, own, ties="pessimistic") >= ranking.least_rr(graded) - 1e-12
 
 
 def test_least_recall_is_attained() -> None:
@@ -519,18 +590,19 @@ def test_expected_rank_against_drawn_scores() -> None:
 
 def test_bounds_refuse_what_has_no_answer() -> None:
     for c, n in ((-0.1, 5), (nan, 5), (1.0, 1)):
-        with pytest.raises(ValueError, match="expected a number >= 0 and >= 2"):
+        with pytest.raises(ValueError, match="it must be a"):
             ranking.possible_ranks(c, n)
     with pytest.raises(ValueError, match="k is 0"):
         ranking.least_recall(torch.tensor(1.0), 0)
-    one = torch.ones(1, dtype=torch.long)
-    with pytest.raises(ValueError, match=r"must both be \[B\], the numbers at least 1"):
-        ranking.least_first_rr(torch.ones(1), 0 * one)
-    with pytest.raises(ValueError, match=r"must both be \[B\]"):
-        ranking.least_first_rr(torch.ones(2), one)
+    with pytest.raises(ValueError, match="numbers of relevant items must be at least 1"):
+        ranking.least_rr(1.0, 0)
     for c in (log(4) - 0.01, nan):
-        with pytest.raises(ValueError, match=r"a cross entropy is NaN or below log R"):
-            ranking.least_first_rr(torch.tensor([c]), 4 * one)
+        with pytest.raises(ValueError, match="a cross entropy is NaN or negative, or below log R"):
+            ranking.least_rr(torch.tensor([c]), 4)
+    for promise in (ranking.least_rr, ranking.least_ndcg, lambda c: ranking.least_recall(c, 3)):
+        for c in (-1.0, torch.tensor(-1.0), nan):
+            with pytest.raises(ValueError, match="a cross entropy is NaN or negative"):
+                promise(c)
     with pytest.raises(ValueError, match="sigma is 0"):
         ranking.expected_rank(torch.zeros(1, 2), torch.zeros(1, dtype=torch.long), 0)
     with pytest.raises(ValueError, match="scores must be finite"):

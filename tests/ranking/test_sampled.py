@@ -399,12 +399,12 @@ def test_bad_input() -> None:
     s = torch.tensor([1])
     cases = [(0, 1, 1.0, True), (3, 0, 1.0, True), (3, 1, 0.0, True), (3, 1, nan, True), (3, 4, 1.0, False)]
     for n, m, weight, replacement in cases:
-        with pytest.raises(ValueError, match="expected n, m >= 1, 0 < weight, and m <= n for subsets"):
+        with pytest.raises(ValueError, match=r"(n|m|weight) is .*; it must be"):
             ranking.hit_losses(n, m, weight, s, replacement=replacement)
     with pytest.raises(ValueError, match=r"sizes must be in 0..3, got 4 to 4"):
         ranking.hit_losses(3, 1, 1.0, torch.tensor([4]))
     for value, m in ((0.0, 1), (1.5, 1), (nan, 1), (0.5, 0)):
-        with pytest.raises(ValueError, match="expected >= 1, and q must lie in"):
+        with pytest.raises(ValueError, match=r"q must lie in \(0, 1\]|m is 0"):
             ranking.log_least_weight(torch.tensor([value]), m)
     for loss in (-1.0, nan):
         with pytest.raises(ValueError, match="an expected loss is a number >= 0"):
@@ -414,14 +414,14 @@ def test_bad_input() -> None:
         sampled.Scheme(half, torch.tensor([[1.0, -1.0], [0.0, 0.0]])),
         sampled.Scheme(half / 2, torch.ones(2, 2)),
     ):
-        with pytest.raises(ValueError, match="probabilities must be >= 0 and sum to 1, and weights must be >= 0"):
+        with pytest.raises(ValueError, match=r"weights must be finite numbers >= 0|probabilities sums to 0.5, not 1"):
             ranking.worst_set(scheme)
     for weights in (torch.ones(3, 2), torch.ones(2, 17), torch.ones(2, 0)):
         with pytest.raises(ValueError, match=r"must be \[K\] and \[K, n\]"):
             ranking.worst_set(sampled.Scheme(half, weights))
     logits = torch.zeros(3)
     for label in (-1, 3):
-        with pytest.raises(ValueError, match=f"label is {label}; with 3 classes it must be 0..2"):
+        with pytest.raises(ValueError, match=f"label is {label}; it must be a whole number from 0 to 2"):
             ranking.expected_loss(logits, label, 1)
     for weight in (0.0, nan, inf, -1.0):
         with pytest.raises(ValueError, match="weights must be positive and finite"):

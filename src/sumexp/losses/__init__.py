@@ -19,9 +19,9 @@ A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``, a loss of a lis
 ``(logits[B, L], targets[B, L], *, reduction)``. :class:`SampledOutput` is the layer that hands a sampled loss its
 logits and touches only the rows it needs.
 
-Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit. NaN
-and the infinities that have none raise ``ValueError``; that check reads the logits once, and ``python -O`` leaves it
-out, as it does the checks of ``torch.distributions``.
+Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit;
+what stands at a hit does not matter. NaN and the infinities that have no limit raise ``ValueError``; that check reads
+all arguments once, and ``python -O`` leaves it out, as it does the checks of ``torch.distributions``.
 """
 
 from sumexp.losses.full import cross_entropy, pairwise_margin

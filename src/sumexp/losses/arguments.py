@@ -1,7 +1,7 @@
 """What all losses do to their arguments: check them, choose the precision of the sums, reduce."""
 
 import math
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -35,12 +35,76 @@ def for_sums(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
-def check_pair(positive_logits: Tensor, negative_logits: Tensor) -> None:
-    """Check shapes, types and values of the logits of a sampled loss.
+class Pair(NamedTuple):
+    """The checked arguments of a sampled loss, in the precision of its sums.
+
+    Attributes:
+        positive: [B].
+        negative: [B, m], 0 where it is left out.
+        log_w: broadcastable to [B, m], the logarithms of the weights, -inf where left out; None where all are 1.
+    """
+
+    positive: Tensor
+    negative: Tensor
+    log_w: Tensor | None
+
+
+def prepare(
+    positive_logits: Tensor,
+    negative_logits: Tensor,
+    log_q: Tensor | None = None,
+    weights: Tensor | None = None,
+    hits: Tensor | None = None,
+    *,
+    linear: bool = False,
+) -> Pair:
+    """Check the arguments of a sampled loss and take out its hits; all values are read back from the device at once.
+
+    Args:
+        positive_logits: [B].
+        negative_logits: [B, m].
+        log_q: broadcastable to [B, m].
+        weights: broadcastable to [B, m].
+        hits: broadcastable to [B, m]; what stands there of the others does not matter.
+        linear: whether the weights themselves are needed, which may overflow, or only their logarithms.
 
     Raises:
-        ValueError: if they are not [B] and [B, m] with m >= 1, or hold NaN, a positive of -inf or a negative of +inf.
+        ValueError: for shapes that do not fit, m = 0, NaN, a positive of -inf, a negative of +inf, and outside the hits
+            for weights that are negative or infinite and log_q that is above 0 or -inf.
     """
+    _check_shapes(positive_logits, negative_logits)
+    shape = negative_logits.shape
+    positive, negative = for_sums(positive_logits), for_sums(negative_logits)
+    log_w = None
+    if weights is not None:
+        check_shape("weights", weights, shape)
+        log_w = for_sums(weights.detach()).log()
+    if log_q is not None:
+        check_shape("log_q", log_q, shape)
+        log_q = for_sums(log_q.detach())
+        correction = -math.log(shape[1]) - log_q.masked_fill(log_q > 1e-6, math.nan)
+        log_w = correction if log_w is None else log_w + correction
+    if hits is not None:
+        check_shape("hits", hits, shape)
+        if hits.dtype != torch.bool:
+            raise ValueError(f"hits must be bool, got {hits.dtype}; compare ids with labels")
+        # masked_fill and not a sum: what is left out may be NaN.
+        negative = negative.masked_fill(hits, 0)
+        log_w = torch.zeros((), dtype=negative.dtype, device=hits.device) if log_w is None else log_w
+        log_w = log_w.masked_fill(hits, -math.inf)
+    if __debug__ and negative.numel():
+        logit = torch.maximum(-positive.detach().min(), negative.detach().max())
+        worst, heaviest = read(logit, torch.full_like(logit, -math.inf) if log_w is None else log_w.max())
+        if math.isnan(worst):
+            raise ValueError("a logit is NaN")
+        if worst == math.inf:
+            raise ValueError("a positive logit is -inf or a negative one +inf: an infinite loss has no gradient")
+        if not heaviest < (math.log(torch.finfo(negative.dtype).max) if linear else math.inf):
+            raise ValueError(_blame(shape, log_q, weights, hits))
+    return Pair(positive, negative, log_w if log_w is None else log_w.to(negative.dtype))
+
+
+def _check_shapes(positive_logits: Tensor, negative_logits: Tensor) -> None:
     for name, logits, ndim in (("positive_logits", positive_logits, 1), ("negative_logits", negative_logits, 2)):
         if not logits.is_floating_point() or logits.ndim != ndim:
             shape = "[B]" if ndim == 1 else "[B, m]"
@@ -52,41 +116,25 @@ def check_pair(positive_logits: Tensor, negative_logits: Tensor) -> None:
         )
     if negative_logits.shape[1] == 0:
         raise ValueError("m is 0: a sampled loss needs at least one negative for each example")
-    if __debug__ and negative_logits.numel():
-        # One number to read back, +inf or NaN if either side is out of order.
-        worst = read(torch.maximum(-positive_logits.detach().min(), negative_logits.detach().max()))
-        if math.isnan(worst):
-            raise ValueError("a logit is NaN")
-        if worst == math.inf:
-            raise ValueError("a positive logit is -inf or a negative one +inf: an infinite loss has no gradient")
 
 
-def log_weights(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None, hits: Tensor | None) -> Tensor | None:
-    """log w, broadcastable to [B, m], float64 or the precision given; None where all weights are 1.
-
-    Raises:
-        ValueError: if a shape does not fit [B, m], a weight is negative or NaN, log_q is NaN or above 0.
-    """
-    result = None
+def _blame(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None, hits: Tensor | None) -> str:
+    """What is wrong with the weights of those that are not left out."""
+    used = torch.ones(shape, dtype=torch.bool) if hits is None else ~hits.cpu().expand(shape)
     if weights is not None:
-        check_shape("weights", weights, shape)
-        if __debug__ and weights.numel() and not (least := read(weights.detach().min())) >= 0:
-            raise ValueError(f"weights must be numbers >= 0, got {least!r}")
-        result = for_sums(weights.detach()).log()
+        w = weights.detach().cpu().expand(shape)[used]
+        if len(wrong := w[~((w >= 0) & (w < math.inf))]):
+            return f"weights must be finite numbers >= 0, got {wrong[0].item()!r}"
     if log_q is not None:
-        check_shape("log_q", log_q, shape)
-        if __debug__ and log_q.numel() and not (most := read(log_q.detach().max())) <= 1e-6:
-            raise ValueError(f"log_q must hold logarithms of probabilities, got {most!r}")
-        correction = -math.log(shape[1]) - for_sums(log_q.detach())
-        result = correction if result is None else result + correction
-    if hits is not None:
-        check_shape("hits", hits, shape)
-        if hits.dtype != torch.bool:
-            raise ValueError(f"hits must be bool, got {hits.dtype}; compare ids with labels")
-        if result is None:
-            result = torch.zeros((), device=hits.device)
-        result = result.masked_fill(hits, -math.inf)
-    return result
+        q = log_q.cpu().expand(shape)[used]
+        if len(wrong := q[~(q <= 1e-6)]):
+            return f"log_q must hold logarithms of probabilities, got {wrong[0].item()!r}"
+        if bool((q == -math.inf).any()):
+            return (
+                "log_q is -inf for a negative that is there: its class was never counted, and no weight makes up for "
+                "it; give every class that can occur a positive probability (counts + 1), or mark the negative in hits"
+            )
+    return "a weight is beyond the precision of the logits; take float64, or clamp log_q"
 
 
 def check_shape(name: str, values: Tensor, shape: torch.Size) -> None:

@@ -68,9 +68,9 @@ def _check(logits: Tensor, labels: Tensor) -> Tensor:
     if __debug__:
         labels = checks.ids("label", labels, logits.shape[1])
     if __debug__ and len(labels):
-        worst = read(logits.detach().max())
+        worst, own = read(logits.detach().max(), logits.detach().gather(-1, labels.unsqueeze(-1)).min())
         if not worst < torch.inf:
             raise ValueError(f"a logit is {worst}; logits must be finite, or -inf for a class that cannot be")
-        if read(logits.detach().gather(-1, labels.unsqueeze(-1)).min()) == -torch.inf:
+        if own == -torch.inf:
             raise ValueError("the logit of a label is -inf: an infinite loss has no gradient")
     return labels.long()

@@ -63,12 +63,14 @@ def _check(logits: Tensor, targets: Tensor) -> Tensor:
         raise ValueError("the lists have no items")
     gains = targets.detach().double()
     if __debug__ and len(logits):
-        if not read(logits.detach().max()) < torch.inf:
+        z = logits.detach()
+        highest, least, most, own = read(z.max(), gains.min(), gains.max(), z.masked_fill(gains == 0, 0).min())
+        if not highest < torch.inf:
             raise ValueError("a logit is NaN or +inf; logits must be finite, or -inf for an item that cannot be")
-        if not (read(gains.min()) >= 0 and read(gains.max()) < torch.inf):
+        if not (least >= 0 and most < torch.inf):
             raise ValueError("targets must be finite numbers >= 0")
         if len(empty := (gains == 0).all(-1).nonzero()):
             raise ValueError(f"list {int(empty[0])} has no relevant item; leave such lists out")
-        if read(logits.detach().masked_fill(gains == 0, 0).min()) == -torch.inf:
+        if own == -torch.inf:
             raise ValueError("a relevant item has the logit -inf: an infinite loss has no gradient")
     return gains

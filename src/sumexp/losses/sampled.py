@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sumexp.losses.arguments import Reduction, check_pair, for_sums, log_weights, reduce
+from sumexp.losses.arguments import Reduction, prepare, reduce
 
 
 class Margins(NamedTuple):
@@ -68,16 +68,15 @@ def sampled_softmax(
         A scalar, or [B] for ``none``.
 
     Raises:
-        ValueError: for shapes that do not fit, m = 0, NaN, negative weights, a loss that would be infinite, or the mean
-            of an empty batch.
+        ValueError: for shapes that do not fit, m = 0, NaN, a loss that would be infinite, the mean of an empty batch,
+            and outside the hits for weights that are negative or infinite and log_q above 0 or -inf.
 
     Source: Rawat et al., equation (7); Lin, Liu, Lin, equation (4).
     """
-    check_pair(positive_logits, negative_logits)
-    log_w = log_weights(negative_logits.shape, log_q, weights, hits)
-    terms = for_sums(negative_logits) - for_sums(positive_logits).unsqueeze(-1)
+    positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, weights, hits)
+    terms = negative - positive.unsqueeze(-1)
     if log_w is not None:
-        terms = terms + log_w.to(terms.dtype)
+        terms = terms + log_w
     # The positive's own term, e^0 = 1, joins the sum, so that a row without any negative left has loss log 1 = 0.
     return reduce(torch.logsumexp(F.pad(terms, (1, 0)), -1), reduction)
 
@@ -136,12 +135,11 @@ def decoupled(
 
     Source: Rawat et al., equation (8).
     """
-    check_pair(positive_logits, negative_logits)
-    log_w = log_weights(negative_logits.shape, log_q, weights, hits)
-    terms = margins.negative(-for_sums(negative_logits))
+    positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, weights, hits, linear=True)
+    terms = margins.negative(-negative)
     if log_w is not None:
-        terms = terms * log_w.exp().to(terms.dtype)
-    return reduce(margins.positive(for_sums(positive_logits)) + terms.sum(-1), reduction)
+        terms = terms * log_w.exp()
+    return reduce(margins.positive(positive) + terms.sum(-1), reduction)
 
 
 def binary_nce(
@@ -194,11 +192,8 @@ def hinge(
 
     Source: Stratos, Appendix A.
     """
-    check_pair(positive_logits, negative_logits)
     if log_q is not None or weights is not None:
         raise ValueError("hinge takes the largest negative, which no weight can correct: leave out log_q and weights")
-    mask = log_weights(negative_logits.shape, None, None, hits)
-    scores = for_sums(negative_logits)
-    if mask is not None:
-        scores = scores + mask.to(scores.dtype)
-    return reduce(F.relu(1 - for_sums(positive_logits) + scores.amax(-1)), reduction)
+    positive, negative, mask = prepare(positive_logits, negative_logits, hits=hits)
+    scores = negative if mask is None else negative + mask
+    return reduce(F.relu(1 - positive + scores.amax(-1)), reduction)

@@ -10,7 +10,6 @@ Source: the post "Softmax Loss and Ranking Metrics", after Bruch et al. (2019).
 from sumexp.ranking.bounds import (
     Ranks,
     expected_rank,
-    least_first_rr,
     least_ndcg,
     least_recall,
     least_rr,
@@ -49,7 +48,6 @@ __all__ = [
     "expected_loss",
     "expected_rank",
     "hit_losses",
-    "least_first_rr",
     "least_ndcg",
     "least_recall",
     "least_rr",

@@ -1,16 +1,22 @@
 r"""What a cross entropy promises about a rank, in both directions.
 
 A class of rank r has r - 1 others at or above its score, so :math:`p \le 1/r`, by whatever rule ties are broken: the
-cross entropy :math:`c = -\log p` is at least :math:`\log r`. Read from c to r, each bound here is the best possible one
-unless its function says otherwise. With a label distribution over several relevant items
+cross entropy :math:`c = -\log p` is at least :math:`\log r`. With a label distribution over several relevant items
 (:func:`sumexp.losses.listnet`), :math:`c \ge \sum_i t_i \log r_i`.
+
+A mean of a metric h(r) that falls with the rank is then at least the lower convex hull, at the mean of c, of the points
+:math:`(\log r, h(r))`: a query lies at or to the right of its point, and a mean over queries in their convex hull.
+With one relevant item no more can be promised: ties of r items, the relevant one last, lie at the points.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from sumexp import checks
 
 
 class Ranks(NamedTuple):
@@ -24,71 +30,101 @@ def possible_ranks(cross_entropy: float, classes: int) -> Ranks:
     r"""All ranks that a class with a given cross entropy c can have; every rank between the two occurs.
 
     The greatest is the largest :math:`r \le \min(n, e^c)`. The least is 1 if :math:`c \le \log n` and 2 beyond: a
-    class that is first has :math:`p \ge 1/n`, one that is second can have any p below 1/2. Logits of -inf are allowed,
-    and a tie may be broken either way.
+    class that is first has :math:`p \ge 1/n`, one that is second can have any p below 1/2. A tie may be broken either
+    way. Where :math:`e^c` is a whole number below n, that rank needs logits of -inf; finite ones stay below it.
 
     Raises:
         ValueError: if the cross entropy is negative or NaN, or there are fewer than two classes.
     """
-    if not cross_entropy >= 0 or classes < 2:
-        raise ValueError(f"cross entropy {cross_entropy!r} and {classes} classes; expected a number >= 0 and >= 2")
+    classes = checks.whole("classes", classes, 2)
+    if not cross_entropy >= 0:
+        raise ValueError(f"the cross entropy is {cross_entropy!r}; it must be a number >= 0")
     slack = 1e-12  # c = log r itself allows r
     greatest = min(classes, math.floor(math.exp(min(cross_entropy, 700)) * (1 + slack)))
     return Ranks(1 if cross_entropy <= math.log(classes) * (1 + slack) else 2, greatest)
 
 
-def least_rr(cross_entropy: Tensor) -> Tensor:
-    """The reciprocal rank, and the mean reciprocal rank, that a (mean) cross entropy c guarantees: exp(-c)."""
-    return torch.exp(-cross_entropy)
+def least_rr(cross_entropy: Tensor | float, relevant: Tensor | int = 1, *, classes: int | None = None) -> Tensor:
+    r"""The mean reciprocal rank that a mean cross entropy c guarantees.
 
+    It is the chord, at c, of the points
 
-def least_ndcg(cross_entropy: Tensor) -> Tensor:
-    r"""The NDCG, and the mean NDCG, that a (mean) cross entropy c guarantees: :math:`1/\log_2(1+e^c)`.
+    .. math:: \big(\log(R + r - 1),\ 1/r\big), \qquad r = 1, 2, 3, \dots
 
-    It falls like 1/c, where the usual :math:`e^{-c} \le 1/\log_2(1+e^c)` falls exponentially. It holds for
-    :func:`sumexp.losses.listnet` with any gains, and at every n and R.
-    """
-    return math.log(2) / -torch.nn.functional.logsigmoid(-cross_entropy)
-
-
-def least_recall(cross_entropy: Tensor, k: int) -> Tensor:
-    r"""The mean recall at k that a mean cross entropy c guarantees: :math:`1 - c/\log(k+1)`, or 0 if that is negative.
-
-    By Markov's inequality, as :math:`\log r \ge \log(k+1)` for each relevant item that is not among the first k.
-
-    Raises:
-        ValueError: if k < 1.
-    """
-    if k < 1:
-        raise ValueError(f"k is {k}; expected at least 1")
-    return (1 - cross_entropy / math.log(k + 1)).clamp_min(0)
-
-
-def least_first_rr(cross_entropy: Tensor, relevant: Tensor) -> Tensor:
-    r"""The reciprocal rank of the first of R relevant items that a ListNet cross entropy c guarantees.
-
-    .. math:: r \le e^c - R + 1
-
-    With the first at place r, r - 1 others are at or above all R relevant ones, whose probabilities then sum to at most
-    :math:`R/(R+r-1)`; so their mean logarithm is at most :math:`-\log(R+r-1)`, attained where all of these tie. For
-    R = 1 it is :func:`least_rr`. For uniform labels, and each list by itself: not for means over lists.
+    R items are relevant in each list, and the rank is that of the first; c is the mean of :func:`sumexp.losses.listnet`
+    with uniform labels. With the first at place r, r - 1 others are at or above all R relevant ones, whose
+    probabilities then sum to at most :math:`R/(R+r-1)`; so each list has :math:`c \ge \log(R+r-1)`. The points lie on
+    the convex curve :math:`1/(e^c - R + 1)`, which the chords touch there. Lists with different R have at least what
+    the smallest R guarantees, and lists with any gains what R = 1 does.
 
     Args:
-        cross_entropy: [B].
-        relevant: [B] the numbers R of relevant items.
+        cross_entropy: [...], means over lists.
+        relevant: R, a whole number or of a shape that broadcasts.
+        classes: the number of items, below whose rank none can fall; unbounded if None.
+
+    Returns:
+        [...], float64: the greatest lower bound over all scores of all lists.
 
     Raises:
-        ValueError: if the shapes differ, R < 1, or a cross entropy is NaN or below its least value :math:`\log R`.
+        ValueError: if R < 1, or a cross entropy is NaN or below its least value :math:`\log R`.
     """
-    c, size = cross_entropy.double(), relevant.double()
-    if c.shape != size.shape or bool((size < 1).any()):
-        raise ValueError(
-            f"cross entropies {tuple(c.shape)} and numbers of relevant items {tuple(size.shape)} must both be [B], the "
-            "numbers at least 1"
-        )
-    if not bool((c >= size.log() - 1e-5).all()):  # 1e-5: a loss in single precision
-        raise ValueError("a cross entropy is NaN or below log R, the least that R relevant items can have")
-    return 1 / (c.exp() - size + 1).clamp_min(1)
+    size = torch.as_tensor(relevant, dtype=torch.float64)
+    if bool((size < 1).any()):
+        raise ValueError(f"relevant is {relevant}; the numbers of relevant items must be at least 1")
+    return _chord(cross_entropy, lambda r: 1 / r, lambda c: 1 / (c.exp() - size + 1), size, classes)
+
+
+def least_ndcg(cross_entropy: Tensor | float, *, classes: int | None = None) -> Tensor:
+    r"""The mean NDCG that a mean cross entropy c guarantees.
+
+    It is the chord, at c, of the points
+
+    .. math:: \big(\log r,\ 1/\log_2(1+r)\big), \qquad r = 1, 2, 3, \dots
+
+    They lie on the convex curve :math:`1/\log_2(1+e^c)`, which falls like 1/c, where the usual
+    :math:`e^{-c} \le 1/\log_2(1+e^c)` falls exponentially. It holds for :func:`sumexp.losses.listnet` with any gains,
+    and is the greatest lower bound for lists with one relevant item.
+
+    Args:
+        cross_entropy: [...], means over lists.
+        classes: the number of items, below whose rank none can fall; unbounded if None.
+
+    Returns:
+        [...], float64.
+
+    Raises:
+        ValueError: if a cross entropy is NaN or negative.
+    """
+
+    def metric(r: Tensor) -> Tensor:
+        return math.log(2) / torch.log1p(r)
+
+    def curve(c: Tensor) -> Tensor:
+        return math.log(2) / torch.logaddexp(c, torch.zeros_like(c))
+
+    return _chord(cross_entropy, metric, curve, torch.ones((), dtype=torch.float64), classes)
+
+
+def least_recall(cross_entropy: Tensor | float, k: int) -> Tensor:
+    r"""The mean recall at k that a mean cross entropy c guarantees: :math:`1 - c/\log(k+1)`, or 0 if that is negative.
+
+    It is the lower convex hull of the points :math:`(\log r, 1)` for :math:`r \le k` and :math:`(\log r, 0)` beyond,
+    and the greatest lower bound for lists with one relevant item. With several the recall of an item counts by its
+    share of the gains, as in the loss: with uniform labels it is the usual recall, with graded gains
+    ``recall(scores, gains, k)``.
+
+    Args:
+        cross_entropy: [...], means over lists.
+        k: how many places count; with so many items or fewer, recall is 1 and there is nothing to promise.
+
+    Returns:
+        [...], float64.
+
+    Raises:
+        ValueError: if k < 1, or a cross entropy is NaN or negative.
+    """
+    k = checks.whole("k", k, 1)
+    return (1 - _cross_entropy(cross_entropy, torch.zeros((), dtype=torch.float64)) / math.log(k + 1)).clamp_min(0)
 
 
 def expected_rank(scores: Tensor, labels: Tensor, sigma: float) -> Tensor:
@@ -101,14 +137,49 @@ def expected_rank(scores: Tensor, labels: Tensor, sigma: float) -> Tensor:
         labels: [B].
         sigma: standard deviation of each Gaussian, > 0.
 
+    Returns:
+        [B], float64.
+
     Raises:
-        ValueError: if sigma is not positive, or a score is not finite.
+        ValueError: if sigma is not positive, a score is not finite, a shape does not fit, or a label is no item.
 
     Source: the ranking post, footnote 1; Taylor et al. (2008).
     """
-    if not sigma > 0:
-        raise ValueError(f"sigma is {sigma!r}; expected a number > 0")
-    if not bool(scores.isfinite().all()):
+    if not 0 < sigma < math.inf:
+        raise ValueError(f"sigma is {sigma!r}; expected a finite number > 0")
+    if scores.ndim != 2 or labels.shape != scores.shape[:1]:
+        raise ValueError(f"scores {tuple(scores.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
+    z = scores.double()
+    if not bool(z.isfinite().all()):
         raise ValueError("scores must be finite to be centres of Gaussians")
-    ahead: Tensor = torch.special.ndtr((scores - scores.gather(-1, labels.unsqueeze(-1))) / (sigma * math.sqrt(2)))
+    own = z.gather(-1, checks.ids("label", labels, z.shape[1]).unsqueeze(-1))
+    # The root of two first: a difference by a tiny sigma may overflow to infinity, which has its limit.
+    ahead: Tensor = torch.special.ndtr((z - own) / math.sqrt(2) / sigma)
     return 0.5 + ahead.sum(-1)  # the label itself contributes 1/2
+
+
+def _cross_entropy(values: Tensor | float, least: Tensor) -> Tensor:
+    """Mean cross entropies in float64, raised to the least that there can be."""
+    c = torch.as_tensor(values, dtype=torch.float64)
+    if not bool((c >= least - 1e-5).all()):  # 1e-5: a loss in single precision
+        raise ValueError("a cross entropy is NaN or negative, or below log R, the least that R relevant items can have")
+    return torch.maximum(c, least)
+
+
+def _chord(
+    values: Tensor | float,
+    metric: Callable[[Tensor], Tensor],
+    curve: Callable[[Tensor], Tensor],
+    size: Tensor,
+    classes: int | None,
+) -> Tensor:
+    """The chord at c of the points (log(R + r - 1), metric(r)) of a convex curve."""
+    c = _cross_entropy(values, size.log())
+    if classes is not None:
+        c = c.clamp_max(math.log(checks.whole("classes", classes, int(size.max()) if size.numel() else 1)))
+    far = c > 34  # beyond, e^c is no longer told from e^c + 1, nor a chord from the curve
+    total = torch.where(far, size, c.exp()).floor()  # R + r - 1, at or below e^c
+    low, high = total - size + 1, total - size + 2
+    share = ((c - total.log()) / torch.log1p(1 / total)).clamp(0, 1)
+    chord = metric(low) + share * (metric(high) - metric(low))
+    return torch.where(far, curve(c), chord)

@@ -61,6 +61,7 @@ def ranks(scores: Tensor, *, ties: Ties = "expected") -> Tensor:
         ValueError: for a wrong shape, NaN, or an unknown rule.
     """
     scores, _ = _check_scores(scores, None, ties)
+    scores = scores.contiguous()
     ascending = scores.sort(-1).values
     best = scores.shape[1] + 1 - torch.searchsorted(ascending, scores, right=True).double()
     worst = scores.shape[1] - torch.searchsorted(ascending, scores).double()
@@ -109,13 +110,23 @@ def mean_reciprocal_rank(
 
 
 def recall(scores: Tensor, relevant: Tensor, k: int, *, ties: Ties = "expected", mask: Tensor | None = None) -> Tensor:
-    """The share of the relevant items that is among the first k.
+    """The share of the relevant items that is among the first k, each counted by its gain if gains are given.
+
+    Args:
+        scores: [B, L].
+        relevant: [B, L] bool, or gains >= 0.
+        k: how many places count.
+        ties: the rule for ties.
+        mask: [B, L] the candidates; all if None.
 
     Raises:
-        ValueError: as :func:`reciprocal_rank`, and if k is not in 1..L.
+        ValueError: as :func:`reciprocal_rank` or :func:`dcg`, and if k is not in 1..L.
     """
-    found, total = _found(scores, relevant, k, ties, mask)
-    return found / total
+    scores, candidates = _check_scores(scores, mask, ties)
+    check = _check_relevant if relevant.dtype == torch.bool else _check_gains
+    gains = check(relevant, scores, candidates).double()
+    found = _arrange(scores, gains, candidates, ties).gains[:, : _check_k(k, scores)]
+    return found.sum(-1) / gains.sum(-1)
 
 
 def precision(
@@ -126,7 +137,10 @@ def precision(
     Raises:
         ValueError: as :func:`recall`.
     """
-    return _found(scores, relevant, k, ties, mask)[0] / k
+    scores, candidates = _check_scores(scores, mask, ties)
+    gains = _check_relevant(relevant, scores, candidates).double()
+    k = _check_k(k, scores)
+    return _arrange(scores, gains, candidates, ties).gains[:, :k].sum(-1) / k
 
 
 def average_precision(
@@ -245,14 +259,6 @@ def _position(scores: Tensor, score: Tensor, candidates: Tensor) -> tuple[Tensor
     return above, (candidates & (scores == score)).sum(-1, dtype=torch.float64)
 
 
-def _found(scores: Tensor, relevant: Tensor, k: int, ties: Ties, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """How many relevant items are among the first k (on average), and in all."""
-    scores, candidates = _check_scores(scores, mask, ties)
-    relevant = _check_relevant(relevant, scores, candidates)
-    gains = _arrange(scores, relevant.double(), candidates, ties).gains
-    return gains[:, : _check_k(k, scores)].sum(-1), relevant.sum(-1)
-
-
 def _discounted(gains: Tensor, k: int) -> Tensor:
     places = torch.arange(1, k + 1, dtype=torch.float64, device=gains.device)
     return (gains[:, :k] / torch.log2(1 + places)).sum(-1)
@@ -262,6 +268,8 @@ def _check_scores(scores: Tensor, mask: Tensor | None, ties: str) -> tuple[Tenso
     """The scores, 0 where there is no candidate, and the candidates [B, L]."""
     if scores.ndim != 2 or scores.dtype == torch.bool or scores.is_complex():
         raise ValueError(f"scores must be real numbers [B, L], got {scores.dtype} of shape {tuple(scores.shape)}")
+    if scores.shape[1] == 0:
+        raise ValueError("the lists have no items, and so no ranks")
     if ties not in get_args(Ties):
         raise ValueError(f"ties is {ties!r}; expected one of {', '.join(get_args(Ties))}")
     candidates = torch.ones_like(scores, dtype=torch.bool) if mask is None else _check_bool("mask", mask, scores)
@@ -291,8 +299,8 @@ def _check_gains(gains: Tensor, scores: Tensor, candidates: Tensor) -> Tensor:
     if gains.shape != scores.shape or gains.is_complex():
         raise ValueError(f"gains must have the scores' shape {tuple(scores.shape)}, got {tuple(gains.shape)}")
     gains = gains.double().masked_fill(~candidates, 0)
-    if gains.numel() and not (gains.min() >= 0 and gains.max() < torch.inf):
-        raise ValueError("gains must be finite numbers >= 0")
+    if gains.numel() and not (gains.min() >= 0 and gains.sum(-1).max() < torch.inf):
+        raise ValueError("gains must be finite numbers >= 0, and so must their sum be")
     _check_some(gains > 0, "candidate with a positive gain")
     return gains
 

@@ -20,10 +20,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sumexp import expectations
+from sumexp import checks, expectations
 
 LARGEST = 16
 """Negatives for which all sets are visited."""
+
+MOST = 1 << 24
+"""Draws, or ranks, over which a sum or a search goes."""
+
+WHOLE = 1 << 53
+"""Negatives: up to here float64 counts by one."""
 
 _CHUNK = 1 << 22
 
@@ -47,13 +53,16 @@ def expected_loss(
         ValueError: if the label is no class, a weight is not positive, or as `sumexp.expectations.with_replacement`.
     """
     classes = logits.shape[-1]
-    if not 0 <= label < classes or classes < 2:
-        raise ValueError(f"label is {label!r}; with {classes} classes it must be 0..{classes - 1}, and two are needed")
+    if classes < 2:
+        raise ValueError(f"logits have {classes} classes; a positive and a negative are needed")
+    label, m = checks.whole("label", label, 0, classes - 1), checks.whole("m", m, 1, MOST)
     log_w = torch.as_tensor(weights, dtype=torch.float64).expand(classes).log()
     if not bool((log_w.isfinite()).all()):
         raise ValueError("weights must be positive and finite")
     others = torch.arange(classes, device=logits.device) != label
     f = logits.double()
+    if not f.numel():
+        return f.new_zeros(f.shape[:-1])
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
     proposal = None if log_q is None else torch.log_softmax(log_q.double()[others], -1)
     return expectations.expect(expectations.with_replacement(terms, m, proposal)).log
@@ -75,8 +84,10 @@ def hit_losses(n: int, m: int, weight: float, sizes: Tensor, *, replacement: boo
     Raises:
         ValueError: if a number is out of range.
     """
-    if n < 1 or m < 1 or not 0 < weight < math.inf or not (replacement or m <= n):
-        raise ValueError(f"n = {n}, m = {m}, weight = {weight}; expected n, m >= 1, 0 < weight, and m <= n for subsets")
+    n = checks.whole("n", n, 1, WHOLE)
+    m = checks.whole("m", m, 1, MOST if replacement else min(n, MOST))
+    if not 0 < weight < math.inf:
+        raise ValueError(f"weight is {weight!r}; it must be positive and finite")
     s = sizes.reshape(-1, 1).double()
     if len(s) and not (s.min() >= 0 and s.max() <= n):
         raise ValueError(f"sizes must be in 0..{n}, got {sizes.min().item()} to {sizes.max().item()}")
@@ -113,6 +124,7 @@ def additive_constant(n: int, m: int, weight: float | None = None, *, replacemen
     Raises:
         ValueError: as :func:`hit_losses`.
     """
+    n, m = checks.whole("n", n, 1, MOST), checks.whole("m", m, 1, MOST)
     missing = deficits(n, m, n / m if weight is None else weight, torch.arange(n + 1), replacement=replacement)
     worst = int(missing.argmax())
     return Constant(missing[worst].item(), 1 + worst)
@@ -133,8 +145,9 @@ def log_least_weight(q: Tensor, m: int) -> Tensor:
         ValueError: if a probability or m is out of range.
     """
     p = q.double().reshape(-1, 1)
-    if m < 1 or (len(p) and not (p.min() > 0 and p.max() <= 1)):
-        raise ValueError(f"m is {m}, expected >= 1, and q must lie in (0, 1]")
+    m = checks.whole("m", m, 1, MOST)
+    if len(p) and not (p.min() > 0 and p.max() <= 1):
+        raise ValueError(f"q must lie in (0, 1], got {p.min().item()!r} to {p.max().item()!r}")
     k = torch.arange(1, m + 1, dtype=torch.float64, device=p.device)
     pmf = _log_binomial(m, k, p).exp()
     # Jensen below; above, the loss is at least log(1 + w) whenever there is a hit.
@@ -169,7 +182,10 @@ def certified_rank(loss: float, n: int, m: int, weight: float = 1.0, *, replacem
     """
     if not loss >= 0:
         raise ValueError(f"loss is {loss!r}; an expected loss is a number >= 0")
-    low, high = 0, n + 1  # the least loss of 1 + low is at most the loss, that of 1 + high above it
+    low, high = (
+        0,
+        checks.whole("n", n, 1, WHOLE) + 1,
+    )  # the least loss of 1 + low is at most the loss, that of 1 + high above it
     while high - low > 1:
         middle = (low + high) // 2
         least = hit_losses(n, m, weight, torch.tensor(middle), replacement=replacement).item()
@@ -225,8 +241,9 @@ def worst_set(scheme: Scheme) -> Worst:
             f"probabilities {tuple(probabilities.shape)} and weights {tuple(weights.shape)} must be [K] and [K, n], "
             f"1 <= n <= {LARGEST}"
         )
-    if not (abs(probabilities.sum().item() - 1) < 1e-9 and probabilities.min() >= 0 and weights.min() >= 0):
-        raise ValueError("probabilities must be >= 0 and sum to 1, and weights must be >= 0")
+    probabilities, weights = checks.law("probabilities", probabilities), weights.double()
+    if not (weights.min() >= 0 and weights.max() < math.inf):
+        raise ValueError("weights must be finite numbers >= 0")
     sets = torch.arange(1, 2**n).unsqueeze(-1).bitwise_right_shift(torch.arange(n)).bitwise_and(1).double()
     missing = torch.log1p(sets.sum(-1)) - probabilities @ torch.log1p(weights @ sets.T)
     worst = int(missing.argmax())

@@ -59,7 +59,7 @@ def draw(
     Source: Rawat et al., Remarks 1 and 6.
     """
     labels = _check_labels(labels, sampler.classes)
-    m = checks.whole("m", m, 1)
+    m = checks.whole("m", m, 1, 1 << 31)
     _check_rule(hits)
     if shared and hits == "redraw":
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
@@ -91,7 +91,7 @@ def within_batch(labels: Tensor, log_prior: Tensor, *, union: bool = False) -> N
             :func:`off_diagonal` gives a matrix of scores).
 
     Raises:
-        ValueError: if there are fewer than two examples, or a label is no class.
+        ValueError: if there are fewer than two examples, a label is no class, or its prior is 0, above 1 or NaN.
 
     Source: Rawat et al., section 2.2.
     """
@@ -100,6 +100,13 @@ def within_batch(labels: Tensor, log_prior: Tensor, *, union: bool = False) -> N
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
     own = labels.unsqueeze(-1)
     prior = log_prior.to(torch.float64)
+    least, most = checks.read(*prior[labels].aminmax())
+    if not (least > -math.inf and most <= 1e-6):
+        wrong = int(labels[~((prior[labels] > -math.inf) & (prior[labels] <= 1e-6))][0])
+        raise ValueError(
+            f"log_prior is {prior[wrong].item()!r} for label {wrong}, which is in the batch; log_prior must hold "
+            "logarithms of probabilities, positive for every class that can occur (count them all, or counts + 1)"
+        )
     if not union:
         ids = off_diagonal(labels.expand(len(labels), -1))
         return Negatives(ids, prior[ids], ids == own)
@@ -139,7 +146,7 @@ def model_based(
     if logits.ndim != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
     labels = _check_labels(labels, logits.shape[1])
-    m = checks.whole("m", m, 1)
+    m = checks.whole("m", m, 1, 1 << 31)
     _check_rule(hits)
     scores = logits.detach().to(torch.float64)
     if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
@@ -159,8 +166,18 @@ def model_based(
 
 
 def log_inclusion(log_q: Tensor, m: int) -> Tensor:
-    r"""Log probability that a class is among m draws, :math:`\log(1-(1-q)^m)`, accurate for small and large q."""
-    return torch.log(-torch.expm1(m * torch.log1p(-torch.exp(log_q.to(torch.float64)))))
+    r"""Log probability that a class is among m draws, :math:`\log(1-(1-q)^m)`, accurate for small and large q.
+
+    Raises:
+        ValueError: if m is no whole number from 1 to 2^53, or log_q is NaN or above 0.
+    """
+    m, log_q = checks.whole("m", m, 1, 1 << 53), log_q.to(torch.float64)
+    if not bool((log_q <= 1e-6).all()):
+        raise ValueError(f"log_q must hold logarithms of probabilities, got {log_q.max().item()!r}")
+    log_q = log_q.clamp_max(0)
+    inclusion = torch.log(-torch.expm1(m * torch.log1p(-torch.exp(log_q))))
+    # Where q is too small to be told from 0, it is m q.
+    return torch.where(log_q < -600, log_q + math.log(m), inclusion)
 
 
 def _check_labels(labels: Tensor, classes: int) -> Tensor:
