@@ -57,7 +57,7 @@ def distinct(sampler: Sampler, labels: Tensor, m: int, *, generator: torch.Gener
     Source: the times of arrival are those of priority sampling, Duffield, Lund and Thorup (2007); with Gumbel noise,
     Kool, van Hoof and Welling (2019).
     """
-    labels, m = _check_labels(labels, sampler.classes), checks.whole("m", m, 1)
+    labels, m = _check_labels(labels, sampler.classes), checks.whole("m", m, 1, sampler.classes)
     ids, times = _arrivals(sampler, m + 2, generator)
     ids, times = ids.to(labels.device), times.to(labels.device)
     own = labels.unsqueeze(-1)
