@@ -170,16 +170,16 @@ def test_the_expected_loss_lies_below_the_bound_in_integers(m: int, weights: Wei
 MODEL = tuple(v / sum(VALUES) for v in VALUES)  # q proportional to e^f over all labels, the label's own term 1
 
 
-@pytest.mark.claim("negatives-qstar-equality", shows="counterexample", evidence="exact")
 def test_the_model_law_with_dropped_positives_is_below_the_bound() -> None:
-    # D11, in integers as above; one draw misses with probability q_y = 2/19, and its loss is then log 1.
+    """Outside the hypothesis q_y = 0 of the sentence: the law of section 2.2, over all labels."""
+    # In integers as above; one draw misses with probability q_y = 2/19, and its loss is then log 1.
     q, w = reference.scheme(MODEL, Y, 1, "importance", "mask")
     power, d = exponentiated(q, 1, w, VALUES)
     assert power < (1 + S) ** d
     assert MODEL[Y] == Q(2, 19)
 
 
-@pytest.mark.claim("negatives-qstar-equality", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-qstar-equality", shows="statement", evidence="exact")
 @several_m
 def test_the_model_law_on_the_negatives_gives_the_cross_entropy_every_time(m: int) -> None:
     q, w = reference.scheme(MODEL, Y, m, "importance", "redraw")

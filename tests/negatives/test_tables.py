@@ -27,7 +27,6 @@ NEGATIVES = (0, 2, 3)
 # -- section 2.2: schemes ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("negatives-table1-w", shows="counterexample", evidence="exact")
 def test_relative_weights_vanish_where_the_positive_is_never_drawn() -> None:
     # D6. The section assumes q_y = 0; then q_y / q_y' = 0 for every negative, and the sampled loss is log 1 = 0.
     for law in (PI, UNIFORM):
@@ -36,7 +35,7 @@ def test_relative_weights_vanish_where_the_positive_is_never_drawn() -> None:
         assert all(weighted_sum(counts, w, VALUES) == 0 for _, counts in draws(q, 3))
 
 
-@pytest.mark.claim("negatives-table1-w", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-table1-w", shows="statement", evidence="exact")
 @pytest.mark.parametrize("m", [1, 3])
 def test_weights_of_table_1(m: int) -> None:
     for law in (PI, UNIFORM):
@@ -155,9 +154,8 @@ def test_tail_rows(m: int, hits: Hits) -> None:
     assert all(w[y] == 1 / (m * PI[Y]) for y in NEGATIVES)  # within the batch it needs the prior of the positive only
 
 
-@pytest.mark.claim("negatives-t2-uniform-constant", shows="counterexample", evidence="exact")
 @several_m
-def test_the_uniform_constant_row_of_table_2_is_not_of_its_section(m: int) -> None:
+def test_the_uniform_constant_row_of_table_2_needs_a_positive_that_can_be_drawn(m: int) -> None:
     # D5. Section 3.1 assumes q_y = 0.
     assert expected_sum(UNIFORM, "constant", m, "redraw") != printed(UNIFORM, "constant", m)
 
@@ -169,7 +167,7 @@ def test_the_uniform_constant_row_of_table_3_is_not_of_its_caption(m: int) -> No
     assert expected_sum(UNIFORM, "constant", m, "mask") != S / (L - 1)
 
 
-@pytest.mark.claim("negatives-t2-uniform-constant", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-t2-uniform-constant", shows="statement", evidence="exact")
 @pytest.mark.claim("negatives-t3-uniform-constant", shows="correction", evidence="exact")
 @pytest.mark.claim("negatives-uniform-downweight", shows="statement", evidence="exact")
 @several_m
@@ -178,26 +176,24 @@ def test_uniform_constant_rows(m: int) -> None:
     assert expected_sum(UNIFORM, "constant", m, "redraw") == S / (L - 1)
 
 
-@pytest.mark.claim("negatives-t2-uniform-relative", shows="counterexample", evidence="exact")
 @several_m
-def test_the_uniform_relative_row_is_not_of_its_section(m: int) -> None:
+def test_the_uniform_relative_row_needs_a_positive_that_can_be_drawn(m: int) -> None:
     assert expected_sum(UNIFORM, "relative", m, "redraw") == 0 != printed(UNIFORM, "relative", m)
 
 
-@pytest.mark.claim("negatives-t2-uniform-relative", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-t2-uniform-relative", shows="statement", evidence="exact")
 @pytest.mark.claim("negatives-t3-uniform-relative", shows="statement", evidence="exact")
 @several_m
 def test_uniform_relative_rows(m: int) -> None:
     assert expected_sum(UNIFORM, "relative", m, "mask") == Q(m, L) * S
 
 
-@pytest.mark.claim("negatives-t2-batch-constant", shows="counterexample", evidence="exact")
 @several_m
-def test_the_batch_constant_row_is_not_of_its_section(m: int) -> None:
+def test_the_batch_constant_row_needs_a_positive_that_can_be_drawn(m: int) -> None:
     assert expected_sum(PI, "constant", m, "redraw") != printed(PI, "constant", m)
 
 
-@pytest.mark.claim("negatives-t2-batch-constant", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-t2-batch-constant", shows="statement", evidence="exact")
 @pytest.mark.claim("negatives-t3-batch-constant", shows="statement", evidence="exact")
 @pytest.mark.claim("negatives-eq-13", shows="statement", evidence="exact")
 @several_m
@@ -218,10 +214,11 @@ def test_batch_relative_rows(m: int) -> None:
 
 @pytest.mark.claim("negatives-eq-14", shows="counterexample", evidence="exact")
 def test_equation_14_as_printed_is_equation_13() -> None:
-    # D3, with the prior (1/2, 1/3, 1/6), m = 4 and y = 1: rho is 2 for both negatives, printed are 1/3 and 1/6.
+    # D3, with the prior (1/2, 1/3, 1/6), m = 4 and y = 1: rho is 2 for both negatives; our text has 1/3 and 1/6, and if
+    # it lost a prime, so that pi_y is printed, 1/2: the factor m is missing either way.
     prior = (Q(1, 2), Q(1, 3), Q(1, 6))
     q, w = reference.scheme(prior, 0, 4, "relative", "mask")
-    assert [4 * q[y] * w[y] for y in (1, 2)] == [2, 2] != [prior[1], prior[2]]
+    assert [4 * q[y] * w[y] for y in (1, 2)] == [2, 2] not in ([prior[1], prior[2]], [prior[0], prior[0]])
     assert mean(q, 4, lambda counts: weighted_sum(counts, w, (Q(0), Q(3), Q(1)))) == 2 * (3 + 1)
 
 
