@@ -5,6 +5,7 @@ PROFILE ?= cpu
 DEVICE ?= auto
 CORES ?= $(shell getconf _NPROCESSORS_ONLN)
 ONLY ?=
+STORED ?=
 GRID ?=
 EXECUTOR ?=
 JOBS ?= 20
@@ -36,11 +37,12 @@ READY = .venv/ready-$(TORCH)
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
-	@echo "  Variables: PROFILE=smoke|cpu|paper  DEVICE=auto|cpu|cuda  CORES=n  ONLY=\"chapter ...\"  TORCH=cpu|cuda  PYTHON=python3.x"
+	@echo "  Variables: PROFILE=smoke|cpu|paper  DEVICE=auto|cpu|cuda  CORES=n  ONLY=\"chapter ...\"  STORED=1  TORCH=cpu|cuda  PYTHON=python3.x"
 	@echo "  of runs:   GRID=vae|fits  DRY=1  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\""
 
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
-	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)'
+	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
+	  $(if $(STORED),--stored)
 
 runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits, DRY=1 prints what it costs
 	@$(RUN) sumexp.companion.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
@@ -49,8 +51,8 @@ runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fit
 data: $(READY) ## Fetch every data set that the book can read, more than 165 MB (`sumexp data fetch NAME` fetches one)
 	@$(RUN) sumexp.companion.cli data fetch all
 
-test: $(READY) ## Run the tests
-	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadgroup
+test: $(READY) ## Run the tests, but for those of claims that the store knows to pass
+	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadgroup --keep-evidence --stored-evidence
 
 references: $(READY) ## Write anew the outputs that the tests compare with; look at the difference before you commit it
 	$(RUN) pytest -q tests/book/test_reference_outputs.py --nb-force-regen
@@ -67,8 +69,8 @@ bench: $(READY) ## Measure what the book says about speed and memory
 serve: book ## Serve the book on this machine, PORT=8000
 	$(RUN) http.server --bind 127.0.0.1 --directory build/html '$(PORT)'
 
-clean: ## Remove what builds have made (not .venv, not the data or training runs in the user's cache folder)
-	rm -rf build .snakemake
+clean: ## Remove the folder build/, a view of the store: the next build shows it again (`sumexp clean` tidies the store)
+	rm -rf build
 
 lock: $(READY) ## Resolve the newest versions that pyproject.toml allows and write constraints.txt
 	printf 'pip\nsetuptools\nuv\nwheel\n' | $(UV) compile -q --upgrade --prerelease disallow --extra dev \

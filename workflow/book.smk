@@ -8,7 +8,7 @@ from sumexp.companion.build import plan
 PLAN = config["plan"]
 PYTHON = sys.executable
 book = plan.read(Path(PLAN))
-lacking = config["lacking"].split(",")
+lacking = (config["lacking"] or "").split(",")  # an empty text is read as none
 STEP = "{PYTHON:q} -m sumexp.companion.build.steps {PLAN:q}"
 
 
@@ -18,7 +18,7 @@ def output_of(computation):
 
 notebooks = {name: output_of(book.notebooks[name]) for name in book.selected if name in lacking}
 # A test module takes seconds, most of them to start: they run in as many groups as there are cores.
-groups = [group.split("+") for group in config["groups"].split(",") if group]
+groups = [group.split("+") for group in (config["groups"] or "").split(",") if group]
 
 
 rule all:

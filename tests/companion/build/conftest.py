@@ -68,13 +68,9 @@ def test_sum():
     "src/sumexp/unused.py": "def three():\n    return 3\n",
 }
 
-RENDERER = """from pathlib import Path
-import sys
-
-def main():
-    html = Path(sys.argv[sys.argv.index("--path-output") + 1], "_build", "html")
-    html.mkdir(parents=True)
-    (html / "index.html").write_text("rendered")
+RENDERER = """def render(stage, output, *, jobs, cache):
+    output.mkdir(parents=True)
+    (output / "index.html").write_text("rendered")
 """
 
 
@@ -116,15 +112,21 @@ class Project:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, "utf-8")
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start ``sumexp`` with its own copy of the package, and without data."""
-        hidden = ("SUMEXP_DATA", "SUMEXP_DRIVER", "SUMEXP_DECLARED_DATA")
+    def start(self, *arguments: str, group: bool = False) -> subprocess.Popen[str]:
+        """Start ``sumexp`` with its own copy of the package, and without data; in a process group of its own if asked."""
+        hidden = ("SUMEXP_DATA", "SUMEXP_DRIVER", "SUMEXP_DECLARED_DATA", "SUMEXP_STORE", "SUMEXP_REMOTE")
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         environment |= {"PYTHONPATH": str(self.path / "src"), "XDG_CACHE_HOME": str(self.path / "cache")}
         command = [sys.executable, "-m", "sumexp.companion.cli", *arguments]
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            command, cwd=self.path, env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=self.path,
+            env=environment,
+            stdout=pipe,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=group,
         )
 
     def run(self, *arguments: str, code: int = 0) -> str:
@@ -142,21 +144,29 @@ class Project:
         """The executed notebooks; no two executions are the same bytes, as each says when it was."""
         return {file.stem: file.read_text("utf-8") for file in (self.path / "build" / "executed").glob("*.ipynb")}
 
+    @property
+    def store(self) -> Path:
+        """Where its entries lie."""
+        return self.path / "cache" / "sumexp" / "store"
+
+    def entries(self, kind: str, name: str = "*") -> dict[str, float]:
+        """The finished entries of a kind and name: their keys, and when each was written."""
+        found = self.store.glob(f"{kind}/{name}/*/SHA256SUMS")
+        return {path.parent.name: path.stat().st_mtime for path in found}
+
 
 def make_project(path: Path, *, real_renderer: bool = False) -> Project:
     """Lay out a project that is not yet built."""
     project = Project(path)
     shutil.copytree(sumexp.__path__[0], path / "src" / "sumexp", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("Snakefile", "constraints.txt"):
-        shutil.copy2(ROOT / name, path)
+    shutil.copy2(ROOT / "constraints.txt", path)
+    shutil.copytree(ROOT / "workflow", path / "workflow")
     for name, text in SETTINGS.items():
         project.write(name, text)
     for name in ("one", "two"):
         project.write(f"notebooks/{name}.md", chapter(name, "profile"))
     if not real_renderer:
-        project.write("src/jupyter_book/__init__.py", "")
-        project.write("src/jupyter_book/cli/__init__.py", "")
-        project.write("src/jupyter_book/cli/main.py", RENDERER)
+        project.write("src/sumexp/companion/build/rendering.py", RENDERER)
     return project
 
 

@@ -1,11 +1,12 @@
 """What a build makes, what the next one makes again, and what it leaves alone."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from sumexp.companion import staging
+from sumexp.companion.build import staging
 
 from .conftest import Project, chapter, make_project
 
@@ -70,13 +71,13 @@ def test_what_cannot_change_a_result_runs_nothing_and_is_shown(project: Project)
     project.write("notebooks/one.md", chapter("one", "profile", tags="[hide-input]"))
     project.build()
     assert project.executed() == before
+    assert len(project.entries("notebook")) == 2
     assert '"hide-input"' in staged(project.path / "build/stage", "one")
 
 
 def test_changed_code_runs_the_chapters_that_import_it(project: Project) -> None:
     before = project.executed()
     project.write("src/sumexp/used.py", "def two():\n    return 3 - 1\n")
-    (project.path / "build/results/two.json").unlink()  # a deleted product is made again
     project.build("--only", "one")
     after = project.executed()
     assert after["one"] != before["one"]
@@ -93,6 +94,59 @@ def test_one_notebook_with_parameters_of_ones_own_leaves_the_book_alone(project:
     assert str(output) in printed
     assert "'paper'" in output.read_text("utf-8")
     assert project.executed() == before
+
+
+def test_going_back_costs_nothing(project: Project) -> None:
+    """To another profile and back, another text and back, and through `make clean`: the store has it all."""
+    first, entries = project.executed(), project.entries("*")
+    project.run("book", "--profile", "cpu", "--cores", "2")
+    assert project.executed() != first
+    both = project.entries("*")
+    assert both.keys() > entries.keys()
+    shutil.rmtree(project.path / "build")
+    project.build()
+    assert project.executed() == first
+    assert (project.path / "build/html/index.html").read_text() == "rendered"
+    project.write("notebooks/one.md", chapter("one", "profile + profile"))
+    project.build()
+    assert project.executed()["one"] != first["one"]
+    project.write("notebooks/one.md", chapter("one", "profile"))
+    project.build()
+    assert project.executed() == first
+    assert len(project.entries("notebook")) == 5
+
+
+def test_prose_executes_nothing_and_is_rendered(project: Project) -> None:
+    before = project.entries("notebook"), project.entries("evidence"), project.entries("pages")
+    text = (project.path / "notebooks/one.md").read_text("utf-8").replace("Two is", "As everybody knows two is")
+    project.write("notebooks/one.md", text)
+    said = project.run("why", "one", "--profile", "smoke")
+    assert "its text changed since the pages were rendered" in said
+    project.build()
+    assert (project.entries("notebook"), project.entries("evidence")) == before[:2]
+    assert len(project.entries("pages")) == len(before[2]) + 1
+    assert "As everybody knows" in staged(project.path / "build/stage", "one")
+
+
+def test_a_guarded_sentence_must_stand_in_the_chapter(project: Project) -> None:
+    guarded = "from sumexp.companion.authoring.results import guard\nguard('Two is', profile == 'smoke')"
+    project.write("notebooks/one.md", chapter("one", guarded))
+    project.build()
+    said = project.run("book", "--profile", "cpu", "--cores", "2", code=1)
+    assert "the text says 'Two is', and in this run it is not so" in said
+    text = (project.path / "notebooks/one.md").read_text("utf-8").replace("\nTwo is", "\nThree is")
+    project.write("notebooks/one.md", text)
+    assert "guards 'Two is', which it does not say" in project.build(code=1)
+
+
+def test_only_what_is_stored(project: Project) -> None:
+    shutil.rmtree(project.path / "build")
+    before = project.entries("*")
+    project.write("notebooks/two.md", chapter("two", "profile * 2"))
+    project.build("--stored")
+    after = project.entries("*")
+    assert {key for key in after if key not in before} == set(project.entries("pages")) - set(before)
+    assert "shows an earlier run" in staged(project.path / "build/stage", "two")
 
 
 @pytest.mark.slow
@@ -114,11 +168,10 @@ show(fig, "line", caption="A line.", alt="A line.", source=sumexp.used.two)"""
         figures = project.path / "build" / "figures"
         sites[-1]["figure"] = (figures / "one" / "line.svg").read_bytes()
         (project.path / "build").rename(tmp_path / f"build-{len(sites)}")
-        # Its records go too, as in a fresh clone.
-        (project.path / ".snakemake").rename(tmp_path / f"snakemake-{len(sites)}")
+        (project.path / "cache").rename(tmp_path / f"cache-{len(sites)}")
     first, second = sites
     assert first.keys() == second.keys()
     different = {name for name in first if first[name] != second[name]}
     assert different == {"book/executions.html", "_sources/book/executions.md"}
-    key = json.loads((tmp_path / "build-1/executions/one.json").read_text("utf-8"))["key"]
+    key = json.loads((tmp_path / "build-1/executions.json").read_text("utf-8"))[0]["key"]
     assert f"key {key[:12]} · profile smoke · device cpu · seed 0" in first["notebooks/one.html"].decode()

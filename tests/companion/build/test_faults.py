@@ -78,19 +78,18 @@ def test_cells_that_raise_and_kernels_that_are_killed(project: Project) -> None:
     project.write("notebooks/two.md", chapter("two", "profile"))
     project.build("--only", "two")
     assert project.executed() == before  # restored: what was made of that text is still right
+    assert not (project.path / "build/failed/three.ipynb").exists()
 
 
 def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Project) -> None:
     waits = "Path('started').write_text(str(os.getpid()))\ntime.sleep(0 if Path('quick').exists() else 300)"
     project.write("notebooks/one.md", chapter("one", "1 + 1"))
     project.write("notebooks/two.md", chapter("two", waits))
-    before = project.executed()
-    provenance = (project.path / "build/executions/one.json").read_text("utf-8")
+    before, executed = project.entries("notebook", "one"), project.executed()
     driver = project.start("book", "--profile", "smoke", "--cores", "4")
     started = project.path / "started"
-    assert wait_until(lambda: started.exists() and project.executed()["one"] != before["one"], 120)
-    finished = project.path / "build/executions/one.json"
-    assert wait_until(lambda: finished.read_text("utf-8") != provenance, 20)
+    assert wait_until(lambda: started.exists() and len(project.entries("notebook", "one")) > len(before), 120)
+    between = project.entries("notebook", "one")
 
     second = project.build(code=1)
     assert f"error: another build (process {driver.pid}) runs in {project.path}" in second
@@ -101,19 +100,46 @@ def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Proj
     driver.communicate()
     assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 15)
 
-    between = project.executed()
-    assert between["two"] == before["two"]
+    assert project.executed() == executed  # of a build that is not finished nothing is shown
     project.write("quick", "")
     project.build()
-    after = project.executed()
-    assert after["one"] == between["one"]
-    assert after["two"] != before["two"]
+    assert project.entries("notebook", "one") == between
+    assert project.executed()["two"] != executed["two"]
     assert not os.path.lexists(project.path / "build/failed/two.ipynb")
 
 
+def test_nothing_outlives_its_build_whoever_dies_first(project: Project) -> None:
+    """A notebook's own pool of processes ends too, when the driver's whole process group is killed at once."""
+    project.write(
+        "notebooks/two.md",
+        chapter(
+            "two",
+            "import multiprocessing\nfrom concurrent.futures import ProcessPoolExecutor\n"
+            "from sumexp.companion.store import processes\n"
+            "context = multiprocessing.get_context('spawn')\n"
+            "with ProcessPoolExecutor(2, context, initializer=processes.bind) as pool:\n"
+            "    waiting = [pool.submit(time.sleep, 300) for _ in range(2)]\n"
+            "    Path('pool').write_text(' '.join(map(str, pool._processes)))\n"
+            "    [one.result() for one in waiting]",
+        ),
+    )
+    driver = project.start("book", "--profile", "smoke", "--cores", "4", group=True)
+    pool = project.path / "pool"
+    assert wait_until(lambda: pool.exists() and len(pool.read_text("utf-8").split()) == 2, 120)
+    workers = [int(pid) for pid in pool.read_text("utf-8").split()]
+    family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
+    assert set(workers) <= set(family)
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.communicate()
+    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 10)
+
+
 def test_a_warning_of_the_renderer_is_passed_on(project: Project) -> None:
-    renderer = "import sys\n\n\ndef main():\n    sys.exit('book/intro.md:3: WARNING: no such label')\n"
-    project.write("src/jupyter_book/cli/main.py", renderer)
+    renderer = (
+        "from sumexp.companion import CompanionError\n\n\ndef render(*_, **__):\n"
+        "    raise CompanionError('the book could not be rendered: book/intro.md:3: WARNING: no such label')\n"
+    )
+    project.write("src/sumexp/companion/build/rendering.py", renderer)
     project.write("book/intro.md", "# Intro\n\nOther text.\n")
     output = project.build(code=1)
     assert "the book could not be rendered" in output

@@ -1,13 +1,12 @@
 """A grid filled by Snakemake as a person fills it, with accidents: a run that fails, a kill, a damaged entry."""
 
-import shutil
 import signal
 from pathlib import Path
 
 import psutil
 import pytest
 
-from .conftest import ROOT, Project, make_project
+from .conftest import Project, make_project
 from .test_faults import wait_until
 
 pytestmark = pytest.mark.xdist_group("pipeline")
@@ -20,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from sumexp.runtime import Result
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def train(config, /, *, device, progress, checkpoint):
     if (folder / f"hang{config.number}").exists():
         (folder / "pid").write_text(str(os.getpid()))
         time.sleep(300)
-    return {"number": np.array(config.number)}, {"number": config.number}
+    return Result({"number": np.array(config.number)}, {"number": config.number})
 '''
 GRID = """
 
@@ -65,15 +66,13 @@ def set_num_threads(threads):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project without torch, whose one grid has three tiny runs, and whose cache is in a folder with a space."""
+    """A project without torch, whose one grid has three tiny runs, in a folder with a space."""
     project = make_project(tmp_path / "a project")
-    shutil.copy2(ROOT / "runs.smk", project.path)
     project.write("src/sumexp/tiny.py", TINY)
     project.write("src/torch/__init__.py", TORCH)
     project.write("src/torch/version.py", "cuda = hip = None")
     jobs = project.path / "src/sumexp/companion/grids/jobs.py"
     jobs.write_text(jobs.read_text("utf-8") + GRID, "utf-8")
-    monkeypatch.setenv("SUMEXP_RUNS", "the runs")
     monkeypatch.setenv("TINY", str(project.path))
     return project
 
@@ -83,7 +82,7 @@ FILL = ("runs", "run", "--grid", "tiny", "--profile", "smoke", "--cores", "4")
 
 def finished(project: Project) -> dict[str, float]:
     """When each finished run was written."""
-    return {path.parent.name: path.stat().st_mtime for path in project.path.glob("the runs/*/*/SHA256SUMS")}
+    return {path.parent.name: path.stat().st_mtime for path in project.store.glob("run/*/*/SHA256SUMS")}
 
 
 def calls(project: Project) -> list[str]:
@@ -115,7 +114,7 @@ def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     (project.path / "hang1").unlink()
     project.write("fail1", "")
     damaged, untouched = before
-    [entry] = project.path.glob(f"the runs/*/{damaged}")
+    [entry] = project.store.glob(f"run/*/{damaged}")
     (entry / "run.json").write_text("{}", "utf-8")
     output = project.run(*FILL, code=1)
     assert "ArithmeticError: 1 diverged" in output

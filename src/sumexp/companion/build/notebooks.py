@@ -107,7 +107,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
         name: of the notebook.
         values: its parameters.
         folder: an empty folder.
-        log: what it prints goes there, and, beside it, the partial notebook if it fails.
+        log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` beside its folder.
 
     Raises:
         NotebookError: if a cell fails or the kernel dies.
@@ -123,6 +123,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
             _execute(source, values, executed, name, output, sockets)
         except Exception as error:
             raise _failure(error, path, executed, log, output) from error
+    _partial(log).unlink(missing_ok=True)
     _collect(folder)
     return meter.read(str(values.get("device", "cpu")), _present(path), parameters=dict(values))
 
@@ -188,6 +189,11 @@ def _present(path: Path) -> tuple[str, ...]:
     return tuple(name.removeprefix("data ") for name, state in states.items() if state not in ("absent", "incomplete"))
 
 
+def _partial(log: Path) -> Path:
+    """Where the notebook of a run that failed is kept."""
+    return log.parents[1] / "failed" / f"{log.stem}.ipynb"
+
+
 def _failure(error: Exception, path: Path, running: Path, log: Path, output: TextIO) -> NotebookError:
     """Keep the partial notebook and the traceback, and say where and why it failed."""
     what, line = f"{type(error).__name__}: {error}", None
@@ -199,8 +205,9 @@ def _failure(error: Exception, path: Path, running: Path, log: Path, output: Tex
     elif type(error).__name__ == "DeadKernelError":
         what = "the kernel died; it was killed, perhaps because memory ran out (see the system's log)"
     output.write(what + "\n")
-    where, partial = str(path), log.with_suffix(".ipynb")
+    where, partial = str(path), _partial(log)
     if running.exists():
+        partial.parent.mkdir(parents=True, exist_ok=True)
         copyfile(running, partial)
         where = _where(path, partial, int(line[1]) if line else None)
     return NotebookError(f"{where}\n  {what}\n  partial notebook: {partial}\n  log: {log}")

@@ -6,7 +6,7 @@ They end when the driver does, however it ends.
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sumexp.companion import CompanionError
@@ -38,7 +38,8 @@ def evidence_step(plan: Plan, names: str) -> None:
     modules = names.split("+")
     log = BUILD / "logs" / f"evidence-{modules[0]}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence", "--keep-evidence"]
+    options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence"]
+    options += ["-p", "sumexp.companion.build.keeper", "--keep-evidence"]
     options += ["-p", "no:nb_regression", "-p", "no:cacheprovider"]  # the first takes seconds to start
     with progress.step(f"claims of {len(modules)} test modules", "testing"), _to(log):
         code = pytest.main([*(plan.tests[name] for name in modules), *options])
@@ -52,7 +53,7 @@ def early_step(plan: Plan, name: str) -> None:
     """Render what there is, for a reader who does not want to wait for all."""
     from sumexp.companion.build import pages
 
-    with progress.step("first pages", "rendering"):
+    with progress.step("first pages", "rendering"), suppress(CompanionError):  # the last word is the pages'
         pages.preview(plan)
 
 

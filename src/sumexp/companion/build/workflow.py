@@ -16,7 +16,7 @@ from sumexp.companion.store import processes
 
 FOLDER = Path("workflow")
 _ALWAYS = (
-    "--nolock --drop-metadata --ignore-incomplete --keep-incomplete --rerun-triggers mtime --keep-going --quiet all "
+    "--nolock --drop-metadata --ignore-incomplete --keep-incomplete --rerun-triggers mtime --keep-going "
     "--scheduler greedy"
 )
 

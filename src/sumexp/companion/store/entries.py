@@ -119,7 +119,7 @@ class Store:
 
         def seal(provenance: Provenance) -> None:
             record = {"kind": computation.kind, "name": computation.name, "parts": dict(computation.parts)}
-            text = json.dumps(record | {"provenance": provenance.as_record()}, indent=1, sort_keys=True)
+            text = json.dumps(record | {"provenance": provenance.as_record()}, indent=1)
             (part / RECORD).write_text(text + "\n", "utf-8")
             (part / SUMS).write_text(_sums(part), "utf-8")
             self._publish(part, path)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
+from sumexp.companion import CompanionError
 from sumexp.companion.store.files import write_text
 
 FOLDER = "SUMEXP_PROGRESS"
@@ -51,6 +52,8 @@ class Report:
     def line(self, now: float) -> str:
         """It in words: what, how far, and how much time is left."""
         seconds = now - self.begun
+        if self.state == "failed":
+            return f"error: {self.what}"
         if self.state != "running":
             return f"{self.step}: {self.what}"
         if not self.total:
@@ -79,8 +82,11 @@ def step(name: str, what: str) -> Iterator[None]:
     report(what, begun=begun)
     try:
         yield
-    except BaseException:
-        report("failed", state="failed", begun=begun)
+    except CompanionError as error:
+        report(str(error), state="failed", begun=begun)
+        raise
+    except BaseException as error:
+        report(f"{name} failed: {error!r}", state="failed", begun=begun)
         raise
     report(f"{_time(time.time() - begun)}", state="finished", begun=begun)
 
@@ -115,7 +121,9 @@ def shown(title: str, total: int, finished: Callable[[], int]) -> Iterator[None]
         os.environ[FOLDER] = name
         ended = threading.Event()
         watch = _terminal if sys.stderr.isatty() else _plain
-        watcher = threading.Thread(target=watch, args=(Path(name), title, total, finished, ended), daemon=True)
+        watcher = threading.Thread(
+            target=watch, args=(Path(name), sys.stderr, title, total, finished, ended), daemon=True
+        )
         watcher.start()
         try:
             yield
@@ -139,7 +147,11 @@ def _reports(folder: Path) -> list[Report]:
     return list(found.values())
 
 
-def _plain(folder: Path, title: str, total: int, finished: Callable[[], int], ended: threading.Event) -> None:
+def _head(title: str, total: int, finished: Callable[[], int], begun: float) -> str:
+    return f"{title}: {finished()} of {total}, {_time(time.time() - begun)}"
+
+
+def _plain(folder: Path, output: TextIO, head: Callable[[], str], ended: threading.Event) -> None:
     said: dict[str, tuple[float, str]] = {}
     while True:
         over = ended.wait(EVERY)
@@ -148,19 +160,18 @@ def _plain(folder: Path, title: str, total: int, finished: Callable[[], int], en
             when, state = said.get(one.step, (0.0, ""))
             if one.state != state or (one.state == "running" and now - when > PLAIN):
                 said[one.step] = now, one.state
-                print(one.line(now), file=sys.stderr, flush=True)
+                print(one.line(now), file=output, flush=True)
         if over:
             return
 
 
-def _terminal(folder: Path, title: str, total: int, finished: Callable[[], int], ended: threading.Event) -> None:
+def _terminal(folder: Path, output: TextIO, head: Callable[[], str], ended: threading.Event) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(stderr=True, highlight=False)
+    console = Console(file=output, highlight=False)
     said: set[str] = set()
-    begun = time.time()
     with Live(console=console, refresh_per_second=2, transient=True) as live:
         over = False
         while not over:
@@ -172,8 +183,7 @@ def _terminal(folder: Path, title: str, total: int, finished: Callable[[], int],
                 elif one.step not in said:
                     said.add(one.step)
                     live.console.print(Text(one.line(now)))
-            head = f"{title}: {finished()} of {total}, {_time(now - begun)}"
-            live.update(Text("\n".join([head, *(f"  {line}" for line in lines)]), no_wrap=True, overflow="ellipsis"))
+            live.update(Text("\n".join([head(), *(f"  {line}" for line in lines)]), no_wrap=True, overflow="ellipsis"))
 
 
 def _time(seconds: float) -> str:
