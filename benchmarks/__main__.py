@@ -2,10 +2,11 @@
 
 import argparse
 
-from benchmarks import expectations, negatives, perturb, vae
+from benchmarks import expectations, kills, negatives, perturb, vae
 
 BENCHMARKS = {
     "expectations": expectations.main,
+    "kills": kills.main,
     "negatives": negatives.main,
     "perturb": perturb.main,
     "vae": vae.main,

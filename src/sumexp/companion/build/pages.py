@@ -113,4 +113,3 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     rmtree(BUILD / "stage", ignore_errors=True)
     BUILD.mkdir(exist_ok=True)
     stage.replace(BUILD / "stage")
-

@@ -87,7 +87,9 @@ def _check_guards(name: str, cells: Iterable[Mapping[str, Any]]) -> None:
         for output in cell.get("outputs", ()):
             guard = output.get("metadata", {}).get("sumexp", {}).get("guard")
             if guard is not None and " ".join(guard.split()) not in shown:
-                raise CompanionError(f"{source_path(name)} guards {guard!r}, which it does not say: mend the one or the other")
+                raise CompanionError(
+                    f"{source_path(name)} guards {guard!r}, which it does not say: mend the one or the other"
+                )
 
 
 def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None = None) -> dict[str, Any]:

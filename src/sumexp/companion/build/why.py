@@ -85,7 +85,9 @@ def why(name: str, plan: Plan) -> list[str]:
         text = f"file notebooks/{name}.md"
         last = store.entries("pages", "book")
         if store.find(rendering) is None and last and last[-1].computation.parts.get(text) != rendering.parts[text]:
-            said.append("  its text changed since the pages were rendered: they are rendered again, nothing is executed")
+            said.append(
+                "  its text changed since the pages were rendered: they are rendered again, nothing is executed"
+            )
     return said
 
 
@@ -171,7 +173,9 @@ def _asks_for(run: Computation) -> bool:
     module, _, name = run.name.rpartition(".")
     try:
         task = getattr(import_module(module), name)
-        values = {part[len("config ") :]: json.loads(text) for part, text in run.parts.items() if part.startswith("config ")}
+        values = {
+            part[len("config ") :]: json.loads(text) for part, text in run.parts.items() if part.startswith("config ")
+        }
         config = TypeAdapter(next(iter(get_type_hints(task).values()))).validate_python(values)
         data = [part.removeprefix("data ") for part in run.parts if part.startswith("data ")]
         device, threads = run.parts["device"], int(run.parts["threads"])
