@@ -113,7 +113,7 @@ class Project:
         file.write_text(text, "utf-8")
 
     def start(self, *arguments: str, group: bool = False) -> subprocess.Popen[str]:
-        """Start ``sumexp`` with its own copy of the package, and without data; in a process group of its own if asked."""
+        """Start ``sumexp`` with its own copy of the package, without data; ``group``: in a process group of its own."""
         hidden = ("SUMEXP_DATA", "SUMEXP_DRIVER", "SUMEXP_DECLARED_DATA", "SUMEXP_STORE", "SUMEXP_REMOTE")
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         environment |= {"PYTHONPATH": str(self.path / "src"), "XDG_CACHE_HOME": str(self.path / "cache")}

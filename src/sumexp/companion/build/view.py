@@ -1,6 +1,5 @@
 """The folder ``build/``: a view of the store, where a reader finds pages, notebooks, numbers and figures by name."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import copy2, copytree, rmtree
@@ -58,7 +57,7 @@ def _file(entry: Entry, name: str, place: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         part = place.with_name(f".{place.name}.part")
         copy2(entry.path / name, part)
-        os.replace(part, place)
+        part.replace(place)
         write_text(_mark(place), str(entry.path))
 
 

@@ -35,7 +35,7 @@ class Line:
 
 
 def status(plan: Plan) -> Iterator[Line]:
-    """Every chapter, the evidence of every test module, the pages, and every run that the code of today would ask for."""
+    """Every chapter, the evidence of every test module, the pages, and every run that today's code would ask for."""
     store = default()
     wanted = [*plan.notebooks.values(), *plan.evidence.values()]
     wanted.append(pages.computation(plan, pages.chapters(plan), pages.evidence(plan)))
