@@ -293,3 +293,30 @@ def test_a_scheme_reads_what_it_says() -> None:
 def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.claim("bias-mixed-difference", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n", range(1, 6))
+def test_the_target_may_be_the_class_that_is_left_unread(n: int) -> None:
+    # n of the n + 1 exponentials are read, the target's among them or not.
+    scheme = reading.without_replacement(n + 1, n)
+    lower, upper = (1, *(3,) * n), (2, *(4,) * n)
+    assert set(certificates.annihilated(scheme, lower, upper).values()) == {0}
+    assert certificates.mixed_difference(certificates.of_exponentials, lower, upper) != 0
+    # On [1, 2]^(n+1) all classes are alike and their softmaxes add up to 1, whose difference is 0: so is each.
+    assert certificates.mixed_difference(certificates.of_exponentials, (1,) * (n + 1), (2,) * (n + 1)) == 0
+
+
+@pytest.mark.claim("bias-mixed-difference", shows="statement", evidence="proof")
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_signs_of_the_mixed_derivatives(n: int) -> None:
+    b = sp.symbols(f"b0:{n + 1}", positive=True)
+    total = sum(b)
+    # Over all exponentials, the target's b0 among them: (-1)^n n! (total - (n + 1) b0) / total^(n + 2).
+    expected = (-1) ** n * sp.factorial(n) * (total - (n + 1) * b[0]) / total ** (n + 2)
+    assert sp.simplify(sp.diff(b[0] / total, *b) - expected) == 0
+    # Of a negative's softmax over the negatives: (-1)^(n-1) (n-1)! (1 + S - n a1) / (1 + S)^(n + 1).
+    a = b[1:]
+    share = a[0] / (1 + sum(a))
+    expected = (-1) ** (n - 1) * sp.factorial(n - 1) * (1 + sum(a) - n * a[0]) / (1 + sum(a)) ** (n + 1)
+    assert sp.simplify(sp.diff(share, *a) - expected) == 0

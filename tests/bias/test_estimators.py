@@ -112,6 +112,15 @@ def test_variance_by_quadrature_equals_the_enumeration(schedule: estimators.Sche
     assert estimators.variance(schedule, torch.stack([log_a, log_a])).tolist() == pytest.approx([exact] * 2, rel=1e-11)
 
 
+def test_padding_with_negatives_that_do_not_exist_changes_nothing() -> None:
+    # Three negatives padded to a power of two, as `dyadic` advises: a = 0, a logit of -inf.
+    a, schedule = (Q(1), Q(3), Q(1, 2), Q(0)), estimators.dyadic(4, 1, antithetic=False)
+    mean, variance = estimators.moments(schedule, a)
+    assert mean == softmax((Q(1), Q(3), Q(1, 2))) == Q(2, 11)
+    log_a = torch.tensor([0.0, math.log(3), math.log(0.5), -math.inf], dtype=torch.float64)
+    assert estimators.variance(schedule, log_a).item() == pytest.approx(float(variance), rel=1e-11)
+
+
 def test_variance_formula_step() -> None:
     # D^2 + 2 D (F - F_l) with D = F_l - F_before is (F - F_before)^2 - (F - F_l)^2.
     now, before, full = sp.symbols("now before full")

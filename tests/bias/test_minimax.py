@@ -1,6 +1,6 @@
 """The least worst bias: the exchange against a linear program, an enumeration and its own certificate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise, product
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from sumexp.bias import certificates, minimax, reading
-from sumexp.bias.rational import maximise, softmax, solve
+from sumexp.bias.rational import maximise, softmax, solve, subsets
 
 Q = Fraction
 LOW, HIGH = Q(1, 10), Q(5)
@@ -113,7 +113,7 @@ def symmetric_grid_bias(levels: list[float], n: int, k: int) -> float:
 @pytest.mark.parametrize("n,k", [(n, k) for n in (3, 4) for k in range(n)])
 @pytest.mark.parametrize("low,high", [(Q(1, 10), Q(5)), (Q(1, 2), Q(2)), (Q(1, 100), Q(100))])
 def test_seven_levels_are_no_harder_than_the_corners(n: int, k: int, low: Fraction, high: Fraction) -> None:
-    # Measured, not proved, for k < n - 1: that the corners of the cube already hold the worst points.
+    # Measured, not proved, for k < n - 1: that the corners of a bounded cube already hold its worst points.
     levels = [float(low) * float(high / low) ** (i / 6) for i in range(7)]
     assert symmetric_grid_bias(levels, n, k) == pytest.approx(float(minimax.cube(n, k, low, high).error), rel=1e-6)
 
@@ -135,6 +135,69 @@ def test_the_best_estimate_attains_it_everywhere_in_the_box(data: st.DataObject)
         assert abs(softmax(corner) - minimax.best_estimate(lower, upper, corner)) == best
     # A sum of functions of two coordinates each: its own mixed difference on any box is zero.
     assert certificates.mixed_difference(lambda x: minimax.best_estimate(lower, upper, x), a, [x + 1 for x in a]) == 0
+
+
+@pytest.mark.claim("bias-minimax-orthant", shows="statement", evidence="exact")
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_point_of_the_orthant_is_worse_than_the_limit(data: st.DataObject) -> None:
+    # The upper half of the theorem, in rational arithmetic, at points from 1e-6 to 1e6.
+    n = data.draw(st.integers(1, 6))
+    k = data.draw(st.integers(0, n - 1))
+    a = [Q(10) ** data.draw(st.integers(-6, 6)) * data.draw(st.integers(1, 9)) for _ in range(n)]
+    assert abs(softmax(a) - minimax.best_estimate_anywhere(n, k, a)) <= minimax.limit(n, k).error
+
+
+@pytest.mark.claim("bias-minimax-orthant", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", [(2, 1), (4, 1), (5, 2), (6, 3), (6, 5)])
+def test_the_lower_half_at_the_corners_of_a_wide_box(n: int, k: int) -> None:
+    best = minimax.limit(n, k).error
+    wide = minimax.cube(n, k, Q(1, 10**9), 10**9).error
+    assert best * (1 - Q(1, 10**6)) <= wide <= best  # no estimator is better than `wide` at these corners
+    # ... and the estimate of the upper half comes as near to its bound there.
+    corners = [[10**9] * high + [Q(1, 10**9)] * (n - high) for high in range(n + 1)]
+    worst = max(abs(softmax(a) - minimax.best_estimate_anywhere(n, k, a)) for a in corners)
+    assert best * (1 - Q(1, 10**6)) <= worst <= best
+
+
+def test_the_best_estimate_anywhere_reads_k_negatives() -> None:
+    # Its differences over any k + 1 coordinates vanish: it is a sum of functions of k of them.
+    a = (Q(1, 3), Q(2), Q(5), Q(1, 7))
+    for fixed in range(4):
+        side = [i for i in range(4) if i != fixed]
+
+        def moved(x: Sequence[Fraction], fixed: int = fixed, side: Sequence[int] = tuple(side)) -> Fraction:
+            point = list(a)
+            for i, value in zip(side, x, strict=True):
+                point[i] = value
+            return minimax.best_estimate_anywhere(4, 2, point)
+
+        assert certificates.mixed_difference(moved, (1, 1, 1), (2, 3, 4)) == 0
+    # By hand for n = 2, k = 1: p(s) = 3/4 - s/2, so B = 3/4 - E S/2 with E Z = 1 - 1/(1 + a).
+    expected = Q(3, 4) - ((1 - 1 / (1 + a[0])) + (1 - 1 / (1 + a[1]))) / 2
+    assert minimax.best_estimate_anywhere(2, 1, a[:2]) == expected
+
+
+def test_the_coupling_in_rational_arithmetic() -> None:
+    # E over t of all 2^n outcomes: P(J is the set of ones) = sum over A in J of (-1)^|A| F(a_{A + rest}).
+    a = (Q(1, 2), Q(3), Q(2))
+    best, n = minimax.limit(3, 2), 3
+    law = [Q(0)] * (n + 1)
+    for ones in subsets(n):
+        rest = [a[i] for i in range(n) if i not in ones]
+        for chosen in subsets(len(ones)):
+            law[len(ones)] += (-1) ** len(chosen) * softmax([*rest, *(a[ones[i]] for i in chosen)])
+    assert sum(law) == 1
+    assert law[0] == softmax(a)
+    mean = sum((p * best.polynomial(s) for s, p in enumerate(law)), Q(0))
+    assert mean == minimax.best_estimate_anywhere(n, 2, a)
+
+
+@pytest.mark.parametrize("bias", [Q(2, 5), Q(1, 3), Q(1, 10), Q(1, 100)])
+def test_reads_grow_like_the_root_of_n(bias: Fraction) -> None:
+    # The approximate degree of OR: between two multiples of the root, here within a tenth of each other from 64 on.
+    ratios = [minimax.reads_needed(n, bias) / n**0.5 for n in (64, 256, 1024)]
+    assert max(ratios) <= 1.1 * min(ratios)
 
 
 def test_two_reads_of_two_values_by_hand() -> None:
@@ -210,6 +273,8 @@ def test_linear_algebra_by_hand() -> None:
         (lambda: minimax.on_grid([(1,), (1, 2)], 1), r"axes\[0\] is 1"),
         (lambda: minimax.on_grid([(2, 1), (1, 2)], 1), r"axes\[0\] is 2, 1"),
         (lambda: minimax.on_grid([(1, 2)], 1), "k is 1 and n is 1"),
+        (lambda: minimax.best_estimate_anywhere(3, 1, (1, 2)), "a has 2 entries and n is 3"),
+        (lambda: minimax.best_estimate_anywhere(2, 1, (1, 0)), r"a\[1\] is 0"),
         (lambda: minimax.by_enumeration(minimax.limit_values(30), 10), "take best_approximation"),
         (lambda: minimax.reads_needed(10, Q(1, 2)), "bias is 1/2"),
         (lambda: minimax.lower_bound(minimax.limit_values(10), 10), "k is 10 and n is 10"),

@@ -3,6 +3,7 @@
 import math
 from itertools import product
 
+import mpmath
 import pytest
 import torch
 from torch import Tensor
@@ -65,8 +66,37 @@ def test_a_batch_of_rows_and_no_gradient_into_the_proposal() -> None:
     assert proposal.grad is None
 
 
+@pytest.mark.parametrize("m", [1, 5])
+@pytest.mark.parametrize("depth", [0.0, 5.0, 20.0, 100.0])
+def test_a_tiny_bias_keeps_its_digits_and_its_sign(depth: float, m: int) -> None:
+    # By enumeration in 60 digits: a difference of two numbers near 1 has none of them left.
+    logits = torch.tensor([0.0, -depth, -depth - 1, -depth - 2], dtype=torch.float64)
+    with mpmath.workdps(120):
+        a = [mpmath.exp(mpmath.mpf(value)) for value in logits[1:].tolist()]
+        mean = mpmath.mpf(0)
+        for counts in product(range(m + 1), repeat=3):
+            if sum(counts) == m:
+                ways = math.factorial(m) / math.prod(math.factorial(c) for c in counts)
+                mean += mpmath.mpf(ways) / mpmath.mpf(3) ** m / (1 + mpmath.fdot(counts, a) * 3 / m)
+        exact = mean - 1 / (1 + mpmath.fsum(a))
+        assert float(abs(mpmath.mpf(sampled_bias(logits, 0, m).value.item()) / exact - 1)) <= 1e-10
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_class_that_is_never_drawn_raises_the_bias(m: int) -> None:
+    proposal = torch.tensor([0.0, 0.5, 0.5, 0.0], dtype=torch.float64)
+    bias = sampled_bias(LOGITS, 0, m, proposal.log())
+    value, gradient = enumerated(LOGITS[:3], 0, m, proposal[:3])  # as if the last class were not there
+    full = torch.softmax(LOGITS, 0)
+    assert bias.value.item() == pytest.approx(value - full[0].item(), rel=1e-11)
+    full[0] -= 1
+    assert torch.allclose(bias.gradient, torch.cat([gradient, gradient.new_zeros(1)]) - full, atol=1e-12)
+
+
 def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match="m is 0"):
         sampled_bias(LOGITS, 0, 0)
+    with pytest.raises(ValueError, match="logits must be a floating-point tensor"):
+        sampled_bias(LOGITS.to(torch.complex128), 0, 1)
     with pytest.raises(ValueError, match="label is 4"):
         sampled_bias(LOGITS, 4, 1)

@@ -327,6 +327,55 @@ def test_the_bound_holds_for_any_score_up_to_many_candidates(seed: int, spread: 
     assert best[-1].item() == pytest.approx(joint.mutual_information.item(), abs=2e-3)  # and meets both ends
 
 
+@pytest.mark.claim("nce-any-noise", shows="statement", evidence="exact")
+@pytest.mark.parametrize("p", [P, FULL])
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_with_any_noise_the_best_value_misses_its_ceiling_by_a_divergence(p: Table, n: int) -> None:
+    # log n - H = E log pop(y|x)/q(y) - KL(P || pop_X x q^n), P the law of x and the candidates: all exact.
+    of_x, of_y = rational.marginals(p)
+    law = rational.global_law(p, NOISE, n)
+    mixture: dict[rational.Seen, Fraction] = {}
+    for (_, seen), mass in law.items():
+        mixture[seen] = mixture.get(seen, Q(0)) + mass
+    fakes = [of_x[x] * math.prod(NOISE[y] for y in ys) for x, ys in mixture]
+    lost = rational.divergence(list(mixture.values()), fakes)
+    information = rational.mutual_information(p) + rational.divergence(of_y, NOISE)
+    assert rational.log(n) - rational.entropy(law) == information - lost
+    assert float(lost) > 0
+    found = global_nce.ceiling(joint_of(p), n, log_of(NOISE)).item()
+    assert found == pytest.approx(min(math.log(n), float(information)), rel=1e-12)
+
+
+@pytest.mark.claim("nce-any-noise", shows="statement", evidence="quadrature")
+@given(seed=st.integers(0, 10**6), spread=st.floats(0, 8), skew=st.floats(0, 5))
+@few
+def test_no_score_passes_the_ceiling_of_any_noise(seed: int, spread: float, skew: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    joint = Joint.from_counts(torch.rand(4, 6, generator=generator, dtype=torch.float64) ** 6 + 1e-9)
+    log_q = torch.log_softmax(skew * torch.randn(6, generator=generator, dtype=torch.float64), 0)
+    errors = spread * torch.randn(4, 6, generator=generator, dtype=torch.float64)
+    for n in (2, 16, 4096):
+        ceiling = global_nce.ceiling(joint, n, log_q)
+        for scores in (global_nce.optimal_scores(joint, log_q) + errors, errors):
+            assert global_nce.bound(joint, scores, n, log_q) <= ceiling + 1e-11
+        # For the marginal it is the paper's bound, corrected scores or not.
+        assert global_nce.ceiling(joint, n).item() == pytest.approx(min(joint.mutual_information.item(), math.log(n)))
+
+
+def test_with_other_noise_the_information_alone_is_no_bound() -> None:
+    joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
+    log_q = torch.tensor([0.02, 0.98], dtype=torch.float64).log()
+    best = global_nce.bound(joint, global_nce.optimal_scores(joint, log_q), 50, log_q).item()
+    # I = .8 log 1.6 + .2 log .4, KL = .5 log(.5/.02) + .5 log(.5/.98)
+    information = 0.8 * math.log(1.6) + 0.2 * math.log(0.4)
+    extra = 0.5 * math.log(0.5 / 0.02) + 0.5 * math.log(0.5 / 0.98)
+    assert information < 0.2 < 1.3 < best < information + extra
+    assert global_nce.ceiling(joint, 50, log_q).item() == pytest.approx(information + extra, rel=1e-12)
+    # Noise that misses a y that occurs: nothing but log n is left.
+    missing = torch.tensor([1.0, 0.0], dtype=torch.float64).log()
+    assert global_nce.ceiling(joint, 50, missing).item() == math.log(50)
+
+
 @pytest.mark.claim("nce-logN-ceiling", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("n", [2, 16, 256, 4096])
 def test_the_bound_stays_below_log_n_where_the_information_does_not(n: int) -> None:

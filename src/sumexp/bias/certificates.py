@@ -12,7 +12,10 @@ coordinate j is unread, and the corners A and A with j changed cancel. For the s
     \Delta F = (-1)^n \int_0^\infty e^{-t} \prod_i (e^{-tu_i} - e^{-tv_i})\,dt, \qquad
     \Delta \log(1+S) = (-1)^{n-1} \int_0^\infty \frac{e^{-t}}t \prod_i (e^{-tu_i} - e^{-tv_i})\,dt .
 
-So no such algorithm is unbiased, and at some corner its bias is at least :math:`|\Delta F| / 2^n`.
+So no such algorithm is unbiased, and at some corner its bias is at least :math:`|\Delta F| / 2^n`. An algorithm may
+also leave the *target* unread. For the softmax :math:`b_0/\sum_{i\le n}b_i` of n + 1 exponentials the difference
+over all of them vanishes on some boxes, such as :math:`[1,2]^{n+1}`, but not where :math:`u_i \ge v_0` for all i >= 1:
+there :math:`\partial_0\cdots\partial_n` has one sign, that of :math:`(-1)^n\big(\sum_{i\ge1}b_i - nb_0\big)`.
 """
 
 import math
@@ -85,6 +88,11 @@ def log_difference(lower: Sequence[Rational], upper: Sequence[Rational]) -> Frac
 def negative(i: int) -> Callable[[Point], Fraction]:
     r"""The softmax of negative i, :math:`a_i/(1+\sum_j a_j)`: minus a coordinate of the gradient (equation (3))."""
     return lambda a: a[i] * softmax(a)
+
+
+def of_exponentials(b: Point) -> Fraction:
+    r"""The target's softmax :math:`b_0/\sum_{i=0}^n b_i` of all n + 1 exponentials, the target's first."""
+    return b[0] / sum(b, Fraction(0))
 
 
 def cube_difference(n: int, low: Rational, high: Rational) -> Fraction:

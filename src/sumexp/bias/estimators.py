@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp.bias.rational import Point, Rational, positive, softmax, solve
+from sumexp.bias.rational import Point, Rational, not_negative, positive, softmax, solve
 
 MOST_ORDERS = 50_000
 """Above so many random orders moments are not enumerated."""
@@ -137,8 +137,8 @@ def law(schedule: Schedule, a: Sequence[Rational]) -> dict[tuple[Fraction, int],
     """The exact joint law of (T, number of reads), by enumeration of all orders: for small n.
 
     Raises:
-        ValueError: if ``a`` is not positive or not of length n, or has over 50,000 orders (a roulette beyond n = 8, a
-            dyadic schedule beyond n = 8); `variance` or `two_valued_moments` go further.
+        ValueError: if ``a`` is negative somewhere or not of length n, or has over 50,000 orders (beyond n = 8 a
+            roulette and a dyadic schedule have); `variance` or `two_valued_moments` go further.
     """
     values = _small(schedule, a)
     result: defaultdict[tuple[Fraction, int], Fraction] = defaultdict(Fraction)
@@ -160,7 +160,7 @@ def _count_orders(schedule: Schedule) -> int:
 
 
 def _small(schedule: Schedule, a: Sequence[Rational]) -> Point:
-    values = positive("a", a)
+    values = not_negative("a", a)
     if len(values) != schedule.n:
         raise ValueError(f"a has {len(values)} entries, but the schedule is for n = {schedule.n}")
     if (orders := _count_orders(schedule)) > MOST_ORDERS:
@@ -189,7 +189,8 @@ def mean_square_errors(levels: Sequence[int], log_a: Tensor, tol: float = 1e-12)
     Args:
         levels: numbers of reads, each 1..n.
         log_a: [..., n] logits of the negatives minus that of the target.
-        tol: relative error of each v.
+        tol: relative error of the quadrature. Each v is the sum of a variance and of the square of a Jensen gap, both
+            integrals of non-negative functions, and so accurate relative to itself.
 
     Returns:
         [..., len(levels)].
@@ -197,14 +198,13 @@ def mean_square_errors(levels: Sequence[int], log_a: Tensor, tol: float = 1e-12)
     Raises:
         ValueError: if a level is out of range, or n and the level are too large for the recursion.
     """
-    n = log_a.shape[-1]
-    exact = torch.sigmoid(-log_a.to(torch.float64).logsumexp(-1))
+    n, log_a = log_a.shape[-1], log_a.to(torch.float64)
     errors = []
     for level in levels:
         if not 1 <= level <= n:
             raise ValueError(f"levels has {level}; of {n} negatives 1..{n} can be read")
         drawn = expectations.expect(expectations.without_replacement(log_a + log(n / level), level), tol)
-        errors.append(drawn.inverse_variance + (drawn.inverse - exact).square())
+        errors.append(drawn.inverse_variance + drawn.inverse_gap.square())
     return torch.stack(errors, -1)
 
 

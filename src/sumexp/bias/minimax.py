@@ -1,7 +1,7 @@
 r"""How biased at least: the best that any estimator can do that reads at most k of the n negatives.
 
 The means of such estimators are exactly the sums of functions of at most k coordinates, the space :math:`V_k`. So over
-a set of points the least worst bias is the distance of F from :math:`V_k` in the maximum norm, and by duality
+a finite set of points the least worst bias is the distance of F from :math:`V_k` in the maximum norm, and by duality
 
 .. math:: \max\Big\{\int F\,d\mu : \|\mu\| \le 1,\ \mu \perp V_k\Big\} .
 
@@ -9,8 +9,14 @@ On the corners of a cube [u, v]^n everything depends on the number s of high coo
 the polynomials of degree at most k in s: best approximation of :math:`s \mapsto 1/(1 + (n-s)u + sv)` on {0..n}. For
 u -> 0 and v -> infinity that function is 1 at s = 0 and 0 elsewhere.
 
-For k = n - 1 the corners are all there is: the minimax bias over the whole box is :math:`|\Delta F|/2^n`. For smaller k
-the value at the corners is a lower bound of it; that it is the minimax over the whole box is not proved.
+The limit case is the minimax bias over *all* points with positive coordinates. For independent coins
+:math:`Z_i` that show 1 with probability :math:`1 - e^{-ta_i}`, t ~ Exp(1), and :math:`S = \sum Z_i`, F(a) is P(S = 0);
+with p the best polynomial :math:`B(a) = \mathbb E\,p(S)` is in :math:`V_k` (:func:`best_estimate_anywhere`), and
+
+.. math:: |F - B| \le \mathbb E\,|1\{S=0\} - p(S)| \le \max_s |1\{s=0\} - p(s)| .
+
+On a bounded box the value at its corners is a lower bound of the minimax bias over all its points. For k = n - 1 it is
+that bias, :math:`|\Delta F|/2^n`; whether it is for smaller k is open.
 """
 
 from collections.abc import Callable, Sequence
@@ -78,7 +84,9 @@ def cube(n: int, k: int, low: Rational, high: Rational) -> Approximation:
 
 
 def limit(n: int, k: int) -> Approximation:
-    """The minimax bias over all points of R_{>0}^n as far as corners know: `cube` for low -> 0, high -> infinity.
+    """The minimax bias over all points of R_{>0}^n of all estimators that read at most k negatives, exactly.
+
+    It is the limit of `cube` for low -> 0, high -> infinity; `best_estimate_anywhere` stays within it everywhere.
 
     Raises:
         ValueError: unless 0 <= k < n; if n is beyond 4,096.
@@ -116,8 +124,33 @@ def best_estimate(lower: Sequence[Rational], upper: Sequence[Rational], a: Seque
     return total
 
 
+def best_estimate_anywhere(n: int, k: int, a: Sequence[Rational]) -> Fraction:
+    r"""The mean :math:`B(a) = \mathbb E\,p(S)` of an estimator with k reads whose worst bias is that of `limit`.
+
+    With :math:`c_j = \Delta^jp(0)` one has :math:`p(S) = \sum_j c_j\binom Sj`, and :math:`\binom Sj` counts the j-sets
+    of ones. The chance that all coins of a set show 1 is :math:`\sum_A (-1)^{|A|}F(a_A)` over its subsets A, so that
+
+    .. math:: B(a) = \sum_{|A|\le k} (-1)^{|A|}\,F(a_A) \sum_{j\le k} c_j\binom{n-|A|}{j-|A|} .
+
+    Raises:
+        ValueError: unless 0 <= k < n, and ``a`` holds n positive numbers.
+    """
+    point = positive("a", a)
+    if len(point) != n:
+        raise ValueError(f"a has {len(point)} entries and n is {n}; give one for each negative")
+    best = limit(n, k)
+    p = [best.polynomial(s) for s in range(k + 1)]
+    c = [sum(((-1) ** (j - i) * comb(j, i) * p[i] for i in range(j + 1)), Fraction(0)) for j in range(k + 1)]
+    total = Fraction(0)
+    for size in range(k + 1):
+        share = sum((c[j] * comb(n - size, j - size) for j in range(size, k + 1)), Fraction(0))
+        read = sum((softmax(chosen) for chosen in combinations(point, size)), Fraction(0))
+        total += (-1) ** size * share * read
+    return total
+
+
 def reads_needed(n: int, bias: Rational) -> int:
-    """The least k with which some estimator has bias at most ``bias`` at the limit corners (n if none has).
+    """The least k with which some estimator has bias at most ``bias`` at every point of R_{>0}^n (n if none has).
 
     Raises:
         ValueError: unless 0 < bias < 1/2 and n is at most 4,096. (A constant 1/2 reads nothing and has bias 1/2.)

@@ -24,6 +24,20 @@ def positive(name: str, values: Sequence[Rational]) -> Point:
     return tuple(Fraction(value) for value in values)
 
 
+def not_negative(name: str, values: Sequence[Rational]) -> Point:
+    r"""The values as fractions; 0 is the negative of logit :math:`-\infty`, of which F does not depend.
+
+    Raises:
+        ValueError: if there is none, or one is negative.
+    """
+    if len(values) == 0:
+        raise ValueError(f"{name} is empty; give one number >= 0 for each negative")
+    for i, value in enumerate(values):
+        if not value >= 0:
+            raise ValueError(f"{name}[{i}] is {value}; it must not be negative: a = exp(negative's logit - positive's)")
+    return tuple(Fraction(value) for value in values)
+
+
 def box(lower: Sequence[Rational], upper: Sequence[Rational]) -> tuple[Point, Point]:
     """Both ends of a box, checked.
 

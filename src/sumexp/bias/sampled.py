@@ -6,6 +6,10 @@ With importance weights and m negatives drawn from q with replacement, the sampl
 of the loss :math:`-\log\hat p` has coordinates :math:`\hat p - 1` for the label and, for a negative, the share that its
 draws have of the sampled denominator; its mean is the gradient of :math:`\mathbb E\log(1+X)`, since q and the weights
 do not move with the logits.
+
+The value's bias is taken as the integral of a non-negative function, and keeps its digits however small it is. Where
+:math:`q = 0` a class is never drawn, X misses its share of S, and :math:`\frac1{1+\mathbb EX} - \frac1{1+S}` comes on
+top.
 """
 
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
+from sumexp.expectations.sampled_softmax import floating
 
 
 @dataclass(frozen=True)
@@ -22,8 +27,9 @@ class Bias:
 
     Attributes:
         probability: p, the full softmax of the label, [...].
-        value: E p-hat - p, [...].
-        gradient: the mean stochastic gradient of the loss minus the full gradient, [..., classes].
+        value: E p-hat - p >= 0, [...], accurate relative to itself.
+        gradient: the mean stochastic gradient of the loss minus the full gradient, [..., classes]: a difference,
+            accurate to some 1e-15 and to the tolerance asked for.
     """
 
     probability: Tensor
@@ -35,16 +41,17 @@ def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None
     """Exact bias of value and gradient of the sampled softmax with importance weights.
 
     Args:
-        logits: [..., classes] logits of all classes.
+        logits: [..., classes] logits of all classes; ``-inf`` masks a negative.
         label: the target, never drawn.
-        m: number of negatives drawn with replacement, >= 1.
-        log_q: [classes] logarithm of the proposal, up to a constant; uniform if None. It is taken as it is: no gradient
-            flows into it even if it was made from the logits.
+        m: number of negatives drawn with replacement, 1 to 2^53.
+        log_q: [classes] or [..., classes] logarithm of the proposal, up to a constant; uniform if None; ``-inf`` for a
+            class that is never drawn. No gradient flows into it even if it was made from the logits.
         tol: relative error of the expectations.
 
     Raises:
-        ValueError: if ``label`` is no class, m < 1, or a logit or proposal is not a number.
+        ValueError: see :func:`sumexp.expectations.sampled_softmax`.
     """
+    floating("logits", logits)
     leaf = logits.detach().to(torch.float64).requires_grad_()
     proposal = None if log_q is None else log_q.detach()
     result = expectations.sampled_softmax(leaf, label, m, proposal, tol)
@@ -52,5 +59,9 @@ def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None
     full = torch.softmax(leaf.detach(), -1)
     target = torch.zeros_like(full)
     target[..., label] = 1
-    p = full[..., label]
-    return Bias(p, result.inverse.detach() - p, mean_gradient - (full - target))
+    value = result.inverse_gap.detach()
+    if proposal is not None:
+        never = (proposal == -torch.inf) & (target == 0)
+        seen = torch.where(never, -torch.inf, leaf.detach()).softmax(-1)[..., label]
+        value = value + seen * torch.where(never, full, 0.0).sum(-1)
+    return Bias(full[..., label], value, mean_gradient - (full - target))

@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Tensor
 
+from sumexp.checks import whole
 from sumexp.expectations.integrals import Expectations, expect
-from sumexp.expectations.laws import Method, with_replacement
+from sumexp.expectations.laws import MOST_DRAWS, Method, with_replacement
 
 
 def sampled_softmax(
@@ -18,10 +19,11 @@ def sampled_softmax(
               -\log\hat p = \log(1+X), \qquad y_j \sim q \text{ on the negatives.}
 
     Args:
-        logits: [..., classes] logits f of all classes.
+        logits: [..., classes] logits f of all classes; ``-inf`` masks a negative.
         label: the positive class; it is never drawn, and q is normalised over the others.
-        m: number of negatives, >= 1.
-        log_q: [classes] logarithm of the proposal, up to a constant; uniform if None.
+        m: number of negatives, 1 to 2^53.
+        log_q: [classes] or [..., classes] logarithm of the proposal, up to a constant; uniform if None. Where it is
+            ``-inf`` the class is never drawn, and X does not see it.
         tol: relative error asked for.
         method: see :func:`sumexp.expectations.with_replacement`.
 
@@ -29,18 +31,58 @@ def sampled_softmax(
         ``inverse`` is the expected probability, ``log`` the expected loss; both with their variances.
 
     Raises:
-        ValueError: if ``label`` is no class, m < 1, or a logit or proposal is not a number.
+        ValueError: if ``label`` is no class, or its logit infinite; if m is out of range, a logit or proposal no
+            number, or no negative can be drawn.
 
     Source: Lin, Liu, Lin, equation (4); Rawat et al., equation (7).
     """
-    classes = logits.shape[-1]
-    if not 0 <= label < classes or classes < 2:
-        raise ValueError(f"label is {label!r}; with {classes} classes it must be 0..{classes - 1}, and two are needed")
-    if m < 1:
-        raise ValueError(f"m is {m!r}; a sampled softmax needs at least one negative")
-    negatives = torch.cat([logits[..., :label], logits[..., label + 1 :]], -1).to(torch.float64)
-    ratio = negatives - logits[..., label : label + 1].to(torch.float64)
+    m = whole("m", m, 1, MOST_DRAWS)
+    negatives, positive = split_label("logits", logits, label)
+    ratio = negatives - positive
     if log_q is None:
-        return expect(with_replacement(ratio + math.log((classes - 1) / m), m, method=method), tol)
-    proposal = torch.log_softmax(torch.cat([log_q[..., :label], log_q[..., label + 1 :]], -1).to(torch.float64), -1)
-    return expect(with_replacement(ratio - proposal - math.log(m), m, proposal, method), tol)
+        log_share = math.log(logits.shape[-1] - 1) - math.log(m)
+        return expect(with_replacement(ratio + log_share, m, method=method), tol)
+    floating("log_q", log_q)
+    if log_q.shape[-1] != logits.shape[-1]:
+        raise ValueError(f"log_q has shape {tuple(log_q.shape)}; give one entry for each of {logits.shape[-1]} classes")
+    others, _ = split_label("log_q", log_q, label)
+    highest = others.detach().amax(-1)
+    if not bool((highest < math.inf).all()) or bool((highest == -math.inf).any()):
+        raise ValueError("log_q holds NaN or +inf, or -inf at every negative; it must be the logarithm of a proposal")
+    proposal = torch.log_softmax(others, -1)
+    drawn = proposal > -math.inf
+    log_x = torch.where(drawn, ratio - torch.where(drawn, proposal, 0.0) - math.log(m), -math.inf)
+    return expect(with_replacement(log_x, m, proposal, method), tol)
+
+
+def floating(name: str, values: Tensor) -> None:
+    """Check that it is a floating-point tensor with at least one dimension.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    if not isinstance(values, Tensor) or not values.is_floating_point() or values.ndim == 0:
+        found = values.dtype if isinstance(values, Tensor) else type(values).__name__
+        raise ValueError(f"{name} must be a floating-point tensor [..., classes], got {found}")
+
+
+def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:
+    """The entries of all other classes [..., classes - 1] and of the label [..., 1], float64.
+
+    Raises:
+        ValueError: if they are no floating-point numbers or ``label`` is no class; for logits, if the label's is not
+            finite or another's NaN or +inf.
+    """
+    floating(name, values)
+    if (classes := values.shape[-1]) < 2:
+        raise ValueError(f"{name} has {classes} classes; two are needed, the label and a negative")
+    label = whole("label", label, 0, classes - 1)
+    others = torch.cat([values[..., :label], values[..., label + 1 :]], -1).to(torch.float64)
+    own = values[..., label : label + 1].to(torch.float64)
+    if name == "logits":
+        if not bool(torch.isfinite(own).all()):
+            worst = own[~torch.isfinite(own)][0].item()
+            raise ValueError(f"logits[..., {label}], the label's, holds {worst}; it must be finite")
+        if bool((torch.isnan(others) | (others == math.inf)).any()):
+            raise ValueError("logits holds nan or inf; logits must be finite, or -inf for a masked negative")
+    return others, own

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from sumexp.expectations.kernels import bend, log1p_bend
 from sumexp.expectations.quadrature import GRID, Rule
 
 Kernel = Callable[[Tensor], Tensor]
@@ -27,6 +28,9 @@ WHOLE = slice(None)
 
 POINTS = 6
 """Grid points a class is spread on: with a grid step of 1/256 the interpolation error is about 1e-16."""
+
+SLIGHT = 1e-4
+"""Least (standard deviation / mean)^2 of a term whose excess is taken from spread masses: below it they lose digits."""
 
 WIDEST = 200.0
 """Widest range of log x that is spread: beyond it (masked logits, say) the direct sum is taken."""
@@ -59,6 +63,13 @@ class ClassSum(ABC):
         """Σ_y q_y f(t_k x_y), [batch, nodes]."""
 
     @abstractmethod
+    def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
+        """log Σ q e^{-tx} + t Σ q x >= 0 of one draw, [batch, nodes], wherever t Σ q x < 500 (inf or NaN beyond).
+
+        Given are 1 - M and log M, M = Σ q e^{-tx}, on the nodes.
+        """
+
+    @abstractmethod
     def at_classes(self, terms: Sequence[tuple[Kernel, Tensor]], rule: Rule) -> Tensor:
         """Σ_k Σ_terms coefficient_k f(t_k x_y), [batch, classes], without q; coefficients are [batch, nodes]."""
 
@@ -82,6 +93,26 @@ class DirectSum(ClassSum):
             values = f(torch.exp(self.log_x[rows, columns].unsqueeze(-1) + u))
             total[rows] += (self.probabilities(rows, columns).unsqueeze(-1) * values).sum(-2)
         return total
+
+    def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
+        """log(1 + Σ q bend(t (x - Σ q x))): a sum of non-negative terms, since the deviations have mean 0."""
+        t = rule.nodes(self.log_x.device).exp()
+        log_mean = torch.where(self.mean > 0, self.mean, 1.0).log().unsqueeze(-1)
+        drift = torch.zeros_like(self.mean)
+        for rows, columns in blocks(self.log_x):
+            drift[rows] += (self.probabilities(rows, columns) * self._deviation(log_mean, rows, columns)).sum(-1)
+        total = self.log_x.new_zeros(self.log_x.shape[0], rule.count)
+        for rows, columns in blocks(self.log_x, rule.count):
+            deviation = self._deviation(log_mean, rows, columns) - drift[rows].unsqueeze(-1)
+            values = bend(deviation.unsqueeze(-1) * t)
+            total[rows] += (self.probabilities(rows, columns).unsqueeze(-1) * values).sum(-2)
+        return total.log1p()
+
+    def _deviation(self, log_mean: Tensor, rows: slice, columns: slice) -> Tensor:
+        """x - e^{log_mean}, relatively accurate where they are near each other."""
+        log_x, log_mean = self.log_x[rows, columns], log_mean[rows]
+        ratio, middle = log_x - log_mean, log_mean.exp()
+        return torch.where(ratio.abs() < 1, middle * torch.expm1(ratio), log_x.exp() - middle)
 
     def at_classes(self, terms: Sequence[tuple[Kernel, Tensor]], rule: Rule) -> Tensor:
         """See :class:`ClassSum`."""
@@ -173,6 +204,19 @@ class SpreadSum(ClassSum):
         at_zero = f(self.log_x.new_zeros(()))
         return diagonals.sum(1) + (at_zero * self.zero_mass).unsqueeze(-1)
 
+    def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
+        """Σ q bend(tx) - bend(-log M) or log M + t Σ q x; by the direct sum where the terms scatter slightly."""
+        by_mean = log_one + self.mean.unsqueeze(-1) * rule.nodes(self.log_x.device).exp()
+        result = torch.where(missing < 0.5, self.at_nodes(bend, rule) + log1p_bend(missing.clamp_max(0.5)), by_mean)
+        grid = self.low + GRID * torch.arange(self.size, dtype=torch.float64, device=self.log_x.device)
+        ratio = grid.exp() / torch.where(self.mean > 0, self.mean, 1.0).unsqueeze(-1)
+        slight = (self.masses * (ratio - 1).square()).sum(-1) + self.zero_mass < SLIGHT
+        if bool(slight.any()):
+            log_q = self.log_q if self.log_q is None or len(self.log_q) == 1 else self.log_q[slight]
+            direct = DirectSum(self.log_x[slight], log_q)
+            result[slight] = direct.excess(rule, missing[slight], log_one[slight])
+        return result
+
     def at_classes(self, terms: Sequence[tuple[Kernel, Tensor]], rule: Rule) -> Tensor:
         """See :class:`ClassSum`."""
         on_grid = sum_terms([self._at_grid(f, coefficients, rule) for f, coefficients in terms])
@@ -208,7 +252,7 @@ def class_sum(log_x: Tensor, log_q: Tensor | None, method: str) -> ClassSum:
     Raises:
         ValueError: if the method is unknown, or spreading is asked for over too wide a range.
     """
-    if method == "direct":
+    if method == "direct" or not log_x.numel():
         return DirectSum(log_x, log_q)
     low, high = finite_range(log_x)
     narrow = high - low <= WIDEST

@@ -97,9 +97,8 @@ def cross_entropy(
 
     Source: Stratos, section 1.2.
     """
-    counts = [n] if isinstance(n, int) else list(n)
-    for count in counts or [0]:
-        check_candidates(count)
+    several = isinstance(n, Sequence)
+    counts = [check_candidates(count) for count in ((list(n) or [0]) if isinstance(n, Sequence) else [n])]
     log_noise = noise(joint, log_q)
     s = checked_scores(joint, scores, log_noise)
     seen, drawn = joint.p > 0, (log_noise > -math.inf).expand_as(s)
@@ -124,7 +123,7 @@ def cross_entropy(
     for count in counts:
         given_x = -(weight * torch.expm1((count - 1) * log_minus)).sum(1)
         losses.append(joint.x @ torch.where(hopeless, math.inf, given_x))
-    return losses[0] if isinstance(n, int) else torch.stack(losses)
+    return torch.stack(losses) if several else losses[0]
 
 
 def entropy(
@@ -140,20 +139,45 @@ def entropy(
     return cross_entropy(joint, optimal_scores(joint, log_q), n, log_q, tol, method)
 
 
-def bound(joint: Joint, scores: Tensor, n: int | Sequence[int], tol: float = 1e-12, method: Method = "auto") -> Tensor:
-    r"""The InfoNCE bound :math:`B = \log n - \text{cross entropy} \le \min\{I(X,Y), \log n\}`, with q = pop_Y.
+def bound(
+    joint: Joint,
+    scores: Tensor,
+    n: int | Sequence[int],
+    log_q: Tensor | None = None,
+    tol: float = 1e-12,
+    method: Method = "auto",
+) -> Tensor:
+    r"""InfoNCE's value :math:`B = \log n - \text{cross entropy}`, at most `ceiling`: for q = pop_Y a bound of I(X, Y).
 
     Args:
         joint: the law of pairs.
         scores: [X, Y], as for :func:`cross_entropy`.
         n: number of candidates, or several.
+        log_q: [Y] log probabilities of the noise.
         tol: relative error of the cross entropy.
         method: how to sum over y.
 
     Source: Stratos, section 1.2 and Corollary 1.2.
     """
-    loss = cross_entropy(joint, scores, n, None, tol, method)
+    loss = cross_entropy(joint, scores, n, log_q, tol, method)
     return torch.as_tensor(n, dtype=torch.float64, device=loss.device).log() - loss
+
+
+def ceiling(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
+    r"""What `bound` never exceeds: :math:`\min\{\log n,\ I(X,Y) + \mathrm{KL}(\mathrm{pop}_Y\|q)\}`.
+
+    This holds for any scores and any noise. The sum is :math:`\mathbb E\log\frac{\mathrm{pop}(y|x)}{q(y)}`, and
+    infinite where the noise misses a y that occurs.
+
+    Raises:
+        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+
+    Source: the chapter; Stratos, Corollary 1.2, for q = pop_Y.
+    """
+    check_candidates(n)
+    seen = joint.p > 0
+    ratio = torch.where(seen, optimal_scores(joint, log_q), 0.0)
+    return torch.where(seen, joint.p * ratio, 0.0).sum().clamp_max(math.log(n))
 
 
 def optimal_scores(joint: Joint, log_q: Tensor | None = None) -> Tensor:
@@ -175,10 +199,19 @@ def recover(scores: Tensor, log_q: Tensor) -> Tensor:
     Where q(y) = 0 it is 0: what is recovered is pop(y|x) conditioned on the support of q.
 
     Raises:
-        ValueError: if ``log_q`` is not the logarithm of a law on y.
+        ValueError: if ``log_q`` is not the logarithm of a law on y, a score is NaN or +inf where q(y) > 0, or all
+            scores of one x are -inf there.
 
     Source: Stratos, equation (2).
     """
     log_noise = log_law(log_q, scores.shape[-1])
     drawn = log_noise > -math.inf
-    return torch.softmax(torch.where(drawn, torch.where(drawn, scores, 0.0) + log_noise, -math.inf), -1)
+    logits = torch.where(drawn, torch.where(drawn, scores, 0.0) + log_noise, -math.inf)
+    highest = logits.detach().amax(-1)
+    if not bool(torch.isfinite(highest).all()):
+        x = (~torch.isfinite(highest)).nonzero()[0].tolist()
+        raise ValueError(
+            f"the largest score of row {x} where q(y) > 0 is {highest[tuple(x)].item()}; each x needs one that is "
+            "finite, and none that is NaN or +inf"
+        )
+    return torch.softmax(logits, -1)

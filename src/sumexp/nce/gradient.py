@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
+from sumexp.checks import whole
 from sumexp.nce.inputs import log_law
 
 
@@ -82,9 +83,18 @@ def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: fl
 
 
 def best_noise(theta: Tensor, target: int) -> Tensor:
-    r"""[classes] log of :math:`q^*(n) \propto e^{\theta_n}` on the negatives, with which :math:`\hat L = L` surely."""
-    others = theta.clone()
-    others[target] = -math.inf
+    r"""[classes] log of :math:`q^*(n) \propto e^{\theta_n}` on the negatives, with which :math:`\hat L = L` surely.
+
+    Raises:
+        ValueError: if ``target`` is no class, a logit is NaN or +inf, or no negative has a finite one.
+    """
+    target = whole("target", target, 0, theta.shape[-1] - 1)
+    others = theta.to(torch.float64).clone()
+    others[..., target] = -math.inf
+    highest = others.detach().amax(-1)
+    if not bool(torch.isfinite(highest).all()):
+        worst = highest[~torch.isfinite(highest)][0].item()
+        raise ValueError(f"the largest logit of a negative is {worst}; one must be finite, and none NaN or +inf")
     return torch.log_softmax(others, -1)
 
 
@@ -130,8 +140,7 @@ def rational_best_noise(w: Sequence[Fraction], target: int) -> list[Fraction]:
 
 
 def _noise_beside(log_q: Tensor, classes: int, target: int) -> Tensor:
-    if not 0 <= target < classes:
-        raise ValueError(f"target is {target}; with {classes} classes it must be 0..{classes - 1}")
+    target = whole("target", target, 0, classes - 1)
     log_noise = log_law(log_q, classes)
     if log_noise[target] > -math.inf:
         charge = log_noise[target].exp().item()

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from sumexp.checks import whole
 from sumexp.nce.joint import Joint
 
 SUM_TOLERANCE = 1e-6
@@ -51,11 +52,14 @@ def checked_scores(joint: Joint, scores: Tensor, log_q: Tensor) -> Tensor:
     return scores.to(torch.float64)
 
 
-def check_candidates(n: int) -> None:
-    """Check that there are at least two candidates.
+def check_candidates(n: int) -> int:
+    """The number of candidates, at least two.
 
     Raises:
         ValueError: if n is no integer or n < 2.
     """
-    if not isinstance(n, int) or n < 2:
-        raise ValueError(f"n is {n!r}; NCE compares n >= 2 candidates (with one there is nothing to tell apart)")
+    try:
+        return whole("n", n, 2)
+    except ValueError:
+        wanted = "NCE compares n >= 2 candidates (with one there is nothing to tell apart)"
+        raise ValueError(f"n is {n!r}; {wanted}") from None

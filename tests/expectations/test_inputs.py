@@ -1,0 +1,172 @@
+"""Legal input of every awkward kind gives the right number, and illegal input one clear error: a table of both."""
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sumexp import bias, expectations
+from sumexp.expectations import Expectations
+
+INF = math.inf
+
+
+def double(*values: object) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def expect(law: expectations.Law) -> Tensor:
+    found = expectations.expect(law)
+    return torch.stack([found.inverse, found.log, found.inverse_variance, found.log_variance, found.log_gap])
+
+
+def sampled(found: Expectations) -> Tensor:
+    return torch.stack([found.inverse, found.log, found.inverse_variance, found.log_variance, found.log_gap])
+
+
+def biased(found: bias.Bias) -> Tensor:
+    return torch.cat([found.probability[None], found.value[None], found.gradient.movedim(-1, 0)])
+
+
+Function = Callable[[Tensor], Tensor]
+
+FUNCTIONS: Mapping[str, Function] = {
+    "with replacement": lambda x: expect(expectations.with_replacement(x, 2)),
+    "with replacement, q": lambda x: expect(
+        expectations.with_replacement(x, 2, torch.linspace(-1, 1, x.shape[-1], dtype=torch.float64).log_softmax(0))
+    ),
+    "without replacement": lambda x: expect(expectations.without_replacement(x, 1)),
+    "independent": lambda x: expect(expectations.independent(x, torch.full((x.shape[-1],), -0.5).double())),
+    "product": lambda x: expect(
+        expectations.product(expectations.with_replacement(x, 1), expectations.without_replacement(x, 1))
+    ),
+    "sampled softmax": lambda x: sampled(expectations.sampled_softmax(x, 0, 2)),
+    "sampled bias": lambda x: biased(bias.sampled_bias(x, 0, 2)),
+    "mean square errors": lambda x: bias.estimators.mean_square_errors([1], x).movedim(-1, 0),
+    "variance": lambda x: (
+        bias.variance(bias.Schedule((1, x.shape[-1]), (1, 1)), x)[None]
+        if x.shape[-1] > 1
+        else bias.variance(bias.Schedule((1,), (1,)), x)[None]
+    ),
+}
+ROW = double(0.5, 2.0, -1.0, 1.5)
+
+
+@pytest.fixture(params=FUNCTIONS)
+def function(request: pytest.FixtureRequest) -> Function:
+    return FUNCTIONS[request.param]
+
+
+def test_an_empty_batch_is_an_empty_answer(function: Function) -> None:
+    whole = function(ROW)
+    assert function(ROW.new_zeros(0, 4)).shape == (*whole.shape[:1], 0)
+    assert function(ROW.new_zeros(2, 0, 4)).shape == (*whole.shape[:1], 2, 0)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 1), (2, 3)])
+def test_shapes_strides_and_expanded_rows(function: Function, shape: tuple[int, ...]) -> None:
+    expected = function(ROW)
+    expanded = ROW.expand(*shape, 4)
+    strided = torch.stack([ROW, -ROW], -1).expand(*shape, 4, 2)[..., 0]
+    for rows in (expanded, strided, expanded.contiguous()):
+        found = function(rows)
+        assert found.shape[1:] == shape
+        torch.testing.assert_close(found, expected.view(-1, *[1] * len(shape)).expand_as(found), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_every_precision_is_computed_in_double(function: Function, dtype: torch.dtype) -> None:
+    found = function(ROW.to(dtype))  # all of them exact in each
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, function(ROW), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("row", [
+    (0.0, 0.0, 0.0, 0.0), (0.0, -INF, -INF, -INF), (0.0, 1.0, -INF, -INF), (0.0, 300.0, 300.0, -300.0),
+    (0.0, -300.0, -300.0, -300.0), (-300.0, -300.0, -300.0, -300.0), (0.0, 1e-15, -1e-15, 1e-300),
+])  # fmt: skip
+def test_ties_masks_and_extreme_scales_are_numbers(function: Function, row: tuple[float, ...]) -> None:
+    found = function(double(*row))
+    assert bool(torch.isfinite(found).all())
+
+
+def test_one_class_alone() -> None:
+    # X is 2 x with two draws, x with a subset of one, and x or 0 with a coin of probability e^-.5.
+    x = double(math.log(3.0))
+    assert expectations.expect(expectations.with_replacement(x, 2)).log.item() == pytest.approx(math.log(7), rel=1e-13)
+    assert expectations.expect(expectations.without_replacement(x, 1)).log.item() == pytest.approx(
+        math.log(4), rel=1e-13
+    )
+    coin = expectations.expect(expectations.independent(x, double(-0.5)))
+    assert coin.log.item() == pytest.approx(math.exp(-0.5) * math.log(4), rel=1e-12)
+    for call in (expectations.sampled_softmax, bias.sampled_bias):
+        with pytest.raises(ValueError, match="logits has 1 classes; two are needed"):
+            call(x, 0, 1)
+
+
+@pytest.mark.parametrize("never", [0.0, 750.0, INF, -INF])
+def test_a_class_of_probability_zero_may_be_anything(never: float) -> None:
+    x, q = double(0.0, never), double(0.0, -INF)
+    assert expectations.expect(expectations.with_replacement(x, 2, q)).log.item() == pytest.approx(math.log(3))
+    assert expectations.expect(expectations.independent(x, q)).log.item() == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("logit", [1.0, -INF])
+def test_the_sampled_softmax_does_not_see_what_is_never_drawn(logit: float) -> None:
+    logits, log_q = double(0.0, 0.5, 2.0, logit), double(0.0, 0.2, 0.4, -INF)
+    logits.requires_grad_()
+    found = expectations.sampled_softmax(logits, 0, 3, log_q)
+    expected = expectations.sampled_softmax(logits[:3], 0, 3, log_q[:3])
+    torch.testing.assert_close(sampled(found), sampled(expected), rtol=1e-13, atol=0)
+    (gradient,) = torch.autograd.grad(found.log, logits)
+    assert bool(torch.isfinite(gradient).all())
+    assert gradient[3].item() == 0
+
+
+@pytest.mark.parametrize("integer", [np.int64(3), np.int32(3), torch.tensor(3)])
+def test_any_integer_counts_draws_and_names_a_label(integer: int) -> None:
+    expected = sampled(expectations.sampled_softmax(ROW, 3, 3))
+    assert torch.equal(sampled(expectations.sampled_softmax(ROW, integer, integer)), expected)
+    assert torch.equal(bias.sampled_bias(ROW, integer, integer).value, bias.sampled_bias(ROW, 3, 3).value)
+    expectations.without_replacement(ROW, integer)
+
+
+@pytest.mark.parametrize("m", [2**53 + 1, 10**30, 10**400, 1.5, -1, "3", None, True])
+def test_an_absurd_number_of_draws_is_named(m: object) -> None:
+    for call in (
+        lambda: expectations.with_replacement(ROW, m),  # type: ignore[arg-type]
+        lambda: expectations.without_replacement(ROW, m),  # type: ignore[arg-type]
+        lambda: expectations.sampled_softmax(ROW, 0, m),  # type: ignore[arg-type]
+        lambda: bias.sampled_bias(ROW, 0, m),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match=r"^m is .*; it must be a whole number"):
+            call()
+
+
+@pytest.mark.parametrize("call,message", [
+    (lambda: expectations.sampled_softmax(ROW.to(torch.complex64), 0, 1), "logits must be a floating-point.*complex64"),
+    (lambda: expectations.sampled_softmax(ROW.long(), 0, 1), "logits must be a floating-point.*int64"),
+    (lambda: expectations.sampled_softmax([0.0, 1.0], 0, 1), "logits must be a floating-point.*list"),
+    (lambda: expectations.sampled_softmax(ROW, 0.0, 1), r"label is 0\.0"),
+    (lambda: expectations.sampled_softmax(ROW, -1, 1), "label is -1"),
+    (lambda: expectations.sampled_softmax(double(-INF, 0.0), 0, 1), "the label's, holds -inf"),
+    (lambda: expectations.sampled_softmax(double(0.0, math.nan), 0, 1), "logits holds nan or inf"),
+    (lambda: expectations.sampled_softmax(double(0.0, INF), 0, 1), "logits holds nan or inf"),
+    (lambda: expectations.sampled_softmax(ROW, 0, 1, double(0.0, 1.0)), "one entry for each of 4 classes"),
+    (lambda: expectations.sampled_softmax(ROW, 0, 1, double(0.0, -INF, -INF, -INF)), "-inf at every negative"),
+    (lambda: expectations.sampled_softmax(ROW, 0, 1, double(0.0, math.nan, 0.0, 0.0)), "NaN or"),
+    (lambda: expectations.sampled_softmax(ROW, 0, 1, double(0.0, INF, 0.0, 0.0)), r"\+inf"),
+    (lambda: expectations.sampled_softmax(ROW, 0, 1, ROW.to(torch.complex128)), "log_q must be a floating-point"),
+    (lambda: expectations.with_replacement(ROW.to(torch.complex128), 1), "floating-point logits, got torch.complex128"),
+    (lambda: expectations.with_replacement(ROW, 1, ROW.long()), "log_q must be a floating-point tensor"),
+    (lambda: expectations.with_replacement(ROW, 1, torch.full((4,), -INF)), r"q sums to 0\.0"),
+    (lambda: expectations.with_replacement(double(0.0, math.nan), 1, double(0.0, -INF)), "log_x holds nan"),
+    (lambda: expectations.independent(ROW, torch.zeros(2, 4)), "does not fit"),
+    (lambda: bias.sampled_bias(ROW, 9, 1), "label is 9"),
+])  # fmt: skip
+def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,170 @@
+"""Variances and Jensen gaps are accurate relative to themselves, at any scatter: against enumeration in 60 digits."""
+
+import math
+from collections.abc import Callable
+
+import mpmath
+import pytest
+import torch
+from mpmath import mpf
+from torch import Tensor
+
+from sumexp import expectations
+from sumexp.bias import estimators
+from sumexp.expectations import reference
+from sumexp.expectations.reference import Moments
+
+SHAPE = (0.0, 1.0, 0.3, -0.7, 2.0)
+
+
+def terms(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.fixture(autouse=True)
+def sixty_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A relative scatter of 1e-12 puts a variance 24 digits below the square of its mean.
+    monkeypatch.setattr(reference, "DIGITS", 60)
+    monkeypatch.setattr(mpmath.mp, "dps", 60)
+
+
+def relative(value: Tensor, expected: mpf) -> float:
+    return float(abs(mpf(value.item()) - expected) / abs(expected))
+
+
+def assert_own_digits(law: expectations.Law, exact: Moments, mean: mpf, within: float = 1e-10) -> None:
+    found = expectations.expect(law)
+    assert relative(found.inverse_variance, exact.inverse_square - exact.inverse**2) <= within
+    assert relative(found.log_variance, exact.log_square - exact.log**2) <= within
+    assert relative(found.inverse_gap, exact.inverse - 1 / (1 + mean)) <= within
+    assert relative(found.log_gap, mpmath.log1p(mean) - exact.log) <= within
+
+
+@pytest.mark.parametrize("scatter", [1.0, 1e-2, 1e-4, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("middle", [-30.0, -1.0, 0.0, 3.0, 30.0, 300.0])
+def test_slight_scatter_about_any_sum(middle: float, scatter: float) -> None:
+    log_x = middle + scatter * terms(*SHAPE)
+    x = [mpmath.exp(mpf(value)) for value in log_x.tolist()]
+    fifth = [mpf(1) / 5] * 5
+    exact = reference.enumerate_moments(log_x.tolist(), reference.draws_with_replacement(fifth, 3))
+    for method in ("direct", "spread"):
+        assert_own_digits(expectations.with_replacement(log_x, 3, None, method), exact, 3 * sum(x) / 5)
+    for m in (2, 4):  # few of the classes; and all but few
+        exact = reference.enumerate_moments(log_x.tolist(), reference.draws_without_replacement(5, m))
+        assert_own_digits(expectations.without_replacement(log_x, m), exact, m * sum(x) / 5)
+    # Certain, almost certain, and rare.
+    log_pi = terms(0.0, -1e-9, -1.0, -scatter, -20.0)
+    pi = [mpmath.exp(mpf(value)) for value in log_pi.tolist()]
+    exact = reference.enumerate_moments(log_x.tolist(), reference.draws_by_coins(pi))
+    mean = mpmath.fsum(p * value for p, value in zip(pi, x, strict=True))
+    assert_own_digits(expectations.independent(log_x, log_pi), exact, mean)
+
+
+def binomial_moments(low: mpf, high: mpf, m: int) -> Moments:
+    """m draws of one of two equally likely terms, within 14 standard deviations of the mean."""
+    reach = 7 * mpmath.sqrt(m) + 30
+    totals = [mpf(0)] * 4
+    for k in range(max(0, int(m / 2 - reach)), min(m, int(m / 2 + reach)) + 1):
+        probability = mpmath.binomial(m, k) / mpf(2) ** m
+        total = 1 + k * high + (m - k) * low
+        values = (1 / total, mpmath.log(total), total**-2, mpmath.log(total) ** 2)
+        totals = [old + probability * value for old, value in zip(totals, values, strict=True)]
+    return Moments(*totals)
+
+
+@pytest.mark.parametrize("m", [10, 1000, 10**5])
+def test_many_draws_of_two_terms(m: int) -> None:
+    log_x = terms(0.0, math.log(9.0)) - math.log(m)
+    low, high = (mpmath.exp(mpf(value)) for value in log_x.tolist())
+    assert_own_digits(expectations.with_replacement(log_x, m), binomial_moments(low, high, m), m * (low + high) / 2)
+
+
+@pytest.mark.parametrize("m", [10**12, 2**53])
+def test_a_thousand_billion_draws_of_two_terms(m: int) -> None:
+    # Var X = m ((high - low)/2)^2 and EX = m (high + low)/2; Var f(X) = f'(EX)^2 Var X (1 + O(1/m)).
+    log_x = terms(0.0, math.log(9.0)) - math.log(m)
+    low, high = (mpmath.exp(mpf(value)) for value in log_x.tolist())
+    variance, mean = m * ((high - low) / 2) ** 2, m * (high + low) / 2
+    found = expectations.expect(expectations.with_replacement(log_x, m))
+    assert relative(found.log_variance, variance / (1 + mean) ** 2) <= 2e-11
+    assert relative(found.inverse_variance, variance / (1 + mean) ** 4) <= 2e-11
+    assert relative(found.log_gap, variance / (1 + mean) ** 2 / 2) <= 2e-11
+    assert relative(found.inverse_gap, variance / (1 + mean) ** 3) <= 2e-11
+
+
+@pytest.mark.parametrize("scatter", [1e-6, 1e-3, 5e-3, 2e-2, 0.1, 1.0])
+def test_many_classes_of_slight_scatter_by_both_algorithms(scatter: float) -> None:
+    noise = torch.randn(5000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows = torch.stack([scatter * noise - math.log(7), noise])  # a slight row beside a wide one
+    direct, spread = (
+        expectations.expect(expectations.with_replacement(rows, 7, None, way)) for way in ("direct", "spread")
+    )
+    for name in ("inverse_variance", "log_variance", "inverse_gap", "log_gap"):
+        torch.testing.assert_close(getattr(direct, name), getattr(spread, name), rtol=1e-11, atol=0)
+
+
+def test_all_but_one_of_three_hundred() -> None:
+    noise = 0.01 * torch.randn(300, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    log_a = noise - math.log(300)
+    a = [mpmath.exp(mpf(value)) for value in log_a.tolist()]
+    total = mpmath.fsum(a)
+    exact = mpmath.fsum((1 / (1 + mpf(300) / 299 * (total - x)) - 1 / (1 + total)) ** 2 for x in a) / 300
+    found = estimators.mean_square_errors([299, 300], log_a)
+    assert relative(found[0], exact) <= 1e-10
+    assert found[1].item() <= 1e-60  # all are read
+
+
+def test_a_constant_sum_has_no_variance_and_no_gap() -> None:
+    for law in (
+        expectations.with_replacement(terms(2.0, 2.0, 2.0), 5),
+        expectations.with_replacement(torch.full((3000,), 0.7, dtype=torch.float64), 5, method="spread"),
+        expectations.without_replacement(terms(2.0, -1.0, 0.5), 3),
+        expectations.independent(terms(2.0, -1.0, 0.5), terms(0.0, 0.0, -math.inf)),
+    ):
+        found = expectations.expect(law)
+        for value in (found.inverse_variance, found.log_variance, found.inverse_gap, found.log_gap):
+            assert 0 <= value.item() <= 1e-28
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: expectations.with_replacement(x, 3),
+    lambda x: expectations.without_replacement(x, 3),
+    lambda x: expectations.independent(x, terms(-0.2, -1.0, -0.5, -3.0, -0.1)),
+])  # fmt: skip
+def test_gradients_of_the_gaps(make: Callable[[Tensor], expectations.Law]) -> None:
+    def gaps(x: Tensor) -> tuple[Tensor, Tensor]:
+        found = expectations.expect(make(x))
+        return found.inverse_gap, found.log_gap
+
+    assert torch.autograd.gradcheck(gaps, terms(*SHAPE).requires_grad_(), eps=1e-5, atol=1e-8, rtol=1e-6)
+
+
+def test_the_gap_of_a_transform_alone_is_unknown() -> None:
+    found = expectations.expect(expectations.laplace(lambda u: -torch.log1p(u.exp()), math.log(60)))
+    assert math.isnan(found.inverse_gap.item())
+    assert math.isnan(found.log_gap.item())
+
+
+@pytest.mark.parametrize("size", [0.0, 3.0, 20.0, 300.0])
+def test_gradients_of_a_certain_coin(size: float) -> None:
+    # E f is linear in each probability: its derivative in log pi at pi = 1 is E f with the class less E f without it.
+    log_x, log_pi = terms(size, 4.0, 1.0).requires_grad_(), terms(0.0, -1.0, -1.0).requires_grad_()
+    found = expectations.expect(expectations.independent(log_x, log_pi))
+    without = expectations.expect(expectations.independent(log_x[1:], log_pi[1:]))
+    by_x, by_pi = torch.autograd.grad(found.log, (log_x, log_pi), retain_graph=True)
+    assert by_pi[0].item() == pytest.approx((found.log - without.log).item(), rel=1e-10)
+    # d E log(1+X) / d log x of the certain class is E x/(1+X): over the four outcomes of the others.
+    outcomes = [((a, b), pa * pb) for a, pa in ((1, 1 / math.e), (0, 1 - 1 / math.e))
+                for b, pb in ((1, 1 / math.e), (0, 1 - 1 / math.e))]  # fmt: skip
+    x = math.exp(size)
+    expected = sum(p * x / (1 + x + a * math.e**4 + b * math.e) for (a, b), p in outcomes)
+    assert by_x[0].item() == pytest.approx(expected, rel=1e-10)
+    (by_inverse,) = torch.autograd.grad(found.inverse, log_pi)
+    assert by_inverse[0].item() == pytest.approx((found.inverse - without.inverse).item(), rel=1e-10)
+
+
+def test_a_certain_coin_too_large_for_its_gradient_is_named() -> None:
+    log_x = terms(400.0, 0.0)
+    assert expectations.expect(expectations.independent(log_x, terms(0.0, -1.0))).log.item() == pytest.approx(400.0)
+    with pytest.raises(ValueError, match="log_x is 400, and a class above 330 is certain"):
+        expectations.independent(log_x, terms(0.0, -1.0).requires_grad_())
