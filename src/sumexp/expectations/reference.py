@@ -25,6 +25,18 @@ class Moments(NamedTuple):
     inverse_square: mpf
     log_square: mpf
 
+    @property
+    def inverse_variance(self) -> mpf:
+        """Var 1/(1+X), subtracted in as many digits as the moments have."""
+        with mpmath.workdps(DIGITS):
+            return self.inverse_square - self.inverse**2
+
+    @property
+    def log_variance(self) -> mpf:
+        """Var log(1+X), likewise."""
+        with mpmath.workdps(DIGITS):
+            return self.log_square - self.log**2
+
 
 def draws_with_replacement(q: Sequence[mpf], m: int) -> Iterator[Outcome]:
     """Every multiset of m classes with its multinomial probability; there are C(classes + m - 1, m)."""
