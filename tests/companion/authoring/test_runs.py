@@ -6,12 +6,10 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -19,8 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sumexp import datasets, fits, runtime
-from sumexp.companion import CompanionError, keys
+from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
+from sumexp.companion.store import Store, parts
 from sumexp.datasets import DataError, DataFile, Dataset
 from sumexp.models import wordmodel
 
@@ -42,62 +41,64 @@ CALLS: list[object] = []
 
 
 def task(
-    config: Config, /, *, device: str, progress: Callable[[Iterable[int]], Iterable[int]]
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    config: Config, /, *, progress: Callable[[Iterable[int]], Iterable[int]], **_: object
+) -> runs.Result:
     CALLS.append(config)
     steps = [step * config.rate for step in progress(range(config.steps))]
     arrays = {"steps": np.array(steps), "words": np.array(["the", "dog"]), "half": np.float32([1 / 3])}
-    return arrays, {"last": steps[-1], "third": 1 / 3, "threads": torch.get_num_threads()}
+    return runs.Result(arrays, {"last": steps[-1], "third": 1 / 3, "threads": torch.get_num_threads()})
 
 
 @pytest.fixture(autouse=True)
 def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty cache in a path with a space; the tasks here are outside the package, so their code has no digest."""
+    """An empty store in a path with a space; the tasks here are outside the package, so their code has no part."""
     CALLS.clear()
-    monkeypatch.setenv("SUMEXP_RUNS", str(tmp_path / "the runs"))
-    monkeypatch.setattr(runs, "code_digest", lambda modules: ",".join(modules))
-    monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
-    return tmp_path / "the runs"
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "the store"))
+    monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "code" for name in names})
+    for variable in ("SUMEXP_DECLARED_DATA", "SUMEXP_REMOTE"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path / "the store"
 
 
-def entries(root: Path) -> list[Path]:
-    return sorted(path for path in root.glob("*/*") if path.suffix != ".lock")
+def left(root: Path) -> list[Path]:
+    """Entries, checkpoints and what is half written."""
+    return sorted(root.glob("run/*/*"))
 
 
 def test_a_run_is_computed_once(root: Path) -> None:
     fresh = runs.cached(task, Config())
     cached = runs.cached(task, Config())
     assert len(CALLS) == 1
-    assert fresh.metrics == cached.metrics == {"last": 1.0, "third": 1 / 3, "threads": 2}
+    assert fresh.metrics == cached.metrics == {"last": 1.0, "third": 1 / 3, "threads": 1}
     assert fresh.config == {"steps": 3, "rate": 0.5, "name": "plain", "layers": [2, 3]}
-    assert fresh.environment == cached.environment
+    assert fresh.provenance == cached.provenance
     assert fresh.arrays["steps"].tolist() == [0, 0.5, 1]
     for name, array in fresh.arrays.items():
         assert array.dtype == cached.arrays[name].dtype
         np.testing.assert_array_equal(array, cached.arrays[name])
-    [entry] = entries(root)
+    [entry] = left(root)
     assert entry.name == fresh.key
     assert sorted(path.name for path in entry.iterdir()) == [
         "SHA256SUMS",
         "arrays.npz",
-        "history.parquet",
+        "entry.json",
+        "history.npz",
         "run.json",
     ]
-    assert fresh.history.empty
-    assert cached.history.empty
+    assert fresh.history == cached.history == {}
 
 
-def test_the_environment_is_recorded() -> None:
+def test_its_provenance_is_recorded() -> None:
     start = time.perf_counter()
-    environment = runs.cached(task, Config(), threads=1).environment
-    assert environment["versions"]["torch"] == torch.__version__
-    assert environment["versions"]["numpy"] == np.__version__
-    assert environment["threads"] == 1
-    assert environment["data"] == []
-    assert environment["device"] == "cpu"
-    assert 0 <= environment["seconds"] <= time.perf_counter() - start
-    assert environment["peak_memory_bytes"] > 10_000_000
-    assert environment["date"].endswith("+00:00")
+    made = runs.cached(task, Config(), threads=2).provenance
+    assert made.versions["torch"] == torch.__version__
+    assert made.versions["numpy"] == np.__version__
+    assert made.more == {"threads": 2}
+    assert made.data == ()
+    assert made.device.startswith("cpu (")
+    assert 0 <= made.seconds <= time.perf_counter() - start
+    assert made.peak_memory > 10_000_000
+    assert made.finished.endswith("+00:00")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
@@ -108,10 +109,10 @@ def test_the_environment_is_recorded() -> None:
     )
 )
 def test_any_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
-    def return_it(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-        return {"array": array}, {}
+    def return_it(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({"array": array})
 
-    back = runs.cached(return_it, Config(), root=tmp_path_factory.mktemp("runs")).arrays["array"]
+    back = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store"))).arrays["array"]
     assert back.dtype == array.dtype
     np.testing.assert_array_equal(back, array)
 
@@ -121,64 +122,78 @@ columns = st.one_of(
     st.lists(st.floats(width=32), max_size=5).map(np.float32),
     st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5).map(np.int64),
     st.lists(st.booleans(), max_size=5).map(np.bool_),
-    st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5),
+    st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=5).map(lambda words: np.array(words, str)),
 )
+names = st.text("aeé_1", min_size=1, max_size=8).filter(str.isidentifier)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
-@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), columns, max_size=4))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(st.dictionaries(names, columns, max_size=4))
 def test_any_history_comes_back_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, history: dict[str, np.ndarray | list[str]]
+    tmp_path_factory: pytest.TempPathFactory, history: dict[str, np.ndarray]
 ) -> None:
     rows = min((len(column) for column in history.values()), default=0)
     history = {name: column[:rows] for name, column in history.items()}
 
     def return_it(config: Config, /, **_: object) -> runs.Result:
-        return {}, {}, history
+        return runs.Result({}, history=history)
 
-    back = runs.cached(return_it, Config(), root=tmp_path_factory.mktemp("runs")).history
+    back = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store"))).history
     assert list(back) == list(history)
     for name, column in history.items():
-        if isinstance(column, list):
-            assert back[name].tolist() == column
-        else:
-            assert back[name].dtype == column.dtype
-            np.testing.assert_array_equal(back[name].to_numpy(), column)
+        assert back[name].dtype == column.dtype
+        np.testing.assert_array_equal(back[name], column)
+
+
+@pytest.mark.parametrize("name", ["file", "train loss", "", "../escaped", "a/b"])
+def test_an_array_needs_a_plain_name(root: Path, name: str) -> None:
+    def named(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({name: np.ones(1)})
+
+    with pytest.raises(ValueError, match=rf"the array '{name}' needs a name such as 'train_loss'"):
+        runs.cached(named, Config())
+    assert left(root) == []
 
 
 def test_columns_of_unequal_length_are_no_history(root: Path) -> None:
     def ragged(config: Config, /, **_: object) -> runs.Result:
-        return {}, {}, {"epoch": [0, 1], "loss": [0.5]}
+        return runs.Result({}, history={"epoch": np.arange(2), "loss": np.ones(1)})
 
     with pytest.raises(ValueError, match="same length"):
         runs.cached(ragged, Config())
-    assert [entry.suffix for entry in entries(root)] == [".part"]
+    assert left(root) == []
 
 
 def test_the_key_is_of_all_that_matters(monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-        return {}, {}
+    def other(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({})
 
     file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
     monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (file,))})
+    monkeypatch.setattr(datasets, "available", lambda name: True)
     keys = [runs.cached(task, config).key for config in (Config(), Config(steps=4), Config(rate=1.0), Config(name=""))]
-    keys.append(runs.cached(task, Config(), threads=1).key)
+    keys.append(runs.cached(task, Config(), threads=2).key)
     keys.append(runs.cached(other, Config()).key)
     keys.append(runs.cached(task, Config(), data=["tiny"]).key)
     monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (replace(file, sha256="cd" * 32),))})
     keys.append(runs.cached(task, Config(), data=["tiny"]).key)
-    monkeypatch.setattr(runs, "code_digest", lambda modules: "changed")
+    monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "changed" for name in names})
     keys.append(runs.cached(task, Config()).key)
     assert len(set(keys)) == len(keys) == 9
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
-    assert runs.cached(task, Config(), device="cuda").key not in keys
+    assert runs.computation(task, Config(), device="cuda").key not in keys
+    assert runs.computation(task, Config(), device="cuda:1").key == runs.computation(task, Config(), device="cuda").key
 
 
-def test_the_code_of_the_task_is_its_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(runs, "code_digest", lambda modules: asked.append(list(modules)) or "digest")
-    runs.cached(task, Config())
-    assert asked == [[__name__]]
+def test_the_parts_have_names() -> None:
+    assert runs.computation(task, Config()).parts == {
+        f"module {__name__}": "code",
+        "config steps": "3",
+        "config rate": "0.5",
+        "config name": '"plain"',
+        "config layers": "[2, 3]",
+        "device": "cpu",
+        "threads": "1",
+    }
 
 
 @pytest.mark.parametrize(
@@ -210,62 +225,46 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda entry: flip(entry / "arrays.npz"),
-        lambda entry: (entry / "arrays.npz").write_bytes(b""),
-        lambda entry: (entry / "arrays.npz").unlink(),
-        lambda entry: flip(entry / "history.parquet"),
-        lambda entry: (entry / "history.parquet").unlink(),
-        lambda entry: (entry / "run.json").unlink(),
-        lambda entry: flip(entry / "run.json"),
-        lambda entry: (entry / "SHA256SUMS").unlink(),
-        lambda entry: flip(entry / "SHA256SUMS"),
-    ],
-)
-def test_a_damaged_entry_is_computed_again_with_a_note(
-    root: Path, damage: Callable[[Path], object], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_entry_is_computed_again_with_a_note(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     first = runs.cached(task, Config())
-    [entry] = entries(root)
-    damage(entry)
+    [entry] = left(root)
+    flip(entry / "arrays.npz")
     again = runs.cached(task, Config())
     assert len(CALLS) == 2
-    assert f"the cached run {entry} is damaged" in caplog.text
+    assert f"{entry} is damaged" in caplog.text
     assert again.metrics == first.metrics
     assert runs.cached(task, Config()).metrics == first.metrics
     assert len(CALLS) == 2
 
 
 def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
-    def fail(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    def fail(config: Config, /, **_: object) -> runs.Result:
         raise RuntimeError("diverged")
 
     before = torch.get_num_threads()
     with pytest.raises(RuntimeError, match="diverged"):
         runs.cached(fail, Config(), threads=before + 1)
-    assert entries(root) == []
+    assert left(root) == []
     assert torch.get_num_threads() == before
     assert "SUMEXP_DECLARED_DATA" not in os.environ
 
 
 def test_no_pickle_is_ever_written(root: Path) -> None:
-    def objects(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-        return {"objects": np.array([object()])}, {}
+    def objects(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({"objects": np.array([object()])})
 
     with pytest.raises(ValueError, match="allow_pickle"):
         runs.cached(objects, Config())
-    assert [entry for entry in entries(root) if entry.suffix != ".part"] == []
+    assert left(root) == []
 
 
 def test_a_run_may_read_the_data_it_declares_and_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def read(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    def read(config: Config, /, **_: object) -> runs.Result:
         seen.append(os.environ["SUMEXP_DECLARED_DATA"])
         datasets.declared("brown")
-        return {}, {}
+        return runs.Result({})
 
     with pytest.raises(DataError, match="'brown' is read but not declared"):
         runs.cached(read, Config())
@@ -278,19 +277,15 @@ def test_a_run_may_read_the_data_it_declares_and_no_other(monkeypatch: pytest.Mo
         runs.cached(read, Config(), data=["brown"])
 
 
-def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: Path) -> None:
-    runs.cached(task, Config(), root=tmp_path / "argument")
-    assert entries(tmp_path / "argument")
+def test_where_runs_are_kept(tmp_path: Path, root: Path) -> None:
+    runs.cached(task, Config(), store=Store(tmp_path / "argument"))
+    assert left(tmp_path / "argument")
     assert not root.exists()
-    monkeypatch.delenv("SUMEXP_RUNS")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    runs.cached(task, Config())
-    assert entries(tmp_path / "user/sumexp/runs")
 
 
-def test_a_cache_that_cannot_be_written(root: Path) -> None:
+def test_a_store_that_cannot_be_written(root: Path) -> None:
     root.write_text("a file where the folder should be")
-    with pytest.raises(CompanionError, match=r"cannot keep the run .* name another folder by SUMEXP_RUNS"):
+    with pytest.raises(CompanionError, match=r"cannot keep .* name another folder by SUMEXP_STORE"):
         runs.cached(task, Config())
     assert CALLS == []
 
@@ -300,11 +295,11 @@ def test_a_cache_that_cannot_be_written(root: Path) -> None:
 FORKED = pytest.mark.xdist_group("forked")
 
 
-def sleepy(config: Config, /, **_: object) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+def sleepy(config: Config, /, **_: object) -> runs.Result:
     with Path(config.name).open("a") as calls:
         calls.write("called\n")
     time.sleep(config.rate)
-    return {"steps": np.arange(config.steps)}, {"done": 1.0}
+    return runs.Result({"steps": np.arange(config.steps)}, {"done": 1.0})
 
 
 def walk(
@@ -328,12 +323,14 @@ def walk(
         checkpoint.save({"step": step + 1, "positions": positions, "generator": generator.get_state()})
         time.sleep(config.rate)
     steps = torch.stack(positions).numpy()
-    return {"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps}
+    return runs.Result(
+        {"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps}
+    )
 
 
 def ask(task: Any, config: Config, root: Path, options: dict[str, Any]) -> None:
-    runs.code_digest = lambda modules: "test"  # type: ignore[assignment]
-    runs.cached(task, config, root=root, **options)
+    parts.modules = lambda names: {f"module {name}": "code" for name in names}
+    runs.cached(task, config, store=Store(root), **options)
 
 
 def start(task: Any, config: Config, root: Path, **options: Any) -> Any:
@@ -373,11 +370,10 @@ def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, m
     process = start(sleepy, Config(name=str(calls), rate=60.0), root)
     wait_for(calls, process)
     kill(process)
-    assert entries(root) == []
+    assert left(root) == []
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(runs, "code_digest", lambda modules: "test")
-    runs.cached(sleepy, Config(name=str(calls), rate=60.0), root=root)
-    assert len(entries(root)) == 1
+    runs.cached(sleepy, Config(name=str(calls), rate=60.0), store=Store(root))
+    assert len(left(root)) == 1
 
 
 @FORKED
@@ -386,85 +382,28 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers
 ) -> None:
     starts, root = tmp_path / "starts", tmp_path / "runs"
     config = Config(name=str(starts), steps=200, rate=0.05)
-    monkeypatch.setattr(runs, "code_digest", lambda modules: "test")
-    checkpoint = runs.path_of(walk, config, root=root).with_suffix(".checkpoint")
+    checkpoint = Store(root).checkpoint(runs.computation(walk, config))
     process = start(walk, config, root, save_every=0.0)
     wait_for(checkpoint, process)
     time.sleep(0.5)  # of the 10 s that it takes
     kill(process)
-    before = torch.load(checkpoint, weights_only=True)["environment"]["seconds"]
+    before = torch.load(checkpoint, weights_only=True)["seconds"][0]
     with monkeypatch.context() as patch:
         patch.setattr(time, "sleep", lambda seconds: None)
-        resumed = runs.cached(walk, config, root=root)
-        whole = runs.cached(walk, config, root=tmp_path / "others")
+        resumed = runs.cached(walk, config, store=Store(root))
+        whole = runs.cached(walk, config, store=Store(tmp_path / "others"))
     first, second, third = map(int, starts.read_text().split())
     assert (first, third) == (0, 0)
     assert 1 <= second < 200
     assert "going on from a checkpoint" in caplog.text
     assert before > 0.05 * (second - 1)
-    assert resumed.environment["seconds"] > before > whole.environment["seconds"]
+    assert resumed.provenance.seconds > before > whole.provenance.seconds
     assert resumed.metrics == whole.metrics
     np.testing.assert_array_equal(resumed.arrays["steps"], whole.arrays["steps"])
-    pd.testing.assert_frame_equal(resumed.history, whole.history)
-    assert len(whole.history) == len(whole.arrays["steps"]) == 201
-    assert [path.name for path in entries(root)] == [resumed.key]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        flip,
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_bytes(path.read_bytes()[:-100]),
-        lambda path: torch.save([1], path),
-        lambda path: torch.save({"environment": {"seconds": 1.0}, "state": {"step": datetime.now}}, path),
-    ],
-    ids=["a flipped bit", "empty", "truncated", "something else", "code"],
-)
-def test_a_damaged_checkpoint_is_reported_and_ignored(
-    root: Path, tmp_path: Path, damage: Callable[[Path], object], caplog: pytest.LogCaptureFixture
-) -> None:
-    def stop(steps: Iterable[int]) -> Iterable[int]:
-        yield from (step for step in steps if step < 2)
-        raise KeyboardInterrupt
-
-    config = Config(name=str(tmp_path / "starts"), rate=0.0)
-    entry = runs.path_of(walk, config)
-    entry.parent.mkdir(parents=True)
-    checkpoint = runs._Checkpoint(entry, {}, "cpu", threads=2, data=(), every=0.0)
-    with pytest.raises(KeyboardInterrupt):
-        walk(config, device="cpu", progress=stop, checkpoint=checkpoint)
-    assert checkpoint.load()["step"] == 2
-    damage(checkpoint.path)
-    run = runs.cached(walk, config)
-    assert f"the checkpoint {checkpoint.path} is damaged" in caplog.text
-    assert (tmp_path / "starts").read_text() == "0\n0\n"
-    assert run.environment["seconds"] < 1
-    assert entries(root) == [entry]
-
-
-def test_fast_steps_do_not_pay_for_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, saved = [0.0], []
-    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(torch, "save", lambda state, path: saved.append(clock[0]) or path.touch())
-    checkpoint = runs._Checkpoint(tmp_path / "key", {}, "cpu", threads=2, data=(), every=30.0)
-    for second in range(100):
-        clock[0] = second
-        checkpoint.save({})
-    assert saved == [30, 60, 90]
-
-
-def test_half_written_files_of_a_killed_run_are_no_run(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(folder: Path) -> str:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(runs, "_checksums", killed)
-        with pytest.raises(KeyboardInterrupt):
-            runs.cached(task, Config())
-    assert [entry.suffix for entry in entries(root)] == [".part"]
-    assert runs.cached(task, Config()).metrics["last"] == 1.0
-    assert [entry.suffix for entry in entries(root)] == [""]
+    for name in ("step", "position"):
+        np.testing.assert_array_equal(resumed.history[name], whole.history[name])
+        assert len(whole.history[name]) == 201
+    assert [path.name for path in left(root)] == [resumed.key]
 
 
 def test_the_word_model_is_the_same_fresh_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +415,7 @@ def test_the_word_model_is_the_same_fresh_and_cached(monkeypatch: pytest.MonkeyP
         documents=tuple("0123456789"),
         categories=("none",) * 10,
     )
-    monkeypatch.setattr(datasets, "brown", lambda: corpus)
+    monkeypatch.setattr(datasets, "corpus", lambda source: corpus)
     config = wordmodel.WordModelConfig(rank=2, steps=5, batch=4)
     fresh, cached = (runs.cached(wordmodel.train, config, data=["brown"]) for _ in range(2))
     context = torch.arange(5)
@@ -490,17 +429,18 @@ def test_several_runs_side_by_side_are_those_of_one_by_one(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In processes of their own, hence with a task of the package; what is there already is not computed again."""
-    monkeypatch.setattr(runs, "code_digest", keys.code_digest)  # what the other processes have
+    monkeypatch.undo()  # the other processes have the code of the package
+    monkeypatch.setenv("SUMEXP_STORE", str(root))
     configs = [fits.FitConfig("discrete", noise, samples=None, steps=3) for noise in ("gumbel", "gaussian")]
     one = runs.cached(fits.train, configs[0], threads=1)
     both = runs.cached_all(fits.train, configs)
     assert [run.config["noise"] for run in both] == ["gumbel", "gaussian"]
-    assert both[0].environment == one.environment
-    alone = runs.cached(fits.train, configs[1], threads=1, root=tmp_path / "others")
+    assert both[0].provenance == one.provenance
+    alone = runs.cached(fits.train, configs[1], threads=1, store=Store(tmp_path / "others"))
     np.testing.assert_array_equal(both[1].arrays["objective"], alone.arrays["objective"])
     new = [replace(config, steps=4) for config in configs]
     assert [len(run.arrays["law"][0, 0, 0]) for run in runs.cached_all(fits.train, new)] == [10, 10]
-    assert len(entries(root)) == 4
+    assert len(left(root)) == 4
 
 
 def test_several_runs_report_the_fault_of_one() -> None:

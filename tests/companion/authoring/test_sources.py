@@ -66,7 +66,7 @@ def test_only_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_classifier_without_brown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SUMEXP_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
     model = classifiers.classifier("smoke", "cpu", seed=0)
     assert model.source == "shakespeare"
     head, tail = classifiers.examples(model, [("of", "the"), ("his", "wife")])

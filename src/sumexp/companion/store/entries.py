@@ -55,8 +55,8 @@ class Store:
 
     Attributes:
         root: the folder.
-        fetch: where an entry is looked for that is not here: puts it into the folder it is given and returns True, or
-            returns False; None looks nowhere.
+        fetch: where `find` looks for an entry that is not here: puts it into the folder it is given and returns True, or
+            leaves nothing there and returns False; None looks nowhere.
     """
 
     root: Path
@@ -67,22 +67,34 @@ class Store:
         return self.root / computation.kind / computation.name / computation.key
 
     def find(self, computation: Computation) -> Entry | None:
-        """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one."""
+        """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one.
+
+        Raises:
+            CompanionError: if the store cannot be written, where there is a remote.
+        """
+        from filelock import Timeout
+
+        entry = self.here(computation)
+        if entry is None and self.fetch is not None:
+            path = self.path(computation)
+            with suppress(Timeout), self.locked(computation, wait=False):  # what is being computed here is not fetched
+                # Another process may have been quicker.
+                if not _is_whole(path) and self.fetch(computation, part := _part(path)):
+                    with self.guarded(path):
+                        self._publish(part, path)
+                entry = self.here(computation) if _is_there(path) else None
+        return entry
+
+    def here(self, computation: Computation) -> Entry | None:
+        """The entry as `find` gives it, if it is here: the remote is not asked."""
         path = self.path(computation)
-        if self.fetch is not None and not _is_there(path):
-            with self.locked(computation):
-                arriving = self.root / "arriving" / computation.kind / computation.name / computation.key
-                if not _is_there(path) and self.fetch(computation, arriving):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    self._publish(arriving, path)
         if not _is_there(path):
             return None
         try:
-            entry = read(path)
+            return read(path)
         except DamagedError as error:
             _log.warning("%s; it will be computed again", error)
             return None
-        return entry
 
     def has(self, computation: Computation) -> bool:
         """Whether there is an entry here, damaged or not."""
@@ -94,11 +106,7 @@ class Store:
         if self.is_running(computation.key):
             return "running"
         if _is_there(path):
-            try:
-                read(path)
-            except DamagedError:
-                return "damaged"
-            return "fresh"
+            return "fresh" if _is_whole(path) else "damaged"
         return "half-done" if self.checkpoint(computation).exists() else "missing"
 
     def checkpoint(self, computation: Computation) -> Path:
@@ -150,22 +158,24 @@ class Store:
     def locked(self, computation: Computation, *, wait: bool = True) -> Iterator[None]:
         """Hold the computation's lock, which the system releases when the process ends, however it ends.
 
+        Who holds it may take it once more: `find` does.
+
         Raises:
             CompanionError: if the store cannot be written.
             filelock.Timeout: if another process holds the lock, and ``wait`` is false.
         """
         from filelock import FileLock, Timeout
 
-        lock = FileLock(self._lock(computation.key))
+        lock = FileLock(self._lock(computation.key), is_singleton=True)
         with self.guarded(self.path(computation)):
             self._lock(computation.key).parent.mkdir(parents=True, exist_ok=True)
-            with suppress(Timeout):
+            try:
                 lock.acquire(timeout=0)
-        if not lock.is_locked:
-            if not wait:
-                raise Timeout(lock.lock_file)
-            _log.warning("waiting for another process that computes %s", self.path(computation))
-            lock.acquire()
+            except Timeout:
+                if not wait:
+                    raise
+                _log.warning("waiting for another process that computes %s", self.path(computation))
+                lock.acquire()
         try:
             yield
         finally:
@@ -230,8 +240,12 @@ def default() -> Store:
     return Store(root, Remote(remote).fetch)
 
 
-def read(path: Path) -> Entry:
+def read(path: Path, place: Path | None = None) -> Entry:
     """The entry in a folder, all of whose files are what was written, and whose parts make its key.
+
+    Args:
+        path: the folder.
+        place: where it is to lie: kind, name and key are those of this path; here if None.
 
     Raises:
         DamagedError: if that is not so.
@@ -241,10 +255,9 @@ def read(path: Path) -> Entry:
             raise DamagedError(f"{path} is damaged: its files are not those that were written")
         record: Mapping[str, Any] = json.loads((path / RECORD).read_text("utf-8"))
         computation = Computation(record["kind"], record["name"], record["parts"])
-        if (computation.kind, computation.name, computation.key) != (path.parts[-3], path.parts[-2], path.parts[-1]):
+        if (computation.kind, computation.name, computation.key) != (place or path).parts[-3:]:
             raise DamagedError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
-        values = record["provenance"]
-        return Entry(path, computation, Provenance(**values | {"data": tuple(values["data"])}))
+        return Entry(path, computation, Provenance.from_record(record["provenance"]))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DamagedError(f"{path} is damaged: {error}") from error
 
@@ -265,6 +278,14 @@ def _sums(folder: Path) -> str:
 
 def _part(path: Path) -> Path:
     return path.with_suffix(".part")
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        read(path)
+    except DamagedError:
+        return False
+    return True
 
 
 def _is_there(path: Path) -> bool:

@@ -44,6 +44,23 @@ class Provenance:
         """It as JSON has it."""
         return asdict(self)
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Provenance":
+        """It from JSON, which may come from elsewhere.
+
+        Raises:
+            ValueError, TypeError, LookupError: if it is not of this form.
+        """
+        found = cls(**{**record, "data": tuple(record["data"])})
+        datetime.fromisoformat(found.finished)
+        numbers = (found.seconds, found.cpu_seconds, found.peak_memory)
+        texts = (found.device, found.machine, *found.data, *found.versions.values())
+        if not all(isinstance(number, int | float) for number in numbers):
+            raise TypeError(f"its times and sizes are {numbers}")
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"its words are {texts}")
+        return found
+
 
 class Meter:
     """Measures from its making on, after ``before`` = (wall, processor) seconds of processes that were killed."""
@@ -59,7 +76,7 @@ class Meter:
         """The provenance of what has just been finished on ``device``."""
         wall, cpu = self.elapsed()
         return Provenance(
-            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+            finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
             seconds=round(wall, 3),
             cpu_seconds=round(cpu, 3),
             peak_memory=_peak(),

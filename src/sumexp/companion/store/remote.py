@@ -9,16 +9,24 @@ import logging
 import shutil
 import tarfile
 import tempfile
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+from uuid import uuid4
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from sumexp.companion import CompanionError
 from sumexp.companion.store.computation import Computation
 from sumexp.companion.store.entries import DamagedError, Entry, read
 
 _log = logging.getLogger(__name__)
+_STEP = 1 << 20
+_unreachable: set[str] = set()
+"""Addresses that are not asked again in this process: each entry would wait for them anew."""
+_barred: set[str] = set()
+"""Addresses where something may not be read, which is said once: a bucket may say so of all that it does not have."""
 
 
 class Remote:
@@ -27,41 +35,72 @@ class Remote:
     Args:
         address: of the folder that holds them.
 
+    Attributes:
+        address: it in full, which means the same wherever a process works.
+
     Raises:
         CompanionError: if fsspec does not know such an address, or lacks what it needs for it.
     """
 
     def __init__(self, address: str) -> None:
-        self.address = address
+        self._files: Any
         try:
-            self._files: Any
-            self._files, self._root = fsspec.core.url_to_fs(address)
+            self._files, self._root = fsspec.core.url_to_fs(address, **_options(address))
         except (ValueError, ImportError) as error:
             raise CompanionError(f"SUMEXP_REMOTE is {address!r}: {error}") from error
+        self.address: str = self._files.unstrip_protocol(self._root)
 
     def fetch(self, computation: Computation, folder: Path) -> bool:
-        """Put the entry of ``computation`` into ``folder``, whose path ends in kind, name and key; whether it is there.
+        """Put the entry of ``computation`` into ``folder``; whether it is there.
 
         What goes wrong is said, and is no error: the entry can be computed.
         """
         address = self._address(computation)
         try:
-            with tempfile.TemporaryFile() as archive:
-                with self._files.open(address, "rb") as source:
-                    shutil.copyfileobj(source, archive, 1 << 20)
-                archive.seek(0)
-                _unpack(archive, folder)
-            read(folder)
-        except FileNotFoundError:
-            return False
+            with tempfile.TemporaryDirectory() as name:
+                archive = Path(name, "entry.tar")
+                if not self._download(address, archive):
+                    return False
+                with archive.open("rb") as file:
+                    _unpack(file, folder)
+            read(folder, Path(computation.kind, computation.name, computation.key))
         except (DamagedError, tarfile.TarError, EOFError) as error:
-            _log.warning("%s of %s is refused: %s; it will be computed here", address, self.address, error)
-        except Exception as error:  # of many kinds: no network, no permission, a transfer that breaks off
-            _log.warning("%s of %s cannot be had: %s; it will be computed here", address, self.address, error)
+            _log.warning("%s is refused: %s; remove it there. It will be computed here", address, error)
+        except Exception as error:  # of many kinds: the transfer breaks off, the disk is full
+            _log.warning("%s cannot be had: %s; it will be computed here", address, _words(error))
         else:
             return True
         shutil.rmtree(folder, ignore_errors=True)
         return False
+
+    def _download(self, address: str, target: Path) -> bool:
+        """Copy a remote file; False if there is none, or the remote does not answer.
+
+        Raises:
+            Exception: of many kinds, if the transfer breaks off.
+        """
+        if self.address in _unreachable:
+            return False
+        try:
+            self._files.get_file(address, str(target))
+        except Exception as error:  # of many kinds: no network, no such host, no permission
+            if target.exists():
+                raise
+            if isinstance(error, FileNotFoundError) and not self._is_absent_folder():
+                return False
+            if isinstance(error, PermissionError) or getattr(error, "status", None) == 403:
+                if self.address not in _barred:
+                    _log.warning("not everything at %s may be read: %s", self.address, _words(error))
+                    _barred.add(self.address)
+                return False
+            _log.warning("%s cannot be reached, and is not asked again: %s", self.address, _words(error))
+            _unreachable.add(self.address)
+            return False
+        return True
+
+    def _is_absent_folder(self) -> bool:
+        """Whether the remote is a folder of this machine that is not there, such as a share that is not mounted."""
+        return isinstance(self._files, LocalFileSystem) and not Path(self._root).is_dir()
 
     def push(self, entry: Entry) -> bool:
         """Copy an entry to the remote; False if it is there already.
@@ -70,7 +109,7 @@ class Remote:
             CompanionError: if it cannot be written.
         """
         address = self._address(entry.computation)
-        part = f"{address}.part"
+        part = f"{address}.{uuid4().hex}.part"
         try:
             if self._files.exists(address):
                 return False
@@ -79,16 +118,33 @@ class Remote:
                 _pack(entry.path, archive)
                 archive.seek(0)
                 with self._files.open(part, "wb") as target:
-                    shutil.copyfileobj(archive, target, 1 << 20)
+                    shutil.copyfileobj(archive, target, _STEP)
             self._files.mv(part, address)
-        except (OSError, NotImplementedError) as error:
-            raise CompanionError(
-                f"cannot write {address} at {self.address}: {error or type(error).__name__}"
-            ) from error
+        except NotImplementedError as error:
+            raise CompanionError(f"cannot write to {self.address}: such addresses can only be read") from error
+        except Exception as error:  # of many kinds
+            with suppress(Exception):
+                self._files.rm_file(part)
+            raise CompanionError(f"cannot write {address}: {_words(error)}") from error
         return True
 
     def _address(self, computation: Computation) -> str:
         return f"{self._root.rstrip('/')}/{computation.kind}/{computation.name}/{computation.key}.tar"
+
+
+def _options(address: str) -> dict[str, Any]:
+    """What fsspec is told besides: how long a server may be silent, as a large entry may take longer than 5 minutes."""
+    if not address.startswith(("http://", "https://")):
+        return {}
+    import aiohttp
+
+    silence = aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=60)
+    settings = fsspec.config.apply_config(fsspec.get_filesystem_class("http"), {})
+    return {"client_kwargs": {"timeout": silence, "trust_env": True} | settings.get("client_kwargs", {})}
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _pack(folder: Path, archive: IO[bytes]) -> None:
@@ -113,10 +169,10 @@ def _unpack(archive: IO[bytes], folder: Path) -> None:
     with tarfile.open(fileobj=archive, mode="r:") as tar:
         for member in tar:
             name = PurePosixPath(member.name)
-            content = tar.extractfile(member) if member.isreg() else None
+            content = tar.extractfile(member) if member.isreg() and not member.issparse() else None
             if content is None or name.is_absolute() or ".." in name.parts:
                 raise DamagedError(f"it holds {member.name!r}, which is no plain file inside it")
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
-                shutil.copyfileobj(content, file, 1 << 20)
+                shutil.copyfileobj(content, file, _STEP)
