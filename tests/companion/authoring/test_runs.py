@@ -40,9 +40,7 @@ class Nested:
 CALLS: list[object] = []
 
 
-def task(
-    config: Config, /, *, progress: Callable[[Iterable[int]], Iterable[int]], **_: object
-) -> runs.Result:
+def task(config: Config, /, *, progress: Callable[[Iterable[int]], Iterable[int]], **_: object) -> runs.Result:
     CALLS.append(config)
     steps = [step * config.rate for step in progress(range(config.steps))]
     arrays = {"steps": np.array(steps), "words": np.array(["the", "dog"]), "half": np.float32([1 / 3])}
@@ -122,7 +120,9 @@ columns = st.one_of(
     st.lists(st.floats(width=32), max_size=5).map(np.float32),
     st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5).map(np.int64),
     st.lists(st.booleans(), max_size=5).map(np.bool_),
-    st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=5).map(lambda words: np.array(words, str)),
+    st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=5).map(
+        lambda words: np.array(words, str)
+    ),
 )
 names = st.text("aeé_1", min_size=1, max_size=8).filter(str.isidentifier)
 
@@ -323,9 +323,7 @@ def walk(
         checkpoint.save({"step": step + 1, "positions": positions, "generator": generator.get_state()})
         time.sleep(config.rate)
     steps = torch.stack(positions).numpy()
-    return runs.Result(
-        {"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps}
-    )
+    return runs.Result({"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps})
 
 
 def ask(task: Any, config: Config, root: Path, options: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -121,9 +122,8 @@ def shown(title: str, total: int, finished: Callable[[], int]) -> Iterator[None]
         os.environ[FOLDER] = name
         ended = threading.Event()
         watch = _terminal if sys.stderr.isatty() else _plain
-        watcher = threading.Thread(
-            target=watch, args=(Path(name), sys.stderr, title, total, finished, ended), daemon=True
-        )
+        head = partial(_head, title, total, finished, time.time())
+        watcher = threading.Thread(target=watch, args=(Path(name), sys.stderr, head, ended), daemon=True)
         watcher.start()
         try:
             yield
