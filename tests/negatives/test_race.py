@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp.negatives import consistency, race
-from sumexp.samplers import log_inclusion
+from sumexp.samplers import LogUniform, log_inclusion
 
 Q = Fraction
 
@@ -121,6 +121,26 @@ def test_probabilities_of_distinct_ids_keep_their_digits_for_a_steep_law() -> No
     assert law.probability.tolist() == pytest.approx([float(x) for x in expected.values()], rel=1e-12)
 
 
+@given(laws(5), st.integers(1, 4))
+@settings(deadline=None, max_examples=15)
+def test_true_inclusion_by_the_integral_and_by_every_order(q: tuple[Fraction, ...], m: int) -> None:
+    expected = successive(q, m)
+    exact = [float(sum((p for a, p in expected.items() if i in a), Q(0))) for i in range(5)]
+    assert race.inclusion(log_of(q), m).tolist() == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("classes, m", [(500, 1), (2000, 60), (300, 250)])
+def test_true_inclusions_of_many_classes_add_up(classes: int, m: int) -> None:
+    steep = LogUniform(classes).log_prob(torch.arange(classes))
+    found = race.inclusion(steep, m)
+    assert found.sum().item() == pytest.approx(m, rel=1e-9)
+    assert (found.diff() < 1e-12).all()
+    if m == 1:
+        torch.testing.assert_close(found, steep.exp(), rtol=1e-8, atol=0)
+    flat = torch.full((classes,), 1 / classes, dtype=torch.float64).log()
+    torch.testing.assert_close(race.inclusion(flat, m), torch.full_like(flat, m / classes), rtol=1e-9, atol=0)
+
+
 @pytest.mark.parametrize("label", [None, 1])
 def test_sets_of_the_race_have_that_law_and_inverse_coins_count_once(label: int | None) -> None:
     q = (Q(6, 10), Q(1, 4), Q(1, 10), Q(1, 20))
@@ -162,6 +182,7 @@ def test_the_number_of_tries_by_every_sequence(q: tuple[Fraction, ...], m: int) 
         (lambda: race.race_law(SIX, 5, 0), "expected m >= 1, 7 to 12 classes"),
         (lambda: race.distinct_law(SIX + 1, 2), "sums to 2.7"),
         (lambda: race.tries_law(SIX, 0), "m is 0"),
+        (lambda: race.inclusion(SIX, 6), "m is 6; it must be a whole number from 1 to 5"),
     ],
 )
 def test_bad_input_is_refused(call: Callable[[], object], message: str) -> None:

@@ -5,7 +5,8 @@ the first m classes are the sample. With T the time of the next arrival,
 
 .. math:: P(S=A,\ T\in dt) = \prod_{i\in A}(1-e^{-q_it})\ \sum_{k\notin A}q_k\ e^{-t\sum_{k\notin A}q_k}\,dt .
 
-Everything here visits every set, for few classes: laws as :func:`sumexp.negatives.consistency.set_losses` takes them.
+:func:`inclusion` integrates that for thousands of classes. The laws below visit every set, for few classes, as
+:func:`sumexp.negatives.consistency.set_losses` takes them.
 """
 
 import math
@@ -131,6 +132,75 @@ def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
         (step * log_density.exp()).reshape(-1),
         log_coin.unsqueeze(1).expand(outcomes).reshape(-1, len(q)),
     )
+
+
+def inclusion(log_q: Tensor, m: int) -> Tensor:
+    r"""The true probability that each class is among the first m distinct ids, for thousands of classes, [classes].
+
+    With :math:`a = 1-e^{-qt}` and :math:`b = e^{-qt}` the set of those that came before t has the generating function
+    :math:`\prod_j(ua_j+b_j)`, and the next arrival the rate :math:`\sum_k q_k` over the others. So the density in t of
+    next arrivals with class i among the m before is the coefficient of :math:`u^m` in
+
+    .. math:: \frac{ua_i}{ua_i+b_i}\ \prod_j(ua_j+b_j)\ \sum_{k\ne i}\frac{q_kb_k}{ua_k+b_k} ,
+
+    taken by the trapezoid rule on the circle through the saddle point; another integrates over log t.
+
+    Args:
+        log_q: [classes] law of one draw, positive.
+        m: distinct ids, 1..classes - 1.
+
+    Raises:
+        ValueError: if q is no positive law, or m is out of range.
+    """
+    q = checks.log_law("log_q", log_q).exp()
+    m = checks.whole("m", m, 1, len(q) - 1)
+    if not q.min() > 0:
+        raise ValueError("the probability of a class is 0; leave out classes that are never drawn")
+    # Where the density matters: it is at most its value at the saddle point, summed in absolute terms.
+    slowest = q.sort().values[: len(q) - m].sum().item()
+    stages = m + 10 * math.sqrt(m) + 50  # m + 1 arrivals, each at that rate at least
+    coarse = torch.linspace(-30.0, math.log(stages / slowest), 200, dtype=torch.float64)
+    bound = _saddle(coarse.exp().unsqueeze(-1) * q, m)[1] + coarse
+    inside = coarse[bound > bound.max() - 45]
+    step = min(0.24, 0.7 / math.sqrt(m + 1))  # at an angle x the integrand grows like e^{m x^2 / 2}, up to x = pi / 2
+    u = torch.arange(inside[0].item() - 0.2, inside[-1].item() + 0.2, step, dtype=torch.float64)
+    points = 2 * (5 * math.isqrt(m) + 20)  # counts under the saddle point's law have a variance of at most m
+    angle = (torch.arange(points // 2, dtype=torch.float64) + 0.5) * (2 * math.pi / points)
+    z = torch.polar(torch.ones_like(angle), angle).unsqueeze(-1)  # u / rho, [points / 2, 1]
+    found = torch.zeros_like(q)
+    for time, log_rho, log_size in zip(u.exp(), *_saddle(u.exp().unsqueeze(-1) * q, m), strict=True):
+        # a and b divided by rho a + b: probabilities of the tilted coins, so that nothing overflows
+        heads = torch.sigmoid(log_rho + _log_odds(q * time))
+        factor = z * heads + (1 - heads)
+        rates = q * (1 - heads) / factor
+        value = torch.exp(torch.log(factor).sum(-1, keepdim=True) - 1j * m * angle.unsqueeze(-1) + log_size)
+        weight = 2 / points * step * time
+        among = z * heads / factor * (rates.sum(-1, keepdim=True) - rates)
+        found += weight * (value * among).real.sum(0)
+    return found.clamp_max(1.0)
+
+
+def _saddle(rate: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    r"""log rho with :math:`\sum\rho a/(\rho a+b) = m`, and :math:`\log\prod(\rho a+b) - m\log\rho`, [times] each.
+
+    Args:
+        rate: [times, classes] the products qt.
+        m: the count.
+    """
+    log_odds = _log_odds(rate)
+    low, high = -log_odds.amax(-1) - 50, -log_odds.amin(-1) + 50
+    for _ in range(60):
+        middle = (low + high) / 2
+        few = torch.sigmoid(middle.unsqueeze(-1) + log_odds).sum(-1) < m
+        low, high = torch.where(few, middle, low), torch.where(few, high, middle)
+    tilted = low.unsqueeze(-1) + log_odds  # softplus of it by logaddexp: F.softplus drops e^-x beyond 20
+    size = (torch.logaddexp(tilted, torch.zeros_like(tilted)) - rate).sum(-1) - m * low
+    return low, size
+
+
+def _log_odds(rate: Tensor) -> Tensor:
+    r""":math:`\log(a/b) = \log(e^{qt}-1)`."""
+    return rate + torch.log(-torch.expm1(-rate))
 
 
 def corrected(law: SetLaw) -> Losses:
