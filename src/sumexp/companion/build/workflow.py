@@ -2,8 +2,8 @@
 
 What it computes are entries of the store, whose names are keys of everything they depend on, which appear whole or not
 at all, and under locks that the system releases when their holder dies. So its own records, its lock of a folder (which
-outlives a SIGKILL, and would keep two builds that share a store apart), its times of files and its care for outputs that
-are half there are switched off here, and nowhere else: an output that exists is up to date.
+outlives a SIGKILL, and would keep two builds that share a store apart), its times of files and its care for outputs
+that are half there are switched off here, and nowhere else: an output that exists is up to date.
 """
 
 import os
