@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from benchmarks import measure
-from sumexp.companion.store.entries import SUMS, read
+from sumexp.companion.store.entries import RECORD, SUMS, read
 
 BOOK = ("book", "--profile", "smoke", "--cores", "2")
 GRID = ("runs", "run", "--grid", "vae", "--profile", "smoke", "--cores", "2")
@@ -154,7 +154,7 @@ def _entries(project: Path) -> dict[str, float]:
     """Every entry of the store, each verified, and when it was written."""
     root = project / "cache" / "sumexp" / "store"
     sums = [path for path in root.glob(f"*/*/*/{SUMS}") if not path.parent.suffix]
-    return {str(read(path.parent).path): path.stat().st_mtime for path in sums}
+    return {str(read(path.parent).path): (path.parent / RECORD).stat().st_mtime for path in sums}
 
 
 def _pages(project: Path) -> dict[str, bytes]:

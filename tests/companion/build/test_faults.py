@@ -24,7 +24,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     "arguments, code, message",
     [
         (("book", "--profile", "huge"), 1, "error: PROFILE is 'huge'; expected one of smoke, cpu, paper\n"),
-        (("book", "--device", "tpu"), 1, "error: device is 'tpu'; expected one of auto, cpu, cuda\n"),
+        (("book", "--device", "tpu"), 1, "error: DEVICE is 'tpu'; expected one of auto, cpu, cuda\n"),
         (("book", "--only", "one three"), 1, "error: ONLY is 'three'; expected one of one, two\n"),
         (("book", "--cores", "0"), 1, "CORES is 0; expected 1 or more"),
         (("notebook", "run", "three"), 1, "error: no notebook 'three' in notebooks/; there are: one, two\n"),
