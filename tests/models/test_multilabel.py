@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from sumexp import losses, ranking
-from sumexp.datasets import MultiLabel
+from sumexp.datasets import Corpus, MultiLabel
 from sumexp.models import multilabel
-from sumexp.models.multilabel import CONFIGS, CURVES, Loss, MultilabelConfig
+from sumexp.models.multilabel import CONFIGS, CURVES, Loss, MultilabelConfig, Queries
 
-TINY = MultilabelConfig(width=8, epochs=3, batch=32, learning_rate=0.02, pages=60, pairs=10, negatives=4)
+TINY = MultilabelConfig(width=8, epochs=3, batch=32, learning_rate=0.02, queries=60, pairs=10, negatives=4)
 LOSSES: tuple[Loss, ...] = ("softmax", "cosface", "arcface", "infonce")
 
 
@@ -28,8 +28,8 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def data() -> MultiLabel:
-    """Pages of 20 words and 12 labels; each label has two words of its own."""
+def data() -> Queries:
+    """Queries of 20 words and 12 items; each item has two words of its own."""
     rng = np.random.default_rng(0)
 
     def part(size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def data() -> MultiLabel:
         return words.astype(np.float32), labels
 
     train, test = part(300), part(100)
-    return MultiLabel(*train, *test, tuple("abcdefghijkl"))
+    return Queries(*train, *test)
 
 
 def test_losses_of_labels_are_those_of_the_ranking_module() -> None:
@@ -67,7 +67,7 @@ def test_gradients_at_cosines_of_one_are_finite() -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_training_improves_and_every_curve_keeps_its_bound(loss: Loss, data: MultiLabel) -> None:
+def test_training_improves_and_every_curve_keeps_its_bound(loss: Loss, data: Queries) -> None:
     found = multilabel.fit(replace(TINY, loss=loss), data)
     arrays, metrics = found.arrays, found.metrics
     again = multilabel.fit(replace(TINY, loss=loss), data).arrays
@@ -106,29 +106,53 @@ def test_measures_by_hand() -> None:
     assert found["pair_log_rank"] == pytest.approx(np.log(3))
 
 
-def test_digits_stand_in_for_pages() -> None:
-    data = multilabel.load("digits")
-    assert data.train.shape == (1347, 64)
-    assert data.test.shape == (450, 64)
-    assert (data.train_labels.sum(1) == 1).all()
-    found = multilabel.train(replace(TINY, source="digits", epochs=2, width=16))
-    arrays, metrics = found.arrays, found.metrics
-    assert metrics["test_first_log_mrr"] == pytest.approx(metrics["test_log_mrr"])  # one label each
-    assert arrays["test_loss"][-1] < arrays["test_loss"][0]
+def test_graded_measures_by_hand() -> None:
+    # The same scores, gains 3 and 1: the shares are 3/4 and 1/4.
+    logits, gains = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64).log(), torch.tensor([[3.0, 0.0, 1.0]])
+    found = multilabel.measure(logits, gains, torch.tensor([0]), TINY)
+    assert found["loss"] == found["cross_entropy"] == pytest.approx(3 / 4 * np.log(7) + 1 / 4 * np.log(7 / 4))
+    assert found["log_rank"] == pytest.approx(3 / 4 * np.log(3))
+    assert found["log_mrr"] == pytest.approx(-np.log(3 / 4 / 3 + 1 / 4))
+    assert found["first_log_mrr"] == 0
+    assert found["ndcg"] == pytest.approx((3 / 2 + 1) / (3 + 1 / np.log2(3)))
 
 
-def test_pages_without_a_label_are_left_out(monkeypatch: pytest.MonkeyPatch, data: MultiLabel) -> None:
-    labels, tested = data.train_labels.copy(), data.test_labels.copy()
-    labels[:7], tested[3] = False, False
-    monkeypatch.setattr(
-        "sumexp.datasets.delicious", lambda: MultiLabel(data.train, labels, data.test, tested, data.labels)
-    )
-    loaded = multilabel.load("delicious")
-    assert loaded.train.shape == (293, 20)
-    assert len(loaded.test) == 99
-    assert loaded.train_labels.any(1).all()
-    with pytest.raises(ValueError, match="300 pages have no label, and so no loss"):
-        multilabel.fit(TINY, MultiLabel(data.train, labels & False, data.test, data.test_labels, data.labels))
+def test_followers_of_a_text_by_hand() -> None:
+    # Documents "a b a b", "b a" and four more, of which the fifth, "a b b", is the test part. Only a and b count.
+    texts = [[0, 1, 0, 1], [1, 0], [2, 0], [0, 2], [0, 1, 1], [2, 2]]
+    starts = np.cumsum([0, *map(len, texts)])
+    corpus = Corpus(("a", "b", "c"), np.concatenate(texts), starts, tuple("123456"), ("",) * 6)
+    found = multilabel.followers(corpus, words=3, items=2)
+    # c is followed by a in the third document, but never in the fifth, and so is no query.
+    assert found.train.tolist() == found.test.tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert found.train_gains.tolist() == [[0, 2], [2, 0]]
+    assert found.test_gains.tolist() == [[0, 1], [0, 1]]
+
+
+def test_words_of_shakespeare_keep_every_bound() -> None:
+    data = multilabel.load("shakespeare")
+    assert data.train.shape == (399, 400)
+    assert data.test_gains.shape == (399, 1000)
+    found = multilabel.fit(replace(CONFIGS["smoke"]["shakespeare"], epochs=1, queries=50), data).arrays
+    for part in ("train", "test"):
+        curve = {name: found[f"{part}_{name}"] for name in CURVES}
+        assert (curve["cross_entropy"] >= curve["log_rank"]).all()
+        assert (curve["log_rank"] >= curve["log_mrr"]).all()
+        assert (curve["log_mrr"] >= curve["first_log_mrr"]).all()
+        assert (curve["ndcg"] >= ranking.least_ndcg(torch.from_numpy(curve["cross_entropy"])).numpy()).all()
+
+
+def test_queries_without_a_relevant_item_are_left_out(monkeypatch: pytest.MonkeyPatch, data: Queries) -> None:
+    gains, tested = data.train_gains.copy(), data.test_gains.copy()
+    gains[:7], tested[3] = False, False
+    loaded = MultiLabel(data.train, gains, data.test, tested, tuple("abcdefghijkl"))
+    monkeypatch.setattr("sumexp.datasets.delicious", lambda: loaded)
+    found = multilabel.load("delicious")
+    assert found.train.shape == (293, 20)
+    assert len(found.test) == 99
+    assert found.train_gains.any(1).all()
+    with pytest.raises(ValueError, match="300 queries have no relevant item, and so no loss"):
+        Queries(data.train, gains & False, data.test, data.test_gains)
 
 
 @pytest.mark.parametrize(
@@ -138,17 +162,18 @@ def test_pages_without_a_label_are_left_out(monkeypatch: pytest.MonkeyPatch, dat
         ("learning_rate", -1.0, "learning_rate must be positive"),
         ("scale", nan, "scale must be positive, got nan"),
         ("margin", 2.0, r"margin must be in \[0, pi/2\], got 2.0"),
+        ("source", "digits", "source must be one of delicious, shakespeare, got 'digits'"),
         ("loss", "hinge", "loss must be one of softmax, cosface, arcface, infonce, got 'hinge'"),
     ],
 )
 def test_bad_settings(field: str, value: object, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        replace(CONFIGS["cpu"], **{field: value})  # type: ignore[arg-type]
+        replace(TINY, **{field: value})  # type: ignore[arg-type]
 
 
-def test_the_softmax_case_is_listnet(data: MultiLabel) -> None:
+def test_the_softmax_case_is_listnet(data: Queries) -> None:
     logits = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
-    labels = torch.from_numpy(data.test_labels[:5])
+    labels = torch.from_numpy(data.test_gains[:5])
     mean = ((multilabel.label_losses(logits, TINY) * labels).sum(-1) / labels.sum(-1)).mean()
     assert mean.item() == pytest.approx(losses.listnet(logits, labels).item(), rel=1e-6)
     one = labels.double().argmax(-1)

@@ -1,21 +1,23 @@
-r"""Tags for pages: a network trained by four losses, each watched beside the ranks that it is said to bound.
+r"""Queries with several relevant items: a network trained by four losses, each beside the ranks that it should bound.
 
-A page has several labels, and its loss is the mean over them, each taken for the only right one: with the softmax this
-is the ListNet loss with uniform labels. One hidden layer, linear, then scores z of all labels:
+A query is a web page and the items are tags, or a word and the items are the words that follow it; each relevant item
+has a gain, 1 for a page's tags, and for a follower how often it follows. A query's loss is the mean over its items,
+each taken for the only right one and weighted by its share t of the gains: with the softmax this is the ListNet loss.
+One hidden layer, linear, then scores z of all items:
 
 - ``softmax``: :math:`-\log p_i`;
-- ``cosface``, ``arcface``: the same on scaled cosines, with a margin taken off the label's own;
-- ``infonce``: one label of the page, drawn at random, against m labels drawn uniformly from all others.
+- ``cosface``, ``arcface``: the same on scaled cosines, with a margin taken off the item's own;
+- ``infonce``: one item of the query, drawn by its share, against m items drawn uniformly from all others.
 
-After every epoch the losses and the ranks are taken on a fixed sample of the pages of both parts, without dropout or
-noise: what InfoNCE averages over its draws is computed exactly.
+After every epoch the losses and the ranks are taken on a fixed sample of the queries of both parts, without noise: what
+InfoNCE averages over its draws is computed exactly.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -28,6 +30,8 @@ from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 Loss = Literal["softmax", "cosface", "arcface", "infonce"]
 
+Source = Literal["delicious", "shakespeare"]
+
 CURVES = ("loss", "cross_entropy", "log_rank", "log_mrr", "first_log_mrr", "ndcg")
 """What is measured of both parts after every epoch; see :func:`train`."""
 
@@ -37,21 +41,21 @@ class MultilabelConfig:
     """How the network is trained.
 
     Attributes:
-        source: Delicious, or scikit-learn's digits, which need no download and have one label each.
+        source: Delicious, or Shakespeare, which comes with the package.
         loss: one of the four.
         width: of the hidden layer.
-        epochs: passes over the pages.
-        batch: pages in a step.
+        epochs: passes over the queries.
+        batch: queries in a step.
         learning_rate: of Adam at the first step; it falls to zero along a cosine.
         scale: what cosines are multiplied by.
         margin: of CosFace a cosine, of ArcFace an angle.
         negatives: m of InfoNCE.
-        pages: how many pages of each part are measured.
-        pairs: on how many of those, with one label each, the exact mean of InfoNCE is taken.
-        seed: of all random draws; the pages measured are always the same.
+        queries: how many queries of each part are measured.
+        pairs: on how many of those, with one item each, the exact mean of InfoNCE is taken.
+        seed: of all random draws; the queries measured are always the same.
     """
 
-    source: Literal["delicious", "digits"] = "delicious"
+    source: Source = "delicious"
     loss: Loss = "softmax"
     width: int = 128
     epochs: int = 6
@@ -60,49 +64,84 @@ class MultilabelConfig:
     scale: float = 16.0
     margin: float = 0.2
     negatives: int = 64
-    pages: int = 1000
+    queries: int = 1000
     pairs: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.positive(self, "width", "epochs", "batch", "learning_rate", "scale", "negatives", "pages", "pairs")
+        checks.positive(self, "width", "epochs", "batch", "learning_rate", "scale", "negatives", "queries", "pairs")
         if not 0 <= self.margin <= math.pi / 2:
             raise ValueError(f"margin must be in [0, pi/2], got {self.margin!r}")
-        if self.loss not in get_args(Loss):
-            raise ValueError(f"loss must be one of {', '.join(get_args(Loss))}, got {self.loss!r}")
+        for name, values in (("loss", get_args(Loss)), ("source", get_args(Source))):
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} must be one of {', '.join(values)}, got {getattr(self, name)!r}")
 
 
-CONFIGS: Mapping[str, MultilabelConfig] = MappingProxyType(
+_WORDS = MultilabelConfig(
+    source="shakespeare", width=64, epochs=6, batch=16, learning_rate=0.02, negatives=16, queries=200, pairs=50
+)
+
+CONFIGS: Mapping[str, Mapping[Source, MultilabelConfig]] = MappingProxyType(
     {
-        "smoke": MultilabelConfig(width=32, epochs=2, batch=512, pages=200, pairs=16),
-        "cpu": MultilabelConfig(),
-        "paper": MultilabelConfig(width=512, epochs=30, pages=3000, pairs=1000),
+        "smoke": {
+            "delicious": MultilabelConfig(width=32, epochs=2, batch=512, queries=200, pairs=16),
+            "shakespeare": replace(_WORDS, width=32, epochs=3, batch=32, queries=100, pairs=16),
+        },
+        "cpu": {"delicious": MultilabelConfig(), "shakespeare": _WORDS},
+        "paper": {
+            "delicious": MultilabelConfig(width=512, epochs=30, queries=3000, pairs=1000),
+            "shakespeare": replace(_WORDS, width=256, epochs=30, queries=400, pairs=400),
+        },
     }
 )
-"""The configuration of each profile; `dataclasses.replace` sets loss, source and seed."""
+"""The configuration of each profile for each source; `dataclasses.replace` sets loss and seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Queries and their relevant items, in two parts.
+
+    Attributes:
+        train: features [N, F], float32.
+        train_gains: [N, L] numbers >= 0, or bool; each query has one that is positive.
+        test: features [M, F], float32.
+        test_gains: [M, L].
+
+    Raises:
+        ValueError: if a query has no relevant item.
+    """
+
+    train: NDArray[np.float32]
+    train_gains: NDArray[Any]
+    test: NDArray[np.float32]
+    test_gains: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if missing := int((~self.train_gains.any(1)).sum() + (~self.test_gains.any(1)).sum()):
+            raise ValueError(f"{missing} queries have no relevant item, and so no loss; leave them out")
 
 
 class Network(nn.Module):
-    """Scores of all labels: linear in the hidden layer, or a scale times cosines."""
+    """Scores of all items: linear in the hidden layer, or a scale times cosines."""
 
-    def __init__(self, features: int, labels: int, config: MultilabelConfig, generator: torch.Generator) -> None:
+    def __init__(self, features: int, items: int, config: MultilabelConfig, generator: torch.Generator) -> None:
         super().__init__()
         bound = 1 / math.sqrt(config.width)
         self.hidden = nn.Parameter(torch.randn(features, config.width, generator=generator) / math.sqrt(features))
-        self.weight = nn.Parameter(torch.empty(labels, config.width).uniform_(-bound, bound, generator=generator))
-        self.bias = nn.Parameter(torch.zeros(labels))
+        self.weight = nn.Parameter(torch.empty(items, config.width).uniform_(-bound, bound, generator=generator))
+        self.bias = nn.Parameter(torch.zeros(items))
         self.scale = config.scale if config.loss in ("cosface", "arcface") else None
 
-    def forward(self, pages: Tensor) -> Tensor:
-        """[B, features] -> [B, labels]."""
-        hidden = pages @ self.hidden
+    def forward(self, queries: Tensor) -> Tensor:
+        """[B, features] -> [B, items]."""
+        hidden = queries @ self.hidden
         if self.scale is None:
             return F.linear(hidden, self.weight, self.bias)
         return self.scale * F.normalize(hidden, dim=-1) @ F.normalize(self.weight, dim=-1).T
 
 
 def label_losses(logits: Tensor, config: MultilabelConfig) -> Tensor:
-    r"""The loss of each label, if it were the right one: with the margin :math:`\delta_i` of the configured loss
+    r"""The loss of each item, if it were the right one: with the margin :math:`\delta_i` of the configured loss
 
     .. math:: \ell_i = \log\Big(1 + \sum_{j\ne i} e^{z_j - z_i + \delta_i}\Big)
               = -\log p_i + \delta_i + \log\big(1 - p_i(1 - e^{-\delta_i})\big).
@@ -125,26 +164,42 @@ def label_losses(logits: Tensor, config: MultilabelConfig) -> Tensor:
     return margin - log_p + torch.log1p(log_p.exp() * torch.expm1(-margin))
 
 
-def load(source: Literal["delicious", "digits"]) -> datasets.MultiLabel:
-    """The pages of the source that have a label; of digits a quarter is the second part.
+def load(source: Source) -> Queries:
+    """The queries of the source that have a relevant item.
 
     Raises:
         DataError: if Delicious is absent, damaged or undeclared.
     """
-    if source == "delicious":
-        data = datasets.delicious()
-        kept, tested = data.train_labels.any(1), data.test_labels.any(1)
-        return datasets.MultiLabel(
-            data.train[kept], data.train_labels[kept], data.test[tested], data.test_labels[tested], data.labels
-        )
-    from sklearn.model_selection import train_test_split
+    if source == "shakespeare":
+        return followers(datasets.shakespeare())
+    data = datasets.delicious()
+    kept, tested = data.train_labels.any(1), data.test_labels.any(1)
+    return Queries(data.train[kept], data.train_labels[kept], data.test[tested], data.test_labels[tested])
 
-    digits = datasets.digits()
-    own = np.eye(10, dtype=bool)[digits.labels]
-    train, test, labels, tested = train_test_split(
-        digits.images.astype(np.float32), own, test_size=0.25, random_state=0, stratify=digits.labels
-    )
-    return datasets.MultiLabel(train, labels, test, tested, tuple(map(str, range(10))))
+
+def followers(corpus: datasets.Corpus, words: int = 400, items: int = 1000) -> Queries:
+    """The most frequent words of a text as queries, and the words that follow them as items, by how often they do.
+
+    Every fifth document is the test part: the same queries, other gains. A query is told by its word alone.
+
+    Args:
+        corpus: the text.
+        words: how many of the most frequent words are queries.
+        items: how many are items.
+    """
+    document = np.repeat(np.arange(len(corpus.documents)), np.diff(corpus.starts))
+    x, y = corpus.tokens[:-1], corpus.tokens[1:]
+    kept = (document[:-1] == document[1:]) & (x < words) & (y < items)
+    tested = document[:-1] % 5 == 4
+
+    def gains(part: NDArray[np.bool_]) -> NDArray[np.float32]:
+        pairs = x[part] * items + y[part]
+        return np.bincount(pairs, minlength=words * items).reshape(words, items).astype(np.float32)
+
+    names = np.eye(words, dtype=np.float32)
+    train, test = gains(kept & ~tested), gains(kept & tested)
+    both = train.any(1) & test.any(1)
+    return Queries(names[both], train[both], names[both], test[both])
 
 
 def train(
@@ -157,15 +212,16 @@ def train(
 
         - ``part_loss``: the mean loss (InfoNCE: its exact mean over draws, on the pairs);
         - ``part_cross_entropy``: the mean ListNet loss of the same scores, without margin;
-        - ``part_log_rank``: the mean over pages of the mean over labels of the log rank, the worst among ties;
-        - ``part_log_mrr``: minus the log of the mean reciprocal rank of page and label;
-        - ``part_first_log_mrr``: the same of the first of each page's labels;
+        - ``part_log_rank``: the mean over queries of the mean over their items, by shares, of the log rank, the worst
+          among ties;
+        - ``part_log_mrr``: minus the log of the mean reciprocal rank of query and item;
+        - ``part_first_log_mrr``: the same of the first of each query's items;
         - ``part_ndcg``: the mean NDCG;
         - for InfoNCE ``part_pair_log_rank`` and ``part_pair_log_sampled_rank``: on the pairs, the mean log rank among
-          all labels, and its exact mean among the sampled ones;
+          all items, and its exact mean among the sampled ones;
 
-        and after training, of one label of each page measured of the test part, ``pair_loss`` (without margin) and
-        ``pair_rank``, [pages];
+        and after training, of one item of each query measured of the test part, ``pair_loss`` (without margin) and
+        ``pair_rank``, [queries];
         metrics: the last point of each curve.
 
     Raises:
@@ -174,30 +230,22 @@ def train(
     return fit(config, load(config.source), device=device, progress=progress)
 
 
-def fit(
-    config: MultilabelConfig, data: datasets.MultiLabel, *, device: str = "cpu", progress: Progress = iter
-) -> Result:
-    """The same for any data.
-
-    Raises:
-        ValueError: if a page has no label.
-    """
-    if missing := int((~data.train_labels.any(1)).sum() + (~data.test_labels.any(1)).sum()):
-        raise ValueError(f"{missing} pages have no label, and so no loss; leave them out")
+def fit(config: MultilabelConfig, data: Queries, *, device: str = "cpu", progress: Progress = iter) -> Result:
+    """The same for any data."""
     generator = torch.Generator().manual_seed(config.seed)
     parts = {
-        "train": (torch.from_numpy(data.train).to(device), torch.from_numpy(data.train_labels).to(device)),
-        "test": (torch.from_numpy(data.test).to(device), torch.from_numpy(data.test_labels).to(device)),
+        "train": (torch.from_numpy(data.train).to(device), torch.from_numpy(data.train_gains).to(device)),
+        "test": (torch.from_numpy(data.test).to(device), torch.from_numpy(data.test_gains).to(device)),
     }
-    pages, labels = parts["train"]
-    network = Network(pages.shape[1], labels.shape[1], config, generator).to(device)
+    queries, gains = parts["train"]
+    network = Network(queries.shape[1], gains.shape[1], config, generator).to(device)
     optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.epochs)
     shown = {part: _sample(*tensors, config) for part, tensors in parts.items()}
     curves = [_measure_all(network, shown, config)]
     for _ in progress(range(config.epochs)):
-        for chosen in torch.split(torch.randperm(len(pages), generator=generator).to(device), config.batch):
-            logits, own = network(pages[chosen]), labels[chosen]
+        for chosen in torch.split(torch.randperm(len(queries), generator=generator).to(device), config.batch):
+            logits, own = network(queries[chosen]), gains[chosen]
             if config.loss == "infonce":
                 loss = _info_nce(logits, own, config.negatives, generator)
             else:
@@ -208,26 +256,26 @@ def fit(
         schedule.step()
         curves.append(_measure_all(network, shown, config))
     arrays: dict[str, NDArray[np.generic]] = {name: np.array([point[name] for point in curves]) for name in curves[0]}
-    pages, labels, one = shown["test"]
+    queries, gains, one = shown["test"]
     with torch.no_grad():
-        logits = network(pages).double()
+        logits = network(queries).double()
     arrays["pair_loss"] = losses.cross_entropy(logits, one, reduction="none").cpu().numpy()
     arrays["pair_rank"] = ranking.rank(logits, one, ties="pessimistic").cpu().numpy()
     return Result(arrays, curves[-1])
 
 
-def _sample(pages: Tensor, labels: Tensor, config: MultilabelConfig) -> tuple[Tensor, Tensor, Tensor]:
-    """The pages measured, their labels, and one label of each [B]."""
+def _sample(queries: Tensor, gains: Tensor, config: MultilabelConfig) -> tuple[Tensor, Tensor, Tensor]:
+    """The queries measured, their gains, and one item of each [B]."""
     generator = torch.Generator().manual_seed(0)
-    chosen = torch.randperm(len(pages), generator=generator)[: config.pages].to(pages.device)
-    one = torch.multinomial(labels[chosen].float().cpu(), 1, generator=generator).squeeze(-1)
-    return pages[chosen], labels[chosen], one.to(pages.device)
+    chosen = torch.randperm(len(queries), generator=generator)[: config.queries].to(queries.device)
+    one = torch.multinomial(gains[chosen].float().cpu(), 1, generator=generator).squeeze(-1)
+    return queries[chosen], gains[chosen], one.to(queries.device)
 
 
-def _info_nce(logits: Tensor, labels: Tensor, m: int, generator: torch.Generator) -> Tensor:
-    """One label of each page against m uniform draws from all others."""
-    one = torch.multinomial(labels.float().cpu(), 1, generator=generator).squeeze(-1)
-    drawn = samplers.draw(samplers.Uniform(labels.shape[1]), one, m, hits="redraw", generator=generator)
+def _info_nce(logits: Tensor, gains: Tensor, m: int, generator: torch.Generator) -> Tensor:
+    """One item of each query against m uniform draws from all others."""
+    one = torch.multinomial(gains.float().cpu(), 1, generator=generator).squeeze(-1)
+    drawn = samplers.draw(samplers.Uniform(gains.shape[1]), one, m, hits="redraw", generator=generator)
     one = one.to(logits.device).unsqueeze(-1)
     return losses.info_nce(logits.gather(-1, one).squeeze(-1), logits.gather(-1, drawn.ids.to(logits.device)))
 
@@ -238,29 +286,29 @@ def _measure_all(
 ) -> dict[str, float]:
     return {
         f"{part}_{name}": value
-        for part, (pages, labels, one) in shown.items()
-        for name, value in measure(network(pages).double(), labels, one, config).items()
+        for part, (queries, gains, one) in shown.items()
+        for name, value in measure(network(queries).double(), gains, one, config).items()
     }
 
 
-def measure(logits: Tensor, labels: Tensor, one: Tensor, config: MultilabelConfig) -> dict[str, float]:
+def measure(logits: Tensor, gains: Tensor, one: Tensor, config: MultilabelConfig) -> dict[str, float]:
     """What :func:`train` says of each curve, at given scores.
 
     Args:
         logits: [B, L], float64.
-        labels: [B, L] bool.
-        one: [B] one label of each page.
+        gains: [B, L] numbers >= 0, or bool.
+        one: [B] one item of each query.
         config: its loss, and for InfoNCE how many negatives and pairs.
     """
-    share = labels / labels.sum(-1, keepdim=True)
+    share = gains.double() / gains.double().sum(-1, keepdim=True)
     ranks = ranking.ranks(logits, ties="pessimistic")
     values = {
         "loss": (label_losses(logits, config) * share).sum(-1).mean(),
-        "cross_entropy": losses.listnet(logits, labels),
+        "cross_entropy": losses.listnet(logits, gains),
         "log_rank": (ranks.log() * share).sum(-1).mean(),
         "log_mrr": -(share / ranks).sum(-1).mean().log(),
-        "first_log_mrr": -ranking.mean_reciprocal_rank(logits, labels, ties="pessimistic").log(),
-        "ndcg": ranking.ndcg(logits, labels, ties="pessimistic").mean(),
+        "first_log_mrr": -ranking.mean_reciprocal_rank(logits, gains > 0, ties="pessimistic").log(),
+        "ndcg": ranking.ndcg(logits, gains, ties="pessimistic").mean(),
     }
     if config.loss == "infonce":
         n, m = logits.shape[1] - 1, config.negatives
