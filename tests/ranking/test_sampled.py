@@ -254,7 +254,7 @@ def test_one_draw_and_subsets_need_a_power_of_two() -> None:
     assert ranking.log_least_weight(q, 1).tolist() == pytest.approx(
         [0, log(3), log(2**10 - 1), 1000 * log(2)], abs=1e-9
     )
-    # The review's open case: 2^(n/k) - 1 suffices for k-subsets. Every size of set, n to 60.
+    # 2^(n/k) - 1 suffices for k-subsets. Every size of set, n to 60.
     for n in (2, 3, 7, 60):
         for k in range(1, n + 1):
             if n / k < 900:

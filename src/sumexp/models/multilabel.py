@@ -217,6 +217,7 @@ def train(
         - ``part_log_mrr``: minus the log of the mean reciprocal rank of query and item;
         - ``part_first_log_mrr``: the same of the first of each query's items;
         - ``part_ndcg``: the mean NDCG;
+        - ``part_entropy``: the mean entropy of the shares, the least that a cross entropy can be;
         - for InfoNCE ``part_pair_log_rank`` and ``part_pair_log_sampled_rank``: on the pairs, the mean log rank among
           all items, and its exact mean among the sampled ones;
 
@@ -309,6 +310,7 @@ def measure(logits: Tensor, gains: Tensor, one: Tensor, config: MultilabelConfig
         "log_mrr": -(share / ranks).sum(-1).mean().log(),
         "first_log_mrr": -ranking.mean_reciprocal_rank(logits, gains > 0, ties="pessimistic").log(),
         "ndcg": ranking.ndcg(logits, gains, ties="pessimistic").mean(),
+        "entropy": -torch.special.xlogy(share, share).sum(-1).mean(),
     }
     if config.loss == "infonce":
         n, m = logits.shape[1] - 1, config.negatives

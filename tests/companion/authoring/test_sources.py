@@ -53,7 +53,7 @@ def test_what_is_there_is_named_and_nothing_asked(shown: list[str], cache: Path)
 
 
 def test_several_sets(shown: list[str]) -> None:
-    assert sources.note("mnist", "omniglot", "delicious") == ["digits"]
+    assert sources.note("mnist", "omniglot", "delicious") == ["digits", "shakespeare"]
     [text] = shown
     assert text.count("Handwritten digits") == 1
     assert "sumexp data fetch mnist omniglot delicious  fetches MNIST, Omniglot, Delicious (21.2 MB)" in text
