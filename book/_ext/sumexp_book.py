@@ -1,5 +1,6 @@
 """What the book needs of Sphinx beyond its settings: pages that stand on their own, figures that can be linked to."""
 
+from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
 from re import compile as pattern
@@ -8,11 +9,13 @@ from shutil import copyfile, copytree
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
+from sphinx_proof.domain import ProofDomain
 
 logger = logging.getLogger(__name__)
 
@@ -39,19 +42,57 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
 
 
 def name_figures(app: Sphinx, doctree: nodes.document) -> None:
-    """Let ``{ref}`fig-NAME``` find figure NAME, and ``#cell-NAME`` the cell that draws it; a name serves once."""
+    """Let ``{ref}`fig-NAME``` find figure NAME, and ``#cell-NAME`` the cell that draws it."""
     labels = app.env.get_domain("std")
-    number = 0
+    names = []
     for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "cell" in node["classes"]):
         for raw in cell.findall(nodes.raw):
             for name in FIGURE.findall(raw.astext()):
-                label = f"fig-{name}"
-                if label in labels.labels:
-                    where = app.env.doc2path(labels.labels[label][0])
-                    logger.warning("figure %r: %s has one of this name, take another", name, where, location=cell)
-                number += 1
-                labels.note_hyperlink_target(label, app.env.docname, label, f"Figure {number}")
+                names.append(f"fig-{name}")
+                labels.note_hyperlink_target(names[-1], app.env.docname, names[-1], f"Figure {len(names)}")
                 cell["ids"].append(f"cell-{name}")
+    declared(app.env)[app.env.docname] = names
+
+
+def note_names(app: Sphinx, _: nodes.document) -> None:
+    """Keep the labels and the labels of formulas that a page declares, beside its figures."""
+    domains = app.env.get_domain("std").anonlabels, app.env.get_domain("math").equations
+    page = app.env.docname
+    found = [name for names in domains for name, (where, _) in names.items() if where == page]
+    declared(app.env)[page] += [name for name in found if not name.startswith("fig-")]
+
+
+def declared(env: BuildEnvironment) -> dict[str, list[str]]:
+    """For each page the names it declares, kept with what was read."""
+    if not hasattr(env, "sumexp_names"):
+        env.sumexp_names = {}
+    names: dict[str, list[str]] = env.sumexp_names
+    return names
+
+
+def forget_names(app: Sphinx, env: BuildEnvironment, page: str) -> None:
+    declared(env).pop(page, None)
+
+
+def merge_names(app: Sphinx, env: BuildEnvironment, pages: list[str], other: BuildEnvironment) -> None:
+    declared(env).update({page: names for page, names in declared(other).items() if page in pages})
+
+
+def check_names(app: Sphinx, env: BuildEnvironment) -> None:
+    """A name serves once in the book; Sphinx looks no further than what one process has read."""
+    pages: dict[str, list[str]] = {}
+    for page, names in sorted(declared(env).items()):
+        for name in names:
+            pages.setdefault(name, []).append(page)
+    for name, places in pages.items():
+        if len(places) > 1:
+            logger.warning("%r is declared in %s; take another name", name, " and in ".join(places))
+
+
+def import_once(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> None:
+    """What describing the package imports is imported before the processes part."""
+    if app.parallel > 1 and any(page.startswith("book/api/") for page in pages):
+        import_module("torch")
 
 
 def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
@@ -92,6 +133,13 @@ def depart_solution(self: HTML5Translator, _: solution_node) -> None:
     self.body.append("</details>\n")
 
 
+class Proofs(ProofDomain):
+    """Theorems as sphinx-proof has them; it keeps them elsewhere, so that of several processes nothing is to merge."""
+
+    def merge_domaindata(self, docnames: list[str], otherdata: dict[str, object]) -> None:
+        pass
+
+
 class ClaimRole(SphinxRole):
     """``{claim}`bias-thm-3-1``` is a link to the claim's entry in the register."""
 
@@ -106,9 +154,19 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_role("claim", ClaimRole())
     app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
     app.add_post_transform(FoldSolutions)
+    if "sphinx_proof" in app.extensions:
+        app.add_domain(Proofs, override=True)
     app.connect("config-inited", set_mathjax_path)
     app.connect("doctree-read", free_contents)
     app.connect("doctree-read", name_figures)
+    app.connect("doctree-read", note_names, priority=900)
+    app.connect("env-purge-doc", forget_names)
+    app.connect("env-merge-info", merge_names)
+    app.connect("env-check-consistency", check_names)
+    app.connect("env-before-read-docs", import_once)
     app.connect("doctree-read", keep_punctuation)
     app.connect("build-finished", copy_mathjax)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    # It numbers sections once everything is read, in the main process, and does not say so.
+    if numbering := app.extensions.get("sphinx_multitoc_numbering"):
+        numbering.parallel_read_safe = True
+    return {"version": "2", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-from sumexp.companion.build import chapters_of
+from sumexp.companion.build.sources import chapters_of
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 SOURCES = (
     "_config.yml",
     "_toc.yml",
-    "Snakefile",
     "constraints.txt",
     "book",
     "notebooks",
@@ -25,12 +25,12 @@ SOURCES = (
 )
 
 
-def step(project: Path, *arguments: str) -> None:
-    """Run one step of the build in a project, without data or earlier runs, so that it is the same everywhere."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("SUMEXP_DATA", "SUMEXP_DRIVER")}
-    nothing = project / "nothing"
-    environment |= {"XDG_CACHE_HOME": str(nothing), "SUMEXP_RUNS": str(nothing / "runs"), "PYTHONHASHSEED": "0"}
-    command = [sys.executable, "-m", "sumexp.companion.build", *arguments]
+def sumexp(project: Path, module: str, *arguments: str) -> None:
+    """Run a part of the build in a project, without data or earlier runs, so that it is the same everywhere."""
+    nothing = str(project / "nothing")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SUMEXP_")}
+    environment |= {"XDG_CACHE_HOME": nothing, "SUMEXP_RUNS": nothing, "PYTHONHASHSEED": "0"}
+    command = [sys.executable, *arguments] if module == "-" else [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}"
 
@@ -42,19 +42,32 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-@pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with every notebook executed."""
-    place = tmp_path_factory.mktemp("project")
+def _build(place: Path) -> None:
+    """Execute every notebook, then render: without the tests that decide claims, which run as tests."""
+    shutil.rmtree(place, ignore_errors=True)
     for name in SOURCES:
         _copy(ROOT / name, place / name)
+    plan = "from pathlib import Path; from sumexp.companion.build import plan; "
+    sumexp(place, "-", "-c", f"{plan}plan.make('smoke', 'cpu', '').write(Path('build/plan.json'))")
     for chapter in CHAPTERS:
-        step(place, "notebook", "smoke", "cpu", "", chapter)
+        sumexp(place, "sumexp.companion.build.steps", "build/plan.json", "notebook", chapter)
+    sumexp(place, "sumexp.companion.cli", "book", "--profile", "smoke", "--device", "cpu", "--stored")
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, built; workers that run side by side share it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    place, finished = shared / "project", shared / "project-is-built"
+    with FileLock(shared / "project.lock"):
+        if not finished.exists():
+            _build(place)
+            finished.touch()
     return place
 
 
 @pytest.fixture(scope="session")
 def html(project: Path) -> Path:
     """The folder of the rendered pages."""
-    step(project, "html", "smoke", "cpu", "")
     return project / "build" / "html"

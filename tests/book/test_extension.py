@@ -11,6 +11,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
 from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_book.py"
 
@@ -69,10 +70,20 @@ def test_a_second_figure_of_one_name_is_a_warning_which_fails_the_build(other: s
         "sphinx.util.logging.SphinxLoggerAdapter.warning",
         lambda self, message, *values, **options: warnings.append(message % values),
     )
-    labels = Labels()
-    named(labels, "notebooks/bias", "error")
-    named(labels, other, "error")
-    assert warnings == ["figure 'error': notebooks/bias.ipynb has one of this name, take another"]
+    extension = runpy.run_path(str(EXTENSION))
+    pages = {"notebooks/bias": ["fig-error", "fig-time"]}
+    pages[other] = [*pages.get(other, ()), "fig-error"]
+    extension["check_names"](None, SimpleNamespace(sumexp_names=pages))
+    assert warnings == [f"'fig-error' is declared in notebooks/bias and in {other}; take another name"]
+
+
+def test_names_read_by_another_process_are_kept_and_those_read_again_forgotten() -> None:
+    extension = runpy.run_path(str(EXTENSION))
+    here = SimpleNamespace(sumexp_names={"one": ["a"]})
+    extension["merge_names"](None, here, ["two"], SimpleNamespace(sumexp_names={"one": ["old"], "two": ["b"]}))
+    assert here.sumexp_names == {"one": ["a"], "two": ["b"]}
+    extension["forget_names"](None, here, "one")
+    assert here.sumexp_names == {"two": ["b"]}
 
 
 EXERCISES = """# Chapter
@@ -119,7 +130,7 @@ def exercises(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
         "myst_enable_extensions": ["colon_fence", "dollarmath"],
         "exercise_style": "solution_follow_exercise",
     }
-    with pytest.MonkeyPatch.context() as path:
+    with pytest.MonkeyPatch.context() as path, patch_docutils(None), docutils_namespace():
         path.syspath_prepend(str(EXTENSION.parent))
         app = Sphinx(place, None, place / "html", place / "trees", "html", settings, None, None, warningiserror=True)
         app.build()

@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 from pytest_notebook.diffing import diff_notebooks, diff_to_string, filter_diff
 from pytest_notebook.post_processors import coalesce_streams
 
-from sumexp.companion.build import chapters_of
+from sumexp.companion.build.sources import chapters_of
 
 pytestmark = pytest.mark.xdist_group("book")
 ROOT = Path(__file__).parents[2]
