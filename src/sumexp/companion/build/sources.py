@@ -1,6 +1,5 @@
 """What the book is made from, as its plan sees it: notebooks, test modules, and what each of them depends on."""
 
-import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -101,19 +100,10 @@ def module_name(path: Path) -> str:
 
 
 def claim_modules() -> list[Path]:
-    """The test modules that decide claims, wherever they are; naming the marker in a string does not count."""
-    return [path for path in sorted(TESTS.rglob("test_*.py")) if claim_tests(path.read_text("utf-8"))]
+    """The test modules that decide claims, wherever they are."""
+    from sumexp.companion.register.verdict import markers
 
-
-def claim_tests(code: str) -> list[tuple[str, str]]:
-    """The name of each test function that bears ``@pytest.mark.claim``, with the id it names, once for each marker."""
-    return [
-        (node.name, str(ast.literal_eval(marker.args[0])))
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.FunctionDef)
-        for marker in node.decorator_list
-        if isinstance(marker, ast.Call) and ast.unparse(marker.func) == "pytest.mark.claim" and marker.args
-    ]
+    return sorted({Path(marker.test.partition("::")[0]) for marker in markers(TESTS)})
 
 
 def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
