@@ -85,6 +85,6 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "error: PYTHON is '$(PYTHON)', which is not Python 3.11 or newer; install one, or name it: make PYTHON=python3.12" >&2; exit 1; }
 	'$(PYTHON)' -m venv .venv
 	$(RUN) pip install -q --disable-pip-version-check -c constraints.txt uv
-	$(UV) install -c constraints.txt $(TORCH_BACKEND) $(if $(filter-out $@,$(wildcard .venv/ready-*)),--reinstall-package torch) -e '.[dev]'
+	$(UV) install --compile-bytecode -c constraints.txt $(TORCH_BACKEND) $(if $(filter-out $@,$(wildcard .venv/ready-*)),--reinstall-package torch) -e '.[dev]'
 	@rm -f .venv/ready-*
 	@touch $@

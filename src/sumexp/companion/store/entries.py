@@ -55,8 +55,8 @@ class Store:
 
     Attributes:
         root: the folder.
-        fetch: where `find` looks for an entry that is not here: puts it into the folder it is given and returns True, or
-            leaves nothing there and returns False; None looks nowhere.
+        fetch: where `find` looks for an entry that is not here: puts it into the folder it is given and returns True,
+            or leaves nothing there and returns False; None looks nowhere.
     """
 
     root: Path
