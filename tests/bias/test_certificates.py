@@ -201,7 +201,7 @@ def test_every_estimator_of_an_adaptive_scheme_has_that_bias(box: list[tuple[Q, 
 
 def test_a_negatives_own_softmax_is_impossible_on_some_boxes_but_its_difference_vanishes_on_others() -> None:
     # On [1,2]^2: -1/60. Its mixed derivative has the sign of 1 + S - n a_1, which can change: on [1,6] x [1,2]
-    # 6/9 - 6/8 - 1/4 + 1/3 = 0, and no certificate exists there. (The review's "the same" needs a choice of box.)
+    # 6/9 - 6/8 - 1/4 + 1/3 = 0, and no certificate exists there. (A choice of box is needed.)
     scheme = reading.without_replacement(2, 1)
     assert certificates.certify(scheme, (1, 1), (2, 2), certificates.negative(0)).value == -Q(1, 60)
     assert certificates.mixed_difference(certificates.negative(0), (1, 1), (6, 2)) == 0

@@ -72,7 +72,7 @@ def test_all_or_nothing_is_unbiased_and_far_above_the_bound() -> None:
     assert eps * n * second == n * f**2 > minimax.cost_variance_bound(n)[0]
 
 
-def test_moments_of_the_review() -> None:
+def test_moments_computed_elsewhere() -> None:
     # s = (1, 1/2, 1/4, 1/8): variance .0204; s = (1, 2/3, 1/2, 2/5): 77/30 = 2.567 reads, variance .0078.
     other = estimators.roulette([1, Q(2, 3), Q(1, 2), Q(2, 5)])
     assert round(float(estimators.moments(HALVES, A)[1]), 4) == 0.0204
@@ -138,7 +138,7 @@ def test_two_valued_recursion_equals_the_enumeration(schedule: estimators.Schedu
 @pytest.mark.parametrize("n", [64, 1024, 4096])
 @pytest.mark.parametrize("rate,constant", [(1.0, 0.55), (1.5, 0.43)])
 def test_spike_has_a_variance_of_order_n_to_the_rate(n: int, rate: float, constant: float) -> None:
-    # One a = 10^6 among a = 10^-9: F is about 0, but 1 until the spike is read. The review: .55 n and .43 n^1.5.
+    # One a = 10^6 among a = 10^-9: F is about 0, but 1 until the spike is read. Variances .55 n and .43 n^1.5.
     mean, variance = estimators.two_valued_moments(estimators.dyadic(n, rate), 10**6, Q(1, 10**9), 1)
     assert mean == 1 / (1 + 10**6 + (n - 1) * Q(1, 10**9))
     assert float(variance) / n**rate == pytest.approx(constant, abs=0.015)
@@ -246,7 +246,7 @@ def test_the_poisson_estimator_has_no_second_moment() -> None:
 @pytest.mark.parametrize("a,integrable", [((Q(1, 4), Q(1, 2)), True), ((Q(1, 2), Q(1, 2)), False), ((2, 3), False)])
 def test_the_poisson_estimator_has_no_mean_at_all_for_large_sums(a: tuple[Fraction, ...], integrable: bool) -> None:
     # Beyond t = lambda/(n min a) the logarithm of e^{-t} E[|T| | t] is (S - 1) t - 2 lambda: E|T| is infinite for
-    # S >= 1, so "unbiased formally" (the review) is no unbiasedness there.
+    # S >= 1, so "unbiased formally" is no unbiasedness there.
     total = sum(a)
     late = [estimators.poisson_absolute_exponent(a, 3, t) for t in (100, 101)]
     assert late == [(total - 1) * 100 - 6, (total - 1) * 101 - 6]

@@ -57,7 +57,7 @@ def test_exchange_on_arbitrary_functions(values: list[Fraction], data: st.DataOb
     assert minimax.best_approximation(values, k).error == minimax.by_enumeration(values, k)
 
 
-# Values of the review (N1), on [1/10, 5]^n.
+# Values computed elsewhere, on [1/10, 5]^n.
 CUBES = {
     (2, 0): Q(49, 132), (2, 1): Q(2401, 16104),
     (3, 0): Q(147, 416), (3, 1): Q(2401, 12896), (3, 2): Q(117649, 1908608),
@@ -137,7 +137,6 @@ def test_the_best_estimate_attains_it_everywhere_in_the_box(data: st.DataObject)
     assert certificates.mixed_difference(lambda x: minimax.best_estimate(lower, upper, x), a, [x + 1 for x in a]) == 0
 
 
-@pytest.mark.claim("bias-minimax-orthant", shows="statement", evidence="exact")
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_no_point_of_the_orthant_is_worse_than_the_limit(data: st.DataObject) -> None:
@@ -148,7 +147,6 @@ def test_no_point_of_the_orthant_is_worse_than_the_limit(data: st.DataObject) ->
     assert abs(softmax(a) - minimax.best_estimate_anywhere(n, k, a)) <= minimax.limit(n, k).error
 
 
-@pytest.mark.claim("bias-minimax-orthant", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", [(2, 1), (4, 1), (5, 2), (6, 3), (6, 5)])
 def test_the_lower_half_at_the_corners_of_a_wide_box(n: int, k: int) -> None:
     best = minimax.limit(n, k).error
@@ -213,7 +211,7 @@ def test_two_reads_of_two_values_by_hand() -> None:
     [(64, (4, 6, 12, 20)), (256, (8, 11, 23, 40)), (1024, (16, 22, 46, 79))],
 )
 def test_reads_needed_for_a_given_bias(n: int, expected: tuple[int, ...]) -> None:
-    # The review's table (N1): the least k with worst bias <= .4, 1/3, .1, .01 in the limit case.
+    # A table computed elsewhere: the least k with worst bias <= .4, 1/3, .1, .01 in the limit case.
     for bias, k in zip((Q(2, 5), Q(1, 3), Q(1, 10), Q(1, 100)), expected, strict=True):
         assert minimax.limit(n, k).error <= bias < minimax.limit(n, k - 1).error
         assert minimax.reads_needed(n, bias) == k
@@ -234,7 +232,7 @@ def test_lower_bound_for_any_n_never_exceeds_the_minimax_bias(n: int, k: int) ->
 
 
 def test_cost_and_variance() -> None:
-    # The values of the review (N6).
+    # Values computed elsewhere.
     found = [minimax.cost_variance_bound(n) for n in (16, 64, 256, 1024)]
     assert [round(float(bound), 3) for bound, _ in found] == [0.454, 0.769, 1.390, 2.628]
     every = [(j + 1) * minimax.limit(16, j).error ** 2 for j in range(16)]

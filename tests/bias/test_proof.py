@@ -214,7 +214,7 @@ def test_bound_on_g(n: int, k: int) -> None:
 
 @pytest.mark.parametrize("n", range(1, 9))
 def test_bound_is_an_equality_for_k_0(n: int) -> None:
-    # B10. g(0) = 1/(1 + n b_1) and c* = 1: step (33) is not strict. The theorem itself is trivial there.
+    # g(0) = 1/(1 + n b_1) and c* = 1: step (33) is not strict. The theorem itself is trivial there.
     assert proof.forced(n, 0, LOW, HIGH)[0] == 1 / (1 + n * LOW)
 
 
