@@ -25,6 +25,12 @@ def test_what_is_none_or_out_of_range_is_named(value: object) -> None:
         checks.whole("m", 0, 1)
 
 
+def test_one_of_several_names() -> None:
+    checks.choice("hits", "mask", ("mask", "keep"))
+    with pytest.raises(ValueError, match="hits is 'drop'; expected one of mask, keep"):
+        checks.choice("hits", "drop", ("mask", "keep"))
+
+
 @dataclass
 class Config:
     steps: object = 1

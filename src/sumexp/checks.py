@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Collection
 from numbers import Real
 
 import torch
@@ -33,6 +34,16 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
         wanted = f">= {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name} is {value!r}; it must be a whole number {wanted}")
     return number
+
+
+def choice(name: str, value: object, allowed: Collection[str]) -> None:
+    """Check that a value is one of several names.
+
+    Raises:
+        ValueError: if it is none of them.
+    """
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
 
 
 def positive(config: object, *names: str) -> None:

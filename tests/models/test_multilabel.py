@@ -162,8 +162,8 @@ def test_queries_without_a_relevant_item_are_left_out(monkeypatch: pytest.Monkey
         ("learning_rate", -1.0, "learning_rate must be positive"),
         ("scale", nan, "scale must be positive, got nan"),
         ("margin", 2.0, r"margin must be in \[0, pi/2\], got 2.0"),
-        ("source", "digits", "source must be one of delicious, shakespeare, got 'digits'"),
-        ("loss", "hinge", "loss must be one of softmax, cosface, arcface, infonce, got 'hinge'"),
+        ("source", "digits", "source is 'digits'; expected one of delicious, shakespeare"),
+        ("loss", "hinge", "loss is 'hinge'; expected one of softmax, cosface, arcface, infonce"),
     ],
 )
 def test_bad_settings(field: str, value: object, fault: str) -> None:

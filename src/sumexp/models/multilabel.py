@@ -72,9 +72,8 @@ class MultilabelConfig:
         checks.positive(self, "width", "epochs", "batch", "learning_rate", "scale", "negatives", "queries", "pairs")
         if not 0 <= self.margin <= math.pi / 2:
             raise ValueError(f"margin must be in [0, pi/2], got {self.margin!r}")
-        for name, values in (("loss", get_args(Loss)), ("source", get_args(Source))):
-            if getattr(self, name) not in values:
-                raise ValueError(f"{name} must be one of {', '.join(values)}, got {getattr(self, name)!r}")
+        checks.choice("loss", self.loss, get_args(Loss))
+        checks.choice("source", self.source, get_args(Source))
 
 
 _WORDS = MultilabelConfig(

@@ -18,6 +18,7 @@ classes times nodes instead of classes squared. Three schemes are consistent for
 import math
 from collections.abc import Sequence
 from itertools import chain, combinations
+from typing import get_args
 
 import numpy as np
 import torch
@@ -84,9 +85,10 @@ def multiset_losses(
         tol: relative error of the quadrature.
 
     Raises:
-        ValueError: if m < 1 or q does not sum to 1.
+        ValueError: if m < 1, q does not sum to 1, or the rule is unknown.
     """
     m, q = checks.whole("m", m, 1), checks.log_law("log_q", log_q).exp()
+    checks.choice("hits", hits, get_args(Hits))
 
     def of_scores(scores: Tensor) -> Tensor:
         u, kernel, log_z = _grid(scores, weights, math.log(m), q > 0, tol)

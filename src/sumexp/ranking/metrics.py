@@ -270,8 +270,7 @@ def _check_scores(scores: Tensor, mask: Tensor | None, ties: str) -> tuple[Tenso
         raise ValueError(f"scores must be real numbers [B, L], got {scores.dtype} of shape {tuple(scores.shape)}")
     if scores.shape[1] == 0:
         raise ValueError("the lists have no items, and so no ranks")
-    if ties not in get_args(Ties):
-        raise ValueError(f"ties is {ties!r}; expected one of {', '.join(get_args(Ties))}")
+    checks.choice("ties", ties, get_args(Ties))
     candidates = torch.ones_like(scores, dtype=torch.bool) if mask is None else _check_bool("mask", mask, scores)
     scores = scores.detach().masked_fill(~candidates, 0)
     if bool(scores.isnan().any()):

@@ -61,8 +61,6 @@ def expected_loss(
         raise ValueError("weights must be positive and finite")
     others = torch.arange(classes, device=logits.device) != label
     f = logits.double()
-    if not f.numel():
-        return f.new_zeros(f.shape[:-1])
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
     proposal = None if log_q is None else torch.log_softmax(log_q.double()[others], -1)
     return expectations.expect(expectations.with_replacement(terms, m, proposal)).log

@@ -60,7 +60,7 @@ def draw(
     """
     labels = _check_labels(labels, sampler.classes)
     m = checks.whole("m", m, 1, 1 << 31)
-    _check_rule(hits)
+    checks.choice("hits", hits, get_args(Hits))
     if shared and hits == "redraw":
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
     ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
@@ -147,7 +147,7 @@ def model_based(
         raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
     labels = _check_labels(labels, logits.shape[1])
     m = checks.whole("m", m, 1, 1 << 31)
-    _check_rule(hits)
+    checks.choice("hits", hits, get_args(Hits))
     scores = logits.detach().to(torch.float64)
     if bool(torch.isnan(scores).any() | (scores == torch.inf).any()):
         raise ValueError("a logit is NaN or +inf; q needs finite logits, or -inf for a class never drawn")
@@ -184,8 +184,3 @@ def _check_labels(labels: Tensor, classes: int) -> Tensor:
     if labels.ndim != 1 or not len(labels):
         raise ValueError(f"labels must be integers [B], B >= 1, got shape {tuple(labels.shape)}")
     return checks.ids("label", labels, classes)
-
-
-def _check_rule(hits: str) -> None:
-    if hits not in get_args(Hits):
-        raise ValueError(f"hits is {hits!r}; expected one of {', '.join(get_args(Hits))}")
