@@ -1,10 +1,13 @@
-"""What is read off a trained stack, on made-up numbers."""
+"""What is read off trained stacks, on made-up numbers."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sumexp.intervals import interval
 from sumexp.vae import comparison
+from sumexp.vae.comparison import CRITERIA, Difference
 from sumexp.vae.config import Member, Stack, fixed
 
 CASES = [
@@ -13,75 +16,96 @@ CASES = [
     Member("gaussian", temperature=fixed(0.5)),
     Member("gaussian", 1.28, temperature=fixed(0.5)),
 ]
-MEMBERS = [Member(one.noise, one.scale, temperature=one.temperature, seed=seed) for one in CASES for seed in (7, 3, 5)]
+MEMBERS = [replace(one, seed=seed) for one in CASES for seed in (7, 3, 5)]
 STACK = Stack(members=tuple(MEMBERS), epochs=2)
-# The value of case c with seed s is 100 c + s; a history adds 1000 an epoch and lists the members backwards.
-VALUES = [100 * (i // 3) + member.seed for i, member in enumerate(MEMBERS)]
+# The value of case c with seed s on image i is 100 c + s + i / 10 for the loss and ten times that for the rest; a
+# history adds 1000 an epoch and lists the members backwards.
+VALUES = np.array([[100 * (s // 3) + member.seed + i / 10 for i in range(3)] for s, member in enumerate(MEMBERS)])
+ARRAYS = {
+    f"{part}_{one}": VALUES * (1 if one == "relaxed" else 10) * (-1 if part == "validation" and one == "bound" else 1)
+    for part in ("validation", "test")
+    for one in CRITERIA
+} | {"by_count": VALUES[:, :2]}
 HISTORY = {
     "epoch": [epoch for epoch in (1, 0) for _ in MEMBERS],
     "member": [s for _ in (1, 0) for s in reversed(range(12))],
-    "validation_bound": [1000 * epoch + VALUES[s] for epoch in (1, 0) for s in reversed(range(12))],
+    "train_loss": [1000 * epoch + VALUES[s, 0] for epoch in (1, 0) for s in reversed(range(12))],
 }
+FOUND = comparison.gathered(STACK, ARRAYS, HISTORY)
 
 
 def test_runs_are_gathered_by_case_in_the_order_of_the_seeds() -> None:
-    found = comparison.by_case(STACK, VALUES)
-    assert list(found) == CASES
-    assert [found[one].tolist() for one in CASES] == [[100 * c + s for s in (3, 5, 7)] for c in range(4)]
-    curves = comparison.curves(STACK, HISTORY, "validation_bound")
-    assert curves[CASES[2]].tolist() == [[203, 1203], [205, 1205], [207, 1207]]
+    assert list(FOUND) == CASES
+    for c, case in enumerate(CASES):
+        runs = FOUND[case]
+        assert runs.seeds == (3, 5, 7)
+        assert runs.losses.tolist() == [[100 * c + s, 1000 + 100 * c + s] for s in (3, 5, 7)]
+        assert runs.test["relaxed"][:, 1].tolist() == [100 * c + s + 0.1 for s in (3, 5, 7)]
+        assert runs.validation["bound"][:, 0].tolist() == [-10 * (100 * c + s) for s in (3, 5, 7)]
 
 
-def test_differences_are_paired_by_seed() -> None:
-    values = np.array(VALUES) + np.array([0, 0, 0, 1, 2, 4, 0, 0, 0, 0, 0, 0])  # case 1, seeds 7, 3, 5
-    found = comparison.difference(STACK, values, CASES[1], CASES[0])
-    assert found == interval([102, 104, 101])
-    backwards = comparison.difference(STACK, values, CASES[0], MEMBERS[4])  # a member stands for its case
-    assert backwards.mean == pytest.approx(-found.mean)
-    by_epoch = comparison.differences(STACK, HISTORY, "validation_bound", (CASES[2], CASES[0]))
-    assert by_epoch.tolist() == [[200, 200]] * 3
+def test_differences_are_paired_by_seed_and_by_image() -> None:
+    second = FOUND[CASES[0]]
+    moved = np.array([[1.0, 2.0, 6.0], [2.0, 3.0, 1.0], [3.0, 3.0, 3.0]])
+    first = replace(second, test={one: values + moved for one, values in second.test.items()})
+    found = comparison.difference(first, second, "bound")
+    assert found.seeds.mean == pytest.approx(24 / 9) == found.images.mean
+    assert found.seeds.half_width == pytest.approx(interval([3, 2, 3]).half_width)
+    assert found.images.half_width == pytest.approx(interval([2, 8 / 3, 10 / 3]).half_width)
+    back = comparison.difference(second, first, "bound")
+    assert back.seeds.mean == -found.seeds.mean
 
 
-def test_seeds_that_one_case_lacks_are_left_out() -> None:
-    stack = Stack(members=tuple(MEMBERS[:5]))  # case 1 has the seeds 7 and 3 only
-    assert comparison.difference(stack, VALUES[:5], CASES[1], CASES[0]) == interval([100, 100])
-    with pytest.raises(ValueError, match="two or more"):
-        comparison.difference(Stack(members=tuple(MEMBERS[:4])), VALUES[:4], CASES[1], CASES[0])
+def test_curves_of_differences() -> None:
+    first, second = FOUND[CASES[2]], FOUND[CASES[0]]
+    assert [one.mean for one in comparison.training_loss(first, second)] == [200, 200]
+    assert [one.mean for one in comparison.by_count(first, second)] == pytest.approx([200, 200])
+    fewer = replace(second, seeds=(3, 5, 8))
+    for read in (comparison.training_loss, comparison.by_count, lambda a, b: comparison.difference(a, b, "bound")):
+        with pytest.raises(ValueError, match=r"seeds \(3, 5, 7\) are paired with \(3, 5, 8\)"):
+            read(first, fewer)
 
 
-def test_the_temperature_is_chosen_by_the_last_validation_bound_among_unit_scales() -> None:
-    assert comparison.chosen(STACK, HISTORY) == {"gumbel": CASES[0], "gaussian": CASES[2]}
-    turned = HISTORY | {"validation_bound": [-value for value in HISTORY["validation_bound"]]}
-    assert comparison.chosen(STACK, turned) == {"gumbel": CASES[1], "gaussian": CASES[2]}
+def test_the_temperature_is_chosen_on_validation_within_a_family() -> None:
+    assert list(comparison.temperatures(FOUND, Member("gumbel"))) == [fixed(0.5), fixed(1.0)]
+    assert comparison.chosen(FOUND, Member("gumbel"), "likelihood") == CASES[0]
+    assert comparison.chosen(FOUND, Member("gumbel"), "bound") == CASES[1]  # whose sign is turned on validation
+    assert comparison.chosen(FOUND, Member("gaussian", 1.28), "bound") == CASES[3]
+    with pytest.raises(ValueError, match="no run of Member.*logistic"):
+        comparison.chosen(FOUND, Member("logistic"), "bound")
 
 
-def test_stacks_are_joined() -> None:
-    """A stack cut in two and joined again, its history's members numbered from 0 in each part."""
-    parts = []
-    for start, stop in ((0, 5), (5, 12)):
-        kept = [i for i, s in enumerate(HISTORY["member"]) if start <= s < stop]
-        history = {name: np.array(column)[kept] for name, column in HISTORY.items()}
-        history["member"] = history["member"] - start
-        arrays = {"test_bound": np.array(VALUES[start:stop]), "images": np.zeros(3)}
-        parts.append((Stack(members=tuple(MEMBERS[start:stop]), epochs=2), arrays, history))
-    stack, arrays, history = comparison.joined(parts)
-    assert stack == STACK
-    assert list(arrays) == ["test_bound"]
-    assert arrays["test_bound"].tolist() == VALUES
-    whole, again = (comparison.curves(STACK, one, "validation_bound") for one in (HISTORY, history))
-    assert {one: curve.tolist() for one, curve in whole.items()} == {
-        one: curve.tolist() for one, curve in again.items()
-    }
+def around(mean: float, half: float):
+    return interval([mean - half, mean + half], confidence=0.5)  # the t quantile of one degree of freedom is 1
+
+
+@pytest.mark.parametrize(
+    "seeds, images, outcome",
+    [
+        ((-2, 1), (-2, 1.5), "better"),
+        ((2, 1), (2, 1.5), "worse"),
+        ((-2, 1), (-2, 2.5), "undecided"),
+        ((-2, 2.5), (-2, 1), "undecided"),
+        ((0.1, 0.2), (0.1, 0.3), "alike"),
+        ((0.3, 0.1), (0.3, 0.1), "alike"),  # above zero, and too small to matter
+        ((0.1, 0.2), (0.1, 0.5), "undecided"),
+    ],
+)
+def test_both_intervals_must_agree(seeds, images, outcome) -> None:
+    assert around(*seeds).half_width == pytest.approx(seeds[1])
+    assert Difference(around(*seeds), around(*images)).outcome(margin=0.5) == outcome
+
+
+def test_a_lost_temperature_must_not_matter() -> None:
+    below, further, above, across = around(-2, 1), around(-5, 1), around(3, 1), around(0, 1)
+    assert comparison.decides([further, below]) == below
+    assert comparison.decides([above]) == above
+    for mixed in ([below, above], [below, across], []):
+        assert comparison.decides(mixed) is None
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="0 stacks are joined"):
-        comparison.joined([])
-    with pytest.raises(ValueError, match=r"2 stacks are joined; .* differ in members alone"):
-        comparison.joined([(STACK, {}, HISTORY), (Stack(members=STACK.members, epochs=3), {}, HISTORY)])
-    with pytest.raises(ValueError, match="3 values for 12 members"):
-        comparison.by_case(STACK, VALUES[:3])
-    with pytest.raises(ValueError, match="of which 1 differ"):
-        comparison.by_case(Stack(members=(MEMBERS[0], MEMBERS[0])), [1, 2])
-    with pytest.raises(ValueError, match="no member Member"):
-        comparison.difference(STACK, VALUES, CASES[0], Member("logistic"))
+    with pytest.raises(ValueError, match="12 runs for 11 members"):
+        comparison.gathered(replace(STACK, members=STACK.members[:11]), ARRAYS, HISTORY)
+    with pytest.raises(ValueError, match="12 members, of which 1 differ"):
+        comparison.gathered(replace(STACK, members=STACK.members[:1] * 12), ARRAYS, HISTORY)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from sumexp import datasets
 from sumexp.runtime import State
-from sumexp.vae import Member, Stack, Temperature, fixed, stack, training
+from sumexp.vae import Member, Stack, Temperature, fixed, public, stack, training
+from sumexp.vae.comparison import CRITERIA
 
 DIGITS = datasets.images("digits")
 MIXED = (
@@ -173,6 +174,23 @@ def test_temperatures_are_those_that_the_public_code_has_seen() -> None:
     assert {fixed(0.3).at(step) for step in (0, 1, 10**6)} == {0.3}
 
 
+@pytest.mark.parametrize("steps", [1, 12, 360, 4000, 69_000, 150_000])
+def test_the_compressed_schedule_sees_all_of_the_public_one(steps: int) -> None:
+    """It ends where the public one is at the same share of its 150,000 steps; the refresh may come one earlier."""
+    schedule, share = public(steps), (steps - 1) / steps
+    assert schedule.at(0) == 1.0
+    at = math.exp(-1.5 * share)
+    assert at <= schedule.at(steps - 1) * (1 + 1e-9) <= at * math.exp(1.5 * (schedule.every + 1) / steps)
+    if steps >= 150:
+        assert schedule.at(steps - 1) == pytest.approx(0.2254, rel=0.01)
+
+
+def test_the_schedule_of_150000_steps_is_the_public_one() -> None:
+    assert public(150_000) == Temperature()
+    with pytest.raises(ValueError, match="steps is 0; it must be at least 1"):
+        public(0)
+
+
 def test_resumed_equals_uninterrupted() -> None:
     settings = config(MIXED, importance=5, epochs=3)
     memory = Memory()
@@ -204,8 +222,9 @@ def test_results_have_the_promised_form() -> None:
     found = training.train(settings)
     arrays, metrics, history = found.arrays, found.metrics, found.history
     assert {name: arrays[name].shape for name in arrays} == {
-        **dict.fromkeys(("test_published", "test_bound", "test_bound_error"), (6,)),
-        **dict.fromkeys(("test_likelihood", "test_likelihood_error"), (6,)),
+        **dict.fromkeys((f"{part}_{one}" for part in ("validation", "test") for one in CRITERIA), (6, 50)),
+        "counts": (2,),
+        "by_count": (6, 2),
         "images": (10, 64),
         "shown": (3,),
         "reconstructions": (3, 10, 64),
@@ -221,11 +240,12 @@ def test_results_have_the_promised_form() -> None:
     assert history["member"].tolist() == [*range(6)] * 2
     assert history["temperature"][6:].tolist() == [member.temperature.at(19) for member in MIXED]
     assert metrics["train_loss"] == pytest.approx(history["train_loss"][6:].mean())
+    assert arrays["counts"].tolist() == [1, 3]
+    assert arrays["by_count"][:, 1] == pytest.approx(arrays["test_likelihood"].mean(1), rel=1e-6)
     # For a Gumbel of scale 1 the published number is the bound; for the rest the two KL terms differ.
-    difference = np.abs(arrays["test_published"] - arrays["test_bound"])
-    assert (difference[:2] < 1e-12).all()
-    assert (difference[2:] > 1e-6).all()
-    assert np.isfinite(arrays["test_likelihood"]).all()
+    apart = np.abs(arrays["test_published"] - arrays["test_bound"]).max(1)
+    assert (apart[:2] < 1e-5).all()
+    assert (apart[2:] > 1e-4).all()
 
 
 def test_a_trained_model_knows_more_than_the_pixels_own_shares() -> None:
@@ -240,7 +260,7 @@ def test_a_trained_model_knows_more_than_the_pixels_own_shares() -> None:
     one_by_one = -(test * np.log(share) + ~test * np.log(1 - share)).sum(1).mean()
     assert one_by_one == pytest.approx(24.9, abs=0.1)
     assert (history["train_loss"][-2:] < one_by_one - 1).all()
-    assert (arrays["test_bound"] < one_by_one - 1).all()
+    assert (arrays["test_bound"].mean(1) < one_by_one - 1).all()
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "tf32", "float32"])
@@ -279,7 +299,7 @@ def test_the_last_batch_may_be_smaller() -> None:
         ({"epochs": 0}, "epochs is 0; it must be at least 1"),
         ({"batch": -3}, "batch is -3; it must be at least 1"),
         ({"images": -1}, "images is -1; it must be >= 0"),
-        ({"importance": -1}, "importance is -1; it must be >= 0"),
+        ({"importance": 0}, "importance is 0; it must be at least 1"),
         ({"learning_rate": math.nan}, "learning_rate is nan; it must be finite and > 0"),
     ],
 )

@@ -13,7 +13,7 @@ on, or a change there would discard them.
 """
 
 from sumexp.vae import bounds, posterior, stack
-from sumexp.vae.config import Member, Stack, Temperature, fixed
+from sumexp.vae.config import Member, Stack, Temperature, fixed, public
 from sumexp.vae.training import train
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "bounds",
     "fixed",
     "posterior",
+    "public",
     "stack",
     "train",
 ]

@@ -1,4 +1,4 @@
-r"""What a trained model is worth on test images: bounds on and estimates of :math:`-\log p(x)`, in nats an image.
+r"""What a trained model is worth on images: its loss, bounds on and estimates of :math:`-\log p(x)`, in nats an image.
 
 The categorical sample is :math:`z = \arg\max(\ell + \gamma)` in each of the N variables, and q its law. With the
 uniform prior :math:`p(z) = K^{-N}`,
@@ -14,7 +14,7 @@ Source: Cohen Indelman and Hazan, section 6.2; Burda, Grosse and Salakhutdinov f
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -30,32 +30,50 @@ BLOCK = {"cpu": 1 << 22, "cuda": 1 << 26}
 
 @dataclass(frozen=True)
 class Bound:
-    """The mean over images of the bound with hard samples; standard errors over images, samples included.
+    """Negative bounds of each image with hard samples.
 
     Attributes:
-        value: with the KL divergence of the law of the samples: an upper bound of -log p(x), [S].
-        error: its standard error [S].
-        published: with the KL divergence of softmax(logits) [S].
-        published_error: its standard error [S].
+        value: with the KL divergence of the law of the samples: bounds -log p(x) in expectation, [S, B].
+        published: with the KL divergence of softmax(logits) [S, B].
     """
 
     value: Tensor
-    error: Tensor
     published: Tensor
-    published_error: Tensor
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over images and its standard error over images, samples included.
+@torch.no_grad()
+def relaxed_loss(
+    parameters: stack.Parameters,
+    members: Sequence[Member],
+    temperatures: Tensor,
+    x: Tensor,
+    samples: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """What training descends, on other images: -log p(x | z) at relaxed samples plus each member's own KL term.
 
-    Attributes:
-        value: the mean [S].
-        error: its standard error [S].
+    Args:
+        parameters: of the stack.
+        members: the models [S].
+        temperatures: of each [S].
+        x: images of 0 and 1, [B, P].
+        samples: draws of z an image.
+        generator: on the device of the parameters.
+
+    Returns:
+        [S, B], float64.
+
+    Raises:
+        ValueError: if there is no image, or no sample.
     """
-
-    value: Tensor
-    error: Tensor
+    parts = []
+    for images, logits in _encoded(parameters, members, x, samples):
+        missed = torch.zeros(logits.shape[:2], dtype=torch.float64, device=logits.device)
+        for _ in range(samples):
+            uniforms = _uniforms(logits, generator).expand_as(logits)
+            missed += _missed(parameters, stack.relaxed(logits, uniforms, members, temperatures), images)
+        parts.append(missed / samples + posterior.divergence(logits, members))
+    return torch.cat(parts, 1)
 
 
 @torch.no_grad()
@@ -70,7 +88,7 @@ def hard_bound(
     Args:
         parameters: of the stack.
         members: the models [S].
-        x: images of 0 and 1, [B, P], B >= 2.
+        x: images of 0 and 1, [B, P].
         samples: draws of z an image.
         generator: on the device of the parameters.
 
@@ -78,61 +96,78 @@ def hard_bound(
         Bound, float64.
 
     Raises:
-        ValueError: if there are fewer than two images, or no sample.
+        ValueError: if there is no image, or no sample.
     """
     values: list[Tensor] = []
     published: list[Tensor] = []
+    hard = _race(members)
     for images, logits in _encoded(parameters, members, x, samples):
         missed = torch.zeros(logits.shape[:2], dtype=torch.float64, device=logits.device)
         for _ in range(samples):
-            missed += _missed(parameters, _hard(logits, members, generator), images)
+            missed += _missed(parameters, hard(logits, generator), images)
         values.append(missed / samples + _divergence(logits, members, "exact"))
         published.append(missed / samples + _divergence(logits, members, "softmax"))
-    exact, printed = _mean(values), _mean(published)
-    return Bound(exact.value, exact.error, printed.value, printed.error)
+    return Bound(torch.cat(values, 1), torch.cat(published, 1))
 
 
 @torch.no_grad()
 def importance(
-    parameters: stack.Parameters, members: Sequence[Member], x: Tensor, samples: int, generator: torch.Generator
-) -> Estimate:
-    r"""The estimate :math:`-\log\frac1n\sum_{s=1}^n p(x\mid z_s)\,p(z_s)/q(z_s)` with :math:`z_s\sim q`.
+    parameters: stack.Parameters,
+    members: Sequence[Member],
+    x: Tensor,
+    counts: Sequence[int],
+    generator: torch.Generator,
+) -> Tensor:
+    r"""The estimates :math:`-\log\frac1n\sum_{s=1}^n p(x\mid z_s)\,p(z_s)/q(z_s)` with :math:`z_s\sim q`.
 
-    Its expectation is an upper bound of -log p(x) that falls to it as the number of samples n grows.
+    Their expectations are upper bounds of -log p(x) that fall to it as the number of samples n grows; with n = 1 it is
+    that of the true bound. Estimates of different n share their first samples.
 
     Args:
         parameters: of the stack.
         members: the models [S].
-        x: images of 0 and 1, [B, P], B >= 2.
-        samples: n.
+        x: images of 0 and 1, [B, P].
+        counts: the n, rising.
         generator: on the device of the parameters.
 
     Returns:
-        Estimate, float64; the decoder works in the parameters' type, the probabilities are float64.
+        [S, counts, B], float64; the decoder works in the parameters' type, the probabilities are float64.
 
     Raises:
-        ValueError: as :func:`hard_bound`.
+        ValueError: if there is no image, or the counts do not rise from 1 or more.
     """
-    values = []
-    for images, logits in _encoded(parameters, members, x, samples):
+    if not counts or any(a >= b for a, b in zip([0, *counts], counts, strict=False)):
+        raise ValueError(f"counts are {tuple(counts)}; they must rise from 1 or more")
+    parts = []
+    hard = _race(members)
+    for images, logits in _encoded(parameters, members, x, counts[0]):
         log_q = posterior.log_probabilities(logits.double(), members)
         log_prior = -logits.shape[2] * torch.tensor([math.log(one.categories) for one in members]).to(log_q)
         total = torch.full(logits.shape[:2], -math.inf, dtype=torch.float64, device=logits.device)
-        for _ in range(samples):
-            chosen = _hard(logits, members, generator)
+        found = []
+        for drawn in range(1, counts[-1] + 1):
+            chosen = hard(logits, generator)
             log_chosen = log_q.masked_fill(chosen == 0, 0.0).sum((-2, -1))
             log_weight = -_missed(parameters, chosen, images) + log_prior.unsqueeze(-1) - log_chosen
             total = torch.logaddexp(total, log_weight)
-        values.append(math.log(samples) - total)
-    return _mean(values)
+            if drawn in counts:
+                found.append(math.log(drawn) - total)
+        parts.append(torch.stack(found, 1))
+    return torch.cat(parts, 2)
+
+
+def counts(most: int) -> tuple[int, ...]:
+    """1, 3, 10, 30, ... below ``most``, and ``most``: where the importance-weighted estimate is looked at."""
+    steps = (factor * 10**power for power in range(len(str(most))) for factor in (1, 3))
+    return (*(count for count in steps if count < most), most)
 
 
 def _encoded(
     parameters: stack.Parameters, members: Sequence[Member], x: Tensor, samples: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The images in chunks, for every member [S, B, P], with their logits."""
-    if len(x) < 2 or samples < 1:
-        raise ValueError(f"{len(x)} images and {samples} samples: a mean with its error needs 2 images and 1 sample")
+    if len(x) < 1 or samples < 1:
+        raise ValueError(f"{len(x)} images and {samples} samples; at least one of each is needed")
     weight = parameters["decoder_out_weight"]
     rows = max(1, BLOCK.get(weight.device.type, BLOCK["cpu"]) // (len(members) * x.shape[1]))
     for images in torch.split(x.to(weight), rows):
@@ -140,11 +175,23 @@ def _encoded(
         yield shared, stack.encode(parameters, shared, [member.categories for member in members])
 
 
-def _hard(logits: Tensor, members: Sequence[Member], generator: torch.Generator) -> Tensor:
-    """One-hot samples [S, B, N, K] of the argmax under each member's noise."""
+def _uniforms(logits: Tensor, generator: torch.Generator) -> Tensor:
+    """Inside (0, 1), the same for all members, [B, N, K]."""
     uniforms = torch.rand(logits.shape[1:], generator=generator, dtype=logits.dtype, device=logits.device)
-    inside = uniforms.clamp_min_(torch.finfo(logits.dtype).eps / 4).expand_as(logits)
-    return stack.one_hot(logits + stack.perturbations(inside, members))
+    return uniforms.clamp_min_(torch.finfo(logits.dtype).eps / 4)
+
+
+def _race(members: Sequence[Member]) -> Callable[[Tensor, torch.Generator], Tensor]:
+    """What draws one-hot samples [S, B, N, K] of the argmax under each member's noise, each noise made once."""
+    laws = list(dict.fromkeys((one.noise, one.scale) for one in members))
+    kinds = [Member(noise, scale) for noise, scale in laws]
+    which = [laws.index((one.noise, one.scale)) for one in members]
+
+    def hard(logits: Tensor, generator: torch.Generator) -> Tensor:
+        uniforms = _uniforms(logits, generator).expand(len(laws), -1, -1, -1)
+        return stack.one_hot(logits + stack.perturbations(uniforms, kinds)[which])
+
+    return hard
 
 
 def _missed(parameters: stack.Parameters, z: Tensor, images: Tensor) -> Tensor:
@@ -155,8 +202,3 @@ def _missed(parameters: stack.Parameters, z: Tensor, images: Tensor) -> Tensor:
 
 def _divergence(logits: Tensor, members: Sequence[Member], kind: Divergence) -> Tensor:
     return posterior.divergence(logits, [replace(member, divergence=kind) for member in members])
-
-
-def _mean(parts: Sequence[Tensor]) -> Estimate:
-    values = torch.cat(list(parts), 1)
-    return Estimate(values.mean(1), values.std(1) / math.sqrt(values.shape[1]))

@@ -1,109 +1,169 @@
-"""What a trained stack says: runs gathered by case, temperatures chosen on validation, comparisons paired by seed.
+"""What trained stacks say: runs gathered by case, temperatures chosen on validation, comparisons paired by seed.
 
 A case is a member but for its seed, which is set to 0; its runs are ordered by seed.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sumexp.intervals import Interval, paired
-from sumexp.vae.config import Member, NoiseName, Stack
+from sumexp.intervals import Interval, interval, paired
+from sumexp.vae.config import Member, Stack, Temperature
 
 Values = NDArray[np.float64]
 Arrays: TypeAlias = Mapping[str, ArrayLike]
+Criterion: TypeAlias = Literal["relaxed", "published", "bound", "likelihood"]
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+"""What a model is judged by: the loss that it descends, the published number, the true bound, the estimate."""
+
+Outcome: TypeAlias = Literal["better", "worse", "alike", "undecided"]
 
 
-def case(member: Member) -> Member:
-    """The member without its seed."""
-    return replace(member, seed=0)
+@dataclass(frozen=True)
+class Trained:
+    """The runs of a case.
+
+    Attributes:
+        seeds: theirs, rising.
+        losses: the training loss of every epoch [seeds, epochs].
+        validation: each criterion on the validation images [seeds, images].
+        test: each criterion on the test images [seeds, images].
+        by_count: the estimate of -log p(x) on the test images by its number of samples [seeds, counts].
+    """
+
+    seeds: tuple[int, ...]
+    losses: Values
+    validation: Mapping[Criterion, Values]
+    test: Mapping[Criterion, Values]
+    by_count: Values
 
 
-def joined(parts: Sequence[tuple[Stack, Arrays, Arrays]]) -> tuple[Stack, Arrays, Arrays]:
-    """Stacks that differ in their members alone, as one: the stack, its numbers of every member, its history.
+Cases: TypeAlias = Mapping[Member, Trained]
 
-    Args:
-        parts: stacks with the arrays of their runs, of which those that begin with ``test_`` are kept, and histories.
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one case lies above another.
+
+    Attributes:
+        seeds: the mean difference over images: its interval over seeds, paired.
+        images: the mean difference over seeds: its interval over images.
+    """
+
+    seeds: Interval
+    images: Interval
+
+    def outcome(self, margin: float) -> Outcome:
+        """What it says of the first case, of which less is better.
+
+        "alike" if both intervals lie within the margin of zero, "better" if both lie below zero, "worse" if both lie
+        above it, else "undecided".
+        """
+        both = (self.seeds, self.images)
+        if all(-margin < one.low and one.high < margin for one in both):
+            return "alike"
+        signs = {one.sign for one in both}
+        return "better" if signs == {-1} else "worse" if signs == {1} else "undecided"
+
+
+def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trained]:
+    """The runs of a stack by case.
 
     Raises:
-        ValueError: if there is no part, or two differ in more than their members.
+        ValueError: if two members are the same, or the arrays are not of as many.
     """
-    if not parts or any(replace(stack, members=parts[0][0].members) != parts[0][0] for stack, _, _ in parts):
-        raise ValueError(f"{len(parts)} stacks are joined; give at least one, and let them differ in members alone")
-    stack = replace(parts[0][0], members=tuple(member for part, _, _ in parts for member in part.members))
-    names = [name for name in parts[0][1] if name.startswith("test_")]
-    arrays = {name: np.concatenate([np.asarray(found[name]) for _, found, _ in parts]) for name in names}
-    first = np.cumsum([0] + [len(part.members) for part, _, _ in parts])
-    shifted = [
-        {name: np.asarray(history[name]) + (start if name == "member" else 0) for name in parts[0][2]}
-        for (_, _, history), start in zip(parts, first, strict=False)
-    ]
-    return stack, arrays, {name: np.concatenate([part[name] for part in shifted]) for name in parts[0][2]}
-
-
-def by_case(stack: Stack, values: ArrayLike) -> dict[Member, Values]:
-    """The values [S, ...] of the members gathered by case, each [seeds, ...].
-
-    Raises:
-        ValueError: if there is not one value a member, or two members are the same.
-    """
-    found = np.asarray(values, dtype=np.float64)
-    if len(found) != len(stack.members) or len(set(stack.members)) < len(stack.members):
+    count = len(stack.members)
+    if len(set(stack.members)) < count or len(np.asarray(arrays["test_bound"])) != count:
         raise ValueError(
-            f"{len(found)} values for {len(stack.members)} members, of which {len(set(stack.members))} differ; "
-            "give one value for each of the members, all different"
+            f"{len(np.asarray(arrays['test_bound']))} runs for {count} members, of which {len(set(stack.members))} "
+            "differ; give one run for each of the members, all different"
         )
-    order = sorted(range(len(found)), key=lambda s: stack.members[s].seed)
-    cases = dict.fromkeys(map(case, stack.members))
-    return {one: found[[s for s in order if case(stack.members[s]) == one]] for one in cases}
+    losses = np.full((count, stack.epochs), np.nan)
+    losses[np.asarray(history["member"]), np.asarray(history["epoch"])] = history["train_loss"]
+    order = sorted(range(count), key=lambda s: stack.members[s].seed)
+    found = {}
+    for case in dict.fromkeys(replace(member, seed=0) for member in stack.members):
+        own = [s for s in order if replace(stack.members[s], seed=0) == case]
+
+        def part(name: str, own: Sequence[int] = own) -> Values:
+            return np.asarray(arrays[name], dtype=np.float64)[own]
+
+        found[case] = Trained(
+            seeds=tuple(stack.members[s].seed for s in own),
+            losses=losses[own],
+            validation={one: part(f"validation_{one}") for one in CRITERIA},
+            test={one: part(f"test_{one}") for one in CRITERIA},
+            by_count=part("by_count"),
+        )
+    return found
 
 
-def curves(stack: Stack, history: Arrays, column: str) -> dict[Member, Values]:
-    """A column of the history by case, [seeds, epochs]."""
-    epoch, member, column_values = (np.asarray(history[name]) for name in ("epoch", "member", column))
-    table = np.full((len(stack.members), stack.epochs), np.nan)
-    table[member.astype(int), epoch.astype(int)] = column_values
-    return by_case(stack, table)
-
-
-def difference(stack: Stack, values: ArrayLike, first: Member, second: Member) -> Interval:
-    """The mean of ``first - second`` over the seeds that both have, with its paired t interval.
-
-    Args:
-        stack: the stack.
-        values: one a member [S].
-        first: a case.
-        second: another.
+def training_loss(first: Trained, second: Trained) -> list[Interval]:
+    """The difference of the training losses after each epoch, paired by seed.
 
     Raises:
-        ValueError: if the stack lacks a case, or they have fewer than two seeds in common.
+        ValueError: if the two have different seeds.
     """
-    by_seed = {(case(member), member.seed): s for s, member in enumerate(stack.members)}
-    for one in (first, second):
-        if case(one) not in by_case(stack, values):
-            raise ValueError(f"the stack has no member {one}")
-    seeds = sorted({member.seed for member in stack.members})
-    both = [seed for seed in seeds if {(case(first), seed), (case(second), seed)} <= by_seed.keys()]
-    found = np.asarray(values, dtype=np.float64)
-    ours, theirs = (found[[by_seed[case(one), seed] for seed in both]] for one in (first, second))
-    return paired(ours, theirs)
+    _check(first, second)
+    return [paired(a, b) for a, b in zip(first.losses.T, second.losses.T, strict=True)]
 
 
-def differences(stack: Stack, history: Arrays, column: str, pair: tuple[Member, Member]) -> Values:
-    """:func:`difference` of a column at every epoch: mean and both ends of the interval, [3, epochs]."""
-    first, second = (curves(stack, history, column)[case(one)] for one in pair)
-    found = [paired(a, b) for a, b in zip(first.T, second.T, strict=True)]
-    return np.array([[one.mean for one in found], [one.low for one in found], [one.high for one in found]])
+def difference(first: Trained, second: Trained, criterion: Criterion) -> Difference:
+    """The difference ``first - second`` of a criterion on the test images.
+
+    Raises:
+        ValueError: if the two have different seeds.
+    """
+    _check(first, second)
+    apart = first.test[criterion] - second.test[criterion]
+    return Difference(interval(apart.mean(1)), interval(apart.mean(0)))
 
 
-def chosen(stack: Stack, history: Arrays) -> dict[NoiseName, Member]:
-    """For each noise the case of scale 1 whose validation bound after the last epoch is least on average over seeds."""
-    last = {one: found[:, -1].mean() for one, found in curves(stack, history, "validation_bound").items()}
-    noises = dict.fromkeys(one.noise for one in last)
+def by_count(first: Trained, second: Trained) -> list[Interval]:
+    """The difference of the estimates of -log p(x) for each number of samples, paired by seed.
+
+    Raises:
+        ValueError: if the two have different seeds.
+    """
+    _check(first, second)
+    return [paired(a, b) for a, b in zip(first.by_count.T, second.by_count.T, strict=True)]
+
+
+def _check(first: Trained, second: Trained) -> None:
+    if first.seeds != second.seeds:
+        raise ValueError(f"runs of the seeds {first.seeds} are paired with {second.seeds}; give the same seeds")
+
+
+def temperatures(cases: Cases, family: Member) -> dict[Temperature, Trained]:
+    """The runs of a family, which is a case but for its temperature, by temperature."""
     return {
-        noise: min((one for one in last if one.noise == noise and one.scale == 1), key=last.__getitem__)
-        for noise in noises
+        case.temperature: runs
+        for case, runs in cases.items()
+        if replace(case, temperature=family.temperature) == family
     }
+
+
+def chosen(cases: Cases, family: Member, criterion: Criterion) -> Member:
+    """The case of a family that the validation images choose by a criterion, on average over seeds.
+
+    Raises:
+        ValueError: if there is no case of the family.
+    """
+    found = temperatures(cases, family)
+    if not found:
+        raise ValueError(f"there is no run of {family} at any temperature")
+    best = min(found, key=lambda tau: found[tau].validation[criterion].mean())
+    return replace(family, temperature=best)
+
+
+def decides(found: Iterable[Interval]) -> Interval | None:
+    """The interval that stands for the training losses at several temperatures, by the rule of `sumexp.vae.grids`.
+
+    The one nearest to zero if all lie below zero, or all above it; none else: the temperature would decide.
+    """
+    intervals = list(found)
+    signs = {one.sign for one in intervals}
+    return min(intervals, key=lambda one: abs(one.mean)) if signs in ({-1}, {1}) else None

@@ -44,6 +44,19 @@ class Temperature:
         return max(self.floor, self.start * math.exp(-self.rate * refreshed))
 
 
+def public(steps: int) -> Temperature:
+    """The schedule of the public code, compressed: its 150,000 steps, at whose end it is 0.225, in so many.
+
+    That is 300 epochs of 500 steps; for 150,000 it is ``Temperature()``.
+
+    Raises:
+        ValueError: if there is no step.
+    """
+    if steps < 1:
+        raise ValueError(f"steps is {steps}; it must be at least 1")
+    return Temperature(rate=1.5 / steps, every=max(1, round(steps / 150)))
+
+
 def fixed(temperature: float) -> Temperature:
     """A schedule that stays where it is."""
     return Temperature(start=temperature, rate=0.0, floor=temperature)
@@ -98,9 +111,9 @@ class Stack:
         learning_rate: of Adam.
         images: how many training images are used, the first of them; 0 means all.
         precision: of the training; evaluation is in float64 where it is a probability.
-        samples: hard samples a test image for the test bound.
-        importance: samples a test image for the estimate of log p(x); 0 leaves it out.
-        test_images: how many test images the two use, the first of them; 0 means all.
+        samples: samples of z an image for loss and bound.
+        importance: samples of z a test image for the estimate of log p(x); at most 30 for a validation image.
+        test_images: how many images are judged, the first of the test images and of those for validation; 0 means all.
     """
 
     source: Source = "digits"
@@ -113,7 +126,7 @@ class Stack:
     images: int = 0
     precision: Precision = "float32"
     samples: int = 10
-    importance: int = 0
+    importance: int = 30
     test_images: int = 0
 
     def __post_init__(self) -> None:
@@ -123,10 +136,10 @@ class Stack:
             raise ValueError(f"source is {self.source!r}; there are {', '.join(get_args(Source))}")
         if self.precision not in get_args(Precision):
             raise ValueError(f"precision is {self.precision!r}; there are {', '.join(get_args(Precision))}")
-        for name in ("variables", "hidden", "epochs", "batch", "samples"):
+        for name in ("variables", "hidden", "epochs", "batch", "samples", "importance"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        for name in ("images", "importance", "test_images"):
+        for name in ("images", "test_images"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be >= 0")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):

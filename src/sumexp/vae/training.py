@@ -43,7 +43,10 @@ SHOWN = 10
 PROBED = 200
 """Test images of which the logits of one Gaussian member are kept."""
 
-HISTORY = ("epoch", "member", "train_loss", "validation_bound", "temperature", "seconds")
+VALIDATED = 30
+"""The most samples of z a validation image, for the estimate of -log p(x)."""
+
+HISTORY = ("epoch", "member", "train_loss", "temperature", "seconds")
 """The columns of the history; see :func:`train`."""
 
 
@@ -53,22 +56,22 @@ def train(
     """Train the stack on its data set, rounded to 0 and 1, and measure it on the test images.
 
     Returns:
-        arrays: of the S members after the last epoch, in nats an image, over the first ``test_images``
+        arrays: of the S members after the last epoch, in nats, of each of B images, the first ``test_images`` of
+        ``part``, which is ``validation`` or ``test``
 
-        - ``test_published`` [S]: the negative bound as published, hard samples with the KL of softmax(logits);
-        - ``test_bound``, ``test_bound_error`` [S]: with the KL of the true q, so that its mean bounds -log p(x) from
-          above, and its standard error over images and samples;
-        - ``test_likelihood``, ``test_likelihood_error`` [S], if ``importance`` is not 0: the importance-weighted
-          estimate of -log p(x) and its standard error;
+        - ``{part}_relaxed`` [S, B]: what training descends, at the last step's temperature;
+        - ``{part}_published`` [S, B]: the negative bound as published, hard samples with the KL of softmax(logits);
+        - ``{part}_bound`` [S, B]: with the KL of the true q, so that its mean bounds -log p(x) from above;
+        - ``{part}_likelihood`` [S, B]: the importance-weighted estimate of -log p(x) of the most samples;
+        - ``counts``, and ``by_count`` [S, counts]: the mean of that estimate over test images by number of samples;
         - ``images`` [SHOWN, P], test images, and of the first member of each noise (``shown``, their indices)
           ``reconstructions`` and samples from the prior, ``imagined``, as probabilities of pixels [shown, SHOWN, P];
         - ``probe_logits`` [PROBED, N, K], if a member is Gaussian: the logits that ``probe``, the first, gives test
           images;
 
-        metrics: the means over members of the last training loss, the last validation bound and the test bound;
+        metrics: the means over members of the last training loss and the test bound;
         history: for each epoch and member ``epoch``, ``member``, ``train_loss`` (the relaxed loss above, mean over the
-        steps), ``validation_bound`` (one hard sample an image, KL of the true q), ``temperature`` (of the last step)
-        and ``seconds`` (of the training of the whole stack).
+        steps), ``temperature`` (of the last step) and ``seconds`` (of the training of the whole stack).
 
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
@@ -107,45 +110,56 @@ def fit(
         losses = learner.run_epoch().tolist()
         seconds = time.perf_counter() - started
         _check(losses, epoch, config)
-        generator = stack.generator(0, "evaluation", epoch, device)
-        bound = bounds.hard_bound(learner.parameters, config.members, validation, 1, generator)
         for s, member in enumerate(config.members):
-            temperature = member.temperature.at(learner.step - 1)
-            rows.append([epoch, s, losses[s], bound.value[s].item(), temperature, seconds])
+            rows.append([epoch, s, losses[s], member.temperature.at(learner.step - 1), seconds])
         checkpoint.save({"learner": learner.state(), "rows": rows})
     table = np.array(rows)
     history: Arrays = {name: table[:, i] for i, name in enumerate(HISTORY)}
     history |= {name: history[name].astype(np.int64) for name in ("epoch", "member")}
-    arrays = evaluate(config, learner.parameters, test)
+    arrays = evaluate(config, learner.parameters, learner.step - 1, validation, test)
     last = table[-len(config.members) :].mean(0)
     metrics = {
         "train_loss": float(last[HISTORY.index("train_loss")]),
-        "validation_bound": float(last[HISTORY.index("validation_bound")]),
         "test_bound": float(arrays["test_bound"].mean()),
     }
     return Result(arrays, metrics, history)
 
 
 @torch.no_grad()
-def evaluate(config: Stack, parameters: stack.Parameters, test: Tensor) -> Arrays:
+def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, validation: Tensor, test: Tensor) -> Arrays:
     """The arrays of :func:`train`.
 
     Args:
         config: the stack.
         parameters: its trained parameters.
-        test: images of 0 and 1, [n, P].
+        last_step: the last step, whose temperatures are those of the relaxed loss.
+        validation: images of 0 and 1, [n, P].
+        test: the same.
     """
     members, device = config.members, str(test.device)
-    x = test[: config.test_images or None]
     generator = stack.generator(0, "evaluation", config.epochs, device)
-    bound = bounds.hard_bound(parameters, members, x, config.samples, generator)
-    arrays = {"test_published": bound.published, "test_bound": bound.value, "test_bound_error": bound.error}
-    if config.importance:
-        likelihood = bounds.importance(parameters, members, x, config.importance, generator)
-        arrays |= {"test_likelihood": likelihood.value, "test_likelihood_error": likelihood.error}
+    temperatures = torch.tensor([one.temperature.at(last_step) for one in members], dtype=test.dtype, device=device)
+    arrays: dict[str, Tensor] = {}
+    for part, images, most in (
+        ("validation", validation, min(config.importance, VALIDATED)),
+        ("test", test, config.importance),
+    ):
+        x = images[: config.test_images or None]
+        counts = bounds.counts(most)
+        bound = bounds.hard_bound(parameters, members, x, config.samples, generator)
+        found = {
+            "relaxed": bounds.relaxed_loss(parameters, members, temperatures, x, config.samples, generator),
+            "published": bound.published,
+            "bound": bound.value,
+        }
+        likelihood = bounds.importance(parameters, members, x, counts, generator)
+        found["likelihood"] = likelihood[:, -1]
+        arrays |= {f"{part}_{name}": value.float() for name, value in found.items()}
     shown = [first for first, member in enumerate(members) if member.noise not in {m.noise for m in members[:first]}]
     pictures = [_pictures(config, stack.member(parameters, members, s), members[s], test[:SHOWN]) for s in shown]
     arrays |= {
+        "counts": torch.tensor(counts),
+        "by_count": likelihood.mean(2),
         "images": test[:SHOWN],
         "shown": torch.tensor(shown),
         "reconstructions": torch.cat([again for again, _ in pictures]),
@@ -298,7 +312,7 @@ def uniforms(config: Stack, epoch: int, steps: int, dtype: torch.dtype, device: 
     generators = [stack.generator(seed, "uniforms", epoch, device) for seed, _ in kinds]
     most = max(categories for _, categories in kinds)
     least = torch.finfo(dtype).eps / 4  # half the spacing of torch's numbers, which may be 0 but never 1
-    shape = (CHUNK, config.batch, config.variables)
+    shape = (min(CHUNK, steps), config.batch, config.variables)
     drawn = torch.full((len(kinds), *shape, most), 0.5, dtype=dtype, device=device)
     for start in range(0, steps, CHUNK):
         for own, (_, categories), generator in zip(drawn, kinds, generators, strict=True):
