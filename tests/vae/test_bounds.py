@@ -75,6 +75,7 @@ class Enumeration:
         return (q * (self.log_q - self.log_prior).masked_fill(q == 0, 0)).sum(-1)
 
 
+@pytest.mark.claim("perturb-vae-elbo", shows="correction", evidence="quadrature")
 def test_the_exact_bound_bounds() -> None:
     exact = Enumeration(model(), images())
     assert bool((exact.log_q.exp().sum(-1) - 1).abs().max() < 1e-12)

@@ -8,7 +8,7 @@ import pytest
 from sumexp.intervals import interval
 from sumexp.vae import comparison
 from sumexp.vae.comparison import CRITERIA, Difference
-from sumexp.vae.config import Member, Stack, fixed
+from sumexp.vae.config import Member, Stack, fixed, public
 
 CASES = [
     Member("gumbel", temperature=fixed(0.5)),
@@ -59,9 +59,15 @@ def test_differences_are_paired_by_seed_and_by_image() -> None:
 def test_curves_of_differences() -> None:
     first, second = FOUND[CASES[2]], FOUND[CASES[0]]
     assert [one.mean for one in comparison.training_loss(first, second)] == [200, 200]
+    assert comparison.speed(replace(first, losses=first.losses + np.array([0.0, 50.0])), second).mean == 225
     assert [one.mean for one in comparison.by_count(first, second)] == pytest.approx([200, 200])
     fewer = replace(second, seeds=(3, 5, 8))
-    for read in (comparison.training_loss, comparison.by_count, lambda a, b: comparison.difference(a, b, "bound")):
+    for read in (
+        comparison.training_loss,
+        comparison.speed,
+        comparison.by_count,
+        lambda a, b: comparison.difference(a, b, "bound"),
+    ):
         with pytest.raises(ValueError, match=r"seeds \(3, 5, 7\) are paired with \(3, 5, 8\)"):
             read(first, fewer)
 
@@ -71,7 +77,7 @@ def test_the_temperature_is_chosen_on_validation_within_a_family() -> None:
     assert comparison.chosen(FOUND, Member("gumbel"), "likelihood") == CASES[0]
     assert comparison.chosen(FOUND, Member("gumbel"), "bound") == CASES[1]  # whose sign is turned on validation
     assert comparison.chosen(FOUND, Member("gaussian", 1.28), "bound") == CASES[3]
-    with pytest.raises(ValueError, match="no run of Member.*logistic"):
+    with pytest.raises(ValueError, match=r"no run of Member.*logistic"):
         comparison.chosen(FOUND, Member("logistic"), "bound")
 
 
@@ -102,6 +108,21 @@ def test_a_lost_temperature_must_not_matter() -> None:
     assert comparison.decides([above]) == above
     for mixed in ([below, above], [below, across], []):
         assert comparison.decides(mixed) is None
+
+
+def test_outcomes_are_told_by_temperature() -> None:
+    """Both families have 0.5 alone; the Gaussian lies 200 above in the loss, 2000 in the bound, of 105 and 1051."""
+    gumbel, gaussian = Member("gumbel"), Member("gaussian")
+    for criterion in ("training", *CRITERIA):
+        assert comparison.outcomes(FOUND, gaussian, gumbel, criterion, 0.01) == {fixed(0.5): "worse"}
+        assert comparison.outcomes(FOUND, gumbel, gaussian, criterion, 0.01) == {fixed(0.5): "better"}
+        assert comparison.outcomes(FOUND, gumbel, gumbel, criterion, 0.01) == {fixed(0.5): "alike", fixed(1.0): "alike"}
+    many = {public(10): "worse", fixed(0.1): "better", fixed(1.0): "worse", fixed(0.15): "better", fixed(0.4): "alike"}
+    said = "better at 0.1 and 0.15, worse at 1 and the public schedule, no different at 0.4"
+    assert comparison.told(many) == said
+    assert comparison.told({fixed(0.1): "undecided", public(3): "undecided"}) == "undecided at every temperature"
+    with pytest.raises(ValueError, match="no temperature that both"):
+        comparison.told({})
 
 
 def test_bad_input() -> None:

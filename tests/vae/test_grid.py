@@ -45,7 +45,7 @@ def test_every_family_has_the_same_seeds_and_each_stack_one_temperature(profile:
 
 
 def test_what_is_crossed_with_what() -> None:
-    """Three families at the schedule and two temperatures, the first two longer, six more at the schedule."""
+    """Three families at the schedule and two temperatures, the first two longer, eight more at the schedule."""
     stacks = grids.stacks("digits", Plan(5, 2, (0.5, 1.0), side=True, longer=True, categories=(30,), importance=7))
     schedule = public(5 * 12)
     assert [(stack.members[0].temperature, stack.epochs, len(stack.members)) for stack in stacks] == [
@@ -53,7 +53,7 @@ def test_what_is_crossed_with_what() -> None:
         (fixed(1.0), 5, 6),
         (fixed(0.5), 5, 6),
         (public(15 * 12), 15, 4),
-        (schedule, 5, 12),
+        (schedule, 5, 16),
         (schedule, 5, 6),
     ]
     assert [stack.importance for stack in stacks] == [7, 30, 30, 30, 30, 30]
@@ -85,13 +85,14 @@ def test_paper_has_the_work_that_its_docstring_promises() -> None:
     assert sum(map(grids.work, grids.grid("paper", ALL))) == pytest.approx(3.0e16, rel=0.02)
 
 
-def test_side_has_the_variance_of_the_gumbel() -> None:
-    laws = {"gaussian": stats.norm, "logistic": stats.logistic}
-    matched = [one for one in SIDE if one.scale != 1]
-    assert len(matched) == 4
-    for one in matched:
-        assert laws[one.noise](scale=one.scale).var() == pytest.approx(stats.gumbel_r.var(), rel=1e-12)
+def test_side_exchanges_the_variances() -> None:
+    laws = {"gaussian": stats.norm, "logistic": stats.logistic, "gumbel": stats.gumbel_r}
     assert stats.norm(scale=MATCHED).var() == pytest.approx(stats.gumbel_r.var(), rel=1e-12)
+    scaled = [one for one in SIDE if one.scale != 1]
+    assert [one.noise for one in scaled] == ["gumbel", "gumbel", "gaussian", "gaussian", "logistic", "logistic"]
+    for one in scaled:
+        expected = 1.0 if one.noise == "gumbel" else stats.gumbel_r.var()
+        assert laws[one.noise](scale=one.scale).var() == pytest.approx(expected, rel=1e-12)
 
 
 def test_work_by_hand() -> None:

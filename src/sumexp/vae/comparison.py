@@ -111,6 +111,16 @@ def training_loss(first: Trained, second: Trained) -> list[Interval]:
     return [paired(a, b) for a, b in zip(first.losses.T, second.losses.T, strict=True)]
 
 
+def speed(first: Trained, second: Trained) -> Interval:
+    """The difference of the training losses in the mean over all epochs, paired by seed.
+
+    Raises:
+        ValueError: if the two have different seeds.
+    """
+    _check(first, second)
+    return paired(first.losses.mean(1), second.losses.mean(1))
+
+
 def difference(first: Trained, second: Trained, criterion: Criterion) -> Difference:
     """The difference ``first - second`` of a criterion on the test images.
 
@@ -120,6 +130,59 @@ def difference(first: Trained, second: Trained, criterion: Criterion) -> Differe
     _check(first, second)
     apart = first.test[criterion] - second.test[criterion]
     return Difference(interval(apart.mean(1)), interval(apart.mean(0)))
+
+
+def outcomes(
+    cases: Cases, family: Member, other: Member, criterion: Criterion | Literal["training"], margin: float
+) -> dict[Temperature, Outcome]:
+    """Whether a family is better than another, by a criterion on the test images, at each temperature that both have.
+
+    Args:
+        cases: what has run.
+        family: a case but for its temperature.
+        other: another.
+        criterion: of the test images, or ``training``: the training loss of the last epoch, over seeds alone.
+        margin: a difference below this part of the other family's value is none.
+    """
+    ours, theirs = temperatures(cases, family), temperatures(cases, other)
+    found = {}
+    for tau in ours.keys() & theirs.keys():
+        first, second = ours[tau], theirs[tau]
+        if criterion == "training":
+            last = training_loss(first, second)[-1]
+            found[tau] = Difference(last, last).outcome(margin * second.losses[:, -1].mean())
+        else:
+            apart = difference(first, second, criterion)
+            found[tau] = apart.outcome(margin * float(second.test[criterion].mean()))
+    return {tau: found[tau] for tau in ours if tau in found}
+
+
+def name(temperature: Temperature) -> str:
+    """``0.25``, or ``the public schedule``."""
+    return f"{temperature.start:g}" if temperature.rate == 0 else "the public schedule"
+
+
+WORDS: Mapping[Outcome, str] = {"better": "better", "worse": "worse", "alike": "no different", "undecided": "undecided"}
+"""How a text says them, in this order."""
+
+
+def told(found: Mapping[Temperature, Outcome]) -> str:
+    """In words: ``better at 0.1 and 0.15, worse at 1 and the public schedule``, or ``better at every temperature``.
+
+    Raises:
+        ValueError: if nothing is found.
+    """
+    if not found:
+        raise ValueError("there is no temperature that both families have")
+    if len(set(found.values())) == 1:
+        return f"{WORDS[next(iter(found.values()))]} at every temperature"
+    order = sorted(found, key=lambda tau: (tau.rate > 0, tau.start))
+    said = {outcome: [name(tau) for tau in order if found[tau] == outcome] for outcome in WORDS}
+    return ", ".join(f"{WORDS[outcome]} at {_listed(names)}" for outcome, names in said.items() if names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def by_count(first: Trained, second: Trained) -> list[Interval]:

@@ -5,24 +5,28 @@ temperature x noise, all with the same epochs and paired seeds. For Gumbel noise
 one, which leaves three families, `CORE`; they are crossed with every temperature of the profile: the fixed ones and the
 public schedule, compressed so that the run sees the whole of it, from 1 to the 0.225 of its 300th epoch. At the public
 schedule alone these are crossed with scale and with a third noise, `SIDE`: Gaussian noise of the Gumbel's variance,
-logistic noise of unit scale and of that variance, each with both divergences. And the two published families train
-`LONGER` times as long there. A stack is one data set, one temperature, one length: what is finished can be read
-alone.
+logistic noise of unit scale and of that variance, and Gumbel noise of the unit Gaussian's variance, each with both
+divergences. And the two published families train `LONGER` times as long there. A stack is one data set, one
+temperature, one length: what is finished can be read alone.
 
 **What decides what**, written down before the runs. All differences are Gaussian of unit scale minus Gumbel, in nats
 an image; intervals are t intervals of 95 %, over seeds (differences paired by seed, mean over images) and, separately,
 over test images (mean over seeds); 95 % are of each by itself, not of all together.
 
-- *perturb-f-vae*, the paper's finding: by the training loss of the last epoch, both families with the published
-  divergence, on MNIST, Fashion-MNIST and Omniglot, each by itself. The paper's temperature is lost in our text; so it
-  holds on a data set if the interval over seeds lies below zero at every temperature that has run, is not reproduced
-  if it lies above zero at every one, and is open else. Digits do not decide it.
+- *perturb-f-vae*, the paper's finding: by the training loss, of the last epoch ("better") and in the mean over all
+  ("faster"), both families with the published divergence, on MNIST, Fashion-MNIST and Omniglot, each by itself. The
+  paper's temperature is lost in our text; so either holds on a data set if the interval over seeds lies below zero at
+  every temperature that has run, is not reproduced if it lies above zero at every one, and is open else. Digits do not
+  decide it.
 - *Is the Gaussian better?*, our own question, on each data set by itself: by loss, published number, true bound and
   importance-weighted estimate on test images, at each temperature; and with each family at the temperature that
   validation images choose, by each of the criteria in turn. Better or worse: both intervals lie on that side of zero.
   No difference: both lie within `ALIKE` of the Gumbel's value. Else undecided.
 - *How much training moves it*: the same at the public schedule after `LONGER` times as many epochs.
 - *Has the estimate settled?*: the difference by number of samples at the public schedule.
+- *Is it the noise or the divergence?*: at the public schedule, Gumbel noise of the unit Gaussian's variance, whose
+  divergence is not that of softmax(logits) either, minus the Gumbel of unit scale, both with the published divergence.
+  (The only question added after a first look at the digits.)
 
 No claim is decided by profile ``smoke``. Of Fashion-MNIST and Omniglot ``cpu`` trains three epochs at the public
 schedule.
@@ -52,12 +56,13 @@ CORE = (GUMBEL, GAUSSIAN, EXACT)
 """The families that are crossed with every temperature."""
 
 _SIDE: tuple[tuple[NoiseName, float], ...] = (
+    ("gumbel", 1 / MATCHED),
     ("gaussian", MATCHED),
     ("logistic", 1.0),
     ("logistic", MATCHED * math.sqrt(3) / math.pi),
 )
 SIDE = tuple(Member(noise, scale, kind) for noise, scale in _SIDE for kind in get_args(Divergence))
-"""The families that are added at the public schedule: matched variance, and logistic noise."""
+"""The families that are added at the public schedule: other variance, and logistic noise."""
 
 LONGER = 3
 """How many times as long the longer runs are."""
@@ -100,7 +105,7 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
         "digits": Plan(2, 3, (0.25, 1.0), True, True, (), {"samples": 2, "importance": 3, "test_images": 60}, 10)
     },
     "cpu": {
-        "digits": Plan(30, 5, TEMPERATURES, True, True, (), _SMALL, 300),
+        "digits": Plan(30, 4, TEMPERATURES, True, True, (), _SMALL, 300),
         "mnist": Plan(8, 4, TEMPERATURES[1:], True, True, (), _SMALL, 300),
         "fashion-mnist": Plan(3, 4, settings=_SMALL),
         "omniglot": Plan(3, 4, settings=_SMALL),

@@ -206,14 +206,15 @@ def test_findings_are_recorded(project, options):
 def test_it(finding):
     finding(1.5, 1.0, 2.0, 1.25)
     finding(estimate=1.5, low=1.0, high=2.0, published=(None, 0.5))
-    finding(1.5, 1.0, 2.0)
+    finding(1.5, 1.0, 2.0, data="mnist", profile="cpu", seeds=4, keys=("ab", "cd"))
 """
     (test,) = record(project, source, *options)
     measured = {"estimate": 1.5, "low": 1.0, "high": 2.0}
+    unsaid = {"data": None, "profile": None, "seeds": None, "keys": []}
     assert test["findings"] == [
-        measured | {"published": [1.25, 1.25]},
-        measured | {"published": [None, 0.5]},
-        measured | {"published": None},
+        measured | unsaid | {"published": [1.25, 1.25]},
+        measured | unsaid | {"published": [None, 0.5]},
+        measured | {"published": None, "data": "mnist", "profile": "cpu", "seeds": 4, "keys": ["ab", "cd"]},
     ]
 
 
@@ -225,6 +226,11 @@ FINDINGS = {
         "expected low <= estimate <= high, got 2.0, 1.5, 1.0",
     ),
     "no number": (EXPERIMENT, "def test_it(finding): finding(float('nan'), 0, 1)", "should be a finite number"),
+    "a word it does not know": (
+        EXPERIMENT,
+        "def test_it(finding): finding(1, 1, 1, dataset='mnist')",
+        "dataset: Extra",
+    ),
     "no experiment": (MARK, "def test_it(finding): finding(1, 1, 1)", "exactly one claim marker with evidence="),
 }
 

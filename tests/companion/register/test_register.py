@@ -140,6 +140,44 @@ def test_gap_between_an_interval_and_what_is_published(published, gap):
     assert Finding(estimate=2, low=1, high=3, published=published).gap == gap
 
 
+OF_MNIST = entry(open=None, kind="finding", data=["mnist", "omniglot"])
+
+
+def measured(data, name, finding=MET, **more):
+    """One experiment on a data set."""
+    return shown("statement", "experiment", findings=[finding | {"data": data} | more], name=name)
+
+
+def test_an_experiment_on_other_data_decides_nothing(tmp_path):
+    """Whether it meets the paper or not; nor does one that names no data set."""
+    elsewhere = [measured("digits", "test_a"), measured("digits", "test_b", MISSED), measured(None, "test_c")]
+    skipped = shown("statement", "experiment", outcome="skipped", name="test_d")
+    (decided,) = decide(tmp_path, [OF_MNIST], [*elsewhere, skipped])
+    assert (decided.verdict, decided.evidence) == ("open", None)
+    assert decided.says == "measured on digits, no data set only, and it speaks of mnist, omniglot"
+
+
+@pytest.mark.parametrize(("finding", "verdict"), [(MET, "holds"), (MISSED, "not reproduced")])
+def test_a_claim_of_data_is_decided_by_runs_on_them(tmp_path, finding, verdict):
+    rests_on = {"profile": "cpu", "seeds": 4, "keys": ["482566d1" * 8, "331ed300" * 8]}
+    records = [measured("mnist", "test_a", finding, **rests_on), measured("digits", "test_b", MISSED)]
+    (decided,) = decide(tmp_path, [OF_MNIST], records)
+    assert (decided.verdict, decided.evidence) == (verdict, "experiment")
+    ran = "mnist, profile cpu, 4 seeds, runs 482566d1 331ed300"
+    if verdict == "holds":
+        assert decided.says == f"measured on {ran}; not on omniglot"
+    else:
+        assert decided.says.endswith(f"away from the paper's 1 ({ran})")
+    (kept,) = register.as_records([decided])
+    assert kept["tests"][0]["findings"][0]["keys"] == rests_on["keys"]
+
+
+def test_a_failing_test_outweighs_on_any_data(tmp_path):
+    failed = measured("digits", "test_a") | {"outcome": "failed"}
+    (decided,) = decide(tmp_path, [OF_MNIST], [failed, measured("mnist", "test_b")])
+    assert (decided.verdict, decided.says) == ("failing", "fails: tests/test_bias.py::test_a")
+
+
 def test_a_claim_whose_tests_have_not_run_is_open_without_a_reason(tmp_path):
     source = "@pytest.mark.claim('bias-x', shows='statement', evidence='exact')\ndef test_it(): ...\n"
     (decided,) = decide(tmp_path, [TESTED], tests=source)

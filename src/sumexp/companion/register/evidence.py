@@ -110,11 +110,13 @@ def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def finding(request: pytest.FixtureRequest) -> State:
-    """State what an experiment measured: ``finding(estimate, low, high, published=None)``.
+    """State what an experiment measured: ``finding(estimate, low, high, published=None, data=None, ...)``.
 
     The interval from ``low`` to ``high`` is over seeds; ``published`` is the paper's value, or an interval
     ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The verdict is
-    "not reproduced" if the interval excludes it. Call it once for each number; a test should not assert agreement.
+    "not reproduced" if the interval excludes it. What it rests on goes with it: ``data``, the data set; ``profile``;
+    ``seeds``, their number; ``keys`` of the cached runs. Where the claim names data sets, a finding on another, or on
+    none, does not decide it. Call it once for each number; a test should not assert agreement.
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
     if len(experiments) != 1:
@@ -127,12 +129,13 @@ def finding(request: pytest.FixtureRequest) -> State:
         low: float,
         high: float,
         published: float | tuple[float | None, float | None] | None = None,
+        **rests_on: Any,
     ) -> None:
         span = published if isinstance(published, tuple) or published is None else (published, published)
         try:
-            measured = Finding(estimate=estimate, low=low, high=high, published=span)
+            measured = Finding(estimate=estimate, low=low, high=high, published=span, **rests_on)
         except ValidationError as error:
-            raise ValueError(f"finding{(estimate, low, high, published)}: {explain(error)}") from None
+            raise ValueError(f"finding{(estimate, low, high, published, rests_on)}: {explain(error)}") from None
         experiments[0]["findings"].append(measured.model_dump(mode="json"))
 
     return state

@@ -69,6 +69,8 @@ class Claim(BaseModel):
         depends_on: ids of the claims it rests on, in any file.
         erratum: labels on the errata page, such as ``B5``.
         open: why no test decides the claim yet.
+        data: the data sets it speaks of, if it is about what was measured on some; experiments on others do not
+            decide it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
@@ -84,6 +86,7 @@ class Claim(BaseModel):
     depends_on: tuple[str, ...] = ()
     erratum: tuple[str, ...] = ()
     open: Prose | None = None
+    data: tuple[Text, ...] = ()
 
     @property
     def paper(self) -> str:
@@ -123,6 +126,10 @@ class Finding(BaseModel):
         high: its upper end.
         published: the paper's value as an interval (a number is the interval from itself to itself,
             ``None`` an end at infinity: "lower than" is ``(None, 0)`` for a difference); ``None`` if it gives none.
+        data: the data set it was measured on, if it is one.
+        profile: the profile of the runs.
+        seeds: how many seeds the interval is over.
+        keys: the runs it rests on, by their keys in the cache.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -131,6 +138,21 @@ class Finding(BaseModel):
     low: float
     high: float
     published: tuple[float | None, float | None] | None = None
+    data: str | None = None
+    profile: str | None = None
+    seeds: int | None = None
+    keys: tuple[str, ...] = ()
+
+    @property
+    def ran(self) -> str:
+        """What it rests on, in words: ``mnist, profile cpu, 4 seeds, runs 482566d1 331ed300``; empty if not stated."""
+        parts = [
+            self.data,
+            self.profile and f"profile {self.profile}",
+            self.seeds and f"{self.seeds} seeds",
+            self.keys and f"runs {' '.join(key[:8] for key in self.keys)}",
+        ]
+        return ", ".join(part for part in parts if part)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Finding":

@@ -139,7 +139,9 @@ def _explained(book: Path) -> dict[str, str]:
 
 def _test(test: Test) -> str:
     findings = "".join(
-        f"; {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}" for finding in test.findings
+        f"; {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}"
+        + (f" on {finding.ran}" if finding.ran else "")
+        for finding in test.findings
     )
     ended = "" if test.outcome == "passed" else f", {test.outcome}"
     return f"<code>{escape(test.test)}</code> ({test.shows}, {test.evidence}{escape(findings)}{ended})"

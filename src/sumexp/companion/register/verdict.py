@@ -159,19 +159,27 @@ def _excluded(test: Test) -> bool:
     return test.outcome == "passed" and any(finding.gap > 0 for finding in test.findings)
 
 
+def _beside(claim: Claim, test: Test) -> bool:
+    """Whether a test measured on other data sets than those that the claim speaks of."""
+    return bool(claim.data) and any(finding.data not in claim.data for finding in test.findings)
+
+
 def facts(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Facts:
     """Gather what the truth table looks at; ``waiting`` says that a test exists which has not run."""
+    deciding = [test for test in tests if not _beside(claim, test)]
     return Facts(
-        shown=frozenset(test.shows for test in tests if test.outcome == "passed" and not _excluded(test)),
+        shown=frozenset(test.shows for test in deciding if test.outcome == "passed" and not _excluded(test)),
         failing=any(test.outcome == "failed" for test in tests),
-        excluded=any(map(_excluded, tests)),
+        excluded=any(map(_excluded, deciding)),
         convention=claim.is_convention,
         tested=bool(tests) or waiting,
     )
 
 
-def _carries(verdict: Verdict, test: Test) -> bool:
+def _carries(verdict: Verdict, claim: Claim, test: Test) -> bool:
     """Whether a test is among those that carry the verdict."""
+    if verdict != "failing" and _beside(claim, test):
+        return False
     match verdict:
         case "failing":
             return test.outcome == "failed"
@@ -188,6 +196,7 @@ def _shortfall(test: Test) -> str:
     return "; ".join(
         f"measured {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}: "
         f"{finding.gap:.3g} away from the paper's {_published(finding.published)}"
+        + (f" ({finding.ran})" if finding.ran else "")
         for finding in test.findings
         if finding.published is not None and finding.gap > 0
     )
@@ -207,20 +216,33 @@ def _published(published: tuple[float | None, float | None]) -> str:
             return f"{least:.3g} to {most:.3g}"
 
 
+def _measured(claim: Claim, tests: list[Test]) -> str:
+    """On which of the data sets that the claim speaks of it was measured, and on which not; empty if of none."""
+    found = {finding.data: finding.ran for test in tests for finding in test.findings if finding.data in claim.data}
+    lacking = [name for name in claim.data if name not in found]
+    return "; ".join(
+        [f"measured on {ran}" for ran in found.values()]
+        + ([f"not on {', '.join(lacking)}"] if found and lacking else [])
+    )
+
+
 def _says(verdict: Verdict, claim: Claim, tests: tuple[Test, ...]) -> str:
-    carrying = [test for test in tests if _carries(verdict, test)]
+    carrying = [test for test in tests if _carries(verdict, claim, test)]
     match verdict:
         case "failing":
             return f"fails: {', '.join(test.test for test in carrying)}"
         case "not reproduced":
             return "; ".join(map(_shortfall, carrying))
         case "open" if claim.open is None:
+            elsewhere = sorted({finding.data or "no data set" for test in tests for finding in test.findings})
+            if elsewhere and claim.data:
+                return f"measured on {', '.join(elsewhere)} only, and it speaks of {', '.join(claim.data)}"
             ended = "were skipped" if tests else "have not run"
             return f"its tests {ended} in this build"
         case "open":
             return claim.open or ""
         case _:
-            return ""
+            return _measured(claim, carrying)
 
 
 def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[str]:
@@ -275,7 +297,7 @@ def decide(claims: Claims, evidence_dir: Path, tests_dir: Path = Path("tests")) 
         faults += [f"claims/{claim.paper}.yml: entry {claim.id}: {fault}" for fault in _faults(claim, tests, waiting)]
         seen = facts(claim, tests, waiting)
         verdict = next(row.verdict for row in TRUTH_TABLE if row.applies(seen))
-        carrying = [test.evidence for test in tests if _carries(verdict, test)]
+        carrying = [test.evidence for test in tests if _carries(verdict, claim, test)]
         register.append(
             Entry(
                 claim=claim,
