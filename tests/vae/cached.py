@@ -1,9 +1,10 @@
-"""The runs of the grid that are in the cache: what experiments on trained models rest on. Nothing is trained here."""
+"""The runs of the grid that are in the store: what experiments on trained models rest on. Nothing is trained here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sumexp.companion.authoring import runs
+from sumexp.companion.store import default
 from sumexp.vae import Member, Temperature, comparison, grids, train
 from sumexp.vae.comparison import Trained
 from sumexp.vae.config import Source
@@ -38,8 +39,9 @@ def found(source: Source) -> Found | None:
             for stack in grids.stacks(source, plan) if plan else ():
                 if {replace(one, seed=0, temperature=Temperature()) for one in stack.members} != set(grids.CORE):
                     continue
-                entry = runs.path_of(train, stack, data=grids.data(stack), device=device, threads=1)
-                if run := runs.read(entry):
+                wanted = runs.computation(train, stack, data=grids.data(stack), device=device)
+                if entry := default().find(wanted):
+                    run = runs.read(entry)
                     keys.append(run.key)
                     cases |= comparison.gathered(stack, run.arrays, run.history)
             if keys:

@@ -82,7 +82,7 @@ def test_without_mnist_paper_is_cpu() -> None:
 
 
 def test_paper_has_the_work_that_its_docstring_promises() -> None:
-    assert sum(map(grids.work, grids.grid("paper", ALL))) == pytest.approx(3.0e16, rel=0.02)
+    assert sum(map(grids.work, grids.grid("paper", ALL))) == pytest.approx(3.2e16, rel=0.02)
 
 
 def test_side_exchanges_the_variances() -> None:

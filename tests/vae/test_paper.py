@@ -1,6 +1,6 @@
 """Section 6.2 of the paper on perturbed softmaxes: what reproduces of its autoencoders, and what its loss is.
 
-The finding is decided by the runs of the grid that are in the cache, by the rule that `sumexp.vae.grids` states.
+The finding is decided by the runs of the grid that are in the store, by the rule that `sumexp.vae.grids` states.
 """
 
 import math
@@ -22,7 +22,7 @@ def order(source: Source, finding: State) -> None:
     """Training loss, Gaussian minus Gumbel, published divergence: does it lie below zero at each temperature?"""
     cached = found(source)
     if cached is None:
-        pytest.skip(f"no runs of the profiles cpu and paper on {source} in the cache: sumexp runs, or make book")
+        pytest.skip(f"no runs of the profiles cpu and paper on {source} in the store: make runs GRID=vae")
     pairs = cached.pairs()
     seeds = len(pairs[0][1].seeds)
     rests_on = {"data": source, "profile": cached.profile, "seeds": seeds, "keys": cached.keys}

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Categorical, kl_divergence
 
 from sumexp.perturb import argmax
+from sumexp.perturb.noises import Logistic
 from sumexp.vae import posterior
 from sumexp.vae.config import Member
 
@@ -100,3 +102,36 @@ def test_bad_input(members: tuple[Member, ...], said: str) -> None:
     for function in (posterior.log_probabilities, posterior.divergence):
         with pytest.raises(ValueError, match=said):
             function(logits(), members)
+
+
+def test_what_is_gumbel_noise_and_more_is_charged_too_much() -> None:
+    """Logistic noise is the difference of two Gumbels: q / softmax falls as the softmax rises, at any logits."""
+    generator = torch.Generator().manual_seed(4)
+    for classes in (2, 3, 10, 40):
+        spread = torch.tensor([0.1, 1.0, 5.0]).view(3, 1, 1)
+        rows = (spread * torch.randn(3, 50, classes, generator=generator, dtype=torch.float64)).sort(-1).values
+        p, q = rows.softmax(-1), argmax.quadrature(rows, Logistic())
+        ratio = (q.log() - p.log()).nan_to_num(neginf=-math.inf)
+        assert (ratio.diff(dim=-1) < 1e-9).all()  # classes in the order of their logits
+        assert (p.cumsum(-1) - q.cumsum(-1) < 1e-12).all()  # so the least k classes have more: majorisation
+        members = [Member("logistic", divergence=kind, categories=classes) for kind in ("exact", "softmax")]
+        exact, published = (posterior.divergence(rows.unsqueeze(0), [one]) for one in members)
+        assert (exact < published + 1e-10).all()
+    # The Gaussian is no such noise: one class raised above the rest is charged too little.
+    raised = torch.tensor([[[[2.0, 0.0, 0.0]]]], dtype=torch.float64)
+    kinds = ("exact", "softmax")
+    exact, published = (
+        posterior.divergence(raised, [Member("gaussian", divergence=kind, categories=3)]) for kind in kinds
+    )
+    assert exact > published + 0.1
+
+
+def test_exchangeable_noise_between_the_gumbels_and_the_classes_flattens() -> None:
+    """The mean of softmax(logits + e) over the permutations of any vector e, which is an exchangeable law, by hand."""
+    logits = torch.tensor([1.5, 0.4, -0.3, -2.0], dtype=torch.float64)
+    for e in ([3.0, 0.0, 0.0, 0.0], [-4.0, 1.0, 0.5, 2.0], [0.0, 0.0, 5.0, 5.0]):
+        orders = torch.tensor(list(permutations(e)), dtype=torch.float64)
+        q, p = (logits + orders).softmax(-1).mean(0), logits.softmax(-1)
+        assert ((q / p).diff() > -1e-15).all()  # the larger the softmax, the smaller the ratio
+        assert (q.cumsum(0) <= p.cumsum(0) + 1e-15).all()
+        assert -(q * q.log()).sum() > -(p * p.log()).sum()

@@ -32,7 +32,7 @@ No claim is decided by profile ``smoke``. Of Fashion-MNIST and Omniglot ``cpu`` 
 schedule.
 
 The profile ``paper``: MNIST, Fashion-MNIST and Omniglot, 300 epochs, 8 seeds, all temperatures; and at the public
-schedule, which is then the public code's own on the first two, K = 30 and 50 too. By :func:`work` 3.0e16 operations. A
+schedule, which is then the public code's own on the first two, K = 30 and 50 too. By :func:`work` 3.2e16 operations. A
 step of one member also moves about 45 MB of memory (15 MB in Adam: 532,184 weights, each with gradient and two moments,
 28 bytes; the rest the products and activations of 100 images). No GPU has run it yet.
 """

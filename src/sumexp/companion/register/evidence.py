@@ -115,7 +115,7 @@ def finding(request: pytest.FixtureRequest) -> State:
     The interval from ``low`` to ``high`` is over seeds; ``published`` is the paper's value, or an interval
     ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The verdict is
     "not reproduced" if the interval excludes it. What it rests on goes with it: ``data``, the data set; ``profile``;
-    ``seeds``, their number; ``keys`` of the cached runs. Where the claim names data sets, a finding on another, or on
+    ``seeds``, their number; ``keys`` of the stored runs. Where the claim names data sets, a finding on another, or on
     none, does not decide it. Call it once for each number; a test should not assert agreement.
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]

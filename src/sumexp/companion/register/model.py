@@ -129,7 +129,7 @@ class Finding(BaseModel):
         data: the data set it was measured on, if it is one.
         profile: the profile of the runs.
         seeds: how many seeds the interval is over.
-        keys: the runs it rests on, by their keys in the cache.
+        keys: the runs it rests on, by their keys in the store.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
