@@ -52,6 +52,8 @@ def slope(
     r = [e / c for e, c in zip(exp_f or p, relative, strict=True)]
     total = [Q(0)] * len(p)
     for y, (drawn, chance) in product(range(len(p)), outcomes):
+        if not p[y]:
+            continue
         kept = [j for j in drawn if keep or j != y]
         normaliser = r[y] + sum(r[j] for j in kept)
         total[y] += p[y] * chance * (r[y] / normaliser - 1)
@@ -70,6 +72,19 @@ def test_relative_weights_with_hits_kept_have_slope_zero_at_the_log_probabilitie
 ) -> None:
     # The loss is convex, so the zero of its slope is its minimum.
     assert slope(p, draws(q, m), q, keep=True) == [0, 0, 0]
+
+
+@given(laws(), st.integers(1, 3), st.fractions(Q(1, 20), 5, max_denominator=20))
+@settings(deadline=None, max_examples=30)
+def test_scores_of_classes_that_are_never_labels(q: tuple[Fraction, ...], m: int, score: Fraction) -> None:
+    """P = 0 < q: the loss rises with that score, so that its minimum lies at log 0; there the others are at log P.
+    P = q = 0: the score is free."""
+    p = (Q(2, 3), Q(1, 3), Q(0))
+    assert slope(p, draws(q, m), q, keep=True, exp_f=(*p[:2], score))[2] > 0
+    assert slope(p, draws(q, m), q, keep=True) == [0, 0, 0]
+    never = (q[0] / (q[0] + q[1]), q[1] / (q[0] + q[1]))
+    believed = (*never, Q(1))  # any correction: it is not used
+    assert slope(p, draws(never, m), believed, keep=True, exp_f=(*p[:2], score)) == [0, 0, 0]
 
 
 @given(laws(), laws())
