@@ -143,7 +143,7 @@ class Store:
 
     def _publish(self, part: Path, path: Path) -> None:
         if path.exists():  # damaged
-            shutil.rmtree(path)
+            _remove(path)
         part.replace(path)
 
     @contextmanager
@@ -169,13 +169,13 @@ class Store:
         lock = FileLock(self._lock(computation.key), is_singleton=True)
         with self.guarded(self.path(computation)):
             self._lock(computation.key).parent.mkdir(parents=True, exist_ok=True)
-            try:
+            with suppress(Timeout):
                 lock.acquire(timeout=0)
-            except Timeout:
-                if not wait:
-                    raise
-                _log.warning("waiting for another process that computes %s", self.path(computation))
-                lock.acquire()
+        if not lock.is_locked:
+            if not wait:
+                raise Timeout(lock.lock_file)
+            _log.warning("waiting for another process that computes %s", self.path(computation))
+            lock.acquire()
         try:
             yield
         finally:
@@ -214,10 +214,7 @@ class Store:
 
         try:
             with FileLock(self._lock(path.name.partition(".")[0]), timeout=0):
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink(missing_ok=True)
+                _remove(path)
         except Timeout:
             return False
         return True
@@ -274,6 +271,17 @@ def _sums(folder: Path) -> str:
 
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file != folder / SUMS)
     return "".join(map(line, files))
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or folder, such that no half of it is ever in its place."""
+    if path.is_dir():
+        gone = path.with_suffix(".gone.part")
+        shutil.rmtree(gone, ignore_errors=True)
+        path.replace(gone)
+        shutil.rmtree(gone)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _part(path: Path) -> Path:

@@ -1,0 +1,298 @@
+"""Entries appear whole or not at all; what is damaged, foreign or cut short is none."""
+
+import errno
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from filelock import Timeout
+
+from sumexp.companion import CompanionError
+from sumexp.companion.store import Computation, Store, default
+from sumexp.companion.store.entries import SUMS, DamagedError, _sums, read
+from sumexp.companion.store.provenance import Meter
+
+from .conftest import asked, keep
+
+
+def test_an_entry_comes_back_as_it_was_written(store: Store) -> None:
+    assert (store.find(asked()), store.status(asked()), store.has(asked())) == (None, "missing", False)
+    entry = keep(store, asked(), b"12345")
+    again = store.find(asked())
+    assert again is not None
+    assert again == entry
+    assert (store.status(asked()), store.has(asked())) == ("fresh", True)
+    assert again.path == store.root / "run" / "some.task" / asked().key
+    assert again.computation == asked()
+    assert (again.provenance.data, again.provenance.more) == (("brown",), {"parameters": {"seed": 0}})
+    files = sorted(path.relative_to(again.path).as_posix() for path in again.path.rglob("*") if path.is_file())
+    assert files == ["SHA256SUMS", "entry.json", "file.bin", "folder/größe.txt"]
+    assert again.size == sum((again.path / file).stat().st_size for file in files)
+
+
+def test_the_checksums_are_in_the_usual_form(store: Store) -> None:
+    entry = keep(store, asked())
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", SUMS], cwd=entry.path, check=True)
+
+
+def test_nothing_is_in_the_entrys_place_before_it_is_sealed(store: Store) -> None:
+    with store.locked(asked()), store.writing(asked()) as (folder, seal):
+        (folder / "file").write_text("text")
+        assert not store.path(asked()).exists()
+        seal(Meter().read())
+        assert store.has(asked())
+    assert list(store.path(asked()).parent.iterdir()) == [store.path(asked())]
+
+
+def test_what_fails_or_is_not_sealed_leaves_nothing(store: Store) -> None:
+    with suppress(ZeroDivisionError), store.locked(asked()), store.writing(asked()) as (folder, _):
+        (folder / "file").write_text(str(1 / 0))
+    with store.locked(asked()), store.writing(asked()) as (folder, _):
+        (folder / "file").write_text("text")
+    assert list(store.path(asked()).parent.iterdir()) == []
+
+
+def test_an_empty_folder_in_its_place_is_no_entry(store: Store) -> None:
+    """Snakemake makes one before it starts a step."""
+    store.path(asked()).mkdir(parents=True)
+    assert (store.find(asked()), store.status(asked())) == (None, "missing")
+    assert keep(store, asked()).path == store.path(asked())
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _reseal(folder: Path, **record: object) -> None:
+    """Change the record and make the checksums fit."""
+    values = json.loads((folder / "entry.json").read_text("utf-8"))
+    (folder / "entry.json").write_text(json.dumps(values | record), "utf-8")
+    (folder / SUMS).write_text(_sums(folder), "utf-8")
+
+
+MADE = asdict(Meter().read())
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a flipped bit": lambda entry: _flip(entry / "file.bin"),
+    "cut short": lambda entry: (entry / "file.bin").write_bytes((entry / "file.bin").read_bytes()[:-1]),
+    "emptied": lambda entry: (entry / "file.bin").write_bytes(b""),
+    "a file is gone": lambda entry: (entry / "file.bin").unlink(),
+    "a folder is gone": lambda entry: shutil.rmtree(entry / "folder"),
+    "a file too many": lambda entry: (entry / "more").touch(),
+    "no record": lambda entry: (entry / "entry.json").unlink(),
+    "another record": lambda entry: _flip(entry / "entry.json"),
+    "no checksums": lambda entry: (entry / SUMS).unlink(),
+    "other checksums": lambda entry: _flip(entry / SUMS),
+    "other parts": lambda entry: _reseal(entry, parts={"number": "7"}),
+    "parts of no kind": lambda entry: _reseal(entry, parts=[1]),
+    "a part that is no text": lambda entry: _reseal(entry, parts={"number": 0}),
+    "no provenance": lambda entry: _reseal(entry, provenance=None),
+    "a date that is none": lambda entry: _reseal(entry, provenance=MADE | {"finished": "yesterday"}),
+    "a date that is a number": lambda entry: _reseal(entry, provenance=MADE | {"finished": 5}),
+    "a time that is none": lambda entry: _reseal(entry, provenance=MADE | {"seconds": "1"}),
+    "words that are none": lambda entry: _reseal(entry, provenance=MADE | {"data": [1]}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_entry_is_none_and_the_next_one_takes_its_place(
+    store: Store, damage: Callable[[Path], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    entry = keep(store, asked())
+    other = keep(store, asked(1))
+    damage(entry.path)
+    assert store.status(asked()) == "damaged"
+    assert store.find(asked()) is None
+    assert f"{entry.path} is" in caplog.text
+    assert "it will be computed again" in caplog.text
+    assert store.has(asked())  # which is why a build removes it first
+    assert [one.computation for one in store.entries()] == [other.computation]
+    assert len(store.paths()) == 2
+    assert keep(store, asked()).computation == asked()
+
+
+def test_an_entry_in_anothers_place_is_foreign(store: Store) -> None:
+    entry = keep(store, asked())
+    entry.path.rename(store.path(asked(1)))
+    assert store.status(asked(1)) == "damaged"
+    with pytest.raises(DamagedError, match=rf"is foreign: it holds run some.task {asked().key}"):
+        read(store.path(asked(1)))
+    other = Computation("run", "other.task", asked().parts)
+    store.path(other).parent.mkdir(parents=True)
+    store.path(asked(1)).rename(store.path(other))
+    assert store.find(other) is None
+
+
+def test_entries_are_in_the_order_they_were_finished_in(store: Store) -> None:
+    numbers = [5, 3, 8, 1, 9, 2]
+    for number in numbers:  # within a second
+        keep(store, asked(number))
+        time.sleep(0.002)
+    assert [entry.computation.parts["number"] for entry in store.entries("run")] == [str(n) for n in numbers]
+    assert store.entries("notebook") == store.entries("run", "other") == []
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from sumexp.companion.store import Computation, Store
+from sumexp.companion.store.provenance import Meter
+
+store, number = Store(Path(sys.argv[1])), 0
+made = Meter().read()
+print("ready", flush=True)
+while True:
+    asked = Computation("run", "some.task", {"number": str(number % 5)})
+    with store.locked(asked), store.writing(asked) as (folder, seal):
+        for file in range(20):
+            (folder / f"{file}.bin").write_bytes(b"x" * 10_000 * file)
+        seal(made)
+    number += 1
+"""
+
+
+@contextmanager
+def _other(script: str, store: Store) -> "Iterator[subprocess.Popen[str]]":
+    """Another process, which does not outlive the block."""
+    process = subprocess.Popen([sys.executable, "-c", script, str(store.root)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_kill_at_any_moment_leaves_whole_entries_and_free_locks(store: Store) -> None:
+    rng = random.Random(0)
+    for _ in range(4):
+        with _other(WRITER, store) as process:
+            time.sleep(rng.uniform(0.05, 0.3))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        paths = store.paths()
+        assert [read(path).path for path in paths] == paths  # none is damaged
+        for number in range(5):
+            assert not store.is_running(asked(number).key)
+            assert store.status(asked(number)) in ("fresh", "missing")
+    keep(store, asked())
+    leftovers = [path for path in store.root.rglob("*.part") if path.name.startswith(asked().key)]
+    assert leftovers == []
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from sumexp.companion.store import Computation, Store
+
+with Store(Path(sys.argv[1])).locked(Computation("run", "some.task", {"number": "0"})):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_lock_keeps_others_out_until_its_holder_is_killed(store: Store) -> None:
+    keep(store, asked())
+    with _other(HOLDER, store) as process:
+        assert store.is_running(asked().key)
+        assert store.status(asked()) == "running"
+        with pytest.raises(Timeout), store.locked(asked(), wait=False):
+            pass
+        assert not store.remove(store.path(asked()))
+        assert store.has(asked())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert not store.is_running(asked().key)
+    with store.locked(asked(), wait=False):
+        pass
+    assert store.remove(store.path(asked()))
+    assert not store.has(asked())
+
+
+def test_who_holds_a_lock_may_take_it_once_more(store: Store) -> None:
+    with store.locked(asked()):
+        with store.locked(asked(), wait=False):
+            assert store.is_running(asked().key)
+        assert store.is_running(asked().key)
+    assert not store.is_running(asked().key)
+
+
+ONCE = """
+import sys, time
+from pathlib import Path
+from sumexp.companion.store import Computation, Store
+from sumexp.companion.store.provenance import Meter
+
+store = Store(Path(sys.argv[1]))
+asked = Computation("run", "some.task", {"number": "0"})
+print("ready", flush=True)
+with store.locked(asked):
+    if store.find(asked) is None:
+        with (store.root / "computed").open("a") as log:
+            log.write("once\\n")
+        time.sleep(0.5)
+        with store.writing(asked) as (folder, seal):
+            seal(Meter().read())
+"""
+
+
+def test_two_that_ask_at_once_compute_once(store: Store) -> None:
+    with _other(ONCE, store) as one, _other(ONCE, store) as other:
+        assert (one.wait(60), other.wait(60)) == (0, 0)
+    assert (store.root / "computed").read_text() == "once\n"
+    assert store.status(asked()) == "fresh"
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a megabyte."""
+    folder = tmp_path / "a small disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half_there(full: Path) -> None:
+    store = Store(full)
+    keep(store, asked(1))
+    message = rf"cannot keep {full}/run/some\.task/{asked().key}: .*No space left.* another folder by SUMEXP_STORE"
+    with pytest.raises(CompanionError, match=message) as caught:
+        keep(store, asked(), b"x" * (1 << 21))
+    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.__cause__.errno == errno.ENOSPC
+    assert [path.name for path in store.path(asked()).parent.iterdir()] == [asked(1).key]
+    assert (store.status(asked()), store.status(asked(1))) == ("missing", "fresh")
+    keep(store, asked(2))
+
+
+def test_a_store_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CompanionError, match=r"cannot keep .*; name another folder by SUMEXP_STORE"):
+        keep(Store(tmp_path / "file"), asked())
+
+
+def test_the_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    assert default().root == tmp_path / "user/sumexp/store"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUMEXP_STORE", "here")
+    assert default().root == tmp_path / "here"
+    monkeypatch.setenv("SUMEXP_STORE", "~/there")
+    assert default().root == Path.home() / "there"
+    assert default().fetch is None

@@ -1,0 +1,120 @@
+"""Parts change when a result could change, and not otherwise."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sumexp
+from sumexp import datasets
+from sumexp.companion import CompanionError
+from sumexp.companion.store import parts
+from sumexp.companion.store.computation import digest
+from sumexp.datasets import DataError, DataFile, Dataset
+
+
+def test_data_count_when_present_absent_or_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
+    tiny = {"tiny": Dataset("tiny", "", "", "", (file,)), "packed": Dataset("packed", "", "", "", ())}
+    monkeypatch.setattr(datasets, "DATASETS", tiny)
+
+    def incomplete(name: str) -> bool:
+        raise DataError("half there")
+
+    monkeypatch.setattr(datasets, "available", lambda name: True)
+    assert parts.data(["tiny", "packed"]) == {"data tiny": digest("ab" * 32), "data packed": "included"}
+    monkeypatch.setattr(datasets, "available", lambda name: False)
+    assert parts.data(["tiny"]) == {"data tiny": "absent"}
+    monkeypatch.setattr(datasets, "available", incomplete)
+    assert parts.data(["tiny"]) == {"data tiny": "incomplete"}
+
+
+def test_pins_and_files_count_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parts.pins() == {"pins": "absent"}
+    parts.PINS.write_text("torch==1\n")
+    pinned = parts.pins()
+    parts.PINS.write_text("torch==2\n")
+    assert len({pinned["pins"], parts.pins()["pins"], "absent"}) == 3
+    assert parts.files([Path("a"), parts.PINS]) == {"file a": "absent", "file constraints.txt": parts.pins()["pins"]}
+    assert parts.files({"named": parts.PINS}) == {"file named": parts.pins()["pins"]}
+
+
+def test_each_module_of_the_closure_is_a_part_but_those_of_the_store() -> None:
+    names = parts.modules(["sumexp.companion.authoring.runs"])
+    assert {"module sumexp", "module sumexp.runtime", "module sumexp.companion.authoring.runs"} <= names.keys()
+    assert "sumexp.companion.store.entries" in parts.closure(["sumexp.companion.authoring.runs"])
+    assert not any("companion.store" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    "code, modules",
+    [
+        ("from sumexp import expectations", {"sumexp.expectations"}),
+        (
+            "from sumexp.expectations import quadrature, no_module",
+            {"sumexp.expectations", "sumexp.expectations.quadrature"},
+        ),
+        ("import sumexp.datasets as d", {"sumexp.datasets"}),
+        ("import sumexp\nsumexp.expectations.product()", {"sumexp", "sumexp.expectations"}),
+        ("import sumexp as s\ns.datasets.brown()", {"sumexp", "sumexp.datasets"}),
+        ("def f():\n    from sumexp import datasets", {"sumexp.datasets"}),
+        ("%time\n!ls\nimport sumexp.datasets", {"sumexp.datasets"}),
+        ("import numpy as np\nnp.sumexp.datasets", set()),
+        ("%%bash\nfor x in y; do z; done", set()),
+    ],
+)
+def test_imports_of_a_cell(code: str, modules: set[str]) -> None:
+    assert parts.imports(code) == modules
+
+
+@pytest.mark.parametrize(
+    "changed, same",
+    [
+        ("def f(x):\n    return x + 1", True),
+        ("# comment\ndef f(x):\n    '''Other words.'''\n\n    return (x + 1)  # more", True),
+        ("def f(x):\n    return x + 2", False),
+        ("def f(x, y=0):\n    return x + 1", False),
+        ("'Module.'\nclass A:\n    'Words.'\n    async def g(self):\n        'Words.'\ndef f(x): return x + 1", False),
+    ],
+)
+def test_syntax_leaves_out_comments_and_docstrings(changed: str, same: bool) -> None:
+    original = 'def f(x):\n    """Words."""\n    return x + 1\n'
+    assert (parts.syntax(changed) == parts.syntax(original)) is same
+
+
+def test_closure_follows_deferred_imports_and_parents_only(tmp_path: Path) -> None:
+    package = tmp_path / "sumexp"
+    files = {
+        "__init__.py": "def __getattr__(name): ...\n",
+        "a.py": "def f():\n    from sumexp.pack import inner\n",
+        "b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sumexp.a\n",
+        "pack/__init__.py": "from sumexp import c\n",
+        "pack/inner.py": "x = 1\n",
+        "c.py": "",
+    }
+    for name, text in files.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text, "utf-8")
+    real = Path(sumexp.__path__[0], "companion")
+    shutil.copytree(real / "store", package / "companion/store", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(real / "__init__.py", package / "companion")
+
+    code = 'from sumexp.companion.store.parts import closure as c\nfor name in "ab": print(*sorted(c([f"sumexp.{name}"])))'
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert out[0] == "sumexp sumexp.a sumexp.c sumexp.pack sumexp.pack.inner"
+    assert set(out[1].split()) == {"sumexp", "sumexp.b"}
+
+
+def test_an_unknown_module_is_named() -> None:
+    with pytest.raises(CompanionError, match=r"no module sumexp\.nothing in the package; it has sumexp, "):
+        parts.modules(["sumexp.nothing"])
