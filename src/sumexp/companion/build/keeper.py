@@ -6,6 +6,7 @@ the store knows to pass, with the code, pins and data of today.
 """
 
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from sumexp.companion.register.evidence import Recorder, test_name
 from sumexp.companion.register.model import EvidenceFile, Test
+from sumexp.companion.store import progress
 
 _STORED = pytest.StashKey[frozenset[str]]()
 
@@ -65,6 +67,7 @@ class Keeper(Recorder):
         from sumexp.companion.store.provenance import Meter
 
         self._meter, self._store = Meter(), default()
+        self._done, self._total, self._begun = 0, 0, time.time()
         self._wanted = {path.as_posix(): evidence(path) for path in claim_modules()}
 
     def passed(self) -> Iterable[str]:
@@ -76,6 +79,15 @@ class Keeper(Recorder):
                 found = EvidenceFile.model_validate_json((entry.path / OUTCOMES).read_bytes()).tests
                 outcomes = {test.test: {t.outcome for t in found if t.test == test.test} for test in found}
                 yield from (name for name, ends in outcomes.items() if ends == {"passed"})
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Know how many tests there are."""
+        self._total = len(session.items)
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Say how far it is."""
+        self._done += 1
+        progress.report("testing claims", self._done, self._total, begun=self._begun)
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Keep the evidence of the modules that were asked for whole."""
