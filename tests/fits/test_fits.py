@@ -13,7 +13,7 @@ from sumexp import fits
 from sumexp.companion.authoring import runs
 from sumexp.fits import objectives, protocols, reach, targets, training
 from sumexp.perturb import argmax, softmax
-from sumexp.perturb.noises import Gaussian, Gumbel, Logistic, point_mass
+from sumexp.perturb.noises import Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass
 
 SMALL = fits.FitConfig("discrete", "gumbel", samples=50, steps=3, seeds=(1, 2))
 EXACT = replace(SMALL, samples=None)
@@ -276,3 +276,23 @@ def test_deviations_are_those_of_the_noises() -> None:
     for family, noise in training.NOISES.items():
         values = noise().from_logit(torch.logit(p))
         assert values.std().item() == pytest.approx(protocols.DEVIATIONS[family], rel=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_gains_of_densities_with_edges(classes: int) -> None:
+    # K^2 int f^2 F^{K-2} = K/(K-1) (E s(max) + K f(b)) with the density f(b) at the right end of the support.
+    # Uniform: s = 0, f = 1/2, so K^2/(2 (K-1)): 5.56 for ten classes, where the mean score alone says 0.
+    # Exponential: s = 1, f(b) = 0, so K/(K-1).
+    ends = {Uniform(): classes**2 / (2 * (classes - 1)), Exponential(): classes / (classes - 1)}
+    for noise, limit in ends.items():
+        slope = argmax.jacobian(torch.zeros(classes, dtype=torch.float64), noise)[0, 0].item()
+        assert slope * classes**2 / (classes - 1) == pytest.approx(limit, rel=1e-10)
+    if classes == 10:
+        assert reach.gain(Uniform(), 0.05, 10) == pytest.approx(4.78, abs=5e-3)
+
+
+def test_the_rule_of_thumb_for_gaussian_noise_is_too_large() -> None:
+    for classes, excess in ((10, 1.25), (100, 1.20)):
+        largest = argmax.potential(torch.zeros(classes, dtype=torch.float64), Gaussian()).item()
+        gain = classes / (classes - 1) * largest
+        assert math.sqrt(2 * math.log(classes)) / gain == pytest.approx(excess, abs=0.01)

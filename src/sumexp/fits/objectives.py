@@ -27,7 +27,7 @@ def value(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
     """The objective of q [..., K] for the target p [K]: [...].
 
     Raises:
-        ValueError: if the objective is unknown.
+        ValueError: if the objective is unknown, or q holds integers where a logarithm is taken of it.
     """
     match objective:
         case "reverse":
@@ -46,7 +46,7 @@ def slope(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
     """Its derivative in q, up to a constant: [..., K].
 
     Raises:
-        ValueError: if the objective is unknown.
+        ValueError: if the objective is unknown, or q holds integers where a logarithm is taken of it.
     """
     match objective:
         case "reverse":
@@ -67,4 +67,6 @@ def _log_ratio(q: Tensor, p: Tensor) -> Tensor:
 
 def _above_zero(q: Tensor) -> Tensor:
     """In single precision the mean of draws can underflow."""
+    if not q.is_floating_point():
+        raise ValueError(f"q must be a floating-point tensor, got {q.dtype}")
     return q.clamp_min(torch.finfo(q.dtype).tiny)

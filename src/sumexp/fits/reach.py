@@ -3,9 +3,9 @@ r"""How far a descent must go and how far it goes: why families of noise differ 
 Every family meets every target without a zero (:func:`solution`), so what distinguishes fits of equal length is how
 much one unit of :math:`\theta` moves the law. Near the uniform law the Jacobian is
 :math:`\frac cK(I-\frac1K\mathbf{11}^\top)`: the **gain** c is what the noise multiplies small logits with, 1 for the
-plain softmax. For :math:`\tau\to0` and noise of density f it is
-:math:`\frac K{K-1}\mathbb E\,s(\gamma_{\max})` with the score :math:`s=-(\log f)'` at the largest of K copies: 1 for
-the Gumbel, :math:`\frac K{K+1}` for the logistic, and :math:`\frac K{K-1}\mathbb E\gamma_{\max}` for the Gaussian.
+plain softmax. For :math:`\tau\to0` and noise of bounded density f it is :math:`K^2\int f^2F^{K-2}`: 1 for the Gumbel,
+:math:`\frac K{K+1}` for the logistic, :math:`\frac K{K-1}\mathbb E\gamma_{\max}` with the largest of K copies for the
+Gaussian, and :math:`\frac{K^2}{2(K-1)}` for uniform noise on [-1, 1].
 """
 
 import torch
@@ -72,9 +72,7 @@ def excess(p: Tensor, noise: Noise, tau: float, samples: int) -> float:
     Raises:
         ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
     """
-    theta = solution(p, noise, tau)
-    within = softmax.hessian_diagonal(theta, noise, tau) * tau  # E s - E s^2
-    variance = p - within - p.square()
+    variance = softmax.variance(solution(p, noise, tau), noise, tau)
     return ((variance / p).sum() / (2 * samples)).item()
 
 

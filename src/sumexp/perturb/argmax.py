@@ -14,6 +14,7 @@ Source: Cohen Indelman and Hazan, equations (3), (11), (12), (14).
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from torch.nn.functional import logsigmoid
 from sumexp.perturb import checks, heavy
 from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
 from sumexp.perturb.race import Race, laplacian
-from sumexp.perturb.transforms import Continuous, Noise
+from sumexp.perturb.transforms import Continuous, Noise, checked
 
 STEP = 0.15
 BLOCK = 1 << 20
@@ -65,12 +66,12 @@ def potential(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     Raises:
         ValueError: as :func:`probabilities`, and for noise whose maximum has no finite mean (Cauchy).
     """
-    if not noise.finite_max:
+    if not checked(noise).finite_max:
         raise ValueError(f"E max is infinite for {noise}: only probabilities() exist")
     if isinstance(noise, Gumbel):
         theta = checks.parameters(theta)
         return noise.scale * torch.logsumexp(theta / noise.scale, -1) + noise.mean
-    return cast(Tensor, _Potential.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
+    return noise.reduced.loc + cast(Tensor, _Potential.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
 
 
 class _Probabilities(torch.autograd.Function):
@@ -140,6 +141,7 @@ def jacobian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL) -> Tensor:
 def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:
     """Apply ``work(race, u, ...)`` in chunks of rows; u are the nodes, measured from the largest parameter."""
     theta = checks.parameters(theta)
+    noise = checked(noise)
     if not isinstance(noise, Continuous):
         raise ValueError(
             f"{noise} has ties: its law is not a function of theta everywhere; use sumexp.perturb.discrete"
@@ -147,6 +149,7 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: 
     classes = theta.shape[-1]
     x = (theta - theta.amax(-1, keepdim=True)).reshape(-1, classes)
     spread = -x.min().item()
+    noise = replace(noise, loc=0.0)  # a shift changes no law, and could cost digits
     bounded = math.isfinite(noise.support[1])
     if isinstance(noise, Cauchy):
         count = heavy.count(classes, spread, noise.scale)
@@ -155,7 +158,7 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: 
 
     def one(part: Tensor, *rest: Tensor) -> Tensor:
         if isinstance(noise, Cauchy):
-            u, log_weights = heavy.nodes(part + noise.loc, noise.scale)
+            u, log_weights = heavy.nodes(part, noise.scale)
         else:
             u, log_weights = _pieces(part, noise) if bounded else _whole(part, noise, spread)
         place = u.unsqueeze(-2) - part.unsqueeze(-1)
@@ -171,7 +174,7 @@ def _line(noise: Continuous, classes: int, spread: float) -> Tensor:
     """The nodes w."""
     wide = spread / noise.scale
     # Left of -42 only classes far below the largest gather anything; below e^-680 nothing is left in float64.
-    left = -42.0 - (min(wide**2 / 2, 640.0) if isinstance(noise, Gaussian) else 0.0)
+    left = -42.0 - (min(wide**2 / 2 if wide < 40 else 640.0, 640.0) if isinstance(noise, Gaussian) else 0.0)
     right = 42.0 + math.log(classes)
     return left + STEP * torch.arange(math.ceil((right - left) / STEP) + 1, dtype=torch.float64)
 

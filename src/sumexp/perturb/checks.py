@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 
-def parameters(theta: Tensor) -> Tensor:
-    """Parameters [..., d] with d >= 2, finite, in float64.
+def shaped(theta: Tensor) -> None:
+    """What can be said of parameters without a look at their values.
 
     Raises:
-        ValueError: if there are fewer than two classes, no row, or an entry that is not finite.
+        ValueError: if they are no floating-point tensor, or there are fewer than two classes or no row.
     """
     if not isinstance(theta, Tensor) or not theta.is_floating_point():
         raise ValueError(f"theta must be a floating-point tensor, got {getattr(theta, 'dtype', type(theta))}")
@@ -19,6 +19,15 @@ def parameters(theta: Tensor) -> Tensor:
         raise ValueError(f"theta has shape {tuple(theta.shape)}; its last dimension must hold at least two classes")
     if theta.numel() == 0:
         raise ValueError(f"theta has shape {tuple(theta.shape)}: no row to work on")
+
+
+def parameters(theta: Tensor) -> Tensor:
+    """Parameters [..., d] with d >= 2, finite, in float64.
+
+    Raises:
+        ValueError: if there are fewer than two classes, no row, or an entry that is not finite.
+    """
+    shaped(theta)
     finite = torch.isfinite(theta)
     if not bool(finite.all()):
         worst = theta.detach()[~finite][0].item()
@@ -50,8 +59,11 @@ def target(p: Tensor) -> Tensor:
     """
     if not isinstance(p, Tensor) or p.ndim == 0 or p.shape[-1] < 2 or p.numel() == 0:
         raise ValueError(f"a target needs at least two classes, got {tuple(getattr(p, 'shape', ()))}")
+    if not p.is_floating_point():
+        raise ValueError(f"a target must be a floating-point tensor, got {p.dtype}")
+    rounding = max(1e-9, 16 * torch.finfo(p.dtype).eps)
     p = p.to(torch.float64)
-    if bool(torch.isnan(p).any()) or bool((p < 0).any()) or bool(((p.sum(-1) - 1).abs() > 1e-9).any()):
+    if bool(torch.isnan(p).any()) or bool((p < 0).any()) or bool(((p.sum(-1) - 1).abs() > rounding).any()):
         raise ValueError(f"a target must be non-negative and of sum 1, got sums {p.sum(-1).flatten()[:3].tolist()}")
     if bool((p == 0).any()):
         raise ValueError(

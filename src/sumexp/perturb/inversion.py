@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sumexp.perturb import argmax, checks, softmax
 from sumexp.perturb.noises import GUMBEL
-from sumexp.perturb.transforms import Continuous, Noise
+from sumexp.perturb.transforms import Continuous, Noise, checked
 
 TOLERANCE = 1e-12
 
@@ -45,6 +45,7 @@ def argmax_parameters(p: Tensor, noise: Noise = GUMBEL) -> Tensor:
     Raises:
         ValueError: as :func:`softmax_parameters`, and for noise without a density, where the law is no function.
     """
+    noise = checked(noise)
     if not isinstance(noise, Continuous):
         raise ValueError(f"{noise} has no density: its Perturb-Argmax is a step function, which reaches few targets")
     p = checks.target(p)

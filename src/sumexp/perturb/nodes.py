@@ -7,6 +7,7 @@ with a window of the table.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,8 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 from sumexp.perturb import checks, heavy
 from sumexp.perturb.noises import Cauchy, Discrete, Gaussian, Gumbel, Logistic
-from sumexp.perturb.race import Race
-from sumexp.perturb.transforms import Noise, Transform
+from sumexp.perturb.race import Race, RandomLaws
+from sumexp.perturb.transforms import Edged, Noise, Transform
 
 STEP = 0.25
 """With e^{-tY}, Y >= 0, bounded by 1 in Re t > 0, the trapezoid rule in log t errs by about exp(-pi^2/step) = 7e-18."""
@@ -26,44 +27,57 @@ LEAST = -300.0
 """Classes further below the largest, in units of max(tau, 1), count as if they stood there."""
 BLOCK = 1 << 19
 """Numbers in a tensor [rows, d, K] held at a time."""
+LEFT, WINDOW = 180, 200
+"""Nodes left of an atom, and in all: from where e^u is e^-45 to where exp(-e^u) is e^-148."""
+WIDEST = 200.0
+"""Edges are resolved on the scale of tau, so that time and memory grow with the width of a noise that has them."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """log L and log(A/L) on cells of width ``step``, the first of which begins at ``low + below * step``.
+    """The transform on cells of width ``step``, the first of which begins at ``low + below * step``.
 
     Attributes:
         low: the first node u_0, all x being <= 0.
         step: distance of the nodes.
         count: number of nodes K.
         below: number of cells left of u_0, negative.
-        log: [POINTS, cells]; log_ratio: the same.
+        columns: log L, log(A/L) and log(B/L), [POINTS, cells] each.
     """
 
     low: float
     step: float
     count: int
     below: int
-    log: Tensor
-    log_ratio: Tensor
+    columns: Transform
 
-    @property
-    def nodes(self) -> Tensor:
+    def nodes(self, x: Tensor) -> Tensor:
         """The nodes u, [K]."""
-        return self.low + self.step * torch.arange(self.count, dtype=torch.float64, device=self.log.device)
+        return self.low + self.step * torch.arange(self.count, dtype=x.dtype, device=x.device)
 
     def race(self, x: Tensor) -> Race:
         """The integrands for x [..., d], all <= 0."""
+        log, log_ratio = self._looked_up(x, self.columns[:2])
+        return Race(log, log_ratio, self._log_weight(x))
+
+    def laws(self, x: Tensor) -> RandomLaws:
+        """The same, with squares."""
+        log, log_ratio, log_square = self._looked_up(x, self.columns)
+        return RandomLaws(log, log_ratio, self._log_weight(x), log_square)
+
+    def _log_weight(self, x: Tensor) -> Tensor:
+        return torch.full((), math.log(self.step), dtype=x.dtype, device=x.device)
+
+    def _looked_up(self, x: Tensor, parts: tuple[Tensor, ...]) -> list[Tensor]:
         flat = x.reshape(-1)
-        windows = [part.unfold(1, self.count, 1) for part in (self.log, self.log_ratio)]
+        windows = [part.unfold(1, self.count, 1) for part in parts]
         columns: list[list[Tensor]] = []
-        for block in checks.pieces(flat, BLOCK // (2 * POINTS * self.count)):
-            if torch.is_grad_enabled() and (x.requires_grad or self.log.requires_grad):
+        for block in checks.pieces(flat, BLOCK // (3 * POINTS * self.count)):
+            if torch.is_grad_enabled() and (x.requires_grad or self.columns.log.requires_grad):
                 columns.append(list(checkpoint(self._look_up, block, *windows, use_reentrant=False)))
             else:
                 columns.append(list(self._look_up(block, *windows)))
-        log, log_ratio = (torch.cat(column).reshape(*x.shape, self.count) for column in zip(*columns, strict=True))
-        return Race(log, log_ratio, torch.full((), math.log(self.step), dtype=x.dtype, device=x.device))
+        return [torch.cat(column).reshape(*x.shape, self.count) for column in zip(*columns, strict=True)]
 
     def _look_up(self, x: Tensor, *windows: Tensor) -> tuple[Tensor, ...]:
         x = x.clamp_min((self.below + 1) * self.step)
@@ -95,50 +109,101 @@ def lagrange(place: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class HeavyTails:
-    """Nodes for Cauchy noise; no table."""
+class Direct:
+    """Nodes of each row's own, and the transform itself in place of a table: for features far apart."""
 
     noise: Noise
     tau: Tensor
     count: int
 
+    def nodes(self, x: Tensor) -> Tensor:
+        """The nodes u, [..., K]."""
+        return self._rule(x)[0]
+
     def race(self, x: Tensor) -> Race:
         """The integrands for x [..., d], all <= 0."""
-        u, log_weights = heavy.nodes(-x, max(1.0, 1 / self.tau.item()))
-        parts = self.noise.transform(x.unsqueeze(-1) + u.unsqueeze(-2), self.tau)
-        return Race(parts.log, parts.log_first, log_weights)
+        laws = self.laws(x)
+        return Race(laws.log_cdf, laws.log_ratio, laws.log_weights)
+
+    def laws(self, x: Tensor) -> RandomLaws:
+        """The same, with squares."""
+        u, log_weights = self._rule(x)
+        log, log_ratio, log_square = self.noise.transform(x.unsqueeze(-1) + u.unsqueeze(-2), self.tau)
+        return RandomLaws(log, log_ratio, log_weights, log_square)
+
+    def _rule(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if isinstance(self.noise, Discrete):
+            x = x.detach()
+            return windows(-(x.unsqueeze(-1) + self.noise.atoms(x) / self.tau.detach()).flatten(-2))
+        return heavy.nodes(-x.detach(), max(1.0, 1 / self.tau.item()))
 
 
-def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.device) -> "Table | HeavyTails":
-    """The nodes that serve x in [least, 0]."""
+def windows(features: Tensor) -> tuple[Tensor, Tensor]:
+    """The trapezoid rule near ``features`` [..., n], the places where some L falls: nodes and log weights [..., K].
+
+    Left of a feature the integrand rises like e^u, right of it the class's part is gone; in a stretch without features
+    nothing counts but its right end.
+    """
+    index = torch.arange(WINDOW, dtype=features.dtype, device=features.device)
+    places = (torch.floor(features / STEP).unsqueeze(-1) + (index - LEFT)).flatten(-2).sort(-1).values
+    again = torch.diff(places, dim=-1, prepend=places[..., :1] - 1) == 0
+    log_weights = torch.full_like(places, math.log(STEP)).masked_fill(again, -math.inf)
+    return places * STEP, log_weights
+
+
+def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.device) -> "Table | Direct":
+    """The nodes that serve x in [least, 0], for a noise without shift and of scale 1.
+
+    Raises:
+        ValueError: if the noise has edges and is more than ``WIDEST`` times as wide as tau.
+    """
+    tau = tau.to(device)
+    if isinstance(noise, Discrete):
+        return Direct(noise, tau, classes * len(noise.values) * WINDOW)
     if isinstance(noise, Cauchy):
-        return HeavyTails(noise, tau.to(device), heavy.count(classes, -least, max(1.0, 1 / tau.item())))
+        return Direct(noise, tau, heavy.count(classes, -least, max(1.0, 1 / tau.item())))
+    if isinstance(noise, Edged) and tau.item() * WIDEST < 1:
+        raise ValueError(
+            f"tau is {tau.item():.3g} times the scale of {type(noise).__name__} noise; at least 1/{WIDEST:g} is needed "
+            "for noise with edges. Below, argmax.probabilities(theta, noise) is the limit"
+        )
     return table(noise, tau, classes, least, device)
 
 
 def step_of(noise: Noise, tau: float, classes: int) -> float:
-    """The step: wider where the noise, in units of tau, is wide and analytic itself, finer where it has atoms."""
-    if isinstance(noise, Discrete):
-        return STEP / 2  # log L bends sharply between atoms far apart
+    """The step: wider where the noise, in units of tau, is wide and analytic itself."""
     if isinstance(noise, Gaussian):  # the largest of many Gaussians is confined to about 1/sqrt(2 log d)
-        return STEP * max(1.0, noise.scale / tau / math.sqrt(1 + 2 * math.log(classes)))
-    return STEP * max(1.0, noise.scale / tau) if isinstance(noise, Gumbel | Logistic) else STEP
+        return STEP * max(1.0, 1 / tau / math.sqrt(1 + 2 * math.log(classes)))
+    return STEP * max(1.0, 1 / tau) if isinstance(noise, Gumbel | Logistic) else STEP
 
 
 @lru_cache(maxsize=64)
 def edges(noise: Noise, tau: float, classes: int) -> tuple[float, float]:
-    """Where the integrands begin (classes together have 1 - L < 1e-17) and end (L < 1e-17) for the largest class."""
+    """Where the integrands begin (classes together have 1 - L < 1e-17) and end (L < 1e-38) for the largest class.
+
+    At the right end L is measured against the probability 1e-20 of a class that wins only where the largest is low.
+    """
     scale = torch.tensor(tau, dtype=torch.float64)
 
-    def at(s: float) -> Transform:
-        return noise.transform(torch.tensor([s], dtype=torch.float64), scale)
+    def begun(s: float) -> bool:
+        part = noise.transform(torch.tensor([s], dtype=torch.float64), scale)
+        return part.log_first.item() > -41 - math.log(classes) + min(0.0, math.log(tau))
 
-    low, high = -4.0, 4.0
-    while at(low).log_first.item() > -41 - math.log(classes):
-        low *= 1.15
-    while at(high).log.item() > -40:
-        high = high + 1 if high < 12 else high * 1.1
-    return low, high
+    def going_on(s: float) -> bool:
+        return noise.transform(torch.tensor([s], dtype=torch.float64), scale).log.item() > -87
+
+    return -_beyond(lambda s: begun(-s)), _beyond(going_on)
+
+
+def _beyond(inside: Callable[[float], bool]) -> float:
+    """A place beyond which ``inside`` fails, hardly too far."""
+    low, high = 0.0, 4.0
+    while inside(high):
+        low, high = high, 2 * high
+    while high - low > max(0.25, 1e-3 * high):
+        middle = (low + high) / 2
+        low, high = (middle, high) if inside(middle) else (low, middle)
+    return high
 
 
 def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.device) -> Table:
@@ -149,7 +214,7 @@ def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.d
     reach = max(least, LEAST * max(1.0, 1 / tau.item()))
     below = 32 * math.floor(reach / step / 32) - 32
     if tau.requires_grad and torch.is_grad_enabled():
-        return _build(noise, tau.to(device), size, below, step)
+        return _build(noise, tau, size, below, step)
     return _kept(noise, tau.item(), size, below, step, str(device))
 
 
@@ -164,5 +229,4 @@ def _build(noise: Noise, tau: Tensor, classes: int, below: int, step: float) -> 
     count = math.ceil((high - low) / step) + 1
     cells = torch.arange(below, count, dtype=torch.float64, device=tau.device)
     s = low + step * (cells + (chebyshev(tau.device).unsqueeze(-1) + 1) / 2)
-    parts = noise.transform(s, tau)
-    return Table(low, step, count, below, parts.log, parts.log_first)
+    return Table(low, step, count, below, noise.transform(s, tau))

@@ -5,13 +5,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sumexp.expectations.integrals import EULER
 from sumexp.perturb.bessel import log_k0, log_x_k1
-from sumexp.perturb.checks import pieces
-from sumexp.perturb.transforms import ByRule, Continuous, Noise, Transform, mixture
+from sumexp.perturb.transforms import (
+    HIGH,
+    LOW,
+    ByRule,
+    Continuous,
+    Edged,
+    Noise,
+    Reduced,
+    Rule,
+    Transform,
+    blurred,
+    log_or_none,
+    mixture,
+)
 
 FAR = 5.0
 """Right of z = 5 all of exp(-e^z), exp(2 z - e^z) lie below 1e-60."""
@@ -40,11 +53,14 @@ class Gumbel(ByRule):
     def _log_cdf(self, z: Tensor) -> Tensor:
         return -torch.exp(-z)
 
+    def _survival(self, z: Tensor) -> Tensor:
+        return -torch.expm1(-torch.exp(-z))
+
     def _from_logit(self, w: Tensor) -> Tensor:
         return -torch.log(torch.nn.functional.softplus(-w, threshold=40))
 
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        return self._trapezoid(tau, -4.0, _reach(tau, low))
+        return self._trapezoid(tau, -4.7, _reach(tau, low))
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
         if tau.item() != 1 or tau.requires_grad:
@@ -66,12 +82,16 @@ class Gaussian(ByRule):
         result: Tensor = torch.special.log_ndtr(z)
         return result
 
+    def _survival(self, z: Tensor) -> Tensor:
+        result: Tensor = torch.special.erfc(z * math.sqrt(0.5)) / 2
+        return result
+
     def _from_logit(self, w: Tensor) -> Tensor:
         beyond: Tensor = torch.special.ndtri(torch.sigmoid(-w.abs()))
         return -torch.sign(w) * beyond
 
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        return self._trapezoid(tau, -10.0, max(10.0, min(10 + 2 / tau, tau * (FAR - low))))
+        return self._trapezoid(tau, -14.0, max(10.0, min(10 + 2 / tau, tau * (FAR - low))))
 
 
 @dataclass(frozen=True)
@@ -84,15 +104,18 @@ class Logistic(ByRule):
     def _log_cdf(self, z: Tensor) -> Tensor:
         return torch.nn.functional.logsigmoid(z)
 
+    def _survival(self, z: Tensor) -> Tensor:
+        return torch.sigmoid(-z)
+
     def _from_logit(self, w: Tensor) -> Tensor:
         return w
 
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        return self._trapezoid(tau, -42.0, _reach(tau, low))
+        return self._trapezoid(tau, -90.0, _reach(tau, low))
 
 
 @dataclass(frozen=True)
-class Exponential(ByRule):
+class Exponential(Edged):
     r"""Exponential noise, density :math:`e^{-x}` on :math:`x \ge 0`."""
 
     standard_support: ClassVar[tuple[float, float]] = (0.0, math.inf)
@@ -105,6 +128,9 @@ class Exponential(ByRule):
         inside = torch.where(z > 0, z, 1.0)
         return torch.where(z > 0, torch.log(-torch.expm1(-inside)), -math.inf)
 
+    def _survival(self, z: Tensor) -> Tensor:
+        return torch.exp(-z.clamp_min(0.0))
+
     def _from_logit(self, w: Tensor) -> Tensor:
         return torch.nn.functional.softplus(w, threshold=40)
 
@@ -113,16 +139,21 @@ class Exponential(ByRule):
 
 
 @dataclass(frozen=True)
-class Uniform(ByRule):
+class Uniform(Edged):
     """Uniform noise on [-1, 1] (times ``scale``, plus ``loc``)."""
 
     standard_support: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    cold: ClassVar[float] = 0.01
 
     def _log_density(self, z: Tensor) -> Tensor:
         return torch.full_like(z, -math.log(2)).masked_fill(z.abs() > 1, -math.inf)
 
     def _log_cdf(self, z: Tensor) -> Tensor:
-        return torch.log((z.clamp(-1.0, 1.0) + 1) / 2)
+        inside = torch.where(z > -1, z.clamp_max(1.0), 0.0)
+        return torch.where(z > -1, torch.log((inside + 1) / 2), -math.inf)
+
+    def _survival(self, z: Tensor) -> Tensor:
+        return (1 - z.clamp(-1.0, 1.0)) / 2
 
     def _from_logit(self, w: Tensor) -> Tensor:
         return torch.tanh(w / 2)
@@ -144,24 +175,36 @@ class Cauchy(Continuous):
     def _log_cdf(self, z: Tensor) -> Tensor:
         return torch.log(torch.atan2(torch.ones_like(z), -z) / math.pi)
 
+    def _survival(self, z: Tensor) -> Tensor:
+        return torch.atan2(torch.ones_like(z), z) / math.pi
+
     def _from_logit(self, w: Tensor) -> Tensor:
         return torch.sign(w) / torch.tan(math.pi * torch.sigmoid(-w.abs()))
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
-        # L = E F(x), A = tau E f(x), B = A + tau^2 E f'(x) with x = -tau (s + G) and G standard Gumbel.
-        step = 0.15 * min(1.0, 1 / tau.item())  # F has poles at distance 1/tau
-        nodes = -4.0 + step * torch.arange(math.ceil(46 / step), dtype=torch.float64, device=s.device)
-        weights = torch.exp(-nodes - torch.exp(-nodes)) * step
-        parts = []
-        for block in pieces(s.reshape(-1), (1 << 20) // nodes.numel()):
-            x = -tau * (block.unsqueeze(-1) + nodes)
-            density = 1 / (math.pi * (1 + x.square()))
-            slope = -2 * x * density / (1 + x.square())
-            first = tau * (density * weights).sum(-1)
-            second = first + tau.square() * (slope * weights).sum(-1)
-            parts.append(((self._log_cdf(x).exp() * weights).sum(-1), first, second))
-        value, first, second = (torch.cat(column).reshape(s.shape) for column in zip(*parts, strict=True))
-        return Transform(value.log(), (first / value).log(), (second / value).log())
+        tau = tau.clamp_max(1e15)  # from where on the noise is as good as none
+        return blurred(self, s, tau, _even if tau.item() < 4 else _octaves)
+
+
+def _even(s: Tensor, tau: Tensor) -> Rule:
+    step = 0.15 * min(1.0, 1 / tau.item())  # F has poles at distance 1/tau
+    z = torch.arange(-45, HIGH, step, dtype=s.dtype, device=s.device).unsqueeze(0)
+    return z, z - s.unsqueeze(-1), torch.full_like(z, math.log(step))
+
+
+def _octaves(s: Tensor, tau: Tensor) -> Rule:
+    """Panels for a distribution function with poles at distance 1/tau from z = s: cut where that distance doubles."""
+    near = 2.0 ** torch.arange(-1, math.ceil(math.log2(tau.item())) + 1, dtype=s.dtype, device=s.device) / tau
+    near = torch.cat([-near.flip(0), near]).expand(len(s), -1)
+    at = s.detach().unsqueeze(-1)
+    even = torch.arange(LOW, HIGH + 1, dtype=s.dtype, device=s.device) - at
+    cuts = torch.cat([even, near.clamp(LOW - at, HIGH - at)], -1).sort(-1).values  # measured from s: no digit is lost
+    half = torch.diff(cuts) / 2
+    points, weights = (torch.from_numpy(part).to(s.device) for part in np.polynomial.legendre.leggauss(12))
+    gaps = (cuts[:, :-1] + half).unsqueeze(-1) + half.unsqueeze(-1) * points
+    gaps = gaps.flatten(1)
+    # The nodes stay where they are when s moves.
+    return at + gaps, gaps + (at - s.unsqueeze(-1)), log_or_none((half.unsqueeze(-1) * weights).flatten(1))
 
 
 @dataclass(frozen=True)
@@ -184,7 +227,8 @@ class Discrete(Noise):
             raise ValueError(f"{len(self.values)} values and {len(self.weights)} weights; give one weight a value")
         if len(set(self.values)) < len(self.values) or not all(map(math.isfinite, self.values)):
             raise ValueError(f"values are {self.values}; they must be finite and distinct")
-        if min(map(float, self.weights)) <= 0 or abs(sum(map(float, self.weights)) - 1) > 1e-12:
+        weights = [float(weight) for weight in self.weights]
+        if not all(weight > 0 for weight in weights) or not abs(math.fsum(weights) - 1) <= 1e-12:
             raise ValueError(f"weights are {self.weights}; they must be positive and sum to 1")
 
     @property
@@ -193,25 +237,32 @@ class Discrete(Noise):
         return float(min(self.values)), float(max(self.values))
 
     @property
+    def reduced(self) -> Reduced:
+        """The largest value split off, as the shift."""
+        top = Fraction(max(self.values))  # exactly: rounded, two values could become one
+        return Reduced(Discrete(tuple(Fraction(value) - top for value in self.values), self.weights), float(top), 1.0)
+
+    @property
     def mean(self) -> float:
         """The mean."""
         return float(sum(value * weight for value, weight in zip(self.values, self.weights, strict=True)))
 
     def cdf(self, x: Tensor) -> Tensor:
         """The distribution function, continuous from the right."""
-        return (self._weights(x) * (x.unsqueeze(-1) >= self._values(x))).sum(-1)
+        return (self._weights(x) * (x.unsqueeze(-1) >= self.atoms(x))).sum(-1)
 
     def sample(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Independent draws."""
         like = torch.empty(0, dtype=torch.float64, device=generator.device)
         drawn = torch.multinomial(self._weights(like), math.prod(shape), replacement=True, generator=generator)
-        return self._values(like)[drawn].reshape(shape)
+        return self.atoms(like)[drawn].reshape(shape)
 
     def transform(self, s: Tensor, tau: Tensor) -> Transform:
         """The finite sum; see :class:`Noise`."""
-        return mixture(s, self._values(s) / tau, self._weights(s).log())
+        return mixture(s, self.atoms(s) / tau, self._weights(s).log())
 
-    def _values(self, like: Tensor) -> Tensor:
+    def atoms(self, like: Tensor) -> Tensor:
+        """The values, float64 on the device of ``like``."""
         return torch.tensor([float(value) for value in self.values], dtype=torch.float64, device=like.device)
 
     def _weights(self, like: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ the Jacobian is the Laplacian of a weighted graph on the classes. Perturb-Argmax
 :math:`X_j = \theta_j + \gamma_j`, Perturb-Softmax the one with :math:`X_j = \theta_j + \gamma_j + \tau G_j`.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -68,6 +69,33 @@ class Race:
 
     def _half(self) -> Tensor:
         return torch.exp(self.log_ratio + self.log_measure.unsqueeze(-2) / 2)
+
+
+@dataclass(frozen=True)
+class RandomLaws(Race):
+    r"""The race of Perturb-Softmax, with what the scatter of its random probabilities takes.
+
+    Attributes:
+        log_square: log of b_j on the nodes, :math:`\int b_jP\,du` being the mean square of the j-th; [..., d, K].
+    """
+
+    log_square: Tensor
+
+    def squares(self) -> Tensor:
+        """The integrals of b_j P, [..., d]."""
+        return torch.exp(self.log_square + self.log_measure.unsqueeze(-2)).sum(-1)
+
+    def variances(self) -> Tensor:
+        """Mean squares less squared means, [..., d]; of the likeliest class by way of the sum of all others."""
+        p, squares = self.probabilities(), self.squares()
+        top = p.detach().argmax(-1, keepdim=True)
+        others = replace(self, log_ratio=self.log_ratio.scatter(-2, self._rows(top), -math.inf))
+        rest = p.scatter(-1, top, 0.0).sum(-1, keepdim=True)
+        square = others.diagonal().sum(-1, keepdim=True) + squares.scatter(-1, top, 0.0).sum(-1, keepdim=True)
+        return (squares - p.square()).scatter(-1, top, square - rest.square()).clamp_min(0)
+
+    def _rows(self, index: Tensor) -> Tensor:
+        return index.unsqueeze(-1).expand(*index.shape, self.log_ratio.shape[-1])
 
 
 def laplacian(weights: Tensor) -> Tensor:

@@ -15,7 +15,8 @@ ri Δ, and the image of :math:`\Theta` is everything if and only if its image in
 The same holds for Perturb-Argmax where the density of the noise is positive everywhere.
 """
 
-from typing import NamedTuple
+import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -26,28 +27,49 @@ from sumexp.perturb import argmax, checks, softmax
 from sumexp.perturb.noises import GUMBEL
 from sumexp.perturb.transforms import Noise
 
+ROUNDING = 1e-12
 
-class HalfSpace(NamedTuple):
-    r""":math:`\{\theta : \langle normal,\theta\rangle \le bound\}`; the paper's false theorem fails on (1, 1, -2)."""
+
+@dataclass(frozen=True)
+class HalfSpace:
+    r""":math:`\{\theta : \langle normal,\theta\rangle \le bound\}`; the paper's false theorem fails on (1, 1, -2).
+
+    Raises:
+        ValueError: if the normal or the bound is not finite, or the normal is 0.
+    """
 
     normal: tuple[float, ...]
     bound: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(value) for value in (*self.normal, self.bound)) or not any(self.normal):
+            raise ValueError(f"normal is {self.normal}, bound {self.bound}; both must be finite, the normal not 0")
+
     @property
     def complete(self) -> bool:
-        r"""Whether :math:`\Theta+\mathbb R\mathbf 1=\mathbb R^d`: a shift by c moves the left side by c sum(normal)."""
-        return sum(self.normal) != 0
+        r"""Whether :math:`\Theta+\mathbb R\mathbf 1=\mathbb R^d`: a shift by c moves the left side by c sum(normal).
+
+        A sum that is 0 up to rounding, as of (0.1, 0.2, -0.3), is taken for 0.
+        """
+        return abs(math.fsum(self.normal)) > ROUNDING * math.fsum(map(abs, self.normal))
 
     def contains(self, theta: Tensor) -> Tensor:
         """Whether the points [..., d] lie in it, up to rounding."""
-        normal = torch.tensor(self.normal, dtype=theta.dtype, device=theta.device)
-        return (theta * normal).sum(-1) <= self.bound + 1e-12
+        terms = theta.to(torch.float64) * self._normal(theta)
+        return terms.sum(-1) <= self.bound + ROUNDING * terms.abs().sum(-1).clamp_min(1.0)
 
     def project(self, theta: Tensor) -> Tensor:
         """The nearest point of the half space, [..., d]."""
-        normal = torch.tensor(self.normal, dtype=theta.dtype, device=theta.device)
-        excess = ((theta * normal).sum(-1, keepdim=True) - self.bound).clamp_min(0)
-        return theta - excess * normal / normal.square().sum()
+        normal = self._normal(theta)
+        point = theta.to(torch.float64)
+        excess = ((point * normal).sum(-1, keepdim=True) - self.bound).clamp_min(0)
+        return (point - excess * normal / normal.square().sum()).to(theta.dtype)
+
+    def _normal(self, theta: Tensor) -> Tensor:
+        checks.parameters(theta)
+        if theta.shape[-1] != len(self.normal):
+            raise ValueError(f"theta has {theta.shape[-1]} classes, the half space {len(self.normal)}")
+        return torch.tensor(self.normal, dtype=torch.float64, device=theta.device)
 
 
 def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, tau: float = 1.0) -> tuple[Tensor, float]:

@@ -7,8 +7,8 @@ r"""Perturb-Softmax: :math:`p = \mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau
 All are integrals over :math:`u = \log t` from :math:`1/Y = \int_0^\infty e^{-tY}dt` with
 :math:`Y = \sum_je^{(\theta_j+\gamma_j)/\tau}`; deterministic, batched over [..., d], in float64 on the device of
 ``theta``. The perturbations are i.i.d. copies of one noise. Memory is bounded by chunks of rows; time grows like 1/tau
-below the scale of a noise with edges or atoms. Classes more than 300 max(1, tau) below the largest (less than e^-300
-of its weight, for light tails) count as if they stood there.
+below the scale of a noise with edges, and with the number of atoms. Classes more than 300 max(scale of the noise, tau)
+below the largest (less than e^-300 of its weight, for light tails) count as if they stood there.
 
 Source: Cohen Indelman and Hazan, equations (4), (6), (7).
 """
@@ -21,10 +21,10 @@ from torch.utils.checkpoint import checkpoint
 
 from sumexp.expectations.integrals import EULER
 from sumexp.perturb import checks
-from sumexp.perturb.nodes import BLOCK, Table, grid
+from sumexp.perturb.nodes import BLOCK, Direct, Table, grid
 from sumexp.perturb.noises import GUMBEL
 from sumexp.perturb.race import laplacian
-from sumexp.perturb.transforms import Noise
+from sumexp.perturb.transforms import Noise, checked
 
 
 def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
@@ -40,9 +40,12 @@ def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Ten
         probabilities of 1e-20, beyond which only the absolute error is as small.
 
     Raises:
-        ValueError: if theta has d < 2, no row or an entry that is not finite, or tau is not a finite number > 0.
+        ValueError: if theta has d < 2, no row or an entry that is not finite, tau is not a finite number > 0 or too
+            small for a noise with edges, the noise is none, or the probabilities found do not sum to 1.
     """
-    return _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).probabilities())
+    p = _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).probabilities())
+    _whole(p.detach().sum(-1), noise, tau)
+    return p
 
 
 def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
@@ -51,7 +54,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
     Raises:
         ValueError: as :func:`mean`, and for noise whose maximum has no finite mean (Cauchy), where f is infinite.
     """
-    if not noise.finite_max:
+    if not checked(noise).finite_max:
         raise ValueError(
             f"the expected log-sum-exp is infinite for {noise}: E max has no finite value. The mean of the softmax "
             "exists: use mean()"
@@ -59,7 +62,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
     scale = checks.temperature(tau)
     top = checks.parameters(theta).amax(-1)
     inner = _by_rows(theta, noise, tau, _log_sum_exp).squeeze(-1)
-    return top.detach() + scale.to(inner.device) * inner
+    return top.detach() + scale.to(inner.device) * inner + noise.reduced.loc
 
 
 def second_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
@@ -68,9 +71,21 @@ def second_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1
     Raises:
         ValueError: as :func:`mean`.
     """
-    off, expected = pair_moments(theta, noise, tau), mean(theta, noise, tau)
-    # E[p_i^2] = E p_i - sum over j != i of E[p_i p_j].
-    return torch.diag_embed(expected) - laplacian(off)
+    off = pair_moments(theta, noise, tau)
+    squares = _by_rows(theta, noise, tau, lambda nodes, x: nodes.laws(x).squares())
+    return off - torch.diag_embed(torch.diagonal(off, dim1=-2, dim2=-1) - squares)
+
+
+def variance(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
+    r""":math:`\operatorname{Var}p_i` of the random softmax p, [..., d]; never negative.
+
+    The absolute error is some 1e-14 of :math:`\min(\mathbb Ep_i, 1-\mathbb Ep_i)^2`. Where p is all but certain, tau
+    being far above the scale of the noise, that can be more than the variance.
+
+    Raises:
+        ValueError: as :func:`mean`.
+    """
+    return _by_rows(theta, noise, tau, lambda nodes, x: nodes.laws(x).variances())
 
 
 def pair_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
@@ -116,17 +131,26 @@ def hessian_diagonal(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor =
     return diagonal / checks.temperature(tau).to(diagonal.device)
 
 
-def _log_sum_exp(nodes: Table, x: Tensor) -> Tensor:
+def _whole(total: Tensor, noise: Noise, tau: float | Tensor) -> None:
+    worst = total.flatten()[(total - 1).abs().argmax()].item()
+    if not abs(worst - 1) < 1e-6:
+        raise ValueError(
+            f"the probabilities found sum to {worst}: the nodes do not serve {noise} at tau = {tau}; please report it"
+        )
+
+
+def _log_sum_exp(nodes: Table | Direct, x: Tensor) -> Tensor:
     """E lse(x + gamma/tau), [rows, 1]: lse + G is the maximum of x + gamma/tau + G_j, which has distribution P(-u)."""
-    return -(nodes.nodes * nodes.race(x).probability_per_node()).sum(-1, keepdim=True) - EULER
+    return -(nodes.nodes(x) * nodes.race(x).probability_per_node()).sum(-1, keepdim=True) - EULER
 
 
 def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:
     """Apply ``work(table, x, ...)`` to x = (theta - max)/tau in chunks of rows, computed again in the backward pass."""
-    theta, scale = checks.parameters(theta), checks.temperature(tau)
+    theta, scale, reduced = checks.parameters(theta), checks.temperature(tau), checked(noise).reduced
     classes = theta.shape[-1]
     x = (theta - theta.detach().amax(-1, keepdim=True)) / scale.to(theta.device)
-    nodes = grid(noise, scale, classes, x.detach().min().item(), theta.device)
+    own = checks.temperature(scale / reduced.scale)  # in units of the noise's scale
+    nodes = grid(reduced.standard, own, classes, x.detach().min().item(), theta.device)
     rows = max(1, BLOCK // (classes * nodes.count))
     inputs = [checks.pieces(part.reshape(-1, classes), rows) for part in (x, *beside)]
     chunks = zip(*inputs, strict=True)

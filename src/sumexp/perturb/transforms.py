@@ -10,15 +10,23 @@ Since :math:`e^{-e^z}` is the distribution function of a Gumbel variable G at -z
 :math:`\mathbb P(\gamma + \tau G \le -\tau s)`: **Perturb-Softmax is Perturb-Argmax with the noise**
 :math:`\gamma + \tau G`.
 
-The expectation over the noise is a sum over nodes, each noise with the rule that fits it: the trapezoid rule where the
-density is analytic (Gumbel, Gaussian, logistic), Gauss-Legendre panels where it has an edge (uniform, exponential), the
-finite sum for discrete noise. The Gumbel's at tau = 1 is a Bessel function; for the Cauchy's tails the expectation is
-taken over G instead, of its distribution function.
+The expectation is a sum over nodes of a rule that fits the noise. At temperatures above the noise's scale it is taken
+over gamma: by the trapezoid rule where the density is analytic (Gumbel, Gaussian, logistic), by Gauss-Legendre panels
+where it has an edge (uniform, exponential). Below, where gamma is the wider of the two, it is taken over G,
+
+.. math::
+    L(s) = \int F(\tau(z-s))\,e^{z-e^z}dz, \qquad A(s) = \tau\int f(\tau(z-s))\,e^{z-e^z}dz,
+
+in units of the noise, so that no number of nodes grows as the temperature falls. (For Gumbel noise this is the duality
+of temperatures tau and 1/tau.) Discrete noise is a finite sum, the Gumbel at tau = 1 a Bessel function, and the Cauchy,
+whose tails suit no rule over gamma, has G at all temperatures.
 """
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,6 +37,10 @@ from sumexp.perturb.checks import pieces
 
 STEP = 0.22
 """Step of the trapezoid rules, in units of the narrower of the noise and of tau: error about exp(-pi^2/step)."""
+FLOOR = -1e5
+"""The logarithm of 0, finite so that it can be interpolated."""
+LOW, HIGH = -90.0, 6.0
+"""The range of z = -G: beyond it e^z and exp(-e^z) are below e^-90."""
 
 
 class Transform(NamedTuple):
@@ -37,6 +49,14 @@ class Transform(NamedTuple):
     log: Tensor
     log_first: Tensor
     log_second: Tensor
+
+
+class Reduced(NamedTuple):
+    """A noise as ``loc + scale * standard``."""
+
+    standard: "Noise"
+    loc: float
+    scale: float
 
 
 class Noise(ABC):
@@ -60,6 +80,11 @@ class Noise(ABC):
     def mean(self) -> float:
         """The mean, NaN where there is none."""
 
+    @property
+    @abstractmethod
+    def reduced(self) -> Reduced:
+        """Its shift and scale split off; the shift changes no law, the scale is one of parameters and temperature."""
+
     @abstractmethod
     def cdf(self, x: Tensor) -> Tensor:
         """The distribution function."""
@@ -76,6 +101,19 @@ class Noise(ABC):
             s: points, any shape, float64.
             tau: temperature, scalar; the result is differentiable in both.
         """
+
+
+def checked(noise: object) -> Noise:
+    """The noise.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if not isinstance(noise, Noise):
+        raise ValueError(
+            f"noise is {noise!r}; give one of sumexp.perturb.noises, such as Gumbel() or Gaussian(scale=2.0)"
+        )
+    return noise
 
 
 def mixture(s: Tensor, nodes: Tensor, log_weights: Tensor) -> Transform:
@@ -128,6 +166,11 @@ class Continuous(Noise):
         """The mean."""
         return self.loc + self.scale * self.standard_mean
 
+    @property
+    def reduced(self) -> Reduced:
+        """Its standard noise, shift and scale."""
+        return Reduced(type(self)(), self.loc, self.scale)
+
     def log_density(self, x: Tensor) -> Tensor:
         """Logarithm of the density; -inf off the support."""
         return self._log_density((x - self.loc) / self.scale) - math.log(self.scale)
@@ -163,13 +206,24 @@ class Continuous(Noise):
     def _log_cdf(self, z: Tensor) -> Tensor: ...
 
     @abstractmethod
+    def _survival(self, z: Tensor) -> Tensor: ...
+
+    @abstractmethod
     def _from_logit(self, w: Tensor) -> Tensor: ...
 
 
 class ByRule(Continuous):
-    """A noise over which the expectation is a sum over the nodes of a rule."""
+    """A noise over which the expectation is a sum over the nodes of a rule, or one over G.
+
+    Attributes:
+        cold: temperatures below this share of the noise's scale take the expectation over G.
+    """
+
+    cold: ClassVar[float] = 0.5
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
+        if tau.item() < self.cold:
+            return blurred(self, s, tau, self._places)
         nodes, log_weights = self._rule(tau.item(), s.detach().min().item())
         nodes, log_weights = nodes.to(s.device), log_weights.to(s.device)
         return mixture(s, nodes / tau, log_weights)
@@ -177,6 +231,10 @@ class ByRule(Continuous):
     @abstractmethod
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
         """Nodes and log weights that serve all s >= low: [K], [K]."""
+
+    def _places(self, s: Tensor, tau: Tensor) -> "Rule":
+        """Nodes z, z - s and log weights of a rule over G, for density and distribution function without a bend."""
+        return trapezoid(s, tau)
 
     def _trapezoid(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
         step = STEP * min(1.0, tau)
@@ -186,6 +244,72 @@ class ByRule(Continuous):
     def _panels(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
         nodes, log_weights = gauss_legendre(low, high, min(4.0, 4.0 * tau))
         return nodes, log_weights + self._log_density(nodes)
+
+
+class Edged(ByRule):
+    """A noise whose density has an edge at the left end of its support, and perhaps at the right one."""
+
+    def _places(self, s: Tensor, tau: Tensor) -> "Rule":
+        low, high = ((s + end / tau).clamp(LOW, HIGH) for end in self.standard_support)
+        nodes, log_weights = between([torch.full_like(low, LOW), low, high, torch.full_like(high, HIGH)], 4.0, 32)
+        return nodes, nodes - s.unsqueeze(-1), log_weights
+
+
+Rule = tuple[Tensor, Tensor, Tensor]
+Places = Callable[[Tensor, Tensor], Rule]
+AT_ONCE = 1 << 11
+
+
+def blurred(noise: Continuous, s: Tensor, tau: Tensor, places: Places) -> Transform:
+    """The transform of a standard noise as an expectation over z = -G.
+
+    Args:
+        noise: what has ``_log_cdf``, ``_log_density`` and ``_survival``.
+        s: points, any shape.
+        tau: temperature in units of the noise's scale.
+        places: nodes z, z - s and log weights for points [n]: [n or 1, K], [n, K] and [n or 1, K]. Neither of z and
+            z - s can be had from the other without a loss of digits.
+    """
+    parts = []
+    for block in pieces(s.reshape(-1), AT_ONCE):
+        z, gaps, log_weights = places(block, tau)
+        x = tau * gaps
+        log_weights = log_weights + z - z.exp()
+        density = noise._log_density(x) + tau.log() + log_weights
+        below = (noise._survival(x) * log_weights.exp()).sum(-1)  # 1 - L keeps the digits of L near 1
+        log = torch.logsumexp(noise._log_cdf(x) + log_weights, -1)
+        log = torch.where(below < 0.5, torch.log1p(-below.clamp_max(0.5)), log)
+        first, second = torch.logsumexp(density, -1), torch.logsumexp(density + z, -1)
+        log, first, second = (part.clamp_min(FLOOR) for part in (log, first, second))
+        parts.append([log, first - log, second - log])
+    return Transform(*(torch.cat(column).reshape(s.shape) for column in zip(*parts, strict=True)))
+
+
+def trapezoid(s: Tensor, tau: Tensor) -> Rule:
+    """The trapezoid rule in z, the same for all points."""
+    z = torch.arange(LOW, HIGH, STEP, dtype=s.dtype, device=s.device).unsqueeze(0)
+    return z, z - s.unsqueeze(-1), torch.full_like(z, math.log(STEP))
+
+
+def log_or_none(weights: Tensor) -> Tensor:
+    """Logarithms of weights of panels, some of which are empty."""
+    return weights.clamp_min(torch.finfo(weights.dtype).tiny).log().masked_fill(weights <= 0, -math.inf)
+
+
+def between(cuts: list[Tensor], width: float, order: int) -> tuple[Tensor, Tensor]:
+    """Gauss-Legendre panels, at most so wide, between cuts [n] in ascending order: nodes and log weights [n, K]."""
+    points, weights = (torch.from_numpy(part).to(cuts[0].device) for part in np.polynomial.legendre.leggauss(order))
+    nodes, log_weights = [], []
+    for low, high in pairwise(cuts):
+        longest = (high - low).max().item()
+        if longest <= 0:
+            continue
+        count = math.ceil(longest / width)
+        half = ((high - low) / count / 2)[:, None, None]
+        middle = low[:, None, None] + half * (2 * torch.arange(count, device=low.device)[:, None] + 1)
+        nodes.append((middle + half * points).flatten(1))
+        log_weights.append(log_or_none((half * weights).expand(-1, count, -1).flatten(1)))
+    return torch.cat(nodes, -1), torch.cat(log_weights, -1)
 
 
 def gauss_legendre(low: float, high: float, width: float, order: int = 32) -> tuple[Tensor, Tensor]:

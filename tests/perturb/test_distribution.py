@@ -1,0 +1,264 @@
+"""The laws as torch.distributions: what torch's own tests ask of a distribution, beside the laws they stand in for."""
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import mpmath as mp
+import pytest
+import torch
+from torch import Tensor
+from torch.distributions import (
+    Distribution,
+    Independent,
+    MultivariateNormal,
+    OneHotCategorical,
+    RelaxedOneHotCategorical,
+    kl_divergence,
+)
+
+from sumexp.perturb import PerturbArgmax, PerturbSoftmax, argmax, softmax
+from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Uniform, signs
+
+LOC = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
+BATCH = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+CONTINUOUS = [Gumbel(0.3, 2.0), Gaussian(), Logistic(), Exponential(), Uniform(), Cauchy()]
+
+LAWS: dict[str, Callable[[Tensor], Distribution]] = {
+    "RelaxedOneHotCategorical": lambda loc: RelaxedOneHotCategorical(torch.tensor(0.7, dtype=loc.dtype), logits=loc),
+    "PerturbSoftmax Gumbel": lambda loc: PerturbSoftmax(loc, 0.7),
+    "PerturbSoftmax Gaussian": lambda loc: PerturbSoftmax(loc, 0.7, Gaussian()),
+    "OneHotCategorical": lambda loc: OneHotCategorical(logits=loc),
+    "PerturbArgmax Gumbel": lambda loc: PerturbArgmax(loc),
+    "PerturbArgmax uniform": lambda loc: PerturbArgmax(loc, Uniform()),
+}
+each = pytest.mark.parametrize("make", LAWS.values(), ids=LAWS)
+
+
+def real(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@each
+def test_shapes(make: Callable[[Tensor], Distribution]) -> None:
+    law = make(BATCH)
+    assert (law.batch_shape, law.event_shape) == ((3,), (4,))
+    for shape in ((), (1,), (5, 2)):
+        drawn = law.sample(torch.Size(shape))
+        assert drawn.shape == (*shape, 3, 4)
+        assert law.log_prob(drawn).shape == (*shape, 3)
+        assert bool(law.support.check(drawn).all())  # type: ignore[attr-defined]
+    # A value of one row serves all rows.
+    assert law.log_prob(make(LOC).sample()).shape == (3,)
+
+
+@each
+def test_expand(make: Callable[[Tensor], Distribution]) -> None:
+    law = make(BATCH)
+    for wide in (law.expand(torch.Size((2, 3))), law.expand(torch.Size((1, 3))).expand(torch.Size((2, 3)))):
+        assert type(wide) is type(law)
+        assert (wide.batch_shape, wide.event_shape) == ((2, 3), (4,))
+        drawn = wide.sample()
+        assert drawn.shape == (2, 3, 4)
+        assert torch.equal(wide.log_prob(drawn), torch.stack([law.log_prob(row) for row in drawn]))
+    if not isinstance(law, RelaxedOneHotCategorical):
+        assert torch.equal(law.expand((2, 3)).mean, law.mean.expand(2, 3, 4))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [PerturbSoftmax, PerturbArgmax])
+def test_expand_keeps_a_subclass_and_what_it_added(kind: Any) -> None:
+    class Mine(kind):  # type: ignore[misc]
+        def __init__(self, loc: Tensor) -> None:
+            super().__init__(loc, noise=Gaussian())
+            self.name = "mine"
+
+    wide = Mine(LOC).expand((5,))
+    assert (type(wide), wide.name, wide.noise) == (Mine, "mine", Gaussian())
+
+
+@each
+def test_independent_and_its_expand(make: Callable[[Tensor], Distribution]) -> None:
+    law = Independent(make(BATCH), 1)
+    wide = law.expand((2,))  # type: ignore[arg-type]
+    assert (wide.batch_shape, wide.event_shape) == ((2,), (3, 4))
+    drawn = wide.sample()
+    assert (wide.log_prob(drawn) - wide.base_dist.log_prob(drawn).sum(-1)).abs().max() < 1e-12
+
+
+@each
+def test_pickles_and_copies(make: Callable[[Tensor], Distribution]) -> None:
+    law = make(BATCH)
+    drawn = law.sample()
+    for other in (pickle.loads(pickle.dumps(law)), copy.deepcopy(law)):  # noqa: S301
+        assert torch.equal(other.log_prob(drawn), law.log_prob(drawn))
+
+
+@each
+def test_draws_of_many_rows_are_not_one_draw(make: Callable[[Tensor], Distribution]) -> None:
+    torch.manual_seed(0)
+    drawn = make(torch.zeros(40, 4, dtype=torch.float64)).sample((50,))  # type: ignore[arg-type]
+    assert len(drawn.flatten(0, 1).unique(dim=0)) >= 4
+    # One comparison for each class and law at z < 5: false-alarm rate 24 * 6e-7.
+    assert ((drawn.mean((0, 1)) - 0.25).abs() < 5 * 0.25**0.5 / 2000**0.5).all()
+
+
+@pytest.mark.parametrize("name", ["OneHotCategorical", "PerturbArgmax Gumbel", "PerturbArgmax uniform"])
+def test_support_mode_and_entropy_of_one_hot_vectors(name: str) -> None:
+    law = LAWS[name](BATCH)
+    assert law.has_enumerate_support
+    every, one = law.enumerate_support(), law.enumerate_support(expand=False)
+    assert (every.shape, one.shape) == ((4, 3, 4), (4, 1, 4))
+    assert torch.equal(every, one.expand(4, 3, 4))
+    logs = law.log_prob(every)
+    assert (logs.exp().sum(0) - 1).abs().max() < 1e-12
+    assert torch.equal(law.log_prob(one), logs)
+    by_support = -(logs.exp() * logs.clamp_min(-1e9)).sum(0)
+    assert (law.entropy() - by_support).abs().max() < 1e-12
+    assert torch.equal(law.mode, every.gather(0, logs.argmax(0)[None, :, None].expand(1, 3, 4))[0])
+    assert bool(law.support.check(law.mode).all())  # type: ignore[attr-defined]
+
+
+def test_modes_of_equals_is_one_of_them() -> None:
+    assert PerturbArgmax(torch.zeros(3), Gaussian()).mode.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
+@pytest.mark.parametrize("theta", [(3.0, 0.0), (120.0, 0.0), (0.0, 0.0), (0.0, -1e6, 5.0)], ids=str)
+def test_log_probabilities_of_its_own_draws_are_finite(noise: Any, theta: tuple[float, ...]) -> None:
+    for dtype in (torch.float32, torch.float64):
+        law = PerturbArgmax(torch.tensor(theta, dtype=dtype), noise)
+        drawn = law.sample((100,), generator=torch.Generator().manual_seed(0))
+        assert bool(law.log_prob(drawn).isfinite().all())
+        assert bool((law.log_prob(law.enumerate_support()) <= 1e-15).all())
+
+
+def test_log_probability_of_the_sure_and_of_the_impossible() -> None:
+    law = PerturbArgmax(real(3, 0), Uniform())  # the difference of the noises is below 2
+    assert law.log_prob(torch.eye(2, dtype=torch.float64)).tolist() == [0, -math.inf]
+    assert law.entropy().item() == 0
+    # In single precision e^-120 is 0, its logarithm is not.
+    assert PerturbArgmax(torch.tensor([120.0, 0.0])).log_prob(torch.eye(2)).tolist() == [0, -120]
+    assert PerturbArgmax(torch.tensor([30.0, 0.0]), Gaussian()).log_prob(torch.eye(2))[1].isfinite()
+
+
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Cauchy(), Uniform(), signs()], ids=str)
+@pytest.mark.parametrize("tau", [0.02, 0.5, 3.0])
+def test_relaxed_draws_lie_in_the_open_simplex(noise: Any, tau: float) -> None:
+    law = PerturbSoftmax(torch.zeros(10), tau, noise)
+    drawn = law.sample((2000,), generator=torch.Generator().manual_seed(0))
+    assert bool((drawn > 0).all())
+    assert bool(law.support.check(drawn).all())
+    if isinstance(noise, Gumbel | Gaussian):
+        assert bool(law.log_prob(drawn).isfinite().all())
+        edge = torch.tensor([1.0] + [0.0] * 9)
+        assert law.log_prob(edge).item() == -math.inf
+
+
+def test_variance_where_one_class_is_all_but_sure() -> None:
+    # Two classes, theta = (40, 0), tau = 1: E p_2 and E p_2^2 over the logistic difference of two Gumbels.
+    density = lambda z: mp.exp(-z) / (1 + mp.exp(-z)) ** 2  # noqa: E731
+    p = lambda z: 1 / (1 + mp.exp(40 + z))  # noqa: E731
+    cuts = [-120, -60, -45, -40, -35, -20, 0, 20, 60]
+    mean, square = (mp.quad(lambda z, k=k: p(z) ** k * density(z), cuts) for k in (1, 2))
+    law = PerturbSoftmax(real(40, 0))
+    assert law.variance.tolist() == pytest.approx([float(square - mean**2)] * 2, rel=1e-10)  # 4.2e-18
+    # Gaussian: p_2 = e^{-40 + Z}, Z of variance 2, up to e^-40 relative: e^-80 (e^4 - e^2).
+    expected = math.exp(-80) * (math.exp(4) - math.exp(2))
+    assert PerturbSoftmax(real(40, 0), 1.0, Gaussian()).variance.tolist() == pytest.approx([expected] * 2, rel=1e-10)
+    for noise in CONTINUOUS:
+        for tau in (1.0, 1e4, 1e9):
+            assert bool(PerturbSoftmax(real(40, 0, 39, -3), tau, noise).stddev.isfinite().all())
+    likely = PerturbArgmax(real(40, 0)).variance
+    assert likely.tolist() == pytest.approx([math.exp(-40)] * 2, rel=1e-14)
+
+
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Uniform(), signs()], ids=str)
+def test_variance_by_second_moments(noise: Any) -> None:
+    mean, squares = (f(BATCH, noise, 0.6) for f in (softmax.mean, softmax.second_moments))
+    expected = squares.diagonal(dim1=-2, dim2=-1) - mean.square()
+    assert (softmax.variance(BATCH, noise, 0.6) - expected).abs().max() < 1e-14
+    assert (squares.sum(-1) - mean).abs().max() < 1e-14
+
+
+@pytest.mark.parametrize("noise", [Gumbel(0.4, 1.5), Gaussian(0.4, 0.7)], ids=str)
+@pytest.mark.parametrize("tau", [0.3, 2.0])
+def test_entropy_of_relaxed_draws_against_draws(noise: Any, tau: float) -> None:
+    # Three rows, four laws, z < 5: false-alarm rate 12 * 6e-7.
+    law = PerturbSoftmax(BATCH, tau, noise)
+    logs = law.log_prob(law.sample((40_000,), generator=torch.Generator().manual_seed(1)))
+    assert bool(((logs.mean(0) + law.entropy()).abs() < 5 * logs.std(0) / 200).all())
+
+
+def test_entropy_of_two_classes_by_integration() -> None:
+    for noise in (Gumbel(), Gaussian()):
+        law = PerturbSoftmax(LOC[:2], 0.8, noise)
+        z = torch.arange(-60, 60, 0.02, dtype=torch.float64)
+        value = torch.stack([torch.sigmoid(z), torch.sigmoid(-z)], -1)
+        logs = law.log_prob(value)
+        mass = logs.exp() * value.prod(-1) * 0.02
+        assert abs((mass * logs).sum() + law.entropy()) < 1e-10
+
+
+def test_divergences_between_argmax_laws() -> None:
+    one, other = PerturbArgmax(BATCH, Gaussian()), PerturbArgmax(BATCH.flip(0))
+    by_support = one.log_prob(one.enumerate_support()) - other.log_prob(one.enumerate_support())
+    expected = (one.mean.T * by_support).sum(0)
+    assert (kl_divergence(one, other) - expected).abs().max() < 1e-12
+    theirs = kl_divergence(OneHotCategorical(logits=BATCH), OneHotCategorical(logits=BATCH.flip(0)))
+    assert (kl_divergence(PerturbArgmax(BATCH), other) - theirs).abs().max() < 1e-12
+    sure = PerturbArgmax(real(3, 0), Uniform())
+    assert kl_divergence(sure, PerturbArgmax(real(0, 0))).item() == pytest.approx(math.log(2))
+    assert kl_divergence(PerturbArgmax(real(0, 0)), sure).item() == math.inf
+
+
+def test_divergence_between_gaussian_softmaxes() -> None:
+    one, other = PerturbSoftmax(LOC, 0.5, Gaussian(0.3, 2.0)), PerturbSoftmax(LOC.flip(0), 0.8, Gaussian())
+    # The ratios to the last class have the law N(differences/tau, (scale/tau)^2 (I + 1 1^T)).
+    normals = [
+        MultivariateNormal(
+            (law.loc[:-1] - law.loc[-1]) / law.temperature,
+            (law.noise.reduced.scale / law.temperature) ** 2 * (torch.eye(3, dtype=torch.float64) + 1),
+        )
+        for law in (one, other)
+    ]
+    assert abs(kl_divergence(one, other) - kl_divergence(*normals)) < 1e-12
+    with pytest.raises(NotImplementedError, match="closed for Gaussian noise on both sides"):
+        kl_divergence(one, PerturbSoftmax(LOC))
+
+
+@pytest.mark.parametrize("kind", [PerturbSoftmax, PerturbArgmax])
+def test_without_validation_no_value_is_read(kind: Any) -> None:
+    scans = []
+
+    def counted(name: str) -> Any:
+        original = getattr(torch, name)
+        return mock.patch.object(torch, name, lambda *a, **k: scans.append(name) or original(*a, **k))
+
+    with counted("isfinite"), counted("isnan"), mock.patch.object(Tensor, "item", lambda _: scans.append("item")):  # noqa: PT008
+        law = kind(BATCH, noise=Gumbel(), validate_args=False)
+        drawn = law.sample((2,))
+        law.expand((2, 3))
+        law.log_prob(drawn)
+    assert scans == []
+    with counted("isfinite"):
+        kind(BATCH)
+    assert scans == ["isfinite"]
+    with pytest.raises(ValueError, match="nan"):
+        kind(real(0, math.nan), validate_args=True)
+    kind(real(0, math.nan), validate_args=False)
+
+
+@pytest.mark.parametrize("noise", ["gumbel", Gumbel, None, 1.0], ids=str)
+def test_a_noise_that_is_none_is_one_clear_error(noise: Any) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: PerturbSoftmax(LOC, 1.0, noise),
+        lambda: PerturbArgmax(LOC, noise),
+        *(lambda f=f: f(LOC, noise) for f in (softmax.mean, softmax.potential, softmax.hessian)),  # type: ignore[misc]
+        *(lambda f=f: f(LOC, noise) for f in (argmax.probabilities, argmax.potential, argmax.pair_weights)),  # type: ignore[misc]
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"give one of sumexp\.perturb\.noises"):
+            call()

@@ -1,0 +1,298 @@
+"""Atoms, shifts, scales and temperatures far apart; every public function on inputs that are odd but legal."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import mpmath as mp
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import sumexp.fits
+import sumexp.perturb
+from sumexp import fits
+from sumexp.fits import objectives
+from sumexp.perturb import argmax, batched, discrete, inversion, learner, representation, softmax, uniform
+from sumexp.perturb.nodes import grid
+from sumexp.perturb.noises import (
+    Cauchy,
+    Discrete,
+    Exponential,
+    Gaussian,
+    Gumbel,
+    Logistic,
+    Uniform,
+    point_mass,
+    signs,
+)
+from sumexp.perturb.representation import HalfSpace
+from sumexp.perturb.transforms import Noise
+
+STANDARD: list[Noise] = [Gumbel(), Gaussian(), Logistic(), Exponential(), Uniform(), Cauchy()]
+
+
+def real(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def by_enumeration(theta: Tensor, noise: Discrete, tau: float) -> Tensor:
+    """The mean of the softmax over all outcomes."""
+    total = torch.zeros_like(theta)
+    for drawn in product(zip(noise.values, noise.weights, strict=True), repeat=len(theta)):
+        weight = math.prod(float(w) for _, w in drawn)
+        total += weight * torch.softmax((theta + real(*(float(v) for v, _ in drawn))) / tau, -1)
+    return total
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def test_atoms_far_apart() -> None:
+    # Signs at tau = 0.03, theta = (1, 0): the difference of the noises is -2, 0, 2, so P(1 wins) = 3/4.
+    assert (softmax.mean(real(1, 0), signs(), 0.03) - real(0.75, 0.25)).abs().max() < 1e-13
+    # Atoms 0 and 60: equal with probability 1/2, else the noise decides.
+    law = softmax.mean(real(1, 0), Discrete((0, 60), (0.5, 0.5)))
+    assert abs(law[0].item() - (0.25 + 0.5 / (1 + math.exp(-1)))) < 1e-14
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=4, unique=True),
+    st.lists(st.floats(-30, 30), min_size=2, max_size=3),
+    st.sampled_from([0.01, 0.1, 1.0, 50.0]),
+    st.randoms(use_true_random=False),
+)
+def test_any_atoms_against_enumeration(values: list[float], theta: list[float], tau: float, random: Any) -> None:
+    raw = [10 ** random.uniform(-6, 0) for _ in values]
+    noise = Discrete(tuple(values), tuple(Fraction(w / math.fsum(raw)) for w in raw))
+    expected = by_enumeration(real(*theta), noise, tau)
+    found = softmax.mean(real(*theta), noise, tau)
+    assert (found - expected).abs().max() < 1e-10
+    near = expected > 1e-20
+    assert (found / expected - 1)[near].abs().max() < 1e-9  # (theta + value) / tau has lost that much itself
+
+
+def test_a_million_between_atoms_costs_no_more_nodes() -> None:
+    far = Discrete((0, 1e6), (0.5, 0.5))
+    one = torch.tensor(1.0, dtype=torch.float64)
+    assert grid(far, one, 2, 0.0, one.device).count == grid(signs(), one, 2, 0.0, one.device).count
+
+
+@pytest.mark.parametrize("noise", STANDARD, ids=str)
+@pytest.mark.parametrize("loc", [100.0, -1e8])
+def test_a_shift_changes_no_law(noise: Noise, loc: float) -> None:
+    theta, moved = real(1, 0, -2), type(noise)(loc=loc)  # type: ignore[call-arg]
+    assert (softmax.mean(theta, moved, 0.7) - softmax.mean(theta, noise, 0.7)).abs().max() < 1e-15
+    assert (argmax.probabilities(theta, moved) - argmax.probabilities(theta, noise)).abs().max() < 1e-7
+
+
+@pytest.mark.parametrize("delta", [5.0, 10.0, 12.0])
+@pytest.mark.parametrize("tau", [0.2, 0.49, 0.5, 1.0])
+def test_small_probabilities_to_their_own_digits(delta: float, tau: float) -> None:
+    # p_2 = P(Z + tau * logistic > delta) with Z of variance 2: 5.8e-16 at delta = 12, tau = 0.2.
+    mp.mp.dps = 30
+    cuts = [-20, -5, 0, 2, *range(4, 13), 15, 30]
+    expected = mp.quad(lambda z: mp.npdf(z, 0, mp.sqrt(2)) / (1 + mp.exp((delta - z) / tau)), cuts)
+    assert abs(softmax.mean(real(delta, 0), Gaussian(), tau)[1].item() / float(expected) - 1) < 1e-13
+
+
+@pytest.mark.parametrize("noise", STANDARD[:-1], ids=str)
+@pytest.mark.parametrize("tau", [0.3, 0.1])
+def test_cold_transforms_over_g_and_over_the_noise(noise: Any, tau: float) -> None:
+    s = torch.linspace(-6 / tau, 3, 40, dtype=torch.float64)
+    temperature = torch.tensor(tau, dtype=torch.float64)
+    rule = noise._rule(tau, s.min().item())
+    from sumexp.perturb.transforms import blurred, mixture
+
+    over_noise = mixture(s, rule[0] / tau, rule[1])
+    over_g = blurred(noise, s, temperature, noise._places)
+    near = over_noise.log > -30
+    for one, other in zip(over_noise, over_g, strict=True):
+        assert (one - other)[near].abs().max() < 2e-12
+
+
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Logistic(), Cauchy(), Uniform()], ids=str)
+def test_derivatives_where_it_is_cold(noise: Noise) -> None:
+    theta = real(0.5, 0, -1).requires_grad_()
+    tau = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    slopes = torch.autograd.grad(softmax.mean(theta, noise, tau)[0], (theta, tau))
+    h = 1e-4
+    at = lambda d, t: softmax.mean(real(0.5 + d, 0, -1), noise, 0.3 + t)[0].item()  # noqa: E731
+    assert abs(slopes[0][0].item() - (at(h, 0) - at(-h, 0)) / (2 * h)) < 1e-6
+    assert abs(slopes[1].item() - (at(0, h) - at(0, -h)) / (2 * h)) < 1e-6
+    assert (slopes[0] - softmax.hessian(theta.detach(), noise, 0.3)[0]).abs().max() < 1e-11
+
+
+@pytest.mark.parametrize("tau", [1e-6, 0.01, 0.3])
+def test_cold_gumbel_is_warm_gumbel(tau: float) -> None:
+    # E softmax((theta + g)/tau) = E softmax(theta + tau g), and f differs by the means of the two noises.
+    theta = real(1, 0, -2)
+    assert (softmax.mean(theta, Gumbel(), tau) / softmax.mean(theta, Gumbel(scale=tau), 1.0) - 1).abs().max() < 1e-12
+    gap = softmax.potential(theta, Gumbel(), tau) - softmax.potential(theta, Gumbel(scale=tau), 1.0)
+    assert abs(gap.item() - 0.5772156649015329 * (1 - tau)) < 1e-13
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e-3, 1e3, 1e8, 1e200])
+@pytest.mark.parametrize("noise", STANDARD, ids=str)
+def test_any_scale(noise: Any, scale: float) -> None:
+    # Parameters in units of the wider of noise and temperature: the softmax below, the argmax above.
+    wide = max(scale, 1.0)
+    theta = real(1, 0, -2) * wide
+    scaled = type(noise)(scale=scale)
+    if noise.standard_support[0] > -math.inf and scale > 200:
+        with pytest.raises(ValueError, match="for noise with edges"):
+            softmax.mean(theta, scaled)
+        return
+    law = softmax.mean(theta, scaled)
+    limit = theta.softmax(-1) if scale < 1 else argmax.probabilities(theta / wide, noise)
+    assert (law - limit).abs().max() < (1e-13 if scale in (1e-300, 1e200) else 1e-2)
+    assert abs(law.sum().item() - 1) < 1e-12
+
+
+def test_a_wide_noise_reaches_far() -> None:
+    # Classes 1,000 apart under noise of scale 1,000 stand one unit apart.
+    near = argmax.probabilities(real(0, -1), Gaussian())
+    assert (softmax.mean(real(0, -1000), Gaussian(scale=1000.0)) - near).abs().max() < 1e-5
+
+
+def test_mean_refuses_what_does_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sumexp.perturb.nodes.edges", lambda *_: (-2.0, 1.0))
+    from sumexp.perturb import nodes
+
+    nodes._kept.cache_clear()
+    with pytest.raises(ValueError, match="do not serve"):
+        softmax.mean(real(1, 0), Gaussian(), 0.777)
+    nodes._kept.cache_clear()
+
+
+@pytest.mark.parametrize("weights", [(math.nan, math.nan), (0.5, math.nan), (1.5, -0.5), (0.0, 1.0), (math.inf, 0.5)])
+def test_weights_that_are_no_law_are_refused(weights: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="weights are"):
+        Discrete((0.0, 1.0), weights)
+
+
+def test_half_spaces_up_to_rounding() -> None:
+    assert not HalfSpace((0.1, 0.2, -0.3)).complete
+    assert HalfSpace((1e-9, 1e-9, 1e-9)).complete
+    for normal, bound in (((0.0, 0.0), 0.0), ((math.nan, 1.0), 0.0), ((1.0, 1.0), math.inf)):
+        with pytest.raises(ValueError, match="finite, the normal not 0"):
+            HalfSpace(normal, bound)
+    with pytest.raises(ValueError, match="2 classes, the half space 3"):
+        HalfSpace((1.0, 1.0, -2.0)).contains(real(1, 0))
+
+
+# -- a table of functions and inputs ----------------------------------------------------------------------------------
+
+P = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+INPUTS: dict[str, Callable[[], Tensor]] = {
+    "no row": lambda: torch.zeros(0, 3, dtype=torch.float64),
+    "one class": lambda: torch.zeros(2, 1, dtype=torch.float64),
+    "non-contiguous": lambda: torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4).T,
+    "expanded": lambda: real(1, 0, -2).expand(4, 3),
+    "half": lambda: torch.tensor([[1.0, 0.0, -2.0]], dtype=torch.float16),
+    "bfloat16": lambda: torch.tensor([[1.0, 0.0, -2.0]], dtype=torch.bfloat16),
+    "single": lambda: torch.tensor([[1.0, 0.0, -2.0]]),
+    "integers": lambda: torch.tensor([[1, 0, -2]]),
+    "-inf": lambda: real(1, -math.inf, 0)[None],
+    "nan": lambda: real(1, math.nan, 0)[None],
+    "ties": lambda: torch.zeros(2, 3, dtype=torch.float64),
+    "huge": lambda: real(1e200, 0, -1e200)[None],
+    "tiny": lambda: real(1e-200, 0, -1e-200)[None],
+}
+FROM_THETA: dict[str, Callable[[Tensor], Any]] = {
+    **{f"softmax.{name}": getattr(softmax, name) for name in (
+        "mean", "potential", "second_moments", "variance", "pair_moments", "hessian", "hessian_diagonal")},
+    "softmax.hessian_product": lambda x: softmax.hessian_product(x, torch.ones(x.shape, dtype=torch.float64)),
+    **{f"argmax.{name}": lambda x, name=name: getattr(argmax, name)(x, Gaussian()) for name in (
+        "probabilities", "quadrature", "potential", "pair_weights", "jacobian")},
+    "argmax.jacobian_product": lambda x: argmax.jacobian_product(x, torch.ones(x.shape), Gaussian()),
+    **{f"batched.{name}": lambda x, name=name: getattr(batched, name)(x, Gaussian()) for name in (
+        "probabilities", "log_probabilities", "negative_entropy")},
+    "representation.smallest_eigenvalue": representation.smallest_eigenvalue,
+    "PerturbSoftmax": lambda x: sumexp.perturb.PerturbSoftmax(x).mean,
+    "PerturbArgmax": lambda x: sumexp.perturb.PerturbArgmax(x, Gaussian()).mean,
+    "HalfSpace": lambda x: HalfSpace((1.0, 1.0, -2.0)[: x.shape[-1]] if x.shape[-1] < 4 else (1.0,) * 4).project(x),
+}  # fmt: skip
+FROM_LAW: dict[str, Callable[[Tensor], Any]] = {
+    "inversion.softmax_parameters": inversion.softmax_parameters,
+    "inversion.argmax_parameters": inversion.argmax_parameters,
+    "learner.descend": lambda p: learner.descend(p, steps=2).law,
+    "representation.nearest_attained": lambda p: representation.nearest_attained(p, HalfSpace((1.0, 1.0, -2.0)))[0],
+    **{f"fits.{name}": lambda p, name=name: getattr(fits, name)(p, Gumbel(), 1.0) for name in (
+        "solution", "spread", "condition")},
+    "fits.excess": lambda p: fits.excess(p, Gumbel(), 1.0, 10),
+    "objectives.value": lambda p: objectives.value("reverse", p, P.to(p.dtype)),
+    "objectives.slope": lambda p: objectives.slope("reverse", p, P.to(p.dtype)),
+}  # fmt: skip
+LAWS: dict[str, Callable[[], Tensor]] = {
+    "no row": lambda: torch.zeros(0, 3, dtype=torch.float64),
+    "one class": lambda: torch.ones(1, dtype=torch.float64),
+    "non-contiguous": lambda: real(0.5, 9, 0.3, 9, 0.2)[::2],
+    "single": lambda: P.float(),
+    "half": lambda: P.half(),
+    "integers": lambda: torch.tensor([1, 0, 0]),
+    "zero": lambda: real(0.5, 0.5, 0),
+    "nan": lambda: real(0.5, 0.5, math.nan),
+    "ties": lambda: torch.full((3,), 1 / 3, dtype=torch.float64),
+    "tiny": lambda: real(0.5, 0.5 - 1e-12, 1e-12),
+}
+REFUSALS = (ValueError, NotImplementedError)
+
+
+@pytest.mark.parametrize("form", INPUTS)
+@pytest.mark.parametrize("name", FROM_THETA)
+def test_a_number_or_one_clear_error_for_parameters(name: str, form: str) -> None:
+    theta = INPUTS[form]()
+    try:
+        found = FROM_THETA[name](theta)
+    except REFUSALS:
+        assert form in {"no row", "one class", "half", "bfloat16", "integers", "-inf", "nan"}
+        return
+    # What is right is what a plain copy in double precision gives.
+    assert form not in {"no row", "integers"}
+    if name.startswith("batched") and form in {"nan", "one class", "-inf"}:
+        return  # documented: no value is looked at; one class is sure
+    expected = FROM_THETA[name](theta.double().contiguous().clone())
+    digits = 1e-13 if theta.dtype == torch.float64 else 1e-5 if theta.dtype == torch.float32 else 1e-2
+    assert not bool(found.isnan().any())
+    assert torch.allclose(found.double(), expected.double(), rtol=digits, atol=digits)
+
+
+@pytest.mark.parametrize("form", LAWS)
+@pytest.mark.parametrize("name", FROM_LAW)
+def test_a_number_or_one_clear_error_for_laws(name: str, form: str) -> None:
+    p = LAWS[form]()
+    try:
+        found = torch.as_tensor(FROM_LAW[name](p))
+    except REFUSALS:
+        assert form in {"no row", "one class", "integers", "zero", "nan", "half"}
+        return
+    assert form != "integers"
+    if name.startswith("objectives") and form in {"no row", "one class", "zero", "nan"}:
+        return  # plain formulas; p need not be a law
+    assert not bool(found.isnan().any())
+
+
+def test_the_tables_miss_no_public_function() -> None:
+    """Functions of tensors named in ``__all__`` or public in the modules of arithmetic."""
+    seen = {name.split(".")[-1] for name in (*FROM_THETA, *FROM_LAW)}
+    elsewhere = {
+        # no tensor among their arguments, each with its own tests of bad input
+        *("point_mass", "signs", "published", "window", "train", "work", "gain", "steps_to", "FitConfig", "Target"),
+        *("Descent", "Noise", "Gumbel", "Gaussian", "Logistic", "Exponential", "Uniform", "Cauchy", "Discrete"),
+    }
+    public = {*sumexp.perturb.__all__, *sumexp.fits.__all__}
+    for module in (softmax, argmax, batched, inversion, learner, representation, objectives):
+        own = (name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
+        public |= {name for name in own if getattr(module, name).__module__ == module.__name__}
+    assert public - seen - elsewhere - {"Rule"} == set()
+    assert {f.__module__ for f in (discrete.bounds, uniform.probability)} == {
+        "sumexp.perturb.discrete",
+        "sumexp.perturb.uniform",
+    }
+    assert softmax.mean(real(0, 0), point_mass()).tolist() == [0.5, 0.5]
