@@ -1,4 +1,4 @@
-"""The machinery of the book: register, cached runs, notebook execution, figures, command line."""
+"""The machinery of the book: the store, building, the register, what notebooks call, grids, the command line."""
 
 
 class CompanionError(Exception):
