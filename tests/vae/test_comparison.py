@@ -121,6 +121,7 @@ def test_outcomes_are_told_by_temperature() -> None:
     said = "better at 0.1 and 0.15, worse at 1 and the public schedule, no different at 0.4"
     assert comparison.told(many) == said
     assert comparison.told({fixed(0.1): "undecided", public(3): "undecided"}) == "undecided at every temperature"
+    assert comparison.told({public(3): "better"}) == "better at the public schedule"
     with pytest.raises(ValueError, match="no temperature that both"):
         comparison.told({})
 

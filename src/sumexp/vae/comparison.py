@@ -174,7 +174,7 @@ def told(found: Mapping[Temperature, Outcome]) -> str:
     """
     if not found:
         raise ValueError("there is no temperature that both families have")
-    if len(set(found.values())) == 1:
+    if len(set(found.values())) == 1 < len(found):
         return f"{WORDS[next(iter(found.values()))]} at every temperature"
     order = sorted(found, key=lambda tau: (tau.rate > 0, tau.start))
     said = {outcome: [name(tau) for tau in order if found[tau] == outcome] for outcome in WORDS}
