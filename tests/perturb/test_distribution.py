@@ -183,6 +183,13 @@ def test_variance_by_second_moments(noise: Any) -> None:
     assert (squares.sum(-1) - mean).abs().max() < 1e-14
 
 
+def test_mean_and_pull_are_mean_and_product() -> None:
+    for noise in (Gumbel(), Gaussian()):
+        p, pulled = softmax.mean_and_pull(BATCH, torch.log, noise, 0.6)
+        assert torch.equal(p, softmax.mean(BATCH, noise, 0.6))
+        assert (pulled - softmax.hessian_product(BATCH, p.log(), noise, 0.6)).abs().max() < 1e-15
+
+
 @pytest.mark.parametrize("noise", [Gumbel(0.4, 1.5), Gaussian(0.4, 0.7)], ids=str)
 @pytest.mark.parametrize("tau", [0.3, 2.0])
 def test_entropy_of_relaxed_draws_against_draws(noise: Any, tau: float) -> None:

@@ -207,6 +207,7 @@ INPUTS: dict[str, Callable[[], Tensor]] = {
 FROM_THETA: dict[str, Callable[[Tensor], Any]] = {
     **{f"softmax.{name}": getattr(softmax, name) for name in (
         "mean", "potential", "second_moments", "variance", "pair_moments", "hessian", "hessian_diagonal")},
+    "softmax.mean_and_pull": lambda x: softmax.mean_and_pull(x, torch.log)[1],
     "softmax.hessian_product": lambda x: softmax.hessian_product(x, torch.ones(x.shape, dtype=torch.float64)),
     **{f"argmax.{name}": lambda x, name=name: getattr(argmax, name)(x, Gaussian()) for name in (
         "probabilities", "quadrature", "potential", "pair_weights", "jacobian")},

@@ -9,6 +9,7 @@ Source: Cohen Indelman and Hazan, sections 6.1 and 9.1.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -140,13 +141,13 @@ def _laws(theta: Tensor, config: FitConfig) -> Tensor:
 
 def _exact(theta: Tensor, p: Tensor, config: FitConfig, generators: list[Generator]) -> tuple[Tensor, Tensor]:
     """Objective [T, R, S] and its gradient [T, R, S, K], by integrals."""
-    laws = _laws(theta, config)
-    upstream = objectives.slope(config.objective, laws, p)
-    pulled = [
-        softmax.hessian_product(part, along, config.perturbation, tau)
-        for part, along, tau in zip(theta, upstream, config.temperatures, strict=True)
+    upstream = partial(objectives.slope, config.objective, p=p)
+    both = [
+        softmax.mean_and_pull(part, upstream, config.perturbation, tau)
+        for part, tau in zip(theta, config.temperatures, strict=True)
     ]
-    return objectives.value(config.objective, laws, p), torch.stack(pulled)
+    laws, pulled = (torch.stack(parts) for parts in zip(*both, strict=True))
+    return objectives.value(config.objective, laws, p), pulled
 
 
 def _drawn(theta: Tensor, p: Tensor, config: FitConfig, generators: list[Generator]) -> tuple[Tensor, Tensor]:

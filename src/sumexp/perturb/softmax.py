@@ -121,6 +121,30 @@ def hessian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL, tau: float 
     return product / checks.temperature(tau).to(theta.device)
 
 
+def mean_and_pull(
+    theta: Tensor, slope: Callable[[Tensor], Tensor], noise: Noise = GUMBEL, tau: float | Tensor = 1.0
+) -> tuple[Tensor, Tensor]:
+    r"""The mean p and :math:`\nabla^2f\,s(p)`, the gradient in theta of what has the gradient s in p, in one pass.
+
+    Args:
+        theta: parameters [..., d].
+        slope: s, of rows [n, d] of the mean.
+        noise: law of each perturbation.
+        tau: temperature.
+
+    Raises:
+        ValueError: as :func:`mean`.
+    """
+
+    def work(nodes: Table | Direct, x: Tensor) -> Tensor:
+        race = nodes.race(x)
+        p = race.probabilities()
+        return torch.stack([p, race.laplacian_product(slope(p))], -2)
+
+    p, pulled = _by_rows(theta, noise, tau, work).unbind(-2)
+    return p, pulled / checks.temperature(tau).to(p.device)
+
+
 def hessian_diagonal(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r"""The diagonal of the Hessian, :math:`(\mathbb Ep_i - \mathbb Ep_i^2)/\tau`, in O(d) memory, [..., d].
 

@@ -30,6 +30,15 @@ PALETTE = {
 }
 """After Okabe and Ito, the pale ones darkened."""
 
+NOISES = {
+    "gumbel": {"color": PALETTE["blue"], "linestyle": "-", "marker": "s"},
+    "gaussian": {"color": PALETTE["green"], "linestyle": "--", "marker": "o"},
+    "logistic": {"color": PALETTE["purple"], "linestyle": "-.", "marker": "D"},
+    "uniform": {"color": PALETTE["vermilion"], "linestyle": ":", "marker": "^"},
+    "cauchy": {"color": PALETTE["ochre"], "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "v"},
+}
+"""How each noise is drawn in every chapter: ``ax.plot(x, y, **NOISES["gumbel"])``."""
+
 WIDTH = 7.0
 """Inches: what the text column of a page holds at the size where a 12 pt letter is as large as the text around it."""
 
