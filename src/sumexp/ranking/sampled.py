@@ -7,8 +7,9 @@ of a negative, its expected value is at least :math:`\log r` for *all* logits if
 .. math:: (C)\qquad \mathbb E\log\Big(1 + \sum_{y'\in S} W_{y'}\Big) \ge \log(1 + |S|)
           \quad\text{for every set } S \text{ of negatives:}
 
-the worst logits tie on S and are :math:`-\infty` elsewhere. For draws with replacement from any q, for uniform
-subsets and for independent coins the sets of one element suffice: (C) holds if and only if
+the worst logits tie on S and are :math:`-\infty` elsewhere. For draws with replacement from any q, for the
+union of such draws, for conditional Poisson sampling (uniform subsets among them) and for independent coins, but not
+always for draws until m ids are distinct, the sets of one element suffice: (C) holds if and only if
 :math:`\mathbb E\log(1 + W_{y'}) \ge \log 2` for each y' (the proof is in the chapter).
 """
 
