@@ -103,7 +103,7 @@ def test_closure_follows_deferred_imports_and_parents_only(tmp_path: Path) -> No
     shutil.copytree(real / "store", package / "companion/store", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(real / "__init__.py", package / "companion")
 
-    code = 'from sumexp.companion.store.parts import closure as c\nfor name in "ab": print(*sorted(c([f"sumexp.{name}"])))'
+    code = 'from sumexp.companion.store import parts\nfor n in "ab": print(*sorted(parts.closure(["sumexp." + n])))'
     out = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},

@@ -37,8 +37,9 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     if cores < 1:
         raise CompanionError(f"CORES is {cores}; expected 1 or more")
     arguments = (profile, device, only, str(stored))
-    # Most builds have nothing to do: told by the bytes of the sources, before anything is worked out.
-    if PAGE.exists() and _read(_FINISHED) == (now := _fingerprint(arguments)):
+    # Most builds have nothing to do: told by the bytes of the sources, before anything is worked out. What is stored
+    # they do not tell.
+    if not stored and PAGE.exists() and _read(_FINISHED) == (now := _fingerprint(arguments)):
         return PAGE
     plan = plans.make(profile, device, only, stored=stored)
     BUILD.mkdir(exist_ok=True)

@@ -13,7 +13,7 @@ from sumexp.companion.build.plan import BUILD, TOC, Plan
 from sumexp.companion.build.rendering import render
 from sumexp.companion.build.sources import NOTEBOOKS
 from sumexp.companion.build.view import HTML, OUTCOMES, swap
-from sumexp.companion.store import Computation, Entry, default, parts
+from sumexp.companion.store import Computation, Entry, Store, default, parts
 from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import Meter
 
@@ -24,9 +24,9 @@ KEPT = 8
 Shown = Mapping[str, Entry | None]
 
 
-def chapters(plan: Plan) -> dict[str, Entry | None]:
+def chapters(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
     """For each chapter the execution that its page shows: the one asked for, else the last one there is."""
-    store = default()
+    store = store or default()
     found: dict[str, Entry | None] = {}
     for name, wanted in plan.notebooks.items():
         entry = store.find(wanted)
@@ -37,9 +37,9 @@ def chapters(plan: Plan) -> dict[str, Entry | None]:
     return found
 
 
-def evidence(plan: Plan) -> dict[str, Entry | None]:
+def evidence(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
     """For each test module its evidence; None where there is none yet."""
-    store = default()
+    store = store or default()
     return {name: store.find(wanted) for name, wanted in plan.evidence.items()}
 
 

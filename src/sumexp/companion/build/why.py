@@ -6,11 +6,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from sumexp.companion import CompanionError
 from sumexp.companion.build import pages
 from sumexp.companion.build import plan as plans
 from sumexp.companion.build.notebooks import PROFILES
 from sumexp.companion.build.plan import Plan
+from sumexp.companion.build.sources import notebook
 from sumexp.companion.store import Computation, Entry, Status, Store, default
 from sumexp.companion.store.entries import DamagedError, read, size
 
@@ -36,9 +36,9 @@ class Line:
 
 def status(plan: Plan) -> Iterator[Line]:
     """Every chapter, the evidence of every test module, the pages, and every run that today's code would ask for."""
-    store = default()
+    store = _here()
     wanted = [*plan.notebooks.values(), *plan.evidence.values()]
-    wanted.append(pages.computation(plan, pages.chapters(plan), pages.evidence(plan)))
+    wanted.append(pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store)))
     for one in wanted:
         yield _line(store, one)
     for path in store.paths("run"):
@@ -56,17 +56,21 @@ def status(plan: Plan) -> Iterator[Line]:
 
 def needed(plan: Plan) -> list[Entry]:
     """The entries that a build shows, and the runs that the code of today would ask for."""
-    store = default()
+    store = _here()
     found = [store.find(one) for one in (*plan.notebooks.values(), *plan.evidence.values())]
     runs = [entry for entry in store.entries("run") if _is_current(entry)]
     return [*(entry for entry in found if entry is not None), *runs]
 
 
+def _here() -> Store:
+    """The store without its remote: to say what is here fetches nothing."""
+    return Store(default().root)
+
+
 def _line(store: Store, one: Computation) -> Line:
-    entry = store.find(one)
-    if entry is None:
-        return Line(one.kind, one.name, store.status(one), None, 0)
-    return Line(one.kind, one.name, store.status(one), entry.provenance.seconds, entry.size)
+    state = store.status(one)
+    entry = store.find(one) if state == "fresh" else None
+    return Line(one.kind, one.name, state, entry and entry.provenance.seconds, entry.size if entry else 0)
 
 
 def why(name: str, plan: Plan) -> list[str]:
@@ -76,8 +80,8 @@ def why(name: str, plan: Plan) -> list[str]:
         CompanionError: if there is nothing of this name.
     """
     plans.check(name, plan)
-    store = default()
-    shown, decided = pages.chapters(plan), pages.evidence(plan)
+    store = _here()
+    shown, decided = pages.chapters(plan, store), pages.evidence(plan, store)
     rendering = pages.computation(plan, shown, decided)
     wanted = {**plan.evidence, **plan.notebooks, "pages": rendering}[name]
     said = _changes(store, name, wanted)
@@ -114,15 +118,19 @@ def _last(earlier: list[Entry], wanted: Computation) -> Entry:
     return (alike or earlier)[-1]
 
 
-def leftovers(device: str) -> list[tuple[Path, str]]:
-    """What the store can do without, and why: never what is running, nor what the code of today would ask for.
+def leftovers() -> list[tuple[Path, str]]:
+    """What the store can do without, and why.
+
+    Never what is running, nor what the code of today would ask for at any profile, here or on a machine with a GPU.
 
     Raises:
         CompanionError: if there is no book here.
     """
-    store, found = default(), []
-    books = [plans.make(profile, device, "", stored=True) for profile in PROFILES]
-    kept = {one.key for book in books for one in (*book.notebooks.values(), *book.evidence.values())}
+    store, found = _here(), []
+    book = plans.make(PROFILES[0], "cpu", "", stored=True)
+    kept = {one.key for one in book.evidence.values()}
+    settings = [{"profile": profile, "device": device} for profile in PROFILES for device in ("cpu", "cuda")]
+    kept |= {notebook(name, values).key for name in book.notebooks for values in settings}
     kept |= {entry.computation.key for entry in store.entries("pages", "book")[-pages.KEPT :]}
     for path in store.paths():
         if path.parts[-3] not in ("notebook", "evidence", "run", "pages") or store.is_running(path.name):
@@ -153,7 +161,9 @@ def _checkpoints(store: Store) -> Iterator[tuple[Path, str]]:
         except Exception:  # of many kinds, from damaged files
             yield path, "damaged"
             continue
-        if one.key != path.stem or not _asks_for(one):
+        if store.find(one) is not None:
+            yield path, "of a run that is finished"
+        elif one.key != path.stem or not _asks_for(one):
             yield path, "of other code or data"
 
 
@@ -168,7 +178,6 @@ def _asks_for(run: Computation) -> bool:
     from pydantic import TypeAdapter
 
     from sumexp.companion.authoring import runs
-    from sumexp.datasets import DataError
 
     module, _, name = run.name.rpartition(".")
     try:
@@ -180,7 +189,7 @@ def _asks_for(run: Computation) -> bool:
         data = [part.removeprefix("data ") for part in run.parts if part.startswith("data ")]
         device, threads = run.parts["device"], int(run.parts["threads"])
         return runs.computation(task, config, data=data, device=device, threads=threads).key == run.key
-    except (ImportError, AttributeError, LookupError, ValueError, CompanionError, DataError):
+    except Exception:  # of many kinds: the task, its module, a field or a data set is gone
         return False
 
 

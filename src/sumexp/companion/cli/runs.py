@@ -31,7 +31,7 @@ def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "au
         wanted = [job.computation(kind_of(device)) for job in jobs]
         about = differences([job.config for job in jobs])
         rows: list[tuple[str, ...]] = [
-            (one.key[:SHORT], store.status(one), *_cost(store, store.find(one)), text)
+            (one.key[:SHORT], store.status(one), *_cost(store, store.here(one)), text)
             for one, text in zip(wanted, about, strict=True)
         ]
         print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)

@@ -38,16 +38,15 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
 
 
 def clean_command(
-    device: Device = "auto",
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
 ) -> None:
-    """Remove from the store what no build of today's code and data needs, at any profile; say how much that frees."""
+    """Remove from the store what no build of today's code and data needs, at any profile and device; say what it frees."""
     from sumexp.companion.build.why import leftovers, remove
     from sumexp.companion.store import default
     from sumexp.companion.store.entries import size
 
-    found = leftovers(device)
+    found = leftovers()
     if not found:
         typer.echo(f"nothing to remove in {default().root}")
         return

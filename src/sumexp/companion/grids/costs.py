@@ -43,7 +43,7 @@ def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     for job in (job for profile in PROFILES for job in jobs_of(grid, profile)):
         found = measured.setdefault(job.name, {})
         wanted = job.computation(device)
-        if wanted.key not in found and (entry := store.find(wanted)) is not None:
+        if wanted.key not in found and (entry := store.here(wanted)) is not None:
             found[wanted.key] = job.work, entry.provenance.seconds, entry.size
     return {
         name: Estimate(

@@ -83,8 +83,12 @@ def _options(cores: int, executor: str, submitted: int, options: str) -> list[st
 
 
 def _fix_folders() -> None:
-    """Let the folders of the store and the data be the same ones for processes that start elsewhere."""
+    """Let the store, its remote and the data be the same ones for processes that start elsewhere."""
     os.environ["SUMEXP_STORE"] = str(default().root)
+    if remote := os.environ.get("SUMEXP_REMOTE"):
+        from sumexp.companion.store.remote import Remote
+
+        os.environ["SUMEXP_REMOTE"] = Remote(remote).address
     if "SUMEXP_DATA" in os.environ:
         os.environ["SUMEXP_DATA"] = str(Path(os.environ["SUMEXP_DATA"]).expanduser().absolute())
 

@@ -33,6 +33,8 @@ class Checkpoint:
             return None
         try:
             saved = read(self.path, self._device)
+            if Computation("run", saved["name"], saved["parts"]).key != self._computation.key:
+                raise ValueError("it is of another run")
             seconds, cpu = saved["seconds"]
             state = dict(saved["state"])
         except Exception as error:  # whatever is wrong with it, the run can start anew
@@ -50,11 +52,17 @@ class Checkpoint:
         record = {"name": self._computation.name, "parts": dict(self._computation.parts)}
         with self._store.guarded(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file:
-                torch.save(record | {"seconds": list(self.meter.elapsed()), "state": state}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self.path)
+            try:
+                with part.open("wb") as file:
+                    torch.save(record | {"seconds": list(self.meter.elapsed()), "state": state}, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                part.replace(self.path)
+            except BaseException as error:
+                part.unlink(missing_ok=True)
+                if isinstance(error.__context__, OSError):  # torch hides it behind an error of its own
+                    raise error.__context__ from error
+                raise
         self._saved = time.perf_counter()
 
 
