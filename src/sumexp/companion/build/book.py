@@ -11,14 +11,13 @@ import sumexp
 from sumexp.companion import CompanionError
 from sumexp.companion.build import plan as plans
 from sumexp.companion.build import workflow
-from sumexp.companion.build.plan import BUILD, TOC, Plan
+from sumexp.companion.build.plan import BUILD, FINISHED, TOC, Plan
 from sumexp.companion.build.sources import NOTEBOOKS, TESTS
 from sumexp.companion.build.view import HTML
 from sumexp.companion.store import Computation, Store, default, processes, progress
 from sumexp.companion.store.files import write_text
 
 PAGE = HTML / "index.html"
-_FINISHED = BUILD / ".finished"
 
 
 def build(profile: str, device: str, cores: int, only: str, *, stored: bool = False) -> Path:
@@ -39,18 +38,18 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     arguments = (profile, device, only, str(stored))
     # Most builds have nothing to do: told by the bytes of the sources, before anything is worked out. What is stored
     # they do not tell.
-    if not stored and PAGE.exists() and _read(_FINISHED) == (now := _fingerprint(arguments)):
+    if not stored and PAGE.exists() and _read(FINISHED) == (now := _fingerprint(arguments)):
         return PAGE
     plan = plans.make(profile, device, only, stored=stored)
     BUILD.mkdir(exist_ok=True)
     with _alone():
         now = _fingerprint(arguments)
-        _FINISHED.unlink(missing_ok=True)
+        FINISHED.unlink(missing_ok=True)
         plan.write(BUILD / "plan.json")
         if not stored:
             _compute(plan, cores)
         _show(plan, cores)
-        write_text(_FINISHED, now)
+        write_text(FINISHED, now)
     return PAGE
 
 

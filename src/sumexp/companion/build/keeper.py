@@ -2,7 +2,7 @@
 
 ``pytest --keep-evidence`` keeps the evidence of every test module all of whose tests ran, whoever ran them: `make test`
 spares `make book` its tests, and the other way round. ``pytest --stored-evidence`` leaves out the tests of claims that
-the store knows to pass, with the code, pins and data of today.
+the store knows to pass, with the code, pins and data of today; how the others end takes the place of how they ended.
 """
 
 import json
@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from sumexp.companion import CompanionError
 from sumexp.companion.register.evidence import Recorder, test_name
 from sumexp.companion.register.model import EvidenceFile, Test
-from sumexp.companion.store import progress
+from sumexp.companion.store import Computation, progress
 
 _STORED = pytest.StashKey[frozenset[str]]()
 
@@ -36,7 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     config.stash[_STORED] = frozenset()
     if config.getoption("--keep-evidence") or config.getoption("--stored-evidence"):
-        keeper = Keeper(config)
+        try:
+            keeper = Keeper()
+        except CompanionError as error:  # a file is not Python
+            raise pytest.UsageError(str(error)) from None
         if config.getoption("--stored-evidence"):
             config.stash[_STORED] = frozenset(keeper.passed())
         if config.getoption("--keep-evidence"):
@@ -60,25 +64,44 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class Keeper(Recorder):
     """Collects the outcomes of tests of claims, and keeps those of whole modules."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        from sumexp.companion.build.sources import claim_modules, evidence
+        from sumexp.companion.build.sources import TESTS, evidence
+        from sumexp.companion.register.verdict import markers
         from sumexp.companion.store import default
         from sumexp.companion.store.provenance import Meter
 
         self._meter, self._store = Meter(), default()
+        self._left_out: set[str] = set()
         self._done, self._total, self._begun = 0, 0, time.time()
-        self._wanted = {path.as_posix(): evidence(path) for path in claim_modules()}
+        self._marked: dict[str, set[str]] = {}
+        for marker in markers(TESTS):
+            file, _, name = marker.test.partition("::")
+            self._marked.setdefault(file, set()).add(name)
+        self._wanted = {file: evidence(Path(file)) for file in self._marked}
 
     def passed(self) -> Iterable[str]:
         """The names of the tests whose outcome in the store is that they pass."""
+        for wanted in self._wanted.values():
+            found = self._stored(wanted) or ()
+            outcomes = {test.test: {t.outcome for t in found if t.test == test.test} for test in found}
+            yield from (name for name, ends in outcomes.items() if ends == {"passed"})
+
+    def _stored(self, wanted: Computation) -> tuple[Test, ...] | None:
+        """What the store has of a module; None if it has nothing that can be read."""
         from sumexp.companion.build.view import OUTCOMES
 
-        for wanted in self._wanted.values():
-            if entry := self._store.find(wanted):
-                found = EvidenceFile.model_validate_json((entry.path / OUTCOMES).read_bytes()).tests
-                outcomes = {test.test: {t.outcome for t in found if t.test == test.test} for test in found}
-                yield from (name for name, ends in outcomes.items() if ends == {"passed"})
+        entry = self._store.find(wanted)
+        try:
+            return EvidenceFile.model_validate_json((entry.path / OUTCOMES).read_bytes()).tests if entry else None
+        except (OSError, ValueError):
+            return None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Notice a module that leaves itself out."""
+        super().pytest_collectreport(report)
+        if report.skipped:
+            self._left_out.add(report.nodeid)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Know how many tests there are."""
@@ -90,29 +113,42 @@ class Keeper(Recorder):
         progress.report("testing claims", self._done, self._total, begun=self._begun)
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Keep the evidence of the modules that were asked for whole."""
+        """Keep the evidence of each module all of whose tests have an outcome, if its key is still the same."""
+        from sumexp.companion.build.sources import evidence
+
         if not self.is_whole(session, exitstatus) or not _is_unfiltered(session.config):
             return
-        by_file: dict[str, list[Test]] = {}
+        ended: dict[str, list[Test]] = {}
         for test in self.outcomes():
-            by_file.setdefault(test.test.partition("::")[0], []).append(test)
-        root = session.config.rootpath
-        asked = [Path(argument).resolve() for argument in session.config.args]
+            ended.setdefault(test.test.partition("::")[0], []).append(test)
         for file, wanted in self._wanted.items():
-            path = (root / file).resolve()
-            if any(one in (path, *path.parents) for one in asked) and not self._store.has(wanted):
-                self._keep(wanted, by_file.get(file, []))
+            if file in ended or file in self._left_out:
+                stored = self._stored(wanted)
+                tests = _merged(stored or (), ended.get(file, ()))
+                names = {name for test in tests for name in test.test.split("::")[1:]}  # of classes too
+                whole = self._marked[file] <= names or file in self._left_out
+                if whole and tests != stored and evidence(Path(file)).key == wanted.key:
+                    self._keep(wanted, tests)
 
-    def _keep(self, wanted: Any, tests: list[Test]) -> None:
+    def _keep(self, wanted: Computation, tests: tuple[Test, ...]) -> None:
+        from sumexp.companion.build.plan import FINISHED
         from sumexp.companion.build.view import OUTCOMES
 
         with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
-            text = json.dumps(EvidenceFile(tests=tuple(tests)).model_dump(mode="json"), indent=1) + "\n"
+            text = json.dumps(EvidenceFile(tests=tests).model_dump(mode="json"), indent=1) + "\n"
             (folder / OUTCOMES).write_text(text, "utf-8")
             seal(self._meter.read())
+        FINISHED.unlink(missing_ok=True)  # the pages show it
+
+
+def _merged(stored: Iterable[Test], ended: Iterable[Test]) -> tuple[Test, ...]:
+    """The outcomes in the store, but for what has just ended; ordered by test and claim."""
+    tests = {(test.test, test.claim, test.shows, test.evidence): test for test in (*stored, *ended)}
+    return tuple(tests[key] for key in sorted(tests))
 
 
 def _is_unfiltered(config: pytest.Config) -> bool:
     """Whether all tests of the modules asked for were to run."""
-    chosen = config.option.keyword or config.option.deselect or getattr(config.option, "lf", False)
+    chosen = config.option.keyword or config.option.deselect
+    chosen = chosen or any(getattr(config.option, name, False) for name in ("lf", "stepwise"))
     return not chosen and config.option.markexpr in ("", "claim") and not any("::" in one for one in config.args)

@@ -12,6 +12,8 @@ from sumexp.companion.store import Computation
 from sumexp.companion.store.files import write_text
 
 BUILD = Path("build")
+FINISHED = BUILD / ".finished"
+"""What the last build that came to its end was made from."""
 TOC = Path("_toc.yml")
 
 

@@ -70,7 +70,9 @@ def _here() -> Store:
 def _line(store: Store, one: Computation) -> Line:
     state = store.status(one)
     entry = store.find(one) if state == "fresh" else None
-    return Line(one.kind, one.name, state, entry and entry.provenance.seconds, entry.size if entry else 0)
+    if entry is None:
+        return Line(one.kind, one.name, state, None, 0)
+    return Line(one.kind, one.name, state, entry.provenance.seconds, entry.size)
 
 
 def why(name: str, plan: Plan) -> list[str]:

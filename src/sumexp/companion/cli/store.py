@@ -41,7 +41,7 @@ def clean_command(
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
 ) -> None:
-    """Remove from the store what no build of today's code and data needs, at any profile and device; say what it frees."""
+    """Remove from the store what no build of today's code and data needs, at any profile and on any device."""
     from sumexp.companion.build.why import leftovers, remove
     from sumexp.companion.store import default
     from sumexp.companion.store.entries import size

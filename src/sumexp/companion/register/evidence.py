@@ -174,6 +174,7 @@ class Recorder:
     def is_whole(self, session: pytest.Session, exitstatus: int) -> bool:
         """Whether the run came to its end: half a run is no evidence."""
         finished = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+        finished = finished and not session.config.option.setuponly  # then tests seem to pass
         return finished and self.collected and not session.shouldstop and not session.shouldfail
 
     def outcomes(self) -> tuple[Test, ...]:
