@@ -1,0 +1,67 @@
+"""What changed, what is there, and what can go."""
+
+from pathlib import Path
+
+import pytest
+
+from sumexp.companion.build import plan, sources, why
+from sumexp.companion.store import Computation, default
+from sumexp.companion.store.provenance import Meter
+
+from .conftest import HEADER
+
+NOTEBOOK = HEADER + "\n# One\n\nSome text.\n\n```{code-cell} ipython3\nx = 1\n```\n"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A chapter, and a store in which nothing is computed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    monkeypatch.delenv("SUMEXP_REMOTE", raising=False)
+    for folder in ("notebooks", "book", "claims", "tests"):
+        Path(folder).mkdir()
+    Path("_toc.yml").write_text("format: jb-book\nroot: notebooks/one\n")
+    Path("notebooks/one.md").write_text(NOTEBOOK)
+    return tmp_path
+
+
+def asked(profile: str = "cpu", device: str = "cpu") -> Computation:
+    return sources.notebook("one", {"profile": profile, "device": device})
+
+
+def keep(computation: Computation) -> Path:
+    store = default()
+    with store.locked(computation), store.writing(computation) as (_, seal):
+        seal(Meter().read(parameters={}))
+    return store.path(computation)
+
+
+def said(profile: str = "cpu") -> list[str]:
+    return why.why("one", plan.make(profile, "cpu", "", stored=True))
+
+
+def test_the_part_that_changed_is_named() -> None:
+    assert said() == ["one: missing, and nothing of it was ever computed"]
+    keep(asked())
+    assert said()[0].startswith("one: fresh, computed ")
+    assert said("smoke")[1:] == ["  parameter profile: cpu -> smoke"]
+    Path("notebooks/one.md").write_text(NOTEBOOK.replace("Some", "Other"))
+    assert said()[0].startswith("one: fresh, computed ")  # prose alone
+    Path("notebooks/one.md").write_text(NOTEBOOK.replace("x = 1", "import sumexp.intervals"))
+    assert "  module sumexp.intervals: new" in said()
+
+
+def test_clean_keeps_what_any_machine_asks_for_and_what_runs() -> None:
+    kept = [keep(asked(profile, device)) for profile in ("smoke", "cpu", "paper") for device in ("cpu", "cuda")]
+    old = Computation("notebook", "one", {"code": "old"})
+    damaged, running = keep(asked()), keep(Computation("notebook", "one", {"code": "older"}))
+    (damaged / "entry.json").write_text("{}")
+    gone = {keep(old): "of other code or data", damaged: "damaged"}
+    with default().locked(Computation("notebook", "one", {"code": "older"})):
+        assert dict(why.leftovers()) == gone
+        assert why.remove([running]) == (0, 0)
+    count, freed = why.remove(gone)
+    assert (count, freed > 0) == (2, True)
+    assert not any(path.exists() for path in gone)
+    assert all(path.exists() for path in kept if path != damaged)
