@@ -25,6 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add both options."""
     parser.addoption("--keep-evidence", action="store_true", help="keep the outcomes of tests of claims in the store")
     parser.addoption(
+        "--plan", type=Path, metavar="PATH", help="keep them under the keys of this plan, not of what is there now"
+    )
+    parser.addoption(
         "--stored-evidence", action="store_true", help="leave out tests of claims that the store knows to pass"
     )
 
@@ -38,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STORED] = frozenset()
     if config.getoption("--keep-evidence") or config.getoption("--stored-evidence"):
         try:
-            keeper = Keeper()
+            keeper = Keeper(config.getoption("--plan"))
         except CompanionError as error:  # a file is not Python
             raise pytest.UsageError(str(error)) from None
         if config.getoption("--stored-evidence"):
@@ -64,8 +67,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class Keeper(Recorder):
     """Collects the outcomes of tests of claims, and keeps those of whole modules."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Path | None) -> None:
         super().__init__()
+        from sumexp.companion.build import plan as plans
         from sumexp.companion.build.sources import TESTS, evidence
         from sumexp.companion.register.verdict import markers
         from sumexp.companion.store import default
@@ -78,7 +82,11 @@ class Keeper(Recorder):
         for marker in markers(TESTS):
             file, _, name = marker.test.partition("::")
             self._marked.setdefault(file, set()).add(name)
-        self._wanted = {file: evidence(Path(file)) for file in self._marked}
+        if plan is None:
+            self._wanted = {file: evidence(Path(file)) for file in self._marked}
+        else:  # of when the build began: what it computes meanwhile may be part of a key
+            asked = plans.read(plan)
+            self._wanted = {asked.tests[name]: wanted for name, wanted in asked.evidence.items()}
 
     def passed(self) -> Iterable[str]:
         """The names of the tests whose outcome in the store is that they pass."""

@@ -12,7 +12,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from mdit_py_plugins.myst_blocks import myst_block_plugin
 
 from sumexp.companion import CompanionError
-from sumexp.companion.store import Computation, parts
+from sumexp.companion.store import Computation, default, parts
 from sumexp.companion.store.computation import digest
 
 NOTEBOOKS = Path("notebooks")
@@ -77,7 +77,10 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
 
 
 def evidence(path: Path) -> Computation:
-    """The outcome of a test module's claims: its code and its helpers', pins, the data and the code it can reach."""
+    """The outcome of a test module's claims: its code and its helpers', pins, the data and the code it can reach.
+
+    Where it can read training runs, those that there are count too: a claim that waits for them is decided with them.
+    """
     from sumexp.datasets import DATASETS
 
     folders = [folder for folder in path.parents if TESTS in (folder, *folder.parents)]
@@ -90,8 +93,13 @@ def evidence(path: Path) -> Computation:
         {f"file {file.as_posix()}": digest(parts.syntax(text)) for file, text in texts.items()}
         | parts.pins()
         | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
+        | (_runs() if "sumexp.companion.authoring.runs" in reached else {})
         | parts.modules(reached),
     )
+
+
+def _runs() -> dict[str, str]:
+    return {"runs": digest(*(path.name for path in default().paths("run")))}
 
 
 def module_name(path: Path) -> str:

@@ -39,7 +39,7 @@ def evidence_step(plan: Plan, names: str) -> None:
     log = BUILD / "logs" / f"evidence-{modules[0]}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence"]
-    options += ["-p", "sumexp.companion.build.keeper", "--keep-evidence"]
+    options += ["-p", "sumexp.companion.build.keeper", "--keep-evidence", "--plan", str(BUILD / "plan.json")]
     options += ["-p", "no:nb_regression", "-p", "no:cacheprovider"]  # the first takes seconds to start
     with progress.step(f"claims of {len(modules)} test modules", "testing"), _to(log):
         code = pytest.main([*(plan.tests[name] for name in modules), *options])
