@@ -135,7 +135,7 @@ class Keeper(Recorder):
                 tests = _merged(stored or (), ended.get(file, ()))
                 names = {name for test in tests for name in test.test.split("::")[1:]}  # of classes too
                 whole = self._marked[file] <= names or file in self._left_out
-                if whole and tests != stored and evidence(Path(file)).key == wanted.key:
+                if whole and tests != stored and _settled(evidence(Path(file))) == _settled(wanted):
                     self._keep(wanted, tests)
 
     def _keep(self, wanted: Computation, tests: tuple[Test, ...]) -> None:
@@ -153,6 +153,11 @@ def _merged(stored: Iterable[Test], ended: Iterable[Test]) -> tuple[Test, ...]:
     """The outcomes in the store, but for what has just ended; ordered by test and claim."""
     tests = {(test.test, test.claim, test.shows, test.evidence): test for test in (*stored, *ended)}
     return tuple(tests[key] for key in sorted(tests))
+
+
+def _settled(wanted: Computation) -> dict[str, str]:
+    """The parts that a run of the tests cannot change; others may train models meanwhile."""
+    return {name: value for name, value in wanted.parts.items() if name != "runs"}
 
 
 def _is_unfiltered(config: pytest.Config) -> bool:
