@@ -60,7 +60,7 @@ def main(threads: int, quick: bool) -> None:
 def _campaign(project: Path, command: Sequence[str], kills: int, source: random.Random) -> dict[str, Any]:
     """Start the command again and again, and kill it before it ends."""
     before = _entries(project)
-    latest, survived, longest, moments = 0.0, 0, 3.0, []
+    latest, survived, longest, moments = 0.0, 0, 15.0, []
     for number in range(kills):
         victim = VICTIMS[number % len(VICTIMS)]
         driver = _start(project, command)
