@@ -1,21 +1,29 @@
-"""What the book needs of Sphinx beyond its settings: pages that stand on their own, figures that can be linked to."""
+"""What the book needs of Sphinx beyond its settings: pages that stand on their own, figures that can be linked to,
+tables of what the build has found."""
 
+import json
 from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
 from re import compile as pattern
 from shutil import copyfile, copytree
+from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxRole
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
 from sphinx_proof.domain import ProofDomain
+
+from sumexp.companion.build import executions
+from sumexp.companion.register import Register, read_json
+from sumexp.companion.register import page as drawn
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +31,8 @@ logger = logging.getLogger(__name__)
 MATHJAX = "tex-svg.js"
 MATHJAX_EXTENSIONS = "input/tex/extensions"
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
+ERRATUM = pattern(r"(?m)^\((erratum-[a-z]\d+)\)=")
+DATA = "book/_data"
 FIGURE = pattern(r'<figure id="fig-([a-z0-9-]+)"')
 
 
@@ -150,8 +160,117 @@ class ClaimRole(SphinxRole):
         return [link], []
 
 
+def found(env: BuildEnvironment, name: str) -> Path:
+    """A file that the build has laid beside the pages; a page that shows it is read again when it changes."""
+    env.note_dependency(f"{DATA}/{name}")
+    return Path(env.srcdir, DATA, name)
+
+
+def register(env: BuildEnvironment) -> Register:
+    """The entries of the register with their verdicts; a page reads them once, however often it shows them."""
+    file = found(env, "register.json")
+    if "sumexp_register" not in env.temp_data:
+        env.temp_data["sumexp_register"] = read_json(file)
+    entries: Register = env.temp_data["sumexp_register"]
+    return entries
+
+
+class RegisterNumber(SphinxRole):
+    """``{register-number}`open``` is how many entries have that verdict, ``all`` how many there are."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        number = sum(self.text in ("all", entry.verdict) for entry in register(self.env))
+        return [nodes.Text(str(number))], []
+
+
+class RegisterTable(SphinxDirective):
+    """A table of the register: ``truth``, ``evidence``, ``counts``, ``claims``; or ``marks``, which they draw with."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        match self.arguments[0]:
+            case "marks":
+                return [raw(drawn.marks())]
+            case "truth":
+                return [raw(drawn.truth())]
+            case "evidence":
+                return [raw(drawn.kinds())]
+            case "counts":
+                return [raw(drawn.counts(register(self.env)))]
+            case "claims":
+                return [raw('<div id="register-filters"></div>'), *self.claims()]
+        raise self.error("expected marks, truth, evidence, counts or claims")
+
+    def claims(self) -> list[nodes.Node]:
+        """A section for each chapter, with a link to it where the book has it."""
+        sections: list[nodes.Node] = []
+        for chapter, table in drawn.claims(register(self.env), self.errata()).items():
+            section = nodes.section("", nodes.title("", chapter), ids=[f"claims-{chapter}"], names=[])
+            if f"notebooks/{chapter}" in self.env.found_docs:
+                where = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refdoc": self.env.docname}
+                link = addnodes.pending_xref("", nodes.inline("", chapter), reftarget=f"/notebooks/{chapter}", **where)
+                section += nodes.paragraph("", "", nodes.Text("Decided in the chapter "), link, nodes.Text("."))
+            section += raw(table)
+            sections.append(section)
+        return sections
+
+    def errata(self) -> dict[str, str]:
+        """For each target of an erratum the page that has it, as seen from this one."""
+        pages = sorted(name for name in self.env.found_docs if name.startswith("book/errata"))
+        where = {}
+        for name in pages:
+            file = Path(self.env.doc2path(name))
+            self.env.note_dependency(str(file.relative_to(self.env.srcdir)))
+            uri = self.env.app.builder.get_relative_uri(self.env.docname, name)
+            where |= dict.fromkeys(ERRATUM.findall(file.read_text("utf-8")), uri)
+        return where
+
+
+class RegisterGraph(SphinxDirective):
+    """What rests on what, chapter by chapter."""
+
+    def run(self) -> list[nodes.Node]:
+        return [raw(drawn.graphs(register(self.env)))]
+
+
+class ExecutionsTable(SphinxDirective):
+    """What executions ``cost``, what each was made from (``origin``), or the ``versions`` they were made with."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        shown = {"cost": executions.cost, "origin": executions.origin, "versions": executions.versions}
+        if self.arguments[0] not in shown:
+            raise self.error(f"expected one of {', '.join(shown)}")
+        records: list[dict[str, Any]] = json.loads(found(self.env, "executions.json").read_text("utf-8"))
+        return self.parse_text_to_nodes(shown[self.arguments[0]](records))
+
+
+class KillsTable(SphinxDirective):
+    """What is said of a campaign of kills, and its table; nothing where there was none."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        file = found(self.env, "kills.json")
+        if not file.exists():
+            return []
+        campaign: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(executions.kills(campaign))]
+
+
+def raw(html: str) -> nodes.raw:
+    return nodes.raw("", html, format="html")
+
+
 def setup(app: Sphinx) -> dict[str, object]:
     app.add_role("claim", ClaimRole())
+    app.add_role("register-number", RegisterNumber())
+    app.add_directive("register-table", RegisterTable)
+    app.add_directive("register-graph", RegisterGraph)
+    app.add_directive("executions-table", ExecutionsTable)
+    app.add_directive("kills-table", KillsTable)
     app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
     app.add_post_transform(FoldSolutions)
     if "sphinx_proof" in app.extensions:

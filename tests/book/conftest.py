@@ -27,9 +27,8 @@ SOURCES = (
 
 def sumexp(project: Path, module: str, *arguments: str) -> None:
     """Run a part of the build in a project, without data or earlier runs, so that it is the same everywhere."""
-    nothing = str(project / "nothing")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SUMEXP_")}
-    environment |= {"XDG_CACHE_HOME": nothing, "SUMEXP_RUNS": nothing, "PYTHONHASHSEED": "0"}
+    environment |= {"XDG_CACHE_HOME": str(project / "cache"), "PYTHONHASHSEED": "0"}
     command = [sys.executable, *arguments] if module == "-" else [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}"
@@ -45,6 +44,7 @@ def _copy(source: Path, target: Path) -> None:
 def _build(place: Path) -> None:
     """Execute every notebook, then render: without the tests that decide claims, which run as tests."""
     shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
     for name in SOURCES:
         _copy(ROOT / name, place / name)
     plan = "from pathlib import Path; from sumexp.companion.build import plan; "

@@ -1,8 +1,12 @@
 """Pages rendered after a change are those of a book that was never rendered before, byte by byte."""
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 
 from sumexp.companion import CompanionError
 from sumexp.companion.build.rendering import render
@@ -19,6 +23,7 @@ sphinx:
     html_theme_options: {navbar_persistent: []}
     nb_ipywidgets_js: {}
 """
+BOOK = Path(__file__).parents[3] / "book"
 PAGES = {name: f"# Page {name}\n\nIts words, and [another page](index.md).\n" for name in ("one", "two", "three")}
 
 
@@ -56,3 +61,114 @@ def test_what_is_kept_changes_no_byte_and_a_warning_is_given_each_time(stage: Pa
         with pytest.raises(CompanionError, match=r"three\.md:5: WARNING: unknown document: 'nowhere'"):
             render(stage, pages, jobs=2, cache=cache)
     assert files(pages) == after
+
+
+def execution(notebook: str, **changes: Any) -> dict[str, Any]:
+    """A record as ``executions.json`` has it."""
+    return {
+        "notebook": notebook,
+        "key": "0123456789abcdef",
+        "parameters": {"profile": "smoke", "device": "cpu", "seed": 0},
+        "device": "cpu",
+        "seconds": 12.34,
+        "cpu_seconds": 20.0,
+        "peak_memory": 300 * 2**20,
+        "finished": "2026-01-02T03:04:05+00:00",
+        "data": [],
+        "versions": {"numpy": "2.0"},
+    } | changes
+
+
+CLAIM = {
+    "id": "bias-x",
+    "chapter": "bias",
+    "where": "eq. (1)",
+    "kind": "equation",
+    "paper_says": "$a=b$ in our words.",
+    "corrected": "$a=-b$",
+    "note": None,
+    "how": None,
+    "depends_on": [],
+    "erratum": ["B1"],
+    "open": "no test yet",
+    "verdict": "open",
+    "says": "no test yet",
+    "evidence": None,
+    "tests": [],
+}
+CAMPAIGN = {
+    "book": {"kills": 50, "latest end, seconds": 1.25, "entries": 40, "moments": []},
+    "grid": {"kills": 49, "latest end, seconds": 0.5, "entries": 12, "moments": []},
+    "pages": {"files": 100, "different": []},
+    "full disk": {"tried": True, "exit code": 1, "said so": True, "whole entries": 3},
+}
+
+
+@pytest.fixture
+def tables(stage: Path) -> Path:
+    """The book's pages of tables, in a book with one chapter and one page of errata."""
+    (stage / "_config.yml").write_text(
+        SETTINGS.replace("  recursive", "  local_extensions: {sumexp_book: book/_ext}\n  recursive").replace(
+            "sphinx_comments]", "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book]"
+        )
+    )
+    pages = ("notebooks/bias", "book/register", "book/executions", "book/errata/bias")
+    (stage / "_toc.yml").write_text(
+        "format: jb-book\nroot: index\nchapters:\n" + "".join(f"- file: {name}\n" for name in pages)
+    )
+    (stage / "index.md").write_text("# Tiny\n")
+    for name in ("register", "executions"):
+        (stage / "book" / "_data").mkdir(parents=True, exist_ok=True)
+        shutil.copy2(BOOK / f"{name}.md", stage / "book")
+    shutil.copytree(BOOK / "_ext", stage / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    (stage / "notebooks").mkdir()
+    (stage / "notebooks" / "bias.md").write_text("# The chapter\n")
+    (stage / "book" / "errata").mkdir()
+    (stage / "book" / "errata" / "bias.md").write_text("# Errata\n\n(erratum-b1)=\n## B1\n\nIts words.\n")
+    put(stage, "register", [CLAIM])
+    put(stage, "executions", [execution("bias")])
+    return stage
+
+
+def put(stage: Path, name: str, value: Any) -> None:
+    (stage / "book" / "_data" / f"{name}.json").write_text(json.dumps(value))
+
+
+def words(file: Path) -> list[list[str]]:
+    """The cells of a page's tables."""
+    soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
+    return [
+        [cell.get_text(" ", strip=True) for cell in row.select("th, td")] for row in soup.select("article tbody tr")
+    ]
+
+
+def test_a_page_of_tables_is_read_again_when_what_it_shows_has_changed(tables: Path, tmp_path: Path) -> None:
+    cache, pages = tmp_path / "cache", tmp_path / "pages"
+    render(tables, pages, jobs=1, cache=cache)
+    assert words(pages / "book" / "executions.html") == [
+        ["bias", "12.3\xa0s", "20.0\xa0s", "300\xa0MiB", "cpu", "2026-01-02 03:04"],
+        ["bias", "profile = smoke, device = cpu, seed = 0", "none", "0123456789ab"],
+    ]
+    assert "With numpy 2.0." in (pages / "book" / "executions.html").read_text("utf-8")
+    register = BeautifulSoup((pages / "book" / "register.html").read_text("utf-8"), "html.parser")
+    assert [link["href"] for link in register.select("#claims-bias a.internal")] == ["../notebooks/bias.html"]
+    assert register.select("#claim-bias-x a[href='errata/bias.html#erratum-b1']")
+    assert "lists 1 statements" in register.get_text()
+
+    put(tables, "executions", [execution("bias", seconds=56.78, data=["brown", "delicious"])])
+    put(tables, "kills", CAMPAIGN)
+    put(tables, "register", [CLAIM | {"kind": "theorem"}, CLAIM | {"id": "bias-y"}])
+    errata = tables / "book" / "errata" / "bias.md"
+    errata.write_text(errata.read_text().replace("erratum-b1", "erratum-b2"))
+    render(tables, pages, jobs=1, cache=cache)
+    render(tables, tmp_path / "anew", jobs=1, cache=None)
+    assert files(pages) == files(tmp_path / "anew")
+    assert words(pages / "book" / "executions.html")[0][1] == "56.8\xa0s"
+    assert words(pages / "book" / "executions.html")[1:] == [
+        ["bias", "profile = smoke, device = cpu, seed = 0", "brown, delicious", "0123456789ab"],
+        ["the book", "50", "1.2\xa0s", "40"],
+        ["a grid of training runs", "49", "0.5\xa0s", "12"],
+    ]
+    register = BeautifulSoup((pages / "book" / "register.html").read_text("utf-8"), "html.parser")
+    assert "lists 2 statements" in register.get_text()
+    assert not register.select("a[href*='erratum-b1']")

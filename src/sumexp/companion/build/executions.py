@@ -1,12 +1,12 @@
-"""What each chapter's notebook cost and was made from: ``executions.json``, and the line under a figure."""
+"""What each chapter's notebook cost and was made from: ``executions.json``, its tables, the line under a figure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from sumexp.companion.store import Entry
-from sumexp.companion.store.files import write_text
+
+_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def record(entry: Entry) -> dict[str, Any]:
@@ -32,28 +32,71 @@ def provenance(entry: Entry) -> str:
     return " · ".join((f"key {entry.computation.key[:12]}", *(f"{name} {value}" for name, value in values.items())))
 
 
-def write_page(records: list[dict[str, Any]], stage_dir: Path) -> None:
-    """Write ``book/executions.md`` into the staged book."""
-    rows = "".join(f"| {' | '.join(_row(one))} |\n" for one in records)
+def cost(records: Iterable[Mapping[str, Any]]) -> str:
+    """The table of what each execution cost, in MyST."""
+    rows = (
+        (
+            _page(one),
+            f"{one['seconds']:.1f}{_SPACE}s",
+            f"{one['cpu_seconds']:.1f}{_SPACE}s",
+            f"{one['peak_memory'] / 2**20:,.0f}{_SPACE}MiB",
+            one["device"],
+            f"{datetime.fromisoformat(one['finished']):%Y-%m-%d %H:%M}",
+        )
+        for one in records
+    )
+    return _table(
+        {"notebook": "", "wall": ":", "CPU": ":", "peak memory": ":", "device": "", "finished (UTC)": ""}, rows
+    )
+
+
+def origin(records: Iterable[Mapping[str, Any]]) -> str:
+    """The table of what each execution was made from, in MyST."""
+    rows = (
+        (
+            _page(one),
+            ", ".join(f"{name} = {value}" for name, value in one["parameters"].items()),
+            ", ".join(one["data"]) or "none",
+            one["key"][:12],
+        )
+        for one in records
+    )
+    return _table({"notebook": "", "parameters": "", "data sets present": "", "key": ""}, rows)
+
+
+def versions(records: Iterable[Mapping[str, Any]]) -> str:
+    """The versions of what they were executed with."""
     found = sorted({f"{name} {number}" for one in records for name, number in one["versions"].items()})
-    page = (
-        # Times differ from build to build: out of the search index, which would differ with them.
-        "---\nnosearch: true\n---\n\n# Executions\n\n"
-        "What each chapter's notebook cost when it was last executed. No other page differs between two builds of the "
-        "same sources. The same stands in `build/executions.json`.\n\n"
-        "| notebook | time | peak memory | device | parameters | key | finished |\n|---|--:|--:|---|---|---|---|\n"
-        f"{rows}\nWith {', '.join(found) or 'nothing executed yet'}.\n"
-    )
-    write_text(stage_dir / "book" / "executions.md", page)
+    return f"With {', '.join(found)}." if found else "Nothing is executed yet."
 
 
-def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
+def kills(campaign: Mapping[str, Any]) -> str:
+    """The table of a campaign of ``benchmarks/kills.py``, and what it found of a full disk, in MyST."""
+    rows = [
+        (
+            name,
+            str(campaign[part]["kills"]),
+            f"{campaign[part]['latest end, seconds']:.1f}{_SPACE}s",
+            str(campaign[part]["entries"]),
+        )
+        for name, part in (("the book", "book"), ("a grid of training runs", "grid"))
+    ]
+    table = _table({"killed": "", "kills": ":", "latest end after a kill": ":", "entries, all whole": ":"}, rows)
+    disk = campaign["full disk"]
+    if not disk["tried"]:
+        return table
+    said = "named the full disk" if disk["said so"] else "did not name the full disk"
     return (
-        f"[{one['notebook']}](../notebooks/{one['notebook']})",
-        f"{one['seconds']:.1f}\N{NO-BREAK SPACE}s",
-        f"{one['peak_memory'] / 2**20:,.0f}\N{NO-BREAK SPACE}MiB",
-        one["device"],
-        ", ".join(f"{name} = {value}" for name, value in one["parameters"].items()),
-        one["key"][:12],
-        f"{datetime.fromisoformat(one['finished']):%Y-%m-%d %H:%M} UTC",
+        f"{table}\nOn a disk of three megabytes a grid ended with exit code {disk['exit code']}, {said}, and left "
+        f"{disk['whole entries']} entries, all whole.\n"
     )
+
+
+def _page(one: Mapping[str, Any]) -> str:
+    return f"[{one['notebook']}](../notebooks/{one['notebook']})"
+
+
+def _table(head: Mapping[str, str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose columns end with ``:`` where they are flush right."""
+    lines = [list(head), [f"---{side}" for side in head.values()], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

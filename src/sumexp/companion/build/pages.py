@@ -3,12 +3,11 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from shutil import rmtree
+from shutil import copy2, rmtree
 from tempfile import TemporaryDirectory
 
 import sumexp
 from sumexp.companion.build.executions import record
-from sumexp.companion.build.executions import write_page as executions_page
 from sumexp.companion.build.plan import BUILD, TOC, Plan
 from sumexp.companion.build.rendering import render
 from sumexp.companion.build.sources import NOTEBOOKS
@@ -18,6 +17,9 @@ from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import Meter
 
 CLAIMS = Path("claims")
+KILLS = Path("benchmarks/results/kills.json")
+DATA = Path("book/_data")
+"""Where the staged book has what its directives read."""
 KEPT = 8
 """How many renderings the store keeps: going back to one costs nothing, and each is large."""
 
@@ -56,7 +58,7 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
         for file in sorted(folder.rglob(pattern))
         if file.is_file() and "__pycache__" not in file.parts
     }
-    files |= {str(path): path for path in (Path("_config.yml"), TOC)}
+    files |= {str(path): path for path in (Path("_config.yml"), TOC, KILLS) if path.exists()}
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / OUTCOMES for name, entry in decided.items() if entry}
@@ -105,8 +107,10 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     register.write_json(entries, folder / "register.json")
     records = [record(entry) for entry in shown.values() if entry is not None]
     write_text(folder / "executions.json", json.dumps(records, indent=1) + "\n")
-    register.write_page(entries, stage)
-    executions_page(records, stage)
+    (stage / DATA).mkdir()
+    for table in (folder / "register.json", folder / "executions.json", KILLS):
+        if table.exists():
+            copy2(table, stage / DATA)
     render(stage, folder / "html", jobs=jobs, cache=BUILD / ".sphinx")
     rmtree(BUILD / "stage", ignore_errors=True)
     BUILD.mkdir(exist_ok=True)

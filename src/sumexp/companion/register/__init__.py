@@ -5,8 +5,7 @@ how the tests ended (:mod:`sumexp.companion.register.evidence`); :func:`decide` 
 """
 
 from sumexp.companion.register.model import CHAPTERS, Claim, Claims, Finding, RegisterError, load
-from sumexp.companion.register.page import write_page
-from sumexp.companion.register.store import as_records, write_json
+from sumexp.companion.register.store import as_records, read_json, write_json
 from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, decide
 
 __all__ = [
@@ -22,6 +21,6 @@ __all__ = [
     "as_records",
     "decide",
     "load",
+    "read_json",
     "write_json",
-    "write_page",
 ]

@@ -1,18 +1,17 @@
-"""The page of the register in the book: MyST with HTML where a table must filter and a graph be walked.
+"""What the book's page of the register shows beside its prose, as HTML: tables to filter and graphs to walk.
 
-It reads without JavaScript; ``book/_static/register.js`` adds the filters and the walking.
+The directives ``register-table`` and ``register-graph`` of ``book/_ext`` put it into ``book/register.md``. It reads
+without JavaScript; ``book/_static/register.js`` adds the filters and the walking.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
-from pathlib import Path
 
 from sumexp.companion.register.graph import draw, slug
 from sumexp.companion.register.model import CHAPTERS, Test
 from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, Verdict
-from sumexp.companion.store.files import write_text
 
 _EVIDENCE = (
     ("proof", "symbolic, for all parameters"),
@@ -46,10 +45,6 @@ def prose(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
 
 
-def _raw(html: str) -> str:
-    return f"```{{raw}} html\n{html}\n```\n"
-
-
 def _mark(verdict: Verdict) -> str:
     return (
         f'<svg class="register-mark mark-{slug(verdict)}" aria-hidden="true"><use href="#mark-{slug(verdict)}"/></svg>'
@@ -60,7 +55,7 @@ def _badge(verdict: Verdict) -> str:
     return f'<span class="register-verdict">{_mark(verdict)} {verdict}</span>'
 
 
-def _assets() -> str:
+def marks() -> str:
     """Style and script of this page alone, and the marks of the verdicts, drawn once and used everywhere."""
     symbols = "".join(
         f'<symbol id="mark-{slug(verdict)}" class="mark-{slug(verdict)}" viewBox="0 0 20 20">{shape}</symbol>'
@@ -83,17 +78,26 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], name: str) -> str
     return f'<div class="register-scroll">{table}</div>'
 
 
-def _rules() -> str:
-    truth = _table(
-        ("the tests show", "verdict", "and the entry"),
-        ((row.when, _badge(row.verdict), row.says) for row in TRUTH_TABLE),
-        "register-truth",
-    )
-    kinds = _table(("evidence", "means"), _EVIDENCE, "register-evidence")
-    return _raw(truth) + "\nEvidence, the strongest first:\n\n" + _raw(kinds)
+def truth() -> str:
+    """The table by which a verdict comes about."""
+    rows = ((row.when, _badge(row.verdict), row.says) for row in TRUTH_TABLE)
+    return _table(("the tests show", "verdict", "and the entry"), rows, "register-truth")
 
 
-def _counts(chapters: Mapping[str, Register]) -> str:
+def kinds() -> str:
+    """What each kind of evidence means, the strongest first."""
+    return _table(("evidence", "means"), _EVIDENCE, "register-evidence")
+
+
+def by_chapter(register: Register) -> dict[str, Register]:
+    """The entries of each chapter that has any, in the order of the book."""
+    ordered = sorted(register, key=lambda entry: CHAPTERS.index(entry.claim.chapter))
+    return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.claim.chapter)}
+
+
+def counts(register: Register) -> str:
+    """How many entries of each chapter have each verdict."""
+
     def cell(chapter: str, verdict: Verdict, number: int) -> str:
         return (
             f'<a href="#claims-{chapter}" data-chapter="{chapter}" data-verdict="{verdict}">{number}</a>'
@@ -109,10 +113,9 @@ def _counts(chapters: Mapping[str, Register]) -> str:
             str(len(entries)),
         ]
 
-    everything = [entry for entries in chapters.values() for entry in entries]
-    total = ["all", *(str(sum(e.verdict == verdict for e in everything)) for verdict in VERDICTS), str(len(everything))]
+    total = ["all", *(str(sum(e.verdict == verdict for e in register)) for verdict in VERDICTS), str(len(register))]
     head = ["chapter", *map(_badge, VERDICTS), "all"]
-    return _raw(_table(head, [*(row(*item) for item in chapters.items()), total], "register-counts"))
+    return _table(head, [*(row(*item) for item in by_chapter(register).items()), total], "register-counts")
 
 
 def _links(ids: Iterable[str]) -> str:
@@ -120,21 +123,12 @@ def _links(ids: Iterable[str]) -> str:
 
 
 def _errata(labels: Iterable[str], explained: Mapping[str, str]) -> str:
-    """Errata by label, as links where a page explains them; ``explained`` maps a target to its page."""
+    """Errata by label, as links where a page explains them."""
     targets = {label: f"erratum-{label.lower()}" for label in labels}
     return ", ".join(
         f'<a href="{explained[target]}#{target}">{label}</a>' if target in explained else label
         for label, target in targets.items()
     )
-
-
-def _explained(book: Path) -> dict[str, str]:
-    """The targets of the errata pages, each with its page as seen from the register."""
-    return {
-        target: page.relative_to(book).with_suffix(".html").as_posix()
-        for page in sorted([*book.glob("errata.md"), *book.glob("errata/*.md")])
-        for target in re.findall(r"^\((erratum-[a-z]\d+)\)=", page.read_text(encoding="utf-8"), re.MULTILINE)
-    }
 
 
 def _test(test: Test) -> str:
@@ -178,76 +172,32 @@ def _entry(entry: Entry, users: Sequence[str], explained: Mapping[str, str]) -> 
     )
 
 
-def _claims(chapters: Mapping[str, Register], stage_dir: Path) -> str:
+def claims(register: Register, explained: Mapping[str, str]) -> dict[str, str]:
+    """For each chapter the table of its claims.
+
+    Args:
+        register: the entries.
+        explained: for each target of an erratum, such as ``erratum-b5``, the page that has it.
+    """
     users: dict[str, list[str]] = {}
-    for entry in (entry for entries in chapters.values() for entry in entries):
+    for entry in register:
         for other in entry.claim.depends_on:
             users.setdefault(other, []).append(entry.claim.id)
-    explained = _explained(stage_dir / "book")
     top = "".join(f'<th scope="col">{name}</th>' for name in ("claim", "statement", "verdict"))
-    parts = []
-    for chapter, entries in chapters.items():
-        written = any((stage_dir / "notebooks" / f"{chapter}{suffix}").exists() for suffix in (".ipynb", ".md"))
-        about = f"Decided in the chapter [{chapter}](../notebooks/{chapter}).\n\n" if written else ""
-        rows = "".join(_entry(entry, users.get(entry.claim.id, ()), explained) for entry in entries)
-        table = (
-            f'<table class="register-table register-claims">\n<thead><tr>{top}</tr></thead>\n'
-            f"<tbody>\n{rows}</tbody>\n</table>"
-        )
-        parts.append(f"(claims-{chapter})=\n### {chapter}\n\n{about}{_raw(table)}\n")
-    return "".join(parts)
+    return {
+        chapter: f'<table class="register-table register-claims">\n<thead><tr>{top}</tr></thead>\n<tbody>\n'
+        + "".join(_entry(entry, users.get(entry.claim.id, ()), explained) for entry in entries)
+        + "</tbody>\n</table>"
+        for chapter, entries in by_chapter(register).items()
+    }
 
 
-def _graphs(chapters: Mapping[str, Register]) -> str:
-    by_id = {entry.claim.id: entry for entries in chapters.values() for entry in entries}
-    return _raw(
-        "\n".join(
-            f'<details class="register-chapter"{" open" if first else ""}>'
-            f"<summary>{chapter}: {len(entries)} claim{'s' * (len(entries) > 1)}</summary>\n"
-            f'<div class="register-scroll">{draw(chapter, entries, by_id)}</div>\n</details>'
-            for first, (chapter, entries) in zip([True, *[False] * len(chapters)], chapters.items(), strict=False)
-        )
+def graphs(register: Register) -> str:
+    """What rests on what, a graph for each chapter; the first is open."""
+    by_id = {entry.claim.id: entry for entry in register}
+    return "\n".join(
+        f'<details class="register-chapter"{" open" if not number else ""}>'
+        f"<summary>{chapter}: {len(entries)} claim{'s' * (len(entries) > 1)}</summary>\n"
+        f'<div class="register-scroll">{draw(chapter, entries, by_id)}</div>\n</details>'
+        for number, (chapter, entries) in enumerate(by_chapter(register).items())
     )
-
-
-def write_page(register: Register, stage_dir: Path) -> None:
-    """Write ``book/register.md`` into the staged book.
-
-    A chapter already staged is linked from its claims, as is an erratum for which the staged ``book/errata.md`` or a
-    page in ``book/errata/`` has a target such as ``(erratum-b5)=``.
-    """
-    ordered = sorted(register, key=lambda entry: CHAPTERS.index(entry.claim.chapter))
-    chapters = {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.claim.chapter)}
-    undecided = sum(entry.verdict == "open" for entry in register)
-    page = f"""# The register
-
-{_raw(_assets())}
-The papers of this book are about one sum, $\\sum_y e^{{f_y}}$. This page lists {len(register)} statements they make,
-in our own words, each with its place in the paper and a verdict. No verdict is typed in: the tests of this book say
-which statement they check and what they show of it, and the verdict follows from how they ended, by the table below.
-
-{undecided} statements are open. Until tests have decided an entry, its correction and its note are proposals of our
-review.
-
-## How a verdict comes about
-
-The first row that applies gives the verdict.
-
-{_rules()}
-An entry that has neither a test, nor a reason to be open, nor is a convention fails the build, as does one whose
-statement and counterexample both pass.
-
-## Where it stands
-
-{_counts(chapters)}
-## What rests on what
-
-Lines run downwards, from a claim to those that use it. Each claim links to its entry; claims of other chapters have a
-dashed frame, and those that touch no other stand in the last rows.
-
-{_graphs(chapters)}
-## The claims
-
-{_raw('<div id="register-filters"></div>')}
-{_claims(chapters, stage_dir)}"""
-    write_text(stage_dir / "book" / "register.md", page)

@@ -1,11 +1,12 @@
-"""The register as JSON."""
+"""The register as JSON, and back."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sumexp.companion.register.verdict import Entry
+from sumexp.companion.register.model import Claim, Test
+from sumexp.companion.register.verdict import Entry, Register
 from sumexp.companion.store.files import write_text
 
 
@@ -26,3 +27,17 @@ def as_records(entries: Iterable[Entry]) -> list[dict[str, Any]]:
 def write_json(register: Iterable[Entry], path: Path) -> None:
     """Write the machine's form of the register to ``path``."""
     write_text(path, json.dumps(as_records(register), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> Register:
+    """Read what :func:`write_json` has written."""
+    return tuple(
+        Entry(
+            claim=Claim.model_validate({field: one[field] for field in Claim.model_fields}),
+            verdict=one["verdict"],
+            says=one["says"],
+            evidence=one["evidence"],
+            tests=tuple(Test.model_validate({**test, "claim": one["id"]}) for test in one["tests"]),
+        )
+        for one in json.loads(path.read_text("utf-8"))
+    )
