@@ -6,12 +6,14 @@ and named parts (code by module, parameters, pins, data), which make the key. Wh
 all. The root is ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder. ``build/`` is a view of it.
 
 - `computation`: the key; `parts`: the named parts that code, data and settings give;
-- `entries`: where entries lie, their locks, writing, verifying, listing and removing them;
+- `entries`: where entries lie, their locks, writing, verifying, listing and removing them; `location`: the user's own;
+- `remote`: a copy of the store that others can have;
 - `checkpoints`: the state of what is half done; `provenance`: what a computation cost, where and with what;
 - `progress`: how far the processes of a build are; `processes`: none outlives its driver; `files`: one text file.
 """
 
 from sumexp.companion.store.computation import Computation
-from sumexp.companion.store.entries import Entry, Status, Store, default
+from sumexp.companion.store.entries import Entry, Status, Store
+from sumexp.companion.store.location import default
 
 __all__ = ["Computation", "Entry", "Status", "Store", "default"]

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -218,23 +217,6 @@ class Store:
         except Timeout:
             return False
         return True
-
-
-def default() -> Store:
-    """The store of this user: ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder."""
-    chosen = os.environ.get("SUMEXP_STORE")
-    if chosen:
-        root = Path(chosen).expanduser().absolute()
-    else:
-        from platformdirs import user_cache_path
-
-        root = user_cache_path("sumexp") / "store"
-    remote = os.environ.get("SUMEXP_REMOTE")
-    if not remote:
-        return Store(root)
-    from sumexp.companion.store.remote import Remote
-
-    return Store(root, Remote(remote).fetch)
 
 
 def read(path: Path, place: Path | None = None) -> Entry:
