@@ -10,6 +10,7 @@ from bs4 import BeautifulSoup
 
 from sumexp.companion import CompanionError
 from sumexp.companion.build.rendering import render
+from sumexp.companion.register import Claim, Entry, as_records
 
 SETTINGS = """title: Tiny
 only_build_toc_files: true
@@ -79,23 +80,26 @@ def execution(notebook: str, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-CLAIM = {
-    "id": "bias-x",
-    "chapter": "bias",
-    "where": "eq. (1)",
-    "kind": "equation",
-    "paper_says": "$a=b$ in our words.",
-    "corrected": "$a=-b$",
-    "note": None,
-    "how": None,
-    "depends_on": [],
-    "erratum": ["B1"],
-    "open": "no test yet",
-    "verdict": "open",
-    "says": "no test yet",
-    "evidence": None,
-    "tests": [],
-}
+(CLAIM,) = as_records(
+    [
+        Entry(
+            claim=Claim(
+                id="bias-x",
+                chapter="bias",
+                where="eq. (1)",
+                kind="equation",
+                paper_says="$a=b$ in our words.",
+                corrected="$a=-b$",
+                erratum=("B1",),
+                open="no test yet",
+            ),
+            verdict="open",
+            says="no test yet",
+            evidence=None,
+            tests=(),
+        )
+    ]
+)
 CAMPAIGN = {
     "book": {"kills": 50, "latest end, seconds": 1.25, "entries": 40, "moments": []},
     "grid": {"kills": 49, "latest end, seconds": 0.5, "entries": 12, "moments": []},
