@@ -296,7 +296,8 @@ def test_more_draws_from_ten_thousand_classes_by_quadrature() -> None:
 
 
 def test_drawing_in_proportion_to_the_softmax_needs_the_weights_and_the_negatives_alone() -> None:
-    # Not what the paper says, but near it: a = (1, 3), two draws, F = 1/5. Unit weights, q = (1/4, 3/4): sums 2, 4, 6 with probability 1/16, 6/16, 9/16.
+    # Not what the paper says, but near it: a = (1, 3), two draws, F = 1/5. Unit weights, q = (1/4, 3/4): sums 2, 4, 6
+    # with probability 1/16, 6/16, 9/16.
     a, q = (1, 3), (Q(1, 4), Q(3, 4))
     unit = Q(1, 16) / 3 + Q(6, 16) / 5 + Q(9, 16) / 7
     assert sampled_mean(a, q, (1, 1), 2) == unit == Q(37, 210) != softmax(a)

@@ -112,3 +112,12 @@ def test_a_class_that_neither_side_produces_costs_nothing() -> None:
     assert gan.value(pop, noise, best).item() == pytest.approx(expected)
     sure = gan.best_discriminator(law([1.0, 0.0]), law([0.0, 1.0]))
     assert gan.value(law([1.0, 0.0]), law([0.0, 1.0]), sure) == 0  # told apart without error: 2 log 2 - log 4
+
+
+def test_laws_of_single_precision_are_laws() -> None:
+    # Ten times 0.1 is 1.0000001 in float32: no law by 1e-9. Normalised it is uniform, where D = 1/2 is worth -log 4.
+    tenths = torch.full((10,), 0.1)
+    found = gan.value(tenths, tenths, torch.full((10,), 0.5))
+    assert found.dtype == torch.float64
+    assert found.item() == pytest.approx(-LOG4, rel=1e-15)
+    assert gan.play(tenths, torch.zeros(10), steps=1).value[-1].item() == pytest.approx(-LOG4, rel=1e-15)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from sumexp.nce.inputs import log_law
+from sumexp.nce.inputs import checked_law
 from sumexp.nce.joint import Joint
 
 
@@ -33,7 +33,7 @@ def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
     Raises:
         ValueError: if ``log_q`` or ``x`` is no law.
     """
-    conditional = torch.softmax(scores(features, theta) + log_law(log_q, features.shape[1]), -1)
+    conditional = torch.softmax(scores(features, theta) + checked_law(log_q, features.shape[1]), -1)
     return Joint(x.unsqueeze(1) * conditional)
 
 

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from sumexp.checks import law
+
 
 @dataclass(frozen=True)
 class Play:
@@ -42,8 +44,7 @@ def value(pop: Tensor, q: Tensor, discriminator: Tensor) -> Tensor:
     Raises:
         ValueError: if a law is negative or does not sum to 1, or D leaves [0, 1].
     """
-    for name, law in (("pop", pop), ("q", q)):
-        _check_law(name, law)
+    pop, q = law("pop", pop), law("q", q)
     if not bool(((discriminator >= 0) & (discriminator <= 1)).all()):
         raise ValueError(f"the discriminator is {discriminator.tolist()}; its values are probabilities in [0, 1]")
     return (torch.xlogy(pop, discriminator) + torch.xlogy(q, 1 - discriminator)).sum(-1)
@@ -81,7 +82,7 @@ def play(
     Raises:
         ValueError: if ``pop`` is no law or ``generator`` does not fit it.
     """
-    _check_law("pop", pop)
+    pop = law("pop", pop)
     if generator.shape != pop.shape:
         raise ValueError(f"generator has shape {tuple(generator.shape)}; it must be {tuple(pop.shape)}, that of pop")
     g, d = generator.to(torch.float64), torch.zeros_like(pop, dtype=torch.float64)
@@ -97,9 +98,3 @@ def play(
     q, played = torch.stack(laws), torch.stack(discriminators)
     best = value(pop, q, best_discriminator(pop, q))
     return Play(value(pop, q, played), best, q, played)
-
-
-def _check_law(name: str, law: Tensor) -> None:
-    sums = law.sum(-1)
-    if not bool((law >= 0).all()) or bool(((sums - 1).abs() > 1e-9).any()):
-        raise ValueError(f"{name} is {law.tolist()}; it must be non-negative and sum to 1")

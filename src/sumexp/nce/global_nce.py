@@ -22,7 +22,7 @@ from torch import Tensor
 from sumexp.expectations import rule, with_replacement
 from sumexp.expectations.laws import Method
 from sumexp.expectations.sums import WIDEST, finite_range
-from sumexp.nce.inputs import check_candidates, checked_scores, log_law, noise
+from sumexp.nce.inputs import check_candidates, checked_law, checked_scores, noise
 from sumexp.nce.joint import Joint
 
 SPREAD_FROM = 200
@@ -204,7 +204,7 @@ def recover(scores: Tensor, log_q: Tensor) -> Tensor:
 
     Source: Stratos, equation (2).
     """
-    log_noise = log_law(log_q, scores.shape[-1])
+    log_noise = checked_law(log_q, scores.shape[-1])
     drawn = log_noise > -math.inf
     logits = torch.where(drawn, torch.where(drawn, scores, 0.0) + log_noise, -math.inf)
     highest = logits.detach().amax(-1)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sumexp import expectations
 from sumexp.checks import whole
-from sumexp.nce.inputs import log_law
+from sumexp.nce.inputs import checked_law
 
 
 def loss(theta: Tensor, target: int) -> Tensor:
@@ -141,7 +141,7 @@ def rational_best_noise(w: Sequence[Fraction], target: int) -> list[Fraction]:
 
 def _noise_beside(log_q: Tensor, classes: int, target: int) -> Tensor:
     target = whole("target", target, 0, classes - 1)
-    log_noise = log_law(log_q, classes)
+    log_noise = checked_law(log_q, classes)
     if log_noise[target] > -math.inf:
         charge = log_noise[target].exp().item()
         raise ValueError(f"q charges the target {target} with {charge!r}; set log_q there to -inf and normalise")

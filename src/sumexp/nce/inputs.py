@@ -5,34 +5,24 @@ import math
 import torch
 from torch import Tensor
 
-from sumexp.checks import whole
+from sumexp.checks import log_law, whole
 from sumexp.nce.joint import Joint
-
-SUM_TOLERANCE = 1e-6
 
 
 def noise(joint: Joint, log_q: Tensor | None) -> Tensor:
     r"""[Y] log q, checked and normalised; :math:`\log\mathrm{pop}_Y` if None.
 
     Raises:
-        ValueError: if the shape is not [Y], an entry is NaN or +inf, or q does not sum to 1 within 1e-6.
+        ValueError: if the shape is not [Y], or it is not the logarithm of a law (:func:`sumexp.checks.log_law`).
     """
-    return joint.y.log() if log_q is None else log_law(log_q, joint.shape[1])
+    return joint.y.log() if log_q is None else checked_law(log_q, joint.shape[1])
 
 
-def log_law(log_q: Tensor, classes: int) -> Tensor:
+def checked_law(log_q: Tensor, classes: int) -> Tensor:
     """[classes] log q in float64, checked and normalised; see :func:`noise`."""
     if not isinstance(log_q, Tensor) or log_q.shape != (classes,):
         raise ValueError(f"log_q has shape {tuple(getattr(log_q, 'shape', ()))}; it must be [{classes}]")
-    values = log_q.to(torch.float64)
-    largest = values.detach().max().item()
-    if math.isnan(largest) or largest == math.inf:
-        raise ValueError(f"log_q holds {largest}; it must hold logarithms of probabilities (was it q itself?)")
-    log_total = torch.logsumexp(values, 0)
-    total = log_total.detach().exp().item()
-    if abs(total - 1) > SUM_TOLERANCE:
-        raise ValueError(f"q sums to {total!r}, not 1; normalise it, as torch.log_softmax(log_q, 0) does")
-    return values - log_total
+    return log_law("log_q", log_q)
 
 
 def checked_scores(joint: Joint, scores: Tensor, log_q: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp.nce.inputs import check_candidates, checked_scores, log_law, noise
+from sumexp.nce.inputs import check_candidates, checked_law, checked_scores, noise
 from sumexp.nce.joint import Joint
 
 
@@ -131,7 +131,7 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     Source: Stratos, section 2.2.
     """
     check_candidates(n)
-    log_noise = log_law(log_q, scores.shape[-1])
+    log_noise = checked_law(log_q, scores.shape[-1])
     drawn = log_noise > -math.inf
     return torch.where(drawn, torch.exp(torch.where(drawn, scores, 0.0) + log_noise + math.log(n - 1)), 0.0)
 
