@@ -10,6 +10,7 @@ import pytest
 from filelock import FileLock
 
 from sumexp.companion.build.sources import chapters_of
+from sumexp.companion.store import default
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
@@ -26,9 +27,10 @@ SOURCES = (
 
 
 def sumexp(project: Path, module: str, *arguments: str) -> None:
-    """Run a part of the build in a project, without data or earlier runs, so that it is the same everywhere."""
+    """Run a part of the build in a project, without data, so that it is the same everywhere; the store is the user's."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SUMEXP_")}
     environment |= {"XDG_CACHE_HOME": str(project / "cache"), "PYTHONHASHSEED": "0"}
+    environment["SUMEXP_STORE"] = str(default().root)  # what another build has executed is not executed again
     command = [sys.executable, *arguments] if module == "-" else [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}"
