@@ -27,7 +27,7 @@ SOURCES = (
 
 
 def sumexp(project: Path, module: str, *arguments: str) -> None:
-    """Run a part of the build in a project, without data, so that it is the same everywhere; the store is the user's."""
+    """Run a part of the build in a project, without data, so that it is the same everywhere; in the user's store."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SUMEXP_")}
     environment |= {"XDG_CACHE_HOME": str(project / "cache"), "PYTHONHASHSEED": "0"}
     environment["SUMEXP_STORE"] = str(default().root)  # what another build has executed is not executed again
