@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sumexp import fits
 from sumexp.companion.authoring import runs
+from sumexp.companion.store import Store
 from sumexp.fits import objectives, protocols, reach, targets, training
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass
@@ -184,8 +185,8 @@ def test_scale_temperature_and_rate_are_two_numbers_not_three() -> None:
 
 
 def test_a_run_is_cached(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    run = runs.cached(fits.train, SMALL, threads=1, root=tmp_path)
-    again = runs.cached(fits.train, SMALL, threads=1, root=tmp_path)
+    run = runs.cached(fits.train, SMALL, threads=1, store=Store(tmp_path))
+    again = runs.cached(fits.train, SMALL, threads=1, store=Store(tmp_path))
     assert run.key == again.key
     assert np.array_equal(run.arrays["law"], again.arrays["law"])
     assert run.arrays["objective"].shape == (1, 1, 2, 4)
