@@ -133,7 +133,8 @@ class Store:
             self.checkpoint(computation).unlink(missing_ok=True)
 
         with self.guarded(path):
-            shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+            for left in (part, _gone(path)):
+                shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
             part.mkdir(parents=True)
             try:
                 yield part, seal
@@ -258,7 +259,7 @@ def _sums(folder: Path) -> str:
 def _remove(path: Path) -> None:
     """Remove a file or folder, such that no half of it is ever in its place."""
     if path.is_dir():
-        gone = path.with_suffix(".gone.part")
+        gone = _gone(path)
         shutil.rmtree(gone, ignore_errors=True)
         path.replace(gone)
         shutil.rmtree(gone)
@@ -281,3 +282,8 @@ def _is_whole(path: Path) -> bool:
 def _is_there(path: Path) -> bool:
     """Whether a folder holds anything; Snakemake makes an empty one before it starts a step."""
     return path.is_dir() and any(path.iterdir())
+
+
+def _gone(path: Path) -> Path:
+    """Where an entry is on its way out."""
+    return path.with_suffix(".gone.part")
