@@ -113,7 +113,7 @@ def rises(scores: Tensor) -> bool:
     return bool((scores.diff() > -1e-9).all()) and bool(scores[-1] > scores[0])
 
 
-@pytest.mark.claim("negatives-t2-batch-constant", shows="correction", evidence="quadrature")
+@pytest.mark.claim("negatives-t2-batch-constant", shows="statement", evidence="quadrature")
 @pytest.mark.claim("negatives-eq-13-tail", shows="statement", evidence="quadrature")
 @settings(deadline=None, max_examples=20)
 @given(priors)
