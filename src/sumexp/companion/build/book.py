@@ -14,7 +14,7 @@ from sumexp.companion.build import workflow
 from sumexp.companion.build.plan import BUILD, FINISHED, TOC, Plan
 from sumexp.companion.build.sources import NOTEBOOKS, TESTS
 from sumexp.companion.build.view import HTML
-from sumexp.companion.store import Computation, Store, default, processes, progress
+from sumexp.companion.store import default, processes, progress
 from sumexp.companion.store.files import write_text
 
 PAGE = HTML / "index.html"
@@ -53,17 +53,6 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     return PAGE
 
 
-def lacking(plan: Plan, store: Store) -> list[Computation]:
-    """What is to be computed before the pages, as neither the store nor its remote has it; damaged entries go."""
-    found = []
-    for one in plan.wanted():
-        if store.find(one) is None:
-            found.append(one)
-            if store.has(one):  # damaged: Snakemake would take it for finished
-                store.remove(store.path(one))
-    return found
-
-
 def _compute(plan: Plan, cores: int) -> None:
     """Have what is lacking computed.
 
@@ -71,7 +60,7 @@ def _compute(plan: Plan, cores: int) -> None:
         CompanionError: if a step failed.
     """
     store = default()
-    missing = lacking(plan, store)
+    missing = store.lacking(plan.wanted())
     if not missing:
         return
     modules = [one.name for one in missing if one.kind == "evidence"]

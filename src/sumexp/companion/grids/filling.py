@@ -36,12 +36,9 @@ def fill(
     device = resolve(device, executor)
     store = default()
     wanted = [job.computation(device) for job in jobs_of(grid, profile)]
-    lacking = [one for one in wanted if store.find(one) is None]
+    lacking = store.lacking(wanted)
     if not lacking:
         return
-    for one in lacking:
-        if store.has(one):  # damaged: Snakemake would take it for finished
-            store.remove(store.path(one))
     log = store.root / "logs" / f"{grid}-{profile}-{device}.log"
     chosen = _options(cores, executor, submitted, options)
     _fix_folders()

@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,6 +98,17 @@ class Store:
     def has(self, computation: Computation) -> bool:
         """Whether there is an entry here, damaged or not."""
         return _is_there(self.path(computation))
+
+    def lacking(self, wanted: Iterable[Computation]) -> list[Computation]:
+        """What is to be computed, as neither the store nor its remote has it; damaged entries go.
+
+        Snakemake, which is given what this returns, would take a damaged entry for a finished one.
+        """
+        found = [one for one in wanted if self.find(one) is None]
+        for one in found:
+            if self.has(one):
+                self.remove(self.path(one))
+        return found
 
     def status(self, computation: Computation) -> Status:
         """How far it is."""
