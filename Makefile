@@ -32,27 +32,30 @@ UV = $(RUN) uv pip
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book data runs test references lint bench serve clean lock
+.PHONY: help book data runs test test-peers references lint bench mutants proofs serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 	@echo "  Variables: PROFILE=smoke|cpu|paper  DEVICE=auto|cpu|cuda  CORES=n  ONLY=\"chapter ...\"  STORED=1  TORCH=cpu|cuda  PYTHON=python3.x"
-	@echo "  of runs:   GRID=vae|fits  DRY=1  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\""
+	@echo "  of runs:   GRID=vae|fits|longtail|retrieval  DRY=1  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\""
 
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
 	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
 	  $(if $(STORED),--stored)
 
-runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits, DRY=1 prints what it costs
+runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|retrieval, DRY=1 prints what it costs
 	@$(RUN) sumexp.companion.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
 	  $(if $(DRY),--dry-run,--cores '$(CORES)' --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)')
 
-data: $(READY) ## Fetch every data set that the book can read, more than 165 MB (`sumexp data fetch NAME` fetches one)
+data: $(READY) ## Fetch every data set that the book can read, more than 340 MB (`sumexp data fetch NAME` fetches one)
 	@$(RUN) sumexp.companion.cli data fetch all
 
 test: $(READY) ## Run the tests, but for those of claims that the store knows to pass
 	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadgroup --keep-evidence --stored-evidence
+
+test-peers: $(READY) ## Hold the losses against other libraries, those that are installed in .venv
+	OMP_NUM_THREADS=1 $(RUN) pytest -q -m peers -rs
 
 references: $(READY) ## Write anew the outputs that the tests compare with; look at the difference before you commit it
 	$(RUN) pytest -q tests/book/test_reference_outputs.py --nb-force-regen
@@ -65,6 +68,12 @@ lint: $(READY) ## Check style, types and the direction of imports
 
 bench: $(READY) ## Measure what the book says about speed and memory
 	$(RUN) benchmarks
+
+mutants: $(READY) ## Change the code in one place after another and see whether a test notices: OPTIONS="--minutes 60 --seed 0"
+	$(RUN) benchmarks.mutants $(OPTIONS)
+
+proofs: $(READY) ## Have Coq check proofs/ (Debian: apt-get install coq libcoq-coquelicot)
+	$(RUN) pytest -q -rs tests/proofs
 
 serve: book ## Serve the book on this machine, PORT=8000
 	$(RUN) http.server --bind 127.0.0.1 --directory build/html '$(PORT)'

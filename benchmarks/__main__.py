@@ -2,13 +2,16 @@
 
 import argparse
 
-from benchmarks import expectations, kills, negatives, perturb, vae
+from benchmarks import audit, batch, expectations, kills, negatives, perturb, ranking, vae
 
 BENCHMARKS = {
+    "audit": audit.main,
+    "batch": batch.main,
     "expectations": expectations.main,
     "kills": kills.main,
     "negatives": negatives.main,
     "perturb": perturb.main,
+    "ranking": ranking.main,
     "vae": vae.main,
 }
 

@@ -40,12 +40,12 @@ def main(threads: int, quick: bool) -> None:
     source = random.Random(0)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        disturbed = _checkout(place / "disturbed")
+        disturbed = checkout(place / "disturbed")
         found = {
             what: _campaign(disturbed, command, kills, source) for what, command in (("book", BOOK), ("grid", GRID))
         }
         _finish(disturbed)
-        undisturbed = _checkout(place / "undisturbed")
+        undisturbed = checkout(place / "undisturbed")
         _finish(undisturbed)
         first, second = (_pages(project) for project in (disturbed, undisturbed))
         different = sorted(file for file in first.keys() | second.keys() if first.get(file) != second.get(file))
@@ -107,7 +107,7 @@ def _full_disk(project: Path) -> dict[str, Any]:
             subprocess.run(["umount", name], check=True)
 
 
-def _checkout(place: Path) -> Path:
+def checkout(place: Path) -> Path:
     """A copy of the project, with a store of its own and no data."""
     files = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
     for file in filter(None, files.split("\0")):

@@ -15,16 +15,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from sumexp import losses, ranking, samplers
+from sumexp import losses, modules, ranking, samplers
 from sumexp.ranking.sampled import Scheme
 
 Call = Callable[[Tensor], Tensor]
-MODULES: tuple[ModuleType, ...] = (losses, samplers, ranking)
+MODULES: tuple[ModuleType, ...] = (losses, samplers, modules, ranking)
 
 
 def own(z: Tensor) -> Tensor:
     """The best class of each row, and so never one of logit -inf."""
     return z.double().argmax(-1) if z.shape[1] else torch.zeros(len(z), dtype=torch.int64)
+
+
+def square(z: Tensor) -> Tensor:
+    """The losses of the first rows as examples and all columns, with the best of each row as its own."""
+    z = z[: z.shape[1]]
+    z = z.diagonal_scatter(z.amax(-1)) if z.numel() else z
+    ids = torch.arange(z.shape[1], dtype=torch.int32) % 3
+    return losses.in_batch(z, ids, log_q=torch.full((z.shape[1],), -1.0), reduction="none")
 
 
 def relevant(z: Tensor) -> Tensor:
@@ -51,8 +59,12 @@ def listed(function: Callable[..., Tensor], *extra: object, **options: object) -
     return lambda z: function(z, relevant(z), *extra, **options)
 
 
+def source(z: Tensor) -> torch.Generator:
+    return torch.Generator(z.device).manual_seed(0)
+
+
 def drawn(z: Tensor) -> Tensor:
-    negatives = samplers.model_based(z, own(z), 3, hits="mask", generator=torch.Generator().manual_seed(0))
+    negatives = samplers.model_based(z, own(z), 3, hits="mask", generator=source(z))
     return torch.where(negatives.hits, 0.0, negatives.log_q)
 
 
@@ -61,16 +73,16 @@ def by(sampler: Callable[[Tensor], samplers.Sampler]) -> Call:
 
     def call(z: Tensor) -> Tensor:
         law = sampler(z)
-        found = samplers.draw(law, own(z).to(torch.int32), np.int64(2), generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+        found = samplers.draw(law, own(z).to(torch.int32), np.int64(2), generator=source(z))  # type: ignore[arg-type]
         assert found.log_q.isfinite().all()
-        return law.log_prob(torch.arange(law.classes))
+        return law.log_prob(torch.arange(law.classes, device=z.device))
 
     return call
 
 
 def distinct(z: Tensor) -> Tensor:
-    law = samplers.LogUniform(z.shape[1])
-    return samplers.distinct(law, own(z), np.int64(2), generator=torch.Generator().manual_seed(0)).weights  # type: ignore[arg-type]
+    law = samplers.LogUniform(z.shape[1], z.device)
+    return samplers.distinct(law, own(z), np.int64(2), generator=source(z)).weights  # type: ignore[arg-type]
 
 
 def nats(z: Tensor) -> Tensor:
@@ -79,13 +91,44 @@ def nats(z: Tensor) -> Tensor:
 
 
 def of_batch(z: Tensor) -> Tensor:
-    return samplers.within_batch(own(z), torch.full((z.shape[1],), -math.log(max(1, z.shape[1])))).log_q
+    return samplers.within_batch(
+        own(z), z.new_full((z.shape[1],), -math.log(max(1, z.shape[1])), dtype=torch.float64)
+    ).log_q
 
 
 def layer(z: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    output = losses.SampledOutput(z.shape[1], 5, generator=generator, dtype=torch.float64).to(z.dtype)
-    return torch.cat([part.flatten() for part in output(z.tanh(), own(z).clamp_max(4), torch.tensor([0, 4]))])
+    output = losses.SampledOutput(z.shape[1], 5, generator=generator, dtype=torch.float64).to(z.device, z.dtype)
+    ids = torch.tensor([0, 4], device=z.device)
+    return torch.cat([part.flatten() for part in output(z.tanh(), own(z).clamp_max(4), ids)])
+
+
+def called(z: Tensor) -> Tensor:
+    """The sampled softmax of rows as hidden vectors, in double."""
+    model = modules.SampledSoftmax(
+        z.shape[1], 5, samplers.Uniform(5), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    ).to(z.device)
+    return model(
+        z.double().tanh(),
+        own(z).clamp_max(4).to(torch.int32),
+        generator=torch.Generator(z.device).manual_seed(1),
+        reduction="none",
+    )
+
+
+def streamed(z: Tensor) -> Tensor:
+    stream = modules.StreamingLogQ(max(1, z.shape[1]))
+    stream.update(own(z).to(torch.int32))
+    return stream(torch.arange(z.shape[1]))
+
+
+def towers(z: Tensor) -> Tensor:
+    z = z.double().tanh()
+    return modules.gathered_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
+
+
+def of_items(z: Tensor) -> ranking.Chunks:
+    return ranking.Chunks(lambda start, stop: z[:, start:stop], z.shape[1], 2)
 
 
 def scheme(z: Tensor) -> Tensor:
@@ -101,19 +144,24 @@ TABLE: dict[str, Call] = {
     "losses.decoupled": sampled(losses.decoupled),
     "losses.equalised": lambda z: losses.equalised(log_law(z)),
     "losses.hinge": sampled(losses.hinge),
+    "losses.in_batch": square,
     "losses.info_nce": sampled(losses.info_nce),
     "losses.listnet": listed(losses.listnet, reduction="none"),
     "losses.logit_adjusted": lambda z: losses.logit_adjusted(torch.tensor(-1.0), log_law(z)),
     "losses.marginal": listed(losses.marginal, reduction="none"),
     "losses.pairwise_margin": full(losses.pairwise_margin, 0.5),
     "losses.sampled_softmax": sampled(losses.sampled_softmax),
+    "modules.SampledSoftmax": called,
+    "modules.StreamingLogQ": streamed,
+    "modules.gathered": lambda z: modules.gathered(z),
+    "modules.gathered_in_batch": towers,
     "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),
-    "samplers.LogUniform": by(lambda z: samplers.LogUniform(z.shape[1])),
-    "samplers.Mixture": by(lambda z: samplers.Mixture([samplers.Uniform(z.shape[1])] * 2, [0.25, 0.75])),
-    "samplers.Uniform": by(lambda z: samplers.Uniform(np.int64(z.shape[1]))),  # type: ignore[arg-type]
+    "samplers.LogUniform": by(lambda z: samplers.LogUniform(z.shape[1], z.device)),
+    "samplers.Mixture": by(lambda z: samplers.Mixture([samplers.Uniform(z.shape[1], z.device)] * 2, [0.25, 0.75])),
+    "samplers.Uniform": by(lambda z: samplers.Uniform(np.int64(z.shape[1]), z.device)),  # type: ignore[arg-type]
     "samplers.constant": lambda z: samplers.constant(log_law(z), 3),
     "samplers.distinct": distinct,
-    "samplers.draw": by(lambda z: samplers.Uniform(z.shape[1])),
+    "samplers.draw": by(lambda z: samplers.Uniform(z.shape[1], z.device)),
     "samplers.importance": lambda z: samplers.importance(log_law(z).clamp_min(-60), 3),
     "samplers.log_inclusion": lambda z: samplers.log_inclusion(log_law(z), 3),
     "samplers.model_based": drawn,
@@ -122,7 +170,10 @@ TABLE: dict[str, Call] = {
     "samplers.tail": lambda z: samplers.tail(log_law(z).clamp_min(-60), 3, log_law(z), torch.tensor(-1.0)),
     "samplers.unigram": by(lambda z: samplers.unigram(law(z))),
     "samplers.within_batch": of_batch,
+    "samplers.worker_generator": lambda z: torch.tensor(samplers.worker_generator(len(z)).initial_seed()),
     "ranking.additive_constant": lambda z: torch.tensor(ranking.additive_constant(z.shape[1], 2).constant),
+    "ranking.Chunks": lambda z: ranking.reciprocal_rank(of_items(z), ranking.Labels(own(z).unsqueeze(-1))),
+    "ranking.Labels": lambda z: ranking.ndcg(z, ranking.Labels(own(z).unsqueeze(-1))),
     "ranking.average_precision": listed(ranking.average_precision),
     "ranking.certified_rank": lambda z: torch.tensor(ranking.certified_rank(nats(z).mean().item(), 9, 3)),
     "ranking.dcg": listed(ranking.dcg),
@@ -302,6 +353,8 @@ LABELLED: dict[str, Callable[[Tensor], object]] = {
     "within_batch": lambda y: samplers.within_batch(y, torch.full((3,), -1.0)),
     "model_based": lambda y: samplers.model_based(torch.zeros(2, 3), y, 2),
     "rank": lambda y: ranking.rank(torch.zeros(2, 3), y),
+    "SampledSoftmax": lambda y: modules.SampledSoftmax(4, 3, samplers.Uniform(3), 2)(torch.zeros(2, 4), y),
+    "StreamingLogQ": lambda y: modules.StreamingLogQ(3).update(y),
     "expected_rank": lambda y: ranking.expected_rank(torch.zeros(2, 3), y, 1.0),
 }
 
@@ -315,5 +368,5 @@ def test_labels_are_int32_or_int64(name: str) -> None:
         with pytest.raises(ValueError, match="they must be integers, int32 or int64"):
             LABELLED[name](torch.tensor([0, 1]).to(dtype))
     for wrong in (-1, 3):
-        with pytest.raises(ValueError, match=f"a label is {wrong}; the 3 classes are 0..2"):
+        with pytest.raises(ValueError, match=f"a (label|class id) is {wrong}; the 3 classes are 0..2"):
             LABELLED[name](torch.tensor([0, wrong]))

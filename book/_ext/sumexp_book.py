@@ -2,6 +2,7 @@
 tables of what the build has found."""
 
 import json
+from ast import literal_eval
 from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
@@ -14,6 +15,7 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
@@ -21,7 +23,7 @@ from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
 from sphinx_proof.domain import ProofDomain
 
-from sumexp.companion.build import executions
+from sumexp.companion.build import devices, executions
 from sumexp.companion.register import Register, read_json
 from sumexp.companion.register import page as drawn
 
@@ -33,6 +35,7 @@ MATHJAX_EXTENSIONS = "input/tex/extensions"
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
 ERRATUM = pattern(r"(?m)^\((erratum-[a-z]\d+)\)=")
 DATA = "book/_data"
+RESULT = "application/papermill.record/text/plain"
 FIGURE = pattern(r'<figure id="fig-([a-z0-9-]+)"')
 
 
@@ -176,10 +179,14 @@ def register(env: BuildEnvironment) -> Register:
 
 
 class RegisterNumber(SphinxRole):
-    """``{register-number}`open``` is how many entries have that verdict, ``all`` how many there are."""
+    """``{register-number}`open``` is how many entries have that verdict, ``ours`` how many no paper states.
+
+    ``papers`` is how many a paper states.
+    """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        number = sum(self.text in ("all", entry.verdict) for entry in register(self.env))
+        source = {True: "ours", False: "papers"}
+        number = sum(self.text in (entry.verdict, source[entry.claim.is_ours]) for entry in register(self.env))
         return [nodes.Text(str(number))], []
 
 
@@ -260,6 +267,70 @@ class KillsTable(SphinxDirective):
         return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(executions.kills(campaign))]
 
 
+def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[str, Any] | None:
+    """The data of a chapter's figure or result as its page has it; None where its last execution has none such.
+
+    A page that quotes it is read again when it changes.
+
+    Raises:
+        ExtensionError: if there is no such chapter.
+    """
+    file = f"notebooks/{chapter}.ipynb"
+    if not Path(env.srcdir, file).exists():
+        raise ExtensionError(f"{env.docname} quotes the chapter {chapter!r}, which is not in the book")
+    env.note_dependency(file)
+    for cell in json.loads(Path(env.srcdir, file).read_text("utf-8"))["cells"]:
+        for output in cell.get("outputs", ()):
+            if output.get("metadata", {}).get("sumexp", {}).get(kind) == name:
+                data: dict[str, Any] = output["data"]
+                return data
+    return None
+
+
+class QuotedResult(SphinxRole):
+    """``{result}`negatives/fault``` is a number that a chapter has recorded, printed as it is there."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        chapter, _, name = self.text.partition("/")
+        data = quoted(self.env, chapter, "result", name)
+        return [nodes.Text(literal_eval(data[RESULT]) if data else "…")], []
+
+
+class QuotedFigure(SphinxDirective):
+    """The picture of a chapter's figure, with a caption of its own: ``synthesis one-step``."""
+
+    required_arguments = 2
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        chapter, name = self.arguments
+        data = quoted(self.env, chapter, "figure", name)
+        if data is None:
+            return self.parse_content_to_nodes()
+        page = "".join(data["text/html"])
+        picture = page[page.index("<svg") : page.index("</svg>") + len("</svg>")]
+        return [
+            raw(f'<figure class="sumexp-figure"><div class="figure-picture" tabindex="0">{picture}</div><figcaption>'),
+            *self.parse_content_to_nodes(),
+            raw("</figcaption></figure>"),
+        ]
+
+
+class DevicesTable(SphinxDirective):
+    """What the tests found of ``functions`` or of ``tasks`` on a device that is not the CPU."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        shown = {"functions": devices.functions, "tasks": devices.tasks}
+        if self.arguments[0] not in shown:
+            raise self.error(f"expected one of {', '.join(shown)}")
+        file = found(self.env, "devices.json")
+        if not file.exists():
+            return []
+        return self.parse_text_to_nodes(shown[self.arguments[0]](json.loads(file.read_text("utf-8"))))
+
+
 def raw(html: str) -> nodes.raw:
     return nodes.raw("", html, format="html")
 
@@ -271,6 +342,9 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_directive("register-graph", RegisterGraph)
     app.add_directive("executions-table", ExecutionsTable)
     app.add_directive("kills-table", KillsTable)
+    app.add_role("result", QuotedResult())
+    app.add_directive("quoted-figure", QuotedFigure)
+    app.add_directive("devices-table", DevicesTable)
     app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
     app.add_post_transform(FoldSolutions)
     if "sphinx_proof" in app.extensions:

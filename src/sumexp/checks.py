@@ -5,19 +5,30 @@ import operator
 from collections.abc import Collection
 from numbers import Real
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.bfloat16: 0.05, torch.float16: 0.05}
-"""How far a law's sum may be from 1: what rounding each of a million probabilities, or logarithms, can do to it."""
+Values = Tensor | npt.ArrayLike
+"""What a user may hand over for numbers: a tensor, a NumPy array, a list, a number."""
+
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.05, torch.float16: 0.05}
+"""How far a law's sum may be from 1: what rounding each of a million probabilities, or logarithms, can do to it, and
+in float32 the rounded sum by which torch's softmax divides them, which is off by 2e-4 where it adds one by one."""
 
 
-def read(*values: Tensor) -> list[float]:
-    """The values of tensors of one element, in one transfer; 0 inside ``torch.func.vmap``, where none can be read."""
+def read(*values: Tensor, default: float = 0.0) -> list[float]:
+    """The values of tensors of one element, in one transfer.
+
+    Where none can be read, inside ``torch.func.vmap`` and while a graph is compiled or exported, the default of each.
+    """
+    if torch.compiler.is_compiling():
+        return [default] * len(values)
     try:
         return torch.stack([value.double() for value in values]).tolist()
     except RuntimeError:
-        return [0.0] * len(values)
+        return [default] * len(values)
 
 
 def whole(name: str, value: object, least: int, most: int | None = None) -> int:
@@ -58,18 +69,48 @@ def positive(config: object, *names: str) -> None:
             raise ValueError(f"{name} must be {'finite' if value == math.inf else 'positive'}, got {value!r}")
 
 
-def ids(name: str, values: Tensor, classes: int) -> Tensor:
-    """Class numbers, any shape, as int64.
+def integers(name: str, values: Values) -> Tensor:
+    """Whole numbers of any shape, from a tensor, a NumPy array or a list, as int64.
+
+    Raises:
+        ValueError: if they are not int32 or int64 (indexing takes uint8 for a mask).
+    """
+    values = _tensor(name, values)
+    if values.dtype not in (torch.int32, torch.int64) and values.numel():
+        raise ValueError(f"{name}s are {values.dtype}; they must be integers, int32 or int64: convert them by .long()")
+    return values.long()
+
+
+def reals(name: str, values: Values) -> Tensor:
+    """Real numbers of any shape; whole numbers, arrays and lists in float64, floating-point tensors as they are.
+
+    Raises:
+        ValueError: if they are no real numbers.
+    """
+    given = _tensor(name, values)
+    if given.is_complex() or given.dtype == torch.bool:
+        raise ValueError(f"{name} holds {given.dtype}; it must hold real numbers")
+    return given if given.is_floating_point() and isinstance(values, Tensor) else given.double()
+
+
+def _tensor(name: str, values: Values) -> Tensor:
+    try:
+        return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} is {type(values).__name__}, which makes no tensor: {error}") from None
+
+
+def ids(name: str, values: Values, classes: int) -> Tensor:
+    """Class numbers of any shape, from a tensor, a NumPy array or a list, as int64.
 
     Raises:
         ValueError: if they are not int32 or int64 (indexing takes uint8 for a mask), or one is not in 0..classes-1.
     """
-    if values.dtype not in (torch.int32, torch.int64):
-        raise ValueError(f"{name}s are {values.dtype}; they must be integers, int32 or int64: convert them by .long()")
-    for bound in read(*values.aminmax()) if values.numel() else ():
+    given = integers(name, values)
+    for bound in read(*given.aminmax()) if given.numel() else ():
         if not 0 <= bound < classes:
             raise ValueError(f"a {name} is {bound:.0f}; the {classes} classes are 0..{classes - 1}")
-    return values.long()
+    return given
 
 
 def law(name: str, q: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ LOWER, UPPER = (Q(1, 2), Q(1), Q(2, 3), Q(1, 10)), (Q(3), Q(5, 2), Q(7), Q(4))
 # -- the theorem for all n --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("bias-mixed-difference", shows="statement", evidence="proof")
+@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="proof")
 def test_difference_annihilates_a_leaf_and_not_the_softmax() -> None:
     # A leaf that has not read coordinate j contributes a term g free of x_j: its difference in x_j is g - g, and the
     # other coordinates' differences of 0 stay 0. One coordinate's difference turns e^{-t(R + x)} into
@@ -157,7 +157,7 @@ def test_certificate_for_log_softmax(name: str) -> None:
 # -- certificates -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("bias-mixed-difference", shows="statement", evidence="exact")
+@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")
 @pytest.mark.parametrize("name", SCHEMES)
 def test_certificate_for_every_way_of_reading(name: str) -> None:
     scheme = SCHEMES[name]
@@ -177,6 +177,7 @@ def test_certificate_for_every_way_of_reading(name: str) -> None:
     assert float(certificate.value) == pytest.approx(float(integral), rel=1e-12)  # (-1)^4 = 1
 
 
+@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")
 @given(st.lists(sides.filter(lambda s: s[0] < s[1]), min_size=1, max_size=4), st.data())
 @settings(max_examples=40, deadline=None)
 def test_every_estimator_of_an_adaptive_scheme_has_that_bias(box: list[tuple[Q, Q]], data: st.DataObject) -> None:
@@ -295,7 +296,7 @@ def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
         call()
 
 
-@pytest.mark.claim("bias-mixed-difference", shows="statement", evidence="exact")
+@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", range(1, 6))
 def test_the_target_may_be_the_class_that_is_left_unread(n: int) -> None:
     # n of the n + 1 exponentials are read, the target's among them or not.
@@ -307,7 +308,7 @@ def test_the_target_may_be_the_class_that_is_left_unread(n: int) -> None:
     assert certificates.mixed_difference(certificates.of_exponentials, (1,) * (n + 1), (2,) * (n + 1)) == 0
 
 
-@pytest.mark.claim("bias-mixed-difference", shows="statement", evidence="proof")
+@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="proof")
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_signs_of_the_mixed_derivatives(n: int) -> None:
     b = sp.symbols(f"b0:{n + 1}", positive=True)

@@ -285,6 +285,9 @@ def test_seen_all_or_nothing_is_unbiased(n: int, draws: int) -> None:
         (lambda: estimators.Schedule((1, 2), (Q(1),)), "2 levels but 1 survival"),
         (lambda: estimators.Schedule((2, 1), (Q(1), Q(1))), r"levels are \(2, 1\)"),
         (lambda: estimators.Schedule((1, 3), (Q(1), Q(1)), True), "twice the one before"),
+        (lambda: estimators.dyadic(8.0, 1.0), "n is 8.0; it must be a whole number"),  # type: ignore[arg-type]
+        (lambda: estimators.dyadic(8, math.nan), "rate is nan"),
+        (lambda: estimators.dyadic(8, math.inf), "rate is inf"),
         (lambda: estimators.dyadic(12, 1), "n is 12; it must be a power of two"),
         (lambda: estimators.dyadic(0, 1), "n is 0"),
         (lambda: estimators.dyadic(8, -1), "rate is -1"),

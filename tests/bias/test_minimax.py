@@ -36,6 +36,7 @@ def assert_best(found: minimax.Approximation) -> None:
     assert set(differences) <= {0}
 
 
+@pytest.mark.claim("sumexp-duality", shows="statement", evidence="exact")
 @pytest.mark.parametrize(
     "n,k", [(1, 0), (2, 0), (2, 1), (5, 3), (12, 0), (12, 4), (12, 11), (40, 9), (40, 39), (64, 20)]
 )
@@ -64,6 +65,7 @@ CUBES = {
 }  # fmt: skip
 
 
+@pytest.mark.claim("sumexp-duality", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", CUBES)
 def test_linear_program_on_the_corners_of_a_cube(n: int, k: int) -> None:
     best, measure = minimax.on_grid([(LOW, HIGH)] * n, k)
@@ -118,11 +120,13 @@ def test_seven_levels_are_no_harder_than_the_corners(n: int, k: int, low: Fracti
     assert symmetric_grid_bias(levels, n, k) == pytest.approx(float(minimax.cube(n, k, low, high).error), rel=1e-6)
 
 
+@pytest.mark.claim("sumexp-duality", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", range(1, 8))
 def test_the_whole_box_for_one_read_less_than_all(n: int) -> None:
     assert minimax.whole_box((LOW,) * n, (HIGH,) * n) == minimax.cube(n, n - 1, LOW, HIGH).error
 
 
+@pytest.mark.claim("sumexp-duality", shows="statement", evidence="exact")
 @given(st.data())
 @settings(max_examples=30, deadline=None)
 def test_the_best_estimate_attains_it_everywhere_in_the_box(data: st.DataObject) -> None:
@@ -137,6 +141,7 @@ def test_the_best_estimate_attains_it_everywhere_in_the_box(data: st.DataObject)
     assert certificates.mixed_difference(lambda x: minimax.best_estimate(lower, upper, x), a, [x + 1 for x in a]) == 0
 
 
+@pytest.mark.claim("sumexp-orthant", shows="statement", evidence="exact")
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_no_point_of_the_orthant_is_worse_than_the_limit(data: st.DataObject) -> None:
@@ -147,6 +152,7 @@ def test_no_point_of_the_orthant_is_worse_than_the_limit(data: st.DataObject) ->
     assert abs(softmax(a) - minimax.best_estimate_anywhere(n, k, a)) <= minimax.limit(n, k).error
 
 
+@pytest.mark.claim("sumexp-orthant", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", [(2, 1), (4, 1), (5, 2), (6, 3), (6, 5)])
 def test_the_lower_half_at_the_corners_of_a_wide_box(n: int, k: int) -> None:
     best = minimax.limit(n, k).error
@@ -158,6 +164,7 @@ def test_the_lower_half_at_the_corners_of_a_wide_box(n: int, k: int) -> None:
     assert best * (1 - Q(1, 10**6)) <= worst <= best
 
 
+@pytest.mark.claim("sumexp-orthant", shows="statement", evidence="exact")
 def test_the_best_estimate_anywhere_reads_k_negatives() -> None:
     # Its differences over any k + 1 coordinates vanish: it is a sum of functions of k of them.
     a = (Q(1, 3), Q(2), Q(5), Q(1, 7))
@@ -176,6 +183,7 @@ def test_the_best_estimate_anywhere_reads_k_negatives() -> None:
     assert minimax.best_estimate_anywhere(2, 1, a[:2]) == expected
 
 
+@pytest.mark.claim("sumexp-orthant", shows="statement", evidence="exact")
 def test_the_coupling_in_rational_arithmetic() -> None:
     # E over t of all 2^n outcomes: P(J is the set of ones) = sum over A in J of (-1)^|A| F(a_{A + rest}).
     a = (Q(1, 2), Q(3), Q(2))
@@ -259,6 +267,7 @@ def test_linear_algebra_by_hand() -> None:
 @pytest.mark.parametrize(
     "call,message",
     [
+        (lambda: minimax.limit(4.0, 2), "n is 4.0 and k is 2; both must be whole numbers"),  # type: ignore[arg-type]
         (lambda: minimax.limit(4, 4), "k is 4 and n is 4.* take k < n"),
         (lambda: minimax.limit(4, -1), "k is -1"),
         (lambda: minimax.limit(0, 0), "n is 0"),

@@ -1,7 +1,9 @@
 """The exact bias of the sampled softmax's value and gradient on given logits, against enumeration."""
 
 import math
+from fractions import Fraction
 from itertools import product
+from math import prod
 
 import mpmath
 import pytest
@@ -100,3 +102,35 @@ def test_bad_input_is_named() -> None:
         sampled_bias(LOGITS.to(torch.complex128), 0, 1)
     with pytest.raises(ValueError, match="label is 4"):
         sampled_bias(LOGITS, 4, 1)
+
+
+def expected_gradient_bias(a: list[Fraction], q: list[Fraction], m: int) -> list[Fraction]:
+    """Of the target's coordinate and of each negative's, over all draws."""
+    p = Fraction(1) / (1 + sum(a))
+    off = [1 - p, *(-x * p for x in a)]
+    for drawn in product(range(len(a)), repeat=m):
+        chance = prod((q[i] for i in drawn), start=Fraction(1))
+        terms = [a[i] / (m * q[i]) for i in drawn]
+        p_hat = 1 / (1 + sum(terms))
+        off[0] += chance * (p_hat - 1)
+        for i, term in zip(drawn, terms, strict=True):
+            off[1 + i] += chance * term * p_hat
+    return off
+
+
+def test_more_draws_can_raise_the_bias_of_the_gradient_and_not_that_of_the_probability() -> None:
+    # One coordinate: exact with one draw, wrong with two.
+    a, q = [Fraction(1), Fraction(1), Fraction(2)], [Fraction(1, 4), Fraction(1, 8), Fraction(5, 8)]
+    one, two = (expected_gradient_bias(a, q, m) for m in (1, 2))
+    assert one[1] == 0 < two[1]
+    assert one[0] > two[0] > 0
+    # The sum over all negatives.
+    a, q = [Fraction(8), Fraction(24), Fraction(1, 5)], [Fraction(14, 33), Fraction(2, 33), Fraction(17, 33)]
+    one, two = (expected_gradient_bias(a, q, m) for m in (1, 2))
+    assert sum(map(abs, one[1:])) < sum(map(abs, two[1:]))
+    assert one[0] > two[0] > 0
+    logits = torch.tensor([0.0, *(math.log(x) for x in a)], dtype=torch.float64)
+    log_q = torch.tensor([-math.inf, *(math.log(x) for x in q)], dtype=torch.float64)
+    for m, exact in ((1, one), (2, two)):
+        found = sampled_bias(logits, 0, m, log_q).gradient
+        assert found.tolist() == pytest.approx([float(x) for x in exact], abs=1e-12)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from sumexp.companion.store import default
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
+STEPS = "sumexp.companion.build.steps"
 SOURCES = (
     "_config.yml",
     "_toc.yml",
@@ -51,8 +53,8 @@ def _build(place: Path) -> None:
         _copy(ROOT / name, place / name)
     plan = "from pathlib import Path; from sumexp.companion.build import plan; "
     sumexp(place, "-", "-c", f"{plan}plan.make('smoke', 'cpu', '').write(Path('build/plan.json'))")
-    for chapter in CHAPTERS:
-        sumexp(place, "sumexp.companion.build.steps", "build/plan.json", "notebook", chapter)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the other workers wait for this book
+        list(pool.map(lambda name: sumexp(place, STEPS, "build/plan.json", "notebook", name), CHAPTERS))
     sumexp(place, "sumexp.companion.cli", "book", "--profile", "smoke", "--device", "cpu", "--stored")
 
 

@@ -1,6 +1,7 @@
 """The book's Sphinx extension: names of figures, lines that break where they may, solutions that unfold."""
 
 import json
+import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_book.py"
@@ -146,3 +148,83 @@ def test_an_exercise_has_a_number_and_its_solution_unfolds_code_and_all(exercise
     assert second.get_text(" ", strip=True) == "Solution A third, as in Exercise 1 : 1 / 3"
     assert "Outside." in exercises.get_text()
     assert not exercises.select("details .exercise, #exercise-content, #solution-content")
+
+
+QUOTING = """# Introduction
+
+It takes {result}`chapter/reads` of {result}`chapter/absent`.
+
+:::{quoted-figure} chapter bar
+The *bar*.
+:::
+
+:::{quoted-figure} chapter absent
+No picture yet.
+:::
+"""
+
+
+def built(place: Path, text: str) -> BeautifulSoup:
+    """The first page of a book of two, which quotes the other, a chapter with one result and one figure."""
+    figure = {
+        "text/html": ['<figure id="fig-bar"><div><svg>', "<g/></svg></div><figcaption>Own.</figcaption></figure>"]
+    }
+    outputs = [
+        {"output_type": "display_data", "metadata": {"sumexp": {"figure": "bar"}}, "data": figure},
+        {
+            "output_type": "display_data",
+            "metadata": {"sumexp": {"result": "reads", "value": 1024, "rtol": 0.0}},
+            "data": {"application/papermill.record/text/plain": "'1,024'"},
+        },
+    ]
+    code = {"cell_type": "code", "source": "", "metadata": {}, "outputs": outputs, "execution_count": None, "id": "a"}
+    title = {"cell_type": "markdown", "source": "# Chapter", "metadata": {}, "id": "b"}
+    language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    notebook = {"cells": [title, code], "metadata": language, "nbformat": 4, "nbformat_minor": 5}
+    (place / "notebooks").mkdir()
+    (place / "notebooks" / "chapter.ipynb").write_text(json.dumps(notebook))
+    (place / "index.md").write_text(f"{text}\n```{{toctree}}\nnotebooks/chapter\n```\n")
+    settings: dict[str, Any] = {
+        "extensions": ["myst_nb", "sphinx_exercise", "sumexp_book"],
+        "nb_execution_mode": "off",
+        "myst_enable_extensions": ["colon_fence"],
+    }
+    with pytest.MonkeyPatch.context() as path, patch_docutils(None), docutils_namespace():
+        path.syspath_prepend(str(EXTENSION.parent))
+        app = Sphinx(place, None, place / "html", place / "trees", "html", settings, None, None, warningiserror=True)
+        app.build()
+        assert "notebooks/chapter.ipynb" in {str(name) for name in app.env.dependencies["index"]}
+    return BeautifulSoup((place / "html" / "index.html").read_text("utf-8"), "html.parser")
+
+
+def test_a_page_quotes_numbers_and_pictures_of_chapters(tmp_path: Path) -> None:
+    page = built(tmp_path, QUOTING)
+    assert "It takes 1,024 of …." in page.get_text()
+    (figure,) = page.find_all("figure")
+    assert figure.find("svg").find("g")
+    assert "".join(figure.find("figcaption").get_text().split()) == "Thebar."
+    assert "Own." not in page.get_text()
+    assert "No picture yet." in page.get_text()
+
+
+def test_a_chapter_that_is_quoted_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ExtensionError, match="index quotes the chapter 'chapters', which is not in the book"):
+        built(tmp_path, "# Introduction\n\n{result}`chapters/reads`\n")
+
+
+QUOTE = re.compile(r"\{result\}`([a-z]+)/([a-z0-9-]+)`|\{quoted-figure\} ([a-z]+) ([a-z0-9-]+)")
+
+
+def test_what_pages_quote_is_in_the_reference_outputs() -> None:
+    root = EXTENSION.parents[2]
+    missing, seen = [], 0
+    for page in sorted((root / "book").rglob("*.md")):
+        for chapter, result, shown_in, figure in QUOTE.findall(page.read_text("utf-8")):
+            kind, name = ("result", result) if chapter else ("figure", figure)
+            reference = json.loads((root / "tests" / "reference" / f"{chapter or shown_in}.ipynb").read_text("utf-8"))
+            found = [output for cell in reference["cells"] for output in cell.get("outputs", ())]
+            seen += 1
+            if not any(output.get("metadata", {}).get("sumexp", {}).get(kind) == name for output in found):
+                missing.append(f"{page.name}: {chapter or shown_in}/{name}")
+    assert missing == []
+    assert seen > 0

@@ -97,6 +97,15 @@ def test_outputs_are_the_committed_ones(project: Path, chapter: str, request: py
     assert moved(before, after) == []
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_picture_appears_twice_and_no_object_is_echoed(project: Path, chapter: str) -> None:
+    """`figures.show` shows figures, as SVG in HTML; matplotlib would add a picture under each cell that draws."""
+    executed = nbformat.read(project / "build" / "executed" / f"{chapter}.ipynb", as_version=4)
+    shown = [output.get("data", {}) for cell in executed.cells for output in cell.get("outputs", ())]
+    assert [kind for data in shown for kind in data if kind.startswith("image/")] == []
+    assert [text for data in shown if " at 0x" in (text := "".join(data.get("text/plain", "")))] == []
+
+
 def example(value: float = 0.5, rtol: float = 0.0, text: str = "1.2345678") -> NotebookNode:
     notebook = nbformat.v4.new_notebook()
     mark = {"sumexp": {"result": "share", "value": value, "rtol": rtol}}

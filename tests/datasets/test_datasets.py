@@ -319,14 +319,18 @@ def test_a_damaged_file_is_named_and_left(tiny: DataFile, tmp_path: Path, conten
                 function("tiny", tmp_path)
 
 
+FOLDERS = {"delicious": "mulan", "bibtex": "mulan", "cifar-100-small": "cifar100", "cifar-100-lt": "cifar100"}
+"""Where data sets lie together, or under another name than their own."""
+
+
 def test_every_registered_file_is_pinned() -> None:
     for name, dataset in datasets.DATASETS.items():
         assert name == dataset.name
         for file in dataset.files:
-            assert file.url.startswith("https://")
+            assert file.url.startswith("https://") or (not file.url and file.sha256)
             assert {len(bytes.fromhex(file.sha256)), len(bytes.fromhex(file.blob))} in ({32, 0}, {0, 20})
             assert bool(file.sha256) == bool(file.size)
-            assert Path(file.path).parts[0] == {"delicious": "mulan"}.get(name, name)
+            assert Path(file.path).parts[0] == FOLDERS.get(name, name)
 
 
 # A file that may lie packed, and a file of which only git's id is known
@@ -491,6 +495,23 @@ def test_all(server: Server, tmp_path: Path) -> None:
     assert len(server.starts) == 3
 
 
+def test_what_has_no_public_address_is_not_fetched(server: Server, three: list[DataFile], tmp_path: Path) -> None:
+    made = Dataset("made", "made of a", "none", "nobody", (replace(three[0], path="made/a.bin", url=""),))
+    assert isinstance(datasets.DATASETS, dict)
+    datasets.DATASETS["made"] = made
+    result = CliRunner().invoke(data_app, ["fetch", "b", "made", "--data", str(tmp_path)])
+    assert isinstance(result.exception, DataError)
+    assert str(result.exception).startswith("data set 'made' has no public address (made of a); put its files where")
+    assert server.starts == []
+    listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
+    assert "source:  no public address\n  present: no; put them there" in listed
+    assert CliRunner().invoke(data_app, ["fetch", "all", "--data", str(tmp_path)]).exit_code == 0
+    put(tmp_path).rename(tmp_path / "a.bin")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "a.bin").rename(tmp_path / "made/a.bin")
+    assert "made: " in CliRunner().invoke(data_app, ["fetch", "made", "--data", str(tmp_path)]).output
+
+
 @pytest.mark.usefixtures("three")
 def test_nothing_is_fetched_if_a_name_is_unknown(server: Server, tmp_path: Path) -> None:
     result = CliRunner().invoke(data_app, ["fetch", "a", "e", "--data", str(tmp_path)])
@@ -542,7 +563,7 @@ def test_every_data_set_names_its_kind_its_reader_and_what_stands_in_for_it() ->
     for name, dataset in datasets.DATASETS.items():
         module, function = dataset.reader.split(".")
         assert callable(getattr(import_module(f"sumexp.datasets.{module}"), function)), name
-        assert dataset.kind in ("text", "images", "tags")
+        assert dataset.kind in ("text", "images", "tags", "classes", "lists")
         assert not dataset.instead or not datasets.DATASETS[dataset.instead].files
 
 

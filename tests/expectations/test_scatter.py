@@ -40,6 +40,8 @@ def assert_own_digits(law: expectations.Law, exact: Moments, mean: mpf, within: 
     assert relative(found.log_gap, mpmath.log1p(mean) - exact.log) <= within
 
 
+@pytest.mark.claim("sumexp-jensen-gap", shows="statement", evidence="quadrature")
+@pytest.mark.claim("sumexp-variance", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("scatter", [1.0, 1e-2, 1e-4, 1e-6, 1e-9, 1e-12])
 @pytest.mark.parametrize("middle", [-30.0, -1.0, 0.0, 3.0, 30.0, 300.0])
 def test_slight_scatter_about_any_sum(middle: float, scatter: float) -> None:
@@ -72,6 +74,7 @@ def binomial_moments(low: mpf, high: mpf, m: int) -> Moments:
     return Moments(*totals)
 
 
+@pytest.mark.claim("sumexp-jensen-gap", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("m", [10, 1000, 10**5])
 def test_many_draws_of_two_terms(m: int) -> None:
     log_x = terms(0.0, math.log(9.0)) - math.log(m)

@@ -327,6 +327,7 @@ def test_the_bound_holds_for_any_score_up_to_many_candidates(seed: int, spread: 
     assert best[-1].item() == pytest.approx(joint.mutual_information.item(), abs=2e-3)  # and meets both ends
 
 
+@pytest.mark.claim("sumexp-infonce-any-noise", shows="statement", evidence="exact")
 @pytest.mark.parametrize("p", [P, FULL])
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_with_any_noise_the_best_value_misses_its_ceiling_by_a_divergence(p: Table, n: int) -> None:
@@ -345,6 +346,7 @@ def test_with_any_noise_the_best_value_misses_its_ceiling_by_a_divergence(p: Tab
     assert found == pytest.approx(min(math.log(n), float(information)), rel=1e-12)
 
 
+@pytest.mark.claim("sumexp-infonce-any-noise", shows="statement", evidence="quadrature")
 @given(seed=st.integers(0, 10**6), spread=st.floats(0, 8), skew=st.floats(0, 5))
 @few
 def test_no_score_passes_the_ceiling_of_any_noise(seed: int, spread: float, skew: float) -> None:
@@ -360,6 +362,7 @@ def test_no_score_passes_the_ceiling_of_any_noise(seed: int, spread: float, skew
         assert global_nce.ceiling(joint, n).item() == pytest.approx(min(joint.mutual_information.item(), math.log(n)))
 
 
+@pytest.mark.claim("sumexp-infonce-any-noise", shows="statement", evidence="quadrature")
 def test_with_other_noise_the_information_alone_is_no_bound() -> None:
     joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
     log_q = torch.tensor([0.02, 0.98], dtype=torch.float64).log()

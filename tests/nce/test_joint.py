@@ -222,9 +222,9 @@ def test_scores_too_far_apart_to_integrate_are_refused() -> None:
 @pytest.mark.parametrize(
     "x, ys, message",
     [
-        (2, [0, 1], "x holds 2; it must hold integers from 0 to 1"),
-        (0, [0, 3], r"ys holds \[0, 3\]; it must hold integers from 0 to 2"),
-        (0, [0, -1], "ys holds"),
+        (2, [0, 1], "a value of x is 2; the 2 classes are 0..1"),
+        (0, [0, 3], "a candidate is 3; the 3 classes are 0..2"),
+        (0, [0, -1], "a candidate is -1"),
         (0, [0], "n >= 2"),
         (0, [2, 2], "cannot occur"),
     ],

@@ -65,6 +65,7 @@ def slope(
 # -- two consistent schemes, and their opposites ----------------------------------------------------------------------
 
 
+@pytest.mark.claim("sumexp-consistent", shows="statement", evidence="exact")
 @given(laws(), laws(), st.integers(1, 4))
 @settings(deadline=None, max_examples=30)
 def test_relative_weights_with_hits_kept_have_slope_zero_at_the_log_probabilities(
@@ -74,6 +75,7 @@ def test_relative_weights_with_hits_kept_have_slope_zero_at_the_log_probabilitie
     assert slope(p, draws(q, m), q, keep=True) == [0, 0, 0]
 
 
+@pytest.mark.claim("sumexp-consistent", shows="statement", evidence="exact")
 @given(laws(), st.integers(1, 3), st.fractions(Q(1, 20), 5, max_denominator=20))
 @settings(deadline=None, max_examples=30)
 def test_scores_of_classes_that_are_never_labels(q: tuple[Fraction, ...], m: int, score: Fraction) -> None:
@@ -108,6 +110,7 @@ def test_the_pairs_of_one_redrawn_negative_fix_p_over_one_minus_q(
     assert total == [0, 0, 0]
 
 
+@pytest.mark.claim("sumexp-consistent", shows="statement", evidence="exact")
 @given(laws(4), st.integers(2, 4))
 @settings(deadline=None, max_examples=30)
 def test_dropped_hits_push_towards_the_head(p: tuple[Fraction, ...], m: int) -> None:
@@ -130,6 +133,7 @@ def test_dropped_hits_push_towards_the_head(p: tuple[Fraction, ...], m: int) -> 
         assert set(found) == {0}
 
 
+@pytest.mark.claim("sumexp-consistent", shows="statement", evidence="exact")
 @given(laws(), st.tuples(*[st.fractions(Q(1, 20), Q(19, 20), max_denominator=20)] * 3))
 @settings(deadline=None)
 def test_classes_in_the_set_by_their_own_coins_with_hits_left_out(
@@ -279,6 +283,7 @@ def zipf(classes: int, power: float = 1.0) -> Tensor:
     return weights / weights.sum()
 
 
+@pytest.mark.claim("sumexp-consistent", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("m", [1, 7])
 def test_hundreds_of_classes_are_learned_from_few_negatives(m: int) -> None:
     q, p = zipf(300).log(), zipf(300, 0.5).flip(0)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import combinations, permutations, product
 from math import prod
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,12 +49,14 @@ def joint_and_product(chance: Sets, theta: tuple[Fraction, ...]) -> list[tuple[F
     return pairs
 
 
+@pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="exact")
 @given(laws, st.integers(1, 4), shares)
 @settings(deadline=None, max_examples=40)
 def test_unions_of_draws(q: tuple[Fraction, ...], m: int, theta: tuple[Fraction, ...]) -> None:
     assert all(joint <= single for joint, single in joint_and_product(union(q, m), theta))
 
 
+@pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="exact")
 @given(shares, st.integers(1, 4), shares)
 @settings(deadline=None, max_examples=40)
 def test_coins_of_a_fixed_total(coins: tuple[Fraction, ...], size: int, theta: tuple[Fraction, ...]) -> None:
@@ -66,6 +69,7 @@ def least_weights(chance: Sets) -> list[float]:
     return [2 ** (1 / pi) - 1 for pi in inclusion]
 
 
+@pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="quadrature")
 @given(laws, shares, st.integers(1, 4))
 @settings(deadline=None, max_examples=40)
 def test_single_negatives_then_suffice(q: tuple[Fraction, ...], coins: tuple[Fraction, ...], m: int) -> None:
@@ -76,6 +80,7 @@ def test_single_negatives_then_suffice(q: tuple[Fraction, ...], coins: tuple[Fra
         assert sampled.worst_set(law).deficit < 1e-9
 
 
+@pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="exact")
 def test_distinct_ids_need_not_satisfy_the_condition() -> None:
     """Drawn until three differ, two frequent classes can be *positively* correlated (Alexander, 1989)."""
     q = tuple(Q(n, 101) for n in (70, 28, 1, 1, 1))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 
 import pytest
@@ -43,6 +43,7 @@ def moments(p: Law, q: Law, m: int) -> tuple[list[list[Fraction]], list[list[Fra
     return covariance, hessian
 
 
+@pytest.mark.claim("sumexp-worth", shows="statement", evidence="exact")
 @given(laws(), laws(), st.integers(1, 3))
 @settings(deadline=None, max_examples=20)
 def test_covariance_is_hessian_in_rational_arithmetic(p: Law, q: Law, m: int) -> None:
@@ -52,11 +53,25 @@ def test_covariance_is_hessian_in_rational_arithmetic(p: Law, q: Law, m: int) ->
     torch.testing.assert_close(information(log_of(p), log_of(q), m), exact, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.claim("sumexp-worth", shows="statement", evidence="exact")
+@given(laws(), laws())
+@settings(deadline=None, max_examples=20)
+def test_the_hessians_rise_in_rational_arithmetic(p: Law, q: Law) -> None:
+    """On scores up to a constant a difference of three classes has two dimensions: trace and determinant decide."""
+    hessians = [moments(p, q, m)[1] for m in (1, 2, 3)]
+    hessians.append([[p[a] * (a == b) - p[a] * p[b] for b in range(3)] for a in range(3)])
+    for now, more in pairwise(hessians):
+        gain = [[more[a][b] - now[a][b] for b in range(2)] for a in range(2)]
+        assert min(gain[0][0], gain[1][1]) >= 0
+        assert gain[0][0] * gain[1][1] >= gain[0][1] * gain[1][0]
+
+
 def at_most(smaller: Tensor, larger: Tensor) -> bool:
     """In every direction, up to rounding."""
     return bool(torch.linalg.eigvalsh(larger - smaller).min() > -1e-10 * larger.abs().max())
 
 
+@pytest.mark.claim("sumexp-worth", shows="statement", evidence="quadrature")
 @given(laws(), laws(), st.integers(1, 40))
 @settings(deadline=None, max_examples=60)
 def test_each_further_negative_informs_and_the_bounds_hold(p: Law, q: Law, m: int) -> None:
@@ -69,6 +84,7 @@ def test_each_further_negative_informs_and_the_bounds_hold(p: Law, q: Law, m: in
     assert at_most(variance(now), (1 + (2 * largest - 1) / m) * variance(full))
 
 
+@pytest.mark.claim("sumexp-worth", shows="statement", evidence="quadrature")
 def test_negatives_from_the_true_law_cost_a_factor_of_one_plus_one_over_m() -> None:
     log_p = log_of((Q(1, 2), Q(3, 10), Q(1, 5)))
     for m in (1, 2, 7, 100):

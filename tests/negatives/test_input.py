@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from sumexp import negatives
-from sumexp.negatives import decoupled, reference
+from sumexp import negatives, samplers
+from sumexp.negatives import consistency, decoupled, information, race, reference, wild
 
 Q = Fraction
 GOOD = torch.tensor([0.5, 0.25, 0.15, 0.1], dtype=torch.float64).log()
@@ -149,3 +150,59 @@ def test_other_bad_arguments() -> None:
     goal = torch.tensor([1.0, 0.0, -1.0])
     with pytest.raises(ValueError, match="the search stopped"):  # a kink at the minimum: the slope never comes near 0
         negatives.population_minimiser(lambda s: (s - s.mean() - goal).abs(), torch.tensor([0.5, 0.3, 0.2]))
+
+
+Q3 = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+ZERO = torch.zeros(3, dtype=torch.float64)
+
+
+def of_draws(log_q: Tensor, m: int = 2, hits: samplers.Hits = "keep") -> negatives.Losses:
+    return consistency.multiset_losses(log_q, m, consistency.factors("relative", log_q, m, hits=hits), hits)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: race.race_losses(Q3, 1.0), "m is 1.0; it must be a whole number"),  # type: ignore[arg-type]
+    (lambda: race.distinct_law(Q3, True), "m is True; it must be a whole number"),
+    (lambda: information.information(Q3, Q3, 10**30), "m is 1000000000000000000000000000000"),
+    (lambda: of_draws(Q3, 10**30), "m is 1000000000000000000000000000000"),
+    (lambda: of_draws(Q3)(ZERO[:2]), r"scores \(2,\) must be finite numbers \(3,\)"),
+    (lambda: of_draws(Q3)(torch.tensor([0.0, -math.inf, 0.0])), "must be finite numbers"),
+    (lambda: of_draws(torch.tensor([0.0, -math.inf, -math.inf]).double(), 1, "redraw"), "drawn with certainty"),
+    (lambda: wild.modulo_share(3, 0, 0), "classes 0; expected"),
+    (lambda: wild.modulo_share(-1, 1, 0), "classes 1; expected"),
+    (lambda: negatives.scheme(GOOD, True, 1, "constant"), "label is True"),
+])  # fmt: skip
+def test_what_has_no_answer_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("hits", ["keep", "mask", "redraw"])
+def test_a_class_that_is_never_drawn_has_weights_of_zero_as_a_label(hits: samplers.Hits) -> None:
+    """Relative weights q_y / q_j with q_y = 0: the loss is log 1. The other two lose what they lose without it."""
+    scores = torch.tensor([0.5, -1.0, 3.0], dtype=torch.float64)
+    two = torch.tensor([0.25, 0.75], dtype=torch.float64).log()
+    three = torch.cat([two, two.new_tensor([-math.inf])])
+    found = of_draws(three, 3, hits)(scores)
+    assert found[2] == 0
+    torch.testing.assert_close(found[:2], of_draws(two, 3, hits)(scores[:2]), rtol=1e-11, atol=0)
+
+
+def test_numbers_of_numpy_and_very_many_draws() -> None:
+    way = negatives.scheme(GOOD, np.int64(1), np.int64(3), "importance")  # type: ignore[arg-type]
+    assert (
+        negatives.implicit_loss(LOGITS, way).loss
+        == negatives.implicit_loss(LOGITS, negatives.scheme(GOOD, 1, 3, "importance")).loss
+    )
+    # So many draws that the sampled gradient is the full one.
+    many = negatives.scheme(GOOD, 1, 2**53, "importance")
+    moments = negatives.gradient_moments(LOGITS, many)
+    assert moments.bias.abs().max() < 1e-12
+    mean, _ = negatives.group_moments(LOGITS, many, torch.tensor([[True, False, True, True]]))
+    assert mean.item() == pytest.approx(1 - LOGITS.softmax(-1)[1].item(), rel=1e-12)
+
+
+def test_ids_of_probability_zero_are_never_in_a_slice() -> None:
+    law = torch.tensor([0.25, 0.75, 0.0, 0.0], dtype=torch.float64).log()
+    found = wild.slice_inclusion(law, 3, 2)
+    assert found.tolist() == pytest.approx([1 - 0.75**3, 1 - 0.25**3, 0, 0])

@@ -138,7 +138,7 @@ def test_every_open_target_is_an_argmax_law(values: list[float], noise: Continuo
     assert (argmax.probabilities(inversion.argmax_parameters(p, noise), noise) / p - 1).abs().max() < 1e-12
 
 
-@pytest.mark.claim("perturb-argmax-vertices", shows="statement", evidence="exact")
+@pytest.mark.claim("sumexp-argmax-vertices", shows="statement", evidence="exact")
 def test_bounded_noise_attains_the_vertices() -> None:
     assert uniform.probability(2) == 1
     assert uniform.probability(Q(-2)) == 0
@@ -146,7 +146,7 @@ def test_bounded_noise_attains_the_vertices() -> None:
     assert discrete.bounds([Q(3), Q(0)], SIGNS) == [(1, 1), (0, 0)]
 
 
-@pytest.mark.claim("perturb-argmax-vertices", shows="statement", evidence="quadrature")
+@pytest.mark.claim("sumexp-argmax-vertices", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("noise", POSITIVE, ids=str)
 def test_a_positive_density_attains_no_vertex(noise: Continuous) -> None:
     assert argmax.probabilities(vector(30, 0), noise)[1] > 0

@@ -208,10 +208,10 @@ FROM_THETA: dict[str, Callable[[Tensor], Any]] = {
     **{f"softmax.{name}": getattr(softmax, name) for name in (
         "mean", "potential", "second_moments", "variance", "pair_moments", "hessian", "hessian_diagonal")},
     "softmax.mean_and_pull": lambda x: softmax.mean_and_pull(x, torch.log)[1],
-    "softmax.hessian_product": lambda x: softmax.hessian_product(x, torch.ones(x.shape, dtype=torch.float64)),
+    "softmax.hessian_product": lambda x: softmax.hessian_product(x, torch.ones_like(x, dtype=torch.float64)),
     **{f"argmax.{name}": lambda x, name=name: getattr(argmax, name)(x, Gaussian()) for name in (
         "probabilities", "quadrature", "potential", "pair_weights", "jacobian")},
-    "argmax.jacobian_product": lambda x: argmax.jacobian_product(x, torch.ones(x.shape), Gaussian()),
+    "argmax.jacobian_product": lambda x: argmax.jacobian_product(x, torch.ones(x.shape, device=x.device), Gaussian()),
     **{f"batched.{name}": lambda x, name=name: getattr(batched, name)(x, Gaussian()) for name in (
         "probabilities", "log_probabilities", "negative_entropy")},
     "representation.smallest_eigenvalue": representation.smallest_eigenvalue,
@@ -227,8 +227,8 @@ FROM_LAW: dict[str, Callable[[Tensor], Any]] = {
     **{f"fits.{name}": lambda p, name=name: getattr(fits, name)(p, Gumbel(), 1.0) for name in (
         "solution", "spread", "condition")},
     "fits.excess": lambda p: fits.excess(p, Gumbel(), 1.0, 10),
-    "objectives.value": lambda p: objectives.value("reverse", p, P.to(p.dtype)),
-    "objectives.slope": lambda p: objectives.slope("reverse", p, P.to(p.dtype)),
+    "objectives.value": lambda p: objectives.value("reverse", p, P.to(p)),
+    "objectives.slope": lambda p: objectives.slope("reverse", p, P.to(p)),
 }  # fmt: skip
 LAWS: dict[str, Callable[[], Tensor]] = {
     "no row": lambda: torch.zeros(0, 3, dtype=torch.float64),

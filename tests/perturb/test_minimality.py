@@ -38,6 +38,7 @@ def has_kink(theta: list[Fraction], v: list[Fraction], noise: Discrete) -> bool:
     return False
 
 
+@pytest.mark.claim("sumexp-kinks", shows="statement", evidence="exact")
 @pytest.mark.claim("perturb-thm-5-3", shows="statement", evidence="exact")
 def test_the_potential_is_affine_exactly_where_no_outcome_has_a_kink() -> None:
     # The lemma behind both halves, for noise of any kind; here random atoms and random segments, three classes.
@@ -55,6 +56,7 @@ def test_the_potential_is_affine_exactly_where_no_outcome_has_a_kink() -> None:
     assert 20 < kinks < 150
 
 
+@pytest.mark.claim("sumexp-kinks", shows="statement", evidence="exact")
 @pytest.mark.claim("perturb-prop-5-4", shows="correction", evidence="exact")
 @pytest.mark.parametrize("classes", [2, 3, 4])
 @pytest.mark.parametrize("atoms", [[-1, 1], [0, 1, 2], [0, 1, 5]])
@@ -67,6 +69,7 @@ def test_a_gap_in_the_differences_is_a_segment_of_equal_laws(classes: int, atoms
     assert bend([Q(1, 10), *rest], [Q(8, 10), *(0 * x for x in rest)], noise) == 0
 
 
+@pytest.mark.claim("sumexp-kinks", shows="statement", evidence="exact")
 @pytest.mark.claim("perturb-prop-5-4", shows="correction", evidence="exact")
 @pytest.mark.parametrize("classes", [2, 3])
 def test_finer_atoms_leave_shorter_segments(classes: int) -> None:
@@ -81,6 +84,7 @@ def test_finer_atoms_leave_shorter_segments(classes: int) -> None:
             assert any(piece > 0 for piece in pieces)
 
 
+@pytest.mark.claim("sumexp-kinks", shows="statement", evidence="quadrature")
 @pytest.mark.claim("perturb-prop-5-4", shows="correction", evidence="quadrature")
 def test_a_density_on_a_half_line_is_minimal() -> None:
     # Exponential noise: support [0, inf), differences on all of R. Two classes: p_2 = e^{-delta}/2, strictly falling.

@@ -228,6 +228,7 @@ def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
     assert losses.marginal(z, own).item() == pytest.approx(log(1 + 4 / 3), rel=1e-14)
 
 
+@pytest.mark.claim("sumexp-first-rank", shows="statement", evidence="exact")
 def test_the_first_rank_that_several_relevant_items_allow() -> None:
     # exp(-R CE) is the product of the p, at most their mean to the power R, and that at most 1/(R + r - 1)^R.
     for a in WEIGHTS:
@@ -305,6 +306,7 @@ def hull(c: float, metric: Callable[[int], float], classes: int) -> float:
     return float(found.fun)
 
 
+@pytest.mark.claim("sumexp-promise", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("c", [0.0, 0.35, log(2), 1.0, log(3), 2.5, log(40), 9.0])
 def test_promises_are_the_hull_of_the_points_by_a_linear_program(c: float) -> None:
     n = 40
@@ -333,6 +335,7 @@ def test_promises_lie_above_the_curves_between_whole_ranks() -> None:
     assert ranking.least_ndcg(0.0).item() == 1
 
 
+@pytest.mark.claim("sumexp-promise", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("c", [0.0, 0.35, 0.9, log(3), 1.7])
 @pytest.mark.parametrize("size", [1, 3])
 def test_every_promise_is_kept_to_the_last_digit_by_some_scores(c: float, size: int) -> None:
@@ -355,6 +358,7 @@ def test_every_promise_is_kept_to_the_last_digit_by_some_scores(c: float, size: 
         assert ranking.least_ndcg(c).item() == pytest.approx(ndcg.item(), rel=1e-12)
 
 
+@pytest.mark.claim("sumexp-promise", shows="statement", evidence="quadrature")
 def test_graded_gains_promise_the_recall_of_their_gains_alone() -> None:
     # An item with a thousandth of the gains stands last of 1,000: the loss hardly knows it, and half the items are it.
     z = torch.tensor([[60.0, -1.0, *[0.0] * 998]], dtype=torch.float64)
@@ -368,6 +372,7 @@ def test_graded_gains_promise_the_recall_of_their_gains_alone() -> None:
         assert ranking.recall(z, own.double(), k).item() == ranking.recall(z, own, k).item()
 
 
+@pytest.mark.claim("sumexp-promise", shows="statement", evidence="quadrature")
 @given(st.integers(0, 10**6), st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
 def test_means_over_queries_keep_every_bound(seed: int, k: int) -> None:

@@ -77,6 +77,7 @@ def test_expected_infonce_against_drawn_losses() -> None:
 # -- the criterion (C) -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("sumexp-rank-criterion", shows="statement", evidence="quadrature")
 @given(st.integers(0, 10**6))
 @settings(max_examples=60, deadline=None)
 def test_the_criterion_is_exactly_what_all_logits_need(seed: int) -> None:
@@ -108,6 +109,7 @@ def test_a_scheme_that_includes_all_or_nothing_needs_more_than_its_single_negati
     assert log(1 + 3) / 2 == pytest.approx(log(2))  # each alone is just enough
 
 
+@pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="quadrature")
 @given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_single_negatives_decide_for_draws_and_subsets(seed: int, m: int, replacement: bool) -> None:
@@ -211,6 +213,7 @@ def test_importance_weights_fail_at_every_m_by_an_eighth_over_m() -> None:
     assert all(value > 1 / 8 for value in deficit.values())
 
 
+@pytest.mark.claim("sumexp-rank-criterion", shows="statement", evidence="quadrature")
 def test_only_the_full_softmax_has_importance_weights_and_the_bound() -> None:
     # Jensen: E log(1 + W) <= log(1 + E W) = log 2, with equality only for W = 1 surely; (C) asks for >= log 2.
     w, mean = sp.symbols("w mean", positive=True)

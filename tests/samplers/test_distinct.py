@@ -1,6 +1,7 @@
 """Distinct negatives: that the race is the law of drawing until m ids differ, and that its weights are right."""
 
 from collections.abc import Callable
+from functools import cache
 from math import sqrt
 
 import pytest
@@ -11,13 +12,29 @@ from hypothesis import strategies as st
 from sumexp.losses import sampled_softmax
 from sumexp.negatives import race
 from sumexp.samplers import Categorical, LogUniform, Uniform, distinct
-from sumexp.samplers.distinct import _arrivals
+from sumexp.samplers.distinct import Distinct, _arrivals
 
 q = torch.tensor([0.5, 0.25, 0.15, 0.07, 0.03], dtype=torch.float64)
+RACES = 4_000
 
 
 def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+@cache
+def races(block: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first two classes of each race and the times of their arrival, [RACES, 2] both."""
+    source, sampler = generator(block), Categorical(q)
+    ids, times = zip(*(_arrivals(sampler, 2, source, block) for _ in range(RACES)), strict=True)
+    return torch.stack(ids), torch.stack(times)
+
+
+@cache
+def batches() -> tuple[Distinct, ...]:
+    """Two negatives for each of the five labels, RACES times."""
+    source, sampler = generator(3), Categorical(q)
+    return tuple(distinct(sampler, torch.arange(5), 2, generator=source) for _ in range(RACES))
 
 
 @given(st.integers(1, 6), st.integers(0, 2**32), st.lists(st.integers(0, 7), min_size=1, max_size=5))
@@ -39,11 +56,8 @@ def test_every_example_has_m_distinct_negatives_without_its_label(m: int, seed: 
 def test_the_order_of_arrival_is_that_of_draws_without_replacement(block: int) -> None:
     """4,000 races; first two classes in order, 20 pairs, |z| > 5: false alarm 1.2e-5. The same for every block: what
     the draws leave open, the clocks decide."""
-    source, n = generator(block), 4_000
-    counts = torch.zeros(5, 5)
-    for _ in range(n):
-        first, second = _arrivals(Categorical(q), 2, source, block)[0].tolist()
-        counts[first, second] += 1
+    n, ids = RACES, races(block)[0]
+    counts = (ids @ torch.tensor([5, 1])).bincount(minlength=25).reshape(5, 5).double()
     expected = q.unsqueeze(1) * q / (1 - q.unsqueeze(1))
     expected.fill_diagonal_(0)
     z = (counts - n * expected) / (n * expected * (1 - expected)).sqrt().clamp_min(1e-9)
@@ -54,8 +68,7 @@ def test_the_order_of_arrival_is_that_of_draws_without_replacement(block: int) -
 def test_times_of_arrival(block: int) -> None:
     """The second arrival: its mean is that of the sum of two stages, sum_i q_i (1 + 1/(1 - q_i)); 4 standard errors of
     4,000: false alarm 6e-5."""
-    source, n = generator(10 + block), 4_000
-    times = torch.stack([_arrivals(Categorical(q), 2, source, block)[1] for _ in range(n)])
+    n, times = RACES, races(block)[1]
     assert (times[:, 0] < times[:, 1]).all()
     expected = (1 + (q / (1 - q)).sum()).item()
     assert abs(times[:, 1].mean().item() - expected) < 4 * times[:, 1].std().item() / sqrt(n)
@@ -64,11 +77,9 @@ def test_times_of_arrival(block: int) -> None:
 def test_inverse_coins_count_every_class_once() -> None:
     """E 1{i drawn}/(1 - e^{-q_i T}) = 1 for each class other than the label. 4,000 races, 5 classes by 4, |z| > 5:
     false alarm 1.2e-5."""
-    source, n, m = generator(3), 4_000, 2
+    n = RACES
     total, square = torch.zeros(5, 5, dtype=torch.float64), torch.zeros(5, 5, dtype=torch.float64)
-    labels = torch.arange(5)
-    for _ in range(n):
-        drawn = distinct(Categorical(q), labels, m, generator=source)
+    for drawn in batches():
         coin = -torch.expm1(-q[drawn.ids] * drawn.time.unsqueeze(1))
         share = torch.zeros(5, 5, dtype=torch.float64)
         share[:, drawn.ids] = torch.where(drawn.hits, 0.0, 1 / coin)
@@ -80,19 +91,17 @@ def test_inverse_coins_count_every_class_once() -> None:
     assert ((mean - 1) / error)[others].abs().max() < 5
 
 
+@pytest.mark.claim("sumexp-distinct", shows="statement", evidence="sampled")
 def test_the_mean_of_the_loss_is_the_exact_one() -> None:
     """4,000 batches of all five labels, 4 standard errors each: false alarm 3e-4."""
-    source, n, m = generator(4), 4_000, 2
     f = torch.tensor([1.0, -0.5, 0.3, 2.0, -1.0], dtype=torch.float64)
-    exact = race.race_losses(q.log(), m)(f)
-    labels = torch.arange(5)
+    exact = race.race_losses(q.log(), 2)(f)
     found = []
-    for _ in range(n):
-        drawn = distinct(Categorical(q), labels, m, generator=source)
+    for drawn in batches():
         scores = f[drawn.ids].expand(5, -1)
         found.append(sampled_softmax(f, scores, weights=drawn.weights, hits=drawn.hits, reduction="none"))
     losses = torch.stack(found)
-    assert ((losses.mean(0) - exact).abs() < 4 * losses.std(0) / sqrt(n)).all()
+    assert ((losses.mean(0) - exact).abs() < 4 * losses.std(0) / sqrt(RACES)).all()
 
 
 def test_a_million_classes_need_few_draws() -> None:

@@ -326,6 +326,20 @@ def test_the_multiset_within_a_batch_is_the_other_labels() -> None:
     assert torch.equal(drawn.log_q, log_prior[drawn.ids])
 
 
+def test_the_shared_multiset_is_the_same_with_the_own_column_among_the_hits() -> None:
+    labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
+    drawn, matrix = samplers.within_batch(labels, log_prior, shared=True), samplers.within_batch(labels, log_prior)
+    assert drawn.ids.tolist() == [2, 0, 2, 1]
+    assert drawn.hits.tolist() == [[y == own for y in (2, 0, 2, 1)] for own in (2, 0, 2, 1)]
+    # m q is the expected count: 4 columns of 3/4 pi as 3 draws of pi.
+    assert (4 * drawn.log_q.exp()).tolist() == pytest.approx([3 * Q[y] for y in (2, 0, 2, 1)])
+    scores = torch.randn(4, 4, generator=seeded(), dtype=torch.float64)
+    wide = losses.sampled_softmax(scores.diagonal(), scores, log_q=drawn.log_q, hits=drawn.hits)
+    narrow = samplers.off_diagonal(scores)
+    wanted = losses.sampled_softmax(scores.diagonal(), narrow, log_q=matrix.log_q, hits=matrix.hits)
+    assert wide.item() == pytest.approx(wanted.item(), rel=1e-14)
+
+
 def test_the_union_within_a_batch_has_each_class_once_with_its_inclusion_probability() -> None:
     labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
     drawn = samplers.within_batch(labels[:3], log_prior, union=True)

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise, product
-from math import comb, log, prod
+from math import comb, inf, log, prod
 
 import torch
 from torch import Tensor
 
 from sumexp import expectations
 from sumexp.bias.rational import Point, Rational, not_negative, positive, softmax, solve
+from sumexp.checks import whole
 
 MOST_ORDERS = 50_000
 """Above so many random orders moments are not enumerated."""
@@ -92,12 +93,13 @@ def dyadic(n: int, rate: float, antithetic: bool = True) -> Schedule:
         antithetic: whether differences are antithetic.
 
     Raises:
-        ValueError: if n is no power of two or the rate is negative.
+        ValueError: if n is no power of two, or the rate is negative or not finite.
     """
-    if n < 1 or n & (n - 1):
+    n = whole("n", n, 1)
+    if n & (n - 1):
         raise ValueError(f"n is {n}; it must be a power of two: pad with negatives of logit -inf")
-    if rate < 0:
-        raise ValueError(f"rate is {rate}; it must not be negative")
+    if not 0 <= rate < inf:
+        raise ValueError(f"rate is {rate}; it must not be negative, nor infinite")
     depth = n.bit_length()
     survival = tuple(Fraction(2.0 ** (-rate * l)) for l in range(depth))  # noqa: E741
     return Schedule(tuple(2**l for l in range(depth)), survival, antithetic)  # noqa: E741

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
+from numbers import Integral
 from typing import TypeAlias
 
 Rational: TypeAlias = Fraction | int
@@ -54,11 +55,13 @@ def box(lower: Sequence[Rational], upper: Sequence[Rational]) -> tuple[Point, Po
 
 
 def fewer_reads(n: int, k: int) -> None:
-    """Check 0 <= k < n.
+    """Check 0 <= k < n, whole numbers.
 
     Raises:
         ValueError: naming what can be had instead.
     """
+    if not (isinstance(n, Integral) and isinstance(k, Integral)):
+        raise ValueError(f"n is {n!r} and k is {k!r}; both must be whole numbers")
     if n < 1:
         raise ValueError(f"n is {n}; there must be at least one negative")
     if k < 0:

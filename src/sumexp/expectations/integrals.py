@@ -28,12 +28,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from numpy import euler_gamma
 from torch import Tensor
 
 from sumexp.expectations.laws import Law, Transform, apply
 from sumexp.expectations.quadrature import Rule, rule
-
-EULER = 0.57721566490153286061
 
 NEAR = 50.0
 """Up to t EX = 50 differences are taken by the excess; beyond it a sum that scatters slightly has L < e^-49."""
@@ -159,7 +158,7 @@ class _Moments(torch.autograd.Function):
         # d(output) = sum over nodes of coefficient * d log L.
         plain = (g_inverse * t - g_log) * weight
         for_inverse_variance = g_inverse_variance * weight * t * (t - 2 * inverse)
-        for_log_variance = g_log_variance * 2 * weight * (EULER + t.log() + log)
+        for_log_variance = g_log_variance * 2 * weight * (euler_gamma + t.log() + log)
         coefficient = (plain + for_inverse_variance + for_log_variance) * value
         # On split nodes d log L = d excess - t d mean.
         summed = (torch.where(split, -coefficient, 0.0) * t).sum(-1)

@@ -16,7 +16,8 @@ The negative j of an example has the weight
 gradient flows into them. They broadcast against [B, m]; m counts all columns, hits included.
 
 A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``, a loss of a list with several relevant items
-``(logits[B, L], targets[B, L], *, reduction)``. :class:`SampledOutput` is the layer that hands a sampled loss its
+``(logits[B, L], targets[B, L], *, reduction)``. :func:`in_batch` takes the scores [B, B + E] of a batch's examples and
+all its classes, the positives on the diagonal. :class:`SampledOutput` is the layer that hands a sampled loss its
 logits and touches only the rows it needs.
 
 Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit;
@@ -24,6 +25,7 @@ what stands at a hit does not matter. NaN and the infinities that have no limit 
 all arguments once, and ``python -O`` leaves it out, as it does the checks of ``torch.distributions``.
 """
 
+from sumexp.losses.batch import in_batch
 from sumexp.losses.full import cross_entropy, pairwise_margin
 from sumexp.losses.layer import SampledOutput
 from sumexp.losses.lists import listnet, marginal
@@ -53,6 +55,7 @@ __all__ = [
     "decoupled",
     "equalised",
     "hinge",
+    "in_batch",
     "info_nce",
     "listnet",
     "logit_adjusted",

@@ -9,7 +9,7 @@ from sumexp.checks import read
 from sumexp.losses.arguments import Reduction, check_shape, for_sums, reduce
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+def cross_entropy(logits: Tensor, labels: checks.Values, *, reduction: Reduction = "mean") -> Tensor:
     r"""The softmax cross entropy :math:`\log\big(1 + \sum_{y'\ne y} e^{f_{y'} - f_y}\big)`.
 
     Args:
@@ -23,12 +23,12 @@ def cross_entropy(logits: Tensor, labels: Tensor, *, reduction: Reduction = "mea
 
     Source: Rawat et al., equation (4); Stratos, equation (5).
     """
-    labels = _check(logits, labels)
-    return reduce(F.cross_entropy(for_sums(logits), labels, reduction="none"), reduction)
+    own = _check(logits, labels)
+    return reduce(F.cross_entropy(for_sums(logits), own, reduction="none"), reduction)
 
 
 def pairwise_margin(
-    logits: Tensor, labels: Tensor, log_rho: Tensor | float, *, reduction: Reduction = "mean"
+    logits: Tensor, labels: checks.Values, log_rho: Tensor | float, *, reduction: Reduction = "mean"
 ) -> Tensor:
     r"""The softmax cross entropy with pairwise margins.
 
@@ -49,16 +49,17 @@ def pairwise_margin(
 
     Source: Rawat et al., equation (6).
     """
-    labels = _check(logits, labels)
+    own = _check(logits, labels)
     scores = for_sums(logits)
     margins = torch.as_tensor(log_rho, dtype=scores.dtype, device=scores.device)
     check_shape("log_rho", margins, scores.shape)
-    margins = margins.expand(scores.shape).scatter(-1, labels.unsqueeze(-1), 0)
-    return cross_entropy(scores + margins, labels, reduction=reduction)
+    margins = margins.expand(scores.shape).scatter(-1, own.unsqueeze(-1), 0)
+    return cross_entropy(scores + margins, own, reduction=reduction)
 
 
-def _check(logits: Tensor, labels: Tensor) -> Tensor:
+def _check(logits: Tensor, labels: checks.Values) -> Tensor:
     """The labels, int64."""
+    labels = checks.integers("label", labels).to(logits.device)
     if logits.ndim != 2 or not logits.is_floating_point() or labels.shape != logits.shape[:1]:
         raise ValueError(
             f"logits {tuple(logits.shape)} ({logits.dtype}) and labels {tuple(labels.shape)} must be [B, L] and [B]"
@@ -66,11 +67,11 @@ def _check(logits: Tensor, labels: Tensor) -> Tensor:
     if logits.shape[1] == 0:
         raise ValueError("the logits have no classes")
     if __debug__:
-        labels = checks.ids("label", labels, logits.shape[1])
+        checks.ids("label", labels, logits.shape[1])
     if __debug__ and len(labels):
         worst, own = read(logits.detach().max(), logits.detach().gather(-1, labels.unsqueeze(-1)).min())
         if not worst < torch.inf:
             raise ValueError(f"a logit is {worst}; logits must be finite, or -inf for a class that cannot be")
         if own == -torch.inf:
             raise ValueError("the logit of a label is -inf: an infinite loss has no gradient")
-    return labels.long()
+    return labels

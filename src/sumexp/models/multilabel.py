@@ -25,8 +25,15 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sumexp import checks, datasets, expectations, losses, ranking, samplers
+from sumexp import checks, datasets
+from sumexp.expectations import integrals
+from sumexp.expectations import laws as expected
+from sumexp.losses import full, lists, margins, sampled
+from sumexp.ranking import metrics
+from sumexp.ranking.sampled import hit_losses
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.samplers.laws import Uniform
+from sumexp.samplers.negatives import draw
 
 Loss = Literal["softmax", "cosface", "arcface", "infonce"]
 
@@ -157,7 +164,7 @@ def label_losses(logits: Tensor, config: MultilabelConfig) -> Tensor:
         case "cosface":
             margin = torch.full_like(logits, config.scale * config.margin)
         case "arcface":
-            margin = config.scale * losses.arcface_margin(logits / config.scale, config.margin)
+            margin = config.scale * margins.arcface_margin(logits / config.scale, config.margin)
         case _:
             return -log_p
     return margin - log_p + torch.log1p(log_p.exp() * torch.expm1(-margin))
@@ -259,8 +266,8 @@ def fit(config: MultilabelConfig, data: Queries, *, device: str = "cpu", progres
     queries, gains, one = shown["test"]
     with torch.no_grad():
         logits = network(queries).double()
-    arrays["pair_loss"] = losses.cross_entropy(logits, one, reduction="none").cpu().numpy()
-    arrays["pair_rank"] = ranking.rank(logits, one, ties="pessimistic").cpu().numpy()
+    arrays["pair_loss"] = full.cross_entropy(logits, one, reduction="none").cpu().numpy()
+    arrays["pair_rank"] = metrics.rank(logits, one, ties="pessimistic").cpu().numpy()
     return Result(arrays, curves[-1])
 
 
@@ -275,9 +282,9 @@ def _sample(queries: Tensor, gains: Tensor, config: MultilabelConfig) -> tuple[T
 def _info_nce(logits: Tensor, gains: Tensor, m: int, generator: torch.Generator) -> Tensor:
     """One item of each query against m uniform draws from all others."""
     one = torch.multinomial(gains.float().cpu(), 1, generator=generator).squeeze(-1)
-    drawn = samplers.draw(samplers.Uniform(gains.shape[1]), one, m, hits="redraw", generator=generator)
+    drawn = draw(Uniform(gains.shape[1]), one, m, hits="redraw", generator=generator)
     one = one.to(logits.device).unsqueeze(-1)
-    return losses.info_nce(logits.gather(-1, one).squeeze(-1), logits.gather(-1, drawn.ids.to(logits.device)))
+    return sampled.info_nce(logits.gather(-1, one).squeeze(-1), logits.gather(-1, drawn.ids.to(logits.device)))
 
 
 @torch.no_grad()
@@ -301,14 +308,14 @@ def measure(logits: Tensor, gains: Tensor, one: Tensor, config: MultilabelConfig
         config: its loss, and for InfoNCE how many negatives and pairs.
     """
     share = gains.double() / gains.double().sum(-1, keepdim=True)
-    ranks = ranking.ranks(logits, ties="pessimistic")
+    ranks = metrics.ranks(logits, ties="pessimistic")
     values = {
         "loss": (label_losses(logits, config) * share).sum(-1).mean(),
-        "cross_entropy": losses.listnet(logits, gains),
+        "cross_entropy": lists.listnet(logits, gains),
         "log_rank": (ranks.log() * share).sum(-1).mean(),
         "log_mrr": -(share / ranks).sum(-1).mean().log(),
-        "first_log_mrr": -ranking.mean_reciprocal_rank(logits, gains > 0, ties="pessimistic").log(),
-        "ndcg": ranking.ndcg(logits, gains, ties="pessimistic").mean(),
+        "first_log_mrr": -metrics.mean_reciprocal_rank(logits, gains > 0, ties="pessimistic").log(),
+        "ndcg": metrics.ndcg(logits, gains, ties="pessimistic").mean(),
         "entropy": -torch.special.xlogy(share, share).sum(-1).mean(),
     }
     if config.loss == "infonce":
@@ -316,9 +323,9 @@ def measure(logits: Tensor, gains: Tensor, one: Tensor, config: MultilabelConfig
         z, y = logits[: config.pairs], one[: config.pairs].unsqueeze(-1)
         others = torch.ones_like(z, dtype=torch.bool).scatter(-1, y, False)
         terms = (z - z.gather(-1, y))[others].view(len(z), n)
-        law = expectations.with_replacement(terms, m, method="spread")
-        values["loss"] = expectations.expect(law, tol=1e-9).log.mean()
+        law = expected.with_replacement(terms, m, method="spread")
+        values["loss"] = integrals.expect(law, tol=1e-9).log.mean()
         rank = ranks[: config.pairs].gather(-1, y).squeeze(-1)
         values["pair_log_rank"] = rank.log().mean()
-        values["pair_log_sampled_rank"] = ranking.hit_losses(n, m, 1.0, rank - 1).mean()
+        values["pair_log_sampled_rank"] = hit_losses(n, m, 1.0, rank - 1).mean()
     return {name: value.item() for name, value in values.items()}

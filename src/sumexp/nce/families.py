@@ -12,13 +12,21 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from sumexp.checks import law
 from sumexp.nce.inputs import checked_law
 from sumexp.nce.joint import Joint
 
 
 def scores(features: Tensor, theta: Tensor) -> Tensor:
-    r"""[X, Y] :math:`s_\theta(x,y) = \sum_k\theta_kf_k(x,y)`, for ``features`` [X, Y, K] and ``theta`` [K]."""
-    return features @ theta
+    r"""[X, Y] :math:`s_\theta(x,y) = \sum_k\theta_kf_k(x,y)` in float64, for ``features`` [X, Y, K] and ``theta`` [K].
+
+    Raises:
+        ValueError: if a shape does not fit, or a feature or parameter is not finite.
+    """
+    f = _features(features)
+    if theta.shape != f.shape[-1:] or not bool(theta.isfinite().all()):
+        raise ValueError(f"theta is {theta.tolist()}; it must be [{f.shape[-1]}] finite numbers, one for each feature")
+    return f @ theta.to(torch.float64)
 
 
 def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
@@ -31,10 +39,13 @@ def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
         log_q: [Y] log probabilities of the noise.
 
     Raises:
-        ValueError: if ``log_q`` or ``x`` is no law.
+        ValueError: if ``log_q`` or ``x`` is no law, a shape does not fit, or a score is not finite.
     """
-    conditional = torch.softmax(scores(features, theta) + checked_law(log_q, features.shape[1]), -1)
-    return Joint(x.unsqueeze(1) * conditional)
+    s = scores(features, theta)
+    if x.shape != s.shape[:1] or not bool(s.isfinite().all()):
+        shapes = f"x has shape {tuple(x.shape)}, the scores {tuple(s.shape)}"
+        raise ValueError(f"{shapes}; they must be [X] and [X, Y], the scores within double precision")
+    return Joint(law("x", x).unsqueeze(1) * torch.softmax(s + checked_law(log_q, s.shape[1]), -1))
 
 
 def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1e-9) -> Tensor:
@@ -43,12 +54,16 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
     Args:
         features: [X, Y, K].
         loss: from scores [X, Y] to a scalar, such as ``lambda s: global_nce.cross_entropy(joint, s, n, log_q)``.
-        tolerance: largest entry of the gradient at which to stop.
+        tolerance: largest entry of the gradient at which to stop, positive.
 
     Raises:
-        ValueError: if no point with so small a gradient is reached. (A loss that flattens out towards infinity, as
-            where a pair is never seen, has such points without having a minimum.)
+        ValueError: if there is no feature, a shape does not fit, or no point with so small a gradient is reached. (A
+            loss that flattens out towards infinity, as where a pair is never seen, has such points without having a
+            minimum.)
     """
+    features = _features(features)
+    if not tolerance > 0:
+        raise ValueError(f"tolerance is {tolerance!r}; it must be positive")
     theta = torch.zeros(features.shape[-1], dtype=torch.float64, device=features.device, requires_grad=True)
     optimiser = torch.optim.LBFGS(
         [theta], max_iter=500, tolerance_grad=tolerance, tolerance_change=0, line_search_fn="strong_wolfe"
@@ -56,7 +71,7 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
 
     def closure() -> Tensor:
         optimiser.zero_grad()
-        current = loss(scores(features, theta))
+        current = loss(features @ theta)
         current.backward()  # type: ignore[no-untyped-call]
         return current
 
@@ -69,3 +84,12 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
             f"for less than tolerance = {tolerance:.0e}"
         )
     return theta.detach()
+
+
+def _features(features: Tensor) -> Tensor:
+    """The features in float64."""
+    if features.ndim != 3 or 0 in features.shape[1:] or not bool(features.isfinite().all()):
+        raise ValueError(
+            f"features is {tuple(features.shape)}; it must be [X, Y, K] finite numbers, Y and K at least 1"
+        )
+    return features.to(torch.float64)

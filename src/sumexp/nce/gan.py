@@ -7,13 +7,14 @@ The paper prints the first expectation over q; with that the best value is :math
 Source: Stratos, section 2.1.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp.checks import law
+from sumexp.checks import law, whole
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,17 @@ def value(pop: Tensor, q: Tensor, discriminator: Tensor) -> Tensor:
         discriminator: [..., Y] D, the probability given to "y is true".
 
     Raises:
-        ValueError: if a law is negative or does not sum to 1, or D leaves [0, 1].
+        ValueError: if a law is negative or does not sum to 1, D leaves [0, 1], or shapes do not fit.
     """
-    pop, q = law("pop", pop), law("q", q)
+    pop, q = _laws(pop, q)
     if not bool(((discriminator >= 0) & (discriminator <= 1)).all()):
         raise ValueError(f"the discriminator is {discriminator.tolist()}; its values are probabilities in [0, 1]")
-    return (torch.xlogy(pop, discriminator) + torch.xlogy(q, 1 - discriminator)).sum(-1)
+    d = discriminator.to(torch.float64)  # 1 - D loses what is left of D in half precision
+    if d.ndim == 0 or d.shape[-1] != pop.shape[-1]:
+        raise ValueError(
+            f"the discriminator has shape {tuple(d.shape)}; it must be [..., {pop.shape[-1]}], as the laws"
+        )
+    return (torch.xlogy(pop, d) + torch.xlogy(q, 1 - d)).sum(-1)
 
 
 def printed_value(q: Tensor, discriminator: Tensor) -> Tensor:
@@ -56,7 +62,12 @@ def printed_value(q: Tensor, discriminator: Tensor) -> Tensor:
 
 
 def best_discriminator(pop: Tensor, q: Tensor) -> Tensor:
-    r"""[..., Y] :math:`D(y) = \mathrm{pop}(y)/(\mathrm{pop}(y)+q(y))`; 1/2 where both are 0."""
+    r"""[..., Y] :math:`D(y) = \mathrm{pop}(y)/(\mathrm{pop}(y)+q(y))`, float64; 1/2 where both are 0.
+
+    Raises:
+        ValueError: if a law is negative or does not sum to 1, or their shapes do not fit.
+    """
+    pop, q = _laws(pop, q)
     both = pop + q
     return torch.where(both > 0, pop / torch.where(both > 0, both, 1.0), 0.5)
 
@@ -72,20 +83,29 @@ def play(
               \partial_g V = q\,(c - \textstyle\sum_y q_yc_y),\quad c = \log(1-D).
 
     Args:
-        pop: [Y] the law that is to be learned, positive.
-        generator: [Y] logits g from which the generator starts; the discriminator starts at 1/2.
-        steps: number of the generator's steps.
-        rate: the generator's step size.
-        discriminator_rate: the discriminator's step size.
-        ascents: the discriminator's steps before each of the generator's.
+        pop: [Y] the law that is to be learned.
+        generator: [Y] logits g from which the generator starts, -inf for what it never produces; the discriminator
+            starts at 1/2.
+        steps: number of the generator's steps, >= 0.
+        rate: the generator's step size, positive.
+        discriminator_rate: the discriminator's step size, positive.
+        ascents: the discriminator's steps before each of the generator's, >= 0.
 
     Raises:
-        ValueError: if ``pop`` is no law or ``generator`` does not fit it.
+        ValueError: if ``pop`` is no law, ``generator`` does not fit it or its largest logit is not finite, a number of
+            steps is negative or no whole number, a step size is not positive, or the steps run out of the numbers.
     """
     pop = law("pop", pop)
-    if generator.shape != pop.shape:
-        raise ValueError(f"generator has shape {tuple(generator.shape)}; it must be {tuple(pop.shape)}, that of pop")
-    g, d = generator.to(torch.float64), torch.zeros_like(pop, dtype=torch.float64)
+    if pop.ndim != 1 or generator.shape != pop.shape:
+        shape = tuple(generator.shape)
+        raise ValueError(f"generator has shape {shape}; it must be {tuple(pop.shape)}, that of pop, with one dimension")
+    steps, ascents = whole("steps", steps, 0), whole("ascents", ascents, 0)
+    for name, size in (("rate", rate), ("discriminator_rate", discriminator_rate)):
+        if not 0 < size < math.inf:
+            raise ValueError(f"{name} is {size!r}; a step size must be finite and positive")
+    g, d = generator.to(torch.float64), torch.zeros_like(pop)
+    if not math.isfinite(highest := g.max().item()):
+        raise ValueError(f"the generator's largest logit is {highest}; it must be finite")
     laws, discriminators = [torch.softmax(g, 0)], [torch.sigmoid(d)]
     for _ in range(steps):
         q = torch.softmax(g, 0)
@@ -93,8 +113,18 @@ def play(
             d = d + discriminator_rate * (pop - (pop + q) * torch.sigmoid(d))
         c = logsigmoid(-d)
         g = g - rate * q * (c - q @ c)
+        if not bool((g < math.inf).all()):
+            raise ValueError(f"the generator left the numbers after {len(laws)} steps: take smaller step sizes")
         laws.append(torch.softmax(g, 0))
         discriminators.append(torch.sigmoid(d))
     q, played = torch.stack(laws), torch.stack(discriminators)
     best = value(pop, q, best_discriminator(pop, q))
     return Play(value(pop, q, played), best, q, played)
+
+
+def _laws(pop: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """Both laws in float64, checked, of as many classes."""
+    pop, q = law("pop", pop), law("q", q)
+    if pop.shape[-1] != q.shape[-1]:
+        raise ValueError(f"pop has {pop.shape[-1]} classes and q {q.shape[-1]}; they must be laws on the same y")
+    return pop, q

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from sumexp.checks import ids
 from sumexp.expectations import rule, with_replacement
 from sumexp.expectations.laws import Method
 from sumexp.expectations.sums import WIDEST, finite_range
@@ -45,15 +46,18 @@ def posterior(joint: Joint, x: int | Tensor, ys: Tensor, log_q: Tensor | None = 
         [..., n] probabilities. A candidate that q cannot produce is the true one.
 
     Raises:
-        ValueError: if an index is out of range, n < 2, ``log_q`` is no law, or the candidates cannot occur given x.
+        ValueError: if an index is no int32 or int64 or out of range, shapes do not fit, n < 2, ``log_q`` is no law, or
+            the candidates cannot occur given x.
 
     Source: Stratos, equation (1), first form.
     """
-    check_candidates(ys.shape[-1])
-    at = torch.as_tensor(x, device=ys.device)
-    for name, index, size in (("x", at, joint.shape[0]), ("ys", ys, joint.shape[1])):
-        if index.is_floating_point() or bool(((index < 0) | (index >= size)).any()):
-            raise ValueError(f"{name} holds {index.tolist()}; it must hold integers from 0 to {size - 1}")
+    check_candidates(ys.shape[-1] if ys.ndim else 0)
+    at, ys = (
+        ids("value of x", torch.as_tensor(x, device=ys.device), joint.shape[0]),
+        ids("candidate", ys, joint.shape[1]),
+    )
+    if at.ndim and at.shape != ys.shape[:-1]:
+        raise ValueError(f"x {tuple(at.shape)} and ys {tuple(ys.shape)} must be [...] and [..., n]")
     true = joint.log_y_given_x[at.unsqueeze(-1), ys]
     log_noise = noise(joint, log_q)[ys]
     impossible = log_noise == -math.inf

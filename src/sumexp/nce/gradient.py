@@ -24,8 +24,13 @@ from sumexp.nce.inputs import checked_law
 
 
 def loss(theta: Tensor, target: int) -> Tensor:
-    r""":math:`L(\theta) = \log Z(\theta) - \theta_t` for logits [classes]."""
-    return torch.logsumexp(theta, -1) - theta[..., target]
+    r""":math:`L(\theta) = \log Z(\theta) - \theta_t` for logits [..., classes], in float64.
+
+    Raises:
+        ValueError: if ``target`` is no class.
+    """
+    target = whole("target", target, 0, theta.shape[-1] - 1)
+    return -torch.log_softmax(theta.to(torch.float64), -1)[..., target]
 
 
 def phi(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Tensor:
@@ -62,9 +67,16 @@ def sampled_loss(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Te
 
 
 def gradient(theta: Tensor, target: int) -> Tensor:
-    r"""[classes] :math:`\nabla L = p_\theta - \mathbb 1_t`. Source: Stratos, equation (6)."""
+    r"""[..., classes] :math:`\nabla L = p_\theta - \mathbb 1_t`, in float64.
+
+    Raises:
+        ValueError: if ``target`` is no class.
+
+    Source: Stratos, equation (6).
+    """
+    target = whole("target", target, 0, theta.shape[-1] - 1)
     positive = torch.nn.functional.one_hot(torch.as_tensor(target, device=theta.device), theta.shape[-1])
-    return torch.softmax(theta, -1) - positive
+    return torch.softmax(theta.to(torch.float64), -1) - positive
 
 
 def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: float = 1e-12) -> Tensor:

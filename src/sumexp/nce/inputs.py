@@ -8,6 +8,9 @@ from torch import Tensor
 from sumexp.checks import log_law, whole
 from sumexp.nce.joint import Joint
 
+MOST = 1 << 53
+"""The most candidates: beyond, doubles do not count."""
+
 
 def noise(joint: Joint, log_q: Tensor | None) -> Tensor:
     r"""[Y] log q, checked and normalised; :math:`\log\mathrm{pop}_Y` if None.
@@ -43,13 +46,13 @@ def checked_scores(joint: Joint, scores: Tensor, log_q: Tensor) -> Tensor:
 
 
 def check_candidates(n: int) -> int:
-    """The number of candidates, at least two.
+    """The number of candidates, at least two, and at most 2^53, which double precision can count.
 
     Raises:
-        ValueError: if n is no integer or n < 2.
+        ValueError: if n is no integer or out of range.
     """
     try:
-        return whole("n", n, 2)
+        return whole("n", n, 2, MOST)
     except ValueError:
-        wanted = "NCE compares n >= 2 candidates (with one there is nothing to tell apart)"
+        wanted = "NCE compares n >= 2 candidates, 2^53 at most (with one there is nothing to tell apart)"
         raise ValueError(f"n is {n!r}; {wanted}") from None

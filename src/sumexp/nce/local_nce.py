@@ -126,14 +126,17 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     Where q(y) = 0 it is 0: what the noise cannot produce cannot be recovered.
 
     Raises:
-        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
+        ValueError: if n < 2, ``log_q`` is not the logarithm of a law on y, or a score is NaN, or +inf where q(y) > 0.
 
     Source: Stratos, section 2.2.
     """
     check_candidates(n)
     log_noise = checked_law(log_q, scores.shape[-1])
     drawn = log_noise > -math.inf
-    return torch.where(drawn, torch.exp(torch.where(drawn, scores, 0.0) + log_noise + math.log(n - 1)), 0.0)
+    s = torch.where(drawn, scores, 0.0)
+    if not bool((s < math.inf).all()):
+        raise ValueError("a score is NaN or +inf where q(y) > 0; a score must be a number or -inf")
+    return torch.where(drawn, torch.exp(s + log_noise + math.log(n - 1)), 0.0)
 
 
 def self_normalisation_defect(scores: Tensor, n: int, log_q: Tensor) -> Tensor:

@@ -85,10 +85,13 @@ def multiset_losses(
         tol: relative error of the quadrature.
 
     Raises:
-        ValueError: if m < 1, q does not sum to 1, or the rule is unknown.
+        ValueError: if m is not from 1 to 2^53, q does not sum to 1, the rule is unknown, hits are to be drawn again and
+            nothing else can be, or, when called, scores are no finite numbers [classes].
     """
-    m, q = checks.whole("m", m, 1), checks.log_law("log_q", log_q).exp()
+    m, q = checks.whole("m", m, 1, 1 << 53), checks.log_law("log_q", log_q).exp()
     checks.choice("hits", hits, get_args(Hits))
+    if hits == "redraw" and q.max() >= 1:
+        raise ValueError("a class is drawn with certainty; as a label it leaves no negative to draw again")
 
     def of_scores(scores: Tensor) -> Tensor:
         u, kernel, log_z = _grid(scores, weights, math.log(m), q > 0, tol)
@@ -232,12 +235,19 @@ def _grid(
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""Nodes u = log s [nodes, 1], :math:`h\,e^{-s/c_y}` [nodes, classes] and log z [classes]."""
     log_a, log_b = weights
-    log_c, log_z = log_a - scores, torch.where(drawn, log_b + scores, -math.inf)
+    if scores.shape != log_a.shape or not bool(scores.isfinite().all()):
+        raise ValueError(
+            f"scores {tuple(scores.shape)} must be finite numbers {tuple(log_a.shape)}, one for each class"
+        )
+    worthless = log_a == -math.inf  # the weights of such a label are 0, and so is its loss
+    log_c = torch.where(worthless, log_a[~worthless].amin(), log_a) - scores
+    log_z = torch.where(drawn, log_b + scores, -math.inf)
     spread = (log_c.max() - log_c.min()).item()
     largest = (log_z.max() + log_c.max()).item() + log_draws
     base = rule(tol, max(largest, 0.0) + spread)
     nodes = base.nodes(scores.device).unsqueeze(-1) + log_c.detach().max()
-    return nodes, base.step * torch.exp(-torch.exp(nodes - log_c)), log_z
+    kernel = base.step * torch.exp(-torch.exp(nodes - log_c))
+    return nodes, torch.where(worthless, 0.0, kernel), log_z
 
 
 def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:

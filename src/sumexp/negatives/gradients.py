@@ -70,7 +70,7 @@ def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> Grad
     second = scheme.m * q * sums.at_classes([(_twice, weight * powers[0])], rule)
     if scheme.m > 1:
         pairs = sums.at_classes([(lambda s: _once(s).square(), weight * powers[1])], rule)
-        second = second + scheme.m * (scheme.m - 1) * q.square() * pairs
+        second = second + float(scheme.m) * (scheme.m - 1) * q.square() * pairs
     variance = (second - mean.square()).clamp_min(0)
     # The label: minus the sum of the others, -(1 - 1/(1+X)) unless its own draws count too.
     own = torch.arange(scheme.classes, device=log_x.device) != scheme.label
@@ -139,7 +139,7 @@ def _group(
         twice[rows] += (q * _twice(s)).sum(-2)
     weight = _weight(rule, log_x)
     mean = m * (weight * once * powers[0]).sum(-1)
-    second = (weight * (m * twice * powers[0] + m * (m - 1) * once.square() * powers[1])).sum(-1)
+    second = (weight * (m * twice * powers[0] + float(m) * (m - 1) * once.square() * powers[1])).sum(-1)
     return mean, (second - mean.square()).clamp_min(0)
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from numpy import euler_gamma
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp.expectations.integrals import EULER
 from sumexp.negatives.schemes import Scheme
 
 
@@ -115,5 +115,5 @@ def _below_the_bound(law: expectations.Law, m: int, tol: float) -> tuple[Tensor,
     difference = torch.where(exponent < 1, near, transform.log_value.exp() - torch.exp(-t * mean))
     weighted = rule.step * torch.exp(-t) * difference
     gap = weighted.sum(-1)
-    square = 2 * (weighted * (EULER + t.log() + torch.log1p(mean))).sum(-1)
+    square = 2 * (weighted * (euler_gamma + t.log() + torch.log1p(mean))).sum(-1)
     return gap.clamp_min(0).reshape(law.shape), square.clamp_min(0).reshape(law.shape)

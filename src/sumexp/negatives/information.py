@@ -24,12 +24,12 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
     Args:
         log_p: [classes] the true law, positive.
         log_q: [classes] law of one draw, positive.
-        m: draws for each example, >= 1; hits are kept.
+        m: draws for each example, 1 to 2^53; hits are kept.
 
     Raises:
-        ValueError: if m < 1, the shapes differ, or a law is not positive or does not sum to 1.
+        ValueError: if m is out of range, the shapes differ, or a law is not positive or does not sum to 1.
     """
-    m = checks.whole("m", m, 1)
+    m = checks.whole("m", m, 1, 1 << 53)
     p, q = checks.log_law("log_p", log_p).exp(), checks.log_law("log_q", log_q).exp()
     if p.shape != q.shape or p.ndim != 1 or not min(p.min(), q.min()) > 0:
         raise ValueError(f"p {tuple(p.shape)} and q {tuple(q.shape)} must be positive laws on the same classes, [C]")

@@ -68,10 +68,10 @@ def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-1
         raise ValueError("the posterior of a class is 0; give a positive law")
 
     def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        scores = torch.tensor(point, dtype=torch.float64, requires_grad=True)
+        scores = torch.tensor(point, dtype=torch.float64, device=p.device, requires_grad=True)
         value = p @ of_scores(scores)
         (slope,) = torch.autograd.grad(value, scores)
-        return value.item(), slope.numpy()
+        return value.item(), slope.cpu().numpy()
 
     def condition(point: NDArray[np.float64]) -> NDArray[np.float64]:
         return risk(point)[1] + float(point.mean())  # slopes sum to 0, so that both parts vanish together
@@ -82,5 +82,5 @@ def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-1
     slope = float(np.abs(risk(point)[1]).max())
     if not slope <= tol:
         raise ValueError(f"the search stopped at a slope of {slope:.1e}; is the loss convex, its minimum finite?")
-    scores = torch.from_numpy(point)
+    scores = torch.from_numpy(point).to(p.device)
     return scores - scores.mean()

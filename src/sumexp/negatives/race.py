@@ -37,6 +37,10 @@ class SetLaw(NamedTuple):
     probability: Tensor
     log_coin: Tensor
 
+    def to(self, device: torch.device) -> "SetLaw":
+        """The same on a device: the laws are made on the CPU, set by set."""
+        return SetLaw(*(part.to(device) for part in self))
+
 
 def distinct_law(log_q: Tensor, m: int) -> SetLaw:
     r"""The law of the first m distinct ids, with the true probability that each class is among them.
@@ -60,7 +64,8 @@ def distinct_law(log_q: Tensor, m: int) -> SetLaw:
             absent = sum(x for i, x in enumerate(q) if i not in a)  # no difference from 1, which would cancel
             chance[a] = sum(smaller[(*a[:k], *a[k + 1 :])] * q[i] / (q[i] + absent) for k, i in enumerate(a))
     members, probability = _members(list(chance), len(q)), torch.tensor(list(chance.values()), dtype=torch.float64)
-    return SetLaw(members, probability, (probability @ members.double()).log().expand(len(members), -1))
+    log_coin = (probability @ members.double()).log().expand(len(members), -1)
+    return SetLaw(members, probability, log_coin).to(log_q.device)
 
 
 def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
@@ -99,7 +104,7 @@ def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
     tries = torch.tensor(counts, dtype=torch.float64).unsqueeze(-1)
     log_coin = torch.log(-torch.expm1(tries * torch.log1p(-torch.tensor(q, dtype=torch.float64))))
     log_coin = torch.where(tries == m, math.log(m) + torch.tensor(q, dtype=torch.float64).log(), log_coin)
-    return SetLaw(_members(rows, len(q)), torch.tensor(chances, dtype=torch.float64), log_coin)
+    return SetLaw(_members(rows, len(q)), torch.tensor(chances, dtype=torch.float64), log_coin).to(log_q.device)
 
 
 def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
@@ -131,7 +136,7 @@ def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
         members.expand(outcomes).reshape(-1, len(q)),
         (step * log_density.exp()).reshape(-1),
         log_coin.unsqueeze(1).expand(outcomes).reshape(-1, len(q)),
-    )
+    ).to(log_q.device)
 
 
 def inclusion(log_q: Tensor, m: int) -> Tensor:
@@ -159,13 +164,14 @@ def inclusion(log_q: Tensor, m: int) -> Tensor:
     # Where the density matters: it is at most its value at the saddle point, summed in absolute terms.
     slowest = q.sort().values[: len(q) - m].sum().item()
     stages = m + 10 * math.sqrt(m) + 50  # m + 1 arrivals, each at that rate at least
-    coarse = torch.linspace(-30.0, math.log(stages / slowest), 200, dtype=torch.float64)
+    coarse = torch.linspace(-30.0, math.log(stages / slowest), 200, dtype=torch.float64, device=q.device)
     bound = _saddle(coarse.exp().unsqueeze(-1) * q, m)[1] + coarse
     inside = coarse[bound > bound.max() - 45]
     step = min(0.24, 0.7 / math.sqrt(m + 1))  # at an angle x the integrand grows like e^{m x^2 / 2}, up to x = pi / 2
-    u = torch.arange(inside[0].item() - 0.2, inside[-1].item() + 0.2, step, dtype=torch.float64)
+    ends = inside[0].item() - 0.2, inside[-1].item() + 0.2
+    u = torch.arange(*ends, step, dtype=torch.float64, device=q.device)
     points = 2 * (5 * math.isqrt(m) + 20)  # counts under the saddle point's law have a variance of at most m
-    angle = (torch.arange(points // 2, dtype=torch.float64) + 0.5) * (2 * math.pi / points)
+    angle = (torch.arange(points // 2, dtype=torch.float64, device=q.device) + 0.5) * (2 * math.pi / points)
     z = torch.polar(torch.ones_like(angle), angle).unsqueeze(-1)  # u / rho, [points / 2, 1]
     found = torch.zeros_like(q)
     for time, log_rho, log_size in zip(u.exp(), *_saddle(u.exp().unsqueeze(-1) * q, m), strict=True):
@@ -220,7 +226,8 @@ def race_losses(log_q: Tensor, m: int) -> Losses:
 
 def _law(log_q: Tensor, m: int, spare: int) -> list[float]:
     q: list[float] = checks.log_law("log_q", log_q).exp().tolist()
-    if not m + spare <= len(q) <= LARGEST or m < 1 or not min(q) > 0:
+    m = checks.whole("m", m, 1)
+    if not m + spare <= len(q) <= LARGEST or not min(q) > 0:
         raise ValueError(
             f"m is {m}, with {len(q)} classes, the least of probability {min(q):.3g}; expected m >= 1, "
             f"{m + spare} to {LARGEST} classes and a positive law"

@@ -12,6 +12,7 @@ first two; they differ by factors :math:`1 - q_y`.
 
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal
 
 import torch
@@ -209,5 +210,5 @@ def _check_label(label: int, log_q: Tensor) -> None:
     classes = log_q.shape[-1] if log_q.ndim else 0
     if classes < 2:
         raise ValueError(f"there must be at least two classes, a positive and a negative, got {classes}")
-    if not isinstance(label, int) or not 0 <= label < classes:
+    if isinstance(label, bool) or not isinstance(label, Integral) or not 0 <= label < classes:
         raise ValueError(f"label is {label!r}; with {classes} classes it must be 0..{classes - 1}")

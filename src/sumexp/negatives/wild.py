@@ -71,7 +71,7 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     state[0, 0] = 1
     inclusion = torch.empty_like(q)
     for y in range(len(q)):
-        share = (q[y] / tail[y]).clamp(0, 1)
+        share = (q[y] / tail[y]).clamp(0, 1) if tail[y] > 0 else q[y]  # what is never drawn takes nothing
         none = (1 - share) ** left
         log_chance = log_ways + torch.xlogy(taken, share) + torch.xlogy(left.expand_as(taken), 1 - share)
         moved = state @ torch.where(some, log_chance.exp(), 0.0)
@@ -88,9 +88,9 @@ def modulo_share(bits: int, classes: int, below: int) -> Fraction:
     below :math:`2^{28}` and 64 from there on (PyTorch 2.13).
 
     Raises:
-        ValueError: unless 0 <= below <= classes <= 2^bits.
+        ValueError: unless 0 <= below <= classes, 1 <= classes <= 2^bits.
     """
-    if not 0 <= below <= classes <= 1 << bits:
+    if bits < 0 or not 0 <= below <= classes <= 1 << bits or classes < 1:
         raise ValueError(f"below is {below}, classes {classes}; expected 0 <= below <= classes <= 2^{bits}")
     each, extra = divmod(1 << bits, classes)
     return Fraction(below * each + min(below, extra), 1 << bits)

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy import euler_gamma
 from torch import Tensor
 
-from sumexp.expectations.integrals import EULER
 from sumexp.perturb.bessel import log_k0, log_x_k1
 from sumexp.perturb.transforms import (
     HIGH,
@@ -40,12 +40,12 @@ def _reach(tau: float, low: float) -> float:
 class Gumbel(ByRule):
     r"""Gumbel noise, distribution function :math:`e^{-e^{-x}}`; ``mean_zero()`` shifts it by Euler's constant."""
 
-    standard_mean: ClassVar[float] = EULER
+    standard_mean: ClassVar[float] = euler_gamma
 
     @classmethod
     def mean_zero(cls, scale: float = 1.0) -> "Gumbel":
         """The paper's Gumbel noise, shifted to mean 0."""
-        return cls(-EULER * scale, scale)
+        return cls(-euler_gamma * scale, scale)
 
     def _log_density(self, z: Tensor) -> Tensor:
         return -z - torch.exp(-z)

@@ -84,8 +84,8 @@ def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, ta
     p = checks.target(target)
     if p.shape != (3,) or space.complete:
         raise ValueError(f"needs three classes and a half space whose normal sums to 0, got {space}, {tuple(p.shape)}")
-    normal = torch.tensor(space.normal, dtype=torch.float64)
-    along = torch.linalg.cross(normal, torch.ones(3, dtype=torch.float64))
+    normal = torch.tensor(space.normal, dtype=torch.float64, device=p.device)
+    along = torch.linalg.cross(normal, torch.ones_like(normal))
     along, origin = along / along.norm(), normal * space.bound / normal.square().sum()
 
     def distance(t: float) -> float:

@@ -16,10 +16,10 @@ Source: Cohen Indelman and Hazan, equations (4), (6), (7).
 from collections.abc import Callable
 
 import torch
+from numpy import euler_gamma
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sumexp.expectations.integrals import EULER
 from sumexp.perturb import checks
 from sumexp.perturb.nodes import BLOCK, Direct, Table, grid
 from sumexp.perturb.noises import GUMBEL
@@ -165,7 +165,7 @@ def _whole(total: Tensor, noise: Noise, tau: float | Tensor) -> None:
 
 def _log_sum_exp(nodes: Table | Direct, x: Tensor) -> Tensor:
     """E lse(x + gamma/tau), [rows, 1]: lse + G is the maximum of x + gamma/tau + G_j, which has distribution P(-u)."""
-    return -(nodes.nodes(x) * nodes.race(x).probability_per_node()).sum(-1, keepdim=True) - EULER
+    return -(nodes.nodes(x) * nodes.race(x).probability_per_node()).sum(-1, keepdim=True) - euler_gamma
 
 
 def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:

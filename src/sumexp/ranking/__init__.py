@@ -1,6 +1,7 @@
 r"""What a softmax cross entropy promises about a rank, and which sampled losses still promise it.
 
 - `metrics`: reciprocal rank, recall, precision, average precision and NDCG, with a stated rule for ties;
+- `places`: relevant items by their labels, scores in chunks, and where the ones stand by the others;
 - `bounds`: from a cross entropy to ranks and back, and the losses of which that is true;
 - `sampled`: the exact criterion for sampled losses, and what each of them bounds instead.
 
@@ -16,7 +17,6 @@ from sumexp.ranking.bounds import (
     possible_ranks,
 )
 from sumexp.ranking.metrics import (
-    Ties,
     average_precision,
     dcg,
     mean_reciprocal_rank,
@@ -27,6 +27,7 @@ from sumexp.ranking.metrics import (
     recall,
     reciprocal_rank,
 )
+from sumexp.ranking.places import Chunks, Labels, Ties
 from sumexp.ranking.sampled import (
     additive_constant,
     certified_rank,
@@ -38,6 +39,8 @@ from sumexp.ranking.sampled import (
 )
 
 __all__ = [
+    "Chunks",
+    "Labels",
     "Ranks",
     "Ties",
     "additive_constant",

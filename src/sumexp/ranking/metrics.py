@@ -7,30 +7,37 @@ takes a rule:
 - ``pessimistic``: the worst order, in which the relevant items come last;
 - ``optimistic``: the best order.
 
-All metrics take ``scores`` [B, L] of any real type and ``relevant`` [B, L] bool, and return float64 [B]: one value for
-each list. ``mask`` [B, L] bool leaves out items that are no candidates (False; what their scores are does not matter).
-Scores of +inf and -inf are scores like others, and tie among themselves.
+All metrics take ``scores`` and what is relevant, and return float64 [B]: one value for each list.
+
+- ``scores``: [B, L] of any real type, or :class:`sumexp.ranking.Chunks`, which computes them some items at a time, so
+  that they need not fit into memory. Scores of +inf and -inf are scores like others, and tie among themselves.
+- ``relevant``, or ``gains``: [B, L] bool, or numbers >= 0 where a metric takes gains; or
+  :class:`sumexp.ranking.Labels`, the numbers of the relevant items.
+- ``mask``: [B, L] bool leaves out items that are no candidates (False; what their scores are does not matter).
+
+With B lists of L items, R of them relevant, a metric at k costs what ``scores.topk(k + 1)`` costs, one over all places
+at most one sort; rows are taken a million scores at a time, so that little more is held than what was passed.
 """
 
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable
+from typing import get_args
 
 import torch
 from torch import Tensor
 
 from sumexp import checks
+from sumexp.ranking import places
+from sumexp.ranking.places import Chunks, First, Labels, Places, Ties
 
-Ties = Literal["expected", "pessimistic", "optimistic"]
-"""What is assumed of the order of equal scores."""
 
-
-def rank(scores: Tensor, labels: Tensor, *, ties: Ties = "expected", mask: Tensor | None = None) -> Tensor:
+def rank(scores: Tensor | Chunks, labels: Tensor, *, ties: Ties = "expected", mask: Tensor | None = None) -> Tensor:
     r"""The rank of one label in each list.
 
     With g candidates above the label and T at its score (itself among them) it is g + 1 (optimistic), g + T
     (pessimistic) or g + (T + 1)/2 (expected).
 
     Args:
-        scores: [B, L].
+        scores: [B, L], or chunks of them.
         labels: [B] the items whose ranks are asked for.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
@@ -38,20 +45,15 @@ def rank(scores: Tensor, labels: Tensor, *, ties: Ties = "expected", mask: Tenso
     Raises:
         ValueError: for shapes that do not fit, NaN, a label that is no candidate, or an unknown rule.
     """
-    scores, candidates = _check_scores(scores, mask, ties)
-    if labels.shape != scores.shape[:1]:
-        raise ValueError(f"labels must be integers [{len(scores)}], got {tuple(labels.shape)}")
-    own = checks.ids("label", labels, scores.shape[1]).unsqueeze(-1)
-    if not bool(candidates.gather(-1, own).all()):
+    scores, mask = _check_scores(scores, mask, ties)
+    batch = labels.shape if isinstance(scores, Chunks) else scores.shape[:1]
+    if labels.ndim != 1 or labels.shape != batch:
+        raise ValueError(f"labels must be integers [{batch[0] if batch else 'B'}], got {tuple(labels.shape)}")
+    own = checks.ids("label", labels, _items(scores)).unsqueeze(-1)
+    if mask is not None and not bool(mask.gather(-1, own).all()):
         raise ValueError("the mask leaves out a label itself, which then has no rank")
-    above, tied = _position(scores, scores.gather(-1, own), candidates)
-    match ties:
-        case "optimistic":
-            return above + 1
-        case "pessimistic":
-            return above + tied
-        case "expected":
-            return above + (tied + 1) / 2
+    parts = places.of_labels(scores, own, torch.ones(own.shape, dtype=torch.float64), mask, None)
+    return torch.cat([_mean_place(part.above, part.tied, ties).squeeze(-1) for part in parts])
 
 
 def ranks(scores: Tensor, *, ties: Ties = "expected") -> Tensor:
@@ -60,15 +62,19 @@ def ranks(scores: Tensor, *, ties: Ties = "expected") -> Tensor:
     Raises:
         ValueError: for a wrong shape, NaN, or an unknown rule.
     """
-    scores, _ = _check_scores(scores, None, ties)
-    scores = scores.contiguous()
-    ascending = scores.sort(-1).values
-    best = scores.shape[1] + 1 - torch.searchsorted(ascending, scores, right=True).double()
-    worst = scores.shape[1] - torch.searchsorted(ascending, scores).double()
-    return {"optimistic": best, "pessimistic": worst, "expected": (best + worst) / 2}[ties]
+    checked, _ = _check_scores(scores, None, ties)
+    assert isinstance(checked, Tensor)
+    found = torch.empty(checked.shape, dtype=torch.float64, device=checked.device)
+    row = 0
+    for above, tied in places.everywhere(checked):
+        found[row : row + len(above)] = _mean_place(above, tied, ties)
+        row += len(above)
+    return found
 
 
-def reciprocal_rank(scores: Tensor, relevant: Tensor, *, ties: Ties = "expected", mask: Tensor | None = None) -> Tensor:
+def reciprocal_rank(
+    scores: Tensor | Chunks, relevant: Tensor | Labels, *, ties: Ties = "expected", mask: Tensor | None = None
+) -> Tensor:
     r"""One over the rank of the first relevant item.
 
     If r of the T items that tie at the best relevant score are relevant, and g items are above, the first of them
@@ -78,43 +84,44 @@ def reciprocal_rank(scores: Tensor, relevant: Tensor, *, ties: Ties = "expected"
     Raises:
         ValueError: for shapes that do not fit, NaN, a list without relevant item, or an unknown rule.
     """
-    scores, candidates = _check_scores(scores, mask, ties)
-    relevant = _check_relevant(relevant, scores, candidates)
-    lowest = -torch.inf if scores.is_floating_point() else torch.iinfo(scores.dtype).min
-    best = scores.masked_fill(~relevant, lowest).amax(-1, keepdim=True)
-    above, tied = _position(scores, best, candidates)
-    right = (relevant & (scores == best)).sum(-1, dtype=torch.float64)
-    if ties == "optimistic":
-        return 1 / (above + 1)
-    if ties == "pessimistic":
-        return 1 / (above + tied - right + 1)
-    most = int(tied.max()) if len(tied) else 0
-    place = torch.arange(most, dtype=torch.float64, device=scores.device)  # j - 1
-    left = (tied.unsqueeze(-1) - place).clamp_min(1)
-    hazard = (right.unsqueeze(-1) / left).clamp_max(1)
-    none_before = torch.nn.functional.pad((1 - hazard).cumprod(-1), (1, 0), value=1.0)[:, :most]
-    return (hazard * none_before / (above.unsqueeze(-1) + place + 1)).sum(-1)
+    checked, mask = _check_scores(scores, mask, ties)
+    if isinstance(relevant, Labels):
+        items, gains = _check_labels(relevant, checked, mask)
+        firsts = places.first_of_labels(checked, items, gains, mask)
+    else:
+        checked = _check_matrix(checked)
+        _check_relevant(relevant, checked, mask)
+        firsts = places.first_of_matrix(checked, relevant, mask)
+    return torch.cat([_reciprocal_rank(first, ties) for first in firsts])
 
 
 def mean_reciprocal_rank(
-    scores: Tensor, relevant: Tensor, *, ties: Ties = "expected", mask: Tensor | None = None
+    scores: Tensor | Chunks, relevant: Tensor | Labels, *, ties: Ties = "expected", mask: Tensor | None = None
 ) -> Tensor:
     """The mean of :func:`reciprocal_rank` over the batch, a scalar.
 
     Raises:
         ValueError: as there, and for an empty batch.
     """
-    if not len(scores):
+    each = reciprocal_rank(scores, relevant, ties=ties, mask=mask)
+    if not len(each):
         raise ValueError("the batch is empty, so it has no mean reciprocal rank")
-    return reciprocal_rank(scores, relevant, ties=ties, mask=mask).mean()
+    return each.mean()
 
 
-def recall(scores: Tensor, relevant: Tensor, k: int, *, ties: Ties = "expected", mask: Tensor | None = None) -> Tensor:
+def recall(
+    scores: Tensor | Chunks,
+    relevant: Tensor | Labels,
+    k: int,
+    *,
+    ties: Ties = "expected",
+    mask: Tensor | None = None,
+) -> Tensor:
     """The share of the relevant items that is among the first k, each counted by its gain if gains are given.
 
     Args:
-        scores: [B, L].
-        relevant: [B, L] bool, or gains >= 0.
+        scores: [B, L], or chunks of them.
+        relevant: [B, L] bool, or gains >= 0, or labels.
         k: how many places count.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
@@ -122,30 +129,30 @@ def recall(scores: Tensor, relevant: Tensor, k: int, *, ties: Ties = "expected",
     Raises:
         ValueError: as :func:`reciprocal_rank` or :func:`dcg`, and if k is not in 1..L.
     """
-    scores, candidates = _check_scores(scores, mask, ties)
-    check = _check_relevant if relevant.dtype == torch.bool else _check_gains
-    gains = check(relevant, scores, candidates).double()
-    found = _arrange(scores, gains, candidates, ties).gains[:, : _check_k(k, scores)]
-    return found.sum(-1) / gains.sum(-1)
+    k = checks.whole("k", k, 1, _items(scores))
+    return _of_lists(lambda p: _within(p, k) / p.gains.sum(-1), scores, relevant, k, ties, mask, gains=True)
 
 
 def precision(
-    scores: Tensor, relevant: Tensor, k: int, *, ties: Ties = "expected", mask: Tensor | None = None
+    scores: Tensor | Chunks,
+    relevant: Tensor | Labels,
+    k: int,
+    *,
+    ties: Ties = "expected",
+    mask: Tensor | None = None,
 ) -> Tensor:
     """The share of the first k places that relevant items take (a list with fewer candidates leaves places empty).
 
     Raises:
         ValueError: as :func:`recall`.
     """
-    scores, candidates = _check_scores(scores, mask, ties)
-    gains = _check_relevant(relevant, scores, candidates).double()
-    k = _check_k(k, scores)
-    return _arrange(scores, gains, candidates, ties).gains[:, :k].sum(-1) / k
+    k = checks.whole("k", k, 1, _items(scores))
+    return _of_lists(lambda p: _within(p, k) / k, scores, relevant, k, ties, mask)
 
 
 def average_precision(
-    scores: Tensor,
-    relevant: Tensor,
+    scores: Tensor | Chunks,
+    relevant: Tensor | Labels,
     k: int | None = None,
     *,
     ties: Ties = "expected",
@@ -154,29 +161,21 @@ def average_precision(
     r"""The mean over the relevant items of the precision at their places, 0 for those beyond the first k.
 
     In a block of T ties that begins after place g with r relevant items, after R' before, place i has the expected term
-    :math:`\frac rT\big(R' + 1 + (i-g-1)\frac{r-1}{T-1}\big)\frac1i`.
+    :math:`\frac rT\big(R' + 1 + (i-g-1)\frac{r-1}{T-1}\big)\frac1i`. The sum over the block is a difference of
+    harmonic numbers.
 
     Raises:
         ValueError: as :func:`recall`.
 
     Source: McSherry and Najork (2008), for the expected value.
     """
-    scores, candidates = _check_scores(scores, mask, ties)
-    relevant = _check_relevant(relevant, scores, candidates)
-    k = _check_k(k, scores)
-    order = _arrange(scores, relevant.double(), candidates, ties)
-    before = order.gains.cumsum(-1) - order.gains
-    if ties == "expected":  # relevant items before the block, and half-way through it those met on average
-        in_block = order.place - order.start - 1
-        others = (order.gains * order.size - 1).clamp_min(0) / (order.size - 1).clamp_min(1)
-        before = before - in_block * order.gains + in_block * others
-    terms = order.gains * (before + 1) / order.place
-    return terms[:, :k].sum(-1) / relevant.sum(-1)
+    last = _check_k(k, scores)
+    return _of_lists(lambda p: _average_precision(p, last), scores, relevant, k, ties, mask)
 
 
 def dcg(
-    scores: Tensor,
-    gains: Tensor,
+    scores: Tensor | Chunks,
+    gains: Tensor | Labels,
     k: int | None = None,
     *,
     ties: Ties = "expected",
@@ -185,8 +184,8 @@ def dcg(
     r"""Discounted cumulative gain :math:`\sum_{r_i \le k} g_i/\log_2(1+r_i)`.
 
     Args:
-        scores: [B, L].
-        gains: [B, L] numbers >= 0, or bool.
+        scores: [B, L], or chunks of them.
+        gains: [B, L] numbers >= 0, or bool, or labels.
         k: how many places count; all if None.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
@@ -194,14 +193,13 @@ def dcg(
     Raises:
         ValueError: as :func:`recall`, and for a negative or infinite gain.
     """
-    scores, candidates = _check_scores(scores, mask, ties)
-    gains = _check_gains(gains, scores, candidates)
-    return _discounted(_arrange(scores, gains, candidates, ties).gains, _check_k(k, scores))
+    discounts = _Running.discounts(_check_k(k, scores))
+    return _of_lists(lambda p: _discounted(p, discounts), scores, gains, k, ties, mask, gains=True, graded=True)
 
 
 def ndcg(
-    scores: Tensor,
-    gains: Tensor,
+    scores: Tensor | Chunks,
+    gains: Tensor | Labels,
     k: int | None = None,
     *,
     ties: Ties = "expected",
@@ -212,104 +210,182 @@ def ndcg(
     Raises:
         ValueError: as :func:`dcg`.
     """
-    checked = _check_gains(gains, *_check_scores(scores, mask, ties))
-    best = checked.sort(-1, descending=True).values
-    return dcg(scores, gains, k, ties=ties, mask=mask) / _discounted(best, _check_k(k, scores))
+    discounts = _Running.discounts(_check_k(k, scores))
+
+    def normalised(found: Places) -> Tensor:
+        return _discounted(found, discounts) / _discounted(_ideal(found), discounts)
+
+    return _of_lists(normalised, scores, gains, k, ties, mask, gains=True, graded=True)
 
 
-class _Order(NamedTuple):
-    """A batch of sorted lists.
+class _Running:
+    """Sums over runs of places of a falling function of the place."""
 
-    Attributes:
-        gains: what stands at each place, [B, L]; for expected ties the mean over the block.
-        place: 1..L.
-        start: how many places are before the place's block of ties, [B, L].
-        size: of that block, [B, L].
-    """
+    def __init__(self, terms: Tensor) -> None:
+        """Sum the terms [k]."""
+        self.k = len(terms)
+        self.total = torch.nn.functional.pad(terms.cumsum(0), (1, 0))
+        # What rounding did to each total, itself exact, so that the difference of two large totals keeps all digits.
+        self.lost = torch.nn.functional.pad((terms - self.total.diff()).cumsum(0), (1, 0))
 
-    gains: Tensor
-    place: Tensor
-    start: Tensor
-    size: Tensor
+    @staticmethod
+    def discounts(k: int) -> "_Running":
+        """Of 1/log2(1 + place)."""
+        return _Running(1 / torch.log2(1 + torch.arange(1, k + 1, dtype=torch.float64)))
 
+    @staticmethod
+    def harmonic(k: int) -> "_Running":
+        """Of 1/place."""
+        return _Running(1 / torch.arange(1, k + 1, dtype=torch.float64))
 
-def _arrange(scores: Tensor, gains: Tensor, candidates: Tensor, ties: Ties) -> _Order:
-    """Sort by candidacy, then score, then (where the rule says so) gain."""
-    # Stable sorts, the least important key first; a key that cannot matter is left out.
-    keys = [gains if ties == "optimistic" else -gains] if ties != "expected" else []
-    keys += [scores] + ([] if bool(candidates.all()) else [candidates.to(torch.uint8)])
-    order = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
-    for key in keys:
-        order = order.gather(-1, torch.argsort(key.gather(-1, order), dim=-1, descending=True, stable=True))
-    scores, gains, candidates = (values.gather(-1, order) for values in (scores, gains, candidates))
-    place = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)
-    new = torch.ones_like(candidates)
-    new[:, 1:] = (scores[:, 1:] != scores[:, :-1]) | (candidates[:, 1:] != candidates[:, :-1])
-    block = new.cumsum(-1) - 1
-    size = torch.zeros_like(gains).scatter_add(-1, block, torch.ones_like(gains)).gather(-1, block)
-    start = torch.where(new, place - 1, 0.0).cummax(-1).values
-    if ties == "expected":
-        gains = torch.zeros_like(gains).scatter_add(-1, block, gains).gather(-1, block) / size
-    return _Order(gains, place, start, size)
+    def over(self, start: Tensor, stop: Tensor) -> Tensor:
+        """The sum over the places start + 1, ..., stop, those beyond k left out."""
+        self.total, self.lost = self.total.to(start.device), self.lost.to(start.device)
+        start, stop = start.clamp_max(self.k), stop.clamp_max(self.k)
+        return (self.total[stop] - self.total[start]) + (self.lost[stop] - self.lost[start])
 
 
-def _position(scores: Tensor, score: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
-    """How many candidates are above a score [B, 1], and how many at it."""
-    above = (candidates & (scores > score)).sum(-1, dtype=torch.float64)
-    return above, (candidates & (scores == score)).sum(-1, dtype=torch.float64)
+def _of_lists(
+    metric: Callable[[Places], Tensor],
+    scores: Tensor | Chunks,
+    relevant: Tensor | Labels,
+    k: int | None,
+    ties: Ties,
+    mask: Tensor | None,
+    *,
+    gains: bool = False,
+    graded: bool = False,
+) -> Tensor:
+    """A metric of the places of what is relevant, which may have gains, and if ``graded`` is spoken of as gains."""
+    checked, mask = _check_scores(scores, mask, ties)
+    if isinstance(relevant, Labels):
+        items, worth = _check_labels(relevant, checked, mask)
+        if not gains:
+            worth = (worth > 0).double()
+        parts = places.of_labels(checked, items, worth, mask, k)
+    else:
+        checked = _check_matrix(checked)
+        check = _check_gains if graded or (gains and relevant.dtype != torch.bool) else _check_relevant
+        check(relevant, checked, mask)
+        parts = places.of_matrix(checked, relevant, mask, k)
+    return torch.cat([metric(part.settled(ties)) for part in parts])
 
 
-def _discounted(gains: Tensor, k: int) -> Tensor:
-    places = torch.arange(1, k + 1, dtype=torch.float64, device=gains.device)
-    return (gains[:, :k] / torch.log2(1 + places)).sum(-1)
+def _mean_place(above: Tensor, tied: Tensor, ties: Ties) -> Tensor:
+    if ties == "optimistic":
+        return (above + 1).double()
+    return (above + tied).double() if ties == "pessimistic" else (tied + 1).double().div_(2).add_(above)
 
 
-def _check_scores(scores: Tensor, mask: Tensor | None, ties: str) -> tuple[Tensor, Tensor]:
-    """The scores, 0 where there is no candidate, and the candidates [B, L]."""
-    if scores.ndim != 2 or scores.dtype == torch.bool or scores.is_complex():
-        raise ValueError(f"scores must be real numbers [B, L], got {scores.dtype} of shape {tuple(scores.shape)}")
-    if scores.shape[1] == 0:
-        raise ValueError("the lists have no items, and so no ranks")
+def _within(found: Places, k: int) -> Tensor:
+    """The expected gain among the first k places."""
+    return (found.gains * ((k - found.above).double() / found.tied).clamp(0, 1)).sum(-1)
+
+
+def _discounted(found: Places, discounts: _Running) -> Tensor:
+    return (found.gains / found.tied * discounts.over(found.above, found.above + found.tied)).sum(-1)
+
+
+def _ideal(found: Places) -> Places:
+    """The greatest gains first."""
+    gains = found.gains.sort(-1, descending=True).values
+    place = torch.arange(gains.shape[1], device=gains.device).expand(gains.shape)
+    return Places(place, torch.ones_like(place), gains)
+
+
+def _reciprocal_rank(first: First, ties: Ties) -> Tensor:
+    above, tied, right = first
+    if ties != "expected":
+        return 1 / (above + 1 if ties == "optimistic" else above + tied - right + 1).double()
+    value = 1 / (above + 1).double()
+    one, several = (tied > 1) & (right == 1), (tied > 1) & (right > 1)
+    if bool(one.any()):
+        start, stop = above[one], above[one] + tied[one]
+        value[one] = _Running.harmonic(int(stop.max())).over(start, stop) / tied[one]
+    rows = several.nonzero().flatten()
+    most = int(tied[rows].max()) if len(rows) else 1
+    for part in rows.split(max(1, places.ROWS_AT_ONCE // most)):  # type: ignore[no-untyped-call]
+        value[part] = _first_of_several(above[part], tied[part], right[part], most)
+    return value
+
+
+def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, most: int) -> Tensor:
+    """The mean over random orders: the first of them is at place j with a hazard of right over what is left there."""
+    place = torch.arange(most, dtype=torch.float64, device=above.device)  # j - 1
+    hazard = (right.unsqueeze(-1) / (tied.unsqueeze(-1) - place).clamp_min(1)).clamp_max(1)
+    none_before = torch.nn.functional.pad((1 - hazard).cumprod(-1), (1, 0), value=1.0)[:, :-1]
+    return (hazard * none_before / (above.unsqueeze(-1) + place + 1)).sum(-1)
+
+
+def _average_precision(found: Places, k: int) -> Tensor:
+    order, before, right = found.in_order()
+    start = order.above.clamp_max(k)
+    stop = (start + order.tied).clamp_max(k)
+    others = (right - 1).double() / (order.tied - 1).clamp_min(1)
+    harmonic = _Running.harmonic(k).over(start, stop)
+    terms = ((before + 1 - (start + 1) * others) * harmonic + others * (stop - start)) / order.tied
+    return torch.where(order.gains > 0, terms, 0.0).sum(-1) / (found.gains > 0).sum(-1)
+
+
+def _items(scores: Tensor | Chunks) -> int:
+    return scores.items if isinstance(scores, Chunks) else scores.shape[-1] if scores.ndim else 0
+
+
+def _check_scores(scores: Tensor | Chunks, mask: Tensor | None, ties: str) -> tuple[Tensor | Chunks, Tensor | None]:
     checks.choice("ties", ties, get_args(Ties))
-    candidates = torch.ones_like(scores, dtype=torch.bool) if mask is None else _check_bool("mask", mask, scores)
-    scores = scores.detach().masked_fill(~candidates, 0)
-    if bool(scores.isnan().any()):
-        row = int(scores.isnan().any(-1).nonzero()[0])
-        raise ValueError(f"a score of list {row} is NaN, which has no rank; use -inf for what should come last")
-    return scores, candidates
+    if isinstance(scores, Chunks):
+        if mask is not None:
+            raise ValueError("chunks of scores take no mask: give -inf to what is no candidate")
+        return scores, None
+    return places.check_scores(scores, mask=mask), mask
 
 
-def _check_bool(name: str, values: Tensor, scores: Tensor) -> Tensor:
-    if values.shape != scores.shape or values.dtype != torch.bool:
-        raise ValueError(
-            f"{name} must be bool of the scores' shape {tuple(scores.shape)}, got {values.dtype} of "
-            f"{tuple(values.shape)}"
-        )
-    return values
+def _check_matrix(scores: Tensor | Chunks) -> Tensor:
+    if isinstance(scores, Chunks):
+        raise ValueError("chunks of scores need Labels: a matrix of what is relevant would be as large as all scores")
+    return scores
 
 
-def _check_relevant(relevant: Tensor, scores: Tensor, candidates: Tensor) -> Tensor:
-    relevant = _check_bool("relevant", relevant, scores) & candidates
-    _check_some(relevant, "relevant item")
-    return relevant
+def _check_labels(labels: Labels, scores: Tensor | Chunks, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    items, gains = labels.padded(None if isinstance(scores, Chunks) else scores.device)
+    if not isinstance(scores, Chunks) and len(items) != len(scores):
+        raise ValueError(f"there are labels of {len(items)} lists and scores of {len(scores)}")
+    checks.ids("label", items.clamp_min(0), _items(scores))
+    ordered = items.sort(-1).values
+    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(-1).nonzero().flatten()
+    if len(twice):
+        raise ValueError(f"list {int(twice[0])} names a label twice; name each relevant item once")
+    if mask is not None:
+        gains = torch.where(mask.gather(-1, items.clamp_min(0)), gains, 0.0)
+        items = torch.where(gains > 0, items, -1)
+    _check_some((items >= 0).any(-1), "relevant item")
+    return items, gains
 
 
-def _check_gains(gains: Tensor, scores: Tensor, candidates: Tensor) -> Tensor:
+def _check_relevant(relevant: Tensor, scores: Tensor, mask: Tensor | None) -> None:
+    places.check_bool("relevant", relevant, scores)
+    _check_some(places.count_true(relevant if mask is None else relevant & mask) > 0, "relevant item")
+
+
+def _check_gains(gains: Tensor, scores: Tensor, mask: Tensor | None) -> None:
     if gains.shape != scores.shape or gains.is_complex():
         raise ValueError(f"gains must have the scores' shape {tuple(scores.shape)}, got {tuple(gains.shape)}")
-    gains = gains.double().masked_fill(~candidates, 0)
-    if gains.numel() and not (gains.min() >= 0 and gains.sum(-1).max() < torch.inf):
-        raise ValueError("gains must be finite numbers >= 0, and so must their sum be")
-    _check_some(gains > 0, "candidate with a positive gain")
-    return gains
+    if gains.dtype == torch.bool:
+        positive = gains if mask is None else gains & mask
+    else:
+        gains = gains if mask is None else gains.masked_fill(~mask, 0)
+        if gains.numel() and not (gains.min() >= 0 and gains.sum(-1, dtype=torch.float64).max() < torch.inf):
+            raise ValueError("gains must be finite numbers >= 0, and so must their sum be")
+        positive = gains > 0
+    _check_some(places.count_true(positive) > 0, "candidate with a positive gain")
 
 
 def _check_some(present: Tensor, what: str) -> None:
-    empty = (~present.any(-1)).nonzero().flatten()
+    empty = (~present).nonzero().flatten()
     if len(empty):
         raise ValueError(f"list {int(empty[0])} has no {what} ({len(empty)} such lists); leave such lists out")
 
 
-def _check_k(k: int | None, scores: Tensor) -> int:
-    items = scores.shape[1]
+def _check_k(k: int | None, scores: Tensor | Chunks) -> int:
+    items = _items(scores)
     return items if k is None else checks.whole("k", k, 1, items)

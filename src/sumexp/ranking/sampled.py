@@ -243,7 +243,8 @@ def worst_set(scheme: Scheme) -> Worst:
     probabilities, weights = checks.law("probabilities", probabilities), weights.double()
     if not (weights.min() >= 0 and weights.max() < math.inf):
         raise ValueError("weights must be finite numbers >= 0")
-    sets = torch.arange(1, 2**n).unsqueeze(-1).bitwise_right_shift(torch.arange(n)).bitwise_and(1).double()
+    numbers, place = (torch.arange(*span, device=weights.device) for span in ((1, 2**n), (n,)))
+    sets = numbers.unsqueeze(-1).bitwise_right_shift(place).bitwise_and(1).double()
     missing = torch.log1p(sets.sum(-1)) - probabilities @ torch.log1p(weights @ sets.T)
     worst = int(missing.argmax())
     return Worst(missing[worst].item(), tuple(sets[worst].nonzero().flatten().tolist()))

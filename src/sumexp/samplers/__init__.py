@@ -6,6 +6,9 @@ number of classes. :func:`draw` takes m negatives for every example of a batch a
 equal the example's own label, by one of three rules; :func:`within_batch` and :func:`model_based` take them from the
 batch's labels and from the model's own probabilities.
 
+Laws are modules: ``model.to(device)`` moves them, ``state_dict`` holds their tables, and they print themselves. A
+generator that forked workers share makes them all draw the same; :func:`worker_generator` makes one for each.
+
 All three return :class:`Negatives`, whose ``ids``, ``log_q`` and ``hits`` are what :mod:`sumexp.losses` wants.
 :func:`distinct` draws until m ids differ and returns the weights that this needs.
 """
@@ -15,6 +18,7 @@ from sumexp.samplers.distinct import Distinct, distinct
 from sumexp.samplers.laws import LogUniform, Mixture, Sampler, Uniform
 from sumexp.samplers.negatives import Hits, Negatives, draw, log_inclusion, model_based, off_diagonal, within_batch
 from sumexp.samplers.weights import constant, importance, relative, tail
+from sumexp.samplers.workers import worker_generator
 
 __all__ = [
     "Categorical",
@@ -36,4 +40,5 @@ __all__ = [
     "tail",
     "unigram",
     "within_batch",
+    "worker_generator",
 ]

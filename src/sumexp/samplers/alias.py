@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from sumexp import checks
+from sumexp.samplers.base import Law, dimensions
 
 BITS = 62
 """Random bits of a draw: the most whose sums stay inside int64."""
@@ -28,7 +29,7 @@ CHUNK = 1 << 16
 """Draws made at a time on a CPU: their intermediate results stay in its cache."""
 
 
-class Categorical:
+class Categorical(Law):
     r"""Draws from any law q in constant time each, after a set-up in time and memory proportional to L.
 
     Args:
@@ -42,30 +43,36 @@ class Categorical:
         ValueError: if q is empty, not one-dimensional, negative, NaN or infinite, or does not sum to 1.
     """
 
-    def __init__(self, q: Tensor) -> None:
+    log_q: Tensor
+    table: Tensor
+
+    def __init__(self, q: checks.Values) -> None:
+        q = checks.reals("q", q)
         if q.ndim != 1:
             raise ValueError(f"q has shape {tuple(q.shape)}; it must be one-dimensional with at least one class")
         units = whole_units(checks.law("q", q.detach()))
-        self.classes = len(units)
-        self.log_q = (units.to(torch.float64) * 2.0**-BITS).log()
-        self.table = build(units)
+        super().__init__(len(units), units.device)
+        self.register_buffer("log_q", (units.to(torch.float64) * 2.0**-BITS).log())
+        self.register_buffer("table", build(units))
 
-    def log_prob(self, ids: Tensor) -> Tensor:
+    def log_prob(self, ids: checks.Values) -> Tensor:
         """Log probability of each class, float64; -inf for a class that is never drawn."""
-        return self.log_q[ids]
+        return self.log_q[checks.integers("id", ids)]
 
-    def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
         drawn = bits(shape, generator, self.table.device)
         flat = drawn.view(-1)
-        step = CHUNK if flat.device.type == "cpu" else max(1, len(flat))
+        step = CHUNK if flat.device.type == "cpu" and not torch.compiler.is_compiling() else max(1, len(flat))
         for start in range(0, len(flat), step):
             _look_up(self.table, flat[start : start + step])
         return drawn
 
 
-def unigram(counts: Tensor, power: float = 0.75) -> Categorical:
+def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
     r""":math:`q_y \propto n_y^{\text{power}}` for counts :math:`n_y`: 1 is the unigram law, 0.75 the habit of word2vec.
+
+    The classes may stand in any order; :class:`LogUniform` needs no counts, but classes sorted by them.
 
     Args:
         counts: [L] how often each class occurs; a class of count 0 is never drawn.
@@ -76,6 +83,7 @@ def unigram(counts: Tensor, power: float = 0.75) -> Categorical:
     """
     if not power > 0:
         raise ValueError(f"power is {power!r}; it must be positive")
+    counts = checks.reals("counts", counts)
     weights = counts.to(torch.float64)
     if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         found = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
@@ -87,9 +95,9 @@ def unigram(counts: Tensor, power: float = 0.75) -> Categorical:
     return Categorical(weights / weights.sum())
 
 
-def bits(shape: Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
+def bits(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     r"""Uniform integers of 62 random bits, int64 [\*shape]."""
-    return torch.randint(1 << BITS, tuple(shape), generator=generator, device=device)
+    return torch.randint(1 << BITS, dimensions(shape), generator=generator, device=device)
 
 
 def whole_units(q: Tensor) -> Tensor:
@@ -131,4 +139,4 @@ def _look_up(table: Tensor, drawn: Tensor) -> None:
     column = drawn >> (BITS - columns)
     word = table.index_select(0, column)
     unit = drawn & ((1 << (BITS - columns)) - 1)
-    torch.where(unit < (word >> columns), column, word & (len(table) - 1), out=drawn)
+    drawn.copy_(torch.where(unit < (word >> columns), column, word & (len(table) - 1)))

@@ -40,7 +40,7 @@ class Distinct(NamedTuple):
     time: Tensor
 
 
-def distinct(sampler: Sampler, labels: Tensor, m: int, *, generator: torch.Generator | None = None) -> Distinct:
+def distinct(sampler: Sampler, labels: checks.Values, m: int, *, generator: torch.Generator | None = None) -> Distinct:
     r"""Draw from q until m ids other than the label are found, once for the whole batch.
 
     The race is one for all examples; each takes its own label out of it. So m + 2 arrivals serve all.

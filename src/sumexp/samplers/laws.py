@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sumexp import checks
 from sumexp.samplers import alias
+from sumexp.samplers.base import Law, dimensions
 
 
 class Sampler(Protocol):
@@ -25,7 +26,7 @@ class Sampler(Protocol):
         r"""Independent draws, int64 [\*shape]."""
 
 
-class Uniform:
+class Uniform(Law):
     r""":math:`q_y = 1/L`.
 
     A draw is a random integer of 62 bits modulo L, so that no class is favoured by more than :math:`L\,2^{-62}`
@@ -40,47 +41,54 @@ class Uniform:
     """
 
     def __init__(self, classes: int, device: torch.device | str = "cpu") -> None:
-        self.classes = checks.whole("classes", classes, 1, alias.MOST)
-        self.device = torch.device(device)
+        super().__init__(checks.whole("classes", classes, 1, alias.MOST), device)
 
-    def log_prob(self, ids: Tensor) -> Tensor:
+    def log_prob(self, ids: checks.Values) -> Tensor:
         """Log probability of each class, float64."""
+        ids = checks.integers("id", ids)
         return torch.full(ids.shape, -math.log(self.classes), dtype=torch.float64, device=ids.device)
 
-    def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
         return alias.bits(shape, generator, self.device).remainder_(self.classes)
 
 
-class LogUniform:
+class LogUniform(Law):
     r""":math:`q_y = \log\frac{y+2}{y+1} \big/ \log(L+1)`: nearly Zipf's law, for classes sorted by falling frequency.
 
-    Drawn by inversion, :math:`y = \lfloor e^{u \log(L+1)} \rfloor - 1`, with no table at all.
+    Drawn by inversion, :math:`y = \lfloor e^{u \log(L+1)} \rfloor - 1`, with no table at all. Class 0 must be the
+    most frequent: on ids in another order it is some law, whose :math:`\log q` is right, but no longer close to the
+    frequencies. For those, :func:`unigram` takes the counts.
 
     Args:
         classes: number of classes L, >= 1.
         device: where draws are made.
+        counts: [L] how often each class occurs, to check that they fall; they make no other difference.
 
     Raises:
-        ValueError: if there is no class.
+        ValueError: if there is no class, or the counts rise somewhere.
     """
 
-    def __init__(self, classes: int, device: torch.device | str = "cpu") -> None:
-        self.classes = checks.whole("classes", classes, 1, alias.MOST)
-        self.device = torch.device(device)
+    def __init__(
+        self, classes: int, device: torch.device | str = "cpu", *, counts: checks.Values | None = None
+    ) -> None:
+        super().__init__(checks.whole("classes", classes, 1, alias.MOST), device)
+        if counts is not None:
+            _check_falling(checks.reals("counts", counts), self.classes)
 
-    def log_prob(self, ids: Tensor) -> Tensor:
+    def log_prob(self, ids: checks.Values) -> Tensor:
         """Log probability of each class, float64."""
+        ids = checks.integers("id", ids)
         return torch.log(torch.log1p(1 / (ids.to(torch.float64) + 1)) / math.log1p(self.classes))
 
-    def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
-        u = torch.rand(tuple(shape), generator=generator, dtype=torch.float64, device=self.device)
+        u = torch.rand(dimensions(shape), generator=generator, dtype=torch.float64, device=self.device)
         # Rounding can reach the open end of the range.
         return u.mul_(math.log1p(self.classes)).exp_().to(torch.int64).sub_(1).clamp_(0, self.classes - 1)
 
 
-class Mixture:
+class Mixture(Law):
     r""":math:`q = \sum_i \alpha_i q^{(i)}`: every draw first chooses a law, then a class from it.
 
     (To take fixed numbers :math:`m_i` of negatives from each law instead, draw from each and join the results with the
@@ -94,27 +102,55 @@ class Mixture:
         ValueError: if there is no law, or the laws have different classes, or the shares do not sum to 1.
     """
 
+    proportions: Tensor
+
     def __init__(self, samplers: Sequence[Sampler], proportions: Sequence[float]) -> None:
         sizes = sorted({sampler.classes for sampler in samplers})
         if len(sizes) != 1:
             raise ValueError(f"the laws of a mixture must have one number of classes, got {sizes}")
         if len(samplers) != len(proportions):
             raise ValueError(f"{len(samplers)} laws and {len(proportions)} proportions: give one for each")
-        self.classes = sizes[0]
+        shares = checks.law("proportions", checks.reals("proportions", proportions).double())
+        super().__init__(sizes[0], "cpu")
         self.samplers = tuple(samplers)
-        self.proportions = checks.law("proportions", torch.tensor(proportions, dtype=torch.float64))
+        self.register_buffer("proportions", shares)
+        for i, sampler in enumerate(samplers):
+            if isinstance(sampler, nn.Module):
+                self.add_module(f"law{i}", sampler)
 
-    def log_prob(self, ids: Tensor) -> Tensor:
+    def extra_repr(self) -> str:
+        """The shares."""
+        return f"classes={self.classes}, proportions={[round(share, 6) for share in self.proportions.tolist()]}"
+
+    def log_prob(self, ids: checks.Values) -> Tensor:
         """Log probability of each class, float64."""
+        ids = checks.integers("id", ids)
         parts = torch.stack([sampler.log_prob(ids) for sampler in self.samplers], -1)
         return torch.logsumexp(parts + self.proportions.log().to(parts.device), -1)
 
-    def sample(self, shape: Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+    def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
+        shape = dimensions(shape)
         first = self.samplers[0].sample(shape, generator)
-        u = torch.rand(tuple(shape), generator=generator, dtype=torch.float64, device=first.device)
+        u = torch.rand(shape, generator=generator, dtype=torch.float64, device=first.device)
         chosen = torch.bucketize(u, self.proportions.cumsum(0)[:-1].to(u.device), right=True)
         for i, sampler in enumerate(self.samplers[1:], start=1):
             mine = chosen == i
+            if torch.compiler.is_compiling():  # a graph has shapes that no draw decides
+                first = torch.where(mine, sampler.sample(shape, generator), first)
+                continue
             first[mine] = sampler.sample((int(mine.sum()),), generator)
         return first
+
+
+def _check_falling(counts: Tensor, classes: int) -> None:
+    if counts.shape != (classes,):
+        raise ValueError(f"counts have shape {tuple(counts.shape)}; there must be one for each of {classes} classes")
+    rising = (counts[1:] > counts[:-1]).nonzero().flatten()
+    if len(rising):
+        first = int(rising[0])
+        raise ValueError(
+            f"class {first + 1} occurs {counts[first + 1].item():g} times and class {first}, before it, "
+            f"{counts[first].item():g}: LogUniform is for classes sorted by falling frequency; number them by "
+            "counts.argsort(descending=True), or take samplers.unigram(counts, 1)"
+        )

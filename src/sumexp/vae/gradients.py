@@ -93,7 +93,7 @@ def exact(loss: Loss, logits: Tensor, members: Sequence[Member]) -> Tensor:
         [S, B, N, K].
     """
     leaf = logits.detach().requires_grad_()
-    z = states(*logits.shape[2:])
+    z = states(*logits.shape[2:]).to(logits.device)
     with torch.no_grad():
         values = loss(z.unsqueeze(1).expand(-1, logits.shape[1], -1, -1))
     log_joint = torch.einsum("sbnk,znk->sbz", posterior.log_probabilities(leaf, members), z)
@@ -122,7 +122,9 @@ def quality(loss: Loss, logits: Tensor, members: Sequence[Member], samples: int,
     if samples < BLOCKS or samples % BLOCKS:
         raise ValueError(f"samples is {samples}; it must be a positive multiple of {BLOCKS}")
     truth = exact(loss, logits, members)
-    temperatures = torch.tensor([member.temperature.at(0) for member in members], dtype=logits.dtype)
+    temperatures = torch.tensor(
+        [member.temperature.at(0) for member in members], dtype=logits.dtype, device=logits.device
+    )
     means, squares = [], torch.zeros_like(logits)
     for _ in range(BLOCKS):
         drawn = _estimates(loss, logits, members, temperatures, samples // BLOCKS, generator)
@@ -156,7 +158,8 @@ def _estimates(
     """One gradient a draw, [S, draws, B, N, K]."""
     count, images, variables, categories = logits.shape
     leaf = logits.detach().unsqueeze(1).repeat(1, draws, 1, 1, 1).requires_grad_()
-    uniforms = torch.rand(draws * images, variables, categories, dtype=logits.dtype, generator=generator)
+    shape = (draws * images, variables, categories)
+    uniforms = torch.rand(shape, dtype=logits.dtype, generator=generator, device=logits.device)
     shared = uniforms.clamp_min(torch.finfo(logits.dtype).tiny).expand(count, -1, -1, -1)
     z = stack.relaxed(leaf.flatten(1, 2), shared, members, temperatures)
     values = loss(z.reshape(count * draws, images, variables, categories))
@@ -207,10 +210,10 @@ def problem(
         parameters of every noise finite.
     """
     x, one = images.double(), Member(categories=categories, seed=seed)
-    parameters = stack.initial((one,), x.shape[1], variables, hidden, torch.float64)
+    parameters = stack.initial((one,), x.shape[1], variables, hidden, torch.float64, str(x.device))
     leaves = {name: tensor.requires_grad_() for name, tensor in parameters.items()}
     optimiser = torch.optim.Adam(leaves.values(), lr=1e-2)
-    z = states(variables, categories)
+    z = states(variables, categories).to(x.device)
     for _ in range(steps):
         log_q = torch.log_softmax(stack.encode(leaves, x.unsqueeze(0), [categories])[0], -1)
         log_joint = torch.einsum("bnk,znk->bz", log_q, z)

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sumexp.companion.build import staging
+from sumexp.companion.store import Computation, Store
 
 from .conftest import Project, chapter, make_project
 
@@ -129,8 +131,14 @@ def test_prose_executes_nothing_and_is_rendered(project: Project) -> None:
 
 def test_a_guarded_sentence_must_stand_in_the_chapter(project: Project) -> None:
     guarded = "from sumexp.companion.authoring.results import guard\nguard('Two is', profile == 'smoke')"
-    project.write("notebooks/one.md", chapter("one", guarded))
+    # A kernel that is interrupted at its end, after its last cell, says so on the terminal.
+    seen = project.path / "interrupted"
+    watch = f"after = lambda: signal.signal(signal.SIGINT, lambda *_: Path({str(seen)!r}).touch())"
+    project.write(
+        "notebooks/one.md", chapter("one", f"{guarded}\n{watch}\nget_ipython().kernel.post_handler_hook = after")
+    )
     project.build()
+    assert not seen.exists()
     said = project.run("book", "--profile", "cpu", "--cores", "2", code=1)
     assert "the text says 'Two is', and in this run it is not so" in said
     text = (project.path / "notebooks/one.md").read_text("utf-8").replace("\nTwo is", "\nThree is")
@@ -146,6 +154,33 @@ def test_only_what_is_stored(project: Project) -> None:
     after = project.entries("*")
     assert {key for key in after if key not in before} == set(project.entries("pages")) - set(before)
     assert "shows an earlier run" in staged(project.path / "build/stage", "two")
+
+
+def test_what_a_gpu_machine_computed_is_rendered_where_there_is_none(project: Project) -> None:
+    store = Store(project.store)
+    for entry in store.entries("notebook"):
+        asked = Computation("notebook", entry.computation.name, {**entry.computation.parts, "parameter device": "cuda"})
+        with store.locked(asked), store.writing(asked) as (folder, seal):
+            shutil.copytree(entry.path, folder, dirs_exist_ok=True)
+            seal(replace(entry.provenance, device="cuda (a GPU)"))
+    before = project.entries("notebook"), project.entries("evidence")
+    project.build("--stored", "--device", "cuda")
+    assert (project.entries("notebook"), project.entries("evidence")) == before
+    records = json.loads((project.path / "build/executions.json").read_text("utf-8"))
+    assert [(record["notebook"], record["device"]) for record in records] == [
+        ("one", "cuda (a GPU)"),
+        ("two", "cuda (a GPU)"),
+    ]
+    for name in ("one", "two"):
+        assert "shows an earlier run" not in staged(project.path / "build/stage", name)
+    rows = project.run("status", "--profile", "smoke", "--device", "cuda").splitlines()
+    assert [row.split()[:3] for row in rows[1:5]] == [
+        ["notebook", "one", "fresh"],
+        ["notebook", "two", "fresh"],
+        ["evidence", "test_tiny", "fresh"],
+        ["pages", "book", "fresh"],
+    ], rows
+    assert rows[-1] == "4 fresh"
 
 
 @pytest.mark.slow

@@ -12,6 +12,9 @@ from sumexp.companion import CompanionError
 from sumexp.companion.build.rendering import render
 from sumexp.companion.register import Claim, Entry, as_records
 
+# sphinx-external-toc looks at every object there is, and torch warns when one of its own is looked at.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated:FutureWarning")
+
 SETTINGS = """title: Tiny
 only_build_toc_files: true
 execute: {execute_notebooks: "off"}
@@ -64,6 +67,72 @@ def test_what_is_kept_changes_no_byte_and_a_warning_is_given_each_time(stage: Pa
     assert files(pages) == after
 
 
+API = """# Code
+
+```{index} a word of the index
+```
+
+```{eval-rst}
+.. automodule:: sumexp.companion.store.computation
+   :members:
+   :imported-members:
+```
+"""
+EXERCISES = """# Exercises
+
+:::{exercise}
+:label: one-ex
+Show it.
+:::
+
+:::{solution-start} one-ex
+:::
+
+So it is.
+
+:::{solution-end}
+:::
+"""
+
+
+def test_a_word_costs_its_page_alone_and_what_pages_share_costs_all(stage: Path, tmp_path: Path) -> None:
+    extensions = "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book"
+    extensions += ", sphinx.ext.autodoc, sphinx.ext.napoleon, sphinx.ext.viewcode]"
+    settings = SETTINGS.replace("  recursive", "  local_extensions: {sumexp_book: book/_ext}\n  recursive")
+    (stage / "_config.yml").write_text(settings.replace("sphinx_comments]", extensions))
+    shutil.copytree(BOOK / "_ext", stage / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    with (stage / "_toc.yml").open("a") as toc:
+        toc.write("- file: api\n- file: exercises\n")
+    (stage / "api.md").write_text(API)
+    (stage / "exercises.md").write_text(EXERCISES)
+    cache, pages = tmp_path / "cache", tmp_path / "pages"
+    render(stage, pages, jobs=2, cache=cache)
+
+    def marked_after(name: str, text: str) -> bool:
+        """Whether a page with a mark stands after a change of another."""
+        written = cache / "html" / "three.html"
+        clean = written.read_bytes()
+        written.write_bytes(clean + b"<!-- a mark -->")
+        (stage / name).write_text(text)
+        render(stage, pages, jobs=2, cache=cache)
+        is_marked = (pages / "three.html").read_bytes().endswith(b"<!-- a mark -->")
+        if is_marked:
+            (pages / "three.html").write_bytes(clean)
+            written.write_bytes(clean)
+        return is_marked
+
+    def check() -> None:
+        render(stage, tmp_path / "anew", jobs=1, cache=None)
+        assert files(pages) == files(tmp_path / "anew")
+
+    assert marked_after("exercises.md", EXERCISES.replace("So it is.", "It is."))
+    assert marked_after("two.md", PAGES["two"].replace("Its words", "Nothing"))
+    check()
+    assert not marked_after("two.md", f"{PAGES['two']}\n(a-label)=\n## A section\n")
+    assert not marked_after("api.md", API.replace("of the index", "more"))
+    check()
+
+
 def execution(notebook: str, **changes: Any) -> dict[str, Any]:
     """A record as ``executions.json`` has it."""
     return {
@@ -108,6 +177,12 @@ CAMPAIGN = {
 }
 
 
+DEVICES = {
+    "functions": {"vae.f": {"stays": True, "waits": "none"}, "bias.g": {"stays": False, "waits": "few"}},
+    "tasks": {"vae": {"waits": 1, "to_device": 1560, "to_host": 24}},
+}
+
+
 @pytest.fixture
 def tables(stage: Path) -> Path:
     """The book's pages of tables, in a book with one chapter and one page of errata."""
@@ -116,7 +191,7 @@ def tables(stage: Path) -> Path:
             "sphinx_comments]", "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book]"
         )
     )
-    pages = ("notebooks/bias", "book/register", "book/executions", "book/errata/bias")
+    pages = ("notebooks/bias", "book/register", "book/executions", "book/api/devices", "book/errata/bias")
     (stage / "_toc.yml").write_text(
         "format: jb-book\nroot: index\nchapters:\n" + "".join(f"- file: {name}\n" for name in pages)
     )
@@ -124,6 +199,8 @@ def tables(stage: Path) -> Path:
     for name in ("register", "executions"):
         (stage / "book" / "_data").mkdir(parents=True, exist_ok=True)
         shutil.copy2(BOOK / f"{name}.md", stage / "book")
+    (stage / "book" / "api").mkdir()
+    shutil.copy2(BOOK / "api" / "devices.md", stage / "book" / "api")
     shutil.copytree(BOOK / "_ext", stage / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
     (stage / "notebooks").mkdir()
     (stage / "notebooks" / "bias.md").write_text("# The chapter\n")
@@ -160,7 +237,9 @@ def test_a_page_of_tables_is_read_again_when_what_it_shows_has_changed(tables: P
     assert "lists 1 statements" in register.get_text()
 
     put(tables, "executions", [execution("bias", seconds=56.78, data=["brown", "delicious"])])
+    assert words(pages / "book" / "api" / "devices.html") == []
     put(tables, "kills", CAMPAIGN)
+    put(tables, "devices", DEVICES)
     put(tables, "register", [CLAIM | {"kind": "theorem"}, CLAIM | {"id": "bias-y"}])
     errata = tables / "book" / "errata" / "bias.md"
     errata.write_text(errata.read_text().replace("erratum-b1", "erratum-b2"))
@@ -172,6 +251,11 @@ def test_a_page_of_tables_is_read_again_when_what_it_shows_has_changed(tables: P
         ["bias", "profile = smoke, device = cpu, seed = 0", "brown, delicious", "0123456789ab"],
         ["the book", "50", "1.2\xa0s", "40"],
         ["a grid of training runs", "49", "0.5\xa0s", "12"],
+    ]
+    assert words(pages / "book" / "api" / "devices.html") == [
+        ["vae", "1", "1,560", "24"],
+        ["bias.g", "on the CPU", "few"],
+        ["vae.f", "there", "none"],
     ]
     register = BeautifulSoup((pages / "book" / "register.html").read_text("utf-8"), "html.parser")
     assert "lists 2 statements" in register.get_text()

@@ -65,3 +65,28 @@ def test_clean_keeps_what_any_machine_asks_for_and_what_runs() -> None:
     assert (count, freed > 0) == (2, True)
     assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in kept if path != damaged)
+
+
+def test_how_far_everything_is() -> None:
+    def told() -> list[tuple[str, str, str]]:
+        """Kind, name and state, after a look at what the line says of time and size."""
+        lines = list(why.status(plan.make("cpu", "cpu", "", stored=True)))
+        assert all((line.seconds is not None) == (line.status == "fresh") for line in lines)
+        return [(line.kind, line.name, line.status) for line in lines]
+
+    pages = ("pages", "book", "missing")
+    assert told() == [("notebook", "one", "missing"), pages]
+    with default().locked(asked()):
+        assert told() == [("notebook", "one", "running"), pages]
+    state = default().checkpoint(asked())
+    state.parent.mkdir(parents=True)
+    state.write_bytes(b"a state")
+    assert told() == [("notebook", "one", "half-done"), pages]
+    path = keep(asked())
+    assert told() == [("notebook", "one", "fresh"), pages]
+    (path / "entry.json").write_text("{}")
+    assert told() == [("notebook", "one", "damaged"), pages]
+    run = default().root / "run" / "some.task" / f"{'0' * 64}.checkpoint"
+    run.parent.mkdir(parents=True)
+    run.write_bytes(b"a state")
+    assert told() == [("notebook", "one", "damaged"), pages, ("run", "some.task", "half-done")]

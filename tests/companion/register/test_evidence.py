@@ -157,7 +157,10 @@ FAULTS = {
     "no evidence": ('"bias-x", shows="statement"', "is not of the form"),
     "too much": ('"bias-x", shows="statement", evidence="exact", sure=True', "is not of the form"),
     "shows": ('"bias-x", shows="theorem", evidence="exact"', "shows='theorem', expected one of statement, correction"),
-    "evidence": ('"bias-x", shows="statement", evidence="belief"', "evidence='belief', expected one of proof, exact"),
+    "evidence": (
+        '"bias-x", shows="statement", evidence="belief"',
+        "evidence='belief', expected one of kernel, proof, exact",
+    ),
 }
 
 

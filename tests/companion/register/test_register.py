@@ -214,13 +214,14 @@ class TestTwo:
 
 FAULTS = {
     "unknown field": (entry(verdict="true"), "verdict: Extra inputs are not permitted"),
-    "missing statement": (entry(paper_says=None), "paper_says: Field required"),
+    "missing statement": (entry(paper_says=None), "paper_says: the statement stands there, and there alone"),
+    "a paper's statement as ours": (entry(we_say="$a=b$"), "paper_says: the statement stands there, and there alone"),
     "empty statement": (entry(paper_says=" "), "paper_says: String should have at least 1 character"),
     "formula not closed": (entry(paper_says="$a=b"), "the formula that begins with $a=b is not closed"),
     "display formula": (entry(paper_says="$$a$$"), "never as $$...$$"),
     "braces": (entry(paper_says=r"$\frac{a}{b$"), "braces do not balance"),
     "kind": (entry(kind="thought"), "kind: Input should be 'definition'"),
-    "chapter": (entry(chapter="baas"), "chapter is 'baas', expected one of bias, nce"),
+    "chapter": (entry(chapter="baas"), "chapter is 'baas', expected one of expectations, bias, nce"),
     "erratum of another paper": (entry(erratum=["D1"]), "erratum label 'D1' is not of the form B1, B2, ..."),
     "correction without erratum": (entry(corrected="$b$"), "`corrected` needs an `erratum`"),
     "id of another paper": (entry(id="nce-x"), "the id must begin with 'bias'"),
@@ -238,6 +239,26 @@ def test_faulty_entry_is_named_with_its_file(tmp_path, claim, message):
     (fault,) = error.value.faults
     assert re.match(rf"claims/bias\.yml(:2)?: entry {claim['id']}: ", fault)
     assert message in fault
+
+
+OWN = {field: value for field, value in ENTRY.items() if field != "paper_says"} | {"id": "sumexp-x", "we_say": "$a=b$"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"we_say": None, "paper_says": "$a=b$"}, "we_say: the statement stands there, and there alone"),
+        ({"corrected": "$b$", "erratum": ["B1"]}, "corrected where it stands: remove `corrected` and `erratum`"),
+        ({"erratum": ["B1"]}, "corrected where it stands"),
+    ],
+)
+def test_statements_of_ours_have_no_errata_and_say_whose_they_are(tmp_path, change, message):
+    right = write_claims(tmp_path, OWN, name="sumexp.yml")
+    assert register.load(right)["sumexp-x"].statement == "$a=b$"
+    wrong = {field: value for field, value in (OWN | change).items() if value is not None}
+    with pytest.raises(register.RegisterError) as error:
+        register.load(write_claims(tmp_path, wrong, name="sumexp.yml"))
+    assert message in error.value.faults[0]
 
 
 def test_cycle_is_spelled_out_in_the_direction_of_depends_on(tmp_path):
@@ -281,7 +302,9 @@ def test_all_faults_are_told_at_once(tmp_path):
 
 
 def test_file_of_no_paper_and_no_file_at_all(tmp_path):
-    with pytest.raises(register.RegisterError, match=r"expected one file per paper: bias.yml, nce.yml"):
+    with pytest.raises(
+        register.RegisterError, match=r"expected one file per paper, and one of ours: bias.yml, nce.yml"
+    ):
         register.load(write_claims(tmp_path, entry(), name="baas.yml"))
     with pytest.raises(register.RegisterError, match=r"no claims/\*.yml there"):
         register.load(tmp_path)
@@ -336,15 +359,21 @@ def papers():
     return register.load(ROOT / "claims")
 
 
-def test_the_register_holds_the_claims_of_five_papers(papers):
+def test_the_register_holds_the_claims_of_five_papers_and_the_theorems_of_the_book(papers):
     assert Counter(claim.paper for claim in papers.values()) == {
-        "bias": 47,
+        "bias": 46,
         "nce": 45,
         "negatives": 85,
-        "perturb": 54,
+        "perturb": 53,
         "ranking": 20,
+        "sumexp": 17,
     }
-    assert len(papers) == 47 + 45 + 85 + 54 + 20 == 251
+    assert len(papers) == 46 + 45 + 85 + 53 + 20 + 17 == 266
+
+
+def test_nothing_is_ascribed_to_a_paper_that_is_not_in_it(papers):
+    assert [claim.id for claim in papers.values() if not claim.is_ours and "not in the paper" in claim.where] == []
+    assert all((claim.we_say is not None) == claim.is_ours for claim in papers.values())
 
 
 def test_every_claim_has_a_test_or_is_a_convention_or_says_why_not(papers, tmp_path):
@@ -400,7 +429,7 @@ def test_page_has_one_row_for_every_claim_and_no_link_into_nothing(page, undecid
 
 def test_page_prints_the_truth_table_and_typesets_every_formula(page, papers):
     assert all(row.when in page for row in register.TRUTH_TABLE)
-    formulas = sum(claim.paper_says.count("$") // 2 for claim in papers.values())
+    formulas = sum(claim.statement.count("$") // 2 for claim in papers.values())
     assert formulas > 300
     assert page.count(r'<span class="math notranslate nohighlight">\(') >= formulas
     assert "$" not in page
@@ -411,6 +440,15 @@ def test_page_prints_the_truth_table_and_typesets_every_formula(page, papers):
 def test_page_escapes_what_html_would_read(tmp_path):
     text = whole(decide(tmp_path, [entry(paper_says="$a<b$ & `<c>` <script>")]))
     assert r"\(a&lt;b\)</span> &amp; <code>&lt;c&gt;</code> &lt;script&gt;" in text
+
+
+def test_page_tells_a_statement_of_ours_from_a_papers(tmp_path):
+    text = whole(decide(tmp_path, [entry()]))
+    assert "We state" not in text
+    claims = register.load(write_claims(tmp_path, entry(), OWN | {"id": "bias-y", "we_say": None, "paper_says": "b"}))
+    own = register.load(write_claims(tmp_path, OWN, name="sumexp.yml"))["sumexp-x"]
+    both = register.decide({**claims, "sumexp-x": own}, tmp_path / "evidence", tmp_path / "tests")
+    assert whole(both).count('<p class="paper-says"><b>We state:</b> ') == 1
 
 
 def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_path):

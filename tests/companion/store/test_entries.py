@@ -18,7 +18,7 @@ from filelock import Timeout
 
 from sumexp.companion import CompanionError
 from sumexp.companion.store import Computation, Store, default
-from sumexp.companion.store.entries import SUMS, DamagedError, _sums, read
+from sumexp.companion.store.entries import RECORD, SUMS, DamagedError, _sums, read
 from sumexp.companion.store.provenance import Meter
 
 from .conftest import asked, keep
@@ -285,6 +285,35 @@ def test_a_store_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     with pytest.raises(CompanionError, match=r"cannot keep .*; name another folder by SUMEXP_STORE"):
         keep(Store(tmp_path / "file"), asked())
+
+
+@pytest.mark.parametrize("broken", [FileNotFoundError(2, "No such file", "elsewhere"), ConnectionError("cut off")])
+def test_what_breaks_while_an_entry_is_made_is_not_said_to_be_a_matter_of_keeping(
+    store: Store, broken: OSError
+) -> None:
+    with pytest.raises(type(broken)) as caught, store.writing(asked()):
+        raise broken
+    assert caught.value is broken
+    with (
+        pytest.raises(CompanionError, match=r"cannot keep .*No such file.*SUMEXP_STORE"),
+        store.writing(asked()) as (folder, _),
+    ):
+        (folder / "absent" / "file").write_bytes(b"")
+    assert store.status(asked()) == "missing"
+
+
+def test_by_age_nothing_is_verified(store: Store) -> None:
+    for number, day in enumerate((3, 1, 2)):
+        keep(store, asked(number))
+        record = store.path(asked(number)) / RECORD
+        found = json.loads(record.read_text())
+        found["provenance"]["finished"] = f"2026-01-0{day}T00:00:00+00:00"
+        record.write_text(json.dumps(found))  # which damages it
+    keep(store, asked(3))
+    (store.path(asked(3)) / RECORD).write_text("{")
+    keep(store, asked(4))
+    found_in = [path.name for path in store.by_age(asked().kind, asked().name)]
+    assert found_in == [asked(number).key for number in (3, 1, 2, 0, 4)]
 
 
 def test_the_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

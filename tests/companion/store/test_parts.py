@@ -86,15 +86,19 @@ def test_syntax_leaves_out_comments_and_docstrings(changed: str, same: bool) -> 
     assert (parts.syntax(changed) == parts.syntax(original)) is same
 
 
-def test_closure_follows_deferred_imports_and_parents_only(tmp_path: Path) -> None:
+def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path: Path) -> None:
     package = tmp_path / "sumexp"
     files = {
         "__init__.py": "def __getattr__(name): ...\n",
         "a.py": "def f():\n    from sumexp.pack import inner\n",
         "b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sumexp.a\n",
-        "pack/__init__.py": "from sumexp import c\n",
+        "pack/__init__.py": "from sumexp import c\nc.x = 2\n",
         "pack/inner.py": "x = 1\n",
         "c.py": "",
+        "d.py": "from sumexp.shop import inner\n",
+        "e.py": "from sumexp.shop import x\n",
+        "shop/__init__.py": "'Words.'\nfrom sumexp.c import y\nfrom sumexp.shop.inner import x\n__all__ = ['x', 'y']\n",
+        "shop/inner.py": "x = 1\n",
     }
     for name, text in files.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +107,7 @@ def test_closure_follows_deferred_imports_and_parents_only(tmp_path: Path) -> No
     shutil.copytree(real / "store", package / "companion/store", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(real / "__init__.py", package / "companion")
 
-    code = 'from sumexp.companion.store import parts\nfor n in "ab": print(*sorted(parts.closure(["sumexp." + n])))'
+    code = 'from sumexp.companion.store import parts\nfor n in "abde": print(*sorted(parts.closure(["sumexp." + n])))'
     out = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
@@ -113,6 +117,8 @@ def test_closure_follows_deferred_imports_and_parents_only(tmp_path: Path) -> No
     ).stdout.splitlines()
     assert out[0] == "sumexp sumexp.a sumexp.c sumexp.pack sumexp.pack.inner"
     assert set(out[1].split()) == {"sumexp", "sumexp.b"}
+    assert set(out[2].split()) == {"sumexp", "sumexp.d", "sumexp.shop.inner"}
+    assert set(out[3].split()) == {"sumexp", "sumexp.e", "sumexp.c", "sumexp.shop", "sumexp.shop.inner"}
 
 
 def test_an_unknown_module_is_named() -> None:

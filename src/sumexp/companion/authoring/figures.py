@@ -1,6 +1,8 @@
 """The book's figures: one style, legible on white and on dark paper, the same bytes every time.
 
-Importing this module sets matplotlib's defaults, so that every figure of a notebook that shows one looks alike.
+Importing this module sets matplotlib's defaults, so that every figure of a notebook that shows one looks alike, and
+leaves showing them to `show`: a figure drawn over several cells does not appear under each (``%matplotlib inline``
+brings that back).
 Black is *ink*: `show` turns it into the colour of the surrounding text, which follows the reader's theme. Everything
 else is drawn in `PALETTE`, whose colours stand out from white and from dark grey (contrast 3 or more) and from one
 another for colour-blind readers.
@@ -69,6 +71,7 @@ _STYLE: Any = {
     "svg.fonttype": "path",
 }
 plt.rcParams.update(_STYLE)
+plt.switch_backend("agg")
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _MATH = re.compile(r"\$([^$]+)\$")

@@ -45,7 +45,7 @@ def cost(records: Iterable[Mapping[str, Any]]) -> str:
         )
         for one in records
     )
-    return _table(
+    return table(
         {"notebook": "", "wall": ":", "CPU": ":", "peak memory": ":", "device": "", "finished (UTC)": ""}, rows
     )
 
@@ -61,7 +61,7 @@ def origin(records: Iterable[Mapping[str, Any]]) -> str:
         )
         for one in records
     )
-    return _table({"notebook": "", "parameters": "", "data sets present": "", "key": ""}, rows)
+    return table({"notebook": "", "parameters": "", "data sets present": "", "key": ""}, rows)
 
 
 def versions(records: Iterable[Mapping[str, Any]]) -> str:
@@ -81,13 +81,13 @@ def kills(campaign: Mapping[str, Any]) -> str:
         )
         for name, part in (("the book", "book"), ("a grid of training runs", "grid"))
     ]
-    table = _table({"killed": "", "kills": ":", "latest end after a kill": ":", "entries, all whole": ":"}, rows)
+    found = table({"killed": "", "kills": ":", "latest end after a kill": ":", "entries, all whole": ":"}, rows)
     disk = campaign["full disk"]
     if not disk["tried"]:
-        return table
+        return found
     said = "named the full disk" if disk["said so"] else "did not name the full disk"
     return (
-        f"{table}\nOn a disk of three megabytes a grid ended with exit code {disk['exit code']}, {said}, and left "
+        f"{found}\nOn a disk of three megabytes a grid ended with exit code {disk['exit code']}, {said}, and left "
         f"{disk['whole entries']} entries, all whole.\n"
     )
 
@@ -96,7 +96,7 @@ def _page(one: Mapping[str, Any]) -> str:
     return f"[{one['notebook']}](../notebooks/{one['notebook']})"
 
 
-def _table(head: Mapping[str, str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Mapping[str, str], rows: Iterable[Sequence[str]]) -> str:
     """A table whose columns end with ``:`` where they are flush right."""
     lines = [list(head), [f"---{side}" for side in head.values()], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

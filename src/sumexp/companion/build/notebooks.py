@@ -130,15 +130,23 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
 
 def _execute(source: Any, values: Mapping[str, object], target: Path, name: str, log: Any, folder: str) -> None:
     import papermill
+    from jupyter_client.manager import AsyncKernelManager
     from traitlets.config import Config
 
+    class Manager(AsyncKernelManager):
+        """Ends a kernel without interrupting it first: one still at its last message would say so on the terminal."""
+
+        async def _async_interrupt_kernel(self) -> None:
+            pass
+
+    # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
+    sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
     papermill.execute_notebook(
         source,
         str(target),
         parameters=dict(values),
         kernel_name="python3",
-        # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
-        config=Config({"ConnectionFileMixin": {"transport": "ipc", "ip": f"{folder}/socket"}}),
+        config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
         progress_bar={"file": _Cells(), "bar_format": "{n}/{total}", "mininterval": 0.1},
         stdout_file=log,
         stderr_file=log,

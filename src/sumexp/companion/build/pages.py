@@ -17,7 +17,8 @@ from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import Meter
 
 CLAIMS = Path("claims")
-KILLS = Path("benchmarks/results/kills.json")
+MEASURED = tuple(Path("benchmarks/results", f"{name}.json") for name in ("kills", "devices"))
+"""Results that pages show as tables, where there are any."""
 DATA = Path("book/_data")
 """Where the staged book has what its directives read."""
 KEPT = 8
@@ -58,7 +59,7 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
         for file in sorted(folder.rglob(pattern))
         if file.is_file() and "__pycache__" not in file.parts
     }
-    files |= {str(path): path for path in (Path("_config.yml"), TOC, KILLS) if path.exists()}
+    files |= {str(path): path for path in (Path("_config.yml"), TOC, *MEASURED) if path.exists()}
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / OUTCOMES for name, entry in decided.items() if entry}
@@ -80,8 +81,8 @@ def make(plan: Plan, jobs: int) -> None:
             with store.writing(wanted) as (folder, seal):
                 _render(plan, shown, decided, folder, jobs)
                 seal(meter.read())
-    for earlier in store.entries("pages", "book")[:-KEPT]:
-        store.remove(earlier.path)
+    for earlier in store.by_age("pages", "book")[:-KEPT]:
+        store.remove(earlier)
 
 
 def preview(plan: Plan) -> None:
@@ -108,7 +109,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     records = [record(entry) for entry in shown.values() if entry is not None]
     write_text(folder / "executions.json", json.dumps(records, indent=1) + "\n")
     (stage / DATA).mkdir()
-    for table in (folder / "register.json", folder / "executions.json", KILLS):
+    for table in (folder / "register.json", folder / "executions.json", *MEASURED):
         if table.exists():
             copy2(table, stage / DATA)
     render(stage, folder / "html", jobs=jobs, cache=BUILD / ".sphinx")

@@ -1,9 +1,10 @@
 """The staged book as pages: Sphinx in this process, on several cores; what has not changed is not read again.
 
-A change of a page's own text costs that page's reading only. All pages are written every time, since each shows the
-titles of the others: that is why they are the same bytes whether anything was read before or not.
+A change of a page's own text costs that page's reading and writing only; where what pages show of each other changes,
+all are written (`rewriting`). So they are the same bytes whether anything was read before or not.
 """
 
+import gc
 import re
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from hashlib import sha256
 from importlib.metadata import distributions
 from io import StringIO
 from pathlib import Path
-from shutil import copy2, move, rmtree
+from shutil import copy2, copytree, rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -48,41 +49,74 @@ def render(stage: Path, output: Path, *, jobs: int, cache: Path | None) -> None:
 
 
 def _render(stage: Path, output: Path, jobs: int, work: Path) -> None:
+    from sumexp.companion.build import rewriting
+
     source, trees, html, made_with = (work / name for name in ("source", "trees", "html", "made-with"))
+    before = html.with_name(rewriting.BEFORE)
     fingerprint = _fingerprint(stage)
     if not made_with.exists() or made_with.read_text("utf-8") != fingerprint:
-        rmtree(trees, ignore_errors=True)
+        for folder in (trees, html):
+            rmtree(folder, ignore_errors=True)
     made_with.unlink(missing_ok=True)
-    rmtree(html, ignore_errors=True)
+    rmtree(before, ignore_errors=True)
+    if html.exists():
+        html.rename(before)
     _mirror(stage, source)
-    warnings = _sphinx(source, html, trees, jobs)
+    warnings = _sphinx(source, html, trees, jobs, rewriting.__name__)
     if warnings:
         # What was read with a warning must be read, and warned of, again: it is not marked as made.
         raise CompanionError("\n".join(["the book could not be rendered; Sphinx says:", *warnings[-_SHOWN:]]))
-    (html / ".buildinfo").unlink()  # a digest of settings, among them where this was read from
+    (html / ".buildinfo").unlink(missing_ok=True)  # a digest of settings, among them where this was read from
     made_with.write_text(fingerprint, "utf-8")
     rmtree(output, ignore_errors=True)
-    move(html, output)  # the store may be on another disk
+    copytree(html, output)  # what is kept here is written over the next time
 
 
-def _sphinx(source: Path, html: Path, trees: Path, jobs: int) -> list[str]:
-    """Run Sphinx; returns its warnings and, if it failed, why."""
-    from jupyter_book.config import get_final_config
+def _sphinx(source: Path, html: Path, trees: Path, jobs: int, extension: str) -> list[str]:
+    """Run Sphinx with one extension more than the book asks for; returns its warnings and, if it failed, why."""
+    with _spared("rfc3987_syntax"):  # grammars for jsonschema, of addresses that no setting has: 1.5 s to import
+        from jupyter_book.config import get_final_config
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     said = StringIO()
     own: dict[str, Any] = {"external_toc_path": "_toc.yml", "latex_individualpages": False}
-    with _extensions_of(source), patch_docutils(None), docutils_namespace():
+    with _uncollected(), _extensions_of(source), patch_docutils(None), docutils_namespace():
         try:
             settings, _ = get_final_config(user_yaml=source / "_config.yml", cli_config=own, sourcedir=source)
+            settings["extensions"] = [*settings["extensions"], extension]
             app = Sphinx(source, None, html, trees, "html", settings, None, said, parallel=jobs)
-            app.build(force_all=True)
+            app.build()
         except SphinxError as error:
             said.write(f"{error}\n")
     text = _COLOUR.sub("", said.getvalue()).replace(f"{source}/", "")
     return [f"  {line}" for line in text.splitlines() if line.strip()]
+
+
+@contextmanager
+def _spared(module: str) -> Iterator[None]:
+    """Let an optional module seem absent, unless it is imported already."""
+    absent = module not in sys.modules
+    if absent:
+        sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if absent:
+            del sys.modules[module]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: trees of pages are many objects that stay, gone through each time for nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from sumexp.companion.store.computation import digest
 
 NOTEBOOKS = Path("notebooks")
 TESTS = Path("tests")
+PROOFS = Path("proofs")
 THREADS = 1
 """For every notebook, whatever the machine and CORES: sums in another order are other bytes."""
 
@@ -79,6 +80,7 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
 def evidence(path: Path) -> Computation:
     """The outcome of a test module's claims: its code and its helpers', pins, the data and the code it can reach.
 
+    Those of ``tests/proofs`` depend on the proofs too.
     Where it can read training runs, those that there are count too: a claim that waits for them is decided with them.
     """
     from sumexp.datasets import DATASETS
@@ -93,6 +95,11 @@ def evidence(path: Path) -> Computation:
         {f"file {file.as_posix()}": digest(parts.syntax(text)) for file, text in texts.items()}
         | parts.pins()
         | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
+        | (
+            parts.files({file.as_posix(): file for file in sorted(PROOFS.glob("*.v"))})
+            if PROOFS.name in path.parts
+            else {}
+        )
         | (_runs() if "sumexp.companion.authoring.runs" in reached else {})
         | parts.modules(reached),
     )

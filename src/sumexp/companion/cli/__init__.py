@@ -8,6 +8,11 @@ from sumexp.companion import CompanionError
 
 def main() -> None:
     """Run the command line; an error of the person's input or surroundings is one message on stderr and exit code 1."""
+    if sys.argv[1:2] == ["audit"]:  # needs nothing but the package, and so no typer
+        from sumexp.audit.command import main as audit
+
+        audit(sys.argv[2:])
+        return
     try:
         try:
             from sumexp.companion.cli.commands import app
@@ -40,7 +45,7 @@ def _without_typer(arguments: list[str]) -> None:
         case _:
             _fail(
                 "this needs typer, which is not installed; for all commands run: pip install 'sumexp[book]' "
-                "(without it there are: sumexp --version, sumexp data list)"
+                "(without it there are: sumexp audit, sumexp --version, sumexp data list)"
             )
 
 

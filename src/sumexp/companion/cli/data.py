@@ -29,7 +29,10 @@ def fetch_command(
     """Download what is missing of data sets, and verify all of each; the exit code is 1 if one failed."""
     from sumexp import datasets
 
-    wanted = [name for name, dataset in datasets.DATASETS.items() if dataset.files] if "all" in names else names
+    public = [name for name, one in datasets.DATASETS.items() if one.files and all(file.url for file in one.files)]
+    wanted = public if "all" in names else names
+    for name in wanted:
+        _check_address(name, data)
     failed = False
     for name, found in datasets.fetch_all(wanted, data).items():
         if isinstance(found, datasets.DataError):
@@ -61,6 +64,19 @@ def verify_command(
         _report(each, datasets.verify(each, data))
     if not (name or there):
         typer.echo(f"{folder} holds no data set; to download one, run: sumexp data fetch NAME")
+
+
+def _check_address(name: str, data: Path | None) -> None:
+    from sumexp import datasets
+
+    folder = datasets.root(data)
+    dataset = datasets.DATASETS.get(name)
+    for file in dataset.files if dataset else ():
+        if not file.url and not file.below(folder).exists():
+            raise datasets.DataError(
+                f"data set {name!r} has no public address ({dataset.description if dataset else ''}); put its files "
+                "where `sumexp data list` says, or fetch what it is made of"
+            )
 
 
 def _report(name: str, paths: list[Path]) -> None:

@@ -17,9 +17,15 @@ def listing(data: Path | None = None) -> Iterator[str]:
     for dataset in datasets.DATASETS.values():
         paths = [file.below(folder) for file in dataset.files]
         size = sum(file.size for file in dataset.files)
+        more = "more than " if not all(file.size for file in dataset.files) else ""
         volume = (
-            f"{size / 1e6:.1f} MB" if size else "not known before it is fetched" if paths else "nothing to download"
+            f"{more}{size / 1e6:.1f} MB"
+            if size
+            else "not known before it is fetched"
+            if paths
+            else "nothing to download"
         )
+        how = f"run: sumexp data fetch {dataset.name}" if all(file.url for file in dataset.files) else "put them there"
         present = all(path.exists() for path in paths)
         yield f"\n{dataset.name}: {dataset.description}"
         yield f"  licence: {dataset.licence}"
@@ -27,5 +33,5 @@ def listing(data: Path | None = None) -> Iterator[str]:
         yield f"  size:    {volume}"
         for path, file in zip(paths, dataset.files, strict=True):
             yield f"  file:    {path}"
-            yield f"  source:  {file.url}"
-        yield f"  present: {'yes' if present else f'no; run: sumexp data fetch {dataset.name}'}"
+            yield f"  source:  {file.url or 'no public address'}"
+        yield f"  present: {'yes' if present else f'no; {how}'}"

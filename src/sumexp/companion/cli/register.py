@@ -14,7 +14,7 @@ def register_command(
     verdict: Annotated[str, typer.Option(help="Only the claims with this verdict, such as open or refuted.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the machine's form, with the statements.")] = False,
 ) -> None:
-    """Print the claims of the five papers with their verdicts, computed from the tests as they last ran.
+    """Print the claims of the five papers and our own with their verdicts, computed from the tests as they last ran.
 
     The evidence is that of the last `make book`; without it, claims that have tests are open.
     The exit code is 1 if the tests of a listed claim fail.

@@ -60,6 +60,29 @@ def _fits(profile: str, there: Present) -> tuple[Job, ...]:
     return tuple(Job(training.train, config, work=training.work(config)) for config in protocols.grid(profile))
 
 
+def _longtail(profile: str, there: Present) -> tuple[Job, ...]:
+    from sumexp.longtail import grids, training
+    from sumexp.longtail.config import Source
+    from sumexp.models.sampled import prediction
+
+    source, plan = grids.chosen(profile, [name for name in get_args(Source) if there(name)])
+    first = (Job(prediction.predict, one, work=grids.foreseen(one)) for one in grids.forecasts(source, plan))
+    runs_of = (Job(training.train, one, grids.data(one), work=grids.work(one)) for one in grids.stacks(source, plan))
+    return (*first, *runs_of)
+
+
+def _retrieval(profile: str, there: Present) -> tuple[Job, ...]:
+    from sumexp.retrieval import grids, outlook, training
+
+    plans = grids.chosen(profile, [name for name in get_args(training.Source) if there(name)])
+    first = [grids.outlook(source, plan) for source, plan in plans.items()]
+    asked = (config for source, plan in plans.items() for config in grids.configs(source, plan))
+    return (
+        *(Job(outlook.foresee, one, grids.data(one), work=grids.foreseen(one)) for one in first),
+        *(Job(training.train, one, grids.data(one), work=grids.work(one)) for one in asked),
+    )
+
+
 @dataclass(frozen=True)
 class Grid:
     """What is known of the runs that a chapter asks for.
@@ -80,6 +103,10 @@ GRIDS: Mapping[str, Grid] = MappingProxyType(
         "vae": Grid(_vae, {"cpu": 3e10, "cuda": 2e12}),
         # Exponentials and small sums: 3e7 (integrals) to 2e8 (draws) a second of one core, by the first fits of profile
         # cpu; small kernels start no faster on a GPU.
+        # Predictions: 3e7, beside one idle core. Training: of one core, small products and many small kernels.
+        "longtail": Grid(_longtail, {"cpu": 1.5e10, "cuda": 1e11}),
+        # Sparse rows: gathered and scattered, which takes longer than the products that are counted.
+        "retrieval": Grid(_retrieval, {"cpu": 5e9, "cuda": 5e10}),
         "fits": Grid(_fits, {"cpu": 1e8, "cuda": 1e8}),
     }
 )

@@ -1,7 +1,8 @@
-"""The register: every checkable claim of the five papers, and the verdict its tests give it.
+"""The register: every checkable claim of the five papers, the theorems of our own, and the verdict their tests give.
 
-Entries stand in ``claims/<paper>.yml``; tests name them with ``@pytest.mark.claim``; ``pytest --evidence`` records
-how the tests ended (:mod:`sumexp.companion.register.evidence`); :func:`decide` computes the verdicts.
+Entries stand in ``claims/<paper>.yml`` and ``claims/sumexp.yml``; tests name them with ``@pytest.mark.claim``;
+``pytest --evidence`` records how the tests ended (:mod:`sumexp.companion.register.evidence`); :func:`decide` computes
+the verdicts.
 """
 
 from sumexp.companion.register.model import CHAPTERS, Claim, Claims, Finding, RegisterError, load

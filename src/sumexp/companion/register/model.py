@@ -16,12 +16,17 @@ Kind: TypeAlias = Literal[
     "remark", "table", "figure", "finding",
 ]  # fmt: skip
 Shows: TypeAlias = Literal["statement", "correction", "counterexample"]
-Evidence: TypeAlias = Literal["proof", "exact", "quadrature", "sampled", "experiment"]
+Evidence: TypeAlias = Literal["kernel", "proof", "exact", "quadrature", "sampled", "experiment"]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
 PAPERS: Mapping[str, str] = {"bias": "B", "nce": "C", "negatives": "D", "perturb": "E", "ranking": "F"}
 """The papers, in the order of the errata, and the letter of their errata."""
-CHAPTERS = ("bias", "nce", "negatives", "longtail", "retrieval", "ranking", "perturb", "fits", "vae", "synthesis")
+OURS = "sumexp"
+"""The file of what the book itself states and proves, which has tests like a paper's claim and no errata."""
+CHAPTERS = (
+    "expectations", "bias", "nce", "negatives", "longtail", "retrieval", "ranking", "perturb", "fits", "vae",
+    "synthesis",
+)  # fmt: skip
 SHOWS: tuple[Shows, ...] = get_args(Shows)
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 """Kinds of evidence, the strongest first."""
@@ -55,14 +60,15 @@ Prose: TypeAlias = Annotated[Text, AfterValidator(_typesettable)]
 
 
 class Claim(BaseModel):
-    r"""One checkable statement of a paper.
+    r"""One checkable statement of a paper, or of ours.
 
     Attributes:
-        id: the paper's name, a hyphen and the claim's own name; stable, as links and tests bear it.
+        id: the paper's name, or ``sumexp``, a hyphen and the claim's own name; stable, as links and tests bear it.
         chapter: the chapter that decides the claim.
-        where: the place in the paper.
+        where: the place in the paper, or in the chapter.
         kind: what the paper calls it, or what it is.
-        paper_says: the statement as printed, in our words, with LaTeX in ``$...$``.
+        paper_says: a paper's statement as printed, in our words, with LaTeX in ``$...$``.
+        we_say: our own statement, in the place of a paper's.
         corrected: the statement that holds, only where it differs from the printed one.
         note: what a reader must know beside the statement.
         how: a short hint how a program can decide it.
@@ -79,7 +85,8 @@ class Claim(BaseModel):
     chapter: str
     where: Prose
     kind: Kind
-    paper_says: Prose
+    paper_says: Prose | None = None
+    we_say: Prose | None = None
     corrected: Prose | None = None
     note: Prose | None = None
     how: Prose | None = None
@@ -90,8 +97,18 @@ class Claim(BaseModel):
 
     @property
     def paper(self) -> str:
-        """The paper's name: also the name of the file the entry stands in."""
+        """The paper's name, or ``sumexp``: also the name of the file the entry stands in."""
         return self.id.split("-", 1)[0]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the book states it, and no paper."""
+        return self.paper == OURS
+
+    @property
+    def statement(self) -> str:
+        """What is claimed."""
+        return self.paper_says or self.we_say or ""
 
     @property
     def is_convention(self) -> bool:
@@ -102,6 +119,11 @@ class Claim(BaseModel):
     def _consistent(self) -> "Claim":
         if self.chapter not in CHAPTERS:
             raise ValueError(f"chapter is {self.chapter!r}, expected one of {', '.join(CHAPTERS)}")
+        said, other = ("we_say", self.paper_says) if self.is_ours else ("paper_says", self.we_say)
+        if getattr(self, said) is None or other is not None:
+            raise ValueError(f"{said}: the statement stands there, and there alone")
+        if self.is_ours and (self.corrected or self.erratum):
+            raise ValueError("a statement of ours is corrected where it stands: remove `corrected` and `erratum`")
         letter = PAPERS.get(self.paper, "")
         for label in self.erratum:
             if not re.fullmatch(rf"{letter}[1-9]\d*", label):
@@ -285,8 +307,9 @@ def load(claims_dir: Path) -> Claims:
         raise RegisterError([f"{claims_dir}: no claims/*.yml there: run the command in the root of the repository"])
     for path in files:
         name = f"{claims_dir.name}/{path.name}"
-        if path.stem not in PAPERS:
-            faults.append(f"{name}: expected one file per paper: {', '.join(f'{paper}.yml' for paper in PAPERS)}")
+        if path.stem not in (*PAPERS, OURS):
+            expected = ", ".join(f"{paper}.yml" for paper in (*PAPERS, OURS))
+            faults.append(f"{name}: expected one file per paper, and one of ours: {expected}")
             continue
         for entry in _entries(path, name):
             if isinstance(entry, str):

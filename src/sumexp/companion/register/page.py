@@ -14,6 +14,7 @@ from sumexp.companion.register.model import CHAPTERS, Test
 from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, Verdict
 
 _EVIDENCE = (
+    ("kernel", "a formal proof, for all parameters, checked by Coq"),
     ("proof", "symbolic, for all parameters"),
     ("exact", "rational or integer arithmetic, on stated finite sizes"),
     ("quadrature", "deterministic floating point with an error bound, or two independent methods that agree"),
@@ -144,7 +145,8 @@ def _test(test: Test) -> str:
 def _entry(entry: Entry, users: Sequence[str], explained: Mapping[str, str]) -> str:
     claim = entry.claim
     shown = "Corrected" if entry.verdict == "holds with correction" else "Proposed correction"
-    statement = [f'<p class="paper-says">{prose(claim.paper_says)}</p>']
+    ours = "<b>We state:</b> " if claim.is_ours else ""
+    statement = [f'<p class="paper-says">{ours}{prose(claim.statement)}</p>']
     if claim.corrected:
         statement.append(f'<p class="corrected"><b>{shown}:</b> {prose(claim.corrected)}</p>')
     if claim.note:

@@ -1,7 +1,9 @@
 """Entries of the store: where they lie, who computes them, how they are written, verified, listed and removed."""
 
+import errno
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -130,12 +132,16 @@ class Store:
         Nothing appears in the entry's place before the second is called, which must come last.
 
         Raises:
-            CompanionError: if the store cannot be written.
+            CompanionError: if the store cannot be written, by this or by the caller; other errors of the caller's pass.
         """
         path = self.path(computation)
         part = _part(path)
 
         def seal(provenance: Provenance) -> None:
+            with self.guarded(path):
+                put(provenance)
+
+        def put(provenance: Provenance) -> None:
             record = {"kind": computation.kind, "name": computation.name, "parts": dict(computation.parts)}
             text = json.dumps(record | {"provenance": provenance.as_record()}, indent=1)
             (part / RECORD).write_text(text + "\n", "utf-8")
@@ -147,10 +153,15 @@ class Store:
             for left in (part, _gone(path)):
                 shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
             part.mkdir(parents=True)
-            try:
-                yield part, seal
-            finally:
-                shutil.rmtree(part, ignore_errors=True)
+        try:
+            yield part, seal
+        except OSError as error:
+            if not _is_of_keeping(error, part):
+                raise
+            with self.guarded(path):
+                raise
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
     def _publish(self, part: Path, path: Path) -> None:
         if path.exists():  # damaged
@@ -219,6 +230,20 @@ class Store:
                 found.append(read(path))
         return sorted(found, key=lambda entry: entry.provenance.finished)
 
+    def by_age(self, kind: str, name: str) -> list[Path]:
+        """The folders of all entries of a kind and name, by when they say they were finished; what says nothing first.
+
+        They are not verified, which takes long where they are large.
+        """
+
+        def finished(path: Path) -> str:
+            try:
+                return str(json.loads((path / RECORD).read_text("utf-8"))["provenance"]["finished"])
+            except (OSError, ValueError, LookupError, TypeError):
+                return ""
+
+        return sorted(self.paths(kind, name), key=finished)
+
     def remove(self, path: Path) -> bool:
         """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""
         from filelock import FileLock, Timeout
@@ -276,6 +301,13 @@ def _remove(path: Path) -> None:
         shutil.rmtree(gone)
     else:
         path.unlink(missing_ok=True)
+
+
+def _is_of_keeping(error: OSError, part: Path) -> bool:
+    """Whether an error is one of writing to a folder; the system does not say where a disk was full."""
+    names = [name for name in (error.filename, error.filename2) if isinstance(name, str | os.PathLike)]
+    inside = any(Path(name).is_relative_to(part) for name in names)
+    return inside or error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _part(path: Path) -> Path:

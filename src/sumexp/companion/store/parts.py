@@ -69,7 +69,10 @@ def file_digest(path: Path) -> str:
 
 
 def closure(names: Iterable[str]) -> frozenset[str]:
-    """The modules of the package that importing ``names`` can run: imported ones (also inside functions) and parents.
+    """The modules of the package that the code of ``names`` can reach: those imported (also in functions), and parents.
+
+    A parent that does nothing but import names for its users is passed over: it runs when a module below it is
+    imported, but that module gets nothing from it.
 
     Raises:
         CompanionError: if a module is not part of the package.
@@ -83,7 +86,8 @@ def closure(names: Iterable[str]) -> frozenset[str]:
     while waiting:
         name = waiting.pop()
         found.add(name)
-        waiting |= (graph.find_modules_directly_imported_by(name) | _parents(name)) - found
+        parents = {parent for parent in _parents(name) if not _re_exports(_path(parent).read_text("utf-8"))}
+        waiting |= (graph.find_modules_directly_imported_by(name) | parents) - found
     return frozenset(found)
 
 
@@ -107,6 +111,17 @@ def syntax(code: str) -> str:
             ):
                 node.body = rest
     return ast.dump(tree)
+
+
+@cache
+def _re_exports(code: str) -> bool:
+    """Whether code only imports names and lists them in ``__all__``."""
+    return all(
+        isinstance(node, ast.Import | ast.ImportFrom)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        or (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"])
+        for node in ast.parse(code).body
+    )
 
 
 def _module(name: str) -> str:

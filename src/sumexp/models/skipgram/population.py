@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sumexp.datasets import Corpus
-from sumexp.nce import Joint
+from sumexp.nce.joint import Joint
 
 
 @dataclass(frozen=True, eq=False)

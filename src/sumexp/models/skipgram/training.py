@@ -9,11 +9,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from sumexp import checks, datasets, losses, samplers
+from sumexp import checks, datasets
 from sumexp.descent import descend
+from sumexp.losses.sampled import binary_nce
 from sumexp.models.skipgram.population import SkipGram, pairs
-from sumexp.nce import Joint
+from sumexp.nce.joint import Joint
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.samplers.alias import Categorical, unigram
+from sumexp.samplers.negatives import draw
 
 
 @dataclass(frozen=True)
@@ -113,17 +116,17 @@ def fit(config: SkipGramConfig, joint: Joint, *, device: str = "cpu", progress: 
 def _drawn(config: SkipGramConfig, joint: Joint, generator: torch.Generator, device: str) -> Callable[[Tensor], Tensor]:
     """The loss of a fresh batch of drawn pairs, each with its drawn negatives, as a function of all scores [V, V]."""
     size = len(joint.p)
-    cells = samplers.Categorical(joint.p.flatten())
-    noise = samplers.unigram(joint.y, config.power)
+    cells = Categorical(joint.p.flatten())
+    noise = unigram(joint.y, config.power)
 
     def loss(scores: Tensor) -> Tensor:
         pair = cells.sample((config.batch,), generator)
-        negatives = samplers.draw(noise, pair % size, config.negatives, hits="keep", generator=generator)
+        negatives = draw(noise, pair % size, config.negatives, hits="keep", generator=generator)
         false = (pair // size * size).unsqueeze(-1) + negatives.ids
         # One row for each example, the true pair first; index_select has a quicker gradient than indexing.
         candidates = torch.cat([pair.unsqueeze(-1), false], -1).to(device)
         chosen = scores.view(-1).index_select(0, candidates.view(-1)).view(candidates.shape)
-        return losses.binary_nce(chosen[:, 0], chosen[:, 1:])
+        return binary_nce(chosen[:, 0], chosen[:, 1:])
 
     return loss
 

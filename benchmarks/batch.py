@@ -1,0 +1,88 @@
+"""A step of the in-batch loss beside ``F.cross_entropy`` of the same matrix: time by turns, memory each by itself."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.measure import alone, machine, write
+from sumexp import losses, samplers
+
+FEATURES = 64
+CLASSES = 20_000
+
+Loss = Callable[[Tensor], Tensor]
+
+
+def contenders(size: int) -> dict[str, Loss]:
+    """The loss of a matrix of scores: plain, corrected by the package, corrected by hand."""
+    labels = torch.randint(CLASSES, (size,), generator=torch.Generator().manual_seed(0))
+    places, log_q = torch.arange(size), samplers.LogUniform(CLASSES).log_prob(labels).float()
+    return {
+        "F.cross_entropy": lambda scores: F.cross_entropy(scores, places),
+        "by hand": lambda scores: F.cross_entropy(scores - log_q, places),
+        "in_batch": lambda scores: losses.in_batch(scores, labels, log_q=log_q),
+        "in_batch, mask": lambda scores: losses.in_batch(scores, labels, log_q=log_q, hits="mask"),
+    }
+
+
+def given(size: int, towers: bool) -> Callable[[], Tensor]:
+    """Scores of two towers, whose product is part of the step, or a matrix that is there already."""
+    generator = torch.Generator().manual_seed(1)
+    left, right = (torch.randn(size, FEATURES, generator=generator).requires_grad_() for _ in range(2))
+    matrix = (left @ right.T).detach().requires_grad_()
+    return (lambda: left @ right.T) if towers else (lambda: matrix.clone())
+
+
+def step_seconds(size: int, towers: bool, rounds: int, threads: int) -> dict[str, float]:
+    """The least seconds of forward and backward of each, which take turns: what disturbs one disturbs all."""
+    torch.set_num_threads(threads)
+    scores, times = given(size, towers), dict[str, list[float]]()
+    for _ in range(rounds):
+        for name, loss in contenders(size).items():
+            matrix = scores()
+            start = time.process_time() if threads == 1 else time.perf_counter()
+            value = loss(matrix)
+            value.backward()  # type: ignore[no-untyped-call]
+            stop = time.process_time() if threads == 1 else time.perf_counter()
+            times.setdefault(name, []).append(stop - start)
+    return {name: min(found) for name, found in times.items()}
+
+
+def high_water() -> int:
+    """The peak of what this process held since it was last reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def step_bytes(name: str, size: int, threads: int) -> int:
+    """What a step takes beside the matrix of scores itself, after a small one to warm up."""
+    torch.set_num_threads(threads)
+    matrix, loss = torch.randn(size, size, requires_grad=True), contenders(size)[name]
+    small = torch.zeros(8, 8, requires_grad=True)
+    contenders(8)[name](small).backward()  # type: ignore[no-untyped-call]
+    Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak becomes what is held now
+    before = high_water()
+    loss(matrix).backward()  # type: ignore[no-untyped-call]
+    return high_water() - before
+
+
+def main(threads: int, quick: bool) -> None:
+    cases: list[dict[str, Any]] = []
+    for size in (256,) if quick else (1024, 4096):
+        case: dict[str, Any] = {"size": size}
+        case["matrix"] = alone(step_seconds, size, False, 9, threads)
+        case["towers"] = alone(step_seconds, size, True, 9, threads)
+        case["bytes"] = {name: alone(step_bytes, name, size, threads) for name in contenders(8)}
+        cases.append(case)
+        print(f"{size} x {FEATURES}, forward and backward: ms of the loss, with the towers' product; MiB")
+        for name in case["matrix"]:
+            row = [1e3 * case["matrix"][name], 1e3 * case["towers"][name], case["bytes"][name] / 2**20]
+            ratios = [case[kind][name] / case[kind]["F.cross_entropy"] for kind in ("matrix", "towers", "bytes")]
+            print(f"  {name:16s}", *(f"{x:8.2f} ({r:4.2f})" for x, r in zip(row, ratios, strict=True)))
+    if not quick:
+        print(f"written to {write('batch', {'machine': machine(threads), 'features': FEATURES, 'cases': cases})}")

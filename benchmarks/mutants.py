@@ -1,0 +1,236 @@
+"""Mutants: a seeded sample of small changes to the code, each of which some test should notice.
+
+One change at a time (a comparison, an operator, a number, a condition, a statement left out) is made in a copy of the
+project, and the tests that name the module run there until one fails. What no test notices survives: it needs a test,
+or is shown to be equivalent in ``EQUIVALENT``, or its code goes.
+
+A sampler of our own, since neither mutmut nor cosmic-ray draws a seeded sample across modules, gives each module its
+own tests, or limits the time on the processor, which alone is the same on a busy machine; and mutmut's copies of
+functions are not those whose code the store's keys are made of.
+"""
+
+import argparse
+import ast
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import measure
+from benchmarks.kills import checkout
+
+PACKAGE = Path("src/sumexp")
+MACHINERY = "companion"
+PARTS = ("subject", "machinery")
+SECONDS = 40
+"""On the processor, for the tests of one mutant; what takes longer is undecided."""
+PATIENCE = 150
+"""On the clock."""
+MODULES = 4
+"""The most test modules that are tried on a mutant, its own first."""
+
+SWAPS: dict[type[ast.AST], tuple[type[ast.AST], str]] = {
+    ast.Lt: (ast.LtE, "<="), ast.LtE: (ast.Lt, "<"), ast.Gt: (ast.GtE, ">="), ast.GtE: (ast.Gt, ">"),
+    ast.Eq: (ast.NotEq, "!="), ast.NotEq: (ast.Eq, "=="), ast.In: (ast.NotIn, "not in"), ast.NotIn: (ast.In, "in"),
+    ast.Is: (ast.IsNot, "is not"), ast.IsNot: (ast.Is, "is"), ast.Add: (ast.Sub, "-"), ast.Sub: (ast.Add, "+"),
+    ast.Mult: (ast.Div, "/"), ast.Div: (ast.Mult, "*"), ast.FloorDiv: (ast.Mult, "*"), ast.Pow: (ast.Mult, "*"),
+    ast.And: (ast.Or, "or"), ast.Or: (ast.And, "and"),
+}  # fmt: skip
+
+EQUIVALENT: dict[str, str] = {}
+"""Changes that no test can notice, each by its name and with the reason."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the bytes from ``start`` to ``end`` of a file become ``after``."""
+
+    file: str
+    line: int
+    start: int
+    end: int
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        """The file, what stood there, and what stands there now; lines move, and are no part of it."""
+        return f"{self.file}: {_short(self.before)} -> {_short(self.after)}"
+
+
+def mutants(file: Path) -> list[Mutant]:
+    """All changes of a file, in order; none in docstrings, annotations, imports or what an error says."""
+    source = file.read_bytes()
+    begins = [0]
+    for line in source.splitlines(keepends=True):
+        begins.append(begins[-1] + len(line))
+    found = []
+    for node, after in _changes(ast.parse(source)):
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start, end = begins[node.lineno - 1] + node.col_offset, begins[node.end_lineno - 1] + node.end_col_offset
+        before = source[start:end].decode()
+        found.append(Mutant(str(file), node.lineno, start, end, before, after))
+    return found
+
+
+def _changes(node: ast.AST) -> Iterator[tuple[Any, str]]:
+    """A node and the code that takes its place."""
+    match node:
+        case ast.Compare(ops=[one]) if type(one) in SWAPS:
+            yield node, ast.unparse(ast.Compare(node.left, [_swapped(one)], node.comparators)).join("()")
+        case ast.BinOp(left=left, op=one, right=right) if type(one) in SWAPS and not _is_text(left, right):
+            yield node, ast.unparse(ast.BinOp(left, _swapped(one), right)).join("()")
+        case ast.BoolOp(op=one, values=values):
+            yield node, ast.unparse(ast.BoolOp(_swapped(one), values)).join("()")
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=inner):
+            yield node, ast.unparse(inner).join("()")
+        case ast.Constant(value=bool(value)):
+            yield node, str(not value)
+        case ast.Constant(value=int(value)):
+            yield node, str(value + 1)
+        case ast.Constant(value=float(value)):
+            yield node, repr(2 * value if value else 1.0)
+        case ast.Expr(value=ast.Call()) | ast.AugAssign():
+            yield node, "pass"
+        case ast.If(test=test) | ast.IfExp(test=test):
+            yield test, ast.unparse(ast.UnaryOp(ast.Not(), test)).join("()")
+    for child in _children(node):
+        yield from _changes(child)
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.Raise() | ast.Import() | ast.ImportFrom() | ast.JoinedStr():
+            return
+        case ast.AnnAssign(value=value):
+            yield from [value] if value else []
+        case ast.FunctionDef(args=arguments, body=body):
+            yield from (one for one in (*arguments.defaults, *arguments.kw_defaults) if one)
+            yield from body
+        case _:
+            yield from ast.iter_child_nodes(node)
+
+
+def _swapped(operator: Any) -> Any:
+    return SWAPS[type(operator)][0]()
+
+
+def _is_text(*sides: ast.AST) -> bool:
+    return any(isinstance(one, ast.JoinedStr) or isinstance(getattr(one, "value", None), str) for one in sides)
+
+
+def tests_of(file: Path) -> list[str]:
+    """The test modules that name a module: its own first, then the others of its package and of those beside it."""
+    package = file.relative_to(PACKAGE).parent
+    folder = Path("tests") / package if (Path("tests") / package).is_dir() else Path("tests")
+    word = file.stem if file.stem != "__init__" else file.parent.name
+    found = [test for test in sorted(folder.glob("test_*.py")) if word in test.read_text("utf-8")]
+    found = found or sorted(folder.glob("test_*.py"))
+    return [str(test) for test in sorted(found, key=lambda test: test.stem != f"test_{word}")[:MODULES]]
+
+
+def sample(seed: int, sizes: dict[str, int]) -> list[Mutant]:
+    """Changes drawn without replacement from the subject and from the machinery, in turns."""
+    source = random.Random(seed)
+    pools: dict[str, list[Mutant]] = {"subject": [], "machinery": []}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        pools["machinery" if MACHINERY in file.parts else "subject"] += mutants(file)
+    drawn = [source.sample(pool, min(sizes[part], len(pool))) for part, pool in pools.items()]
+    source.shuffle(both := [one for part in drawn for one in part])
+    return both
+
+
+def decide(project: Path, mutant: Mutant) -> tuple[str, str]:
+    """``killed``, ``survived`` or ``undecided``, and the test that noticed."""
+    file = project / mutant.file
+    before = file.read_bytes()
+    file.write_bytes(before[: mutant.start] + mutant.after.encode() + before[mutant.end :])
+    try:
+        code, said = _run(project, tests_of(Path(mutant.file)))
+    finally:
+        file.write_bytes(before)
+    if code == 0:
+        return "survived", ""
+    if code < 0 or code > 2:  # a signal: out of time; 3 and more: pytest itself
+        return "undecided", f"ended with {code}"
+    failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return "killed", failed[0].split(" - ")[0] if failed else said[-200:]
+
+
+def _run(project: Path, tests: Sequence[str]) -> tuple[int, str]:
+    """Run test modules until one fails."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SUMEXP_")}
+    environment |= {"PYTHONPATH": str(project / "src"), "OMP_NUM_THREADS": "1", "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp"}
+    environment |= {"XDG_CACHE_HOME": str(project / "cache")}
+    started = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no", *tests],
+        cwd=project,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS)),
+    )
+    try:
+        said, _ = started.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGALRM, ""
+    finally:
+        with suppress(ProcessLookupError):  # whatever it started
+            os.killpg(started.pid, signal.SIGKILL)
+    return started.returncode, said
+
+
+def main() -> None:
+    """Try the sample until the time is up, print score and survivors, and keep both."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60, help="when to stop (default 60)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
+    parser.add_argument("--subject", type=int, default=300, help="how many of the subject (default 300)")
+    parser.add_argument("--machinery", type=int, default=200, help="how many of the machinery (default 200)")
+    options = parser.parse_args()
+    seed, minutes = options.seed, options.minutes
+    wanted = sample(seed, {part: getattr(options, part) for part in PARTS})
+    rows: list[dict[str, Any]] = []
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        project = checkout(Path(name))
+        for mutant in wanted:
+            if time.monotonic() - began > 60 * minutes:
+                break
+            outcome, by = decide(project, mutant)
+            if outcome == "survived" and mutant.name in EQUIVALENT:
+                outcome, by = "equivalent", EQUIVALENT[mutant.name]
+            part = "machinery" if MACHINERY in Path(mutant.file).parts else "subject"
+            rows.append({"part": part, **asdict(mutant), "outcome": outcome, "by": by})
+            print(f"{outcome:10s} {mutant.name}, line {mutant.line}", flush=True)
+    found: dict[str, Any] = {"seed": seed, "drawn": len(wanted)}
+    for part in PARTS:
+        counts = Counter(row["outcome"] for row in rows if row["part"] == part)
+        decided = counts["killed"] + counts["survived"]
+        found[part] = {**counts, "score": counts["killed"] / decided if decided else None}
+    found["survivors"] = [row for row in rows if row["outcome"] in ("survived", "equivalent", "undecided")]
+    print(json.dumps({part: found[part] for part in PARTS}, indent=1))
+    measure.write("mutants", found)
+
+
+def _short(code: str) -> str:
+    line = " ".join(code.split())
+    return line if len(line) <= 70 else f"{line[:67]}..."
+
+
+if __name__ == "__main__":
+    main()

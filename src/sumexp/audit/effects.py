@@ -1,0 +1,217 @@
+r"""What a scheme learns where the truth is P(y|x): its minimum against the truth, over a million classes by bins.
+
+The scores' errors are smooth in q and in P, so that each member of a bin gets its bin's error:
+:math:`f_y = \log P_y + \Delta_{\text{bin}}`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp.audit.bins import Cells, cells, merge
+from sumexp.audit.minimiser import Binned, State, minimise
+from sumexp.audit.moments import Moments, moments
+from sumexp.audit.rows import Rows
+from sumexp.audit.setup import Setup, log_weights
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+GROUPS = ("head", "torso", "tail")
+BINS = 160
+"""Bins to begin with; they are doubled until the divergence stands still."""
+
+MOST_BINS = 1280
+
+
+@dataclass(frozen=True)
+class Effect:
+    r"""The minimum of a scheme's expected loss against one truth; nats where nothing else is said.
+
+    Attributes:
+        kl: :math:`\mathrm{KL}(P\,\|\,\operatorname{softmax}f)` of the scores f at the minimum.
+        kl_error: by how much it still moved when the bins were doubled.
+        inside: [3] the part of the divergence inside each group, :math:`P(g)\,\mathrm{KL}(P(\cdot|g)\,\|\,\cdot)`.
+        shift: [3] mean error of a score in each group, weighted by P; over all it is 0.
+        items: [3] the same, each class counted once.
+        truth: [3] true share of each group.
+        learned: [3] its share by the scores at the minimum.
+        gap: the sampled loss at the truth less its least value: what training gains by the error.
+        overlap: how many of the 10 classes of highest P are among those of highest score.
+        at_truth: loss and gradient at the true scores.
+        unbounded: share of the labels whose class is never drawn: its score rises for ever.
+        bins: how many bins there are.
+        popularity: [bins] mean frequency of a bin's classes.
+        error: [bins] error of their scores.
+        mass: [bins] their share of P.
+    """
+
+    kl: float
+    kl_error: float
+    inside: Floats
+    shift: Floats
+    items: Floats
+    truth: Floats
+    learned: Floats
+    gap: float
+    overlap: float
+    at_truth: Moments
+    unbounded: float
+    bins: int
+    popularity: Floats
+    error: Floats
+    mass: Floats
+
+
+class Truth:
+    """A law P(y|x) on rows of classes, in cells that suit a sampler; classes that cannot matter are left out.
+
+    A class that is no label (P = 0) gets the score -inf, and so no more shows as a negative; one that is a label and
+    never drawn has no finite score.
+    """
+
+    def __init__(self, rows: Rows, p: Floats, how: Setup) -> None:
+        drawn = how.q.max(0) > 0
+        part = (p > 0) & (rows.prior > 0) & drawn
+        number = rows.number
+        self.unbounded = float(number[(p > 0) & ~drawn] @ p[(p > 0) & ~drawn] / (number @ p))
+        self.p = np.where(part, p, 0.0) / (number[part] @ p[part])
+        self.number = number
+        log_q = how.log_q
+        with np.errstate(divide="ignore", invalid="ignore"):
+            table = how.table if how.table is not None else log_q
+            features = np.stack([np.log(self.p), log_q, *np.log(how.q[1:]), table - log_q, np.log(rows.prior)])
+        features = np.stack([row for row in features if np.ptp(row[part]) > 1e-9] or [np.zeros_like(p)])
+        mass = number * (self.p + np.exp(log_q))
+        with np.errstate(invalid="ignore"):  # of classes that are never drawn
+            delta = np.where(part, table - log_q, 0.0)
+        sums = np.stack([number * x for x in (np.ones_like(p), self.p, rows.prior, *how.q)] + [mass * delta, mass])
+        self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), mass)
+
+    def binned(self, how: Setup, place: Integers) -> tuple[Binned, Integers, Floats]:
+        """The sampled loss on bins, given the bin of each cell; each bin's group, and its mean frequency."""
+        size = int(place.max()) + 1
+
+        def total(values: Floats) -> Floats:
+            return np.asarray(np.bincount(place, weights=values, minlength=size), dtype=np.float64)
+
+        count, p, prior, *q, delta, mass = (total(row) for row in self.cells.sums)
+        laws = np.stack(q) / count
+        expected = laws[0] if how.coins else how.m @ laws
+        log_q = np.log(expected / how.negatives)
+        group = np.zeros(size, dtype=np.int64)
+        group[place] = self.cells.group
+        a, b = log_weights(how, log_q, log_q + delta / mass, np.maximum(prior / count, 1e-300))
+        return Binned(count, p / count, laws, how.m, how.coins, a, b, how.hits), group, prior / count
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """The minimum on the bins that were found to be fine enough.
+
+    Attributes:
+        state: problem and scores.
+        place: [cells] the bin of each.
+        group: [bins] head, torso or tail.
+        prior: [bins] mean frequency.
+        error: [bins] errors of the scores; their mean over P is 0.
+        kl: divergence from the truth, nats.
+        moved: its change when the bins were last doubled.
+    """
+
+    state: State
+    place: Integers
+    group: Integers
+    prior: Floats
+    error: Floats
+    kl: float
+    moved: float
+
+
+def minimum(
+    truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS, begin: Minimum | None = None
+) -> Minimum:
+    """The minimum of a scheme's expected loss, on bins that are doubled until its divergence stands still.
+
+    Args:
+        truth: the law, in cells for this scheme's sampler.
+        how: the scheme.
+        digits: relative change of the divergence at which to stop (or 10^-5 nats).
+        most: bins to end with.
+        begin: a minimum of a like problem on the same cells, to start at.
+    """
+    before, size, cells = np.inf, min(BINS, most), len(truth.cells.count)
+    place = merge(truth.cells, size)
+    old = None if begin is None else begin.error[begin.place]
+    while True:
+        problem, group, prior = truth.binned(how, place)
+        start = np.log(problem.p)
+        if old is not None:
+            start[place] += old  # of a bin's cells the last: a start need not be more
+        state = minimise(problem, start)
+        mass = problem.count * problem.p
+        error = state.scores - np.log(problem.p)
+        kl = divergence(mass, error)
+        moved = 0.0 if size >= cells else abs(kl - before)
+        if moved <= max(digits * kl, 1e-5) or size >= most:
+            return Minimum(state, place, group, prior, error, kl, moved if np.isfinite(moved) else 0.0)
+        # bins are cut where the learned law has its mass too, which can be far from where P and q have theirs
+        learned = mass * np.exp(error - error.max())
+        ratio = np.exp(error - error.max()) / learned.sum()
+        before, size, old = kl, 2 * size, error[place]
+        place = merge(truth.cells, size, truth.cells.mass + truth.cells.sums[1] * ratio[place])
+
+
+def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS) -> Effect:
+    """What a scheme learns of one truth; arguments as for :func:`minimum`."""
+    found = minimum(truth, how, digits, most)
+    problem, error, group = found.state.problem, found.error, found.group
+    mass = problem.count * problem.p
+    member = np.eye(len(GROUPS))[group]
+    learned = mass * np.exp(error - error.max())
+    learned /= learned.sum()
+    shares, guessed = mass @ member, learned @ member
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = mass * np.log((mass / shares[group]) / (learned / guessed[group]))
+        shift = np.where(shares > 0, (mass * error) @ member / shares, 0.0)
+        items = np.where(shares > 0, (problem.count * error) @ member / (problem.count @ member), 0.0)
+    at_truth = State(problem, np.log(problem.p))
+    return Effect(
+        found.kl, found.moved, inside @ member, shift, items, shares, guessed,
+        max(0.0, at_truth.risk - found.state.risk), overlap(truth, found.place, error), moments(at_truth, group),
+        truth.unbounded, len(mass), found.prior, error, mass,
+    )  # fmt: skip
+
+
+def divergence(mass: Floats, error: Floats) -> float:
+    r""":math:`\mathrm{KL}(P\,\|\,S)` for :math:`S \propto Pe^\Delta`, in nats, to all digits near 0.
+
+    Args:
+        mass: [bins] shares of P.
+        error: [bins] the errors of the scores.
+    """
+    centred = error - mass @ error
+    # log E e^x - E x with E x = 0: the mean of e^x - 1 - x, without cancellation
+    small = np.abs(centred) < 1e-3
+    rest = np.where(small, centred**2 / 2 + centred**3 / 6, np.expm1(np.minimum(centred, 600)) - centred)
+    return max(0.0, float(np.log1p(mass @ rest)))
+
+
+def overlap(truth: Truth, place: Integers, error: Floats, k: int = 10) -> float:
+    """How many of the k classes of highest P are among the k of highest score at the minimum."""
+    index = truth.cells.index
+    part = np.flatnonzero(index >= 0)
+    log_p = np.log(truth.p[part])
+    best, found = (_first(x, truth.number[part], k) for x in (log_p, log_p + error[place[index[part]]]))
+    return float(sum(min(number, found.get(row, 0.0)) for row, number in best.items()))
+
+
+def _first(values: Floats, number: Floats, k: int) -> dict[int, float]:
+    """How many classes of which rows are the k of the highest value."""
+    top = np.argpartition(-values, min(k, len(values)) - 1)[:k]
+    left, found = float(k), {}
+    for row in top[np.argsort(-values[top], kind="stable")]:
+        found[int(row)] = min(left, float(number[row]))
+        left -= found[int(row)]
+    return found

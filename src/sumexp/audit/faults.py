@@ -1,0 +1,161 @@
+"""Known faults, each tested on what was given; what cannot be tested says so."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp.audit.rates import Rates
+from sumexp.audit.setup import Setup
+
+Floats = NDArray[np.float64]
+
+CUT = 1 << 24
+"""Classes beyond which float32 weights no longer add up, and torch.multinomial takes no more."""
+
+
+THEOREM = "theorem on the scheme that is right for every m, chapter 'What a negative sampler optimises'"
+WILD = "section 'Seen in the wild', chapter 'What a negative sampler optimises'"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One known fault.
+
+    Attributes:
+        name: what it is.
+        found: whether it is there; None where what was given cannot show it.
+        says: what was seen, in one sentence.
+        source: where it is proved or was met.
+    """
+
+    name: str
+    found: bool | None
+    says: str
+    source: str
+
+
+def faults(
+    how: Setup, prior: Floats, rates: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None
+) -> tuple[Fault, ...]:
+    """All of them, in the order in which they are worth mending.
+
+    Args:
+        how: the scheme.
+        prior: [classes] the law of the labels by the counts.
+        rates: what the counts decide.
+        shares: the shares of head, torso and tail by the counts [3], by each example's scores [examples, 3], and the
+            number of examples; None without scores.
+        labels: [classes] how often each class is a label among the examples; None if labels were not given.
+    """
+    skew = _skew(prior, how)
+    with np.errstate(invalid="ignore"):
+        off = how.table - how.log_q if how.table is not None else np.zeros(1)
+    off = off[np.isfinite(off)]
+    span = float(np.ptp(off)) if len(off) else 0.0
+    slope = _slope(how) if how.table is not None and how.weights in ("relative", "negatives", "importance") else 1.0
+    alone = how.weights in ("importance", "negatives")
+    plain = how.weights in ("none", "constant")
+    lost = not how.coins and how.weights == "relative" and how.hits != "keep"
+    kept = how.coins and how.hits == "keep"
+    order = "log-uniform" in how.name and _unsorted(prior)
+    added = (
+        "log q is added to the logits: the scores end at log P - 2 log q."
+        if how.weights == "added"
+        else f"your table falls where log q rises (slope {slope:.2f}): its sign is wrong."
+    )
+    return (
+        _fault("log q added", how.weights == "added" or slope < 0, added, WILD),
+        _fault(
+            "no correction", plain and skew > 0.01,
+            f"negatives follow q and nothing is taken off; log q varies by {skew:.1f} nats between classes.", THEOREM,
+        ),
+        _fault(
+            "log q on the negatives only", alone,
+            "the positive's logit is not corrected: right for many negatives only.", THEOREM,
+        ),
+        _fault(
+            "masked hits with relative weights", lost and how.negatives > 1,
+            f"draws with replacement lose their hits ({100 * rates.any_hit:.2g} % of examples have one): keep them.",
+            THEOREM,
+        ),
+        _fault("hits kept in a set", kept, "a set of distinct ids must leave the label out.", THEOREM),
+        _fault(
+            "a table of other probabilities", span > 1e-3,
+            f"what you subtract drifts from the true log q by {span:.2g} nats between classes"
+            + (" (for a set it is the inclusion probability that counts)." if how.coins else "."), THEOREM,
+        ),
+        _fault(
+            "classes never drawn", rates.never_drawn > 0,
+            f"{rates.never_drawn:,} classes with {100 * rates.never_labels:.2g} % of the labels are never negatives: "
+            "their scores rise for ever.", WILD,
+        ),
+        _fault(
+            "ids not sorted by frequency", order,
+            "log-uniform draws low ids most, and your counts do not fall with the id.", WILD,
+        ),
+        _fault(
+            "a table cut off", len(prior) > CUT,
+            f"{len(prior):,} classes: torch.multinomial takes 2^24, and float32 sums lose rare ones long before.", WILD,
+        ),
+        _counts(prior, shares, labels),
+    )  # fmt: skip
+
+
+def _fault(name: str, found: bool, says: str, source: str) -> Fault:
+    return Fault(name, bool(found), says if found else "not found in what was given.", source)
+
+
+def _counts(prior: Floats, shares: tuple[Floats, Floats, int] | None, labels: Floats | None) -> Fault:
+    name, source = "counts that do not match the labels", "the law of total probability: the mean of P(y|x) is pi(y)"
+    if labels is not None:
+        n = labels.sum()
+        impossible = int(labels[prior == 0].sum())
+        chance = prior[prior > 0]
+        statistic = float((labels[prior > 0] ** 2 / (n * chance)).sum() - n)
+        # the variance of Pearson's statistic under the multinomial law, which counts below one make large
+        k = len(chance)
+        variance = 2 * (k - 1) + ((1 / chance).sum() - k * k - 2 * k + 2) / n
+        z = (statistic - (k - 1)) / float(np.sqrt(variance))
+        found = impossible > 0 or z > 6
+        says = (
+            f"{impossible:,} labels are of classes that the counts do not know." if impossible
+            else f"Pearson's statistic of {int(n):,} labels is {z:.1f} deviations above its mean."
+        )  # fmt: skip
+        return Fault(name, found, says, source)
+    if shares is None:
+        return Fault(name, None, "neither labels nor scores were given.", source)
+    by_counts, by_scores, examples = shares
+    mean = by_scores.mean(0)
+    off = int(np.abs(mean - by_counts).argmax())
+    group, gap = ("head", "torso", "tail")[off], mean[off] - by_counts[off]
+    if examples < 30:
+        return Fault(
+            name, None, f"{examples} examples are too few; give 30 or more to compare with the counts.", source
+        )
+    error = float(by_scores[:, off].std(ddof=1) / np.sqrt(examples))
+    return Fault(
+        name, abs(gap) > 5 * error and abs(gap) > 0.02,
+        f"the scores give the {group} {100 * mean[off]:.1f} % of the labels, the counts {100 * by_counts[off]:.1f} % "
+        f"(standard error {100 * error:.1f}).", source,
+    )  # fmt: skip
+
+
+def _skew(prior: Floats, how: Setup) -> float:
+    log_q = how.log_q[(prior > 0) & (how.q.max(0) > 0)]
+    return float(np.ptp(log_q)) if len(log_q) else 0.0
+
+
+def _slope(how: Setup) -> float:
+    """The slope of the user's table on the true log q."""
+    x, y = how.log_q, how.table
+    assert y is not None
+    part = np.isfinite(x) & np.isfinite(y)
+    x, y = x[part] - x[part].mean(), y[part] - y[part].mean()
+    return float(x @ y / (x @ x)) if x @ x > 1e-12 else 1.0
+
+
+def _unsorted(prior: Floats) -> bool:
+    """Whether the order of the ids costs more than .05 nats of the labels' cross entropy to a log-uniform law."""
+    log_q = np.log(np.log1p(1 / np.arange(1.0, len(prior) + 1)))
+    return bool((np.sort(prior)[::-1] - prior) @ log_q > 0.05)

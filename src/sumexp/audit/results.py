@@ -1,0 +1,196 @@
+"""What an audit found: frozen, readable when printed, and as plain values for JSON."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp.audit.advice import Advice
+from sumexp.audit.effects import GROUPS, Effect
+from sumexp.audit.evaluation import Evaluation
+from sumexp.audit.faults import Fault
+from sumexp.audit.rates import RankBound, Rates
+
+Floats = NDArray[np.float64]
+
+SMALL = 0.01
+"""Nats of divergence below which a minimum is called right: a perplexity one per cent off."""
+
+Verdict = Literal["right", "wrong", "cannot tell"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A scheme, over the examples: means, and standard errors of the divergence where there are several.
+
+    Attributes:
+        title: the scheme.
+        kl: divergence of what is learned from the truth, nats; infinite where a class is never drawn.
+        kl_error: its standard error over the examples, or what halving the bins' width still moved, if more.
+        gap: the sampled loss at the truth less its least value, nats.
+        shift: error of the scores of head, torso and tail, each class counted once, nats.
+        weighted: the same, weighted by P.
+        truth: true shares of the groups.
+        learned: learned shares.
+        inside: divergence inside each group, nats.
+        overlap: classes of the true top 10 that are learned so.
+        loss: mean sampled loss at the true scores, nats.
+        deviation: its standard deviation over samples, nats.
+        noise: standard deviation of the gradient in the logits over samples.
+        weight: gradient weight on the negatives of each group.
+        full_weight: the same of the full softmax.
+    """
+
+    title: str
+    kl: float
+    kl_error: float
+    gap: float
+    shift: tuple[float, ...]
+    weighted: tuple[float, ...]
+    truth: tuple[float, ...]
+    learned: tuple[float, ...]
+    inside: tuple[float, ...]
+    overlap: float
+    loss: float
+    deviation: float
+    noise: float
+    weight: tuple[float, ...]
+    full_weight: tuple[float, ...]
+
+
+def row(title: str, effects: list[Effect]) -> Row:
+    """The means over examples."""
+
+    def mean(values: list[float]) -> float:
+        return float(np.mean(values))
+
+    def each(values: list[Floats]) -> tuple[float, ...]:
+        return tuple(float(x) for x in np.mean(values, axis=0))
+
+    kls = [math.inf if e.unbounded > 0 else e.kl for e in effects]
+    many = len(kls) > 1 and math.isfinite(sum(kls))
+    error = float(np.std(kls, ddof=1) / math.sqrt(len(kls))) if many else 0.0
+    return Row(
+        title, mean(kls), max(error, mean([e.kl_error for e in effects])), mean([e.gap for e in effects]),
+        each([e.items for e in effects]), each([e.shift for e in effects]), each([e.truth for e in effects]),
+        each([e.learned for e in effects]), each([e.inside for e in effects]), mean([e.overlap for e in effects]),
+        mean([e.at_truth.loss for e in effects]), mean([e.at_truth.deviation for e in effects]),
+        mean([e.at_truth.noise for e in effects]), each([e.at_truth.weight for e in effects]),
+        each([e.at_truth.full_weight for e in effects]),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of :func:`sumexp.audit.audit`; nats where nothing else is said.
+
+    Attributes:
+        verdict: whether the minimum is the truth, within .01 nats; "cannot tell" where it depends on P(y|x).
+        sentence: the verdict in one sentence.
+        classes: number of classes.
+        labels: number of counted labels.
+        negatives: of one example.
+        source: what stands for the truth: scores, or an assumed spread.
+        spread: of log P(y|x)/pi(y), in nats.
+        scheme: the reader's.
+        alternatives: others, at the same number of negatives.
+        by_spread: spread and divergence, where no scores were given.
+        by_m: number of negatives and divergence, of the first example.
+        rates: accidental hits.
+        one_per_cent: draws from which importance weights' mean loss is within 1 % of the full loss; None if over 2^24.
+        full_loss: the full cross entropy at the truth.
+        certificate: what InfoNCE can certify, nats of mutual information.
+        rank_bound: whether the loss bounds the log rank.
+        faults: those known.
+        advice: what to change.
+        curve: mean frequency, error of the score, and share of P, of each bin of the first example.
+        assumptions: what all of it rests on.
+        evaluation: what metrics among sampled candidates leave open, if any were given.
+    """
+
+    verdict: Verdict
+    sentence: str
+    classes: int
+    labels: int
+    negatives: float
+    source: str
+    spread: float
+    scheme: Row
+    alternatives: tuple[Row, ...]
+    by_spread: tuple[tuple[float, float], ...]
+    by_m: tuple[tuple[int, float], ...]
+    rates: Rates
+    one_per_cent: int | None
+    full_loss: float
+    certificate: float
+    rank_bound: RankBound
+    faults: tuple[Fault, ...]
+    advice: Advice
+    curve: tuple[tuple[float, float, float], ...]
+    assumptions: tuple[str, ...]
+    evaluation: Evaluation | None = None
+
+    def lines(self) -> tuple[str, ...]:
+        """The five lines that matter."""
+        s = self.scheme
+        shares = ", ".join(f"{g} {_signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
+        found = [f.name for f in self.faults if f.found]
+        change = self.advice.change
+        price = f" (gradient noise x{self.advice.variance:.2g})" if change else ""
+        return (
+            f"{self.verdict.upper()}: {self.sentence}",
+            f"minimum   {nats(s.kl)} nats of KL from the truth, {nats(s.gap)} nats of loss; top 10 keeps "
+            f"{s.overlap:.3g}; errors of scores: {shares} nats",
+            f"negatives {self.negatives:,.6g} a label, {100 * self.rates.any_hit:.2g} % of labels with a hit; "
+            f"certifies at most {self.certificate:.2f} nats of information",
+            f"faults    {'; '.join(found) if found else 'none of those known'}",
+            f"advice    {change + price if change else 'change nothing'}",
+        )
+
+    def __str__(self) -> str:
+        head = f"{self.classes:,} classes, {self.labels:,} labels; {self.scheme.title}; truth: {self.source}"
+        table = [
+            "",
+            f"{'scheme':58s} {'KL':>9s} {'loss':>9s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>6s}  noise",
+        ]
+        for each in (self.scheme, *self.alternatives):
+            shift = " ".join(f"{_signed(x):>7s}" for x in each.shift)
+            table.append(
+                f"{each.title:58s} {nats(each.kl):>9s} {nats(each.gap):>9s} {shift} {each.overlap:6.3g} {each.noise:6.3f}"  # noqa: E501
+            )
+        by_spread = ", ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
+        spreads = ["", f"KL by spread of log P(y|x)/pi(y): {by_spread}"] if by_spread else []
+        many = ["", "KL by negatives (first example): " + ", ".join(f"{m:,}: {nats(k)}" for m, k in self.by_m)]
+        faults = ["", *(f"fault: {f.name}: {f.says}" for f in self.faults if f.found)]
+        if self.evaluation is not None:
+            ends = ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in self.evaluation.true)
+            spreads += ["", f"true metrics that fit those among {self.evaluation.candidates} candidates: {ends}"]
+        assumed = ["", *(f"assumed: {a}" for a in self.assumptions)]
+        return "\n".join([head, *self.lines(), *table, *spreads, *many, *faults, *assumed])
+
+    def plain(self) -> dict[str, object]:
+        """All of it as plain values, for JSON; what is infinite or no number is null."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def nats(value: float) -> str:
+    """A number of nats in three digits, 0 for what rounding leaves."""
+    if math.isinf(value):
+        return "infinite"
+    return "0" if abs(value) < 1e-7 else f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.1e}"
+
+
+def _signed(value: float) -> str:
+    return "0" if abs(value) < 5e-4 else f"{value:+.3g}" if abs(value) >= 0.01 else f"{value:+.3f}"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _plain(x) for key, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(x) for x in value]
+    if isinstance(value, np.ndarray):
+        return [_plain(x) for x in value.tolist()]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,322 @@
+"""The audit: from counts, a scheme and perhaps scores to what training ends at."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp.audit import rows as tables
+from sumexp.audit.advice import advice, remedy
+from sumexp.audit.bins import merge
+from sumexp.audit.effects import Effect, Minimum, Truth, effect, minimum
+from sumexp.audit.evaluation import fitting
+from sumexp.audit.faults import Fault, faults
+from sumexp.audit.minimiser import State
+from sumexp.audit.rates import Rates, certificate, rank_bound, rates
+from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
+from sumexp.audit.rows import Rows
+from sumexp.audit.setup import AuditError, Law, Setup, Weights, log_weights, setup
+from sumexp.samplers import Hits
+
+Floats = NDArray[np.float64]
+Numbers = Tensor | NDArray[Any]
+
+SPREADS = (0.0, 1.0, 2.0, 3.0)
+"""Assumed spreads of log P(y|x)/pi(y), in nats."""
+
+SHOWN = 2.0
+"""The spread at which everything is shown where no scores are given."""
+
+DRAWS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
+"""Numbers of negatives at which the divergence is shown."""
+
+MOST_DRAWS = 1 << 24
+
+
+def audit(
+    counts: Numbers,
+    *,
+    sampler: Law = "within-batch",
+    weights: Weights = "none",
+    hits: Hits = "keep",
+    m: int | None = None,
+    batch: int | None = None,
+    scores: Numbers | tuple[Numbers, Numbers] | None = None,
+    log_q: Numbers | str | None = None,
+    temperature: float = 1.0,
+    labels: Numbers | None = None,
+    sampled: Mapping[str, float] | None = None,
+    candidates: int = 100,
+    examples: int = 4,
+    seed: int = 0,
+) -> Audit:
+    r"""What training with these sampled negatives ends at: its exact minimum against the truth, and what to change.
+
+    The minimum is that of the expected loss over free scores at one x, by the integral of
+    `sumexp.negatives.consistency` for every label at once. It depends on :math:`P(y\mid x)`: with ``scores`` the truth
+    is their softmax; without them it is assumed, and where the answer depends on the assumption the verdict is
+    "cannot tell".
+
+    Args:
+        counts: [classes] how often each class is a label, whole numbers.
+        sampler: a name (``uniform``, ``log-uniform``, ``unigram:0.75``, ``within-batch``, ``within-batch-union``,
+            ``mixed``, ``union:LAW``, ``distinct:LAW``), a law [classes], an object with ``classes`` and ``log_prob``,
+            or a function of ids to log q.
+        weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added`` or ``tail``.
+        hits: draws of the label are kept, masked or redrawn.
+        m: negatives of an example; for ``mixed`` the uniform ones, beside those of the batch.
+        batch: examples of a batch; ``within-batch`` takes m = batch - 1 from it.
+        scores: [examples, classes] logits, or embeddings ([examples, d], [classes, d]), whose softmax is P(y|x).
+        log_q: [classes] what is subtracted, if it is not the sampler's own; ``"multiset"`` for the law of one draw
+            where repetitions are removed.
+        temperature: the scores are divided by it.
+        labels: classes of some examples, to compare with the counts.
+        sampled: metrics among sampled candidates as they were reported, as in ``{"recall@10": 0.7}``.
+        candidates: uniform candidates of that evaluation.
+        examples: at most so many of the scores' examples are audited, the first ones.
+        seed: of the assumed truths.
+
+    Raises:
+        AuditError: (a ValueError) if something given is not what it must be.
+    """
+    number = _counts(counts)
+    prior = number / number.sum(dtype=np.float64)
+    table = log_q if log_q is None or isinstance(log_q, str) else _array("log_q", log_q)
+    how = setup(prior, sampler, weights, hits, m, batch, table)
+    group = tables.groups(number)
+    found = rates(prior, group, how)
+    evaluated = None if sampled is None else fitting(sampled, len(number), candidates)
+    known = None if labels is None else _labels(labels, len(number))
+    if scores is None:
+        shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
+        rows = tables.assumed(number, prior, _alike(number, how), seed)
+        truths = [rows.truth(SHOWN)]
+        spread = SHOWN
+    else:
+        logits = _scores(scores, len(number))
+        laws = tables.posteriors(logits, temperature, len(number))
+        by_scores = np.stack([laws[:, group == g].sum(-1) for g in range(3)], -1)
+        by_counts = np.array([prior[group == g].sum() for g in range(3)])
+        shares = (by_counts, by_scores, len(laws))
+        rows, truths = tables.given(number, prior), list(laws[:examples])
+        spread = float(np.mean([tables.spread(p, prior) for p in laws]))
+        source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}, spread {spread:.2f} nats"
+    try:
+        done = _audit(number, prior, how, rows, truths, source, spread, found, shares, known, scores is not None)
+        return replace(done, evaluation=evaluated)
+    except ValueError as error:
+        if isinstance(error, AuditError):
+            raise
+        raise AuditError(f"the minimum was not found: {error}") from error
+
+
+def _audit(
+    number: NDArray[Any], prior: Floats, how: Setup, rows: Rows, truths: list[Floats], source: str,
+    spread: float, found: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None, scored: bool,
+) -> Audit:  # fmt: skip
+    laws = [Truth(rows, p, rows.of(how)) for p in truths]
+    mine = [effect(truth, rows.of(how)) for truth in laws]
+    scheme = row(how.title, mine)
+    others = tuple(_row(rows, truths, each) for each in _alternatives(prior, how, rows))
+    right_way = how.with_way(*remedy(how))
+    after = next((r for r in others if r.title == right_way.title), scheme)
+    by_spread: tuple[tuple[float, float], ...] = ()
+    if not scored and not found.never_drawn:
+        by_spread = tuple(
+            (
+                s,
+                scheme.kl
+                if s == SHOWN
+                else effect(Truth(rows, rows.truth(s), rows.of(how)), rows.of(how), 0.02, 640).kl,
+            )
+            for s in SPREADS
+        )
+    known = faults(how, prior, found, shares, labels)
+    verdict, sentence = _verdict(scheme, by_spread, found.never_drawn, found.never_labels, known)
+    advised = advice(how, verdict == "right", found.never_drawn, scheme.noise, after.noise)
+    full, one = _one_per_cent(laws[0], rows, rows.of(how))
+    first = mine[0]
+    return Audit(
+        verdict, sentence + (f"; change {_lines(advised.change)}" if advised.change else ""), len(number),
+        int(number.sum()), how.negatives, source, spread, scheme, others, by_spread,
+        () if found.never_drawn else _by_m(laws[0], rows, how, first),
+        found, one, full, certificate(how), rank_bound(prior, how), known, advised,
+        tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
+        _assumptions(how, scored),
+    )  # fmt: skip
+
+
+def _row(rows: Rows, truths: list[Floats], how: Setup) -> Row:
+    here = rows.of(how)
+    return row(how.title, [effect(Truth(rows, p, here), here, 0.01, 640) for p in truths])
+
+
+def _alternatives(prior: Floats, how: Setup, rows: Rows) -> list[Setup]:
+    """Five others: three that treat the same negatives otherwise, uniform ones, and some uniform ones mixed in."""
+    m = max(1, round(how.negatives))
+    same: list[tuple[Weights, Hits]] = (
+        [("relative", "mask"), ("importance", "mask"), ("none", "mask"), ("relative", "keep")]
+        if how.coins
+        else [("relative", "keep"), ("relative", "mask"), ("importance", "mask"), ("none", "keep")]
+    )
+    found = [how.with_way(*way) for way in same]
+    found.append(replace(setup(prior, "uniform", "relative", "keep", m, None), name=f"uniform, m = {m:,}"))
+    some = max(1, m // 2)
+    mixed = setup(prior, "mixed", "relative", "keep", some, max(2, m - some + 1))
+    found.append(replace(mixed, name="half in-batch, half uniform"))
+    return [each for each in found if each.title != how.title][:5]
+
+
+def _by_m(truth: Truth, rows: Rows, how: Setup, first: Effect) -> tuple[tuple[int, float], ...]:
+    """The divergence for other numbers of negatives, on fewer bins; the reader's own from the audit itself."""
+    here = rows.of(how)
+    own = round(how.negatives)
+    found = {own: first.kl}
+    last: Minimum | None = None
+    for m in () if how.coins else reversed(DRAWS):
+        if m != own and m >= len(how.m):
+            last = minimum(truth, replace(here, m=here.m * (m / here.negatives)), 0.02, 320, last)
+            found[m] = last.kl
+    return tuple(sorted(found.items()))
+
+
+def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | None]:
+    """The full cross entropy at the truth, and the draws from which importance weights come within 1 % of it."""
+    place = merge(truth.cells, 320)
+    way = replace(how, weights="importance", hits="mask", table=None)
+    problem, _, prior = truth.binned(way, place)
+    entropy = float(-(problem.count * problem.p) @ np.log(problem.p))
+    if how.coins:
+        return entropy, None
+
+    def enough(log_m: float) -> bool:
+        many = replace(way, m=way.m * (2**log_m / way.negatives))
+        log_q = np.log(many.m @ problem.q / many.negatives)
+        a, b = log_weights(many, log_q, log_q, prior)
+        risk = State(replace(problem, m=many.m, log_a=a, log_b=b), np.log(problem.p)).risk
+        return abs(risk - entropy) <= 0.01 * entropy
+
+    low, high = 0, math.ceil(math.log2(MOST_DRAWS))
+    if enough(low):
+        return entropy, 1
+    if not enough(high):
+        return entropy, None
+    near, far = float(low), float(high)
+    while far - near > 0.02:
+        middle = (near + far) / 2
+        near, far = (near, middle) if enough(middle) else (middle, far)
+    return entropy, math.ceil(2**far)
+
+
+def _verdict(
+    scheme: Row, by_spread: tuple[tuple[float, float], ...], never: int, labels: float, known: tuple[Fault, ...]
+) -> tuple[Verdict, str]:
+    if never:
+        return (
+            "wrong",
+            f"{never:,} classes with {100 * labels:.2g} % of the labels are never negatives: they rise for ever",
+        )
+    kls = [kl for _, kl in by_spread] or [scheme.kl]
+    moved = max(range(3), key=lambda g: abs(scheme.shift[g]))
+    items = f"{('frequent', 'middling', 'rare')[moved]} items {scheme.shift[moved]:+.1f} nats"
+    far = f"{nats(scheme.kl)} nats of KL from the truth, {items}, top 10 keeps {scheme.overlap:.3g}"
+    if max(kls) < SMALL:
+        return "right", f"the minimum is the truth within {SMALL:g} nats ({nats(max(kls))})"
+    if min(kls) >= SMALL:
+        return "wrong", f"the minimum is {far}"
+    least = min(s for s, kl in by_spread if kl >= SMALL)
+    return (
+        "cannot tell",
+        f"counts alone do not decide: KL {nats(min(kls))} to {nats(max(kls))} nats for spreads of log P/pi from "
+        f"{SPREADS[0]:g} to {SPREADS[-1]:g}, above {SMALL:g} from {least:g} on; give scores",
+    )
+
+
+def _lines(change: str) -> str:
+    number = change.count(";") + 1
+    return "one line" if number == 1 else f"{('', 'one', 'two', 'three')[number]} things"
+
+
+def _assumptions(how: Setup, scored: bool) -> tuple[str, ...]:
+    found = [
+        "Scores are free at each x: a model that cannot represent the minimum mixes contexts.",
+        "The batches' labels are independent draws with the counted frequencies.",
+        "The truth is the softmax of your scores; scores learned by a wrong scheme are themselves shifted."
+        if scored
+        else "P(y|x) is proportional to pi(y) exp(sigma z), z independent and normal: an assumption, not your data.",
+    ]
+    if how.coins:
+        found.append(
+            "A set of distinct ids is taken for independent coins, which a Poisson number of draws makes exact."
+        )
+    return tuple(found)
+
+
+def _alike(counts: NDArray[Any], how: Setup) -> bool:
+    """Whether classes of equal count have equal laws."""
+    _, first, inverse = np.unique(counts, return_index=True, return_inverse=True)
+    laws = [*how.q] + ([] if how.table is None else [how.table])
+    return all(bool(np.array_equal(law, law[first][inverse], equal_nan=True)) for law in laws)
+
+
+def _counts(counts: Numbers) -> NDArray[np.int64]:
+    values = _array("counts", counts)
+    if values.ndim != 1:
+        raise AuditError(f"counts have shape {values.shape}; they must be [classes]")
+    if len(values) < 2:
+        raise AuditError(
+            f"there {'is one class' if len(values) else 'are no classes'}: counts need two classes or more"
+        )
+    if values.dtype.kind not in "iufb":
+        raise AuditError(f"counts are {values.dtype}; they must be whole numbers")
+    if values.dtype.kind == "f":
+        wrong = np.flatnonzero(~np.isfinite(values) | (values != np.floor(values)))
+        if len(wrong):
+            raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]}; counts are whole numbers")
+    wrong = np.flatnonzero(values < 0)
+    if len(wrong):
+        raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]:.0f}; counts are not negative")
+    whole = values.astype(np.int64)
+    if (whole > 0).sum() < 2:
+        raise AuditError(
+            f"{(whole > 0).sum()} of {len(whole):,} classes have a count above 0; a label and a negative are needed"
+        )
+    return whole
+
+
+def _labels(labels: Numbers, classes: int) -> Floats:
+    values = _array("labels", labels).reshape(-1)
+    if values.dtype.kind not in "iu" or not len(values):
+        raise AuditError(f"labels are {len(values)} of {values.dtype}; they must be whole numbers, one or more")
+    wrong = np.flatnonzero((values < 0) | (values >= classes))
+    if len(wrong):
+        raise AuditError(f"label {wrong[0]} is {values[wrong[0]]}; the counts have the classes 0..{classes - 1}")
+    return np.bincount(values, minlength=classes).astype(float)
+
+
+def _scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArray[Any]:
+    if not isinstance(scores, tuple):
+        return _array("scores", scores)
+    queries, items = (_array("embeddings", x) for x in scores)
+    if queries.ndim != 2 or items.ndim != 2 or queries.shape[1] != items.shape[1] or len(items) != classes:
+        raise AuditError(
+            f"embeddings have shapes {queries.shape} and {items.shape}; they must be [examples, d] and [{classes}, d]"
+        )
+    return np.asarray(queries.astype(np.float64) @ items.astype(np.float64).T)
+
+
+def _array(name: str, values: object) -> NDArray[Any]:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
+    if not isinstance(values, np.ndarray | list | tuple):
+        raise AuditError(f"{name} is {type(values).__name__}; it must be a tensor or an array")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise AuditError(f"{name}: {error}") from error

@@ -1,0 +1,280 @@
+r"""What the reader trains with: where negatives come from, what is taken off the logits, what becomes of hits.
+
+A sampler is named, as ``within-batch``, ``unigram:0.75`` or ``distinct:log-uniform``, or given as a law: a tensor, an
+object with ``log_prob`` and ``classes``, or a function of class numbers. All end as pools of draws with replacement,
+or as one set that holds each class by a coin of its own. A set of distinct ids is taken for such coins: that is exact
+for a Poisson number of draws, and an approximation for a fixed one.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from torch import Tensor
+
+from sumexp import checks
+from sumexp.negatives.consistency import factors
+from sumexp.samplers import Hits, LogUniform, Sampler, log_inclusion
+
+Floats = NDArray[np.float64]
+
+Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail"]
+"""What a negative weighs: see :func:`log_weights`."""
+
+Law = str | Tensor | Sampler | Callable[[Tensor], Tensor]
+"""A sampler by name, a law [classes], an object with ``classes`` and ``log_prob``, or class numbers to log q."""
+
+NAMES = (
+    "uniform",
+    "log-uniform",
+    "unigram[:POWER]",
+    "within-batch",
+    "within-batch-union",
+    "mixed",
+    "union:LAW",
+    "distinct:LAW",
+)
+
+
+class AuditError(ValueError):
+    """What was given cannot be audited; the message names the value, where it stands, and the fix."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A way of training with sampled negatives.
+
+    Attributes:
+        name: of the sampler, as it was given.
+        q: [pools, classes] law of one draw from each pool; for coins the probabilities that they come up.
+        m: [pools] draws from each; for coins their expected number.
+        coins: whether the negatives are one set.
+        weights: what a negative weighs.
+        hits: what becomes of draws of the label.
+        table: [classes] the user's own log q, in the place of the true one; None where they take the true one.
+    """
+
+    name: str
+    q: Floats
+    m: Floats
+    coins: bool
+    weights: Weights
+    hits: Hits
+    table: Floats | None = None
+
+    @property
+    def negatives(self) -> float:
+        """The number of negatives, expected where it is random."""
+        return float(self.m.sum())
+
+    @property
+    def log_q(self) -> Floats:
+        """[classes] log of the share of negatives that a class is expected to be."""
+        count = self.q[0] if self.coins else self.m @ self.q
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(count / self.negatives))
+
+    @property
+    def title(self) -> str:
+        """The scheme in a few words."""
+        words = {
+            "none": "no correction",
+            "constant": "weight 1/m",
+            "importance": "log mq off the negatives",
+            "negatives": "log q off the negatives",
+            "relative": "log q off all logits",
+            "added": "log q added to all logits",
+            "tail": "tail weights",
+        }
+        hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
+        own = ", own table" if self.table is not None else ""
+        return f"{self.name}, {words[self.weights]}{own}, hits {hits}"
+
+    def with_way(self, weights: Weights, hits: Hits) -> "Setup":
+        """The same negatives, weighted and treated otherwise, with the true log q."""
+        return replace(self, weights=weights, hits=hits, table=None)
+
+
+def setup(
+    prior: Floats, sampler: Law, weights: Weights, hits: Hits, m: int | None, batch: int | None, table: object = None
+) -> Setup:
+    """Read what the reader says of their training.
+
+    Args:
+        prior: [classes] the law of the labels.
+        sampler: see the module.
+        weights: see :func:`log_weights`.
+        hits: ``keep``, ``mask`` or ``redraw``.
+        m: negatives of an example; of a batch its size less 1 if not given.
+        batch: examples of a batch; for ``within-batch`` and ``mixed``.
+        table: [classes] what is subtracted, if it is not the logarithm of the sampler's law; ``"multiset"`` for the law
+            of one draw where repetitions are removed.
+
+    Raises:
+        AuditError: if a name is unknown, a number is missing or out of range, or a law is none.
+    """
+    for name, value, allowed in (("weights", weights, get_args(Weights)), ("hits", hits, get_args(Hits))):
+        if value not in allowed:
+            raise AuditError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
+    own = batch is not None and _whole("batch", batch, 2) - 1
+    if sampler in ("within-batch", "within-batch-union") and own and m is not None and m != own:
+        raise AuditError(f"m is {m} and batch {batch}; within a batch of {batch} there are {own} negatives: give one")
+    if sampler == "mixed" and not own:
+        raise AuditError("mixed negatives need batch, the size of a batch, beside m, the uniform ones")
+    draws = _whole("m", own if m is None and own and sampler != "mixed" else m, 1)
+    known = None
+    if isinstance(sampler, str):
+        kind, base = _kind(sampler)
+        q = _named(base, prior)[None]
+    else:
+        kind, q = "draws", _given(sampler, len(prior))[None]
+    number = np.array([float(draws)])
+    if kind == "mixed":
+        q = np.stack([prior, np.full_like(prior, 1 / len(prior))])
+        number = np.array([float(own), float(draws)])
+    elif kind == "union":
+        q = np.exp(log_inclusion(torch.from_numpy(np.log(np.maximum(q, 1e-300))), draws).numpy()) * (q > 0)
+        known, number = _named(base, prior), q.sum(-1)
+    elif kind == "distinct":
+        known = q[0]
+        q = _coins(known, draws)[None]
+    name = sampler if isinstance(sampler, str) else "own law"
+    found = Setup(name, q, number, kind in ("union", "distinct"), weights, hits)
+    if found.coins and hits == "redraw":
+        raise AuditError("a set of distinct ids is not drawn again for one label; hits are mask or keep")
+    return found if table is None else replace(found, table=_table(table, found, known))
+
+
+def log_weights(how: Setup, log_q: Floats, table: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    r"""The two factors of the weights, :math:`\log w_{yy'} = a_y + b_{y'}`, for classes or for bins of classes.
+
+    ============  =======================================================================
+    weights       what is done to the logits
+    ============  =======================================================================
+    none          nothing: :math:`w = 1`, as in InfoNCE or a plain in-batch softmax
+    constant      :math:`w = 1/m`
+    importance    :math:`\log(mq)` off the negatives: :math:`w = 1/(mq_{y'})`
+    negatives     :math:`\log q` off the negatives: :math:`w = 1/q_{y'}`
+    relative      :math:`\log q` off all: :math:`w = q_y/q_{y'}`
+    added         :math:`\log q` added to all: :math:`w = q_{y'}/q_y`
+    tail          :math:`w = \pi_{y'}/(mq_{y'}\pi_y)`
+    ============  =======================================================================
+
+    Args:
+        how: the scheme.
+        log_q: logarithm of the share of negatives.
+        table: what is subtracted for log q; ``log_q`` itself where the reader has the right one.
+        prior: the law of the labels.
+    """
+    zero = np.zeros_like(log_q)
+    match how.weights:
+        case "none":
+            return zero, zero
+        case "negatives":
+            return zero, -table
+        case "importance" if how.table is not None:
+            return zero, -table
+        case "added":
+            return -table, table
+    kind = how.weights
+    a, b = factors(kind, torch.from_numpy(table), 1, hits=how.hits, prior=torch.from_numpy(np.log(prior)))
+    # of them only 1/m knows the number of negatives, which need not be whole
+    return a.numpy() - (0.0 if kind == "relative" else math.log(how.negatives)), b.numpy()
+
+
+def _kind(name: str) -> tuple[str, str]:
+    if name == "within-batch":
+        return "draws", "unigram:1"
+    if name == "within-batch-union":
+        return "union", "unigram:1"
+    if name == "mixed":
+        return "mixed", "unigram:1"
+    first, _, rest = name.partition(":")
+    return (first, rest) if first in ("union", "distinct") else ("draws", name)
+
+
+def _named(name: str, prior: Floats) -> Floats:
+    first, _, power = name.partition(":")
+    if first == "uniform" and not power:
+        return np.full_like(prior, 1 / len(prior))
+    if first == "log-uniform" and not power:
+        return np.asarray(LogUniform(len(prior)).log_prob(torch.arange(len(prior))).exp().numpy())
+    if first == "unigram":
+        try:
+            exponent = float(power or 1)
+        except ValueError:
+            exponent = math.nan
+        if not 0 <= exponent < math.inf:
+            raise AuditError(f"the power of unigram is {power!r}; it must be a number >= 0, as in unigram:0.75")
+        weight = np.where(prior > 0, prior, 0.0) ** exponent * (prior > 0)
+        return np.asarray(weight / weight.sum())
+    raise AuditError(f"no sampler {name!r}; there are {', '.join(NAMES)}, and your own law")
+
+
+def _given(sampler: Tensor | Sampler | Callable[[Tensor], Tensor], classes: int) -> Floats:
+    ids = torch.arange(classes)
+    if isinstance(sampler, Tensor):
+        values, logs = sampler.detach().cpu(), False
+    else:
+        call = getattr(sampler, "log_prob", sampler)
+        if not callable(call):
+            raise AuditError(
+                f"the sampler is {type(sampler).__name__}; give a name, a law or a function of ids to log q"
+            )
+        known = getattr(sampler, "classes", classes)
+        if known != classes:
+            raise AuditError(f"the sampler has {known:,} classes, the counts {classes:,}; give one for each")
+        values, logs = torch.as_tensor(call(ids)).detach().cpu(), True
+    if values.shape != (classes,):
+        raise AuditError(f"the sampler gives shape {tuple(values.shape)} for {classes} ids; it must be ({classes},)")
+    try:
+        law = checks.log_law("log q of the sampler", values).exp() if logs else checks.law("the law q", values)
+    except ValueError as error:
+        raise AuditError(str(error)) from error
+    return np.asarray(law.numpy(), dtype=np.float64)
+
+
+def _coins(q: Floats, m: int) -> Floats:
+    """1 - exp(-q t), with t such that m coins come up: the set of m distinct ids, as independent coins."""
+    drawn = int((q > 0).sum())
+    if m >= drawn:
+        raise AuditError(f"m is {m}, but only {drawn} classes can be drawn: there are no {m} distinct negatives")
+
+    def excess(log_t: float) -> float:
+        return float(-np.expm1(-q * math.exp(log_t)).sum() - m)
+
+    high = math.log(m)
+    while excess(high) < 0:
+        high += 1
+    return np.asarray(-np.expm1(-q * math.exp(brentq(excess, math.log(m) - 1, high, xtol=1e-13))))
+
+
+def _table(table: object, found: Setup, known: Floats | None) -> Floats:
+    if isinstance(table, str):
+        if table != "multiset" or known is None:
+            raise AuditError(f"log_q is {table!r}; give [classes] numbers, or 'multiset' where repetitions are removed")
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(known))
+    values = np.asarray(table, dtype=np.float64)
+    classes = found.q.shape[-1]
+    if values.shape != (classes,):
+        raise AuditError(f"log_q has shape {values.shape}; it must hold one number for each of {classes} classes")
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        place = int(wrong[0])
+        raise AuditError(f"log_q is {values[place]} for class {place}; add one to each count, or leave the class out")
+    return values
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if value is None:
+        raise AuditError(f"{name} is not given; say how many negatives an example has")
+    try:
+        return checks.whole(name, value, least)
+    except ValueError as error:
+        raise AuditError(str(error)) from error

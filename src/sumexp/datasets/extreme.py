@@ -1,0 +1,216 @@
+r"""Sparse multi-label data in the text format of the extreme-classification repository, read as a stream.
+
+The first line has three numbers: examples N, features F, labels L. Each other line is an example,
+``3,17 0:0.5 9:1.25``: its labels, a blank, and its features with their values, all counted from 0. A line that begins
+with a blank has no label.
+
+`blocks` holds so many lines at a time, whatever the file's length; `read_extreme` keeps what they hold: 8 bytes for
+each feature that is not 0, and 4 for each label.
+
+Source: K. Bhatia et al., The extreme classification repository: multi-label datasets and code, 2016.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sumexp.datasets.declarations import DataError
+from sumexp.datasets.mulan import MultiLabel
+
+LINES = 10_000
+"""Lines that are held at a time."""
+
+_LINE = re.compile(rb"((?:\d+(?:,\d+)*)?)((?: +\d+:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)*)[ \r]*\n?")
+_HEADER = re.compile(rb"(\d+) +(\d+) +(\d+)[ \r]*\n")
+_FORM = "labels and features such as '3,17 0:0.5 9:1.25'"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Examples with sparse features and several labels each.
+
+    Attributes:
+        features: [N, F], float32, CSR.
+        labels: which labels each example has [N, L], bool, CSR.
+    """
+
+    features: csr_array
+    labels: csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Extreme:
+    """A sparse multi-label data set in two parts."""
+
+    train: Part
+    test: Part
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Training examples of each label, [L]."""
+        return np.bincount(self.train.labels.indices, minlength=self.train.labels.shape[1]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some examples in a row.
+
+    Attributes:
+        labels: of all examples, one after the other.
+        label_counts: how many each has [n].
+        features: of all examples that are not 0, one after the other.
+        values: theirs, float32.
+        feature_counts: how many each has [n].
+    """
+
+    labels: NDArray[np.int32]
+    label_counts: NDArray[np.int64]
+    features: NDArray[np.int32]
+    values: NDArray[np.float32]
+    feature_counts: NDArray[np.int64]
+
+
+def read_extreme(train: Path, test: Path) -> Extreme:
+    """Read a data set of two such files.
+
+    Raises:
+        DataError: if a file is not of this form, or the two have other numbers of features or labels.
+    """
+    first, second = read_part(train), read_part(test)
+    for what in ("features", "labels"):
+        wanted, found = (getattr(part, what).shape[1] for part in (first, second))
+        if found != wanted:
+            raise DataError(f"{test} has {found:,} {what} where {train} has {wanted:,}")
+    return Extreme(first, second)
+
+
+def read_part(path: Path) -> Part:
+    """Read one such file.
+
+    Raises:
+        DataError: if it is not of this form.
+    """
+    examples, features, labels = header(path)
+    found = list(blocks(path))
+    label_ids = np.concatenate([block.labels for block in found])
+    return Part(
+        _rows(
+            np.concatenate([block.values for block in found]),
+            np.concatenate([block.features for block in found]),
+            np.concatenate([block.feature_counts for block in found]),
+            (examples, features),
+        ),
+        _rows(
+            np.ones(len(label_ids), dtype=bool),
+            label_ids,
+            np.concatenate([block.label_counts for block in found]),
+            (examples, labels),
+        ),
+    )
+
+
+def of_dense(data: MultiLabel) -> Extreme:
+    """A data set that was read as dense tables, as a sparse one."""
+    return Extreme(
+        Part(csr_array(data.train), csr_array(data.train_labels)),
+        Part(csr_array(data.test), csr_array(data.test_labels)),
+    )
+
+
+def header(path: Path) -> tuple[int, int, int]:
+    """The numbers of examples, features and labels that the first line of a file announces.
+
+    Raises:
+        DataError: if it is not of this form.
+    """
+    with path.open("rb") as stream:
+        return _header(path, stream)
+
+
+def blocks(path: Path, lines: int = LINES) -> Iterator[Block]:
+    """The examples of a file, so many lines at a time; at least one block, which may be empty.
+
+    Args:
+        path: the file.
+        lines: the most lines that are held.
+
+    Raises:
+        DataError: if a line is not of this form, a label or feature is out of range, a value is not finite, or the
+            file has other than the announced number of lines; the message names file and line.
+    """
+    with path.open("rb") as stream:
+        examples, features, labels = _header(path, stream)
+        read = 0
+        while (taken := list(islice(stream, lines))) or not read:
+            yield _parsed(path, taken, read + 2, features, labels)
+            read += len(taken)
+            if len(taken) < lines:
+                break
+        if read != examples:
+            raise DataError(
+                f"{path} has {read:,} examples where its first line announces {examples:,} (is it truncated?)"
+            )
+
+
+def _header(path: Path, stream: BinaryIO) -> tuple[int, int, int]:
+    line = stream.readline(1000)
+    if (found := _HEADER.fullmatch(line)) is None:
+        raise DataError(
+            f"{path}, line 1: expected three numbers (examples, features, labels), got {line[:40].decode('latin-1')!r}"
+        )
+    examples, features, labels = (int(number) for number in found.groups())
+    if max(features, labels) >= 1 << 31:
+        raise DataError(f"{path}, line 1: {max(features, labels):,} features or labels; at most 2^31 - 1 can be read")
+    return examples, features, labels
+
+
+def _parsed(path: Path, lines: list[bytes], first: int, features: int, labels: int) -> Block:
+    own, rest = [], []
+    for number, line in enumerate(lines, first):
+        if (found := _LINE.fullmatch(line)) is None:
+            raise DataError(f"{path}, line {number}: expected {_FORM}, got {line[:60].decode('latin-1')!r}")
+        own.append(found[1])
+        rest.append(found[2])
+    pairs = _numbers(b" ".join(rest).replace(b":", b" "))
+    tags, ids = _numbers(b" ".join(own).replace(b",", b" ")), pairs[::2]
+    tag_counts = np.array([line.count(b",") + 1 if line else 0 for line in own], dtype=np.int64)
+    counts = np.array([line.count(b":") for line in rest], dtype=np.int64)
+    with np.errstate(over="ignore"):
+        values = pairs[1::2].astype(np.float32)
+    for what, found_ids, per_line, most in (("label", tags, tag_counts, labels), ("feature", ids, counts, features)):
+        if len(found_ids) and found_ids.max() >= most:
+            place = first + _row(per_line, int(found_ids.argmax()))
+            wrong = f"{what} {found_ids.max():.0f} is out of range"
+            raise DataError(f"{path}, line {place}: {wrong}; expected {f'0 to {most - 1:,}' if most else 'none'}")
+    if not np.isfinite(values).all():
+        worst = int(np.flatnonzero(~np.isfinite(values))[0])
+        place = first + _row(counts, worst)
+        raise DataError(f"{path}, line {place}: the value {pairs[1::2][worst]} is no finite number of 32 bits")
+    return Block(tags.astype(np.int32), tag_counts, ids.astype(np.int32), values, counts)
+
+
+def _numbers(text: bytes) -> NDArray[np.float64]:
+    """Numbers with blanks between; ids below 2^31 are exact in them."""
+    return np.array(text.split(), dtype=np.float64) if text.strip() else np.zeros(0)
+
+
+def _row(counts: NDArray[np.int64], place: int) -> int:
+    """In which row an entry stands."""
+    return int(np.searchsorted(counts.cumsum(), place, side="right"))
+
+
+def _rows(
+    values: NDArray[np.float32] | NDArray[np.bool_],
+    columns: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> csr_array:
+    starts = np.concatenate([[0], counts.cumsum()])
+    return csr_array((values, columns, starts), shape=shape)

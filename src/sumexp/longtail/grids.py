@@ -1,0 +1,200 @@
+r"""Which methods each profile trains on which pictures, and which comparison decides which claim.
+
+**The factorial.** One factor at a time is varied against one base, m negatives with hits left out: the law of the
+negatives x their weighting for the softmax cross entropy and for the contrastive loss, both beside their losses over
+all labels; three margins over all labels; hits kept; and fewer and more negatives, for every law and weighting. All
+methods of a seed are one run, with the same batches, draws, initial weights and number of steps; seeds are runs of
+their own. Both profiles, EXP and STEP, have about the same number of steps.
+
+**What decides what**, written down before the runs (after a pilot of six epochs of one seed, which chose network, rate
+and length, and is no part of them). Errors are means over classes, on the test pictures, of the head, torso or tail as
+published, or of all classes. Differences are paired by seed, and intervals are t intervals of 95 % over seeds, each by
+itself; on top of that the test pictures are one sample of 100 a class, the same for all. "All lie below" is decided by
+the highest interval: holds if it lies below zero, not reproduced if it lies above; else it is open. Only profiles
+``cpu`` and ``paper`` on CIFAR-100 decide, on EXP and on STEP, each by itself; digits do not.
+
+- *negatives-f-const-tail*: tail error of batch constant minus that of each other standard scheme (batch importance and
+  relative, uniform constant, importance and relative): all below.
+- *negatives-f-beats-ce*: tail error of batch constant minus that of the cross entropy: below.
+- *negatives-f-tail-weights*: tail error of batch tail minus that of each other batch scheme, and the same for uniform:
+  all below. It is about sampled schemes only (D15).
+- *negatives-f-relative-head*: head error of batch relative minus that of batch constant: below.
+- *negatives-f-q-matters*: on the tail, relative minus constant under batch, minus the same under uniform: not zero.
+  Theory says above.
+- *negatives-f-limits*: tail error of logit adjustment minus that of the cross entropy, and minus that of batch tail:
+  below; and of the excess of batch tail over logit adjustment, that of the fewest negatives minus that of the most:
+  above. Each is a finding of its own; with one that is not reproduced the claim is not.
+- *negatives-fig-3*: the mean tail error of the sampled contrastive schemes minus that of the cross entropy: above; the
+  deviation among the contrastive schemes' balanced errors minus that among the softmax schemes': above.
+- *negatives-fig-4-5*: balanced error of batch constant minus that of the cross entropy: below (it "can" improve: on
+  either profile); the mean over all schemes and the full loss of contrastive minus softmax: above.
+- *negatives-fig-6*: tail and balanced error with the fewest negatives minus those with the most, mean over the schemes:
+  above. It speaks of ImageNet-LT, so that CIFAR-100 stands beside it and decides nothing.
+- *negatives-fig-1* and *negatives-fig-7* ask for ImageNet-LT and iNaturalist 2018, whose pictures are not here.
+
+**No difference** is said where an interval lies within `ALIKE` of zero. Of each interval the chapter says what
+difference the design could have seen: the one that shows with probability 0.8 at the spread that was measured. With 5
+seeds that is 3.7 times the spread of a paired difference over sqrt(5) = 1.66 spreads. What is not seen, and is smaller
+than the design could see, is called open and never "not reproduced".
+
+**The prediction** (`sumexp.models.sampled.prediction`) comes before: for each method the mean offset of the head,
+torso and tail. It is a run of its own, the first of the grid. How often it is right: Kendall's tau-b over the methods
+of the softmax loss for each group, seed by seed, with its interval; and of all pairs whose measured difference has an
+interval off zero, the share that is predicted rightly. Pairs that the prediction has as ties are counted apart.
+
+**Is it consistent?** Relative weights with hits kept are, for every m; with hits masked they are not. Masked minus kept
+on head and tail, at each m: where the interval is off zero, masking shows.
+
+The profile ``paper`` trains the same small network longer and wider, on 8 seeds: the paper's is a ResNet-56 on pictures
+of 32 x 32, which is not here.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sumexp.datasets.labelled import Profile
+from sumexp.longtail.config import Source, Stack
+from sumexp.longtail.sources import counts
+from sumexp.models.sampled.methods import MARGINS, SCHEMES, Law, Method
+from sumexp.models.sampled.prediction import Forecast
+
+LAWS: tuple[Law, ...] = ("uniform", "batch")
+PROFILES: tuple[Profile, ...] = ("exp", "step")
+
+ALIKE = 0.01
+"""A difference of errors below one point is none."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained on a data set.
+
+    Attributes:
+        seeds: how many.
+        negatives: the base m, and the others.
+        epochs: of EXP, and of STEP.
+        filters: of the features.
+        hidden: width of the hidden layer.
+        batch: pictures of a step.
+    """
+
+    seeds: int
+    negatives: tuple[int, ...]
+    epochs: tuple[int, int]
+    filters: int = 50
+    hidden: int = 64
+    batch: int = 128
+
+
+_DIGITS = Plan(5, (8, 2, 24), (40, 18), filters=20, hidden=32, batch=32)
+_PAPER = Plan(8, (32, 8, 96), (60, 26), filters=200, hidden=256)
+STARTED, STEP = 3e10, 2e8
+"""What starting a run, and the many small kernels of a step, take beside products, as operations at a core's rate."""
+
+PLANS: Mapping[str, Mapping[Source, Plan]] = {
+    "smoke": {"digits": Plan(2, (8, 2), (5, 3), filters=8, hidden=16, batch=32)},
+    "cpu": {source: Plan(5, (32, 8, 96), (20, 9)) for source in ("cifar-100", "cifar-100-small")},
+    "paper": dict.fromkeys(("cifar-100", "cifar-100-small"), _PAPER),
+}
+"""By profile and data set; of CIFAR-100 one form is trained on, the archive if it is there. Without it, `_DIGITS`."""
+
+_PIXELS: Mapping[Source, tuple[int, int, int, int]] = {
+    "digits": (8, 4, 1, 600),
+    "cifar-100": (16, 6, 3, 10_000),
+    "cifar-100-small": (16, 6, 3, 10_000),
+}
+"""Side of the pictures and of a patch, channels, and test pictures."""
+
+
+def methods(negatives: Sequence[int]) -> tuple[Method, ...]:
+    """The methods of the factorial, those of the softmax first.
+
+    Args:
+        negatives: the base m, and the others, at which hits are kept for relative weights alone.
+    """
+    base, *others = negatives
+    crossed = [(law, weighting) for law in LAWS for weighting in SCHEMES]
+    return (
+        *(Method(weighting=margin) for margin in MARGINS),
+        *(Method("softmax", law, weighting, base) for law, weighting in crossed),
+        *(Method("softmax", law, weighting, base, "keep") for law, weighting in crossed),
+        *(Method("softmax", law, weighting, m) for m in others for law, weighting in crossed),
+        *(Method("softmax", law, "relative", m, "keep") for m in others for law in LAWS),
+        Method("contrastive"),
+        *(Method("contrastive", law, weighting, base) for law, weighting in crossed),
+    )
+
+
+def chosen(profile: str, sources: Sequence[str]) -> tuple[Source, Plan]:
+    """What a profile trains on, and how.
+
+    Args:
+        profile: ``smoke``, ``cpu`` or ``paper``.
+        sources: the data sets that are there; digits always are.
+
+    Raises:
+        ValueError: if there is no such profile.
+    """
+    if profile not in PLANS:
+        raise ValueError(f"profile is {profile!r}; there are {', '.join(PLANS)}")
+    for source, plan in PLANS[profile].items():
+        if source in sources or source == "digits":
+            return source, plan
+    return "digits", _DIGITS
+
+
+def stacks(source: Source, plan: Plan) -> tuple[Stack, ...]:
+    """The runs of a plan: for both profiles every seed.
+
+    Args:
+        source: the data set.
+        plan: the plan.
+    """
+    return tuple(
+        Stack(
+            source,
+            profile,
+            methods(plan.negatives),
+            seed,
+            filters=plan.filters,
+            hidden=plan.hidden,
+            epochs=epochs,
+            batch=plan.batch,
+        )
+        for profile, epochs in zip(PROFILES, plan.epochs, strict=True)
+        for seed in range(plan.seeds)
+    )
+
+
+def forecasts(source: Source, plan: Plan) -> tuple[Forecast, ...]:
+    """The predictions that come before the runs, one of each profile."""
+    return tuple(Forecast(tuple(counts(source, profile).tolist()), methods(plan.negatives)) for profile in PROFILES)
+
+
+def data(stack: Stack) -> tuple[str, ...]:
+    """The data sets that the training of a stack reads from the disk."""
+    return () if stack.source == "digits" else (stack.source,)
+
+
+def work(stack: Stack) -> float:
+    """The floating-point operations of a run: those of its products, 2 n a b for [n, a] times [a, b], and waits.
+
+    The features of a picture are taken of itself and of its mirror image; training takes the hidden layer twice
+    (forward, and the gradient of its weights) and the last one three times; every epoch judges the test pictures.
+    """
+    side, size, channels, tested = _PIXELS[stack.source]
+    classes, trained = len(counts(stack.source, stack.profile)), int(counts(stack.source, stack.profile).sum())
+    patches = (side - size + 1) ** 2
+    filtered = 2 * stack.filters * channels * size**2 * patches
+    hidden, out = 2 * 8 * stack.filters * stack.hidden, 2 * stack.hidden * classes
+    steps = math.floor(trained / stack.batch)
+    of_training = stack.epochs * steps * stack.batch * (2 * hidden + 3 * out)
+    judged = (stack.epochs + 1) * tested * (hidden + out)
+    products = (2 * trained + tested) * filtered + len(stack.methods) * (of_training + judged)
+    return STARTED + stack.epochs * steps * STEP + products
+
+
+def foreseen(forecast: Forecast) -> float:
+    """The operations of a prediction: some 30 evaluations of the loss and its derivatives on 300 nodes, a method."""
+    return 30.0 * 300 * 20 * len(forecast.counts) * len(forecast.methods)

@@ -1,0 +1,268 @@
+r"""The loss of a batch in which each example's class is a negative of the others: two towers, contrastive models."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from sumexp import checks
+from sumexp.losses.arguments import Reduction, for_sums, reduce
+
+Correct = Literal["all", "negatives", "none"]
+"""Of which logits log q is taken off."""
+
+InBatchHits = Literal["keep", "mask"]
+"""What becomes of a column that holds the example's own class once more: a negative like all others, or left out."""
+
+CELLS = 1 << 17
+"""Scores corrected at a time on a CPU: what is made of them stays in its cache."""
+
+
+def in_batch(
+    scores: Tensor,
+    ids: checks.Values,
+    *,
+    log_q: checks.Values | None = None,
+    correct: Correct = "all",
+    hits: InBatchHits = "keep",
+    temperature: float | Tensor = 1.0,
+    symmetric: bool = False,
+    row_ids: checks.Values | None = None,
+    row_log_q: checks.Values | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""The softmax cross entropy of each example's class among all columns of the batch, corrected by their law.
+
+    .. math:: \ell_i = \log\sum_j e^{s_{ij} - s_{ii}}, \qquad s_{ij} = f_{ij}/T - \log q_{c_j}
+
+    Row i is an example, column j a candidate of class :math:`c_j`; columns 0..B-1 are the examples' own classes, in
+    their order, what follows are further negatives that all examples share.
+
+    The defaults are those of the theorem in the chapter :doc:`/notebooks/negatives`, first part: the labels of the
+    other examples are draws with replacement from the frequencies of the classes, and with :math:`\log q` taken off
+    *all* logits and equal labels *kept* the minimum of the expected loss is :math:`f/T = \log P(y\mid x)` up to a
+    constant, for every batch size. ``correct="negatives"`` or ``hits="mask"`` have other minima, which
+    :mod:`sumexp.negatives.consistency` finds; ``correct="none"`` learns :math:`\log P/q`.
+
+    Further columns drawn with replacement from the *same* law, as those of other batches or devices, change nothing in
+    this. Columns of another law u, such as uniform ones, want one law for all: the mixture, for B in-batch and E
+    further columns :math:`q = \frac{(B-1)\pi + E u}{B-1+E}`, in *every* column
+    (``samplers.Mixture([pi, u], [(B - 1) / (B - 1 + E), E / (B - 1 + E)]).log_prob(ids)``). That is exact if each
+    negative chooses its law by lot, and nearly so for fixed numbers of both; each column's *own* law, :math:`\pi` or u,
+    is further off. Hard negatives are drawn by no known law: no correction is known to leave the minimum where it is.
+
+    Forward and backward make two matrices of the size of the scores; ``F.cross_entropy`` makes three.
+
+    Args:
+        scores: [B, B + E] of examples and candidates, the examples' own on the diagonal; finite, or -inf off the
+            diagonal for a candidate that cannot be.
+        ids: [B + E] whole numbers, the classes of the columns.
+        log_q: [B + E] log probability of a draw of each column's class, a constant: no gradient flows into it. It may
+            be left out with ``correct="none"`` alone.
+        correct: ``all``, or ``negatives`` to leave an example's own logit as it is, or ``none``.
+        hits: ``keep`` columns of an example's own class, or ``mask`` them: leave them out.
+        temperature: T > 0, a number or a learnable tensor of one element.
+        symmetric: take the mean of this and of the same for columns, in which the examples are the candidates of the
+            first B columns. There :math:`\log q` of the columns cancels; what counts is the law of the rows.
+        row_ids: [B] what the rows are, to find hits among them (``symmetric`` with ``mask``).
+        row_log_q: [B] log probability of a draw of each row, corrected as the columns are; without it rows count as
+            equally frequent.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Returns:
+        A scalar, or [B] for ``none``, at least float32.
+
+    Raises:
+        ValueError: for shapes that do not fit, fewer than two columns, an unknown option, log q that is missing, NaN,
+            above 0 or -inf, a temperature that is not positive, NaN or +inf among the scores, -inf on their diagonal,
+            and the mean of an empty batch.
+
+    Source: the chapter *negatives*, theorem "consistent"; Yi et al. (2019), section 3, for correcting in-batch scores.
+    """
+    checks.choice("correct", correct, get_args(Correct))
+    checks.choice("hits", hits, get_args(InBatchHits))
+    _check_scores(scores)
+    size, columns = scores.shape
+    scores, scale = _heat(scores, temperature)
+    law = _law("log_q", log_q, scores, columns, needed=correct != "none")
+    classes = checks.integers("id", ids).to(scores.device)
+    if classes.shape != (columns,):
+        raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
+    way = _Way(scale, None if correct == "none" else law, correct == "all", classes if hits == "mask" else None)
+    losses, rows = _losses(scores, way), None
+    if symmetric:
+        rows = _law("row_log_q", row_log_q, scores, size, needed=False)
+        same = _same_rows(row_ids, size, scores.device) if hits == "mask" else None
+        turned = _Way(scale, None if correct == "none" else rows, correct == "all", same)
+        losses = (losses + _losses(scores[:, :size].T, turned)) / 2
+    if __debug__ and size:
+        largest = [law.max() for law in (law, rows) if law is not None]
+        worst, *likeliest = checks.read(losses.detach().max(), *largest)
+        if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
+            raise ValueError(_blame(scores.detach(), classes, law, rows))
+    return reduce(losses, reduction)
+
+
+class _Way(NamedTuple):
+    """How scores become logits.
+
+    Attributes:
+        scale: the number that they are multiplied by.
+        log_q: [N] taken off, or None.
+        own: whether it is taken off the diagonal too.
+        classes: [N], of which columns equal to an example's own are left out; None to keep them.
+    """
+
+    scale: float
+    log_q: Tensor | None
+    own: bool
+    classes: Tensor | None
+
+
+def _logits(scores: Tensor, way: _Way, start: int = 0) -> Tensor:
+    """Logits of the examples from ``start`` on, as a new tensor: at least float32."""
+    scores = for_sums(scores)
+    logits = scores * way.scale if way.log_q is None else torch.add(-way.log_q, scores, alpha=way.scale)
+    if way.log_q is not None and not way.own:
+        logits.diagonal(start).copy_(scores.diagonal(start) * way.scale)
+    if way.classes is not None:
+        equal = way.classes[start : start + len(scores)].unsqueeze(-1) == way.classes
+        equal.diagonal(start).fill_(False)
+        logits.masked_fill_(equal, -math.inf)
+    return logits
+
+
+def _losses(scores: Tensor, way: _Way) -> Tensor:
+    if torch.compiler.is_compiling():
+        return _plain(scores, way)[0]
+    losses: Tensor = _InBlocks.apply(scores, way)[0]  # type: ignore[no-untyped-call]
+    return losses
+
+
+def _plain(scores: Tensor, way: _Way) -> tuple[Tensor, Tensor]:
+    """Losses [B] and log probabilities [B, N] by whole matrices: what a compiler fuses, and what vmap can take."""
+    log_p = torch.log_softmax(_logits(scores, way), -1)
+    return -log_p.diagonal(), log_p
+
+
+class _InBlocks(torch.autograd.Function):
+    """The same in blocks of rows that stay in the cache, with two matrices where autograd would make four."""
+
+    @staticmethod
+    def forward(scores: Tensor, way: _Way) -> tuple[Tensor, Tensor]:
+        log_p = torch.empty(scores.shape, dtype=for_sums(scores[:0]).dtype, device=scores.device)
+        for start, stop in _blocks(scores):
+            torch.log_softmax(_logits(scores[start:stop], way, start), -1, out=log_p[start:stop])
+        return -log_p.diagonal(), log_p
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, _Way], output: tuple[Tensor, Tensor]) -> None:
+        scores, ctx.way = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(scores, output[1])
+        ctx.save_for_forward(scores)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor | None, _: None) -> tuple[Tensor | None, None]:
+        if gradient is None:
+            return None, None
+        scores, log_p = ctx.saved_tensors
+        share = gradient * ctx.way.scale
+        if torch.is_grad_enabled():  # this gradient is to be differentiated again
+            p = torch.softmax(_logits(scores, ctx.way), -1)
+            own = torch.eye(*scores.shape, dtype=p.dtype, device=p.device)
+            return ((p - own) * share.unsqueeze(-1)).to(scores.dtype), None
+        found = torch.empty_like(log_p)
+        for start, stop in _blocks(scores):
+            torch.exp(log_p[start:stop], out=found[start:stop]).mul_(share[start:stop].unsqueeze(-1))
+        found.diagonal().sub_(share)
+        return found.to(scores.dtype), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> tuple[Tensor, None]:
+        moved = for_sums(tangent) * ctx.way.scale
+        p = torch.softmax(_logits(ctx.saved_tensors[0], ctx.way), -1)
+        return (p * moved).sum(-1) - moved.diagonal(), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, Any], scores: Tensor, way: _Way) -> tuple[tuple[Tensor, Tensor], int]:
+        return torch.func.vmap(_plain, in_dims)(scores, way), 0
+
+
+def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
+    """Where blocks of rows begin and end."""
+    size, columns = scores.shape
+    step = max(1, CELLS // columns) if scores.device.type == "cpu" else max(1, size)
+    for start in range(0, size, step):
+        yield start, min(start + step, size)
+
+
+def _heat(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
+    """Scores, and the number that they are still to be multiplied by: a learnable temperature needs a gradient."""
+    if isinstance(temperature, Tensor):
+        if temperature.numel() != 1 or not temperature.is_floating_point():
+            raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
+        if __debug__ and not 0 < checks.read(temperature.detach().reshape(()), default=1.0)[0] < math.inf:
+            raise ValueError(f"temperature is {temperature.item()!r}; it must be positive: learn its logarithm")
+        return for_sums(scores) / temperature.reshape(()), 1.0
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature is {temperature!r}; it must be a positive number")
+    return scores, 1 / temperature
+
+
+def _law(name: str, log_q: checks.Values | None, scores: Tensor, length: int, *, needed: bool) -> Tensor | None:
+    """A checked log law of columns or rows, in the precision of the sums."""
+    if log_q is None:
+        if needed:
+            raise ValueError(
+                f"{name} is missing: give the log probability of a draw of each column (for in-batch columns the log "
+                "frequency of the class among the labels), or correct='none' to learn log P/q"
+            )
+        return None
+    law = checks.reals(name, log_q).detach().to(scores.device)
+    if law.shape != (length,):
+        raise ValueError(f"{name} has shape {tuple(law.shape)}; it must hold one log probability for each of {length}")
+    return law.to(for_sums(scores[:0]).dtype)
+
+
+def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -> Tensor:
+    if row_ids is None:
+        raise ValueError("hits='mask' needs row_ids for the symmetric half: which examples are one and the same")
+    ids = checks.integers("row id", row_ids).to(device)
+    if ids.shape != (size,):
+        raise ValueError(f"row_ids have shape {tuple(ids.shape)}; there must be one for each of {size} rows")
+    return ids
+
+
+def _check_scores(scores: Tensor) -> None:
+    if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim != 2:
+        found = f"{scores.dtype} of {tuple(scores.shape)}" if isinstance(scores, Tensor) else repr(type(scores))
+        raise ValueError(f"scores must be a floating-point tensor [B, B + E], got {found}")
+    if scores.shape[1] < max(2, len(scores)):
+        raise ValueError(
+            f"scores have shape {tuple(scores.shape)}; they need a column for each example, and two at least: a batch "
+            "of one has no other classes to take negatives from"
+        )
+
+
+def _blame(scores: Tensor, ids: Tensor, log_q: Tensor | None, row_log_q: Tensor | None) -> str:
+    """What is wrong with arguments whose loss is not finite."""
+    if bool(scores.isnan().any()):
+        return "a score is NaN"
+    if bool((scores == math.inf).any()) or bool((scores.diagonal() == -math.inf).any()):
+        return "a score is +inf, or an example's own is -inf: an infinite loss has no gradient"
+    for name, law, what in (("log_q", log_q, ids), ("row_log_q", row_log_q, torch.arange(len(scores)))):
+        if law is None:
+            continue
+        for wrong in (~(law <= 1e-6)).nonzero().flatten().tolist()[:1]:
+            return f"{name} must hold logarithms of probabilities, got {law[wrong].item()!r} at {wrong}"
+        for wrong in (law == -math.inf).nonzero().flatten().tolist()[:1]:
+            return (
+                f"{name} is -inf for {'id' if law is log_q else 'row'} {int(what[wrong])}, which is in the batch: it "
+                "was never counted, and no score makes up for it; give all that can occur a positive probability "
+                "(counts + 1)"
+            )
+    return "scores divided by the temperature are beyond their precision; take float64 or a larger temperature"

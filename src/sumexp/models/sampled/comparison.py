@@ -1,0 +1,134 @@
+r"""What trained methods say: differences paired by seed, what a design could have seen, and orders against predictions.
+
+Of each method there is a table of errors by class for each seed [seeds, C]; an error of a group is the mean over its
+classes, and a difference of two methods the t interval of the differences seed by seed.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from sumexp.intervals import Interval, interval, paired
+from sumexp.models.sampled.methods import Method
+
+Values: TypeAlias = NDArray[np.float64]
+Outcome: TypeAlias = Literal["less", "more", "alike", "undecided"]
+
+POWER = 0.8
+"""The probability with which a difference counts as one that a design could have seen."""
+
+
+def difference(first: Values, second: Values, members: NDArray[np.bool_] | None = None) -> Interval:
+    """The difference ``first - second`` of the mean over some classes, paired by seed.
+
+    Args:
+        first: of each seed and class [seeds, C].
+        second: of the same seeds in the same order.
+        members: which classes count [C]; all if not given.
+
+    Raises:
+        ValueError: if the two are not of the same seeds and classes, of two seeds at least.
+    """
+    if first.shape != second.shape:
+        raise ValueError(f"tables of shapes {first.shape} and {second.shape} cannot be paired; give the same seeds")
+    return paired(mean(first, members), mean(second, members))
+
+
+def mean(errors: Values, members: NDArray[np.bool_] | None = None) -> Values:
+    """The mean over some classes of each seed, [seeds]."""
+    result: Values = (errors if members is None else errors[:, members]).mean(1)
+    return result
+
+
+def outcome(one: Interval, margin: float) -> Outcome:
+    """``alike`` if the interval lies within the margin of zero, else on which side of zero it lies, if on one."""
+    if -margin < one.low and one.high < margin:
+        return "alike"
+    return {-1: "less", 1: "more"}.get(one.sign, "undecided")  # type: ignore[return-value]
+
+
+def detectable(one: Interval, power: float = POWER, confidence: float = 0.95) -> float:
+    r"""The true difference that a design of so many seeds, of this spread, shows with this probability.
+
+    .. math:: (t_{n-1,(1+c)/2} + t_{n-1,\text{power}})\,s/\sqrt n,
+
+    which is the usual approximation of what the noncentral t law says.
+
+    Raises:
+        ValueError: if power or confidence is not inside (0, 1).
+    """
+    if not (0 < power < 1 and 0 < confidence < 1):
+        raise ValueError(f"power is {power}, confidence {confidence}; both must lie inside (0, 1)")
+    reach = stats.t.ppf((1 + confidence) / 2, one.count - 1) + stats.t.ppf(power, one.count - 1)
+    return float(reach * one.sd / math.sqrt(one.count))
+
+
+def below(found: Iterable[Interval]) -> Interval | None:
+    """The interval that decides whether *all* differences lie below zero.
+
+    The highest, if all lie below zero (then it holds) or if the highest lies above (then it does not); none where the
+    highest is undecided.
+    """
+    highest = max(found, key=lambda one: one.low)
+    return highest if highest.sign else None
+
+
+@dataclass(frozen=True)
+class Order:
+    """A predicted order of methods against the measured one.
+
+    Attributes:
+        correlation: Kendall's tau-b of each seed's measured order with the predicted one: its interval over seeds.
+        right: of the pairs whose measured difference has an interval off zero and that are predicted to differ, how
+            many are predicted rightly.
+        wrong: and how many are not.
+        untold: pairs with such an interval that the prediction has as ties.
+    """
+
+    correlation: Interval
+    right: int
+    wrong: int
+    untold: int
+
+
+def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike], tie: float = 1e-3) -> Order:
+    """How far a prediction has the order of the methods.
+
+    Args:
+        predicted: of each method a number; more is predicted to err less.
+        measured: of each method the error of each seed [seeds].
+        tie: predictions that are no further apart are a tie.
+
+    Raises:
+        ValueError: if the methods are not the same, or there are fewer than two.
+    """
+    if predicted.keys() != measured.keys() or len(predicted) < 2:
+        raise ValueError(f"{len(predicted)} predicted and {len(measured)} measured methods; give the same, two or more")
+    methods = list(predicted)
+    table = np.array([measured[one] for one in methods], dtype=np.float64)
+    said = np.round(np.array([predicted[one] for one in methods]) / tie)
+    taus = [float(stats.kendalltau(-said, errors).statistic) for errors in table.T]
+    right = wrong = untold = 0
+    for i in range(len(methods)):
+        for j in range(i):
+            if sign := paired(table[i], table[j]).sign:
+                expected = -int(np.sign(said[i] - said[j]))
+                right, wrong, untold = right + (sign == expected), wrong + (sign == -expected), untold + (not expected)
+    return Order(interval(np.nan_to_num(taus)), right, wrong, untold)
+
+
+def gathered(methods: Sequence[Method], tables: Sequence[ArrayLike]) -> dict[Method, Values]:
+    """The tables of several seeds [methods, C] as one of each method [seeds, C].
+
+    Raises:
+        ValueError: if a table is not of as many methods.
+    """
+    stacked = np.array([np.asarray(table, dtype=np.float64) for table in tables])
+    if stacked.ndim != 3 or stacked.shape[1] != len(methods):
+        raise ValueError(f"tables of shape {stacked.shape} for {len(methods)} methods; expected [seeds, methods, C]")
+    return {one: stacked[:, i] for i, one in enumerate(methods)}

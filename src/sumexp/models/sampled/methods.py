@@ -1,0 +1,202 @@
+r"""Losses with and without sampled negatives, as methods that are compared: what each is, and its loss on a batch.
+
+Several methods are trained side by side on the scores of all classes [S, B, C]; those of one law and one m have the
+same draws, hits left out or kept. The negatives of an example are m draws of the law: uniform, or the labels of the
+next m examples of the batch, which is in random order: m of the B - 1 others.
+
+Source: Rawat et al., sections 2 and 5.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from sumexp import checks, losses, samplers
+from sumexp.losses import CONTRASTIVE
+from sumexp.samplers import Negatives
+
+Loss: TypeAlias = Literal["softmax", "contrastive"]
+Law: TypeAlias = Literal["all", "uniform", "batch"]
+Weighting: TypeAlias = Literal[
+    "none", "logit-adjusted", "adaptive", "equalised", "constant", "importance", "relative", "tail"
+]
+Rule: TypeAlias = Literal["mask", "keep"]
+
+MARGINS: tuple[Weighting, ...] = ("none", "logit-adjusted", "adaptive", "equalised")
+"""Of losses over all labels."""
+
+SCHEMES: tuple[Weighting, ...] = ("constant", "importance", "relative", "tail")
+"""Of sampled losses."""
+
+
+@dataclass(frozen=True, order=True)
+class Method:
+    r"""What a classifier is trained on.
+
+    Attributes:
+        loss: the softmax cross entropy, or the contrastive loss of cosines.
+        law: where the negatives come from: ``all`` labels, drawn ``uniform``\ ly, or the ``batch``'s other labels.
+        weighting: of the negatives: a margin for ``all``, else a column of Table 1 or the tail weights.
+        negatives: m; 0 for ``all``.
+        hits: whether negatives of the example's own label are left out or kept.
+
+    Raises:
+        ValueError: if the parts do not fit one another.
+    """
+
+    loss: Loss = "softmax"
+    law: Law = "all"
+    weighting: Weighting = "none"
+    negatives: int = 0
+    hits: Rule = "mask"
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("loss", self.loss, get_args(Loss)),
+            ("law", self.law, get_args(Law)),
+            ("weighting", self.weighting, MARGINS if self.law == "all" else SCHEMES),
+            ("hits", self.hits, get_args(Rule)),
+        ):
+            checks.choice(name, value, allowed)
+        if (self.negatives > 0) == (self.law == "all") or self.negatives < 0:
+            raise ValueError(f"negatives is {self.negatives} of the law {self.law!r}; 'all' has 0, others have some")
+        if self.loss == "contrastive" and (self.hits == "keep" or self.weighting in MARGINS[1:]):
+            raise ValueError("the contrastive loss is trained without margins and with hits left out")
+
+    @property
+    def name(self) -> str:
+        """In few words, without m: ``cross entropy``, ``batch constant``, ``contrastive uniform relative``."""
+        parts = [self.loss if self.loss == "contrastive" else "", "" if self.law == "all" else self.law]
+        plain = "all labels" if self.loss == "contrastive" else "cross entropy"
+        parts.append(plain if self.weighting == "none" else self.weighting)
+        return " ".join(filter(None, parts)) + (", hits kept" if self.hits == "keep" else "")
+
+
+Draws: TypeAlias = Mapping[tuple[Law, int], Negatives]
+
+ADAPTIVE = 3.0
+"""The adaptive margin of the rarest class; the paper gives no scale."""
+
+
+def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, own: torch.Generator) -> Draws:
+    """The negatives of each law and m that a method has, hits marked.
+
+    Args:
+        methods: [S].
+        labels: of the batch [B].
+        log_prior: of the classes [C].
+        own: of the uniform draws.
+    """
+    found: dict[tuple[Law, int], Negatives] = {}
+    wanted = {(method.law, method.negatives) for method in methods if method.law != "all"}
+    if any(law == "batch" for law, _ in wanted):
+        others = samplers.within_batch(labels, log_prior)
+    for law, m in sorted(wanted):
+        if law == "uniform":
+            uniform = samplers.Uniform(len(log_prior))
+            found[law, m] = samplers.draw(uniform, labels.cpu(), m, generator=own)
+        else:
+            columns = following(len(labels), m, labels.device)
+            found[law, m] = Negatives(*(part.gather(1, columns) for part in others))
+    return {key: Negatives(*(part.to(labels.device) for part in one)) for key, one in found.items()}
+
+
+def following(size: int, m: int, device: torch.device) -> Tensor:
+    """In a matrix [B, B-1] of each row's others, which columns are the m that follow it in the batch, in a circle."""
+    row = torch.arange(size, device=device).unsqueeze(1)
+    other = (row + torch.arange(1, m + 1, device=device)) % size
+    return other - (other > row).long()
+
+
+def method_losses(found: Tensor, labels: Tensor, methods: Sequence[Method], log_prior: Tensor, drawn: Draws) -> Tensor:
+    """The mean loss of each method on a batch, [S].
+
+    Args:
+        found: scores of all classes [S, B, C].
+        labels: [B].
+        methods: [S].
+        log_prior: of the classes [C], float64.
+        drawn: the negatives of each law and m.
+    """
+    result: list[Tensor] = []
+    places: list[int] = []
+    for part, members in alike(methods):
+        logits = found[part]
+        rows = logits.flatten(0, 1)
+        own = labels.repeat(len(part))
+        if members[0].law == "all":
+            each = _full(rows, own, members, labels, log_prior)
+        else:
+            negatives = drawn[members[0].law, members[0].negatives]
+            weights = torch.cat([negative_weights(one, negatives, labels, log_prior) for one in members])
+            hits = negatives.hits if members[0].hits == "mask" else torch.zeros_like(negatives.hits)
+            ids = negatives.ids.repeat(len(part), 1)
+            pair = rows.gather(1, own.unsqueeze(1)).squeeze(1), rows.gather(1, ids)
+            rest: dict[str, Any] = {"hits": hits.repeat(len(part), 1), "reduction": "none"}
+            rest["weights"] = weights.to(rows.dtype)
+            if members[0].loss == "softmax":
+                each = losses.sampled_softmax(*pair, **rest)
+            else:
+                each = losses.decoupled(*pair, margins=CONTRASTIVE, **rest)
+        result.append(each.view(len(part), -1).mean(1))
+        places += part
+    order = torch.tensor(places, device=found.device).argsort()
+    return torch.cat(result)[order]
+
+
+def alike(methods: Sequence[Method]) -> Iterator[tuple[list[int], list[Method]]]:
+    """The places of the methods that differ in their weighting alone, and those methods."""
+
+    def key(i: int) -> tuple[str, str, int, str]:
+        one = methods[i]
+        return one.loss, one.law, one.negatives, one.hits
+
+    for _, places in groupby(sorted(range(len(methods)), key=key), key):
+        part = list(places)
+        yield part, [methods[i] for i in part]
+
+
+def negative_weights(method: Method, negatives: Negatives, labels: Tensor, log_prior: Tensor) -> Tensor:
+    """The weights of a sampled loss's negatives [B, m], float64."""
+    m, log_q = method.negatives, negatives.log_q
+    own = log_prior[labels].unsqueeze(1)
+    match method.weighting:
+        case "constant":
+            return samplers.constant(log_q, m)
+        case "importance":
+            return samplers.importance(log_q, m)
+        case "relative":
+            uniform = torch.full_like(own, -math.log(len(log_prior)))
+            return samplers.relative(log_q, uniform if method.law == "uniform" else own)
+        case "tail":
+            return samplers.tail(log_q, m, log_prior[negatives.ids], own)
+    raise ValueError(f"{method.weighting!r} is no weighting of a sampled loss")
+
+
+def log_margins(method: Method, log_prior: Tensor) -> Tensor:
+    r"""The margins :math:`\log\rho_{yy'}` of a loss over all labels, [C, C] or what broadcasts to it."""
+    positive, negative = log_prior.unsqueeze(1), log_prior.unsqueeze(0)
+    match method.weighting:
+        case "logit-adjusted":
+            return losses.logit_adjusted(positive, negative)
+        case "adaptive":
+            scale = ADAPTIVE * math.exp(0.25 * log_prior.min().item())
+            return losses.adaptive(positive, scale)
+        case "equalised":
+            return losses.equalised(negative)
+    return torch.zeros(1, 1, dtype=log_prior.dtype, device=log_prior.device)
+
+
+def _full(rows: Tensor, own: Tensor, members: Sequence[Method], labels: Tensor, log_prior: Tensor) -> Tensor:
+    classes = len(log_prior)
+    if members[0].loss == "contrastive":
+        hits = torch.nn.functional.one_hot(own, classes).bool()
+        positive = rows.gather(1, own.unsqueeze(1)).squeeze(1)
+        return losses.decoupled(positive, rows, margins=CONTRASTIVE, hits=hits, reduction="none")
+    margins = [log_margins(one, log_prior).expand(classes, classes)[labels] for one in members]
+    return losses.pairwise_margin(rows, own, torch.cat(margins).to(rows.dtype), reduction="none")

@@ -1,0 +1,12 @@
+"""What sampled negatives do to rare labels of retrieval: sparse examples with several labels each, and sparse steps.
+
+- `training`: the task that trains one method on one data set; `metrics`: what it is judged by;
+- `outlook`: the task that predicts the methods' order from the frequencies of the labels;
+- `grids`: what each profile trains, and which comparison decides which claim.
+
+The last is imported by name: what only chooses runs is no part of their keys.
+"""
+
+from sumexp.retrieval.training import Config, train
+
+__all__ = ["Config", "train"]

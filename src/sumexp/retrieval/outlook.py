@@ -1,0 +1,34 @@
+"""The task that predicts the order of the methods from a data set's label frequencies, before anything is trained."""
+
+from dataclasses import dataclass
+
+from sumexp.models.sampled.methods import Method
+from sumexp.models.sampled.prediction import Forecast, predict
+from sumexp.retrieval.training import Source, load
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is predicted.
+
+    Attributes:
+        source: the data set, of which the labels that occur in training count.
+        methods: the methods.
+    """
+
+    source: Source
+    methods: tuple[Method, ...]
+
+
+def foresee(
+    config: Outlook, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+) -> Result:
+    """The prediction for each method, see `sumexp.models.sampled.prediction.predict`; groups by quantiles.
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+    """
+    counts = load(config.source).counts
+    forecast = Forecast(tuple(counts[counts > 0].tolist()), config.methods, "quantiles")
+    return predict(forecast, device=device, progress=progress, checkpoint=checkpoint)

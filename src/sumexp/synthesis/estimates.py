@@ -1,0 +1,160 @@
+r"""Estimates of one softmax probability :math:`F = 1/(1+\sum_i a_i)`: what each reads, how far and how widely it errs.
+
+Bias, deviation and cost are exact: integrals over Laplace transforms, no sampling. ``log_a`` [n] are the logits of the
+negatives minus that of the label, and k the number of reads or draws.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from sumexp import checks, expectations
+from sumexp.bias import estimators
+from sumexp.expectations import quadrature
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of the softmax of one label.
+
+    Attributes:
+        reads: expected number of logits of negatives that it computes, a repeated draw counted again.
+        bias: its mean minus the softmax; 0 where it has none by construction.
+        deviation: its standard deviation.
+    """
+
+    reads: float
+    bias: float
+    deviation: float
+
+    @property
+    def error(self) -> float:
+        """The root of its mean square error."""
+        return math.hypot(self.bias, self.deviation)
+
+
+def subset(log_a: Tensor, k: int) -> Estimate:
+    r"""The sampled softmax :math:`1/(1+\frac nk\sum_{i\in I}a_i)` of a uniform k-subset I.
+
+    Raises:
+        ValueError: if ``log_a`` is no vector or k is not 1..n.
+    """
+    n, log_a = _negatives(log_a)
+    k = checks.whole("k", k, 1, n)
+    found = expectations.expect(expectations.without_replacement(log_a + math.log(n / k), k))
+    return Estimate(k, found.inverse_gap.item(), found.inverse_variance.sqrt().item())
+
+
+def drawn(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
+    r"""The sampled softmax :math:`1/(1+\sum_{j\le k}a_{i_j}/(kq_{i_j}))` of k independent draws from q.
+
+    Args:
+        log_a: [n].
+        k: number of draws.
+        log_q: [n] logarithm of q; uniform if None.
+
+    Raises:
+        ValueError: if a shape does not fit, q does not sum to 1 or is 0 where a is not, or k < 1.
+    """
+    log_x, log_q = _draw(log_a, k, log_q)
+    found = expectations.expect(expectations.with_replacement(log_x - math.log(k), k, log_q))
+    return Estimate(k, found.inverse_gap.item(), found.inverse_variance.sqrt().item())
+
+
+def halves(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
+    r"""Twice the sampled softmax of 2k draws minus the mean of those of either half, which takes 1/k out of the bias.
+
+    With A and B the importance-weighted sums of the halves,
+    :math:`T = \frac2{1+(A+B)/2} - \frac12\big(\frac1{1+A}+\frac1{1+B}\big)`. The mixed moment is a double integral,
+
+    .. math:: \mathbb E\frac1{1+(A+B)/2}\,\frac1{1+A}
+        = \iint e^{-s-t}\,L\big(t+\tfrac s2\big)\,L\big(\tfrac s2\big)\,ds\,dt, \qquad L(t) = \mathbb Ee^{-tA}.
+
+    Arguments and errors as for :func:`drawn`; 2k logits are read. The variance is a difference of moments: its absolute
+    error is some 1e-12.
+    """
+    log_x, log_q = _draw(log_a, k, log_q)
+    half = expectations.with_replacement(log_x - math.log(k), k, log_q)
+    small = expectations.expect(half)
+    large = expectations.expect(expectations.with_replacement(log_x - math.log(2 * k), 2 * k, log_q))
+    rule = quadrature.rule(1e-12, half.log_max)
+    t = rule.nodes(log_a.device).exp()
+    weight = rule.step * t * torch.exp(-t)
+    among = _laplace(log_x - math.log(k), log_q, k, (t + t[:, None] / 2).flatten()).reshape(len(t), len(t))
+    mixed = (weight * _laplace(log_x - math.log(k), log_q, k, t / 2)) @ among @ weight
+    second = 4 * large.inverse_square + (small.inverse_square + small.inverse**2) / 2 - 4 * mixed
+    mean = 2 * large.inverse - small.inverse
+    bias = (2 * large.inverse_gap - small.inverse_gap).item()
+    return Estimate(2 * k, bias, (second - mean**2).clamp_min(0).sqrt().item())
+
+
+def occasional(log_a: Tensor, k: int, chance: Fraction | float) -> Estimate:
+    r"""The uniform k-subset's :math:`F_k`, and with probability s all others too: :math:`F_k + 1[U<s](F-F_k)/s`.
+
+    It is unbiased; its variance is :math:`\mathbb E(F_k-F)^2(1/s-1)`.
+
+    Raises:
+        ValueError: if k is not 1..n-1 or the chance not in (0, 1].
+    """
+    n, log_a = _negatives(log_a)
+    k = checks.whole("k", k, 1, n - 1)
+    if not 0 < chance <= 1:
+        raise ValueError(f"chance is {chance!r}; it must be a probability above 0")
+    schedule = estimators.Schedule((k, n), (Fraction(1), Fraction(chance)))
+    return _unbiased(schedule, log_a)
+
+
+def dyadic(log_a: Tensor, rate: float) -> Estimate:
+    r"""The roulette over levels 1, 2, 4, ..., n with :math:`s_l = 2^{-rl}` and plain differences; n a power of two.
+
+    Raises:
+        ValueError: if n is no power of two or the rate is negative.
+    """
+    n, log_a = _negatives(log_a)
+    return _unbiased(estimators.dyadic(n, rate, antithetic=False), log_a)
+
+
+def front(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Those that no other one equals or beats in reads, size of the bias and deviation, all three at once."""
+    values = [(one.reads, abs(one.bias), one.deviation) for one in estimates]
+
+    def beaten(value: tuple[float, float, float]) -> bool:
+        return any(other != value and all(x <= y for x, y in zip(other, value, strict=True)) for other in values)
+
+    return [one for one, value in zip(estimates, values, strict=True) if not beaten(value)]
+
+
+def _unbiased(schedule: estimators.Schedule, log_a: Tensor) -> Estimate:
+    return Estimate(float(schedule.cost), 0.0, estimators.variance(schedule, log_a).sqrt().item())
+
+
+def _negatives(log_a: Tensor) -> tuple[int, Tensor]:
+    if log_a.ndim != 1 or len(log_a) < 2:
+        raise ValueError(f"log_a has shape {tuple(log_a.shape)}; it must be a vector of two or more negatives")
+    return len(log_a), log_a.double()
+
+
+def _draw(log_a: Tensor, k: int, log_q: Tensor | None) -> tuple[Tensor, Tensor]:
+    """log(a/q) and log q."""
+    n, log_a = _negatives(log_a)
+    checks.whole("k", k, 1)
+    if log_q is None:
+        log_q = torch.full_like(log_a, -math.log(n))
+    if log_q.shape != log_a.shape:
+        raise ValueError(f"log_q has shape {tuple(log_q.shape)}, log_a {tuple(log_a.shape)}; they must be the same")
+    log_q = checks.log_law("log_q", log_q)
+    if bool(((log_q == -math.inf) & (log_a > -math.inf)).any()):
+        raise ValueError("log_q is -inf at a negative whose logit is finite: the estimate would never see it")
+    return torch.where(log_q > -math.inf, log_a - log_q, -math.inf), log_q
+
+
+def _laplace(log_x: Tensor, log_q: Tensor, k: int, t: Tensor) -> Tensor:
+    """(sum_i q_i e^{-t x_i})^k at each t, in pieces of a few million exponentials."""
+    x, q = log_x.exp(), log_q.exp()
+    pieces = torch.split(t, max(1, 4_000_000 // len(x)))
+    missing = torch.cat([-torch.expm1(-piece[:, None] * x) @ q for piece in pieces])
+    return torch.exp(k * torch.log1p(-missing.clamp_max(1.0)))

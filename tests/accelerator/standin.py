@@ -1,0 +1,296 @@
+"""A device that stands in for a GPU: it computes on the CPU, refuses what CUDA refuses, and counts what CUDA waits for.
+
+A tensor of it is a wrapper around a CPU tensor that says it is on ``standin:0``, and every operation passes through
+:func:`dispatch`. What it shows: that no operation mixes devices, that generators are where the draws are, that nothing
+reads a tensor of the device as if it were in the host's memory, and how often and how much the host reads. What it
+cannot show: that CUDA has each kernel, its rounding, its speed, and anything of asynchrony.
+
+    with StandIn() as device:
+        found = function(torch.ones(3, device=NAME))
+    device.synchronisations  # Counter({"aten::_local_scalar_dense": 1})
+"""
+
+import sys
+import weakref
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, ClassVar, NoReturn
+
+import torch
+from torch import Tensor
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+NAME = "standin"
+HOME = torch.device("cpu")
+
+COPIES = frozenset({"aten::_to_copy", "aten::copy_", "aten::_copy_from"})
+INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
+"""Of these CUDA takes indices from the CPU too, though not the other way round."""
+
+INTEGERS = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+JOINS = frozenset({"aten::cat", "aten::stack"})
+"""What takes no number from the CPU either: elementwise operations do."""
+
+PRODUCTS = frozenset(f"aten::{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "addbmm"))
+"""Matrix products, of which CUDA has no kernel for integers."""
+
+WAITING = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_local_scalar_dense", "equal", "nonzero", "masked_select", "_unique", "_unique2", "unique_dim",
+        "unique_consecutive", "unique_dim_consecutive", "bincount", "_linalg_check_errors", "allclose",
+    )
+)  # fmt: skip
+"""What makes the host wait: it reads a number, or the result's shape depends on numbers."""
+
+
+class OnDevice(Tensor):
+    """A CPU tensor that says it is elsewhere."""
+
+    held: Tensor
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, held: Tensor) -> "OnDevice":
+        sparse = held.layout != torch.strided
+        made: OnDevice = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            held.size(),
+            strides=None if sparse else held.stride(),
+            storage_offset=None if sparse else held.storage_offset(),
+            dtype=held.dtype,
+            layout=held.layout,
+            device=torch.device(NAME, 0),
+        )
+        made.held = held
+        return made
+
+    def __init__(self, held: Tensor) -> None:
+        pass
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return dispatch(func, args, dict(kwargs or {}))
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if force:
+            return self.detach().cpu().numpy()
+        self._refuse_numpy()
+
+    def __array__(self, dtype: Any = None) -> NoReturn:
+        self._refuse_numpy()
+
+    def _refuse_numpy(self) -> NoReturn:
+        raise TypeError(f"can't convert {NAME}:0 device type tensor to numpy. Use Tensor.cpu() first.")
+
+    def tolist(self) -> Any:
+        return self.detach().cpu().tolist()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.dim() == 0 else repr(self)
+
+    def __repr__(self, *, tensor_contents: object = None) -> str:
+        return f"on {NAME}: {self.held!r}"
+
+
+def held(value: Any) -> Any:
+    return value.held if isinstance(value, OnDevice) else value
+
+
+def dispatch(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Refuse what CUDA refuses, count, and compute on the CPU."""
+    name: str = func._schema.name
+    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    here = [tensor for tensor in tensors if isinstance(tensor, OnDevice)]
+    asked = kwargs.get("device")
+    result_here = bool(here) if asked is None else torch.device(asked).type == NAME
+    if here and name not in COPIES:
+        _refuse_mixture(name, func, args, kwargs, tensors)
+    _refuse_generator(name, kwargs, args, result_here)
+    if kwargs.get("pin_memory") and result_here:
+        raise RuntimeError(f"{name}: Cannot pin a tensor of {NAME}; only CPU memory can be pinned")
+    if here and name in PRODUCTS and tensors[0].dtype in INTEGERS:
+        raise RuntimeError(f"{name}: not implemented for {tensors[0].dtype} on {NAME}")
+    if name == "aten::copy_":
+        result_here = isinstance(args[0], OnDevice)
+    _count(name, args, kwargs, here, result_here)
+    if asked is not None:
+        kwargs["device"] = HOME
+    result = func(*tree_map(held, args), **tree_map(held, kwargs))
+    if torch.Tag.inplace_view in func.tags and isinstance(args[0], OnDevice):
+        with no_dispatch():  # as squeeze_, which changes the shape that the wrapper shows
+            func(*args, **kwargs)
+    if name.endswith("_") and func._schema.is_mutable and isinstance(args[0], OnDevice):
+        return args[0]
+    if "out" in kwargs:
+        return kwargs["out"]
+    if not result_here:
+        return result
+    return tree_map(lambda one: OnDevice(one) if isinstance(one, Tensor) else one, result)
+
+
+def _refuse_mixture(
+    name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: Sequence[Tensor]
+) -> None:
+    """Raise where tensors of both devices meet, but for numbers from the CPU and, in indexing, indices from there."""
+    if name in INDEXING and isinstance(args[0], OnDevice):
+        tensors = [args[0], *(leaf for leaf in tree_leaves((args[2:], kwargs)) if isinstance(leaf, Tensor))]
+    first = args[0] if args else None
+    written = first if func._schema.is_mutable and isinstance(first, Tensor) else None
+    strangers = [
+        one for one in tensors if not isinstance(one, OnDevice) and (one.dim() > 0 or one is written or name in JOINS)
+    ]
+    if strangers:
+        shapes = ", ".join(str(tuple(one.shape)) for one in strangers)
+        raise RuntimeError(
+            f"{name}: Expected all tensors to be on the same device, but found {NAME}:0 and cpu (of shape {shapes})"
+        )
+
+
+def _refuse_generator(name: str, kwargs: Mapping[str, Any], args: Sequence[Any], result_here: bool) -> None:
+    for source in (*args, *kwargs.values()):
+        if isinstance(source, torch._C.Generator):
+            where = NAME if source._cdata in Generator.of_device else "cpu"
+            if where != (NAME if result_here else "cpu"):
+                wanted = NAME if result_here else "cpu"
+                raise RuntimeError(f"{name}: Expected a {wanted!r} device type for generator but found {where!r}")
+
+
+def _count(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], here: Sequence[Tensor], onto: bool) -> None:
+    """Note what is copied from or to the device (``onto``), and what the host waits for."""
+    if name in COPIES:
+        source = args[1] if name == "aten::copy_" else args[0]
+        moved = source.numel() * source.element_size()
+        if isinstance(source, OnDevice) and not onto:
+            StandIn.note(name, to_host=moved)
+        elif onto and not isinstance(source, OnDevice):
+            StandIn.note(to_device=moved)
+    elif here and (name in WAITING or _by_mask(name, args) or _by_repeats(name, args, kwargs)):
+        StandIn.note(name, to_host=here[0].element_size() if name == "aten::_local_scalar_dense" else 0)
+
+
+def _by_mask(name: str, args: Sequence[Any]) -> bool:
+    """Whether an index is a mask of the device, whose elements must be counted first."""
+    if name not in INDEXING:
+        return False
+    return any(isinstance(one, OnDevice) and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+
+
+def _by_repeats(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    return name == "aten::repeat_interleave" and kwargs.get("output_size") is None
+
+
+class Generator(torch._C.Generator):
+    """A generator that says where it is; the same seed gives the same numbers on either device."""
+
+    of_device: ClassVar[set[int]] = set()
+    """Addresses: torch hands a generator on as an object that only shares these."""
+    _where: torch.device
+
+    def __new__(cls, device: torch.device | str = "cpu") -> "Generator":
+        made = super().__new__(cls, "cpu")
+        made._where = torch.device(device)
+        if made._where.type == NAME:
+            made._where = torch.device(NAME, 0)
+            cls.of_device.add(made._cdata)
+            weakref.finalize(made, cls.of_device.discard, made._cdata)
+        return made
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        pass
+
+    @property
+    def device(self) -> torch.device:
+        return self._where
+
+
+class StandIn(TorchDispatchMode):
+    """Within it there is the device, and what crosses to the host is counted.
+
+    Attributes:
+        synchronisations: how often the host waited, by operation.
+        to_host: bytes that came from the device.
+        to_device: bytes that went there.
+    """
+
+    _entered: ClassVar[list["StandIn"]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synchronisations: Counter[str] = Counter()
+        self.to_host = self.to_device = 0
+        self._replaced: list[tuple[Any, Any]] = []
+
+    @classmethod
+    def note(cls, waited_for: str | None = None, to_host: int = 0, to_device: int = 0) -> None:
+        """Count in whichever is entered: autograd computes in threads that see no mode."""
+        for one in cls._entered:
+            one.synchronisations.update([waited_for] if waited_for else [])
+            one.to_host += to_host
+            one.to_device += to_device
+
+    def __enter__(self) -> "StandIn":
+        # A generator of the device can only be made by its own class, which modules may have imported by name.
+        for module in [torch, *(module for name, module in sys.modules.items() if name.split(".")[0] == "sumexp")]:
+            if vars(module).get("Generator") is torch._C.Generator or module is torch:
+                self._replaced.append((module, vars(module)["Generator"]))
+                module.Generator = Generator  # type: ignore[assignment, misc]
+        self._entered.append(self)
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._entered.remove(self)
+        while self._replaced:
+            module, before = self._replaced.pop()
+            module.Generator = before
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return dispatch(func, args, dict(kwargs or {}))
+
+
+def _empty_strided(size: Any, stride: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:  # fmt: skip  # noqa: E501
+    return OnDevice(torch.empty_strided(size, stride, dtype=dtype, device=HOME))
+
+
+def _empty(size: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None, memory_format: Any = None) -> Tensor:  # fmt: skip  # noqa: E501
+    return OnDevice(torch.empty(size, dtype=dtype, device=HOME))
+
+
+def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Tensor:
+    _count("aten::_copy_from", (source, target), {}, [], isinstance(target, OnDevice))
+    held(target).copy_(held(source))
+    return target
+
+
+def _register() -> torch.library.Library:
+    """Make the name known to torch, once for the process, with what autograd's threads allocate and copy by."""
+    with suppress(AttributeError):  # of a backend that is there already
+        if torch._C._get_privateuse1_backend_name() == NAME:
+            return getattr(torch, NAME).library  # type: ignore[no-any-return]
+    _setup_privateuseone_for_python_backend(NAME)  # type: ignore[no-untyped-call]
+    module = getattr(torch, NAME)
+    module.get_amp_supported_dtype = lambda: [torch.bfloat16, torch.float16]
+    library = torch.library.Library("aten", "IMPL")
+    kernels: Mapping[str, Callable[..., Tensor]] = {
+        "empty_strided": _empty_strided, "empty.memory_format": _empty, "_copy_from": _copy_from
+    }  # fmt: skip
+    for name, kernel in kernels.items():
+        library.impl(name, kernel, "PrivateUse1")
+    module.library = library
+    return library
+
+
+_LIBRARY = _register()

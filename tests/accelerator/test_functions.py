@@ -1,0 +1,87 @@
+"""Every public function of tensors gives on a device what it gives on the CPU."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from inspect import isfunction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.accelerator.functions import TABLE, TASKS, public, takes_tensors
+from tests.accelerator.standin import NAME, StandIn
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "devices.json"
+
+
+FEW = 50
+"""Waits of checks and of tables; what has more searches on the host, step by step."""
+
+
+def scores() -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(4, 4, generator=generator, dtype=torch.float64)
+
+
+def tensors(found: Any) -> Iterator[Tensor]:
+    """All that a result holds, in order; numbers become tensors of the CPU."""
+    if isinstance(found, Tensor):
+        yield found.detach()
+    elif is_dataclass(found) and not isinstance(found, type):
+        for field in fields(found):
+            yield from tensors(getattr(found, field.name))
+    elif isinstance(found, Mapping):
+        for value in found.values():
+            yield from tensors(value)
+    elif isinstance(found, list | tuple):
+        for value in found:
+            yield from tensors(value)
+    elif isinstance(found, bool | int | float | np.ndarray | np.number):
+        yield torch.as_tensor(found)
+    elif hasattr(found, "__slots__") or hasattr(found, "__dict__"):
+        for name, value in sorted(vars(found).items()):
+            if not callable(value) and not name.startswith("_"):
+                yield from tensors(value)
+
+
+def how_many(waits: int) -> str:
+    """In words, so that one more check of an argument is no news."""
+    return "none" if waits == 0 else "few" if waits <= FEW else "many"
+
+
+def on_device(name: str) -> tuple[list[Tensor], dict[str, Any]]:
+    """What it gives there, brought home, and how often the host waits for it once its tables are there."""
+    with StandIn():
+        z = scores().to(NAME)
+        TABLE[name](z)
+    with StandIn() as device:
+        found = list(tensors(TABLE[name](z)))
+        waits = device.synchronisations.total()
+        arrays = [one for one in found if one.dim() > 0]
+        stays = all(one.device.type == NAME for one in arrays)
+        return [one.cpu() for one in found], {"stays": stays, "waits": how_many(waits)}
+
+
+def test_the_table_has_every_public_function_of_tensors() -> None:
+    names: dict[Any, set[str]] = {}
+    for name, thing in public():
+        names.setdefault(thing, set()).add(name) if isfunction(thing) else None
+    missing = [sorted(of)[0] for thing, of in names.items() if takes_tensors(thing) and not of & (TABLE.keys() | TASKS)]
+    assert missing == []
+    assert TABLE.keys() <= {name for name, _ in public()}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_function_gives_what_it_gives_on_the_cpu(name: str) -> None:
+    with StandIn():  # the same generators
+        wanted = list(tensors(TABLE[name](scores())))
+    found, measured = on_device(name)
+    assert len(found) == len(wanted) > 0
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13, equal_nan=False)
+    stated = json.loads(RESULTS.read_text())["functions"].get(name)
+    assert stated == measured, f"the book's table says otherwise: python -m tests.accelerator {name}"

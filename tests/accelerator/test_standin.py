@@ -1,0 +1,195 @@
+"""The stand-in itself: it computes what the CPU does, refuses what CUDA refuses, and counts what CUDA waits for."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.accelerator.standin import NAME, OnDevice, StandIn
+
+ROW = [0.5, 2.0, -1.0]
+
+
+def there(values: object = ROW) -> Tensor:
+    return torch.tensor(values, device=NAME)
+
+
+def here(values: object = ROW) -> Tensor:
+    return torch.tensor(values)
+
+
+def test_it_says_where_it_is_and_computes_what_the_cpu_does() -> None:
+    with StandIn():
+        found = there().exp().sum()
+        assert isinstance(found, OnDevice)
+        assert found.device == torch.device(NAME, 0)
+        assert found.item() == here().exp().sum().item()
+        for made in (torch.zeros(2, device=NAME), torch.arange(3, device=NAME), torch.rand_like(there()), there()[1:]):
+            assert made.device.type == NAME
+        assert there().cpu().device.type == here().to(NAME).cpu().device.type == "cpu"
+
+
+def test_a_shape_changed_in_place_shows() -> None:
+    with StandIn():
+        assert (there() @ there([[1.0, 2.0]] * 3)).shape == (2,)  # inside it is squeeze_ of a matrix product
+        assert there([ROW]).t_().shape == there().unsqueeze_(1).shape == (3, 1)
+
+
+def test_gradients_are_on_the_device_and_equal() -> None:
+    with StandIn():
+        x, w = there().requires_grad_(), here().requires_grad_()
+        for leaf in (x, w):
+            torch.logsumexp(leaf * leaf, 0).backward()  # type: ignore[no-untyped-call]
+        assert x.grad is not None
+        assert x.grad.device.type == NAME
+        assert torch.equal(x.grad.cpu(), w.grad)  # type: ignore[arg-type]
+
+
+def test_a_module_moves_and_an_optimiser_steps() -> None:
+    found = []
+    for device in ("cpu", NAME):
+        for options in ({}, {"fused": True}, {"foreach": True}):
+            with StandIn():
+                layer = torch.nn.Linear(3, 2)
+                with torch.no_grad():
+                    for parameter in layer.parameters():
+                        parameter.fill_(0.5)
+                layer.to(device)
+                optimiser = torch.optim.Adam(layer.parameters(), lr=0.1, **options)
+                for _ in range(2):
+                    optimiser.zero_grad()
+                    layer(torch.tensor([ROW], device=device)).square().sum().backward()
+                    optimiser.step()
+                assert layer.weight.device.type == device
+                found.append(layer.weight.detach().cpu())
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0], rtol=1e-6, atol=0)
+
+
+REFUSED: dict[str, Callable[[], object]] = {
+    "sum": lambda: there() + here(),
+    "sum, the other way": lambda: here() + there(),
+    "in place": lambda: there().add_(here()),
+    "in place, of a number of the CPU": lambda: torch.tensor(1.0).add_(there(1.0)),
+    "out": lambda: torch.exp(there(), out=here()),
+    "stack": lambda: torch.stack([there(), here()]),
+    "stack of numbers": lambda: torch.stack([there(1.0), here(1.0)]),
+    "where": lambda: torch.where(there() > 0, there(), here()),
+    "product": lambda: there([ROW]) @ here(),
+    "index of the device into the CPU": lambda: here()[there([0])],
+    "mask of the device into the CPU": lambda: here()[there([True, False, True])],
+    "values of the CPU": lambda: there().index_put((here([0, 1]),), here([1.0, 2.0])),
+    "gather": lambda: there().gather(0, here([0])),
+    "generator of the CPU": lambda: torch.rand(2, device=NAME, generator=torch.Generator()),
+    "generator of the CPU, in place": lambda: there().normal_(generator=torch.Generator()),
+    "generator of the device": lambda: torch.rand(2, generator=torch.Generator(NAME)),
+    "permutation": lambda: torch.randperm(3, device=NAME, generator=torch.Generator()),
+    "draws": lambda: torch.multinomial(there([0.5, 0.5]), 2, True, generator=torch.Generator()),
+    "pinned": lambda: torch.empty(2, device=NAME, pin_memory=True),
+    "integer product": lambda: there([[1, 2]]) @ there([[1], [2]]),
+    "loss": lambda: torch.nn.functional.cross_entropy(there([ROW]), here([1])),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_refuses_what_cuda_refuses(name: str) -> None:
+    with StandIn(), pytest.raises(RuntimeError, match=r"device|pin|not implemented for"):
+        REFUSED[name]()
+
+
+def test_it_refuses_to_be_an_array() -> None:
+    with StandIn():
+        for convert in (lambda: there().numpy(), lambda: np.asarray(there()), lambda: there().detach().numpy()):
+            with pytest.raises(TypeError, match=r"Use Tensor\.cpu\(\) first"):
+                convert()
+        assert there().cpu().numpy().tolist() == ROW == there().numpy(force=True).tolist()
+
+
+ALLOWED: dict[str, Callable[[], Tensor]] = {
+    "a number of the CPU": lambda: there() * torch.tensor(2.0),
+    "indices of the CPU": lambda: there()[here([2, 0])],
+    "a mask of the CPU": lambda: there()[here([True, False, True])],
+    "a copy into the CPU": lambda: here().copy_(there()).to(NAME),
+    "a copy from the CPU": lambda: there().copy_(here()),
+    "a generator of the device": lambda: torch.rand(3, device=NAME, generator=torch.Generator(NAME).manual_seed(0)),
+    "a permutation": lambda: torch.randperm(3, device=NAME, generator=torch.Generator(NAME).manual_seed(0)),
+    "sparse": lambda: torch.sparse_coo_tensor(
+        there([[0, 2]]), there([1.0, 2.0]), (3,), check_invariants=False
+    ).to_dense(),
+}
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_it_takes_what_cuda_takes(name: str) -> None:
+    with StandIn():
+        assert ALLOWED[name]().device.type == NAME
+
+
+def test_a_seed_draws_the_same_numbers_on_both() -> None:
+    with StandIn():
+        one, other = (torch.Generator(device).manual_seed(3) for device in ("cpu", NAME))
+        assert other.device.type == NAME
+        assert torch.equal(torch.rand(4, generator=one), torch.rand(4, generator=other, device=NAME).cpu())
+
+
+def test_the_generators_of_torch_come_back() -> None:
+    before = torch.Generator
+    with StandIn():
+        assert torch.Generator is not before
+    assert torch.Generator is before
+
+
+WAITS: dict[str, tuple[Callable[[Tensor], object], int, int]] = {
+    # what is done, how often the host waits, bytes that come from the device
+    "nothing": (lambda x: (x.exp() * 2).sum(), 0, 0),
+    "item": (lambda x: x.sum().item(), 1, 4),
+    "float": (lambda x: float(x[0]), 1, 4),
+    "branch": (lambda x: 1 if bool((x > 0).all()) else 0, 1, 1),
+    "cpu": (lambda x: x.cpu(), 1, 12),
+    "list": (lambda x: x.tolist(), 1, 12),
+    "copy": (lambda x: torch.empty(3).copy_(x), 1, 12),
+    "nonzero": (lambda x: x.nonzero(), 1, 0),
+    "mask": (lambda x: x[x > 0], 1, 0),
+    "mask, written": (lambda x: x.index_put_((x > 0,), torch.zeros(1, device=NAME)), 1, 0),
+    "where": (lambda x: torch.where(x > 0, x, 0.0), 0, 0),
+    "unique": (lambda x: torch.unique(x), 1, 0),
+    "repeats": (lambda x: x.repeat_interleave(torch.tensor([1, 2, 0], device=NAME)), 1, 0),
+    "equal": (lambda x: torch.equal(x, x), 1, 0),
+    "printed": (lambda x: f"{x.sum():.2f}", 1, 4),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_it_counts_when_the_host_waits(name: str) -> None:
+    action, waits, moved = WAITS[name]
+    with StandIn():
+        x = there()
+        with StandIn() as device:
+            action(x)
+    assert (device.synchronisations.total(), device.to_host) == (waits, moved), device.synchronisations
+
+
+def test_it_counts_bytes_to_the_device() -> None:
+    with StandIn() as device:
+        here().to(NAME)  # 3 numbers of 4 bytes
+        torch.tensor([1, 2], device=NAME)  # 2 of 8
+        torch.zeros(100, device=NAME)  # made there
+    assert (device.to_device, device.to_host, device.synchronisations.total()) == (3 * 4 + 2 * 8, 0, 0)
+
+
+def test_it_counts_in_the_backward_pass() -> None:
+    class Peek(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: object, *gradients: Tensor) -> Tensor:
+            return gradients[0] * gradients[0].sum().item()
+
+    with StandIn() as device:
+        x = there().requires_grad_()
+        Peek.apply(x).sum().backward()
+    assert device.synchronisations == {"aten::_local_scalar_dense": 1}

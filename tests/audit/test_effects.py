@@ -1,0 +1,159 @@
+"""What is learned: closed forms, whole classes against bins, and a training run."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from sumexp.audit.effects import Truth, divergence, effect
+from sumexp.audit.rows import Rows, assumed, given, groups, spread
+from sumexp.audit.setup import Setup, Weights, setup
+from sumexp.negatives.consistency import factors, minimiser, multiset_losses
+from sumexp.samplers import Hits
+
+Floats = NDArray[np.float64]
+
+
+def zipf(classes: int, sigma: float = 1.5) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Counts, their law, and a truth of that spread."""
+    counts = np.maximum(1, 40 * classes / np.arange(1, classes + 1.0)).astype(np.int64)
+    prior = counts / counts.sum()
+    p = prior * np.exp(sigma * np.random.default_rng(1).standard_normal(classes))
+    return counts, prior, p / p.sum()
+
+
+def kl(p: Floats, scores: Floats) -> float:
+    law = np.exp(scores - scores.max())
+    return float(p @ np.log(p * law.sum() / law))
+
+
+@pytest.mark.parametrize(
+    "sampler, weights, hits, power",
+    [
+        ("unigram:0.75", "relative", "keep", 0.0),  # the theorem: the truth
+        ("within-batch", "none", "keep", -1.0),  # the loss in f - log q: log P - log q, for every m
+        ("within-batch", "constant", "mask", None),
+        ("log-uniform", "added", "keep", -2.0),  # scores plus log q end at log P - log q
+    ],
+)
+@pytest.mark.parametrize("m", [1, 20])
+def test_closed_forms(sampler: str, weights: Weights, hits: Hits, power: float | None, m: int) -> None:
+    counts, prior, p = zipf(400)
+    how = setup(prior, sampler, weights, hits, m, None)
+    found = effect(Truth(given(counts, prior), p, how), how, most=400)
+    if power is None:
+        a, b = factors("constant", torch.from_numpy(prior).log(), m)
+        losses = multiset_losses(torch.from_numpy(prior).log(), m, (a, b), "mask")
+        expected = kl(p, minimiser(losses, torch.from_numpy(p)).numpy())
+    else:
+        expected = kl(p, np.log(p) + power * how.log_q)
+    assert found.kl == pytest.approx(expected, rel=2e-2, abs=1e-9)
+    if power == 0:
+        assert found.kl < 1e-10
+        assert found.overlap == 10
+
+
+@pytest.mark.parametrize(
+    "weights, hits, m", [("importance", "mask", 31), ("relative", "mask", 63), ("none", "keep", 5)]
+)
+def test_bins_agree_with_whole_classes(weights: Weights, hits: Hits, m: int) -> None:
+    counts, prior, p = zipf(600, sigma=2.0)
+    how = setup(prior, "within-batch", weights, hits, m, None)
+    found = effect(Truth(given(counts, prior), p, how), how)
+    log_q = torch.from_numpy(prior).log()
+    a = b = torch.zeros(600)
+    if weights in ("importance", "relative"):
+        a, b = factors(weights, log_q, m, hits=hits)
+    scores = minimiser(multiset_losses(log_q, m, (a.double(), b.double()), hits, 1e-9), torch.from_numpy(p), tol=1e-6)
+    expected = kl(p, scores.numpy())
+    assert found.kl == pytest.approx(expected, rel=1e-2)
+    error = scores.numpy() - np.log(p)
+    error -= p @ error
+    group = groups(counts)
+    for g in range(3):
+        part = group == g
+        assert found.shift[g] == pytest.approx(
+            p[part] @ error[part] / p[part].sum(), abs=0.02 * (1 + abs(error).mean())
+        )
+        assert found.items[g] == pytest.approx(error[part].mean(), abs=0.03 * (1 + abs(error).mean()))
+        learned = np.exp(scores.numpy() - scores.numpy().max())
+        assert found.learned[g] == pytest.approx(learned[part].sum() / learned.sum(), abs=0.01)
+    best = set(np.argsort(-p)[:10]) & set(np.argsort(-scores.numpy())[:10])
+    assert found.overlap == pytest.approx(len(best), abs=1)
+
+
+def test_training_ends_where_the_audit_says() -> None:
+    """Averaged stochastic descent on free scores, 300 classes and 31 negatives: the divergence within 10 per cent."""
+    counts, prior, p = zipf(300, sigma=1.0)
+    m = 31
+    how = setup(prior, "within-batch", "constant", "mask", m, None)
+    said = effect(Truth(given(counts, prior), p, how), how).kl
+    generator = torch.Generator().manual_seed(0)
+    q, truth = torch.from_numpy(prior), torch.from_numpy(p)
+    f, kept = truth.log(), torch.zeros(300, dtype=torch.float64)
+    steps, size = 3000, 512
+    for step in range(steps):
+        labels = torch.multinomial(truth, size, replacement=True, generator=generator).unsqueeze(1)
+        drawn = torch.multinomial(q, size * m, replacement=True, generator=generator).view(size, m)
+        logits = torch.cat([f[labels], (f[drawn] - math.log(m)).masked_fill(drawn == labels, -math.inf)], 1)
+        slope = logits.softmax(1)
+        slope[:, 0] -= 1
+        ids = torch.cat([labels, drawn], 1).flatten()
+        gradient = torch.zeros_like(f).index_add_(0, ids, slope.flatten()) / size
+        f = f - 0.5 * gradient / (truth + q)  # rare classes move as fast as frequent ones
+        if step >= steps // 2:
+            kept += f / (steps - steps // 2)
+    assert said > 0.1
+    assert kl(p, kept.numpy()) == pytest.approx(said, rel=0.1)
+
+
+def test_rows_of_alike_classes_are_their_classes() -> None:
+    counts = np.repeat([1, 2, 5, 40, 1000], [4000, 2000, 1000, 100, 5])
+    prior = counts / counts.sum()
+    how = setup(prior, "within-batch", "importance", "mask", 64, None)
+    rows = assumed(counts, prior, alike=True)
+    assert len(rows.number) < 1500 < 7105 == rows.number.sum()
+    p, each = rows.truth(2.0), rows.number.astype(int)
+    together = effect(Truth(rows, p, rows.of(how)), rows.of(how))
+    whole = Rows(
+        np.ones(7105),
+        np.repeat(rows.first, each),
+        np.repeat(rows.prior, each),
+        np.repeat(rows.group, each),
+        np.repeat(rows.z, each),
+    )
+    alone = effect(Truth(whole, np.repeat(p, each), whole.of(how)), whole.of(how))
+    assert together.kl == pytest.approx(alone.kl, rel=1e-3)
+    assert together.overlap == pytest.approx(alone.overlap, abs=1)
+    assert rows.number @ rows.z / 7105 == pytest.approx(0, abs=5 / math.sqrt(7105))  # five deviations
+    assert rows.number @ rows.z**2 / 7105 == pytest.approx(1, abs=5 * math.sqrt(2 / 7105))
+
+
+def test_groups_are_thirds_of_the_labels_and_keep_equal_counts_together() -> None:
+    counts = np.array([2, 2, 6, 0, 2])
+    assert groups(counts).tolist() == [1, 1, 0, -1, 1]  # 6 of 12 labels; the equal ones begin at a half
+
+
+def test_the_spread_is_that_of_the_truth() -> None:
+    _, prior, _ = zipf(20000)
+    z = np.random.default_rng(0).standard_normal(20000)
+    p = prior * np.exp(2 * (z - prior @ z) / math.sqrt(prior @ z**2 - (prior @ z) ** 2))
+    assert spread(p / p.sum(), prior) == pytest.approx(2)
+
+
+def test_divergence_keeps_its_digits() -> None:
+    mass, error = np.array([0.5, 0.5]), np.array([1e-7, -1e-7])
+    assert divergence(mass, error) == pytest.approx(0.5e-14, rel=1e-6)  # log cosh x = x^2 / 2
+    assert divergence(mass, np.array([3.0, -3.0])) == pytest.approx(math.log(math.cosh(3)))
+
+
+def test_a_set_of_coins_that_is_corrected_rightly_is_right() -> None:
+    counts, prior, p = zipf(500)
+    for sampler in ("within-batch-union", "distinct:log-uniform", "union:uniform"):
+        how = setup(prior, sampler, "relative", "mask", 60, None)
+        assert effect(Truth(given(counts, prior), p, how), how).kl < 1e-9
+    how = setup(prior, "within-batch-union", "relative", "mask", 60, None, "multiset")
+    assert isinstance(how, Setup)
+    assert effect(Truth(given(counts, prior), p, how), how).kl > 0.01

@@ -1,0 +1,225 @@
+"""Pictures in classes: long-tailed profiles by hand, both forms of CIFAR-100 on small files, every fault's message."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from sumexp import datasets
+from sumexp.datasets import DataError, labelled
+from sumexp.datasets.labelled import Labelled, cut, halved, profile_counts
+
+
+def pictures(number: int, side: int = 2, seed: int = 0) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(256, size=(number, side, side, 3), dtype=np.uint8)
+
+
+def made(counts: list[int], seed: int = 0) -> Labelled:
+    labels = np.repeat(np.arange(len(counts)), counts)
+    return Labelled(pictures(len(labels), seed=seed), labels, pictures(len(counts), seed=1), np.arange(len(counts)), 3)
+
+
+# Profiles
+
+
+def test_the_published_profiles() -> None:
+    # EXP: 500 * 100^(-i/99), rounded down: 500, 477.3, 455.6, ..., 5. Head 100 or more, tail below 20.
+    exp = profile_counts("exp", 100, 500, 100)
+    assert (exp.sum(), exp[:3].tolist(), exp[-1]) == (10_847, [500, 477, 455], 5)
+    assert ((exp >= 100).sum(), ((exp >= 20) & (exp < 100)).sum(), (exp < 20).sum()) == (35, 35, 30)
+    # STEP: the first half 500, the second 500 / 100.
+    step = profile_counts("step", 100, 500, 100)
+    assert step.tolist() == [500] * 50 + [5] * 50
+    assert step.sum() == 50 * 500 + 50 * 5 == 25_250
+
+
+def test_small_profiles_by_hand() -> None:
+    assert profile_counts("exp", 3, 16, 4).tolist() == [16, 8, 4]  # 16 * 4^(-1/2) = 8
+    assert profile_counts("step", 5, 9, 2).tolist() == [9, 9, 4, 4, 4]
+    assert profile_counts("exp", 2, 7, 1).tolist() == [7, 7]
+
+
+@pytest.mark.parametrize(
+    "arguments, fault",
+    [
+        (("wave", 3, 5, 2.0), "profile is 'wave'; there are 'exp' and 'step'"),
+        (("exp", 1, 5, 2.0), "classes is 1, most 5, ratio 2.0; they must be at least 2, 1 and 1"),
+        (("exp", 3, 5, 0.5), "ratio 0.5; they must be"),
+        (("exp", 3, 5, float("nan")), "ratio nan; they must be"),
+        (("step", 3, 5, 6.0), "a class would keep none of its pictures: 5 at most and ratio 6.0; lower the ratio"),
+    ],
+)
+def test_profiles_that_are_none(arguments: tuple[labelled.Profile, int, int, float], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        profile_counts(*arguments)
+
+
+# Cutting
+
+
+def test_what_is_cut_depends_on_the_pixels_alone() -> None:
+    data = made([6, 5, 4])
+    order = np.random.default_rng(5).permutation(15)
+    shuffled = Labelled(data.train[order], data.train_labels[order], data.test, data.test_labels, 3)
+    for counts in ([6, 5, 4], [3, 2, 1]):
+        one, other = cut(data, counts), cut(shuffled, counts)
+        assert one.counts.tolist() == counts
+        assert (one.train == other.train).all()
+        assert (one.train_labels == other.train_labels).all()
+        # Each picture is one of its class's, and none comes twice.
+        for picture, label in zip(one.train, one.train_labels, strict=True):
+            assert (data.train[data.train_labels == label] == picture).all((1, 2, 3)).sum() == 1
+        assert len({picture.tobytes() for picture in one.train}) == sum(counts)
+    few, many = cut(data, [2, 2, 2]), cut(data, [4, 4, 4])
+    assert {one.tobytes() for one in few.train} < {one.tobytes() for one in many.train}
+
+
+def test_a_class_that_has_too_few() -> None:
+    with pytest.raises(DataError, match="class 2 has 4 training pictures where 5 are to be kept"):
+        cut(made([6, 5, 4]), [5, 5, 5])
+
+
+def test_halving_by_hand() -> None:
+    # Means of (0, 1, 0, 1) = 0.5, of (1, 1, 0, 0) = 0.5, of (255, 255, 255, 254) = 254.75, of (0, 0, 0, 1) = 0.25.
+    old = np.array([[0, 1, 1, 1], [0, 1, 0, 0], [255, 255, 0, 0], [255, 254, 0, 1]], dtype=np.uint8)
+    assert halved(old[None, :, :, None])[0, :, :, 0].tolist() == [[1, 1], [255, 0]]
+
+
+@pytest.mark.parametrize(
+    "labels, shape, fault",
+    [
+        ([0, 3], (2, 2, 2, 3), "the train labels go from 0 to 3; 3 classes are 0 to 2"),
+        ([-1, 0], (2, 2, 2, 3), "the train labels go from -1 to 0"),
+        ([0, 1], (2, 4, 4, 3), r"the parts have shapes \(2, 4, 4, 3\) and \(1, 2, 2, 3\); both need pictures, of one"),
+    ],
+)
+def test_parts_that_do_not_fit(labels: list[int], shape: tuple[int, ...], fault: str) -> None:
+    with pytest.raises(DataError, match=fault):
+        Labelled(np.zeros(shape, np.uint8), np.array(labels), pictures(1), np.array([0]), 3)
+
+
+# The canonical archive
+
+
+def archive(path: Path, train: bytes, test: bytes, name: str = "train.bin") -> Path:
+    with tarfile.open(path, "w:gz", compresslevel=1) as stream:
+        for member, content in ((name, train), ("test.bin", test)):
+            info = tarfile.TarInfo(f"cifar-100-binary/{member}")
+            info.size = len(content)
+            stream.addfile(info, io.BytesIO(content))
+    return path
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Archives of two records to train on and one to test on."""
+    sizes = {"cifar-100-binary/train.bin": 2, "cifar-100-binary/test.bin": 1}
+    monkeypatch.setattr(labelled, "_PARTS", sizes)
+
+
+def record(coarse: int, fine: int, pixel: bytes) -> bytes:
+    """Red, green and blue planes that are all of one value, but for the second pixel of the red one."""
+    red = bytearray(pixel[:1] * 1024)
+    red[1] = 7
+    return bytes([coarse, fine]) + bytes(red) + pixel[1:2] * 1024 + pixel[2:] * 1024
+
+
+@pytest.mark.usefixtures("few")
+def test_the_archive_by_hand(tmp_path: Path) -> None:
+    train = record(19, 11, b"\1\2\3") + record(0, 99, b"\4\5\6")
+    data = labelled.read_cifar(archive(tmp_path / "a.tar.gz", train, record(3, 0, b"\xff\0\0")))
+    assert data.train.shape == (2, 32, 32, 3)
+    assert data.train[0, 0, :3].tolist() == [[1, 2, 3], [7, 2, 3], [1, 2, 3]]
+    assert data.train[1, 31, 31].tolist() == [4, 5, 6]
+    assert (data.train_labels.tolist(), data.test_labels.tolist(), data.classes) == ([11, 99], [0], 100)
+    assert data.test[0, 5, 5].tolist() == [255, 0, 0]
+
+
+@pytest.mark.usefixtures("few")
+def test_archives_that_are_not_cifar(tmp_path: Path) -> None:
+    one = record(0, 1, b"\1\2\3")
+    whole = archive(tmp_path / "whole.tar.gz", 2 * one, one).read_bytes()
+    cases = {
+        "is not a whole tar archive": [whole[: len(whole) // 2], b"<html>", b""],
+        r"lacks cifar-100-binary/train.bin; expected": [
+            archive(tmp_path / "b", 2 * one, one, "other.bin").read_bytes()
+        ],
+        r"train.bin has 6,147 bytes; expected 2 records of 3,074 bytes": [
+            archive(tmp_path / "c", 2 * one[:-1] + b"\0", one).read_bytes()
+        ],
+        r"train.bin, record 2: fine label 100; expected 0 to 99": [
+            archive(tmp_path / "d", one + record(0, 100, b"\1\2\3"), one).read_bytes()
+        ],
+    }
+    for fault, contents in cases.items():
+        for content in contents:
+            (tmp_path / "a.tar.gz").write_bytes(content)
+            with pytest.raises(DataError, match=fault):
+                labelled.read_cifar(tmp_path / "a.tar.gz")
+
+
+# npz files
+
+
+def npz(path: Path, **arrays: NDArray[np.generic]) -> Path:
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return path
+
+
+def test_arrays_by_hand(tmp_path: Path) -> None:
+    small, large = pictures(2, 4), pictures(3, 8, seed=1)
+    y = np.array([0, 99, 5], dtype=np.uint8)
+    data = labelled.read_arrays(npz(tmp_path / "a.npz", x=small, y=y[:2]), npz(tmp_path / "b.npz", x=large, y=y))
+    assert (data.train == small).all()
+    assert (data.test == halved(large)).all()
+    assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([0, 99], [0, 99, 5])
+
+
+def test_arrays_that_are_not_pictures(tmp_path: Path) -> None:
+    good = npz(tmp_path / "good.npz", x=pictures(1), y=np.zeros(1, np.uint8))
+    bad = tmp_path / "bad.npz"
+    for arrays, fault in (
+        ({"x": pictures(1)}, "bad.npz lacks the array 'y'; expected 'x' and 'y'|bad.npz lacks the array"),
+        ({"x": pictures(1).astype(np.float32), "y": np.zeros(1, np.uint8)}, "'x' has shape .* and type float32"),
+        ({"x": pictures(1)[:, :1], "y": np.zeros(1, np.uint8)}, r"'x' has shape \(1, 1, 2, 3\)"),
+        ({"x": pictures(1), "y": np.zeros(2, np.uint8)}, r"'y' has shape \(2,\) and type uint8; expected uint8 \[1\]"),
+        ({"x": pictures(1), "y": np.full(1, 100, np.uint8)}, "the train labels go from 100 to 100; 100 classes"),
+        ({"x": np.array([{}]), "y": np.zeros(1, np.uint8)}, "bad.npz is not a readable npz file"),  # a pickle
+    ):
+        npz(bad, **arrays)
+        with pytest.raises(DataError, match=fault):
+            labelled.read_arrays(bad, good)
+    bad.write_bytes(good.read_bytes()[:100])
+    with pytest.raises(DataError, match=r"bad.npz is not a readable npz file"):
+        labelled.read_arrays(bad, good)
+
+
+# The data themselves
+
+
+def test_cifar_itself() -> None:
+    try:
+        data = datasets.read("cifar-100-small")
+    except DataError as error:
+        pytest.skip(str(error))
+    assert isinstance(data, Labelled)
+    assert (data.train.shape, data.test.shape) == ((50_000, 16, 16, 3), (10_000, 16, 16, 3))
+    assert set(data.counts.tolist()) == {500}
+    assert set(np.bincount(data.test_labels).tolist()) == {100}
+    tail = datasets.read("cifar-100-lt")
+    assert isinstance(tail, Labelled)
+    assert (tail.counts == profile_counts("exp", 100, 500, 100)).all()
+    # Two cuts of one data set, made by different hands: each picture, halved, is one of its class.
+    known = {(int(y), x.tobytes()) for x, y in zip(data.train, data.train_labels, strict=True)}
+    some = np.arange(0, 10_847, 97)
+    assert all((int(tail.train_labels[i]), halved(tail.train[i : i + 1])[0].tobytes()) in known for i in some)
+
+
+def test_digits_with_a_tail() -> None:
+    data = labelled.tailed_digits()
+    assert (data.train.shape[1:], data.classes, data.train.max()) == ((8, 8, 1), 10, 240)
+    assert set(np.bincount(data.test_labels).tolist()) == {60}
+    assert (data.counts + 60).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]

@@ -1,0 +1,59 @@
+"""The runs of the grid that are in the store: what experiments on trained networks rest on. Nothing is trained here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp.companion.authoring import runs
+from sumexp.companion.store import default
+from sumexp.datasets.labelled import Profile
+from sumexp.longtail import grids, train
+from sumexp.longtail.sources import counts
+from sumexp.models.sampled.comparison import Values, gathered
+from sumexp.models.sampled.groups import Group, groups
+from sumexp.models.sampled.methods import Method
+
+
+@dataclass(frozen=True)
+class Found:
+    """The runs on one data set and profile.
+
+    Attributes:
+        data: the data set, as claims name it.
+        profile: the profile that asks for them.
+        keys: theirs.
+        errors: of each method [seeds, C].
+        members: which classes are head, torso and tail.
+        m: the base number of negatives, the fewest and the most.
+    """
+
+    data: str
+    profile: str
+    keys: tuple[str, ...]
+    errors: Mapping[Method, Values]
+    members: Mapping[Group, NDArray[np.bool_]]
+    m: tuple[int, int, int]
+
+
+def found(profile: Profile) -> Found | None:
+    """Those on CIFAR-100 of the largest profile of the book of which all seeds are there; None if none is."""
+    for name in ("paper", "cpu"):
+        for source, plan in grids.PLANS[name].items():
+            stacks = [one for one in grids.stacks(source, plan) if one.profile == profile]
+            for device in ("cuda", "cpu"):
+                wanted = [runs.computation(train, one, data=grids.data(one), device=device) for one in stacks]
+                entries = [entry for one in wanted if (entry := default().find(one)) is not None]
+                if len(entries) == len(stacks):
+                    own = [runs.read(entry) for entry in entries]
+                    base, fewest, most = plan.negatives
+                    return Found(
+                        "cifar-100",
+                        name,
+                        tuple(run.key for run in own),
+                        gathered(stacks[0].methods, [run.arrays["errors"] for run in own]),
+                        groups(counts(source, profile), "numbers"),
+                        (base, fewest, most),
+                    )
+    return None

@@ -1,0 +1,242 @@
+"""Training methods side by side: each as if it were alone, the same after an interruption, features and schedule."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sumexp import datasets
+from sumexp.datasets.labelled import Labelled
+from sumexp.longtail import Stack, grids, sources, training
+from sumexp.longtail.features import features
+from sumexp.longtail.training import Learner, fit
+from sumexp.models.sampled.methods import SCHEMES, Method
+from sumexp.runtime import State
+
+METHODS = (
+    Method(),
+    *(Method("softmax", "batch", w, 4) for w in SCHEMES),
+    Method("softmax", "uniform", "relative", 4, "keep"),
+    Method("contrastive"),
+    Method("contrastive", "uniform", "tail", 4),
+)
+TINY = Stack(methods=METHODS, filters=5, hidden=6, epochs=3, batch=16)
+
+
+@pytest.fixture(scope="module")
+def data() -> Labelled:
+    """Rows, columns, a chessboard and nothing, 8 x 8, each under noise."""
+    generator = np.random.default_rng(0)
+    row, column = np.indices((8, 8))
+    patterns = [row % 2, column % 2, (row + column) % 2, 0 * row]
+
+    def part(counts: list[int]) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+        labels = np.repeat(np.arange(4), counts)
+        pictures = generator.integers(0, 120, (len(labels), 8, 8, 1))
+        for picture, label in zip(pictures, labels, strict=True):
+            picture[..., 0] += 120 * patterns[label]
+        return pictures.astype(np.uint8), labels
+
+    return Labelled(*part([40, 20, 10, 5]), *part([10] * 4), 4)
+
+
+class Memory:
+    """A checkpoint that kills the run after so many epochs."""
+
+    def __init__(self, last: int = -1) -> None:
+        self.state: State | None = None
+        self.left = last
+
+    def load(self) -> State | None:
+        return self.state
+
+    def save(self, state: State) -> None:
+        rows = [list(row) for row in state["rows"]]
+        learner = state["learner"]
+        parameters = {name: tensor.clone() for name, tensor in learner["parameters"].items()}
+        momenta = {
+            i: {name: value.clone() for name, value in one.items()} for i, one in learner["optimiser"]["state"].items()
+        }
+        optimiser = {**learner["optimiser"], "state": momenta}
+        self.state = {"rows": rows, "learner": {**learner, "parameters": parameters, "optimiser": optimiser}}
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_each_method_is_as_if_alone(data: Labelled) -> None:
+    together = fit(TINY, data)
+    assert together.arrays["errors"].shape == (len(METHODS), 4)
+    for i in (0, 3, 5, 7):
+        alone = fit(replace(TINY, methods=(METHODS[i],)), data)
+        assert alone.history["train_loss"].tolist() == pytest.approx(
+            together.history["train_loss"][together.history["method"] == i].tolist(), rel=1e-4
+        )
+
+
+def test_it_learns(data: Labelled) -> None:
+    found = fit(replace(TINY, epochs=20, hidden=16, filters=20), data)
+    balanced = found.arrays["errors"].mean(1)
+    assert (balanced[:6] < 0.5).all()  # of 0.75 by chance
+    assert found.arrays["counts"].tolist() == [40, 20, 10, 5]
+    assert found.metrics["error"] == pytest.approx(balanced.mean())
+
+
+def test_a_killed_run_goes_on_to_the_same_numbers(data: Labelled) -> None:
+    whole = fit(TINY, data)
+    memory = Memory(last=2)
+    with pytest.raises(KeyboardInterrupt):
+        fit(TINY, data, checkpoint=memory)
+    again = fit(TINY, data, checkpoint=memory)
+    assert (again.arrays["errors"] == whole.arrays["errors"]).all()
+    for name in ("epoch", "method", "train_loss", "error"):
+        assert (again.history[name] == whole.history[name]).all()
+
+
+def test_seeds_differ(data: Labelled) -> None:
+    first, second = (fit(replace(TINY, seed=seed), data).history["train_loss"] for seed in (0, 1))
+    assert (first != second).all()
+
+
+def learner(data: Labelled, **changes: float) -> Learner:
+    plain, mirrored, _ = features(data.train, data.test, TINY.filters)
+    config = replace(TINY, **changes)  # type: ignore[arg-type]
+    return Learner(config, torch.stack([plain, mirrored]), torch.from_numpy(data.train_labels), 4)
+
+
+def test_gradients_are_clipped_method_by_method(data: Labelled) -> None:
+    one = learner(data, clip=2.0)
+    count, hidden = len(METHODS), TINY.hidden
+    length = torch.arange(1, count + 1).float()
+    for name, tensor in one.parameters.items():
+        grad = torch.zeros_like(tensor)
+        own = grad.view(*grad.shape[:-1], count, hidden).movedim(-2, 0) if name.startswith("hidden") else grad
+        # Each method's gradient has four entries of half its length, one in each tensor.
+        for s in range(count):
+            own[(s, *(0,) * (own.ndim - 1))] = length[s] / 2
+        tensor.grad = grad
+    one.clip()
+    weight = one.parameters["out_weight"].grad
+    assert weight is not None
+    assert weight[:, 0, 0].tolist() == pytest.approx([min(n, 2.0) / 2 for n in length.tolist()])
+    bias = one.parameters["hidden_bias"].grad
+    assert bias is not None
+    assert bias.view(count, hidden)[:, 0].tolist() == pytest.approx([min(n, 2.0) / 2 for n in length.tolist()])
+
+
+def test_ties_at_the_top_are_errors(data: Labelled) -> None:
+    one = learner(data)
+    for tensor in one.parameters.values():
+        tensor.data.zero_()
+    one.parameters["out_bias"].data[0, 0, 2] = 1.0
+    x = torch.zeros(4, 40)
+    found = one.errors(x, torch.tensor([0, 1, 2, 2]))
+    assert found[0].tolist() == [1, 1, 0, 0]  # a class without test pictures has no error
+    assert found[1].tolist() == [1, 1, 1, 0]
+
+
+def test_the_published_schedule() -> None:
+    config = Stack(learning_rate=0.1)
+    rates = [training.rate(config, step, 256) for step in (0, 159, 160, 179, 180, 255)]
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+
+
+def test_a_loss_that_is_not_finite_is_named(data: Labelled) -> None:
+    with pytest.raises((FloatingPointError, ValueError), match=r"the loss of .* is nan in epoch|a logit is (NaN|nan)"):
+        fit(replace(TINY, learning_rate=1e30, clip=1e30), data)
+
+
+@pytest.mark.parametrize(
+    "changes, fault",
+    [
+        ({"source": "svhn"}, "source is 'svhn'"),
+        ({"profile": "wave"}, "profile is 'wave'"),
+        ({"epochs": 0}, "epochs must be positive"),
+        ({"methods": ()}, "0 methods, of which 0 differ"),
+        ({"methods": (Method(), Method())}, "2 methods, of which 1 differ"),
+        ({"seed": -1}, "seed, momentum and decay are -1, 0.9, 0.0001"),
+        ({"batch": 4}, "a batch of 4 has 3 other labels, fewer than 4 negatives"),
+    ],
+)
+def test_stacks_that_are_none(changes: dict[str, object], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        replace(TINY, **changes)  # type: ignore[arg-type]
+
+
+def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
+    with pytest.raises(ValueError, match="there are 75 training pictures for a batch of 100; lower the batch"):
+        fit(replace(TINY, batch=100), data)
+    kept = data.train_labels != 1
+    with pytest.raises(ValueError, match="class 1 has no training picture"):
+        fit(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
+
+
+# Features
+
+
+def test_features_mirror_with_the_picture(data: Labelled) -> None:
+    plain, mirrored, test = features(data.train, data.test, 5)
+    assert plain.shape == mirrored.shape == (75, 40)
+    assert test.shape == (40, 40)
+    assert torch.allclose(plain.mean(0), torch.zeros(40), atol=1e-5)
+    assert torch.allclose(plain.std(0), torch.ones(40), atol=1e-3)
+    turned = replace(data, train=np.ascontiguousarray(data.train[:, :, ::-1]))
+    # The same filters on test pictures that are the training pictures, turned.
+    _, again, judged = features(data.train, turned.train, 5)
+    assert torch.allclose(judged, again, atol=1e-5)
+
+
+# The grid
+
+
+def test_the_data_of_the_smoke_profile() -> None:
+    exp, step = (sources.load("digits", profile) for profile in grids.PROFILES)
+    # 100 * 50^(-i/9): 100, 64.7, 41.9, 27.1, 17.6, 11.4, 7.4, 4.8, 3.1, 2
+    assert exp.counts.tolist() == [100, 64, 41, 27, 17, 11, 7, 4, 3, 2]
+    assert step.counts.tolist() == [100] * 5 + [2] * 5
+    assert len(exp.test) == 600
+
+
+def test_the_grid() -> None:
+    methods = grids.methods((32, 8, 96))
+    assert len(methods) == len(set(methods)) == 4 + 8 + 8 + 2 * (8 + 2) + 9
+    for profile, there, source in (("smoke", [], "digits"), ("cpu", [], "digits"), ("cpu", ["cifar-100-small"], None)):
+        chosen, plan = grids.chosen(profile, there)
+        assert chosen == (source or "cifar-100-small")
+        stacks = grids.stacks(chosen, plan)
+        assert len(stacks) == len(set(stacks)) == 2 * plan.seeds
+        assert all(grids.data(stack) == (() if source else (chosen,)) for stack in stacks)
+        exp, step = stacks[0], stacks[plan.seeds]
+        assert (exp.profile, step.profile) == ("exp", "step")
+        # Both profiles take about as many steps.
+        steps = [one.epochs * (int(sources.counts(chosen, one.profile).sum()) // one.batch) for one in (exp, step)]
+        assert 0.8 < steps[0] / steps[1] < 1.25
+        assert [one.methods for one in grids.forecasts(chosen, plan)] == [exp.methods, exp.methods]
+    assert grids.chosen("cpu", ["cifar-100", "cifar-100-small"])[0] == "cifar-100"
+    with pytest.raises(ValueError, match="profile is 'huge'; there are smoke, cpu, paper"):
+        grids.chosen("huge", [])
+
+
+def test_work_by_hand() -> None:
+    """Digits, 276 pictures in 17 steps of 16; 5 filters of 4 x 4 at 5 x 5 places; 40 features, 6 hidden, 10 classes.
+
+    Features: 2 * 5 * 16 * 25 = 4,000 of each of 2 * 276 + 600 pictures. A picture takes 2 * 40 * 6 = 480 and
+    2 * 6 * 10 = 120: 2 * 480 + 3 * 120 = 1,320 to train, 600 to be judged.
+    """
+    assert sources.counts("digits", "exp").sum() == 276
+    wanted = 1152 * 4000 + len(METHODS) * (3 * 17 * 16 * 1320 + 4 * 600 * 600)
+    assert grids.work(TINY) == wanted + grids.STARTED + 3 * 17 * grids.STEP
+
+
+def test_imagenet_and_inaturalist_have_lists_alone() -> None:
+    if all(not _there(name) for name in ("imagenet-lt", "inaturalist-2018")):
+        with pytest.raises(datasets.DataError, match=r"'imagenet-lt' lacks imagenet-lt/ImageNet_LT_train.txt"):
+            sources.lists("imagenet-lt")
+
+
+def _there(name: str) -> bool:
+    try:
+        return datasets.available(name)
+    except datasets.DataError:
+        return False

@@ -1,0 +1,167 @@
+"""What torch's machinery makes of each loss and sampler: compiled whole, exported, under vmap, autocast, twice."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sumexp import losses, modules, samplers
+
+B, L, M = 4, 6, 3
+LABELS = torch.tensor([0, 3, 5, 3])
+LOG_Q = torch.log_softmax(torch.arange(M, dtype=torch.float64), 0)
+HITS = torch.tensor([[False, True, False]] * B)
+PRIOR = torch.full((L,), -1.8, dtype=torch.float64)
+
+Call = Callable[[Tensor], Tensor]
+
+
+def sampled(loss: Callable[..., Tensor], **options: Any) -> Call:
+    return lambda z: loss(z[:, 0], z[:, 1 : 1 + M], **options)
+
+
+def own(z: Tensor) -> Tensor:
+    return LABELS[: len(z)]
+
+
+def output(z: Tensor) -> Tensor:
+    return losses.info_nce(*OUTPUT(z, own(z), torch.tensor([1, 2])))
+
+
+OUTPUT = losses.SampledOutput(L, L, sparse=False, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+LAYER = modules.SampledSoftmax(
+    L, L, samplers.LogUniform(L), M, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+)
+CATEGORICAL = samplers.Categorical([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])
+MIXTURE = samplers.Mixture([samplers.Uniform(L), CATEGORICAL], [0.5, 0.5])
+
+LOSSES: dict[str, Call] = {
+    "losses.binary_nce": sampled(losses.binary_nce, log_q=LOG_Q, hits=HITS),
+    "losses.cross_entropy": lambda z: losses.cross_entropy(z, own(z)),
+    "losses.decoupled": sampled(losses.decoupled, log_q=LOG_Q, hits=HITS),
+    "losses.hinge": sampled(losses.hinge, hits=HITS),
+    "losses.in_batch": lambda z: losses.in_batch(z, torch.arange(L), log_q=PRIOR, temperature=0.5),
+    "losses.info_nce": sampled(losses.info_nce),
+    "losses.listnet": lambda z: losses.listnet(z, torch.eye(B, L).bool()),
+    "losses.marginal": lambda z: losses.marginal(z, torch.eye(B, L).bool()),
+    "losses.pairwise_margin": lambda z: losses.pairwise_margin(z, own(z), 0.5),
+    "losses.sampled_softmax": sampled(losses.sampled_softmax, log_q=LOG_Q, weights=torch.ones(M), hits=HITS),
+    "losses.SampledOutput": output,
+}
+"""Of scores, or hidden vectors, [B, L]: a number."""
+
+
+def drawn(found: samplers.Negatives) -> Tensor:
+    return found.log_q.sum() + 0 * found.ids.sum() + found.hits.sum()
+
+
+SAMPLERS: dict[str, Call] = {
+    "modules.SampledSoftmax": lambda z: LAYER(z, own(z)),
+    "samplers.Categorical": lambda z: z.sum() + CATEGORICAL.log_prob(CATEGORICAL.sample((B, M))).sum(),
+    "samplers.LogUniform": lambda z: z.sum() + LAYER.sampler.log_prob(LAYER.sampler.sample((B, M))).sum(),
+    "samplers.Mixture": lambda z: z.sum() + MIXTURE.log_prob(MIXTURE.sample((B, M))).sum(),
+    "samplers.Uniform": lambda z: z.sum() + samplers.Uniform(L).sample((B, M)).sum(),
+    "samplers.distinct": lambda z: z.sum() + samplers.distinct(CATEGORICAL, own(z), 2).weights.sum(),
+    "samplers.draw": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, own(z), M)),
+    "samplers.draw (redraw)": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, own(z), M, hits="redraw")),
+    "samplers.model_based": lambda z: drawn(samplers.model_based(z, own(z), M)) + z.sum(),
+    "samplers.within_batch": lambda z: z.sum() + drawn(samplers.within_batch(own(z), PRIOR)),
+    "samplers.within_batch (union)": lambda z: z.sum() + drawn(samplers.within_batch(own(z), PRIOR, union=True)),
+}
+"""Of the same, with draws by torch's global generator."""
+
+
+def scores(seed: int = 0) -> Tensor:
+    return torch.randn(B, L, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+class Exported(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.call(z)
+
+
+def agrees(call: Call, other: Call, random: bool) -> bool:
+    """Whether two functions have one value; where both draw, whether both have a number."""
+    torch.manual_seed(0)
+    wanted = call(scores())
+    torch.manual_seed(0)
+    found = other(scores())
+    return bool(found.isfinite().all()) if random else torch.allclose(found, wanted)
+
+
+def compiles(call: Call, random: bool, backend: str = "eager") -> bool:
+    torch._dynamo.reset()
+    return agrees(call, torch.compile(call, fullgraph=True, backend=backend), random)
+
+
+def exports(call: Call, random: bool) -> bool:
+    program = torch.export.export(Exported(call), (scores(),))
+    return agrees(call, program.module(), random)
+
+
+def maps(call: Call, random: bool) -> bool:
+    many = torch.stack([scores(0), scores(1)])
+    found = torch.func.vmap(torch.func.grad(call), randomness="different")(many)
+    if random:
+        return bool(found.isfinite().all())
+    each = []
+    for one in many:
+        leaf = one.clone().requires_grad_()
+        each.append(torch.autograd.grad(call(leaf), leaf)[0])
+    return torch.allclose(found, torch.stack(each))
+
+
+def casts(call: Call, random: bool) -> bool:
+    """Half-precision scores under autocast give at least single."""
+    for layer in (OUTPUT, LAYER):
+        layer.float()
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = call(scores().float())
+    finally:
+        for layer in (OUTPUT, LAYER):
+            layer.double()
+    return found.dtype in (torch.float32, torch.float64) and bool(found.isfinite())
+
+
+def twice(call: Call, random: bool) -> bool:
+    if random:  # the draws must be those of the first time
+        fixed = call
+        call = lambda z: (torch.manual_seed(0), fixed(z))[1]  # noqa: E731
+    return bool(torch.autograd.gradgradcheck(call, scores().requires_grad_()))
+
+
+TRIALS: dict[str, Callable[[Call, bool], bool]] = {
+    "compile": compiles,
+    "export": exports,
+    "vmap of grad": maps,
+    "autocast": casts,
+    "twice": twice,
+}
+
+
+def row(name: str) -> dict[str, bool]:
+    """What works of one function."""
+    call, random = (LOSSES | SAMPLERS)[name], name in SAMPLERS
+    found = {}
+    for title, trial in TRIALS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found[title] = trial(call, random)
+            except Exception as error:
+                found[title] = False
+                if VERBOSE:
+                    print(name, title, type(error).__name__, str(error).strip()[:300])
+    return found
+
+
+VERBOSE = False

@@ -1,0 +1,98 @@
+"""What Coq proves: each file compiles, states what is stated here, and rests on nothing but the axioms of the reals."""
+
+import re
+import shutil
+import subprocess
+from fractions import Fraction
+from math import factorial, prod
+from pathlib import Path
+
+import pytest
+
+from sumexp.bias import cube_difference
+
+PROOFS = Path(__file__).parents[2] / "proofs"
+COQC = shutil.which("coqc")
+
+AXIOMS = {
+    "ClassicalDedekindReals.sig_not_dec",
+    "ClassicalDedekindReals.sig_forall_dec",
+    "FunctionalExtensionality.functional_extensionality_dep",
+    "Classical_Prop.classic",
+}
+"""Of Coq's real numbers and of classical logic."""
+
+STATEMENTS = {
+    "bias.no_unbiased_estimator": "forall (box : list (R * R)) (terms : list (list R -> R)), "
+    "Forall (fun side : R * R => 0 <= fst side /\\ 0 < snd side) box -> "
+    "Forall (reads_fewer (length box)) terms -> "
+    "~ (forall a : list R, vertex box a -> expected terms a = softmax a)",
+    "bias.equal_box": "forall (n : nat) (low h : R), 0 <= low -> 0 < h -> mixed softmax (repeat (low, h) n) = "
+    "(-1) ^ n * INR (fact n) * h ^ n / rising (1 + INR n * low) h n",
+    "ranking.reciprocal_rank": "forall (target : R) (others : list R), softmax target others <= / rank target others",
+    "ranking.any_rank": "forall (target : R) (others : list R) (r : R), 1 <= r <= rank target others -> "
+    "softmax target others <= / r",
+    "nce.info_nce_bound": "forall (n : nat) (law : list case), is_law law -> info_nce n law <= ln (INR n)",
+}
+
+with_coq = pytest.mark.skipif(COQC is None, reason="Coq is not installed: apt-get install coq libcoq-coquelicot")
+
+
+def coq(file: Path) -> str:
+    """What the compiler prints."""
+    assert COQC is not None
+    done = subprocess.run([COQC, "-q", file.name], cwd=file.parent, capture_output=True, text=True, check=False)
+    if "Cannot find a physical path" in done.stderr:
+        pytest.skip(f"a library of Coq is absent: apt-get install libcoq-coquelicot\n{done.stderr}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def proved(names: tuple[str, ...], folder: Path) -> None:
+    """Compile the file of the theorems; each must state what is written above, and assume no more than the axioms."""
+    module = names[0].split(".")[0]
+    text = (PROOFS / f"{module}.v").read_text("utf-8")
+    assert not re.search(r"\b(Admitted|admit|Axiom|Parameter|Conjecture|Hypothesis|Variable)\b", text)
+    asked = "".join(f"Check {one}.\nPrint Assumptions {one}.\n" for one in (name.split(".")[1] for name in names))
+    (folder / f"{module}.v").write_text(f"{text}\n{asked}")
+    said = " ".join(coq(folder / f"{module}.v").split())
+    for name in names:
+        own = name.split(".")[1]
+        assert f"{own} : {STATEMENTS[name]} Axioms:" in said, said
+    assert set(re.findall(r"(\w+\.\w+) :", said)) <= AXIOMS
+
+
+@with_coq
+@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="kernel")
+def test_no_estimator_that_reads_fewer_negatives_is_unbiased(tmp_path: Path) -> None:
+    proved(("bias.no_unbiased_estimator", "bias.equal_box"), tmp_path)
+
+
+@with_coq
+@pytest.mark.claim("ranking-softmax-le-rr", shows="statement", evidence="kernel")
+def test_the_reciprocal_rank_is_at_least_the_softmax(tmp_path: Path) -> None:
+    proved(("ranking.reciprocal_rank", "ranking.any_rank"), tmp_path)
+
+
+@with_coq
+@pytest.mark.claim("nce-logN-ceiling", shows="statement", evidence="kernel")
+def test_info_nce_never_exceeds_log_n(tmp_path: Path) -> None:
+    proved(("nce.info_nce_bound",), tmp_path)
+
+
+@with_coq
+def test_a_false_theorem_is_refused(tmp_path: Path) -> None:
+    false = (
+        (PROOFS / "ranking.v").read_text("utf-8").replace("<= / rank target others.", "<= / (1 + rank target others).")
+    )
+    (tmp_path / "ranking.v").write_text(false)
+    with pytest.raises(AssertionError, match="Error"):
+        coq(tmp_path / "ranking.v")
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+def test_the_closed_form_that_is_proved_is_the_one_that_is_computed(n: int) -> None:
+    low, high = Fraction(1, 3), Fraction(5, 2)
+    h = high - low
+    rising = prod(1 + n * low + j * h for j in range(n + 1))
+    assert cube_difference(n, low, high) == (-1) ** n * factorial(n) * h**n / rising

@@ -1,0 +1,224 @@
+"""Sparse examples with several labels: metrics by hand, sparse steps that are the dense ones, runs that go on."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from scipy.sparse import csr_array
+
+from sumexp import losses
+from sumexp.datasets.extreme import Extreme, Part
+from sumexp.models.sampled.methods import SCHEMES, Method
+from sumexp.models.sampled.prediction import Forecast, predict
+from sumexp.retrieval import Config, grids, metrics, outlook, training
+from sumexp.retrieval.training import Learner, bag, fit, generator
+from sumexp.runtime import State
+
+# Metrics
+
+
+def test_recall_by_hand() -> None:
+    scores = torch.tensor([[3.0, 1.0, 2.0, 2.0], [0.0, 0.0, 0.0, 0.0]])
+    hits = metrics.found(scores, torch.tensor([2, 0]), (1, 2, 3, 4))
+    # The label 2 ties with 3 behind 0: it comes third. Where all tie it comes last.
+    assert hits.T.tolist() == [[False, False, True, True], [False, False, False, True]]
+
+
+def test_propensities_by_hand() -> None:
+    # N = 100, A = 0.55, B = 1.5: C = (log 100 - 1) 2.5^0.55 = 5.967; N_l = 10: 1 / (1 + C 11.5^-0.55) = 0.391
+    c = (math.log(100) - 1) * 2.5**0.55
+    found = metrics.propensities(torch.tensor([10, 0, 10**9]), 100)
+    assert found.tolist() == pytest.approx([1 / (1 + c * 11.5**-0.55), 1 / (1 + c * 1.5**-0.55), 1], rel=1e-3)
+    assert found[0].item() == pytest.approx(0.391, abs=1e-3)
+    with pytest.raises(ValueError, match="examples is 2; propensities need at least 3"):
+        metrics.propensities(torch.tensor([1]), 2)
+
+
+def test_precision_by_hand() -> None:
+    scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
+    relevant = torch.tensor([[True, False, True, True], [True, False, False, False]])
+    got, best = metrics.precision(scores, relevant, 2)
+    assert (got.tolist(), best.tolist()) == ([1 / 2, 0], [1, 1 / 2])
+    # With 1/p = 1, 2, 4, 8 the first list gets 1 of the first place and could get 8 + 4.
+    got, best = metrics.precision(scores, relevant, 2, torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64))
+    assert (got.tolist(), best.tolist()) == ([1 / 2, 0], [12 / 2, 1 / 2])
+    got, best = metrics.precision(scores, relevant, 4)
+    assert got.tolist() == best.tolist() == [3 / 4, 1 / 4]
+
+
+# Training
+
+
+def part(examples: int, seed: int) -> Part:
+    """Feature 3 y + j says label y; each example has one to three labels, and some features that say nothing."""
+    generator = np.random.default_rng(seed)
+    x, y = np.zeros((examples, 40), np.float32), np.zeros((examples, 12), bool)
+    prior = 0.8 ** np.arange(12)
+    for i in range(examples):
+        own = generator.choice(12, generator.integers(1, 4), replace=False, p=prior / prior.sum())
+        y[i, own] = True
+        x[i, 3 * own + generator.integers(3, size=len(own))] = 1
+        x[i, 36 + generator.integers(4)] = 0.5
+    return Part(csr_array(x), csr_array(y))
+
+
+DATA = Extreme(part(200, 0), part(60, 1))
+SAMPLED = tuple(Method(loss, law, w, 6) for loss in grids.LOSSES for law in grids.LAWS for w in SCHEMES)
+TINY = Config(width=8, epochs=2, batch=16, learning_rate=0.2)
+
+
+@pytest.mark.parametrize("method", [Method(), Method("contrastive"), SAMPLED[0], SAMPLED[7], SAMPLED[10]])
+def test_it_learns(method: Method) -> None:
+    found = fit(replace(TINY, method=method, width=16, epochs=12), DATA)
+    arrays = found.arrays
+    assert arrays["pairs"].sum() == DATA.test.labels.nnz
+    assert (arrays["found"][0] <= arrays["found"][1]).all()
+    # By chance the first of twelve labels is right for fewer than 0.3.
+    assert arrays["precision"][0] > 0.5
+    assert found.history["train_loss"][-1] < found.history["train_loss"][0]
+
+
+@pytest.mark.parametrize("method", SAMPLED, ids=lambda method: method.name)
+def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(method: Method) -> None:
+    """The same loss from whole tables by torch's own functions, and Adagrad by hand."""
+    learner = Learner(replace(TINY, method=method), DATA.train, torch.from_numpy(DATA.counts))
+    before = learner.features.detach().clone(), learner.labels.detach().clone()
+    rows = np.arange(16)
+    x, own = bag(DATA.train, learner.examples[rows]), learner.own[:16]
+    drawn = generator(0, "negatives")
+    negatives = learner.negatives(own, generator(0, "negatives"))
+    learner.loss(x, own, drawn).backward()  # type: ignore[no-untyped-call]
+    assert learner.features.grad is not None
+    assert learner.features.grad.is_sparse
+    assert learner.labels.grad is not None
+    assert learner.labels.grad.is_sparse
+    with torch.sparse.check_sparse_tensor_invariants(False):
+        learner.optimiser.step()
+    touched = set(own.tolist()) | set(negatives.ids.flatten().tolist())
+    still = [row for row in range(12) if row not in touched]
+    assert (learner.labels.detach()[still] == before[1][still]).all()
+
+    e, v = (table.clone().requires_grad_() for table in before)
+    h = torch.from_numpy(DATA.train.features[learner.examples[rows]].toarray()) @ e
+    rows_of_v = v
+    if method.loss == "contrastive":
+        h, rows_of_v = F.normalize(h, dim=1), F.normalize(v, dim=1)
+    scores = h @ rows_of_v.T
+    weights = training.negative_weights(method, negatives, own, learner.log_prior).expand(16, -1).float()
+    pair = scores.gather(1, own.unsqueeze(1)).squeeze(1), scores[:, negatives.ids[0]]
+    hits = negatives.ids == own.unsqueeze(1)
+    if method.loss == "softmax":
+        terms = (weights.log() + pair[1] - pair[0].unsqueeze(1)).masked_fill(hits, -math.inf)
+        loss = torch.log1p(terms.exp().sum(1)).mean()
+    else:
+        loss = losses.decoupled(*pair, margins=losses.CONTRASTIVE, weights=weights, hits=hits)
+    for table, found in zip((e, v), (learner.features, learner.labels), strict=True):
+        (slope,) = torch.autograd.grad(loss, table, retain_graph=True)
+        wanted = table.detach() - TINY.learning_rate * slope / (slope.square().sqrt() + 1e-10)
+        # The first step of Adagrad is the sign: where a slope is rounded to almost 0 that is no number to compare.
+        sure = slope.abs() > 1e-7
+        assert torch.allclose(found.detach()[sure], wanted[sure], atol=1e-5)
+
+
+def test_hits_and_negatives_of_a_batch() -> None:
+    learner = Learner(
+        replace(TINY, method=Method("softmax", "batch", "constant", 3)), DATA.train, torch.from_numpy(DATA.counts)
+    )
+    own = torch.tensor([4, 5, 4, 7])
+    found = learner.negatives(own, generator(0, "negatives"))
+    assert found.ids.tolist() == [[4, 5, 4]]
+    assert found.hits.tolist() == [[True, False, True], [False, True, False], [True, False, True], [False] * 3]
+    share = torch.from_numpy(DATA.counts / DATA.counts.sum())
+    assert found.log_q.exp().flatten().tolist() == pytest.approx(share[[4, 5, 4]].tolist())
+
+
+def test_a_bag_by_hand() -> None:
+    features = csr_array(np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0]], np.float32))
+    found = bag(Part(features, csr_array(np.ones((3, 1), bool))), np.array([1, 2, 0, 1]))
+    assert found.ids.tolist() == [0, 2, 1, 0, 2]
+    assert found.values.tolist() == [1, 3, 2, 1, 3]
+    assert found.starts.tolist() == [0, 2, 2, 3]
+
+
+class Memory:
+    """A checkpoint that kills the run after so many epochs."""
+
+    def __init__(self, last: int) -> None:
+        self.state: State | None = None
+        self.left = last
+
+    def load(self) -> State | None:
+        return self.state
+
+    def save(self, state: State) -> None:
+        import copy
+
+        self.state = copy.deepcopy(dict(state))
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("method", [Method(), SAMPLED[1]])
+def test_a_killed_run_goes_on_to_the_same_numbers(method: Method) -> None:
+    config = replace(TINY, method=method, epochs=3)
+    whole, memory = fit(config, DATA), Memory(last=2)
+    with pytest.raises(KeyboardInterrupt):
+        fit(config, DATA, checkpoint=memory)
+    again = fit(config, DATA, checkpoint=memory)
+    assert (again.history["train_loss"] == whole.history["train_loss"]).all()
+    assert all((again.arrays[name] == whole.arrays[name]).all() for name in whole.arrays)
+
+
+@pytest.mark.parametrize(
+    "changes, fault",
+    [
+        ({"source": "wiki"}, "source is 'wiki'"),
+        ({"width": 0}, "width must be positive"),
+        ({"method": Method(weighting="equalised")}, "the method 'equalised' keeps hits or has margins"),
+        ({"method": Method("softmax", "batch", "tail", 3, "keep")}, "keeps hits or has margins"),
+        ({"method": Method("softmax", "batch", "tail", 17)}, "17 negatives come from a batch of 16"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_configs_that_are_none(changes: dict[str, object], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        replace(TINY, **changes)  # type: ignore[arg-type]
+
+
+def test_too_few_pairs() -> None:
+    with pytest.raises(ValueError, match=r"there are \d+ training pairs for a batch of 100000; lower the batch"):
+        fit(replace(TINY, batch=100_000), DATA)
+
+
+# The grid, and what it needs no data for
+
+
+def test_the_grid() -> None:
+    assert len(set(grids.methods(64))) == len(grids.methods(64)) == 2 * (1 + 2 * 4)
+    assert set(grids.chosen("cpu", ["delicious", "bibtex"])) == {"delicious", "bibtex"}
+    assert set(grids.chosen("cpu", [])) == set(grids.chosen("smoke", ["delicious"])) == {"shakespeare"}
+    for source, plan in grids.chosen("cpu", ["delicious"]).items():
+        configs = grids.configs(source, plan)
+        assert len(configs) == len(set(configs)) == 18 * plan.seeds
+        assert {grids.data(config) for config in configs} == {("delicious",)}
+        assert grids.work(configs[0]) > grids.work(configs[-1]) > 0
+        assert (plan.width, plan.negatives) == (512, 64)  # as published
+    with pytest.raises(ValueError, match="profile is 'huge'"):
+        grids.chosen("huge", [])
+
+
+def test_words_stand_in_and_are_foreseen() -> None:
+    data = training.load("shakespeare")
+    assert data.train.features.shape[1] == 400
+    methods = (Method(), Method("softmax", "batch", "constant", 16))
+    found = outlook.foresee(outlook.Outlook("shakespeare", methods)).arrays
+    counts = data.counts[data.counts > 0]
+    again = predict(Forecast(tuple(counts.tolist()), methods, "quantiles")).arrays
+    assert (found["counts"] == counts).all()
+    assert (found["group_offset"] == again["group_offset"]).all()
+    head, _, tail = found["group_offset"][1]
+    assert head < 0 < tail  # constant weights of within-batch negatives take from the head
