@@ -374,6 +374,17 @@ def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, m
     assert len(left(root)) == 1
 
 
+def test_a_finished_run_takes_half_a_checkpoint_with_it(tmp_path: Path) -> None:
+    """A process killed between the writing of a checkpoint and its renaming leaves one."""
+    store = Store(tmp_path / "runs")
+    half = store.checkpoint(runs.computation(task, Config())).with_suffix(".checkpoint.part")
+    half.parent.mkdir(parents=True)
+    half.write_bytes(b"half")
+    assert [path.name for path in left(store.root)] == [half.name]
+    run = runs.cached(task, Config(), store=store)
+    assert [path.name for path in left(store.root)] == [run.key]
+
+
 @FORKED
 def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -147,7 +147,8 @@ class Store:
             (part / RECORD).write_text(text + "\n", "utf-8")
             (part / SUMS).write_text(_sums(part), "utf-8")
             self._publish(part, path)
-            self.checkpoint(computation).unlink(missing_ok=True)
+            for left in path.parent.glob(f"{self.checkpoint(computation).name}*"):  # and what a kill left half written
+                left.unlink()
 
         with self.guarded(path):
             for left in (part, _gone(path)):
