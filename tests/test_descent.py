@@ -1,10 +1,12 @@
-"""Steps down a loss."""
+"""Steps down a loss, and generators."""
 
 from math import cos, pi
+from typing import get_args
 
 import pytest
 import torch
 
+from sumexp import descent
 from sumexp.descent import descend
 
 
@@ -19,3 +21,13 @@ def test_a_learning_rate_that_falls_to_zero_along_a_cosine() -> None:
     assert found.tolist() == pytest.approx(expected, rel=1e-12)
     assert x.item() == pytest.approx(1 + error, rel=1e-12)
     assert not found.requires_grad
+
+
+def test_generators_of_two_purposes_differ() -> None:
+    purposes = get_args(descent.Purpose)
+    first = [
+        torch.rand(1, generator=descent.generator(5, purpose, epoch)).item() for purpose in purposes for epoch in (0, 1)
+    ]
+    assert len(set(first)) == 2 * len(purposes)
+    again = torch.rand(1, generator=descent.generator(5, "weights")).item()
+    assert again == first[0]

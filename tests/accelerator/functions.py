@@ -196,9 +196,6 @@ HERE: Mapping[str, Call] = {
     "vae.stack.alike": lambda z: [part for _, part in stack.alike(of_logits(z), MEMBERS, lambda one: one.noise)],
     "vae.stack.decode": lambda z: stack.decode(parameters(z), of_logits(z)[:, :, :1].expand(-1, -1, 3, -1)),
     "vae.stack.encode": lambda z: stack.encode(parameters(z), batch(z).expand(2, -1, -1), [4, 4]),
-    "vae.stack.generator": lambda z: torch.rand(
-        3, generator=stack.generator(0, "order", 1, str(z.device)), device=z.device
-    ),
     "vae.stack.initial": parameters,
     "vae.stack.member": lambda z: stack.member(parameters(z), MEMBERS, 1),
     "vae.stack.one_hot": stack.one_hot,

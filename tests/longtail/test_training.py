@@ -214,7 +214,7 @@ def test_the_grid() -> None:
         assert 0.8 < steps[0] / steps[1] < 1.25
         assert [one.methods for one in grids.forecasts(chosen, plan)] == [exp.methods, exp.methods]
     assert grids.chosen("cpu", ["cifar-100", "cifar-100-small"])[0] == "cifar-100"
-    with pytest.raises(ValueError, match="profile is 'huge'; there are smoke, cpu, paper"):
+    with pytest.raises(ValueError, match="profile is 'huge'; expected one of smoke, cpu, paper"):
         grids.chosen("huge", [])
 
 

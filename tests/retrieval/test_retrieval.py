@@ -11,10 +11,11 @@ from scipy.sparse import csr_array
 
 from sumexp import losses
 from sumexp.datasets.extreme import Extreme, Part
+from sumexp.descent import generator
 from sumexp.models.sampled.methods import SCHEMES, Method
 from sumexp.models.sampled.prediction import Forecast, predict
 from sumexp.retrieval import Config, grids, metrics, outlook, training
-from sumexp.retrieval.training import Learner, bag, fit, generator
+from sumexp.retrieval.training import Learner, bag, fit
 from sumexp.runtime import State
 
 # Metrics
@@ -54,14 +55,14 @@ def test_precision_by_hand() -> None:
 
 def part(examples: int, seed: int) -> Part:
     """Feature 3 y + j says label y; each example has one to three labels, and some features that say nothing."""
-    generator = np.random.default_rng(seed)
+    source = np.random.default_rng(seed)
     x, y = np.zeros((examples, 40), np.float32), np.zeros((examples, 12), bool)
     prior = 0.8 ** np.arange(12)
     for i in range(examples):
-        own = generator.choice(12, generator.integers(1, 4), replace=False, p=prior / prior.sum())
+        own = source.choice(12, source.integers(1, 4), replace=False, p=prior / prior.sum())
         y[i, own] = True
-        x[i, 3 * own + generator.integers(3, size=len(own))] = 1
-        x[i, 36 + generator.integers(4)] = 0.5
+        x[i, 3 * own + source.integers(3, size=len(own))] = 1
+        x[i, 36 + source.integers(4)] = 0.5
     return Part(csr_array(x), csr_array(y))
 
 

@@ -115,5 +115,5 @@ def test_work_knows_the_sizes_of_the_digits() -> None:
 
 
 def test_unknown_profile() -> None:
-    with pytest.raises(ValueError, match="profile is 'huge'; there are smoke, cpu, paper"):
+    with pytest.raises(ValueError, match="profile is 'huge'; expected one of smoke, cpu, paper"):
         grids.grid("huge", ALL)

@@ -155,13 +155,3 @@ def test_padded_classes_have_no_probability_and_no_gradient() -> None:
                 padded = padded[..., member.categories :] if joint else padded[:, member.categories :]
                 assert (padded == 0).all()
     assert all(tensor.grad is not None and tensor.grad.isfinite().all() for tensor in stacked.values())
-
-
-def test_generators_of_two_purposes_differ() -> None:
-    purposes: tuple[stack.Purpose, ...] = ("weights", "order", "uniforms", "evaluation")
-    first = [
-        torch.rand(1, generator=stack.generator(5, purpose, epoch)).item() for purpose in purposes for epoch in (0, 1)
-    ]
-    assert len(set(first)) == 8
-    again = torch.rand(1, generator=stack.generator(5, "weights")).item()
-    assert again == first[0]

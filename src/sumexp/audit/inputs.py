@@ -3,6 +3,7 @@
 import contextlib
 import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,83 +69,74 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
         kind = kind or ("labels" if name.lower() in LABELS else "counts")
         value = '"' + name.replace('"', '""') + '"'
         read = _labels if kind == "labels" else _counts
-        return read(connection, source, value, path, name, int(header), classes)
+        return read(_Column(connection, source, value, path, name, header), classes)
 
 
-def _counts(
-    connection: duckdb.DuckDBPyConnection,
-    source: str,
-    value: str,
-    path: Path,
-    name: str,
-    header: int,
-    classes: int | None,
-) -> Numbers:
-    number = f"TRY_CAST({value} AS DOUBLE)"
+@dataclass(frozen=True)
+class _Column:
+    """A column of a table: where it is selected from, as what, and what it is called in a message."""
+
+    connection: duckdb.DuckDBPyConnection
+    source: str
+    value: str
+    path: Path
+    name: str
+    header: bool
+
+    def row(self, what: str) -> tuple[int, ...]:
+        """One row of numbers over the whole column."""
+        found: tuple[int, ...] = self.connection.execute(f"SELECT {what} FROM {self.source}").fetchall()[0]
+        return found
+
+    def table(self, what: str, clauses: str = "") -> dict[str, Numbers]:
+        """Rows of numbers, as an array for each name."""
+        return self.connection.execute(f"SELECT {what} FROM {self.source} {clauses}").fetchnumpy()
+
+    def wrong(self, good: str, rule: str) -> AuditError:
+        """What to say of the first value for which ``good`` is not true."""
+        row, what = self.connection.execute(
+            f"SELECT row, v FROM (SELECT row_number() OVER () AS row, {self.value} AS v, "
+            f"coalesce({good}, false) AS good FROM {self.source}) WHERE NOT good ORDER BY row LIMIT 1"
+        ).fetchall()[0]
+        place = f"line {row + self.header}" if self.path.suffix != ".parquet" else f"row {row}"
+        return AuditError(f"{self.path}, {place}: {self.name} is {'empty' if what is None else what!r}; {rule}")
+
+
+def _counts(column: _Column, classes: int | None) -> Numbers:
+    number = f"TRY_CAST({column.value} AS DOUBLE)"
     good = f"({number} >= 0 AND {number} = floor({number}) AND {number} < 9e15)"
-    total, bad = connection.execute(
-        f"SELECT count(*), count(*) FILTER (WHERE NOT coalesce({good}, false)) FROM {source}"
-    ).fetchall()[0]
+    total, bad = column.row(f"count(*), count(*) FILTER (WHERE NOT coalesce({good}, false))")
     if not total:
-        raise AuditError(f"{path} has no rows")
+        raise AuditError(f"{column.path} has no rows")
     if bad:
-        _first_wrong(connection, source, value, good, path, name, header, "a count is a whole number >= 0")
-    found = connection.execute(f"SELECT CAST({number} AS BIGINT) AS c FROM {source}").fetchnumpy()["c"]
+        raise column.wrong(good, "a count is a whole number >= 0")
+    found = column.table(f"CAST({number} AS BIGINT) AS c")["c"]
     if classes is not None and classes != len(found):
-        raise AuditError(f"{path} has {len(found):,} rows, one for each class, but {classes:,} classes are said")
+        raise AuditError(f"{column.path} has {len(found):,} rows, one for each class, but {classes:,} classes are said")
     return np.asarray(found)
 
 
-def _labels(
-    connection: duckdb.DuckDBPyConnection,
-    source: str,
-    value: str,
-    path: Path,
-    name: str,
-    header: int,
-    classes: int | None,
-) -> Numbers:
-    number = f"TRY_CAST({value} AS BIGINT)"
-    total, empty, words = connection.execute(
-        f"SELECT count(*), count(*) FILTER (WHERE {value} IS NULL), count(*) FILTER (WHERE {value} IS NOT NULL AND "
-        f"coalesce(CAST({number} AS VARCHAR) <> CAST({value} AS VARCHAR), true)) FROM {source}"
-    ).fetchall()[0]
+def _labels(column: _Column, classes: int | None) -> Numbers:
+    value, number = column.value, f"TRY_CAST({column.value} AS BIGINT)"
+    total, empty, words = column.row(
+        f"count(*), count(*) FILTER (WHERE {value} IS NULL), count(*) FILTER (WHERE {value} IS NOT NULL AND "
+        f"coalesce(CAST({number} AS VARCHAR) <> CAST({value} AS VARCHAR), true))"
+    )
     if not total:
-        raise AuditError(f"{path} has no rows")
+        raise AuditError(f"{column.path} has no rows")
     if empty:
-        _first_wrong(connection, source, value, f"({value} IS NOT NULL)", path, name, header, "a label is missing")
+        raise column.wrong(f"({value} IS NOT NULL)", "a label is missing")
     if words:
-        rows = connection.execute(
-            f"SELECT count(*) AS c FROM {source} GROUP BY {value} ORDER BY c DESC, {value}"
-        ).fetchnumpy()
-        return np.asarray(rows["c"])
+        return np.asarray(column.table("count(*) AS c", f"GROUP BY {value} ORDER BY c DESC, {value}")["c"])
     most = classes if classes is not None else MOST
     good = f"({number} >= 0 AND {number} < {most})"
-    outside = connection.execute(f"SELECT count(*) FROM {source} WHERE NOT {good}").fetchall()[0][0]
+    (outside,) = column.row(f"count(*) FILTER (WHERE NOT {good})")
     if outside:
-        _first_wrong(connection, source, value, good, path, name, header, f"the classes are 0..{most - 1}")
-    rows = connection.execute(f"SELECT {number} AS y, count(*) AS c FROM {source} GROUP BY y").fetchnumpy()
+        raise column.wrong(good, f"the classes are 0..{most - 1}")
+    rows = column.table(f"{number} AS y, count(*) AS c", "GROUP BY y")
     found = np.zeros(classes or int(rows["y"].max()) + 1, dtype=np.int64)
     found[rows["y"]] = rows["c"]
     return found
-
-
-def _first_wrong(
-    connection: duckdb.DuckDBPyConnection,
-    source: str,
-    value: str,
-    good: str,
-    path: Path,
-    name: str,
-    header: int,
-    rule: str,
-) -> None:
-    row, what = connection.execute(
-        f"SELECT row, v FROM (SELECT row_number() OVER () AS row, {value} AS v, coalesce({good}, false) AS good "
-        f"FROM {source}) WHERE NOT good ORDER BY row LIMIT 1"
-    ).fetchall()[0]
-    place = f"line {row + header}" if path.suffix != ".parquet" else f"row {row}"
-    raise AuditError(f"{path}, {place}: {name} is {'empty' if what is None else what!r}; {rule}")
 
 
 def _of_labels(labels: Numbers, classes: int | None, path: Path) -> Numbers:

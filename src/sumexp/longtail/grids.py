@@ -53,13 +53,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sumexp import checks
 from sumexp.datasets.labelled import Profile
 from sumexp.longtail.config import Source, Stack
 from sumexp.longtail.sources import counts
-from sumexp.models.sampled.methods import MARGINS, SCHEMES, Law, Method
+from sumexp.models.sampled.methods import LAWS, MARGINS, SCHEMES, Method
 from sumexp.models.sampled.prediction import Forecast
 
-LAWS: tuple[Law, ...] = ("uniform", "batch")
 PROFILES: tuple[Profile, ...] = ("exp", "step")
 
 ALIKE = 0.01
@@ -136,8 +136,7 @@ def chosen(profile: str, sources: Sequence[str]) -> tuple[Source, Plan]:
     Raises:
         ValueError: if there is no such profile.
     """
-    if profile not in PLANS:
-        raise ValueError(f"profile is {profile!r}; there are {', '.join(PLANS)}")
+    checks.choice("profile", profile, PLANS)
     for source, plan in PLANS[profile].items():
         if source in sources or source == "digits":
             return source, plan
@@ -193,8 +192,3 @@ def work(stack: Stack) -> float:
     judged = (stack.epochs + 1) * tested * (hidden + out)
     products = (2 * trained + tested) * filtered + len(stack.methods) * (of_training + judged)
     return STARTED + stack.epochs * steps * STEP + products
-
-
-def foreseen(forecast: Forecast) -> float:
-    """The operations of a prediction: some 30 evaluations of the loss and its derivatives on 300 nodes, a method."""
-    return 30.0 * 300 * 20 * len(forecast.counts) * len(forecast.methods)

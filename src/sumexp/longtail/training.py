@@ -14,7 +14,7 @@ Source: Rawat et al., section 5.1 and appendix E, for losses, schedule and m; th
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,13 +23,12 @@ from torch import Tensor
 
 from sumexp import checks
 from sumexp.datasets.labelled import Labelled
+from sumexp.descent import Resumable, generator
 from sumexp.longtail import sources
 from sumexp.longtail.config import Stack
 from sumexp.longtail.features import features
 from sumexp.models.sampled.methods import Method, draws, method_losses
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result, State
-
-Purpose: TypeAlias = Literal["weights", "order", "mirror", "negatives"]
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
 
 def train(
@@ -92,12 +91,11 @@ def fit(
     return Result(arrays, {"error": float(errors.mean())}, history)
 
 
-class Learner:
+class Learner(Resumable):
     """The state of the methods that are trained.
 
     Attributes:
         parameters: ``hidden_weight`` [F, S H], ``hidden_bias`` [S H], ``out_weight`` [S, H, C], ``out_bias`` [S, 1, C].
-        epoch: how many epochs are done.
     """
 
     def __init__(self, config: Stack, inputs: Tensor, labels: Tensor, classes: int, device: str = "cpu") -> None:
@@ -201,28 +199,6 @@ class Learner:
             missed = (found.scatter(-1, label, -torch.inf).amax(-1, keepdim=True) >= mine).squeeze(-1)
             wrong.index_add_(1, own, missed.double())
         return wrong / torch.bincount(labels, minlength=classes).clamp_min(1)
-
-    def state(self) -> State:
-        """What :meth:`restore` needs to go on from here."""
-        return {
-            "epoch": self.epoch,
-            "parameters": {name: tensor.detach() for name, tensor in self.parameters.items()},
-            "optimiser": self.optimiser.state_dict(),
-        }
-
-    def restore(self, state: State) -> None:
-        """Go on from a :meth:`state`."""
-        self.epoch = state["epoch"]
-        with torch.no_grad():
-            for name, tensor in self.parameters.items():
-                tensor.copy_(state["parameters"][name])
-        self.optimiser.load_state_dict(state["optimiser"])
-
-
-def generator(seed: int, purpose: Purpose, epoch: int = 0) -> torch.Generator:
-    """The generator of a seed for one purpose in one epoch."""
-    state = np.random.SeedSequence((seed, get_args(Purpose).index(purpose), epoch)).generate_state(1)
-    return torch.Generator().manual_seed(int(state[0]))
 
 
 def initial(config: Stack, inputs: int, classes: int) -> dict[str, Tensor]:

@@ -28,14 +28,15 @@ against recall at 10 on head, torso and tail.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sumexp.models.sampled.methods import SCHEMES, Law, Loss, Method
+from sumexp import checks
+from sumexp.models.sampled import prediction
+from sumexp.models.sampled.methods import LAWS, SCHEMES, Loss, Method
 from sumexp.retrieval.outlook import Outlook
 from sumexp.retrieval.training import Config, Source
 
 ALIKE = 0.01
 """A difference of recalls below one point is none."""
 
-LAWS: tuple[Law, ...] = ("uniform", "batch")
 LOSSES: tuple[Loss, ...] = ("softmax", "contrastive")
 
 
@@ -93,8 +94,7 @@ def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
     Raises:
         ValueError: if there is no such profile.
     """
-    if profile not in PLANS:
-        raise ValueError(f"profile is {profile!r}; there are {', '.join(PLANS)}")
+    checks.choice("profile", profile, PLANS)
     there = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "shakespeare")}
     return there or {"shakespeare": _WORDS}
 
@@ -124,8 +124,8 @@ def outlook(source: Source, plan: Plan) -> Outlook:
 
 
 def foreseen(outlook: Outlook) -> float:
-    """The operations of a prediction: some 30 evaluations of the loss and its derivatives on 300 nodes, a method."""
-    return 30.0 * 300 * 20 * _SIZES[outlook.source][0] * len(outlook.methods)
+    """The floating-point operations of a prediction."""
+    return prediction.work(_SIZES[outlook.source][0], len(outlook.methods))
 
 
 def data(config: Config | Outlook) -> tuple[str, ...]:

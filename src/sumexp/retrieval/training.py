@@ -27,15 +27,15 @@ from torch import Tensor
 from sumexp import checks, datasets, losses, samplers
 from sumexp.datasets import extreme
 from sumexp.datasets.extreme import Extreme, Part
+from sumexp.descent import Resumable, generator
 from sumexp.losses import CONTRASTIVE
 from sumexp.models.multilabel import followers
 from sumexp.models.sampled.methods import Method, negative_weights
 from sumexp.retrieval import metrics
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result, State
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 from sumexp.samplers import Negatives
 
 Source: TypeAlias = Literal["delicious", "bibtex", "shakespeare"]
-Purpose: TypeAlias = Literal["weights", "order", "negatives"]
 
 RECALLS = (1, 10, 50)
 PRECISIONS = (1, 3, 5)
@@ -209,13 +209,12 @@ def bag(part: Part, rows: NDArray[np.int64], device: str = "cpu") -> Bag:
     return Bag(*(tensor.to(device) for tensor in tensors))
 
 
-class Learner:
+class Learner(Resumable):
     """The state of a method that is trained.
 
     Attributes:
         features: the table E [F, width].
         labels: the table V [L, width].
-        epoch: how many epochs are done.
     """
 
     def __init__(self, config: Config, part: Part, counts: Tensor, device: str = "cpu") -> None:
@@ -244,7 +243,8 @@ class Learner:
             for rows, scale in ((part.features.shape[1], per_example), (len(counts), config.width))
         ]
         self.features, self.labels = (one.to(device).requires_grad_() for one in tables)
-        self.optimiser = torch.optim.Adagrad([self.features, self.labels], config.learning_rate)
+        self.parameters = {"features": self.features, "labels": self.labels}
+        self.optimiser = torch.optim.Adagrad(self.parameters.values(), config.learning_rate)
         self.epoch = 0
 
     @property
@@ -327,22 +327,3 @@ class Learner:
             ids = uniform.sample((m,), drawn).to(own.device)
             log_q = uniform.log_prob(ids)
         return Negatives(ids.unsqueeze(0), log_q.unsqueeze(0), ids == own.unsqueeze(1))
-
-    def state(self) -> State:
-        """What :meth:`restore` needs to go on from here."""
-        tables = {"features": self.features.detach(), "labels": self.labels.detach()}
-        return {"epoch": self.epoch, **tables, "optimiser": self.optimiser.state_dict()}
-
-    def restore(self, state: State) -> None:
-        """Go on from a :meth:`state`."""
-        self.epoch = state["epoch"]
-        with torch.no_grad():
-            self.features.copy_(state["features"])
-            self.labels.copy_(state["labels"])
-        self.optimiser.load_state_dict(state["optimiser"])
-
-
-def generator(seed: int, purpose: Purpose, epoch: int = 0) -> torch.Generator:
-    """The generator of a seed for one purpose in one epoch."""
-    state = np.random.SeedSequence((seed, get_args(Purpose).index(purpose), epoch)).generate_state(1)
-    return torch.Generator().manual_seed(int(state[0]))

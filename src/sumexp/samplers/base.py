@@ -1,5 +1,6 @@
 """What all laws of the package are: modules, so that they move, are saved and print themselves with a model."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from sumexp import checks
 Shape = int | tuple[int, ...] | list[int] | torch.Size
 
 
-class Law(nn.Module):
+class Law(nn.Module, ABC):
     """A law on the classes 0..classes-1 that ``.to()`` moves and ``state_dict`` holds; its doubles stay doubles.
 
     Args:
@@ -31,9 +32,9 @@ class Law(nn.Module):
         """Where draws are made."""
         return self.place.device
 
+    @abstractmethod
     def log_prob(self, ids: checks.Values) -> Tensor:
         """Log probability of each class, float64."""
-        raise NotImplementedError
 
     def forward(self, ids: checks.Values) -> Tensor:
         """The same as ``log_prob``."""

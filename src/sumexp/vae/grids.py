@@ -42,6 +42,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+from sumexp import checks
 from sumexp.vae.config import Divergence, Member, NoiseName, Source, Stack, Temperature, fixed, public
 from sumexp.vae.training import VALIDATED
 
@@ -135,8 +136,7 @@ def grid(profile: str, sources: Sequence[str]) -> tuple[Stack, ...]:
     Raises:
         ValueError: if there is no such profile.
     """
-    if profile not in PLANS:
-        raise ValueError(f"profile is {profile!r}; there are {', '.join(PLANS)}")
+    checks.choice("profile", profile, PLANS)
     there = {*sources, "digits"}
     plans = {source: plan for source, plan in PLANS[profile].items() if source in there}
     plans = plans or {"digits": PLANS["cpu"]["digits"]}

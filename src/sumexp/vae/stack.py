@@ -21,26 +21,19 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sumexp.descent import generator
 from sumexp.vae.config import Member, NoiseName
 
 Parameters: TypeAlias = Mapping[str, Tensor]
-Purpose: TypeAlias = Literal["weights", "order", "uniforms", "evaluation"]
 
 _JOINT = {"encoder_out_weight": 1, "encoder_out_bias": 1, "decoder_hidden_weight": 0}
 """Which dimension of a member's matrices is N K, where there is one."""
-
-
-def generator(seed: int, purpose: Purpose, epoch: int = 0, device: str = "cpu") -> torch.Generator:
-    """The generator of a seed for one purpose in one epoch: what is drawn here never shifts what is drawn elsewhere."""
-    state = np.random.SeedSequence((seed, get_args(Purpose).index(purpose), epoch)).generate_state(1)
-    return torch.Generator(device).manual_seed(int(state[0]))
 
 
 def initial(

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import datasets
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result, State
+from sumexp.descent import Resumable, generator
+from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 from sumexp.vae import bounds, posterior, stack
 from sumexp.vae.config import Member, Precision, Stack
 
@@ -137,7 +138,7 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
         test: the same.
     """
     members, device = config.members, str(test.device)
-    generator = stack.generator(0, "evaluation", config.epochs, device)
+    drawn = generator(0, "evaluation", config.epochs, device)
     temperatures = torch.tensor([one.temperature.at(last_step) for one in members], dtype=test.dtype, device=device)
     arrays: dict[str, Tensor] = {}
     for part, images, most in (
@@ -146,13 +147,13 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
     ):
         x = images[: config.test_images or None]
         counts = bounds.counts(most)
-        bound = bounds.hard_bound(parameters, members, x, config.samples, generator)
+        bound = bounds.hard_bound(parameters, members, x, config.samples, drawn)
         found = {
-            "relaxed": bounds.relaxed_loss(parameters, members, temperatures, x, config.samples, generator),
+            "relaxed": bounds.relaxed_loss(parameters, members, temperatures, x, config.samples, drawn),
             "published": bound.published,
             "bound": bound.value,
         }
-        likelihood = bounds.importance(parameters, members, x, counts, generator)
+        likelihood = bounds.importance(parameters, members, x, counts, drawn)
         found["likelihood"] = likelihood[:, -1]
         arrays |= {f"{part}_{name}": value.float() for name, value in found.items()}
     shown = [first for first, member in enumerate(members) if member.noise not in {m.noise for m in members[:first]}]
@@ -175,9 +176,9 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
 
 def _pictures(config: Stack, own: stack.Parameters, member: Member, x: Tensor) -> tuple[Tensor, Tensor]:
     """Probabilities of the pixels: images through one hard sample of q, and samples from the prior; [1, n, P]."""
-    generator = stack.generator(0, "evaluation", config.epochs + 1, str(x.device))
+    own_draws = generator(0, "evaluation", config.epochs + 1, str(x.device))
     shape = (1, len(x), config.variables, member.categories)
-    u = torch.rand(shape, generator=generator, dtype=x.dtype, device=x.device)
+    u = torch.rand(shape, generator=own_draws, dtype=x.dtype, device=x.device)
     logits = stack.encode(own, x.unsqueeze(0), [member.categories])
     drawn = stack.one_hot(logits + stack.perturbations(u, [member]))
     return stack.decode(own, drawn).sigmoid(), stack.decode(own, stack.one_hot(u)).sigmoid()
@@ -218,12 +219,11 @@ def objective(
     return result
 
 
-class Learner:
+class Learner(Resumable):
     """The state of a stack that is trained.
 
     Attributes:
         parameters: of the stack.
-        epoch: how many epochs are done.
         step: how many steps are done.
     """
 
@@ -279,27 +279,11 @@ class Learner:
         self.epoch += 1
         return total / self.steps
 
-    def state(self) -> State:
-        """What :meth:`restore` needs to go on from here."""
-        return {
-            "epoch": self.epoch,
-            "parameters": {name: tensor.detach() for name, tensor in self.parameters.items()},
-            "optimiser": self.optimiser.state_dict(),
-        }
-
-    def restore(self, state: State) -> None:
-        """Go on from a :meth:`state`."""
-        self.epoch = state["epoch"]
-        with torch.no_grad():
-            for name, tensor in self.parameters.items():
-                tensor.copy_(state["parameters"][name])
-        self.optimiser.load_state_dict(state["optimiser"])
-
 
 def orders(members: Sequence[Member], epoch: int, images: int) -> Tensor:
     """The order in which each member sees the images in an epoch: a permutation of its seed, [S, images]."""
     drawn = {
-        seed: torch.randperm(images, generator=stack.generator(seed, "order", epoch))
+        seed: torch.randperm(images, generator=generator(seed, "order", epoch))
         for seed in {member.seed for member in members}
     }
     return torch.stack([drawn[member.seed] for member in members])
@@ -309,14 +293,14 @@ def uniforms(config: Stack, epoch: int, steps: int, dtype: torch.dtype, device: 
     """The uniform numbers of each step of an epoch, [S, batch, N, K]: the same for members of equal seed and K."""
     kinds = list(dict.fromkeys((member.seed, member.categories) for member in config.members))
     which = torch.tensor([kinds.index((member.seed, member.categories)) for member in config.members], device=device)
-    generators = [stack.generator(seed, "uniforms", epoch, device) for seed, _ in kinds]
+    generators = [generator(seed, "uniforms", epoch, device) for seed, _ in kinds]
     most = max(categories for _, categories in kinds)
     least = torch.finfo(dtype).eps / 4  # half the spacing of torch's numbers, which may be 0 but never 1
     shape = (min(CHUNK, steps), config.batch, config.variables)
     drawn = torch.full((len(kinds), *shape, most), 0.5, dtype=dtype, device=device)
     for start in range(0, steps, CHUNK):
-        for own, (_, categories), generator in zip(drawn, kinds, generators, strict=True):
-            draw = torch.rand(*shape, categories, generator=generator, dtype=dtype, device=device)
+        for own, (_, categories), source in zip(drawn, kinds, generators, strict=True):
+            draw = torch.rand(*shape, categories, generator=source, dtype=dtype, device=device)
             own[..., :categories] = draw.clamp_min_(least)
         for i in range(min(CHUNK, steps - start)):
             yield drawn[which, i]

@@ -66,7 +66,10 @@ def _longtail(profile: str, there: Present) -> tuple[Job, ...]:
     from sumexp.models.sampled import prediction
 
     source, plan = grids.chosen(profile, [name for name in get_args(Source) if there(name)])
-    first = (Job(prediction.predict, one, work=grids.foreseen(one)) for one in grids.forecasts(source, plan))
+    first = (
+        Job(prediction.predict, one, work=prediction.work(len(one.counts), len(one.methods)))
+        for one in grids.forecasts(source, plan)
+    )
     runs_of = (Job(training.train, one, grids.data(one), work=grids.work(one)) for one in grids.stacks(source, plan))
     return (*first, *runs_of)
 

@@ -30,6 +30,9 @@ Rule: TypeAlias = Literal["mask", "keep"]
 MARGINS: tuple[Weighting, ...] = ("none", "logit-adjusted", "adaptive", "equalised")
 """Of losses over all labels."""
 
+LAWS: tuple[Law, ...] = ("uniform", "batch")
+"""Of negatives that are sampled."""
+
 SCHEMES: tuple[Weighting, ...] = ("constant", "importance", "relative", "tail")
 """Of sampled losses."""
 
