@@ -16,6 +16,7 @@ from sumexp.fits import FitConfig
 from sumexp.fits import training as fits
 from sumexp.longtail import training as longtail
 from sumexp.models import multilabel, skipgram, wordmodel
+from sumexp.models.queries import Queries
 from sumexp.models.skipgram import SkipGramConfig
 from sumexp.models.wordmodel import WordModelConfig
 from sumexp.nce import Joint, gaussians
@@ -44,7 +45,7 @@ MEMBERS = (
 VAE = Stack(members=MEMBERS, variables=2, hidden=5, batch=20, precision="float64", samples=2, importance=3)
 
 
-def queries() -> multilabel.Queries:
+def queries() -> Queries:
     rng = np.random.default_rng(0)
 
     def part(size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +53,7 @@ def queries() -> multilabel.Queries:
         labels[np.arange(size), rng.integers(6, size=size)] = True
         return (rng.random((size, 8)) < 0.5).astype(np.float32), labels
 
-    return multilabel.Queries(*part(40), *part(20))
+    return Queries(*part(40), *part(20))
 
 
 QUERIES = queries()

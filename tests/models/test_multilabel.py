@@ -11,8 +11,9 @@ import torch
 
 from sumexp import losses, ranking
 from sumexp.datasets import Corpus, MultiLabel
-from sumexp.models import multilabel
-from sumexp.models.multilabel import CONFIGS, CURVES, Loss, MultilabelConfig, Queries
+from sumexp.models import multilabel, queries
+from sumexp.models.multilabel import CONFIGS, CURVES, Loss, MultilabelConfig
+from sumexp.models.queries import Queries
 
 TINY = MultilabelConfig(width=8, epochs=3, batch=32, learning_rate=0.02, queries=60, pairs=10, negatives=4)
 LOSSES: tuple[Loss, ...] = ("softmax", "cosface", "arcface", "infonce")
@@ -122,7 +123,7 @@ def test_followers_of_a_text_by_hand() -> None:
     texts = [[0, 1, 0, 1], [1, 0], [2, 0], [0, 2], [0, 1, 1], [2, 2]]
     starts = np.cumsum([0, *map(len, texts)])
     corpus = Corpus(("a", "b", "c"), np.concatenate(texts), starts, tuple("123456"), ("",) * 6)
-    found = multilabel.followers(corpus, words=3, items=2)
+    found = queries.followers(corpus, words=3, items=2)
     # c is followed by a in the third document, but never in the fifth, and so is no query.
     assert found.train.tolist() == found.test.tolist() == [[1, 0, 0], [0, 1, 0]]
     assert found.train_gains.tolist() == [[0, 2], [2, 0]]
@@ -130,7 +131,7 @@ def test_followers_of_a_text_by_hand() -> None:
 
 
 def test_words_of_shakespeare_keep_every_bound() -> None:
-    data = multilabel.load("shakespeare")
+    data = queries.load("shakespeare")
     assert data.train.shape == (399, 400)
     assert data.test_gains.shape == (399, 1000)
     found = multilabel.fit(replace(CONFIGS["smoke"]["shakespeare"], epochs=1, queries=50), data).arrays
@@ -147,7 +148,7 @@ def test_queries_without_a_relevant_item_are_left_out(monkeypatch: pytest.Monkey
     gains[:7], tested[3] = False, False
     loaded = MultiLabel(data.train, gains, data.test, tested, tuple("abcdefghijkl"))
     monkeypatch.setattr("sumexp.datasets.delicious", lambda: loaded)
-    found = multilabel.load("delicious")
+    found = queries.load("delicious")
     assert found.train.shape == (293, 20)
     assert len(found.test) == 99
     assert found.train_gains.any(1).all()

@@ -30,7 +30,7 @@ from sumexp import checks
 from sumexp.expectations.quadrature import rule
 from sumexp.negatives.population import Losses
 from sumexp.negatives.schemes import Weights
-from sumexp.samplers import Hits
+from sumexp.samplers.negatives import Hits
 
 STRIDE = 5.0
 """The most by which a step of Newton's method may move a score: far from the minimum the quadratic model is poor."""

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, root
 from torch import Tensor
 
-from sumexp import checks, losses
+from sumexp import checks
+from sumexp.losses.full import pairwise_margin
 from sumexp.negatives.implicit import implicit_loss
 from sumexp.negatives.schemes import Scheme
 
@@ -31,7 +32,7 @@ def margin_losses(log_rho: Tensor) -> Losses:
 
     def of_scores(scores: Tensor) -> Tensor:
         labels = torch.arange(len(scores), device=scores.device)
-        return losses.pairwise_margin(scores.expand(len(scores), -1), labels, log_rho, reduction="none")
+        return pairwise_margin(scores.expand(len(scores), -1), labels, log_rho, reduction="none")
 
     return of_scores
 

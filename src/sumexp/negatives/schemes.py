@@ -18,8 +18,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sumexp import checks, samplers
-from sumexp.samplers import Hits
+from sumexp import checks
+from sumexp.samplers.negatives import Hits
+from sumexp.samplers.weights import constant, importance, relative, tail
 
 Weights = Literal["constant", "importance", "relative", "tail"]
 
@@ -161,11 +162,11 @@ def scheme(
     if hits == "redraw":
         log_q = exclude(log_q, label)
     if weights == "constant":
-        w = samplers.constant(log_q, m)
+        w = constant(log_q, m)
     elif weights == "importance":
-        w = samplers.importance(log_q, m)
+        w = importance(log_q, m)
     elif weights == "relative":
-        w = samplers.relative(log_q, log_q[..., label : label + 1])
+        w = relative(log_q, log_q[..., label : label + 1])
     elif weights == "tail":
         if prior is None:
             raise ValueError("tail weights need prior, the logarithm of the label law pi")
@@ -173,7 +174,7 @@ def scheme(
         checks.log_law("prior", prior)
         if prior.shape[-1] != log_q.shape[-1] or prior[..., label].eq(-math.inf).any():
             raise ValueError(f"prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
-        w = samplers.tail(log_q, m, prior, prior[..., label : label + 1])
+        w = tail(log_q, m, prior, prior[..., label : label + 1])
     else:
         raise ValueError(f"weights is {weights!r}; it must be 'constant', 'importance', 'relative' or 'tail'")
     log_w = torch.where(log_q == -math.inf, -math.inf, w.log())  # what is never drawn needs no weight

@@ -24,16 +24,18 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sumexp import checks, datasets, losses, samplers
+from sumexp import checks, datasets
 from sumexp.datasets import extreme
 from sumexp.datasets.extreme import Extreme, Part
 from sumexp.descent import Resumable, generator
-from sumexp.losses import CONTRASTIVE
-from sumexp.models.multilabel import followers
+from sumexp.losses.full import cross_entropy
+from sumexp.losses.sampled import CONTRASTIVE, decoupled, sampled_softmax
+from sumexp.models.queries import followers
 from sumexp.models.sampled.methods import Method, negative_weights
 from sumexp.retrieval import metrics
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
-from sumexp.samplers import Negatives
+from sumexp.samplers.laws import Uniform
+from sumexp.samplers.negatives import Negatives
 
 Source: TypeAlias = Literal["delicious", "bibtex", "shakespeare"]
 
@@ -304,17 +306,17 @@ class Learner(Resumable):
         if method.law == "all":
             scores = self.scores(x)
             if method.loss == "softmax":
-                return losses.cross_entropy(scores, own)
+                return cross_entropy(scores, own)
             hits = F.one_hot(own, scores.shape[1]).bool()
             positive = scores.gather(1, own.unsqueeze(1)).squeeze(1)
-            return losses.decoupled(positive, scores, margins=CONTRASTIVE, hits=hits)
+            return decoupled(positive, scores, margins=CONTRASTIVE, hits=hits)
         hidden = self.hidden(x)
         negatives = self.negatives(own, drawn)
         weights = negative_weights(method, negatives, own, self.log_prior).expand(len(own), -1).to(hidden.dtype)
         positive, negative = (hidden * self.rows(own)).sum(1), hidden @ self.rows(negatives.ids[0]).T
         if method.loss == "softmax":
-            return losses.sampled_softmax(positive, negative, weights=weights, hits=negatives.hits)
-        return losses.decoupled(positive, negative, margins=CONTRASTIVE, weights=weights, hits=negatives.hits)
+            return sampled_softmax(positive, negative, weights=weights, hits=negatives.hits)
+        return decoupled(positive, negative, margins=CONTRASTIVE, weights=weights, hits=negatives.hits)
 
     def negatives(self, own: Tensor, drawn: torch.Generator) -> Negatives:
         """The negatives that a batch shares: ids and log q [1, m], hits [B, m]."""
@@ -323,7 +325,7 @@ class Learner(Resumable):
             ids = own[:m]
             log_q = self.log_prior[ids]
         else:
-            uniform = samplers.Uniform(len(self.log_prior))
+            uniform = Uniform(len(self.log_prior))
             ids = uniform.sample((m,), drawn).to(own.device)
             log_q = uniform.log_prob(ids)
         return Negatives(ids.unsqueeze(0), log_q.unsqueeze(0), ids == own.unsqueeze(1))

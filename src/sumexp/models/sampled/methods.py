@@ -16,9 +16,13 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from sumexp import checks, losses, samplers
-from sumexp.losses import CONTRASTIVE
-from sumexp.samplers import Negatives
+from sumexp import checks
+from sumexp.losses.full import pairwise_margin
+from sumexp.losses.margins import adaptive, equalised, logit_adjusted
+from sumexp.losses.sampled import CONTRASTIVE, decoupled, sampled_softmax
+from sumexp.samplers.laws import Uniform
+from sumexp.samplers.negatives import Negatives, draw, within_batch
+from sumexp.samplers.weights import constant, importance, relative, tail
 
 Loss: TypeAlias = Literal["softmax", "contrastive"]
 Law: TypeAlias = Literal["all", "uniform", "batch"]
@@ -98,11 +102,11 @@ def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, own: tor
     found: dict[tuple[Law, int], Negatives] = {}
     wanted = {(method.law, method.negatives) for method in methods if method.law != "all"}
     if any(law == "batch" for law, _ in wanted):
-        others = samplers.within_batch(labels, log_prior)
+        others = within_batch(labels, log_prior)
     for law, m in sorted(wanted):
         if law == "uniform":
-            uniform = samplers.Uniform(len(log_prior))
-            found[law, m] = samplers.draw(uniform, labels.cpu(), m, generator=own)
+            uniform = Uniform(len(log_prior))
+            found[law, m] = draw(uniform, labels.cpu(), m, generator=own)
         else:
             columns = following(len(labels), m, labels.device)
             found[law, m] = Negatives(*(part.gather(1, columns) for part in others))
@@ -143,9 +147,9 @@ def method_losses(found: Tensor, labels: Tensor, methods: Sequence[Method], log_
             rest: dict[str, Any] = {"hits": hits.repeat(len(part), 1), "reduction": "none"}
             rest["weights"] = weights.to(rows.dtype)
             if members[0].loss == "softmax":
-                each = losses.sampled_softmax(*pair, **rest)
+                each = sampled_softmax(*pair, **rest)
             else:
-                each = losses.decoupled(*pair, margins=CONTRASTIVE, **rest)
+                each = decoupled(*pair, margins=CONTRASTIVE, **rest)
         result.append(each.view(len(part), -1).mean(1))
         places += part
     order = torch.tensor(places, device=found.device).argsort()
@@ -170,14 +174,14 @@ def negative_weights(method: Method, negatives: Negatives, labels: Tensor, log_p
     own = log_prior[labels].unsqueeze(1)
     match method.weighting:
         case "constant":
-            return samplers.constant(log_q, m)
+            return constant(log_q, m)
         case "importance":
-            return samplers.importance(log_q, m)
+            return importance(log_q, m)
         case "relative":
             uniform = torch.full_like(own, -math.log(len(log_prior)))
-            return samplers.relative(log_q, uniform if method.law == "uniform" else own)
+            return relative(log_q, uniform if method.law == "uniform" else own)
         case "tail":
-            return samplers.tail(log_q, m, log_prior[negatives.ids], own)
+            return tail(log_q, m, log_prior[negatives.ids], own)
     raise ValueError(f"{method.weighting!r} is no weighting of a sampled loss")
 
 
@@ -186,12 +190,12 @@ def log_margins(method: Method, log_prior: Tensor) -> Tensor:
     positive, negative = log_prior.unsqueeze(1), log_prior.unsqueeze(0)
     match method.weighting:
         case "logit-adjusted":
-            return losses.logit_adjusted(positive, negative)
+            return logit_adjusted(positive, negative)
         case "adaptive":
             scale = ADAPTIVE * math.exp(0.25 * log_prior.min().item())
-            return losses.adaptive(positive, scale)
+            return adaptive(positive, scale)
         case "equalised":
-            return losses.equalised(negative)
+            return equalised(negative)
     return torch.zeros(1, 1, dtype=log_prior.dtype, device=log_prior.device)
 
 
@@ -200,6 +204,6 @@ def _full(rows: Tensor, own: Tensor, members: Sequence[Method], labels: Tensor, 
     if members[0].loss == "contrastive":
         hits = torch.nn.functional.one_hot(own, classes).bool()
         positive = rows.gather(1, own.unsqueeze(1)).squeeze(1)
-        return losses.decoupled(positive, rows, margins=CONTRASTIVE, hits=hits, reduction="none")
+        return decoupled(positive, rows, margins=CONTRASTIVE, hits=hits, reduction="none")
     margins = [log_margins(one, log_prior).expand(classes, classes)[labels] for one in members]
-    return losses.pairwise_margin(rows, own, torch.cat(margins).to(rows.dtype), reduction="none")
+    return pairwise_margin(rows, own, torch.cat(margins).to(rows.dtype), reduction="none")
