@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import default
-from sumexp.models.sampled.groups import Group, groups
+from sumexp.models.sampled.comparison import Values
 from sumexp.models.sampled.methods import Method
-from sumexp.retrieval import grids, train
+from sumexp.retrieval import grids, summary, train
+from sumexp.retrieval.summary import Summary
 from sumexp.retrieval.training import RECALLS, Source
 
 
@@ -21,18 +19,18 @@ class Found:
     Attributes:
         profile: the profile that asks for them.
         keys: theirs.
-        recall: at 1, 10 and 50, of each method and group, [seeds, 3].
+        methods: what the runs say of each.
         m: the number of negatives.
     """
 
     profile: str
     keys: tuple[str, ...]
-    recall: Mapping[tuple[Method, Group], NDArray[np.float64]]
+    methods: Mapping[Method, Summary]
     m: int
 
-    def at_ten(self, method: Method, group: Group) -> NDArray[np.float64]:
+    def at_ten(self, method: Method, group: str) -> Values:
         """Recall at 10 of each seed."""
-        return self.recall[method, group][:, RECALLS.index(10)]
+        return self.methods[method].recall[group][:, RECALLS.index(10)]
 
 
 def found(source: Source) -> Found | None:
@@ -47,12 +45,6 @@ def found(source: Source) -> Found | None:
             if len(entries) < len(configs):
                 continue
             own = [runs.read(entry) for entry in entries]
-            members = groups(own[0].arrays["counts"], "quantiles")
-            recall: dict[tuple[Method, Group], NDArray[np.float64]] = {}
-            for method in grids.methods(plan.negatives):
-                tables = [run.arrays for one, run in zip(configs, own, strict=True) if one.method == method]
-                for group, which in members.items():
-                    shares = [table["found"][:, which].sum(1) / table["pairs"][which].sum() for table in tables]
-                    recall[method, group] = np.array(shares)
-            return Found(name, tuple(run.key for run in own), recall, plan.negatives)
+            methods = summary.summaries((one.method, run.arrays) for one, run in zip(configs, own, strict=True))
+            return Found(name, tuple(run.key for run in own), methods, plan.negatives)
     return None

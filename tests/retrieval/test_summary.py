@@ -1,0 +1,93 @@
+"""Summaries by hand, and the best order of labels by trying all of them."""
+
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+import torch
+
+from sumexp.losses import cross_entropy
+from sumexp.models.sampled.methods import Method
+from sumexp.retrieval import metrics, summary
+
+COUNTS = np.array([9, 4, 4, 1, 0])
+PAIRS = np.array([6, 3, 2, 1, 0])
+
+
+def test_groups_and_recall_by_hand() -> None:
+    own = summary.members(COUNTS)
+    # The 33 % quantile of 0, 1, 4, 4, 9 is 1.96, the 66 % quantile 4; label 4 is in no training example.
+    assert {name: np.flatnonzero(which).tolist() for name, which in own.items()} == {
+        "head": [0],
+        "torso": [1, 2],
+        "tail": [3, 4],
+        "full": [0, 1, 2, 3],
+    }
+    found = np.array([[3, 1, 0, 0, 0], [6, 2, 1, 1, 0]])
+    assert summary.recall(found, PAIRS, own["torso"]).tolist() == [1 / 5, 3 / 5]
+    assert summary.recall(found, PAIRS, own["full"]).tolist() == [4 / 12, 10 / 12]
+    with pytest.raises(ValueError, match="1 labels without a test pair have no recall"):
+        summary.recall(found, PAIRS, np.arange(5) == 4)
+
+
+def test_seeds_are_rows() -> None:
+    first = {"counts": COUNTS, "pairs": PAIRS, "found": np.array([[3, 1, 0, 0, 0]] * 3)}
+    first |= {"precision": np.array([0.5, 0.4, 0.3]), "propensity": np.array([0.2, 0.3, 0.4])}
+    second = first | {"found": np.array([[6, 0, 0, 0, 0]] * 3)}
+    found = summary.summaries([(Method(), first), (Method("contrastive"), second), (Method(), second)])
+    assert list(found) == [Method(), Method("contrastive")]
+    assert found[Method()].recall["head"].tolist() == [[1 / 2] * 3, [1] * 3]
+    assert found[Method()].precision.tolist() == [[0.5, 0.4, 0.3]] * 2
+    assert found[Method("contrastive")].recall["full"].tolist() == [[1 / 2] * 3]
+
+
+def test_one_list_for_all() -> None:
+    found = summary.by_frequency(COUNTS, PAIRS, (1, 2, 3))
+    # The labels 1 and 2 tie for the places two and three: both come third.
+    assert found["full"].tolist() == [6 / 12, 6 / 12, 11 / 12]
+    assert found["torso"].tolist() == [0, 0, 1]
+    assert found["tail"].tolist() == [0, 0, 0]
+
+
+def test_the_offset_that_propensities_ask_for() -> None:
+    offset = summary.wanted(COUNTS, 20)
+    p = metrics.propensities(torch.from_numpy(COUNTS), 20).numpy()
+    assert offset - offset[0] == pytest.approx(np.log(p[0] / p))
+    assert offset.mean() == pytest.approx(0)
+    assert offset[0] < offset[1] == offset[2] < offset[3] < offset[4]
+
+
+def test_distance_by_hand() -> None:
+    counts = np.array([3, 1])
+    # 0 and 2 with 3/4 and 1/4: mean 1/2, variance 3/4 * 1/4 + 1/4 * 9/4.
+    assert summary.distance(np.array([1.0, 3.0]), np.ones(2), counts) == pytest.approx(np.sqrt(3 / 4))
+    assert summary.distance(np.array([1.0, 3.0]), np.array([5.0, 7.0]), counts) == 0
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0, 1.0), (1.0, 2.0, 4.0, 9.0)])
+def test_the_best_order_is_that_of_the_weighted_marginals(weights: tuple[float, ...]) -> None:
+    """Of an x whose sets of labels have these probabilities, every order of the labels is tried by the metrics."""
+    sets = dict(zip(combinations(range(4), 2), (0.3, 0.05, 0.2, 0.15, 0.2, 0.1), strict=True))
+    relevant = torch.tensor([[label in own for label in range(4)] for own in sets])
+    likely, worth = torch.tensor(list(sets.values()), dtype=torch.float64), torch.tensor(weights).double()
+    marginal = (likely[:, None] * relevant).sum(0)
+    for k in (1, 2, 3):
+        value = {}
+        for order in permutations(range(4)):
+            scores = torch.empty(len(sets), 4)
+            scores[:, list(order)] = torch.arange(4, 0, -1.0)
+            value[order] = float(likely @ metrics.precision(scores, relevant, k, worth)[0])
+        best = tuple((marginal * worth).argsort(descending=True).tolist())
+        assert value[best] == pytest.approx(max(value.values()))
+        assert min(value.values()) < 0.9 * max(value.values())
+
+
+def test_the_cross_entropy_of_pairs_is_least_at_the_marginals() -> None:
+    """The same sets, each label of a set a pair: the gradient of the expected loss is 0 at log P(y in Y)."""
+    relevant = torch.tensor([[label in own for label in range(4)] for own in combinations(range(4), 2)]).double()
+    likely = torch.tensor([0.3, 0.05, 0.2, 0.15, 0.2, 0.1], dtype=torch.float64)
+    marginal = likely @ relevant
+    scores = marginal.log().requires_grad_()
+    each = torch.stack([cross_entropy(scores.unsqueeze(0), torch.tensor([label])) for label in range(4)])
+    (slope,) = torch.autograd.grad(marginal @ each, scores)
+    assert slope.abs().max() < 1e-15
