@@ -24,8 +24,8 @@ AmazonCat-13K and WikiLSHTC-325K no copy is here.
 **The prediction** comes first, as for pictures: the offset of each method for the frequencies of the training labels,
 against recall at 10 on head, torso and tail. Two more follow from what is best (`sumexp.retrieval.summary`), and were
 written down before the runs, too: of two methods the one whose offset is nearer to 0 has the higher precision at 5, and
-the one whose offset is nearer to what propensities ask for, -log p, the higher propensity-scored precision at 5. Near
-is meant under the labels' frequencies; Kendall's tau over the methods of the softmax loss says how often they are right.
+the one whose offset is nearer to what propensities ask for, -log p, the higher propensity-scored precision at 5; near
+is meant under the labels' frequencies. Kendall's tau over the softmax methods says how often they are right.
 """
 
 from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,10 +52,29 @@ class Run:
     history: Arrays
 
 
+def code_of(task: Task[Any]) -> dict[str, str]:
+    """The parts of the code that a task can reach: the same for all its configs, and what takes longest to find."""
+    return parts.modules([task.__module__])
+
+
 def computation(
-    task: Task[Config], config: Config, *, data: Sequence[str] = (), device: str = "cpu", threads: int = 1
+    task: Task[Config],
+    config: Config,
+    *,
+    data: Sequence[str] = (),
+    device: str = "cpu",
+    threads: int = 1,
+    code: Mapping[str, str] | None = None,
 ) -> Computation:
     """What `cached` computes for these arguments.
+
+    Args:
+        task: as for `cached`, like the others.
+        config: its settings.
+        data: the data sets that it reads.
+        device: where it runs.
+        threads: how many it uses.
+        code: `code_of` the task, where the caller has it for many configs; else it is found.
 
     Raises:
         CompanionError: if a field of the config has a wrong type or value.
@@ -67,8 +86,8 @@ def computation(
         datasets.declared(name)
     settings = {f"config {name}": json.dumps(value, sort_keys=True) for name, value in validated(config).items()}
     place = {"device": torch.device(device).type, "threads": str(threads)}
-    code = parts.modules([task.__module__])
-    return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | code | parts.data(data) | place)
+    found = dict(code_of(task) if code is None else code)
+    return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | found | parts.data(data) | place)
 
 
 def cached(
@@ -148,7 +167,8 @@ def cached_all(
     """
     store = store or default()
     settings: dict[str, Any] = {"device": device, "threads": threads}
-    missing = [c for c in configs if store.find(computation(task, c, data=data(c), **settings)) is None]
+    code = code_of(task)
+    missing = [c for c in configs if store.find(computation(task, c, data=data(c), code=code, **settings)) is None]
     workers = min(len(missing), max(1, (os.cpu_count() or 1) // threads))
     settings["store"] = store
     if workers > 1 and torch.device(device).type == "cpu":
@@ -177,7 +197,7 @@ def validated(config: object) -> dict[str, Any]:
     """
     if not is_dataclass(config):
         raise CompanionError(f"a run's config must be a dataclass, got {config!r}")
-    adapter = TypeAdapter(type(config))
+    adapter = _adapter(type(config))
     try:
         as_json = adapter.dump_json(config, warnings=False)
         valid: dict[str, Any] = adapter.dump_python(adapter.validate_json(as_json, strict=True), mode="json")
@@ -190,6 +210,11 @@ def validated(config: object) -> dict[str, Any]:
         )
         raise CompanionError(f"{type(config).__name__}: {faults}") from error
     return valid
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def read(entry: Entry) -> Run:

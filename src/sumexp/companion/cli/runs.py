@@ -9,7 +9,7 @@ from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
 
 if TYPE_CHECKING:
     from sumexp.companion.grids.jobs import Job
-    from sumexp.companion.store import Entry, Store
+    from sumexp.companion.store import Computation, Entry, Store
 
 runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
 
@@ -21,14 +21,14 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 @runs_app.command("list")
 def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "auto") -> None:
     """Print the runs in the store; with --grid, those of the grid, and how far each is."""
-    from sumexp.companion.grids.jobs import jobs_of, kind_of
+    from sumexp.companion.grids.jobs import computations, jobs_of, kind_of
     from sumexp.companion.grids.labels import differences
     from sumexp.companion.store import default
 
     store = default()
     if grid:
         jobs = jobs_of(grid, profile)
-        wanted = [job.computation(kind_of(device)) for job in jobs]
+        wanted = computations(jobs, kind_of(device))
         about = differences([job.config for job in jobs])
         rows: list[tuple[str, ...]] = [
             (one.key[:SHORT], store.status(one), *_cost(store, store.here(one)), text)
@@ -105,7 +105,7 @@ def run_command(
     wanted = jobs_of(grid, profile)
     if dry_run:
         kind = kind_of(device)
-        _dry_run(grid, profile, kind, [job for job in wanted if job.computation(kind).key.startswith(only)])
+        _dry_run(grid, profile, kind, _chosen(wanted, kind, only))
         return
     if cores or executor:
         if only:
@@ -113,7 +113,7 @@ def run_command(
         fill(grid, profile, device, cores=cores or 1, executor=executor, submitted=jobs, options=options)
     else:
         device = resolve(device)
-        chosen = [job for job in wanted if job.computation(device).key.startswith(only)]
+        chosen = [job for job, _ in _chosen(wanted, device, only)]
         if not chosen:
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
         _one_by_one(chosen, device)
@@ -130,12 +130,17 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
     import traceback
 
     from sumexp.companion import CompanionError
+    from sumexp.companion.grids.jobs import computations
     from sumexp.companion.store import default, processes, progress
     from sumexp.datasets import DataError
 
     processes.bind()
     store = default()
-    lacking = [(job, wanted) for job in jobs if store.find(wanted := job.computation(device)) is None]
+    lacking = [
+        (job, wanted)
+        for job, wanted in zip(jobs, computations(jobs, device), strict=True)
+        if store.find(wanted) is None
+    ]
     failed = 0
     for number, (job, wanted) in enumerate(sorted(lacking, key=lambda pair: store.is_running(pair[1].key)), 1):
         label = f"{job.name} {wanted.key[:SHORT]}"
@@ -154,7 +159,15 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
         raise CompanionError(f"{failed} of {len(lacking)} runs failed, see above; what is finished is kept")
 
 
-def _dry_run(grid: str, profile: str, device: str, jobs: "Sequence[Job]") -> None:
+def _chosen(jobs: "Sequence[Job]", device: str, only: str) -> "list[tuple[Job, Computation]]":
+    """The jobs whose keys begin so, with what they compute."""
+    from sumexp.companion.grids.jobs import computations
+
+    both = zip(jobs, computations(jobs, device), strict=True)
+    return [(job, wanted) for job, wanted in both if wanted.key.startswith(only)]
+
+
+def _dry_run(grid: str, profile: str, device: str, chosen: "Sequence[tuple[Job, Computation]]") -> None:
     """Print what is to be computed, how long it will take and how much disk; nothing is written."""
     from sumexp.companion.grids.costs import estimates
     from sumexp.companion.grids.jobs import absent
@@ -162,7 +175,7 @@ def _dry_run(grid: str, profile: str, device: str, jobs: "Sequence[Job]") -> Non
     from sumexp.companion.store import default
 
     store = default()
-    wanted = [job.computation(device) for job in jobs]
+    jobs, wanted = [job for job, _ in chosen], [one for _, one in chosen]
     states = [store.status(one) for one in wanted]
     about = differences([job.config for job in jobs])
     costs = estimates(grid, device, store)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from sumexp.companion.build.notebooks import PROFILES
-from sumexp.companion.grids.jobs import GRIDS, Job, jobs_of
+from sumexp.companion.grids.jobs import GRIDS, Job, computations, jobs_of
 from sumexp.companion.store import Store
 
 SIZE = 1e6
@@ -40,9 +40,9 @@ def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     """
     kind, rates = torch.device(device).type, GRIDS[grid].rates
     measured: dict[str, dict[str, tuple[float, float, int]]] = {}
-    for job in (job for profile in PROFILES for job in jobs_of(grid, profile)):
+    jobs = [job for profile in PROFILES for job in jobs_of(grid, profile)]
+    for job, wanted in zip(jobs, computations(jobs, device), strict=True):
         found = measured.setdefault(job.name, {})
-        wanted = job.computation(device)
         if wanted.key not in found and (entry := store.here(wanted)) is not None:
             found[wanted.key] = job.work, entry.provenance.seconds, entry.size
     return {

@@ -12,7 +12,7 @@ from sumexp.companion import CompanionError
 from sumexp.companion.build import workflow
 from sumexp.companion.build.notebooks import choice, resolve_device
 from sumexp.companion.grids.costs import estimates
-from sumexp.companion.grids.jobs import Job, jobs_of
+from sumexp.companion.grids.jobs import Job, computations, jobs_of
 from sumexp.companion.store import default, progress
 
 
@@ -35,7 +35,7 @@ def fill(
     """
     device = resolve(device, executor)
     store = default()
-    wanted = [job.computation(device) for job in jobs_of(grid, profile)]
+    wanted = computations(jobs_of(grid, profile), device)
     lacking = store.lacking(wanted)
     if not lacking:
         return
@@ -94,7 +94,8 @@ class Rules:
     """What the rules of the workflow need to know of a grid."""
 
     def __init__(self, grid: str, profile: str, device: str) -> None:
-        self._jobs = {job.computation(device).key: job for job in jobs_of(grid, profile)}
+        jobs = jobs_of(grid, profile)
+        self._jobs = {one.key: job for one, job in zip(computations(jobs, device), jobs, strict=True)}
         self._estimates = estimates(grid, device, default())
 
     def outputs(self) -> list[str]:

@@ -1,6 +1,6 @@
 """The runs of a grid, and how far each is."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias, get_args
@@ -37,9 +37,9 @@ class Job:
         """The task, as the store names it."""
         return f"{self.task.__module__}.{self.task.__qualname__}"
 
-    def computation(self, device: str) -> Computation:
-        """What is computed."""
-        return runs.computation(self.task, self.config, data=self.data, device=device, threads=self.threads)
+    def computation(self, device: str, code: Mapping[str, str] | None = None) -> Computation:
+        """What is computed; of many jobs see :func:`computations`."""
+        return runs.computation(self.task, self.config, data=self.data, device=device, threads=self.threads, code=code)
 
     def run(self, device: str) -> runs.Run:
         """The run: from the store, or computed now."""
@@ -124,6 +124,12 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
     choice("GRID", grid, GRIDS)
     choice("PROFILE", profile, PROFILES)
     return GRIDS[grid].jobs(profile, present)
+
+
+def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
+    """What each job computes, in their order; the code of a task is found once."""
+    code = {task: runs.code_of(task) for task in {job.task for job in jobs}}
+    return [job.computation(device, code[job.task]) for job in jobs]
 
 
 def present(name: str) -> bool:
