@@ -13,7 +13,9 @@ from filelock import FileLock
 from sumexp.companion.build.sources import chapters_of
 from sumexp.companion.store import default
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BUILDS = "test_the_book_is_built"
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 STEPS = "sumexp.companion.build.steps"
 SOURCES = (
@@ -26,6 +28,17 @@ SOURCES = (
     "benchmarks",
     "tests",
 )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The book is built first, by one worker, and read last: so that no other worker waits for it."""
+
+    def place(item: pytest.Item) -> int:
+        needed: tuple[str, ...] = getattr(item, "fixturenames", ())
+        return 0 if item.name == BUILDS else 2 if "project" in needed and item.path.parent == HERE else 1
+
+    items.sort(key=place)
 
 
 def sumexp(project: Path, module: str, *arguments: str) -> None:

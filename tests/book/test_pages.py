@@ -3,7 +3,7 @@
 import io
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,10 +23,7 @@ OPTIONS = [*QUIET.split(), "--disable-component-update", "--disable-sync"]
 THEMES = ("light", "dark")
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
-pytestmark = [
-    pytest.mark.xdist_group("book"),  # one worker builds the book and visits each page once
-    pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'"),
-]
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 
 
 def toc_files(node: Any) -> list[str]:
@@ -46,6 +43,11 @@ PAGES = [TOC["root"], *toc_files(TOC["parts"])]
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 
 
+def each(pages: Iterable[str]) -> pytest.MarkDecorator:
+    """A test for each page; one worker has all tests of a page, so that it is visited once."""
+    return pytest.mark.parametrize("name", [pytest.param(page, marks=pytest.mark.xdist_group(page)) for page in pages])
+
+
 @dataclass
 class Visit:
     """What one page did and showed."""
@@ -58,6 +60,10 @@ class Visit:
     """The page's on a phone."""
     too_wide: list[str] = field(default_factory=list)
     """What a phone cuts off."""
+    stops: int = 0
+    """What the Tab key should reach, in a chapter."""
+    unreached: set[str] = field(default_factory=set)
+    """What of it does not."""
     figures: dict[str, dict[str, NDArray[np.float64]]] = field(default_factory=dict)
     """For each theme the pixels of each figure."""
     paper: dict[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -122,6 +128,8 @@ def visit(browser: Browser, html: Path) -> Callable[[str], Visit]:
             for figure in page.locator("article figure").all():
                 shot = pixels(figure.locator("svg").first.screenshot(animations="disabled"))
                 seen.figures.setdefault(str(figure.get_attribute("id")), {})[theme] = shot
+        if name in CHAPTERS:
+            seen.stops, seen.unreached = press_tab(page)
         page.set_viewport_size(PHONE)
         seen.width = page.evaluate("document.documentElement.scrollWidth")
         seen.too_wide = page.evaluate(TOO_WIDE)
@@ -148,6 +156,25 @@ def open_page(page: Page, file: Path) -> None:
     page.evaluate("window.MathJax?.startup?.promise")
 
 
+def press_tab(page: Page) -> tuple[int, set[str]]:
+    """How many places of the article the Tab key should reach, and those that it does not."""
+    wanted = page.evaluate(
+        """() => [...document.querySelectorAll("article :is(a[href], button, summary, input, select, [tabindex='0'])")]
+            .filter(e => e.checkVisibility({visibilityProperty: true}))
+            .map((e, i) => (e.dataset.tried = String(i)) + ' ' + e.outerHTML.slice(0, 80))"""
+    )
+    page.evaluate("window.reached = []; addEventListener('focusin', e => reached.push(e.target.dataset.tried))")
+    missed = dict(text.split(" ", 1) for text in wanted)
+    for _ in range(0, len(wanted) + 200, 50):
+        for _ in range(50):
+            page.keyboard.press("Tab")
+        for number in page.evaluate("reached.splice(0)"):
+            missed.pop(number, None)
+        if not missed:
+            break
+    return len(wanted), set(missed.values())
+
+
 def pixels(png: bytes) -> NDArray[np.float64]:
     """A screenshot as linear light, (height, width, 3), as the web's accessibility guidelines define it."""
     colours = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=float) / 255
@@ -164,7 +191,7 @@ def contrasts(picture: NDArray[np.float64], paper: NDArray[np.float64]) -> NDArr
     return np.asarray((np.maximum(ink, ground) + 0.05) / (np.minimum(ink, ground) + 0.05))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each(PAGES)
 def test_every_formula_is_typeset(visit: Callable[[str], Visit], name: str) -> None:
     found = visit(name).formulas
     assert {what: found[what] for what in ("raw", "untypeset", "faulty", "unknown")} == {
@@ -175,21 +202,21 @@ def test_every_formula_is_typeset(visit: Callable[[str], Visit], name: str) -> N
     }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each(PAGES)
 def test_a_page_asks_no_other_host_and_nothing_goes_wrong(visit: Callable[[str], Visit], name: str) -> None:
     seen = visit(name)
     assert Counter(url.split(":")[0] for url in seen.requests).keys() <= {"file", "data", "blob"}
     assert seen.complaints == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@each(PAGES)
 def test_a_page_fits_a_phone(visit: Callable[[str], Visit], name: str) -> None:
     seen = visit(name)
     assert seen.too_wide == []
     assert seen.width <= PHONE["width"]
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
+@each(CHAPTERS)
 def test_figures_are_visible_in_light_and_dark(visit: Callable[[str], Visit], name: str) -> None:
     seen = visit(name)
     assert luminance(seen.paper["light"]) > 0.9
@@ -209,28 +236,11 @@ def test_what_nobody_can_see_would_be_found() -> None:
     assert contrasts(black, np.ones(3)).min() == 21
 
 
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_everything_can_be_reached_by_keyboard(browser: Browser, html: Path, name: str) -> None:
-    page = browser.new_page(viewport=DESKTOP)
-    open_page(page, html / f"{name}.html")
-    reachable = "article :is(a[href], button, summary, input, select, [tabindex='0'])"
-    wanted = page.evaluate(
-        """selector => [...document.querySelectorAll(selector)]
-            .filter(e => e.checkVisibility({visibilityProperty: true}))
-            .map((e, i) => e.dataset.tried = String(i))""",
-        reachable,
-    )
-    assert wanted
-    page.evaluate("window.reached = []; addEventListener('focusin', e => reached.push(e.target.dataset.tried))")
-    reached: set[str] = set()
-    for _ in range(0, len(wanted) + 200, 50):
-        for _ in range(50):
-            page.keyboard.press("Tab")
-        reached = set(page.evaluate("reached"))
-        if reached >= set(wanted):
-            break
-    page.close()
-    assert set(wanted) - reached == set()
+@each(CHAPTERS)
+def test_everything_can_be_reached_by_keyboard(visit: Callable[[str], Visit], name: str) -> None:
+    seen = visit(name)
+    assert seen.stops
+    assert seen.unreached == set()
 
 
 def test_the_search_finds_a_word(browser: Browser, html: Path) -> None:

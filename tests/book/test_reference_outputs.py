@@ -17,7 +17,6 @@ from pytest_notebook.post_processors import coalesce_streams
 
 from sumexp.companion.build.sources import chapters_of
 
-pytestmark = pytest.mark.xdist_group("book")
 ROOT = Path(__file__).parents[2]
 REFERENCES = ROOT / "tests" / "reference"
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
