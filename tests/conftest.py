@@ -3,8 +3,12 @@
 import sys
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["sumexp.companion.register.evidence", "sumexp.companion.build.keeper"]
+
+settings.register_profile("patient", deadline=None)  # no test asserts speed: one that waits for a slow machine is right
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 OPTIONS = [*QUIET.split(), "--disable-component-update", "--disable-sync"]
 THEMES = ("light", "dark")
+PATIENCE = 180_000
+"""Milliseconds: a page of hundreds of formulas takes long where two browsers share a slow machine."""
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
@@ -118,6 +120,7 @@ def visit(browser: Browser, html: Path) -> Callable[[str], Visit]:
     def visit(name: str) -> Visit:
         seen = Visit()
         page = browser.new_page(viewport=DESKTOP, color_scheme="light")
+        page.set_default_timeout(PATIENCE)
         listen(page, seen)
         open_page(page, html / f"{name}.html")
         seen.formulas = page.evaluate(FORMULAS)
@@ -245,6 +248,7 @@ def test_everything_can_be_reached_by_keyboard(visit: Callable[[str], Visit], na
 
 def test_the_search_finds_a_word(browser: Browser, html: Path) -> None:
     page = browser.new_page(viewport=DESKTOP)
+    page.set_default_timeout(PATIENCE)
     page.goto((html / "search.html").as_uri() + "?q=softmax")
     page.wait_for_selector("#search-results li a")
     page.close()
@@ -252,6 +256,7 @@ def test_the_search_finds_a_word(browser: Browser, html: Path) -> None:
 
 def test_the_first_page_is_the_introduction(browser: Browser, html: Path) -> None:
     page = browser.new_page(viewport=DESKTOP)
+    page.set_default_timeout(PATIENCE)
     page.goto((html / "index.html").as_uri())
     page.wait_for_url(f"**/{TOC['root']}.html")
     page.close()

@@ -87,7 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = self.headers.get("Range") if server.ranges else None
         start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
         server.starts.append(start)
-        server.together.wait(timeout=10)
+        server.together.wait(timeout=60)
         if server.status != 200 or self.path.strip("/") in server.gone:
             self.send_error(404 if server.status == 200 else server.status)
             return
