@@ -51,7 +51,8 @@ def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     Args:
         counts: training examples of each label [L].
     """
-    return {**groups(counts, "quantiles"), FULL: counts > 0}
+    found: dict[str, NDArray[np.bool_]] = {FULL: counts > 0}
+    return dict(groups(counts, "quantiles")) | found
 
 
 def recall(found: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.bool_]) -> Values:

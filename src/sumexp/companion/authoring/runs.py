@@ -195,9 +195,10 @@ def validated(config: object) -> dict[str, Any]:
     Raises:
         CompanionError: if it is no dataclass, or a field has a wrong type or value.
     """
+    kind: type = type(config)
     if not is_dataclass(config):
         raise CompanionError(f"a run's config must be a dataclass, got {config!r}")
-    adapter = _adapter(type(config))
+    adapter = _adapter(kind)
     try:
         as_json = adapter.dump_json(config, warnings=False)
         valid: dict[str, Any] = adapter.dump_python(adapter.validate_json(as_json, strict=True), mode="json")
