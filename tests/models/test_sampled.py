@@ -316,6 +316,18 @@ def test_an_order_by_hand() -> None:
         comparison.order({a: 0.0}, measured)
 
 
+def test_agreement_of_two_numbers_by_hand() -> None:
+    a, b, c = Method(), Method("contrastive"), Method(weighting="equalised")
+    first = {a: np.array([1.0, 1.0]), b: np.array([2.0, 2.0]), c: np.array([3.0, 3.0])}
+    second = {c: np.array([0.0, 3.0]), b: np.array([1.0, 1.0]), a: np.array([2.0, 2.0])}
+    found = comparison.agreement(first, second)
+    # Seed one: reversed, -1. Seed two: 2, 1, 3 has one of three pairs reversed, 1/3.
+    assert found.mean == pytest.approx((-1 + 1 / 3) / 2)
+    assert found.count == 2
+    with pytest.raises(ValueError, match="3 and 2 methods; give the same"):
+        comparison.agreement(first, {a: second[a], b: second[b]})
+
+
 def test_gathered() -> None:
     tables = [np.arange(6).reshape(2, 3), np.arange(6, 12).reshape(2, 3)]
     found = comparison.gathered([Method(), Method(weighting="equalised")], tables)

@@ -9,6 +9,8 @@ import torch
 from sumexp.losses import cross_entropy
 from sumexp.models.sampled.methods import Method
 from sumexp.retrieval import metrics, summary
+from sumexp.retrieval.training import Config, fit
+from tests.retrieval.test_retrieval import DATA
 
 COUNTS = np.array([9, 4, 4, 1, 0])
 PAIRS = np.array([6, 3, 2, 1, 0])
@@ -91,3 +93,11 @@ def test_the_cross_entropy_of_pairs_is_least_at_the_marginals() -> None:
     each = torch.stack([cross_entropy(scores.unsqueeze(0), torch.tensor([label])) for label in range(4)])
     (slope,) = torch.autograd.grad(marginal @ each, scores)
     assert slope.abs().max() < 1e-15
+
+
+def test_precision_and_recall_at_1_count_the_same() -> None:
+    arrays = fit(Config(width=8, epochs=2, batch=16), DATA).arrays
+    examples = int(DATA.test.labels.sum(1).astype(bool).sum())
+    first = summary.recall(arrays["found"], arrays["pairs"], arrays["counts"] > 0)[0]
+    assert first * arrays["pairs"].sum() == pytest.approx(arrays["precision"][0] * examples)
+    assert first > 0

@@ -3,9 +3,10 @@
 - `training`: the task that trains one method on one data set; `metrics`: what it is judged by;
 - `outlook`: the task that predicts the methods' order from the frequencies of the labels;
 - `summary`: what the runs of several seeds say of a method, and which order of labels is best;
-- `grids`: what each profile trains, and which comparison decides which claim.
+- `grids`: what each profile trains, and which comparison decides which claim;
+- `own`: the same on files that a user has.
 
-The last two are imported by name: what only chooses or reads runs is no part of their keys.
+The last three are imported by name: what only chooses or reads runs is no part of their keys.
 """
 
 from sumexp.retrieval.training import Config, train

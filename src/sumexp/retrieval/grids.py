@@ -70,6 +70,9 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
 }
 """By profile and data set; where neither is there, `_WORDS`."""
 
+LARGE: Mapping[str, Plan] = {"amazoncat-13k": Plan(5, 256, 1), "wikilshtc-325k": Plan(5, 256, 1)}
+"""Of published sets that are not fetched here: for `sumexp.retrieval.own.compare`, with the published m and width."""
+
 _SIZES: Mapping[Source, tuple[int, int, int, float]] = {
     "delicious": (983, 246_000, 3_185, 18.0),
     "bibtex": (159, 11_700, 2_515, 69.0),

@@ -122,6 +122,22 @@ def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike
     return Order(interval(np.nan_to_num(taus)), right, wrong, untold)
 
 
+def agreement(first: Mapping[Method, Values], second: Mapping[Method, Values]) -> Interval:
+    """Kendall's tau-b over the methods of two measured numbers, seed by seed: its interval over seeds.
+
+    Args:
+        first: of each method a number a seed [seeds].
+        second: the same of another.
+
+    Raises:
+        ValueError: if the methods are not the same, or there are fewer than two.
+    """
+    if first.keys() != second.keys() or len(first) < 2:
+        raise ValueError(f"{len(first)} and {len(second)} methods; give the same, two or more")
+    tables = (np.array([one[method] for method in first]).T for one in (first, second))
+    return interval(np.nan_to_num([float(stats.kendalltau(*rows).statistic) for rows in zip(*tables, strict=True)]))
+
+
 def gathered(methods: Sequence[Method], tables: Sequence[ArrayLike]) -> dict[Method, Values]:
     """The tables of several seeds [methods, C] as one of each method [seeds, C].
 

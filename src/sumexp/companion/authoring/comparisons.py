@@ -1,0 +1,55 @@
+"""What chapters that compare trained methods print and draw alike: points with intervals, and lines of tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from sumexp.companion.authoring.figures import PALETTE
+from sumexp.intervals import Interval, interval
+from sumexp.models.sampled.comparison import Order, Outcome, Values, detectable, outcome
+
+MARKS: Mapping[str, Mapping[str, Any]] = {
+    "head": {"color": PALETTE["blue"], "marker": "s"},
+    "torso": {"color": PALETTE["ochre"], "marker": "^"},
+    "tail": {"color": PALETTE["vermilion"], "marker": "o"},
+    "full": {"color": "black", "marker": "D"},
+}
+"""How each group of classes is drawn in every chapter."""
+
+WORDS: Mapping[Outcome, str] = {"less": "less", "more": "more", "alike": "no difference", "undecided": "undecided"}
+"""What is said of a difference."""
+
+DIFFERENCES = "on    difference  interval          seen  says"
+"""Above the lines of `difference_row`."""
+
+ORDERS = "tau    interval         pairs right, wrong, tied in the prediction"
+"""Above the lines of `order_row`."""
+
+
+def points(ax: Axes, names: Sequence[str], values: Mapping[str, Sequence[Values]]) -> None:
+    """Draw the mean over seeds of each method and group with its 95 % interval, methods from left to right.
+
+    Args:
+        ax: where.
+        names: of the methods.
+        values: of each group, for each method a number a seed [seeds].
+    """
+    for group, rows in values.items():
+        found = [interval(row) for row in rows]
+        style = {"ls": "", "capsize": 2, "label": group, **MARKS[group]}
+        ax.errorbar(range(len(found)), [one.mean for one in found], [one.half_width for one in found], **style)
+    ax.set_xticks(range(len(names)), names, rotation=90)
+
+
+def difference_row(group: str, found: Interval, margin: float) -> str:
+    """A difference of two methods on a group: its interval, what the design could have seen, and what it says."""
+    numbers = f"{found.mean:9.3f}   [{found.low:6.3f}, {found.high:6.3f}] {detectable(found):6.3f}"
+    return f"{group:5s} {numbers} {WORDS[outcome(found, margin)]}"
+
+
+def order_row(found: Order) -> str:
+    """A predicted order against the measured one."""
+    tau = found.correlation
+    counts = f"{found.right:8d}{found.wrong:7d}{found.untold:6d}"
+    return f"{tau.mean:6.2f}   [{tau.low:5.2f}, {tau.high:5.2f}] {counts}"

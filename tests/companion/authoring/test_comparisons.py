@@ -1,0 +1,40 @@
+"""Lines and points of comparisons, by hand."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from sumexp.companion.authoring import comparisons
+from sumexp.intervals import interval
+from sumexp.models.sampled.comparison import Order
+
+# Mean 0.02, deviation 0.01 of two: half a width of 12.706 * 0.01 / sqrt(2) = 0.0898.
+PAIR = interval([0.02 - 0.01 / 2**0.5, 0.02 + 0.01 / 2**0.5])
+
+
+def test_a_line_of_differences() -> None:
+    row = comparisons.difference_row("tail", PAIR, 0.01)
+    # 12.706 + 1.376 times 0.01 / sqrt(2).
+    assert row.split() == ["tail", "0.020", "[-0.070,", "0.110]", "0.100", "undecided"]
+    assert comparisons.difference_row("tail", PAIR, 1.0).endswith("no difference")
+    assert comparisons.difference_row("head", interval([0.5, 0.5001]), 0.01).endswith("more")
+    # Numbers stand below their words.
+    assert comparisons.DIFFERENCES.index("interval") == row.index("[")
+
+
+def test_a_line_of_orders() -> None:
+    row = comparisons.order_row(Order(interval([0.5, 0.5]), 12, 3, 1))
+    assert row.split() == ["0.50", "[", "0.50,", "0.50]", "12", "3", "1"]
+
+
+def test_points_have_intervals() -> None:
+    fig, ax = plt.subplots()
+    comparisons.points(ax, ["a", "b"], {"head": [np.array([0.0, 0.2]), np.array([0.3, 0.3])]})
+    (drawn,) = ax.containers
+    line, _, (bars,) = drawn
+    assert line.get_xydata().tolist() == [[0, 0.1], [1, pytest.approx(0.3)]]
+    low, high = bars.get_segments()[0][:, 1]
+    # Deviation 0.1414: 12.706 * 0.1.
+    assert (high - low) / 2 == pytest.approx(1.2706, rel=1e-4)
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b"]
+    plt.close(fig)

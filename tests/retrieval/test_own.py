@@ -1,0 +1,55 @@
+"""Methods on files in the text format: the same numbers as on what the files say."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sumexp.datasets import DataError
+from sumexp.datasets.extreme import Part
+from sumexp.models.sampled.methods import Method
+from sumexp.retrieval import grids
+from sumexp.retrieval.own import compare
+from sumexp.retrieval.training import Config, fit
+from tests.retrieval.test_retrieval import DATA
+
+METHODS = (Method(), Method("softmax", "batch", "constant", 6))
+PLAN = grids.Plan(seeds=2, negatives=6, epochs=2, width=8, batch=16)
+
+
+def written(path: Path, part: Part) -> Path:
+    """The examples as text."""
+    examples, features = part.features.shape
+    lines = [f"{examples} {features} {part.labels.shape[1]}"]
+    for i in range(examples):
+        own = part.features.toarray()[i]
+        pairs = " ".join(f"{j}:{own[j]:g}" for j in np.flatnonzero(own))
+        lines.append(f"{','.join(map(str, np.flatnonzero(part.labels.toarray()[i])))} {pairs}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_user_trains_on_files(tmp_path: Path) -> None:
+    train, test = (written(tmp_path / name, getattr(DATA, name)) for name in ("train", "test"))
+    found = compare(train, test, PLAN, METHODS)
+    assert list(found) == list(METHODS)
+    for method in METHODS:
+        for seed in range(2):
+            again = fit(Config(method=method, seed=seed, width=8, epochs=2, batch=16), DATA).arrays
+            assert found[method].precision[seed].tolist() == again["precision"].tolist()
+            share = again["found"].sum(1) / again["pairs"].sum()
+            assert found[method].recall["full"][seed].tolist() == share.tolist()
+    assert set(compare(train, test, grids.Plan(1, 6, 1, width=4, batch=16))) == set(grids.methods(6))
+
+
+def test_a_file_of_another_form(tmp_path: Path) -> None:
+    (tmp_path / "train").write_text("2 3\n")
+    with pytest.raises(DataError, match="line 1: expected three numbers"):
+        compare(tmp_path / "train", tmp_path / "train", PLAN, METHODS)
+
+
+def test_the_published_sets_have_plans() -> None:
+    # 256 negatives of 256 pairs: a batch has no fewer.
+    for plan in grids.LARGE.values():
+        assert (plan.negatives, plan.width) == (256, 512)
+        assert all(Config(method=one, batch=plan.batch).width == plan.width for one in grids.methods(plan.negatives))
