@@ -246,7 +246,8 @@ TABLE: dict[str, Call] = {
 TASKS = frozenset(
     ("fits.train", "vae.train", "nce.gaussians.train", "models.skipgram.train", "models.skipgram.fit",
      "models.wordmodel.train", "models.wordmodel.fit", "models.multilabel.train", "models.multilabel.fit",
-     "longtail.train", "longtail.fit", "retrieval.train", "retrieval.fit")
+     "longtail.train", "longtail.fit",
+     "longtail.residual.train", "longtail.residual.fit", "retrieval.train", "retrieval.fit")
 )  # fmt: skip
 """They have tests of their own: `test_tasks`."""
 

@@ -14,6 +14,7 @@ import torch
 import sumexp
 from sumexp.fits import FitConfig
 from sumexp.fits import training as fits
+from sumexp.longtail import residual
 from sumexp.longtail import training as longtail
 from sumexp.models import multilabel, skipgram, wordmodel
 from sumexp.models.queries import Queries
@@ -28,6 +29,7 @@ from sumexp.vae import training as vae
 from tests.accelerator.functions import TASKS
 from tests.accelerator.standin import NAME, StandIn
 from tests.accelerator.test_functions import RESULTS
+from tests.longtail import test_residual
 from tests.longtail import test_training as test_longtail
 from tests.models.test_multilabel import TINY
 from tests.models.test_wordmodel import corpus
@@ -119,6 +121,9 @@ CASES: Mapping[str, Case] = {
     "fits, exact": fit(samples=None),
     "longtail": lambda rounds, device: longtail.fit(
         replace(test_longtail.TINY, epochs=rounds), PICTURES, device=device
+    ),
+    "longtail.residual": lambda rounds, device: residual.fit(
+        replace(test_residual.TINY, epochs=rounds), PICTURES, device=device
     ),
     "retrieval, all labels": labels(),
     "retrieval, sampled": labels(method=test_retrieval.SAMPLED[0]),

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import default
 from sumexp.datasets.labelled import Profile
-from sumexp.longtail import grids, train
+from sumexp.longtail import grids
 from sumexp.longtail.sources import counts
-from sumexp.models.sampled.comparison import Values, gathered
+from sumexp.models.sampled.comparison import Values
 from sumexp.models.sampled.groups import Group, groups
 from sumexp.models.sampled.methods import Method
 
@@ -41,18 +41,19 @@ def found(profile: Profile) -> Found | None:
     """Those on CIFAR-100 of the largest profile of the book of which all seeds are there; None if none is."""
     for name in ("paper", "cpu"):
         for source, plan in grids.PLANS[name].items():
-            stacks = [one for one in grids.stacks(source, plan) if one.profile == profile]
+            configs = [one for one in grids.configs(source, plan) if one.profile == profile]
+            task = grids.task(plan)
             for device in ("cuda", "cpu"):
-                wanted = [runs.computation(train, one, data=grids.data(one), device=device) for one in stacks]
+                wanted = [runs.computation(task, one, data=grids.data(one), device=device) for one in configs]
                 entries = [entry for one in wanted if (entry := default().find(one)) is not None]
-                if len(entries) == len(stacks):
+                if len(entries) == len(configs):
                     own = [runs.read(entry) for entry in entries]
                     base, fewest, most = plan.negatives
                     return Found(
                         "cifar-100",
                         name,
                         tuple(run.key for run in own),
-                        gathered(stacks[0].methods, [run.arrays["errors"] for run in own]),
+                        grids.gathered(zip(configs, (run.arrays["errors"] for run in own), strict=True))[profile],
                         groups(counts(source, profile), "numbers"),
                         (base, fewest, most),
                     )

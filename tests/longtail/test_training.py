@@ -8,11 +8,12 @@ import torch
 
 from sumexp import datasets
 from sumexp.datasets.labelled import Labelled
-from sumexp.longtail import Stack, grids, sources, training
+from sumexp.longtail import Stack, grids, residual, sources, training
 from sumexp.longtail.features import features
+from sumexp.longtail.residual import Residual
 from sumexp.longtail.training import Learner, fit
 from sumexp.models.sampled.methods import SCHEMES, Method
-from sumexp.runtime import State
+from tests.longtail.pictures import Memory, patterns
 
 METHODS = (
     Method(),
@@ -26,43 +27,7 @@ TINY = Stack(methods=METHODS, filters=5, hidden=6, epochs=3, batch=16)
 
 @pytest.fixture(scope="module")
 def data() -> Labelled:
-    """Rows, columns, a chessboard and nothing, 8 x 8, each under noise."""
-    generator = np.random.default_rng(0)
-    row, column = np.indices((8, 8))
-    patterns = [row % 2, column % 2, (row + column) % 2, 0 * row]
-
-    def part(counts: list[int]) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-        labels = np.repeat(np.arange(4), counts)
-        pictures = generator.integers(0, 120, (len(labels), 8, 8, 1))
-        for picture, label in zip(pictures, labels, strict=True):
-            picture[..., 0] += 120 * patterns[label]
-        return pictures.astype(np.uint8), labels
-
-    return Labelled(*part([40, 20, 10, 5]), *part([10] * 4), 4)
-
-
-class Memory:
-    """A checkpoint that kills the run after so many epochs."""
-
-    def __init__(self, last: int = -1) -> None:
-        self.state: State | None = None
-        self.left = last
-
-    def load(self) -> State | None:
-        return self.state
-
-    def save(self, state: State) -> None:
-        rows = [list(row) for row in state["rows"]]
-        learner = state["learner"]
-        parameters = {name: tensor.clone() for name, tensor in learner["parameters"].items()}
-        momenta = {
-            i: {name: value.clone() for name, value in one.items()} for i, one in learner["optimiser"]["state"].items()
-        }
-        optimiser = {**learner["optimiser"], "state": momenta}
-        self.state = {"rows": rows, "learner": {**learner, "parameters": parameters, "optimiser": optimiser}}
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
+    return patterns()
 
 
 def test_each_method_is_as_if_alone(data: Labelled) -> None:
@@ -204,7 +169,7 @@ def test_the_grid() -> None:
     for profile, there, source in (("smoke", [], "digits"), ("cpu", [], "digits"), ("cpu", ["cifar-100-small"], None)):
         chosen, plan = grids.chosen(profile, there)
         assert chosen == (source or "cifar-100-small")
-        stacks = grids.stacks(chosen, plan)
+        stacks = grids.configs(chosen, plan)
         assert len(stacks) == len(set(stacks)) == 2 * plan.seeds
         assert all(grids.data(stack) == (() if source else (chosen,)) for stack in stacks)
         exp, step = stacks[0], stacks[plan.seeds]
@@ -218,6 +183,47 @@ def test_the_grid() -> None:
         grids.chosen("huge", [])
 
 
+def test_the_paper_s_network_is_asked_for_where_its_pictures_are() -> None:
+    source, plan = grids.chosen("paper", ["cifar-100", "cifar-100-small"])
+    configs = grids.configs(source, plan)
+    assert (source, grids.task(plan)) == ("cifar-100", residual.train)
+    assert len(configs) == len(set(configs)) == 2 * 5 * len(grids.methods(plan.negatives))
+    for one in configs:
+        assert isinstance(one, Residual)
+        assert replace(one, profile="exp", method=Method(), seed=0) == Residual()  # all else as published
+        assert grids.data(one) == ("cifar-100",)
+    asked = {(one.profile, one.method, one.seed) for one in configs}  # type: ignore[union-attr]
+    assert {(p, m, s) for p in grids.PROFILES for m in grids.methods((32, 8, 96)) for s in range(5)} == asked
+
+    source, plan = grids.chosen("paper", ["cifar-100-small"])
+    assert (source, grids.task(plan)) == ("cifar-100-small", training.train)
+    assert len(grids.configs(source, plan)) == 2 * 8
+    with pytest.raises(ValueError, match="pictures of 32 x 32; cifar-100-small has 16 x 16"):
+        grids.configs("cifar-100-small", replace(plan, blocks=9))
+
+
+def test_errors_are_gathered_by_profile_and_method() -> None:
+    one, other = Method(), Method(weighting="equalised")
+    stacks = [replace(TINY, methods=(one, other), profile="step", seed=seed) for seed in (0, 1)]
+    tables = [np.arange(6).reshape(2, 3), np.arange(6, 12).reshape(2, 3)]
+    found = grids.gathered(zip(stacks, tables, strict=True))
+    assert found["step"][one].tolist() == [[0, 1, 2], [6, 7, 8]]
+    assert found["step"][other].tolist() == [[3, 4, 5], [9, 10, 11]]
+    # Of residual networks, a run of each method, the same.
+    runs = [
+        (Residual("digits", "step", method, seed), tables[seed][i : i + 1])
+        for i, method in enumerate((one, other))
+        for seed in (0, 1)
+    ]
+    again = grids.gathered(runs)
+    assert again.keys() == found.keys() == {"step"}
+    assert all(np.array_equal(again["step"][m], found["step"][m]) for m in (one, other))
+    with pytest.raises(ValueError, match=r"a table of shape \(3, 3\) for 2 methods"):
+        grids.gathered([(stacks[0], np.zeros((3, 3)))])
+    with pytest.raises(ValueError, match="of profile step some methods have 1 seeds and some 2"):
+        grids.gathered(runs[:3])
+
+
 def test_work_by_hand() -> None:
     """Digits, 276 pictures in 17 steps of 16; 5 filters of 4 x 4 at 5 x 5 places; 40 features, 6 hidden, 10 classes.
 
@@ -227,6 +233,14 @@ def test_work_by_hand() -> None:
     assert sources.counts("digits", "exp").sum() == 276
     wanted = 1152 * 4000 + len(METHODS) * (3 * 17 * 16 * 1320 + 4 * 600 * 600)
     assert grids.work(TINY) == wanted + grids.STARTED + 3 * 17 * grids.STEP
+
+
+def test_the_work_of_the_paper_s_network_by_hand() -> None:
+    """EXP has 10,847 pictures, 84 whole batches of 128; a picture's way is 250,982,912 (`test_residual`)."""
+    way = 250_982_912
+    wanted = way * (3 * 256 * 84 * 128 + 10_000)
+    assert grids.work(Residual()) == wanted + grids.STARTED + 256 * 84 * grids.STEP
+    assert wanted == pytest.approx(2.08e15, rel=0.01)
 
 
 def test_imagenet_and_inaturalist_have_lists_alone() -> None:

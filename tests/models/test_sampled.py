@@ -326,11 +326,3 @@ def test_agreement_of_two_numbers_by_hand() -> None:
     assert found.count == 2
     with pytest.raises(ValueError, match="3 and 2 methods; give the same"):
         comparison.agreement(first, {a: second[a], b: second[b]})
-
-
-def test_gathered() -> None:
-    tables = [np.arange(6).reshape(2, 3), np.arange(6, 12).reshape(2, 3)]
-    found = comparison.gathered([Method(), Method(weighting="equalised")], tables)
-    assert found[Method()].tolist() == [[0, 1, 2], [6, 7, 8]]
-    with pytest.raises(ValueError, match="for 1 methods"):
-        comparison.gathered([Method()], tables)

@@ -45,20 +45,34 @@ interval off zero, the share that is predicted rightly. Pairs that the predictio
 **Is it consistent?** Relative weights with hits kept are, for every m; with hits masked they are not. Masked minus kept
 on head and tail, at each m: where the interval is off zero, masking shows.
 
-The profile ``paper`` trains the same small network longer and wider, on 8 seeds: the paper's is a ResNet-56 on pictures
-of 32 x 32, which is not here.
+**The profile** ``paper`` trains the paper's network where the pictures of 32 x 32 are, CIFAR-100's archive: a ResNet-56
+with the published schedule, 256 epochs on either profile, 5 seeds of every method of the factorial, of which each is a
+run (`sumexp.longtail.residual`). So STEP has 2.3 times as many steps as EXP, as published. The comparisons that decide
+are the same, paired by seed. Nobody has run it: no GPU and no archive were at hand, so that nothing is known of it but
+that the network is the paper's, that it trains, and what it costs by its operations. Should a loss diverge, which the
+published rate without a warm-up does not rule out for importance weights of the contrastive loss, the run ends with an
+error that names the method, and the claims stay as they are until all runs are there. Where only the reduced pictures
+are, ``paper`` trains the small network longer and wider, on 8 seeds.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from sumexp import checks
 from sumexp.datasets.labelled import Profile
+from sumexp.longtail import residual, training
 from sumexp.longtail.config import Source, Stack
+from sumexp.longtail.residual import Residual
 from sumexp.longtail.sources import counts
+from sumexp.models.sampled.comparison import Values
 from sumexp.models.sampled.methods import LAWS, MARGINS, SCHEMES, Method
 from sumexp.models.sampled.prediction import Forecast
+from sumexp.runtime import Task
 
 PROFILES: tuple[Profile, ...] = ("exp", "step")
 
@@ -77,6 +91,7 @@ class Plan:
         filters: of the features.
         hidden: width of the hidden layer.
         batch: pictures of a step.
+        blocks: of each stage of a residual network; 0 for the small network on fixed features.
     """
 
     seeds: int
@@ -85,17 +100,19 @@ class Plan:
     filters: int = 50
     hidden: int = 64
     batch: int = 128
+    blocks: int = 0
 
 
 _DIGITS = Plan(5, (8, 2, 24), (40, 18), filters=20, hidden=32, batch=32)
-_PAPER = Plan(8, (32, 8, 96), (60, 26), filters=200, hidden=256)
+_RESIDUAL = Plan(5, (32, 8, 96), (256, 256), blocks=9)
+_WIDER = Plan(8, (32, 8, 96), (60, 26), filters=200, hidden=256)
 STARTED, STEP = 3e10, 2e8
 """What starting a run, and the many small kernels of a step, take beside products, as operations at a core's rate."""
 
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
     "smoke": {"digits": Plan(2, (8, 2), (5, 3), filters=8, hidden=16, batch=32)},
     "cpu": {source: Plan(5, (32, 8, 96), (20, 9)) for source in ("cifar-100", "cifar-100-small")},
-    "paper": dict.fromkeys(("cifar-100", "cifar-100-small"), _PAPER),
+    "paper": {"cifar-100": _RESIDUAL, "cifar-100-small": _WIDER},
 }
 """By profile and data set; of CIFAR-100 one form is trained on, the archive if it is there. Without it, `_DIGITS`."""
 
@@ -105,6 +122,11 @@ _PIXELS: Mapping[Source, tuple[int, int, int, int]] = {
     "cifar-100-small": (16, 6, 3, 10_000),
 }
 """Side of the pictures and of a patch, channels, and test pictures."""
+
+_PUBLISHED: Mapping[residual.Source, tuple[int, int]] = {"digits": (8, 1), "cifar-100": (32, 3)}
+"""Side and channels of the pictures that residual networks are trained on."""
+
+Config: TypeAlias = Stack | Residual
 
 
 def methods(negatives: Sequence[int]) -> tuple[Method, ...]:
@@ -143,27 +165,58 @@ def chosen(profile: str, sources: Sequence[str]) -> tuple[Source, Plan]:
     return "digits", _DIGITS
 
 
-def stacks(source: Source, plan: Plan) -> tuple[Stack, ...]:
-    """The runs of a plan: for both profiles every seed.
+def task(plan: Plan) -> Task[Any]:
+    """What trains the runs of a plan."""
+    return residual.train if plan.blocks else training.train
+
+
+def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
+    """The runs of a plan: for both profiles every seed, of a residual network every method by itself.
 
     Args:
         source: the data set.
         plan: the plan.
+
+    Raises:
+        ValueError: if a residual network is asked for on reduced pictures.
     """
-    return tuple(
-        Stack(
-            source,
-            profile,
-            methods(plan.negatives),
-            seed,
-            filters=plan.filters,
-            hidden=plan.hidden,
-            epochs=epochs,
-            batch=plan.batch,
+    each = [(p, e, seed) for p, e in zip(PROFILES, plan.epochs, strict=True) for seed in range(plan.seeds)]
+    own, batch = methods(plan.negatives), plan.batch
+    if plan.blocks:
+        if source == "cifar-100-small":
+            raise ValueError("the residual network is trained on pictures of 32 x 32; cifar-100-small has 16 x 16")
+        return tuple(
+            Residual(source, profile, method, seed, blocks=plan.blocks, epochs=epochs, batch=batch)
+            for profile, epochs, seed in each
+            for method in own
         )
-        for profile, epochs in zip(PROFILES, plan.epochs, strict=True)
-        for seed in range(plan.seeds)
+    return tuple(
+        Stack(source, profile, own, seed, filters=plan.filters, hidden=plan.hidden, epochs=epochs, batch=batch)
+        for profile, epochs, seed in each
     )
+
+
+def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Profile, dict[Method, Values]]:
+    """The errors of each profile and method by seed and class [seeds, C], the seeds in the order of the runs.
+
+    Args:
+        runs: of each config the ``errors`` [methods, C] of its run.
+
+    Raises:
+        ValueError: if a table is not of as many methods, or a method has fewer seeds than another.
+    """
+    found: dict[Profile, dict[Method, list[Values]]] = {}
+    for config, errors in runs:
+        table = np.asarray(errors, dtype=np.float64)
+        if table.ndim != 2 or len(table) != len(config.methods):
+            raise ValueError(f"a table of shape {table.shape} for {len(config.methods)} methods; expected [methods, C]")
+        of_profile = found.setdefault(config.profile, {})
+        for method, row in zip(config.methods, table, strict=True):
+            of_profile.setdefault(method, []).append(row)
+    for profile, methods in found.items():
+        if len(numbers := sorted({len(rows) for rows in methods.values()})) > 1:
+            raise ValueError(f"of profile {profile} some methods have {numbers[0]} seeds and some {numbers[-1]}")
+    return {profile: {one: np.array(rows) for one, rows in methods.items()} for profile, methods in found.items()}
 
 
 def forecasts(source: Source, plan: Plan) -> tuple[Forecast, ...]:
@@ -171,24 +224,31 @@ def forecasts(source: Source, plan: Plan) -> tuple[Forecast, ...]:
     return tuple(Forecast(tuple(counts(source, profile).tolist()), methods(plan.negatives)) for profile in PROFILES)
 
 
-def data(stack: Stack) -> tuple[str, ...]:
-    """The data sets that the training of a stack reads from the disk."""
-    return () if stack.source == "digits" else (stack.source,)
+def data(config: Config) -> tuple[str, ...]:
+    """The data sets that the training of a run reads from the disk."""
+    return () if config.source == "digits" else (config.source,)
 
 
-def work(stack: Stack) -> float:
+def work(config: Config) -> float:
     """The floating-point operations of a run: those of its products, 2 n a b for [n, a] times [a, b], and waits.
 
-    The features of a picture are taken of itself and of its mirror image; training takes the hidden layer twice
-    (forward, and the gradient of its weights) and the last one three times; every epoch judges the test pictures.
+    Of a residual network a training step takes a picture's way three times (forward, and the gradients of the pixels
+    and of the weights), and the test pictures are judged once, at the end.
+    Of the small one the features of a picture are taken of itself and of its mirror image; training takes the hidden
+    layer twice (forward, and the gradient of its weights) and the last one three times; every epoch judges the test
+    pictures.
     """
-    side, size, channels, tested = _PIXELS[stack.source]
-    classes, trained = len(counts(stack.source, stack.profile)), int(counts(stack.source, stack.profile).sum())
+    side, size, channels, tested = _PIXELS[config.source]
+    classes, trained = len(counts(config.source, config.profile)), int(counts(config.source, config.profile).sum())
+    steps = math.floor(trained / config.batch)
+    waits = STARTED + config.epochs * steps * STEP
+    if isinstance(config, Residual):
+        each = residual.operations(config, *_PUBLISHED[config.source], classes)
+        return waits + each * (3 * config.epochs * steps * config.batch + tested)
     patches = (side - size + 1) ** 2
-    filtered = 2 * stack.filters * channels * size**2 * patches
-    hidden, out = 2 * 8 * stack.filters * stack.hidden, 2 * stack.hidden * classes
-    steps = math.floor(trained / stack.batch)
-    of_training = stack.epochs * steps * stack.batch * (2 * hidden + 3 * out)
-    judged = (stack.epochs + 1) * tested * (hidden + out)
-    products = (2 * trained + tested) * filtered + len(stack.methods) * (of_training + judged)
-    return STARTED + stack.epochs * steps * STEP + products
+    filtered = 2 * config.filters * channels * size**2 * patches
+    hidden, out = 2 * 8 * config.filters * config.hidden, 2 * config.hidden * classes
+    of_training = config.epochs * steps * config.batch * (2 * hidden + 3 * out)
+    judged = (config.epochs + 1) * tested * (hidden + out)
+    products = (2 * trained + tested) * filtered + len(config.methods) * (of_training + judged)
+    return waits + products

@@ -175,6 +175,23 @@ def test_the_estimate_is_measured_on_finished_runs_or_assumed() -> None:
     assert costs.estimates("tiny", "cuda", default())[name].finished == 0
 
 
+def test_a_task_may_have_assumed_rates_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_for(monkeypatch, lambda profile, there: (replace(job(0, 1e9), rates={"cpu": 1e7, "cuda": 5e9}),))
+    name = f"{__name__}.task"
+    assert costs.estimates("tiny", "cpu", default())[name].rate == 1e7
+    assert costs.estimates("tiny", "cuda", default())[name].rate == 5e9
+
+
+def test_the_paper_s_network_is_asked_for_on_its_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    asked = jobs.GRIDS["longtail"].jobs("paper", lambda name: True)
+    networks = [one for one in asked if one.name == "sumexp.longtail.residual.train"]
+    assert len(asked) == len(networks) + 2  # the predictions
+    # 49 methods, 5 seeds; EXP 2.1e15 and STEP 4.9e15 operations; 2e12 a second.
+    hours = sum(one.work / one.rates["cuda"] for one in networks if one.rates) / 3600
+    assert hours == pytest.approx(49 * 5 * (2.08e15 + 4.87e15) / 2e12 / 3600, rel=0.02)
+
+
 def test_the_estimate_is_measured_on_the_runs_of_all_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
     number_of = {"smoke": 5, "cpu": 6, "paper": 7}
     ask_for(monkeypatch, lambda profile, there: (job(number_of[profile], 1e9),))

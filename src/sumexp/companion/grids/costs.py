@@ -38,9 +38,10 @@ def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     The rate is all their operations over all their seconds, so that long runs count most: short ones take their time to
     start.
     """
-    kind, rates = torch.device(device).type, GRIDS[grid].rates
+    kind = torch.device(device).type
     measured: dict[str, dict[str, tuple[float, float, int]]] = {}
     jobs = [job for profile in PROFILES for job in jobs_of(grid, profile)]
+    assumed = {job.name: (job.rates or GRIDS[grid].rates)[kind] for job in jobs}
     for job, wanted in zip(jobs, computations(jobs, device), strict=True):
         found = measured.setdefault(job.name, {})
         if wanted.key not in found and (entry := store.here(wanted)) is not None:
@@ -48,7 +49,7 @@ def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     return {
         name: Estimate(
             finished=len(found),
-            rate=_rate(found.values()) if found else rates[kind],
+            rate=_rate(found.values()) if found else assumed[name],
             size=sum(size for _, _, size in found.values()) / len(found) if found else SIZE,
         )
         for name, found in measured.items()

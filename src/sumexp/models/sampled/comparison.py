@@ -5,7 +5,7 @@ classes, and a difference of two methods the t interval of the differences seed 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -136,15 +136,3 @@ def agreement(first: Mapping[Method, Values], second: Mapping[Method, Values]) -
         raise ValueError(f"{len(first)} and {len(second)} methods; give the same, two or more")
     tables = (np.array([one[method] for method in first]).T for one in (first, second))
     return interval(np.nan_to_num([float(stats.kendalltau(*rows).statistic) for rows in zip(*tables, strict=True)]))
-
-
-def gathered(methods: Sequence[Method], tables: Sequence[ArrayLike]) -> dict[Method, Values]:
-    """The tables of several seeds [methods, C] as one of each method [seeds, C].
-
-    Raises:
-        ValueError: if a table is not of as many methods.
-    """
-    stacked = np.array([np.asarray(table, dtype=np.float64) for table in tables])
-    if stacked.ndim != 3 or stacked.shape[1] != len(methods):
-        raise ValueError(f"tables of shape {stacked.shape} for {len(methods)} methods; expected [seeds, methods, C]")
-    return {one: stacked[:, i] for i, one in enumerate(methods)}

@@ -1,0 +1,292 @@
+"""The paper's network: its size by arithmetic, its scores against modules of torch, and a training that goes on."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sumexp.datasets import labelled
+from sumexp.datasets.labelled import Labelled
+from sumexp.longtail import Stack, grids, residual, sources
+from sumexp.longtail.residual import RUNNING, Learner, Residual, fit, initial, scores
+from sumexp.longtail.training import rate as stacked_rate
+from sumexp.models.sampled.methods import Method
+from tests.longtail.pictures import Memory, patterns
+
+CONSTANT = Method("softmax", "batch", "constant", 4)
+TINY = Residual("digits", method=CONSTANT, blocks=1, width=4, epochs=3, batch=16)
+
+
+@pytest.fixture(scope="module")
+def data() -> Labelled:
+    return patterns()
+
+
+# The network
+
+
+class Unit(nn.Module):
+    """Two convolutions with batch norms, and what they are added to: He et al.'s option A, without weights."""
+
+    def __init__(self, taken: int, made: int, stride: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(taken, made, 3, stride, padding=1, bias=False)
+        self.second = nn.Conv2d(made, made, 3, padding=1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(made), nn.BatchNorm2d(made)])
+        self.stride, self.new = stride, made - taken
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norms[1](self.second(torch.relu(self.norms[0](self.first(x)))))
+        # Every other pixel is what a pool of one pixel keeps.
+        kept = nn.functional.max_pool2d(x, 1, self.stride)
+        zeros = kept.new_zeros(len(kept), self.new, *kept.shape[2:])
+        return torch.relu(y + torch.cat([kept, zeros], 1))
+
+
+def reference(blocks: int, width: int, channels: int, classes: int) -> nn.Sequential:
+    layers: list[nn.Module] = [nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    sizes = [(width, width, 1), (width, 2 * width, 2), (2 * width, 4 * width, 2)]
+    for taken, made, stride in sizes:
+        layers += [Unit(taken, made, stride), *(Unit(made, made, 1) for _ in range(blocks - 1))]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, classes))
+
+
+def loaded(network: nn.Sequential, tensors: dict[str, Tensor]) -> nn.Sequential:
+    """The reference with our weights, taken layer after layer in the order of the network."""
+    convolutions = [one for one in network.modules() if isinstance(one, nn.Conv2d)]
+    names = [name.removesuffix(".weight") for name in tensors if name.endswith(".weight") and name != "out.weight"]
+    norms = [network[1], *(norm for one in network.modules() if isinstance(one, Unit) for norm in one.norms)]
+    with torch.no_grad():
+        for name, convolution, norm in zip(names, convolutions, norms, strict=True):
+            convolution.weight.copy_(tensors[f"{name}.weight"])
+            norm.weight.copy_(tensors[f"{name}.gain"])
+            norm.bias.copy_(tensors[f"{name}.shift"])
+            norm.running_mean.copy_(tensors[f"{name}.mean"])
+            norm.running_var.copy_(tensors[f"{name}.variance"])
+        network[-1].weight.copy_(tensors["out.weight"].T)
+        network[-1].bias.copy_(tensors["out.bias"])
+    return network
+
+
+def test_the_parameters_of_a_resnet_56_by_arithmetic() -> None:
+    # A stage of 9 blocks has 18 convolutions of 3 x 3; the first of the second and third takes half the channels.
+    stages = 18 * 9 * 16 * 16, 9 * 16 * 32 + 17 * 9 * 32 * 32, 9 * 32 * 64 + 17 * 9 * 64 * 64
+    assert stages == (41_472, 161_280, 645_120)
+    norms = 2 * (19 * 16 + 18 * 32 + 18 * 64)  # a gain and a shift for each channel
+    body = 3 * 9 * 16 + sum(stages) + norms
+    assert body == 852_368  # the published 0.85 million, of He et al., table 6
+    tensors = initial(Residual(), 3, 100)
+    assert sum(t.numel() for name, t in tensors.items() if not name.endswith(RUNNING)) == body + 64 * 100 + 100
+    # 6 n + 2 layers with weights.
+    assert sum(name.endswith(".weight") for name in tensors) == 56
+    assert sum(one.numel() for one in reference(9, 16, 3, 100).parameters()) == body + 64 * 100 + 100
+
+
+def test_its_operations_by_arithmetic() -> None:
+    # Products: each weight of a convolution at each place that it makes: 32^2, 16^2 and 8^2; the head's once.
+    products = (3 * 9 * 16 + 41_472) * 1024 + 161_280 * 256 + 645_120 * 64 + 64 * 100
+    assert residual.operations(Residual(), 32, 3, 100) == 2 * products == 250_982_912
+
+
+@pytest.mark.parametrize("blocks, side", [(1, 8), (3, 16), (9, 32)])
+def test_scores_are_those_of_modules(blocks: int, side: int) -> None:
+    config = Residual(blocks=blocks, width=4, seed=3)
+    tensors = initial(config, 3, 7)
+    source = torch.Generator().manual_seed(blocks)
+    for name, tensor in tensors.items():  # all parts at work: gains, shifts and biases too
+        if not name.endswith((".weight", ".variance")):
+            tensor += 0.3 * torch.randn(tensor.shape, generator=source)
+    tensors = {name: tensor.double().requires_grad_(not name.endswith(RUNNING)) for name, tensor in tensors.items()}
+    network = loaded(reference(blocks, 4, 3, 7).double(), tensors)
+    x = torch.randn(5, 3, side, side, generator=source, dtype=torch.float64)
+    for training in (True, False):  # the second with the means and variances that the first has moved
+        network.train(training)
+        ours, theirs = scores(tensors, x, config, training), network(x)
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+        ours.square().sum().backward()
+        theirs.square().sum().backward()
+        first = network[0]
+        assert isinstance(first, nn.Conv2d)
+        torch.testing.assert_close(tensors["first.weight"].grad, first.weight.grad, rtol=1e-7, atol=1e-9)
+    assert not torch.equal(tensors["first.mean"], torch.zeros(4))
+
+
+def test_the_contrastive_loss_has_cosines() -> None:
+    config = replace(TINY, method=Method("contrastive"))
+    tensors = initial(config, 1, 3)
+    x = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    found = scores(tensors, x, config)
+    assert found.abs().max() <= 1 + 1e-6
+    tensors["out.weight"] *= torch.tensor([1.0, 5.0, 0.1])
+    torch.testing.assert_close(scores(tensors, x, config), found)
+
+
+def test_the_first_weights() -> None:
+    tensors = initial(Residual(seed=1), 3, 100)
+    # He et al.: deviation sqrt(2 / (9 * 64)) = 0.0589 where 64 channels are made
+    assert tensors["2.4.1.weight"].std().item() == pytest.approx(math.sqrt(2 / 576), rel=0.02)
+    assert tensors["out.weight"].std().item() == pytest.approx(1 / 8, rel=0.03)
+    again, other = initial(Residual(seed=1), 3, 100), initial(Residual(seed=2), 3, 100)
+    assert torch.equal(tensors["first.weight"], again["first.weight"])
+    assert not torch.equal(tensors["first.weight"], other["first.weight"])
+    changed = replace(Residual(seed=1), method=CONSTANT)
+    assert torch.equal(initial(changed, 3, 100)["2.8.1.weight"], tensors["2.8.1.weight"])
+
+
+# Pictures
+
+
+def test_pictures_are_cut_out_and_mirrored() -> None:
+    picture = torch.arange(1, 10).view(1, 1, 3, 3)
+    padded = nn.functional.pad(picture, (4,) * 4).repeat(4, 1, 1, 1)
+    corners = torch.tensor([[4, 3, 8, 4], [4, 5, 4, 6]])
+    found = residual.cut_out(padded, corners, torch.tensor([False, False, False, True]))
+    assert found[:, 0].tolist() == [
+        [[1, 2, 3], [4, 5, 6], [7, 8, 9]],
+        [[0, 0, 0], [2, 3, 0], [5, 6, 0]],  # a row above, a column to the right
+        [[0, 0, 0]] * 3,
+        [[0, 0, 3], [0, 0, 6], [0, 0, 9]],
+    ]
+
+
+def test_a_step_sees_standardised_pictures_cut_anew_in_each_epoch(
+    data: Labelled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Tensor] = []
+
+    def noted(parameters: dict[str, Tensor], x: Tensor, config: Residual, training: bool = False) -> Tensor:
+        seen.append(x)
+        return scores(parameters, x, config, training)
+
+    monkeypatch.setattr(residual, "scores", noted)
+    learner = Learner(TINY, data)
+    learner.run_epoch()
+    learner.run_epoch()
+    assert [len(x) for x in seen] == [16] * 8  # 75 pictures: four whole batches
+    # Black is (0 - mean) / deviation of the training pictures.
+    black = -data.train.mean() / data.train.std()
+    assert torch.cat(seen).min().item() == pytest.approx(black, rel=1e-5)
+    plain = learner.standard(torch.from_numpy(data.train.transpose(0, 3, 1, 2)))
+    assert (plain.mean().item(), plain.std().item()) == pytest.approx((0, 1), abs=1e-3)
+    # Some are whole, and most are not; each has lost some border or is one of the pictures, mirrored or not.
+    whole = [(x.flip(-1) if turned else x) for x in torch.cat(seen) for turned in (False, True)]
+    kept = sum(any(torch.equal(one, other) for other in plain) for one in whole)
+    assert 0 < kept < 20
+    assert not torch.equal(torch.cat(seen[:4]).sum((1, 2, 3)).sort()[0], torch.cat(seen[4:]).sum((1, 2, 3)).sort()[0])
+
+
+# Training
+
+
+def test_it_learns(data: Labelled) -> None:
+    found = fit(replace(TINY, epochs=12, width=8), data)
+    assert found.arrays["errors"].shape == (1, 4)
+    assert found.arrays["errors"].mean() == found.metrics["error"] < 0.5  # of 0.75 by chance
+    assert found.arrays["counts"].tolist() == [40, 20, 10, 5]
+    assert found.history["epoch"].tolist() == list(range(12))
+    assert found.history["train_loss"][-1] < found.history["train_loss"][0] / 2
+
+
+@pytest.mark.parametrize("method", grids.methods((4, 2, 8)), ids=lambda one: f"{one.loss} {one.name} {one.negatives}")
+def test_every_method_trains(method: Method, data: Labelled) -> None:
+    found = fit(replace(TINY, method=method, epochs=1), data)
+    assert np.isfinite(found.history["train_loss"]).all()
+    assert found.history["train_loss"][0] > 0
+
+
+def test_a_killed_run_goes_on_to_the_same_numbers(data: Labelled) -> None:
+    whole = fit(TINY, data)
+    memory = Memory(last=2)
+    with pytest.raises(KeyboardInterrupt):
+        fit(TINY, data, checkpoint=memory)
+    again = fit(TINY, data, checkpoint=memory)
+    assert np.array_equal(again.arrays["errors"], whole.arrays["errors"])
+    assert np.array_equal(again.history["train_loss"], whole.history["train_loss"])
+    # One that forgets the running means ends elsewhere: they are part of what is kept.
+    assert {name for name in memory.saved["learner"]["parameters"] if name.endswith(RUNNING)}
+
+
+def test_seeds_differ_and_methods_share_what_is_random(data: Labelled) -> None:
+    first, second = (fit(replace(TINY, epochs=1, seed=seed), data).history["train_loss"] for seed in (0, 1))
+    assert first != second
+    # With a rate of next to nothing a weighting changes the loss alone, and all of its draws are shared.
+    still = replace(TINY, epochs=1, learning_rate=1e-30)
+    relative, importance = (
+        fit(replace(still, method=Method("softmax", "uniform", w, 4)), data).history["train_loss"][0]
+        for w in ("relative", "importance")
+    )
+    constant = fit(replace(still, method=Method("softmax", "uniform", "constant", 4)), data).history["train_loss"][0]
+    # Uniform over 4 classes with m = 4: importance weights are 1 = those of relative ones; constant ones 1/4.
+    assert relative == importance > constant
+
+
+def test_ties_at_the_top_are_errors(data: Labelled) -> None:
+    one = Learner(TINY, data)
+    one.parameters["out.weight"].data.zero_()
+    pictures = data.test[:4]
+    assert one.errors(pictures, np.array([0, 1, 2, 2])).tolist() == [1, 1, 1, 0]  # no picture of class 3
+    one.parameters["out.bias"].data[2] = 1.0
+    assert one.errors(pictures, np.array([0, 1, 2, 2])).tolist() == [1, 1, 0, 0]
+
+
+def test_the_published_schedule() -> None:
+    assert (Residual().epochs, Residual().batch, Residual().decay, Residual().momentum) == (256, 128, 1e-4, 0.9)
+    rates = [residual.rate(Residual(), epoch) for epoch in (0, 159, 160, 179, 180, 255)]
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+    # The small network's schedule is the same one, by steps.
+    assert rates == [stacked_rate(Stack(), epoch, 256) for epoch in (0, 159, 160, 179, 180, 255)]
+
+
+def test_a_loss_that_is_not_finite_is_named(data: Labelled) -> None:
+    with pytest.raises((FloatingPointError, ValueError), match=r"the loss of .* is nan in epoch|a logit is (NaN|nan)"):
+        fit(replace(TINY, learning_rate=1e30), data)
+
+
+@pytest.mark.parametrize(
+    "changes, fault",
+    [
+        ({"source": "cifar-100-small"}, "source is 'cifar-100-small'; expected one of digits, cifar-100"),
+        ({"profile": "wave"}, "profile is 'wave'"),
+        ({"blocks": 0}, "blocks must be positive"),
+        ({"seed": -1}, "seed, momentum and decay are -1, 0.9, 0.0001"),
+        ({"batch": 4}, "a batch of 4 has 3 other labels, fewer than 4 negatives"),
+    ],
+)
+def test_networks_that_are_none(changes: dict[str, object], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        replace(TINY, **changes)  # type: ignore[arg-type]
+
+
+def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
+    with pytest.raises(ValueError, match="there are 75 training pictures for a batch of 100; lower the batch"):
+        fit(replace(TINY, batch=100), data)
+    kept = data.train_labels != 1
+    with pytest.raises(ValueError, match="class 1 has no training picture"):
+        fit(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
+
+
+def test_the_task_reads_its_data() -> None:
+    found = residual.train(replace(TINY, epochs=1))
+    assert found.arrays["counts"].tolist() == sources.counts("digits", "exp").tolist()
+    ours, halves = residual.load("digits", "step"), sources.load("digits", "step")
+    assert np.array_equal(ours.train, halves.train)
+
+
+def test_its_pictures_are_those_that_the_small_network_sees_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+
+    def part(each: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+        return rng.integers(0, 256, (100 * each, 32, 32, 3)).astype(np.uint8), np.repeat(np.arange(100), each)
+
+    archive = Labelled(*part(8), *part(1), 100)
+    monkeypatch.setattr("sumexp.datasets.read", lambda name: archive)
+    few = labelled.profile_counts("exp", 100, 8, 4)
+    for module in (residual, sources):
+        monkeypatch.setattr(module, "counts", lambda source, profile: few)
+    large, small = residual.load("cifar-100", "exp"), sources.load("cifar-100", "exp")
+    assert large.train.shape[1:] == (32, 32, 3)
+    assert np.array_equal(large.counts, small.counts)
+    assert np.array_equal(labelled.halved(large.test), small.test)
