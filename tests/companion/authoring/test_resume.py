@@ -1,13 +1,23 @@
-"""A stack of VAEs that is cut short while it trains goes on from its checkpoint and ends with the same numbers."""
+"""A training that is cut short or killed goes on from its checkpoint and ends with the same numbers."""
 
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from sumexp import longtail, retrieval
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import Store
 from sumexp.companion.store.checkpoints import Checkpoint
+from sumexp.longtail import residual
+from sumexp.models.sampled.methods import Method
+from sumexp.runtime import Task
 from sumexp.vae import Member, Stack, train
 
 STACK = Stack(
@@ -56,3 +66,61 @@ def test_a_stack_that_is_cut_short_ends_with_the_same_numbers(
     for name in whole.history.keys() - {"seconds"}:  # of the clock, the one column that cannot be the same
         np.testing.assert_array_equal(resumed.history[name], whole.history[name], err_msg=name)
         assert len(whole.history[name]) == STACK.epochs * len(STACK.members)
+
+
+# Killed by the system, as no handler sees it
+
+SAMPLED = Method("softmax", "uniform", "importance", 4), Method("softmax", "batch", "tail", 4)
+KILLED: Mapping[str, tuple[Task[Any], Any]] = {
+    "longtail": (
+        longtail.train,
+        longtail.Stack(methods=(Method(), *SAMPLED), filters=8, hidden=8, epochs=5, batch=32),
+    ),
+    "longtail, the paper's network": (
+        residual.train,
+        residual.Residual("digits", method=SAMPLED[0], blocks=1, width=4, epochs=5, batch=32),
+    ),
+    "retrieval": (retrieval.train, retrieval.Config(method=SAMPLED[0], width=4, epochs=5, batch=5000)),
+}
+
+
+def train_until_the_fourth_epoch_kills(name: str, root: str) -> None:
+    """What the process that is to be killed does: the third epoch is kept, the fourth is done and lost."""
+    save, saved = Checkpoint.save, []
+
+    def kill(checkpoint: Checkpoint, state: dict[str, object]) -> None:
+        if len(saved) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        save(checkpoint, state)
+        saved.append(checkpoint.path.exists())
+
+    Checkpoint.save = kill  # type: ignore[assignment, method-assign]
+    task, config = KILLED[name]
+    runs.cached(task, config, store=Store(Path(root)), threads=1, save_every=0.0, quiet=True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+@pytest.mark.parametrize("name", KILLED)
+def test_a_training_that_is_killed_ends_with_the_same_numbers(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    killed, whole = Store(tmp_path / "killed"), Store(tmp_path / "whole")
+    code = f"import sys\nfrom {__name__} import train_until_the_fourth_epoch_kills as train\ntrain(*sys.argv[1:])"
+    command = [sys.executable, "-c", code, name, str(killed.root)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    task, config = KILLED[name]
+    wanted = runs.computation(task, config)
+    assert killed.status(wanted) == "half-done"
+    resumed = runs.cached(task, config, store=killed, threads=1)
+    assert "going on from a checkpoint" in caplog.text
+    caplog.clear()
+    expected = runs.cached(task, config, store=whole, threads=1)
+    assert "going on from a checkpoint" not in caplog.text
+    assert resumed.key == expected.key
+    assert resumed.metrics == expected.metrics
+    for kind in ("arrays", "history"):
+        found, others = getattr(resumed, kind), getattr(expected, kind)
+        assert found.keys() == others.keys()
+        for column in found.keys() - {"seconds"}:
+            np.testing.assert_array_equal(found[column], others[column], err_msg=column)
