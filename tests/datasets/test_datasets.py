@@ -438,6 +438,7 @@ def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
     listed, _ = run("list")
     for text in ("tiny: bytes", "licence: none", "cite:    nobody", "size:    0.3 MB", str(path), server.url):
         assert text in listed
+    assert f"sha256:  {tiny.sha256}\n" in listed
     assert "present: no; run: sumexp data fetch tiny" in listed
     assert run("verify") == (f"{tmp_path} holds no data set; to download one, run: sumexp data fetch NAME\n", None)
     assert isinstance(run("verify", "tiny")[1], DataError)
@@ -446,6 +447,23 @@ def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
     assert "present: yes" in run("list")[0]
     path.write_bytes(CONTENT[:-1])
     assert isinstance(run("verify")[1], DataError)
+
+
+def test_every_data_set_is_listed_with_all_that_is_to_be_known_of_it(tmp_path: Path) -> None:
+    listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
+    blocks = {block.partition(":")[0]: block.splitlines() for block in listed.split("\n\n")[1:]}
+    assert blocks.keys() == datasets.DATASETS.keys()
+    for name, dataset in datasets.DATASETS.items():
+        lines = {}
+        for line in blocks[name][1:]:
+            what, _, text = line.strip().partition(":")
+            lines.setdefault(what, []).append(text.strip())
+        assert all(one for texts in lines.values() for one in texts), name
+        assert (lines["licence"], lines["cite"]) == ([dataset.licence], [dataset.citation])
+        assert len(lines["size"]) == len(lines["present"]) == 1
+        known = [*lines.get("sha256", []), *lines.get("git id", [])]
+        assert sorted(known) == sorted(file.sha256 or file.blob for file in dataset.files)
+        assert lines.get("source", []) == [file.url or "no public address" for file in dataset.files]
 
 
 # Several at once

@@ -14,7 +14,7 @@ Root = Annotated[
 
 @data_app.command("list")
 def list_command(data: Root = None) -> None:
-    """Print every data set: what it is, its terms, whom to cite, its size, and whether it is there."""
+    """Print every data set: what it is, its terms, whom to cite, its files, and whether it is there."""
     from sumexp.companion.cli.listing import listing
 
     for line in listing(data):

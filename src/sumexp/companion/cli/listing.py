@@ -7,7 +7,7 @@ from sumexp import datasets
 
 
 def listing(data: Path | None = None) -> Iterator[str]:
-    """Line by line every data set: what it is, its terms, whom to cite, its size, and whether it is there.
+    """Line by line every data set: what it is, its terms, whom to cite, its files, and whether they are there.
 
     Raises:
         DataError: if the root of the data was set and is not there.
@@ -34,4 +34,5 @@ def listing(data: Path | None = None) -> Iterator[str]:
         for path, file in zip(paths, dataset.files, strict=True):
             yield f"  file:    {path}"
             yield f"  source:  {file.url or 'no public address'}"
+            yield f"  sha256:  {file.sha256}" if file.sha256 else f"  git id:  {file.blob}"
         yield f"  present: {'yes' if present else f'no; {how}'}"

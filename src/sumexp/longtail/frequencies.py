@@ -1,0 +1,77 @@
+"""How often each label occurs in the data sets of the catalogue: how long their tails are.
+
+It only reads and is imported by name, so that no run depends on it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp import datasets
+from sumexp.datasets import Corpus, DataError, MultiLabel
+from sumexp.datasets.extreme import Extreme
+from sumexp.datasets.labelled import Labelled
+from sumexp.datasets.listed import Listed
+
+KINDS = ("text", "tags", "classes", "lists")
+"""Of data sets that have labels: the labels of a text are its words."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Some numbers of a law of labels.
+
+    Attributes:
+        labels: that occur.
+        examples: of all labels; one that has several labels counts as often.
+        most: of the most frequent label.
+        least: of the rarest that occurs.
+        rare: the share of the labels with fewer than 20 examples.
+    """
+
+    labels: int
+    examples: int
+    most: int
+    least: int
+    rare: float
+
+
+def label_counts(name: str) -> NDArray[np.int64]:
+    """Training examples of each label of a data set that occurs, the most frequent first.
+
+    Raises:
+        DataError: if it is unknown, undeclared, absent, damaged, or its kind has no labels.
+    """
+    kind = datasets.declared(name).kind
+    if kind not in KINDS:
+        raise DataError(f"data set {name!r} is of the kind {kind!r}, which has no labels; expected {', '.join(KINDS)}")
+    counts = _counts(datasets.read(name))
+    return np.sort(counts[counts > 0])[::-1]
+
+
+def summary(counts: NDArray[np.int64]) -> Tail:
+    """What is said of a law of labels.
+
+    Args:
+        counts: of each label, all positive.
+
+    Raises:
+        ValueError: if there is none, or one is not positive.
+    """
+    if not len(counts) or counts.min() < 1:
+        raise ValueError(f"{len(counts)} counts, the least of which is {min(counts, default=0)}; give positive ones")
+    return Tail(len(counts), int(counts.sum()), int(counts.max()), int(counts.min()), float((counts < 20).mean()))
+
+
+def _counts(found: object) -> NDArray[np.int64]:
+    match found:
+        case Corpus():
+            return np.bincount(found.tokens)
+        case MultiLabel():
+            return found.train_labels.sum(0, dtype=np.int64)
+        case Labelled() | Extreme():
+            return found.counts
+        case tuple() if found and isinstance(found[0], Listed):
+            return found[0].counts
+    raise TypeError(f"{type(found).__name__} is none of the forms in which labels are read")

@@ -1,0 +1,75 @@
+"""How often each label occurs, by hand, and of the sets themselves where they are here."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from sumexp import datasets
+from sumexp.datasets import Corpus, DataError, MultiLabel
+from sumexp.datasets.extreme import Extreme, Part
+from sumexp.datasets.labelled import Labelled
+from sumexp.datasets.listed import Listed
+from sumexp.longtail.frequencies import KINDS, Tail, label_counts, summary
+
+LABELS = np.array([[1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 0, 1]], dtype=bool)
+PART = Part(csr_array(np.eye(3, dtype=np.float32)), csr_array(LABELS))
+PICTURES = np.zeros((6, 2, 2, 1), np.uint8)
+FOUND = {
+    "brown": Corpus(("a", "b", "c"), np.array([0, 1, 0, 2, 0, 2]), np.array([0, 6]), ("one",), ("none",)),
+    "delicious": MultiLabel(np.zeros((3, 1), np.float32), LABELS, np.zeros((1, 1), np.float32), LABELS[:1], ("",) * 4),
+    "cifar-100": Labelled(PICTURES, np.array([1, 1, 3, 3, 3, 0]), PICTURES[:1], np.zeros(1, np.int64), 5),
+    "imagenet-lt": (Listed(("a", "b", "c"), np.array([7, 7, 1])), Listed(("d",), np.array([1]))),
+    "bibtex": Extreme(PART, PART),
+}
+
+
+@pytest.mark.parametrize(
+    "name, counts",
+    [
+        ("brown", [3, 2, 1]),
+        ("delicious", [3, 2, 1]),  # the second label has no example
+        ("cifar-100", [3, 2, 1]),
+        ("imagenet-lt", [2, 1]),  # of the training list alone
+        ("bibtex", [3, 2, 1]),
+    ],
+)
+def test_counts_by_hand(name: str, counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
+    monkeypatch.setattr(datasets, "read", FOUND.__getitem__)
+    assert label_counts(name).tolist() == counts
+
+
+def test_a_summary_by_hand() -> None:
+    assert summary(np.array([40, 20, 19, 1])) == Tail(labels=4, examples=80, most=40, least=1, rare=0.5)
+    with pytest.raises(ValueError, match="2 counts, the least of which is 0; give positive ones"):
+        summary(np.array([3, 0]))
+    with pytest.raises(ValueError, match="0 counts"):
+        summary(np.array([], dtype=np.int64))
+
+
+def test_what_has_no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="'digits' is of the kind 'images', which has no labels; expected text, tags"):
+        label_counts("digits")
+    monkeypatch.setattr(datasets, "read", lambda name: 3)
+    with pytest.raises(TypeError, match="int is none of the forms"):
+        label_counts("shakespeare")
+
+
+def test_every_kind_of_the_catalogue_has_labels_or_is_of_images() -> None:
+    assert {one.kind for one in datasets.DATASETS.values()} == {*KINDS, "images"}
+
+
+def test_the_sets_themselves() -> None:
+    # The counts that the READMEs of the data state: types and tokens; 204,062 words, 5,704 of the types once.
+    shakespeare = label_counts("shakespeare")
+    assert (len(shakespeare), shakespeare.sum(), (shakespeare == 1).sum()) == (12_631, 204_062, 5_704)
+
+
+def test_delicious_itself() -> None:
+    try:
+        found = summary(label_counts("delicious"))
+    except DataError as error:
+        pytest.skip(str(error))
+    # Table 4 of the paper: 983 labels, and 19.03 a page over all 16,105 pages.
+    assert found.labels == 983
+    assert found.examples / 12_920 == pytest.approx(19.03, abs=0.05)
