@@ -69,7 +69,7 @@ def _counts(found: object) -> NDArray[np.int64]:
         case Corpus():
             return np.bincount(found.tokens)
         case MultiLabel():
-            return found.train_labels.sum(0, dtype=np.int64)
+            return np.asarray(found.train_labels.sum(0, dtype=np.int64))
         case Labelled() | Extreme():
             return found.counts
         case tuple() if found and isinstance(found[0], Listed):
