@@ -1,5 +1,6 @@
 """A step of the in-batch loss beside ``F.cross_entropy`` of the same matrix: time by turns, memory each by itself."""
 
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,18 +40,20 @@ def given(size: int, towers: bool) -> Callable[[], Tensor]:
 
 
 def step_seconds(size: int, towers: bool, rounds: int, threads: int) -> dict[str, float]:
-    """The least seconds of forward and backward of each, which take turns: what disturbs one disturbs all."""
+    """The median seconds of forward and backward of each, which take turns: what disturbs one disturbs all."""
     torch.set_num_threads(threads)
     scores, times = given(size, towers), dict[str, list[float]]()
-    for _ in range(rounds):
-        for name, loss in contenders(size).items():
+    contest = list(contenders(size).items())
+    for turn in range(rounds):
+        first = turn % len(contest)  # each comes first as often as the others
+        for name, loss in contest[first:] + contest[:first]:
             matrix = scores()
             start = time.process_time() if threads == 1 else time.perf_counter()
             value = loss(matrix)
             value.backward()  # type: ignore[no-untyped-call]
             stop = time.process_time() if threads == 1 else time.perf_counter()
             times.setdefault(name, []).append(stop - start)
-    return {name: min(found) for name, found in times.items()}
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def high_water() -> int:
@@ -75,8 +78,9 @@ def main(threads: int, quick: bool) -> None:
     cases: list[dict[str, Any]] = []
     for size in (256,) if quick else (1024, 4096):
         case: dict[str, Any] = {"size": size}
-        case["matrix"] = alone(step_seconds, size, False, 9, threads)
-        case["towers"] = alone(step_seconds, size, True, 9, threads)
+        rounds = (1 << 16) // size
+        case["matrix"] = alone(step_seconds, size, False, rounds, threads)
+        case["towers"] = alone(step_seconds, size, True, rounds, threads)
         case["bytes"] = {name: alone(step_bytes, name, size, threads) for name in contenders(8)}
         cases.append(case)
         print(f"{size} x {FEATURES}, forward and backward: ms of the loss, with the towers' product; MiB")

@@ -211,6 +211,23 @@ def test_a_learnable_temperature_has_the_gradient_of_the_quotient() -> None:
     assert t.grad.item() == pytest.approx((steps[0] - steps[1]) / 2e-5, rel=1e-7)
 
 
+@every_way
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_losses_beyond_the_range_of_probabilities(way: dict[str, Any], dtype: torch.dtype) -> None:
+    """Own scores so low that their probabilities are 0 or denormal: as log_softmax finds the losses."""
+    scores, log_q = (values.to(dtype) for values in batch())
+    span = -log(torch.finfo(dtype).tiny)
+    scores.diagonal().sub_(torch.tensor([0, span, 1.05 * span, 5 * span], dtype=dtype))
+    options = way | ({"row_ids": [0, 1, 0, 2]} if way.get("symmetric") else {})
+    leaf = scores.clone().requires_grad_()
+    value = in_batch(leaf, IDS, log_q=log_q, **options, reduction="none")
+    # Under a transform of torch.func the whole is left to log_softmax.
+    exact, pull = torch.func.vjp(lambda z: in_batch(z, IDS, log_q=log_q, **options, reduction="none"), scores)
+    torch.testing.assert_close(value, exact)
+    assert value.max() > span
+    torch.testing.assert_close(torch.autograd.grad(value.sum(), leaf)[0], pull(torch.ones_like(exact))[0])
+
+
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
 def test_half_precision_is_summed_in_single(half: torch.dtype) -> None:
     scores, log_q = batch()
@@ -225,17 +242,35 @@ def test_half_precision_is_summed_in_single(half: torch.dtype) -> None:
     torch.testing.assert_close(found.double(), exact, rtol=torch.finfo(half).eps, atol=1e-7)
 
 
-def test_columns_that_cannot_be_count_for_nothing() -> None:
-    scores, log_q = batch()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_columns_that_cannot_be_count_for_nothing(dtype: torch.dtype) -> None:
+    scores, log_q = (values.to(dtype) for values in batch())
     impossible = scores.clone()
     impossible[:, 5] = -math.inf
     leaf = impossible.requires_grad_()
     kept = [0, 1, 2, 3, 4, 6]
     value = in_batch(leaf, IDS, log_q=log_q)
-    assert value.item() == pytest.approx(in_batch(scores[:, kept], IDS[kept], log_q=log_q[kept]).item(), rel=1e-14)
+    wanted = in_batch(scores[:, kept], IDS[kept], log_q=log_q[kept]).item()
+    assert value.item() == pytest.approx(wanted, rel=1e-6 if dtype == torch.float32 else 1e-14)
     (gradient,) = torch.autograd.grad(value, leaf)
     assert gradient[:, 5].abs().max() == 0
     assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_hits_are_left_out_whatever_their_scores_and_however_large_the_ids(dtype: torch.dtype) -> None:
+    """Ids that single precision cannot tell apart, and a hit at the end of the range: as if it were not there."""
+    ids = torch.tensor([2**60, 2**60 + 1, 2**24 + 1, 2**60, 2**24])
+    scores = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    scores[0] = torch.tensor([-2e38, -2e38, -2e38, 3e38, -2e38])
+    leaf = scores.requires_grad_()
+    value = in_batch(leaf, ids, correct="none", hits="mask", reduction="none")
+    assert value[0].item() == pytest.approx(log(4))
+    assert value[1:].tolist() == pytest.approx((-torch.log_softmax(scores, -1).diagonal()[1:]).tolist())
+    (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    assert gradient[0, 3] == 0
+    wanted = torch.softmax(scores[1], -1) - torch.eye(5, dtype=dtype)[1]
+    torch.testing.assert_close(gradient[1], wanted)
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ InBatchHits = Literal["keep", "mask"]
 """What becomes of a column that holds the example's own class once more: a negative like all others, or left out."""
 
 CELLS = 1 << 17
-"""Scores corrected at a time on a CPU: what is made of them stays in its cache."""
+"""Scores whose hits are marked at a time on a CPU: the marks stay in its cache."""
 
 
 def in_batch(
@@ -90,11 +90,12 @@ def in_batch(
     classes = checks.integers("id", ids).to(scores.device)
     if classes.shape != (columns,):
         raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
-    way = _Way(scale, None if correct == "none" else law, correct == "all", classes if hits == "mask" else None)
+    marks = _numbered(classes, size) if hits == "mask" else None
+    way = _Way(scale, None if correct == "none" else law, correct == "all", marks)
     losses, rows = _losses(scores, way), None
     if symmetric:
         rows = _law("row_log_q", row_log_q, scores, size, needed=False)
-        same = _same_rows(row_ids, size, scores.device) if hits == "mask" else None
+        same = _numbered(_same_rows(row_ids, size, scores.device), size) if hits == "mask" else None
         turned = _Way(scale, None if correct == "none" else rows, correct == "all", same)
         losses = (losses + _losses(scores[:, :size].T, turned)) / 2
     if __debug__ and size:
@@ -112,7 +113,7 @@ class _Way(NamedTuple):
         scale: the number that they are multiplied by.
         log_q: [N] taken off, or None.
         own: whether it is taken off the diagonal too.
-        classes: [N], of which columns equal to an example's own are left out; None to keep them.
+        classes: [N] of :func:`_numbered`; columns equal to an example's own are left out; None to keep them.
     """
 
     scale: float
@@ -121,81 +122,99 @@ class _Way(NamedTuple):
     classes: Tensor | None
 
 
-def _logits(scores: Tensor, way: _Way, start: int = 0) -> Tensor:
-    """Logits of the examples from ``start`` on, as a new tensor: at least float32."""
-    scores = for_sums(scores)
-    logits = scores * way.scale if way.log_q is None else torch.add(-way.log_q, scores, alpha=way.scale)
+def _numbered(classes: Tensor, size: int) -> Tensor:
+    """Classes [N] as numbers that single precision tells apart; where those of the ``size`` examples stand counts."""
+    if not size or max(map(abs, checks.read(*classes.aminmax(), default=math.inf))) < 1 << 24:
+        return classes
+    ordered = classes[:size].sort().values
+    place = torch.searchsorted(ordered, classes).clamp_max(size - 1)
+    return torch.where(ordered[place] == classes, place, size)
+
+
+def _precision(scores: Tensor) -> torch.dtype:
+    return torch.promote_types(scores.dtype, torch.float32)
+
+
+def _logits(scores: Tensor, way: _Way, out: Tensor | None = None) -> Tensor:
+    """Logits, at least float32, as a new tensor or in ``out``."""
+    dtype = _precision(scores)
+    law = torch.zeros(1, dtype=dtype, device=scores.device) if way.log_q is None else way.log_q
+    logits = torch.add(-law, scores, alpha=way.scale, out=out)
     if way.log_q is not None and not way.own:
-        logits.diagonal(start).copy_(scores.diagonal(start) * way.scale)
+        logits.diagonal().copy_(scores.diagonal().to(dtype) * way.scale)
     if way.classes is not None:
-        equal = way.classes[start : start + len(scores)].unsqueeze(-1) == way.classes
-        equal.diagonal(start).fill_(False)
-        logits.masked_fill_(equal, -math.inf)
+        classes, own = way.classes.to(dtype), logits.diagonal().clone()
+        for start, stop in _blocks(scores):
+            # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
+            equal = torch.empty(stop - start, len(classes), dtype=dtype, device=scores.device)
+            torch.eq(classes[start:stop].unsqueeze(-1), classes, out=equal)
+            logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
+        logits.diagonal().copy_(own)
     return logits
 
 
 def _losses(scores: Tensor, way: _Way) -> Tensor:
-    if torch.compiler.is_compiling():
-        return _plain(scores, way)[0]
-    losses: Tensor = _InBlocks.apply(scores, way)[0]  # type: ignore[no-untyped-call]
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        # What a compiler fuses, and torch.func takes apart.
+        return -torch.log_softmax(_logits(scores, way), -1).diagonal()
+    losses: Tensor = _InPlace.apply(scores, way)  # type: ignore[no-untyped-call]
     return losses
 
 
-def _plain(scores: Tensor, way: _Way) -> tuple[Tensor, Tensor]:
-    """Losses [B] and log probabilities [B, N] by whole matrices: what a compiler fuses, and what vmap can take."""
-    log_p = torch.log_softmax(_logits(scores, way), -1)
-    return -log_p.diagonal(), log_p
-
-
-class _InBlocks(torch.autograd.Function):
-    """The same in blocks of rows that stay in the cache, with two matrices where autograd would make four."""
+class _InPlace(torch.autograd.Function):
+    """The same with two matrices, where autograd would make four."""
 
     @staticmethod
-    def forward(scores: Tensor, way: _Way) -> tuple[Tensor, Tensor]:
-        log_p = torch.empty(scores.shape, dtype=for_sums(scores[:0]).dtype, device=scores.device)
-        for start, stop in _blocks(scores):
-            torch.log_softmax(_logits(scores[start:stop], way, start), -1, out=log_p[start:stop])
-        return -log_p.diagonal(), log_p
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, _Way], output: tuple[Tensor, Tensor]) -> None:
-        scores, ctx.way = inputs
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(scores, output[1])
+    def forward(ctx: Any, scores: Tensor, way: _Way) -> Tensor:
+        # Rows in one piece, also where scores are transposed: the work in place below asks for it.
+        p = torch.empty(scores.shape, dtype=_precision(scores), device=scores.device)
+        torch.softmax(_logits(scores, way, out=p), -1, out=p)
+        ctx.way = way
+        ctx.save_for_backward(scores, p)
         ctx.save_for_forward(scores)
+        return _negative_log(p, scores, way)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor | None, _: None) -> tuple[Tensor | None, None]:
-        if gradient is None:
-            return None, None
-        scores, log_p = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        scores, p = ctx.saved_tensors
         share = gradient * ctx.way.scale
         if torch.is_grad_enabled():  # this gradient is to be differentiated again
             p = torch.softmax(_logits(scores, ctx.way), -1)
             own = torch.eye(*scores.shape, dtype=p.dtype, device=p.device)
             return ((p - own) * share.unsqueeze(-1)).to(scores.dtype), None
-        found = torch.empty_like(log_p)
-        for start, stop in _blocks(scores):
-            torch.exp(log_p[start:stop], out=found[start:stop]).mul_(share[start:stop].unsqueeze(-1))
+        found = p * share.unsqueeze(-1)
         found.diagonal().sub_(share)
         return found.to(scores.dtype), None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: None) -> tuple[Tensor, None]:
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
         moved = for_sums(tangent) * ctx.way.scale
         p = torch.softmax(_logits(ctx.saved_tensors[0], ctx.way), -1)
-        return (p * moved).sum(-1) - moved.diagonal(), None
+        found: Tensor = (p * moved).sum(-1) - moved.diagonal()
+        return found
 
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, Any], scores: Tensor, way: _Way) -> tuple[tuple[Tensor, Tensor], int]:
-        return torch.func.vmap(_plain, in_dims)(scores, way), 0
+
+def _negative_log(p: Tensor, scores: Tensor, way: _Way) -> Tensor:
+    """The losses [B] by the softmax, also of examples whose own probability is beyond the precision."""
+    own = p.diagonal()
+    losses = -own.log()
+    least = torch.finfo(p.dtype).tiny
+    if len(own) and not own.amin() >= least:
+        tiny = (own < least).nonzero().flatten()
+        # log p = f_own - (f_best - log p_best), for the likeliest column, which is neither its own nor a hit.
+        best = p[tiny].argmax(-1)
+        law = torch.zeros(1, dtype=p.dtype, device=p.device).expand(p.shape[1]) if way.log_q is None else way.log_q
+        ahead = (scores[tiny, best].to(p.dtype) - scores[tiny, tiny].to(p.dtype)) * way.scale
+        taken = law[best] - law[tiny] if way.own else law[best]
+        losses[tiny] = ahead - taken - p[tiny, best].log()
+    return losses
 
 
 def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
     """Where blocks of rows begin and end."""
     size, columns = scores.shape
-    step = max(1, CELLS // columns) if scores.device.type == "cpu" else max(1, size)
+    blocks = scores.device.type == "cpu" and not torch.compiler.is_compiling()
+    step = max(1, CELLS // columns if blocks else size)
     for start in range(0, size, step):
         yield start, min(start + step, size)
 
@@ -225,7 +244,7 @@ def _law(name: str, log_q: checks.Values | None, scores: Tensor, length: int, *,
     law = checks.reals(name, log_q).detach().to(scores.device)
     if law.shape != (length,):
         raise ValueError(f"{name} has shape {tuple(law.shape)}; it must hold one log probability for each of {length}")
-    return law.to(for_sums(scores[:0]).dtype)
+    return law.to(_precision(scores))
 
 
 def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -> Tensor:
