@@ -65,7 +65,7 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
 
     reader = Reader()
     reader.feed(text)
-    assert set(reader.links) == {"r.csv", "r.json"}
+    assert set(reader.links) == {"./r.csv", "./r.json"}
     assert reader.tags.count("svg") == 2
     assert "prefers-color-scheme:dark" in text
     assert "@media print" in text
@@ -108,6 +108,48 @@ def test_counts_and_labels_of_every_kind_of_file_agree(tmp_path: Path) -> None:
     assert counts(tmp_path / "words.csv").tolist() == [2, 1, 1]
 
 
+def test_what_separates_columns_is_no_guess(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("word\tcount\na,b\t5\nc,d,e\t3\n")
+    (tmp_path / "a.csv").write_text('\ufeffitem;count\r\n"a;b";5\r\n<script>;3\r\n')
+    assert counts(tmp_path / "a.tsv").tolist() == counts(tmp_path / "a.csv").tolist() == [5, 3]
+
+
+def test_labels_that_were_floats_are_class_numbers(tmp_path: Path) -> None:
+    """As pandas writes a column of numbers where one was missing: by frequency they would be [3, 1]."""
+    (tmp_path / "a.csv").write_text("label\n2.0\n0.0\n2.0\n2.0\n")
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT unnest([2.0, 0, 2, 2])::DOUBLE AS label) TO '{tmp_path}/a.parquet'")
+    assert counts(tmp_path / "a.csv").tolist() == counts(tmp_path / "a.parquet").tolist() == [1, 0, 3]
+
+
+def test_counts_are_put_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("item_id,count\n2,30\n0,10\n1,20\n")
+    assert counts(tmp_path / "a.csv").tolist() == [10, 20, 30]
+    (tmp_path / "a.csv").write_text("item_id,count\n912,30\n17,10\n")  # names that are numbers
+    assert counts(tmp_path / "a.csv").tolist() == [30, 10]
+
+
+@pytest.mark.parametrize("suffix, option", [(".html", "counts"), (".csv", "counts"), (".json", "scores")])
+def test_no_report_overwrites_what_is_read(
+    suffix: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The data beside counts.html would have been written to counts.csv, the reader's own file."""
+    path = tmp_path / f"given{suffix}"
+    path.write_text("count\n5\n3\n")
+    given = [str(path)] if option == "counts" else [str(tmp_path / "none.csv"), "--scores", str(path)]
+    with pytest.raises(SystemExit):
+        main([*given, "-m", "2", "--output", str(tmp_path / "given.html")])
+    assert "would overwrite" in capsys.readouterr().err
+    assert path.read_text() == "count\n5\n3\n"
+
+
+def test_a_report_whose_name_has_signs_finds_its_data(tmp_path: Path) -> None:
+    result = audit(COUNTS, m=4, sampler=np.eye(60)[0], weights="relative")  # one class is left: no push on any group
+    html = write(result, tmp_path / "a#1 50%<b>.html")[2].read_text()
+    assert 'href="./a%231%2050%25%3Cb%3E.csv"' in html
+    assert "<b>.csv" not in html
+
+
 @pytest.mark.parametrize(
     "name, text, message",
     [
@@ -117,6 +159,10 @@ def test_counts_and_labels_of_every_kind_of_file_agree(tmp_path: Path) -> None:
         ("a.csv", "label\n0\n-2\n", "line 3: label is '-2'; the classes are 0.."),
         ("a.csv", "", "a.csv is empty"),
         ("a.csv", "count\n", "a.csv has no rows"),
+        ("a.csv", "label\n2\n2\n0\nn/a\n", "line 5: label is 'n/a'; most labels are whole numbers"),
+        ("a.csv", "item,count\na,3\na,4\n", "2 rows of counts, but 1 different values of item"),
+        ("a.csv", "item,count\na,3\nb\n", "cannot be read as a table"),
+        ("a.csv", "count\n3\n\n4\n", "line 3: count is empty"),
         ("a.csv", "x,y\n1,2\n", "has the columns x, y; say which with --column"),
         ("a.xls", "1", "ends in '.xls'"),
         ("a.npy", "1", "is no array in NumPy's format"),

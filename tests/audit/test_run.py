@@ -2,18 +2,22 @@
 
 import math
 from collections.abc import Callable
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from sumexp import ranking
+import sumexp.losses
+from sumexp import ranking, samplers
 from sumexp.audit import Audit, AuditError, audit
+from sumexp.audit.advice import TORCH
+from sumexp.audit.faults import homogeneity
 from sumexp.audit.rates import rank_bound, rates
 from sumexp.audit.rows import groups
-from sumexp.audit.setup import setup
-from sumexp.samplers import LogUniform
+from sumexp.audit.setup import Floats, Setup, Weights, setup
+from sumexp.samplers import Hits, LogUniform
 
 COUNTS = np.maximum(1, 4000 / np.arange(1, 201.0)).astype(np.int64)
 PRIOR = COUNTS / COUNTS.sum()
@@ -139,10 +143,143 @@ def test_limits() -> None:
     result = audit(COUNTS, sampler="uniform", weights="none", m=31)
     assert result.certificate == pytest.approx(math.log(32))
     assert result.rank_bound.exact
-    assert result.rank_bound.constant == pytest.approx(ranking.additive_constant(199, 31, 1.0).constant)
+    # hits are kept: of 200 classes the label's own draws count with those of the set
+    sizes = torch.arange(1, 200)
+    missing = torch.log1p(sizes.double()) - ranking.hit_losses(200, 31, 1.0, sizes + 1)
+    assert result.rank_bound.constant == pytest.approx(missing.max().item())
     heavy = setup(np.full(5, 0.2), "uniform", "none", "keep", 40, None)
     assert rank_bound(np.full(5, 0.2), heavy).holds
     assert not rank_bound(PRIOR, setup(PRIOR, "within-batch", "none", "keep", 31, None)).holds
+
+
+def deficit(q: Floats, label: int, few: tuple[int, ...], how: Setup) -> float:
+    """log(1 + |S|) less the expected loss of a label that ties with S, all others far below: every draw in turn."""
+    m, law, weight = int(how.negatives), q.copy(), {"none": 1.0, "constant": 1 / how.negatives}.get(how.weights)
+    if how.hits == "redraw":
+        law[label] = 0
+        law /= law.sum()
+    loss = 0.0
+    for drawn in product(range(len(q)), repeat=m):
+        seen = [j for j in drawn if j in few or (j == label and how.hits == "keep")]
+        each = [weight or (1 / q[j] if how.weights == "negatives" else 1 / (m * q[j])) for j in seen]
+        loss += float(np.prod(law[list(drawn)])) * math.log1p(sum(each))
+    return math.log1p(len(few)) - loss
+
+
+@pytest.mark.parametrize("hits", ["keep", "mask", "redraw"])
+@pytest.mark.parametrize("weights", ["none", "constant", "negatives"])
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("sampler", ["uniform", "within-batch"])
+def test_the_bound_on_the_rank_by_enumeration(sampler: str, m: int, weights: Weights, hits: Hits) -> None:
+    """All labels, all sets of the others, all draws: hits count, and so does the label's place in the law."""
+    prior = np.array([0.5, 0.3, 0.15, 0.05])
+    how = setup(prior, sampler, weights, hits, m, None)
+    sets = [(y, s) for y in range(4) for k in (1, 2, 3) for s in combinations([j for j in range(4) if j != y], k)]
+    worst = max(deficit(how.q[0], y, s, how) for y, s in sets)
+    found = rank_bound(prior, how)
+    if found.holds is not None:
+        assert found.holds == (worst <= 1e-12)
+    if found.exact and not found.holds:
+        assert found.constant == pytest.approx(worst, abs=1e-9)
+    if found.holds is False:
+        assert found.constant is not None
+        assert 0 < found.constant <= worst + 1e-9
+    if sampler == "uniform":
+        assert found.exact
+
+
+def test_classes_never_drawn_need_a_finite_constant() -> None:
+    """Two of four: both above the label cost log 3, and no loss exceeds the log of all ranks."""
+    how = setup(np.full(4, 0.25), np.array([0.5, 0.5, 0.0, 0.0]), "none", "mask", 3, None)
+    assert rank_bound(np.full(4, 0.25), how).constant == pytest.approx(math.log(3))
+
+
+def test_labels_without_counts_do_not_raise_scores() -> None:
+    """A class of count 0 that is never drawn stays where it was: it is no label, whatever the scores give it."""
+    counts = COUNTS.copy()
+    counts[-5:] = 0
+    result = audit(counts, weights="relative", m=9, scores=scores(1))
+    assert (result.verdict, result.scheme.kl < 1e-9) == ("right", True)
+    assert any("count is 0 are left out" in a for a in result.assumptions)
+
+
+def test_equal_scores_are_kept_by_the_right_scheme() -> None:
+    """The top ten of tied scores are the first ten of them, before and after."""
+    tied = np.round(scores(1))
+    assert audit(COUNTS, weights="relative", sampler="log-uniform", m=7, scores=tied).scheme.overlap == 10
+
+
+def test_a_verdict_from_counts_names_what_it_assumes() -> None:
+    """Importance weights look right for every assumed truth with so many draws, and are not for a sharper one."""
+    many = audit(COUNTS, weights="importance", hits="mask", m=128)
+    assert many.verdict == "right"
+    assert "for spreads of log P/pi up to 3" in many.sentence
+    sharp = np.log(PRIOR)[None] + np.where(np.arange(200) >= 198, 7.0, 0.0)
+    assert audit(COUNTS, weights="importance", hits="mask", m=128, scores=sharp).scheme.kl > 0.3
+    assert "spread" not in audit(COUNTS, weights="relative", m=9).sentence
+
+
+def test_fresh_labels_of_the_same_law_are_no_fault() -> None:
+    """Counts and labels are two samples: rare classes that only one of them has are no fault."""
+    generator = np.random.default_rng(0)
+    law = 1 / np.arange(1, 2001.0)
+    law /= law.sum()
+    counts = generator.multinomial(20000, law)
+    result = audit(counts, weights="relative", m=9, labels=generator.choice(2000, 20000, p=law))
+    [fault] = [f for f in result.faults if "labels" in f.name]
+    assert (fault.found, "0 of the labels" in fault.says) == (False, False)
+
+
+def test_two_samples_have_the_mean_and_variance_that_are_said() -> None:
+    generator = np.random.default_rng(0)
+    both = np.array([5, 3, 2, 9, 1, 1, 1, 1, 40])
+    z = [homogeneity(a, both - a) for a in generator.multivariate_hypergeometric(both, 21, 4000).astype(float)]
+    assert np.mean(z) == pytest.approx(0, abs=5 / math.sqrt(4000))  # five deviations
+    assert np.var(z) == pytest.approx(1, abs=0.15)
+
+
+def test_a_law_may_be_an_array() -> None:
+    given, named = (audit(COUNTS, sampler=law, m=9, scores=scores(1)).scheme.kl for law in (PRIOR, "within-batch"))
+    assert given == pytest.approx(named, rel=1e-9)
+
+
+def test_a_high_power_of_the_counts_is_a_law() -> None:
+    how = setup(PRIOR, "unigram:2000", "relative", "keep", 9, None)
+    assert how.q[0, 0] == pytest.approx(1)
+    assert how.q.sum() == pytest.approx(1)
+
+
+def run_lines(kind: str, **given: Any) -> float:
+    names = given | {"torch": torch, "F": torch.nn.functional, "sumexp": sumexp}
+    exec(TORCH[kind], names)
+    return float(names["loss"])
+
+
+def test_the_advised_lines_are_what_they_advise() -> None:
+    """Run as they stand, on two examples: each loss from its softmax by hand."""
+    q = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
+    f, labels, ids = torch.tensor([0.3, -1.0, 0.5, 2.0], dtype=torch.float64), torch.tensor([0, 2]), [3, 0, 0]
+    given = {"labels": labels, "ids": torch.tensor(ids), "positive": f[labels], "m": 3, "q": q}
+
+    def by_hand(corrected: torch.Tensor, drawn: list[int], hits: bool) -> float:
+        rows = [[y, *(j for j in drawn if hits or j != y)] for y in labels.tolist()]
+        return -sum(math.log((corrected[r].exp() / corrected[r].exp().sum())[0]) for r in rows) / 2
+
+    all_scores = f[ids].expand(2, 3)
+    draws = run_lines("draws", negatives=all_scores, log_q=q[ids].log(), log_q_y=q[labels].log(), **given)
+    assert draws == pytest.approx(by_hand(f - q.log(), ids, hits=True))
+    own = {"queries": torch.eye(2, dtype=torch.float64), "items": f[labels].expand(2, 2).T, "log_pi": q.log()}
+    batch = run_lines("batch", **own, **given | {"ids": labels})
+    assert batch == pytest.approx(by_hand((f - q.log()), [0, 2], hits=False))
+    union = run_lines("union", scores=f[[0, 3]].expand(2, 2), **given | {"ids": torch.tensor([0, 3])})
+    assert union == pytest.approx(by_hand(f - (1 - (1 - q) ** 3).log(), [0, 3], hits=False))
+    distinct = {"sampler": samplers.Categorical(q), "scores": lambda drawn: f[drawn].expand(2, -1)}
+    assert 0 < run_lines("distinct", **distinct, **given | {"m": 2}) < 10
+
+
+def test_one_negative_has_no_halves() -> None:
+    """Five alternatives at the reader's number of negatives; for one there is no mixture of one."""
+    assert not any("half" in each.title for each in audit(COUNTS, m=1, scores=scores(1)).alternatives)
 
 
 def test_one_per_cent_is_where_the_mean_loss_comes_near() -> None:
@@ -202,13 +339,29 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: audit(COUNTS, m=5, sampler=lambda ids: torch.zeros(3)), r"gives shape \(3,\) for 200 ids"),
     (lambda: audit(COUNTS, m=5, sampler=lambda ids: torch.zeros(200)), "sums to"),
     (lambda: audit(COUNTS, m=5, sampler=LogUniform(7)), "the sampler has 7 classes, the counts 200"),
-    (lambda: audit(COUNTS, m=5, log_q=np.zeros(3)), r"log_q has shape \(3,\)"),
-    (lambda: audit(COUNTS, m=5, log_q=np.full(200, -math.inf)), "log_q is -inf for class 0"),
-    (lambda: audit(COUNTS, m=5, log_q="multiset"), "where repetitions are removed"),
+    (lambda: audit(COUNTS, m=5, weights="relative", log_q=np.zeros(3)), r"log_q has shape \(3,\)"),
+    (lambda: audit(COUNTS, m=5, weights="relative", log_q=np.full(200, -math.inf)), "log_q is -inf for class 0"),
+    (lambda: audit(COUNTS, m=5, weights="relative", log_q="multiset"), "where repetitions are removed"),
     (lambda: audit(COUNTS, m=5, scores=np.zeros((2, 3))), r"scores have shape \(2, 3\)"),
     (lambda: audit(COUNTS, m=5, scores=np.full((1, 200), math.nan)), "the score of example 0 for class 0 is nan"),
     (lambda: audit(COUNTS, m=5, scores=np.zeros((1, 200)), temperature=0), "temperature is 0"),
     (lambda: audit(COUNTS, m=5, scores=(np.zeros((1, 2)), np.zeros((7, 2)))), "embeddings have shapes"),
+    (lambda: audit(COUNTS, m=5, log_q=np.zeros(200)), "weights 'none' take nothing off the logits"),
+    (lambda: audit(COUNTS, m=5, weights="relative", log_q=["a"] * 200), "log_q holds no numbers"),
+    (lambda: audit(COUNTS, m=5, scores=[["a"] * 200]), "scores are <U1; they must be real numbers"),
+    (lambda: audit(COUNTS, m=5, scores=np.zeros((1, 200)) + 1j), "scores are complex128"),
+    (lambda: audit(COUNTS, m=5, scores=scores(), examples=0), "examples is 0"),
+    (lambda: audit(COUNTS, m=5, scores=scores(), examples=-1), "examples is -1"),
+    (lambda: audit(COUNTS, m=5, seed=-1), "seed is -1"),
+    (lambda: audit(COUNTS, m=5, scores=scores(), temperature=1e-3), "span .* nats at temperature 0.001"),
+    (lambda: audit(np.array([1e300, 4.0]), m=5), "the counts add up to 1e\\+300"),
+    (lambda: audit(np.array([2**63 + 5, 4], dtype=np.uint64), m=5), "the counts add up to 9.22e\\+18"),
+    (lambda: audit(COUNTS, m=5, sampler=lambda ids: 1 // 0), "the sampler fails for the ids 0..199: ZeroDivision"),
+    (lambda: audit(COUNTS, m=5, sampler=lambda ids: None), "the sampler fails for the ids 0..199"),
+    (
+        lambda: audit(COUNTS, m=5, hits="redraw", sampler=np.eye(200)[0]),
+        "as a label it leaves no negative to draw again",
+    ),
     (lambda: audit(COUNTS, m=5, labels=np.array([3, 200])), "label 1 is 200; the counts have the classes 0..199"),
     (lambda: audit(COUNTS, m=5, labels=np.array([0.5])), "labels are 1 of float64"),
 ]

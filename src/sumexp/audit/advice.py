@@ -1,4 +1,4 @@
-"""The cheapest change that makes the minimum right, its price in variance, and the lines to change."""
+"""A change of weights and hits that makes the minimum right, its price in variance, and the lines to change."""
 
 from dataclasses import dataclass
 
@@ -13,25 +13,51 @@ loss = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long))""",
     "batch": """\
 scores = queries @ items.T                        # [B, B], the batch's own items
 loss = F.cross_entropy(scores - log_pi[ids], torch.arange(len(ids)))  # one log pi a column; no mask""",
-    "set": """\
-log_alpha = torch.log(-torch.expm1(m * torch.log1p(-q)))  # probability to be among m draws, for draws made unique
-logits = scores - log_alpha[ids]                  # [B, U], and the positive's: positive - log_alpha[labels]
-logits = logits.masked_fill(ids == labels.unsqueeze(1), -torch.inf)   # a set leaves the label out""",
+    "union": """\
+log_alpha = torch.log(-torch.expm1(m * torch.log1p(-q)))  # probability to be among m draws, then made unique
+negatives = (scores - log_alpha[ids]).masked_fill(ids == labels.unsqueeze(1), -torch.inf)  # [B, U], label out
+logits = torch.cat([(positive - log_alpha[labels]).unsqueeze(1), negatives], dim=1)
+loss = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long))""",
+    "distinct": """\
+drawn = sumexp.samplers.distinct(sampler, labels, m)  # its weights depend on the draw, and are exact
+loss = sumexp.losses.sampled_softmax(positive, scores(drawn.ids), weights=drawn.weights, hits=drawn.hits)""",
 }
 RECOMMENDERS = {
     "draws": """\
+drawn = tf.random.fixed_unigram_candidate_sampler(labels, 1, m, unique=False, range_max=classes, unigrams=counts)
+loss = tf.nn.sampled_softmax_loss(weights, biases, labels, queries, m, classes, sampled_values=drawn,
+                                  remove_accidental_hits=False)  # labels are [B, 1] of int64""",
+    "batch": """\
 task = tfrs.tasks.Retrieval(remove_accidental_hits=False)
-loss = task(queries, candidates, candidate_sampling_probability=pi_of_each_candidate)""",
-    "set": "# tf.nn.sampled_softmax_loss with unique=True and remove_accidental_hits=True corrects so, nearly",
+loss = task(queries, candidates, candidate_sampling_probability=pi / pi_max)  # pi of each candidate in the batch
+# releases that clip the probability at 1e-6 change that of rarer items: hence the largest pi as the unit""",
+    "union": "# no option: draw with unique=False, as sampled_values of tf.nn.sampled_softmax_loss, and keep the hits",
+    "distinct": """\
+# tf.nn.sampled_softmax_loss with unique=True and remove_accidental_hits=True, the default: nearly, its expected
+# counts are approximate; with unique=False and remove_accidental_hits=False it is right""",
 }
 MERLIN = {
     "draws": """\
-mm.ContrastiveOutput(schema, negative_samplers="in-batch", logq_sampling_correction=True,
+sampler = PopularityBasedSamplerV2(max_id=classes, max_num_samples=m, unique=False)  # log-uniform, no other law
+mm.ContrastiveOutput(to_call, negative_samplers=sampler, logq_sampling_correction=True,
                      downscore_false_negatives=False)""",
-    "set": """\
-mm.ContrastiveOutput(schema, negative_samplers=PopularityBasedSamplerV2(...), logq_sampling_correction=True,
+    "batch": """\
+# nearly: the columns hold the positive once more, and only the mask takes it out, with the hits; in-batch negatives
+# come without probabilities, so that logq_sampling_correction fails there
+mm.ContrastiveOutput(DotProduct(), schema=item_id, negative_samplers="in-batch", store_negative_ids=True,
+                     post=PopularityLogitsCorrection(counts, schema=schema), downscore_false_negatives=True)""",
+    "union": "# no option: see the draws of PopularityBasedSamplerV2 with unique=False, hits kept",
+    "distinct": """\
+# nearly: its table is that of as many draws, made unique
+sampler = PopularityBasedSamplerV2(max_id=classes, max_num_samples=m, unique=True)
+mm.ContrastiveOutput(to_call, negative_samplers=sampler, logq_sampling_correction=True,
                      downscore_false_negatives=True)""",
 }
+READ = (
+    "Signatures as in the sources of TensorFlow Recommenders 0.7 (tasks/retrieval.py, layers/loss.py), TensorFlow 2 "
+    "(nn_impl.py) and Merlin Models 23 (outputs/contrastive.py, outputs/sampling); read, not run."
+)
+"""On what the lines of other libraries rest."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +94,10 @@ def advice(how: Setup, right: bool, never_drawn: int, before: float, after: floa
         before: gradient noise of the scheme.
         after: that of the remedy.
     """
-    kind = "set" if how.coins else "batch" if how.name == "within-batch" else "draws"
-    wide = "set" if how.coins else "draws"
+    if how.coins:
+        kind = "distinct" if how.name.startswith("distinct") else "union"
+    else:
+        kind = "batch" if how.name == "within-batch" else "draws"
     steps = []
     weights, hits = remedy(how)
     if how.weights != weights or how.table is not None:
@@ -80,4 +108,4 @@ def advice(how: Setup, right: bool, never_drawn: int, before: float, after: floa
     if never_drawn:
         steps.append("add a few uniform negatives, with the mixture's log q, so that every class can be drawn")
     change = "; ".join(steps) if not right or never_drawn else ""
-    return Advice(change, after / before if before > 0 else 1.0, TORCH[kind], RECOMMENDERS[wide], MERLIN[wide])
+    return Advice(change, after / before if before > 0 else 1.0, TORCH[kind], RECOMMENDERS[kind], MERLIN[kind])

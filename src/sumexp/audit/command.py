@@ -79,6 +79,8 @@ def _audit(options: argparse.Namespace) -> Audit:
         raise AuditError(f"the report is {options.output}; its name must end in .html")
     if options.output is not None and not options.output.resolve().parent.is_dir():
         raise AuditError(f"there is no folder {options.output.resolve().parent} for the report")
+    if options.output is not None:
+        _spare(options)
     if options.scores and options.embeddings:
         raise AuditError("scores and embeddings are given; one is enough")
     if options.examples < 1:
@@ -101,6 +103,17 @@ def _audit(options: argparse.Namespace) -> Audit:
         sampled=dict(map(_metric, options.sampled)) or None, candidates=options.candidates,
         examples=options.examples, seed=options.seed,
     )  # fmt: skip
+
+
+def _spare(options: argparse.Namespace) -> None:
+    """Stop where the report, or the data beside it, would take the place of a file that is read."""
+    own = (options.sampler, options.log_q) if options.sampler.endswith(".npy") else (options.log_q,)
+    given = [options.counts, options.scores, options.labels, *(options.embeddings or ()), *own]
+    read = {Path(path).resolve() for path in given if path is not None}
+    for suffix in (".html", ".csv", ".json"):
+        path = options.output.with_suffix(suffix)
+        if path.resolve() in read:
+            raise AuditError(f"the report would overwrite {path}, which is read; give --output another name")
 
 
 def _metric(text: str) -> tuple[str, float]:

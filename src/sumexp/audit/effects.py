@@ -24,6 +24,9 @@ BINS = 160
 
 MOST_BINS = 1280
 
+TIE = 1e-6
+"""Nats: scores that differ by less are equal, for the search leaves a part of it."""
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -67,15 +70,16 @@ class Effect:
 class Truth:
     """A law P(y|x) on rows of classes, in cells that suit a sampler; classes that cannot matter are left out.
 
-    A class that is no label (P = 0) gets the score -inf, and so no more shows as a negative; one that is a label and
-    never drawn has no finite score.
+    A class that is no label (P = 0, or a count of 0) gets the score -inf, and so no more shows as a negative; one that
+    is a label and never drawn has no finite score. P is taken given the classes that stay.
     """
 
     def __init__(self, rows: Rows, p: Floats, how: Setup) -> None:
         drawn = how.q.max(0) > 0
         part = (p > 0) & (rows.prior > 0) & drawn
         number = rows.number
-        self.unbounded = float(number[(p > 0) & ~drawn] @ p[(p > 0) & ~drawn] / (number @ p))
+        lost = (p > 0) & (rows.prior > 0) & ~drawn
+        self.unbounded = float(number[lost] @ p[lost] / (number @ p))
         self.p = np.where(part, p, 0.0) / (number[part] @ p[part])
         self.number = number
         log_q = how.log_q
@@ -199,7 +203,10 @@ def divergence(mass: Floats, error: Floats) -> float:
 
 
 def overlap(truth: Truth, place: Integers, error: Floats, k: int = 10) -> float:
-    """How many of the k classes of highest P are among the k of highest score at the minimum."""
+    """How many of the k classes of highest P are among the k of highest score at the minimum.
+
+    Values equal to :data:`TIE` are ties, and of them the first classes count, in either order.
+    """
     index = truth.cells.index
     part = np.flatnonzero(index >= 0)
     log_p = np.log(truth.p[part])
@@ -208,10 +215,12 @@ def overlap(truth: Truth, place: Integers, error: Floats, k: int = 10) -> float:
 
 
 def _first(values: Floats, number: Floats, k: int) -> dict[int, float]:
-    """How many classes of which rows are the k of the highest value."""
-    top = np.argpartition(-values, min(k, len(values)) - 1)[:k]
+    """How many classes of which rows are the k of the highest value, ties in the order of the rows."""
+    values = np.round(values / TIE)
+    least = np.partition(-values, min(k, len(values)) - 1)[min(k, len(values)) - 1]
+    top = np.flatnonzero(-values <= least)
     left, found = float(k), {}
-    for row in top[np.argsort(-values[top], kind="stable")]:
+    for row in top[np.argsort(-values[top], kind="stable")][:k]:
         found[int(row)] = min(left, float(number[row]))
         left -= found[int(row)]
     return found

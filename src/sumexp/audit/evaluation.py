@@ -96,6 +96,7 @@ def fitting(
 ) -> Evaluation:
     """All true metrics that fit the sampled ones: the ends of the interval of each.
 
+    What was reported is taken for a mean over all examples: that they are finitely many widens the interval further.
     Beyond rank 2000 ranks are looked at on a grid, 400 a decade, so that an end may be missed by that much.
 
     Args:

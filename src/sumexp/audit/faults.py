@@ -10,6 +10,9 @@ from sumexp.audit.setup import Setup
 
 Floats = NDArray[np.float64]
 
+DEVIATIONS = 6.0
+"""Of Pearson's statistic, from which on labels are said not to match the counts."""
+
 CUT = 1 << 24
 """Classes beyond which float32 weights no longer add up, and torch.multinomial takes no more."""
 
@@ -36,18 +39,19 @@ class Fault:
 
 
 def faults(
-    how: Setup, prior: Floats, rates: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None
+    how: Setup, counts: Floats, rates: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None
 ) -> tuple[Fault, ...]:
     """All of them, in the order in which they are worth mending.
 
     Args:
         how: the scheme.
-        prior: [classes] the law of the labels by the counts.
+        counts: [classes] how often each class is a label.
         rates: what the counts decide.
         shares: the shares of head, torso and tail by the counts [3], by each example's scores [examples, 3], and the
             number of examples; None without scores.
         labels: [classes] how often each class is a label among the examples; None if labels were not given.
     """
+    prior = counts / counts.sum()
     skew = _skew(prior, how)
     with np.errstate(invalid="ignore"):
         off = how.table - how.log_q if how.table is not None else np.zeros(1)
@@ -98,7 +102,7 @@ def faults(
             "a table cut off", len(prior) > CUT,
             f"{len(prior):,} classes: torch.multinomial takes 2^24, and float32 sums lose rare ones long before.", WILD,
         ),
-        _counts(prior, shares, labels),
+        _counts(prior, counts, shares, labels),
     )  # fmt: skip
 
 
@@ -106,23 +110,16 @@ def _fault(name: str, found: bool, says: str, source: str) -> Fault:
     return Fault(name, bool(found), says if found else "not found in what was given.", source)
 
 
-def _counts(prior: Floats, shares: tuple[Floats, Floats, int] | None, labels: Floats | None) -> Fault:
+def _counts(prior: Floats, counts: Floats, shares: tuple[Floats, Floats, int] | None, labels: Floats | None) -> Fault:
     name, source = "counts that do not match the labels", "the law of total probability: the mean of P(y|x) is pi(y)"
     if labels is not None:
-        n = labels.sum()
-        impossible = int(labels[prior == 0].sum())
-        chance = prior[prior > 0]
-        statistic = float((labels[prior > 0] ** 2 / (n * chance)).sum() - n)
-        # the variance of Pearson's statistic under the multinomial law, which counts below one make large
-        k = len(chance)
-        variance = 2 * (k - 1) + ((1 / chance).sum() - k * k - 2 * k + 2) / n
-        z = (statistic - (k - 1)) / float(np.sqrt(variance))
-        found = impossible > 0 or z > 6
-        says = (
-            f"{impossible:,} labels are of classes that the counts do not know." if impossible
-            else f"Pearson's statistic of {int(n):,} labels is {z:.1f} deviations above its mean."
+        known = float(labels[prior > 0].sum())
+        z = homogeneity(labels, counts)
+        return Fault(
+            name, z > DEVIATIONS,
+            f"Pearson's statistic of {int(labels.sum()):,} labels and the counts is {z:.1f} deviations above its mean; "
+            f"{int(labels.sum() - known):,} of the labels are of classes whose count is 0.", source,
         )  # fmt: skip
-        return Fault(name, found, says, source)
     if shares is None:
         return Fault(name, None, "neither labels nor scores were given.", source)
     by_counts, by_scores, examples = shares
@@ -139,6 +136,33 @@ def _counts(prior: Floats, shares: tuple[Floats, Floats, int] | None, labels: Fl
         f"the scores give the {group} {100 * mean[off]:.1f} % of the labels, the counts {100 * by_counts[off]:.1f} % "
         f"(standard error {100 * error:.1f}).", source,
     )  # fmt: skip
+
+
+def homogeneity(first: Floats, second: Floats) -> float:
+    r"""By how many standard deviations Pearson's statistic of two samples of counts exceeds its mean.
+
+    Mean and variance are exact for two samples of one law, given how often each class is there in both together; for a
+    sample and what it was taken from the statistic is smaller.
+
+    Args:
+        first: [classes] whole numbers, not all 0.
+        second: the same of the other sample.
+
+    Source: Dawson, A simplified expression for the variance of the chi-squared function on a contingency table (1954).
+    """
+    both = first + second
+    seen = both > 0
+    first, both = first[seen], both[seen]
+    rows, columns, total = np.array([first.sum(), both.sum() - first.sum()]), len(both), both.sum()
+    if columns < 2 or total < 4:
+        return 0.0
+    statistic = total**2 / rows.prod() * (((first - rows[0] * both / total) ** 2 / both).sum())
+    v1, v2 = (total - 2) / (total - 1), (columns - 1) * (total - columns) / (total - 1)
+    w1 = (total * (1 / rows).sum() - 4) / (total - 2)
+    w2 = (total * (1 / both).sum() - columns**2) / (total - 2)
+    variance = 2 * total / (total - 3) * (v1 - w1) * (v2 - w2) + total**2 / (total - 1) * w1 * w2
+    mean = total / (total - 1) * (columns - 1)
+    return float((statistic - mean) / np.sqrt(variance)) if variance > 0 else 0.0
 
 
 def _skew(prior: Floats, how: Setup) -> float:

@@ -3,7 +3,7 @@
 import contextlib
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,9 @@ def numbers(path: Path) -> Numbers:
 def counts(path: Path, column: str | None = None, kind: str | None = None, classes: int | None = None) -> Numbers:
     """How often each class is a label, [classes].
 
-    A column of counts has a row for each class, in the order of the classes. A column of labels has a row for each
-    example: whole numbers are the classes' numbers, other values are numbered by falling frequency, ties by value.
+    A column of counts has a row for each class, in the order of the classes; where a column beside it holds their
+    numbers 0, 1, 2, ... in another order, it is they that count. A column of labels has a row for each example: whole
+    numbers are the classes' numbers, other values are numbered by falling frequency, ties by value.
 
     Args:
         path: ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
@@ -67,9 +68,14 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
         columns = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
         name = _column(path, columns, column, header)
         kind = kind or ("labels" if name.lower() in LABELS else "counts")
-        value = '"' + name.replace('"', '""') + '"'
-        read = _labels if kind == "labels" else _counts
-        return read(_Column(connection, source, value, path, name, header), classes)
+        value = _quoted(name)
+        what = _Column(connection, source, value, path, name, header)
+        if kind == "labels":
+            return _labels(what, classes)
+        found = _counts(what, classes)
+        for ids in [c for c in columns if c != name and c.lower() in LABELS][:1]:
+            return np.asarray(found[_order(replace(what, value=_quoted(ids), name=ids), len(found))])
+        return found
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class _Column:
             f"coalesce({good}, false) AS good FROM {self.source}) WHERE NOT good ORDER BY row LIMIT 1"
         ).fetchall()[0]
         place = f"line {row + self.header}" if self.path.suffix != ".parquet" else f"row {row}"
-        return AuditError(f"{self.path}, {place}: {self.name} is {'empty' if what is None else what!r}; {rule}")
+        return AuditError(f"{self.path}, {place}: {self.name} is {'empty' if what is None else repr(what)}; {rule}")
 
 
 def _counts(column: _Column, classes: int | None) -> Numbers:
@@ -116,16 +122,39 @@ def _counts(column: _Column, classes: int | None) -> Numbers:
     return np.asarray(found)
 
 
+def _order(column: _Column, rows: int) -> Numbers:
+    """The rows in the order of their classes: by number if they are numbered from 0, else as they stand."""
+    value, number = column.value, f"TRY_CAST({column.value} AS BIGINT)"
+    different, least, most = column.row(f"count(DISTINCT {value}), min({number}), max({number})")
+    if different < rows:
+        raise AuditError(
+            f"{column.path} has {rows:,} rows of counts, but {different:,} different values of {column.name}: "
+            "a class needs one row; sum the counts of each"
+        )
+    if (least, most) != (0, rows - 1):
+        return np.arange(rows)
+    return np.argsort(column.table(f"{number} AS y")["y"], kind="stable")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _labels(column: _Column, classes: int | None) -> Numbers:
     value, number = column.value, f"TRY_CAST({column.value} AS BIGINT)"
+    text = f"CAST({value} AS VARCHAR)"
+    # 7 and 7.0, which pandas writes where a value was missing; not 007, nor 7.5, which a cast would round
+    whole = f"coalesce({text} = CAST({number} AS VARCHAR) OR {text} = CAST({number} AS VARCHAR) || '.0', false)"
     total, empty, words = column.row(
-        f"count(*), count(*) FILTER (WHERE {value} IS NULL), count(*) FILTER (WHERE {value} IS NOT NULL AND "
-        f"coalesce(CAST({number} AS VARCHAR) <> CAST({value} AS VARCHAR), true))"
+        f"count(*), count(*) FILTER (WHERE {value} IS NULL), "
+        f"count(*) FILTER (WHERE {value} IS NOT NULL AND NOT {whole})"
     )
     if not total:
         raise AuditError(f"{column.path} has no rows")
     if empty:
         raise column.wrong(f"({value} IS NOT NULL)", "a label is missing")
+    if 0 < words < total / 2:
+        raise column.wrong(whole, "most labels are whole numbers: mend this one, or name all classes in words")
     if words:
         return np.asarray(column.table("count(*) AS c", f"GROUP BY {value} ORDER BY c DESC, {value}")["c"])
     most = classes if classes is not None else MOST
@@ -162,21 +191,25 @@ def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, bool]]:
         if path.suffix == ".parquet":
             yield connection, f"read_parquet({quoted})", False
             return
-        header = _header(path)
-        yield connection, f"read_csv({quoted}, all_varchar = true, header = {str(header).lower()})", header
+        header, between = _first_line(path)
+        dialect = f"delim = '{between}', quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true"
+        source = f"read_csv({quoted}, all_varchar = true, header = {str(header).lower()}, {dialect})"
+        yield connection, source, header
     except duckdb.Error as error:
         raise AuditError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from error
     finally:
         connection.close()
 
 
-def _header(path: Path) -> bool:
-    """Whether the first line holds no number."""
+def _first_line(path: Path) -> tuple[bool, str]:
+    """Whether the first line holds no number, and what separates columns: a comma, or a semicolon where none is."""
     if path.suffix not in (".csv", ".tsv", ".txt"):
         raise AuditError(f"{path} ends in {path.suffix!r}; give .csv, .tsv, .parquet or .npy")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            first = next(csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ","), [])
+            line = file.readline()
+            between = "\t" if path.suffix == ".tsv" else ";" if ";" in line and "," not in line else ","
+            first = next(csv.reader([line], delimiter=between), [])
     except UnicodeDecodeError as error:
         raise AuditError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
     if not any(first):
@@ -188,7 +221,7 @@ def _header(path: Path) -> bool:
             return True
         return False
 
-    return not any(map(is_number, first))
+    return not any(map(is_number, first)), between
 
 
 def _column(path: Path, columns: list[str], column: str | None, header: bool) -> str:

@@ -1,19 +1,22 @@
 r"""What counts, sampler and number of negatives alone decide: accidental hits, limits and bounds."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sumexp import ranking
+from sumexp import expectations, ranking
 from sumexp.audit.setup import Setup, log_weights
 
 Floats = NDArray[np.float64]
 
-LAWS = 200
-"""Classes, evenly spaced by frequency, at which the least weight is looked up."""
+MOST_DRAWS = 1 << 14
+"""Negatives up to which the bound on the rank is looked at."""
+
+MOST_TERMS = 1 << 25
+"""Sizes of sets times numbers of hits: as many terms are summed where the law is uniform."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,9 @@ class RankBound:
     r"""Whether the expected loss is at least the log of the rank for all logits, so that MRR >= exp(-loss).
 
     Attributes:
-        holds: None where it is not decided here: sets, pools of several laws, or weights that depend on the label.
-        constant: what must be added to the loss so that it bounds the log rank; at least so much where only sets of one
-            negative were looked at (not uniform), exactly where ``exact``.
+        holds: None where it is not decided here.
+        constant: what must be added to the loss so that it bounds the log rank, 0 where it does; at least so much where
+            only a few sets were looked at, exactly where ``exact``; None where nothing is decided.
         exact: whether all sets are covered by the constant.
     """
 
@@ -82,35 +85,70 @@ class RankBound:
 
 
 def rank_bound(prior: Floats, how: Setup) -> RankBound:
-    r"""Condition (C) of `sumexp.ranking.sampled`: for draws it suffices that each negative's weight is large enough.
+    r"""Condition (C) of `sumexp.ranking.sampled`, for one law of draws with replacement.
+
+    Where the law is uniform every size of a set is looked at. Else a set that fails says that the condition fails; that
+    it holds follows from the rarest class alone where the weights are the same for all, or :math:`1/q`: then
+    :math:`\mathbb E\log(1+wK)` rises with q, as a binomial K is thinned, hits that are kept only add to the loss, and
+    drawing them again only makes the negatives more frequent.
 
     Args:
         prior: [classes] the law of the labels.
         how: the scheme.
     """
     m = int(how.negatives)
-    if (
-        how.coins
-        or len(how.m) > 1
-        or how.weights in ("relative", "added", "tail")
-        or how.table is not None
-        or m > 1 << 14
-    ):
+    if how.coins or len(how.m) > 1 or how.table is not None or how.weights == "tail" or m > MOST_DRAWS:
         return RankBound(None, None, False)
-    q = np.sort(how.q[0])
-    if q[0] == 0:
-        return RankBound(False, math.inf, True)
-    q = q[np.unique(np.linspace(0, len(q) - 1, LAWS).astype(int))]
-    a, b = log_weights(how, np.log(q), np.log(q), np.full_like(q, 1 / len(prior)))
-    least = ranking.log_least_weight(torch.from_numpy(q), m).numpy()
-    holds = bool((a + b >= least - 1e-12).all())
-    if holds:
-        return RankBound(True, 0.0, True)
-    n, flat = len(prior) - 1, bool(np.ptp(how.q[0]) < 1e-12 * how.q[0].max())
-    if flat and n * (m + 1) <= 1 << 25:
-        return RankBound(False, ranking.additive_constant(n, m, float(np.exp(a[0] + b[0]))).constant, True)
-    k = np.arange(1, m + 1)
-    choose = np.array([math.lgamma(m + 1) - math.lgamma(j + 1) - math.lgamma(m - j + 1) for j in k])
-    chance = np.exp(choose + k * np.log(q)[:, None] + (m - k) * np.log1p(-q)[:, None])
-    loss = (chance * np.logaddexp(0, (a + b)[:, None] + np.log(k))).sum(-1)
-    return RankBound(False, float(math.log(2) - loss.min()), False)
+    q = how.q[0]
+    if np.ptp(q) < 1e-12 * q.max() and len(q) * (m + 1) <= MOST_TERMS:
+        constant = _flat(how, len(q), m)
+        return RankBound(constant == 0, constant, True)
+    if how.weights in ("relative", "added"):
+        return RankBound(None, None, False)
+    rarest = np.argsort(q, kind="stable")[:2]
+    labels = np.flatnonzero(prior > 0)
+    pairs = [(y, next(j for j in rarest if j != y)) for y in labels[np.argsort(q[labels], kind="stable")[:2]]]
+    if q[rarest[0]] == 0:  # classes that are never drawn can all be above the label, unseen
+        unseen = int((q == 0).sum())
+        constant = max(math.log1p(unseen - (q[y] == 0)) - _expected(how, m, y, None) for y, _ in pairs)
+        return RankBound(False, constant, False) if constant > 1e-12 else RankBound(None, None, False)
+    constant = max(math.log(2) - _expected(how, m, y, j) for y, j in pairs)
+    if constant > 1e-12:
+        return RankBound(False, constant, False)
+    other = int(rarest[1])
+    alone = math.log(2) - _expected(replace(how, hits="mask"), m, other, int(rarest[0]))
+    enough = how.weights in ("none", "constant", "negatives") and alone <= 1e-12
+    return RankBound(True, 0.0, True) if enough else RankBound(None, None, False)
+
+
+def _flat(how: Setup, classes: int, m: int) -> float:
+    """The greatest deficit over the sizes of sets, for a uniform law, where all weights are one."""
+    log_q = np.full(2, -math.log(classes))
+    a, b = log_weights(how, log_q, log_q, np.ones(2))
+    weight, sizes = float(np.exp(a[0] + b[1])), torch.arange(1, classes)
+    # K among a set is binomial (m, size / n) for n = classes, or its negatives where hits are drawn again
+    n = classes - 1 if how.hits == "redraw" else classes
+    loss = ranking.hit_losses(n, m, weight, sizes + 1 if how.hits == "keep" else sizes)
+    worst = float((torch.log1p(sizes.double()) - loss).max())
+    return worst if worst > 1e-12 else 0.0
+
+
+def _expected(how: Setup, m: int, label: int, negative: int | None) -> float:
+    """The expected loss of a label that ties with one negative (or none), all others far below."""
+    classes = [label] if negative is None else [label, negative]
+    q = how.q[0][classes]
+    with np.errstate(divide="ignore"):
+        log_q = np.log(q)
+    # for these weights the label's factor is one for all, but where hits are drawn again
+    a, b = log_weights(how, log_q, log_q, np.ones(len(q)))
+    log_w = np.append(np.where(q > 0, a[0] + b, -np.inf), -np.inf)
+    if how.hits != "keep":
+        log_w[0] = -np.inf
+    law = np.append(q, max(0.0, 1 - float(q.sum())))
+    if how.hits == "redraw":
+        law = np.append([0.0], law[1:]) / (1 - q[0])
+    if not np.isfinite(log_w).any():
+        return 0.0
+    with np.errstate(divide="ignore"):
+        log_law = torch.from_numpy(np.log(law / law.sum()))
+    return expectations.expect(expectations.with_replacement(torch.from_numpy(log_w), m, log_law)).log.item()

@@ -9,9 +9,11 @@ import tempfile
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 
+from sumexp.audit.advice import READ
 from sumexp.audit.effects import GROUPS
 from sumexp.audit.results import Audit, Row, nats
 from sumexp.audit.setup import AuditError
@@ -110,7 +112,7 @@ def page(audit: Audit, csv_name: str, json_name: str) -> str:
         _section("Each number", _sentences(audit), ""),
         _section("Your evaluation", _evaluation(audit), "") if audit.evaluation else "",
         _section("Assumptions", "<ul>" + "".join(f"<li>{escape(a)}</li>" for a in audit.assumptions) + "</ul>", ""),
-        f'<p class="soft">Data: <a href="{escape(csv_name)}">{escape(csv_name)}</a>, <a href="{escape(json_name)}">{escape(json_name)}</a>. '
+        f'<p class="soft">Data: <a href="./{quote(csv_name)}">{escape(csv_name)}</a>, <a href="./{quote(json_name)}">{escape(json_name)}</a>. '
         "Theorems and chapters are those of the book The Sum of Exponentials.</p>",
     ]  # fmt: skip
     return (
@@ -147,7 +149,7 @@ def _schemes(audit: Audit) -> str:
         '<div class="wide"><table class="sort">' + _head("scheme", "KL (nats)", "gap in loss (nats)", "head (nats)", "torso (nats)", "tail (nats)",
         "tail learned", "top 10 kept", "gradient noise", "push on tail") + f"<tbody>{rows}</tbody></table></div>"
         f'<p class="soft">True share of the tail: {100 * audit.scheme.truth[2]:.1f} %. Of the full softmax\'s push on negatives '
-        f"{100 * full[2] / sum(full):.0f} % falls on the tail.</p>"
+        f"{100 * full[2] / (sum(full) or 1):.0f} % falls on the tail.</p>"
     )  # fmt: skip
 
 
@@ -169,6 +171,7 @@ def _advice(audit: Audit) -> str:
     return (
         f"<p><strong>{escape(a.change[0].upper() + a.change[1:])}.</strong> The standard deviation of the gradient over samples becomes "
         f"{a.variance:.2g} times what it is, at the true scores.</p>{code}"
+        f'<p class="soft">{escape(READ)}</p>'
     )
 
 
@@ -187,9 +190,10 @@ def _sentences(audit: Audit) -> str:
         ("never a label", f"{r.unseen:,}", "Classes of count 0 that are drawn: their scores only fall.", f"theorem on the right scheme, {CHAPTER}"),
         ("can certify", f"{audit.certificate:.2f} nats", "No InfoNCE loss of so many negatives shows more mutual information.", "log(m+1), chapter on NCE"),
         ("bounds the log rank", "not decided" if bound.holds is None else "yes" if bound.holds else "no",
-         "MRR is at least exp(-loss)." if bound.holds else "Add "
-         f"{'exactly' if bound.exact else 'at least'} {bound.constant:.3g} nats: MRR is at least exp(-loss - that)." if bound.constant is not None and math.isfinite(bound.constant)
-         else "For weights that depend on the label, and for sets, the condition is not tested.", "condition (C), chapter on ranking"),
+         "MRR is at least exp(-loss)." if bound.holds
+         else "For sets, several pools, own tables and most weights that depend on the label the condition is not tested." if bound.constant is None
+         else f"With {bound.constant:.3g} nats added to the loss, and with no less, MRR is at least exp(-sum)." if bound.exact
+         else f"At least {bound.constant:.3g} nats would have to be added; how many are enough is not looked for.", "condition (C), chapter on ranking"),
     ]  # fmt: skip
     body = "".join(
         f"<tr><td>{a}</td><td class=number>{escape(b)}</td><td class=text>{escape(c)}</td><td class=text>{escape(d)}</td></tr>"
@@ -204,7 +208,8 @@ def _evaluation(audit: Audit) -> str:
     rows = "".join(f"<tr><td>{escape(n)}</td>{_cell(a, f'{a:.3f}')}{_cell(b, f'{b:.3f}')}</tr>" for n, a, b in e.true)
     given = ", ".join(f"{escape(n)} = {v:g}" for n, v in e.reported)
     return (
-        f"<p>Among {e.candidates} uniform candidates you report {given}. Over all classes every value between these ends fits that "
+        f"<p>Among {e.candidates} uniform candidates you report {given}. Over all classes every value between these ends fits that, "
+        "to three digits and apart from the chance of finitely many examples "
         "(Krichene and Rendle 2020); two models whose intervals overlap can change places.</p>"
         f'<table class="sort" style="width:auto">{_head("true metric", "least", "greatest")}<tbody>{rows}</tbody></table>'
     )

@@ -21,6 +21,9 @@ Integers = NDArray[np.int64]
 MANY = 500
 """Classes of one count from which on they are put into cells of z."""
 
+SPAN = 300.0
+"""Nats between the scores of one example: beyond it the integrals run out of the range of floats."""
+
 EDGES = np.linspace(-6.5, 6.5, 261)
 """Cells of z, .05 wide: their middles miss a moment of the law by less than 10^-3."""
 
@@ -119,6 +122,12 @@ def posteriors(scores: NDArray[Any], temperature: float, classes: int) -> Floats
     if len(wrong):
         row, column = wrong[0]
         raise AuditError(f"the score of example {row} for class {column} is {scores[row, column]}; it must be finite")
+    span = np.ptp(logits, axis=-1)
+    if span.max() > SPAN:
+        raise AuditError(
+            f"the scores of example {span.argmax()} span {span.max():.4g} nats at temperature {temperature:g}; their "
+            f"softmax is audited up to {SPAN:g}: is the temperature right?"
+        )
     p = np.exp(logits - logits.max(-1, keepdims=True))
     return np.asarray(p / p.sum(-1, keepdims=True))
 

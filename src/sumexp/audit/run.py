@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.audit import rows as tables
 from sumexp.audit.advice import advice, remedy
 from sumexp.audit.bins import merge
 from sumexp.audit.effects import Effect, Minimum, Truth, effect, minimum
 from sumexp.audit.evaluation import fitting
-from sumexp.audit.faults import Fault, faults
+from sumexp.audit.faults import faults
 from sumexp.audit.minimiser import State
 from sumexp.audit.rates import Rates, certificate, rank_bound, rates
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
@@ -36,6 +37,8 @@ DRAWS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 """Numbers of negatives at which the divergence is shown."""
 
 MOST_DRAWS = 1 << 24
+
+MOST_LABELS = 1 << 53
 
 
 def audit(
@@ -85,6 +88,7 @@ def audit(
         AuditError: (a ValueError) if something given is not what it must be.
     """
     number = _counts(counts)
+    examples, seed = (_whole(*each) for each in (("examples", examples, 1), ("seed", seed, 0)))
     prior = number / number.sum(dtype=np.float64)
     table = log_q if log_q is None or isinstance(log_q, str) else _array("log_q", log_q)
     how = setup(prior, sampler, weights, hits, m, batch, table)
@@ -136,8 +140,9 @@ def _audit(
             )
             for s in SPREADS
         )
-    known = faults(how, prior, found, shares, labels)
-    verdict, sentence = _verdict(scheme, by_spread, found.never_drawn, found.never_labels, known)
+    known = faults(how, number.astype(np.float64), found, shares, labels)
+    proved = how.table is None and len(how.m) == 1 and (how.weights, how.hits) == remedy(how)
+    verdict, sentence = _verdict(scheme, by_spread, found.never_drawn, found.never_labels, proved)
     advised = advice(how, verdict == "right", found.never_drawn, scheme.noise, after.noise)
     full, one = _one_per_cent(laws[0], rows, rows.of(how))
     first = mine[0]
@@ -147,7 +152,7 @@ def _audit(
         () if found.never_drawn else _by_m(laws[0], rows, how, first),
         found, one, full, certificate(how), rank_bound(prior, how), known, advised,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
-        _assumptions(how, scored),
+        _assumptions(how, None if shares is None else 1 - float(shares[1].sum(-1).mean())),
     )  # fmt: skip
 
 
@@ -157,7 +162,10 @@ def _row(rows: Rows, truths: list[Floats], how: Setup) -> Row:
 
 
 def _alternatives(prior: Floats, how: Setup, rows: Rows) -> list[Setup]:
-    """Five others: three that treat the same negatives otherwise, uniform ones, and some uniform ones mixed in."""
+    """Five others: three that treat the same negatives otherwise, uniform ones, and some uniform ones mixed in.
+
+    For one negative there are four: it has no halves.
+    """
     m = max(1, round(how.negatives))
     same: list[tuple[Weights, Hits]] = (
         [("relative", "mask"), ("importance", "mask"), ("none", "mask"), ("relative", "keep")]
@@ -168,7 +176,8 @@ def _alternatives(prior: Floats, how: Setup, rows: Rows) -> list[Setup]:
     found.append(replace(setup(prior, "uniform", "relative", "keep", m, None), name=f"uniform, m = {m:,}"))
     some = max(1, m // 2)
     mixed = setup(prior, "mixed", "relative", "keep", some, max(2, m - some + 1))
-    found.append(replace(mixed, name="half in-batch, half uniform"))
+    if m > 1:
+        found.append(replace(mixed, name="half in-batch, half uniform"))
     return [each for each in found if each.title != how.title][:5]
 
 
@@ -214,8 +223,9 @@ def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | No
 
 
 def _verdict(
-    scheme: Row, by_spread: tuple[tuple[float, float], ...], never: int, labels: float, known: tuple[Fault, ...]
+    scheme: Row, by_spread: tuple[tuple[float, float], ...], never: int, labels: float, proved: bool
 ) -> tuple[Verdict, str]:
+    """The verdict and why; ``proved`` where a theorem says that the minimum is the truth, whatever it is."""
     if never:
         return (
             "wrong",
@@ -226,9 +236,12 @@ def _verdict(
     items = f"{('frequent', 'middling', 'rare')[moved]} items {scheme.shift[moved]:+.1f} nats"
     far = f"{nats(scheme.kl)} nats of KL from the truth, {items}, top 10 keeps {scheme.overlap:.3g}"
     if max(kls) < SMALL:
-        return "right", f"the minimum is the truth within {SMALL:g} nats ({nats(max(kls))})"
+        # other truths than those assumed can have other answers, unless a theorem covers them all
+        where = f" for spreads of log P/pi up to {SPREADS[-1]:g}" if by_spread and not proved else ""
+        return "right", f"the minimum is the truth within {SMALL:g} nats{where} ({nats(max(kls))})"
     if min(kls) >= SMALL:
-        return "wrong", f"the minimum is {far}"
+        where = f" for a spread of log P/pi of {SHOWN:g}, and off for the others up to {SPREADS[-1]:g}"
+        return "wrong", f"the minimum is {far}{where if by_spread else ''}"
     least = min(s for s, kl in by_spread if kl >= SMALL)
     return (
         "cannot tell",
@@ -242,14 +255,19 @@ def _lines(change: str) -> str:
     return "one line" if number == 1 else f"{('', 'one', 'two', 'three')[number]} things"
 
 
-def _assumptions(how: Setup, scored: bool) -> tuple[str, ...]:
+def _assumptions(how: Setup, outside: float | None) -> tuple[str, ...]:
+    """In sentences; ``outside`` is what the scores give to classes without labels, None without scores."""
     found = [
         "Scores are free at each x: a model that cannot represent the minimum mixes contexts.",
         "The batches' labels are independent draws with the counted frequencies.",
         "The truth is the softmax of your scores; scores learned by a wrong scheme are themselves shifted."
-        if scored
+        if outside is not None
         else "P(y|x) is proportional to pi(y) exp(sigma z), z independent and normal: an assumption, not your data.",
     ]
+    if outside is not None and outside > 1e-9:
+        found.append(
+            f"Classes whose count is 0 are left out, with the {100 * outside:.2g} % that the scores give them."
+        )
     if how.coins:
         found.append(
             "A set of distinct ids is taken for independent coins, which a Poisson number of draws makes exact."
@@ -281,6 +299,9 @@ def _counts(counts: Numbers) -> NDArray[np.int64]:
     wrong = np.flatnonzero(values < 0)
     if len(wrong):
         raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]:.0f}; counts are not negative")
+    total = values.sum(dtype=np.float64)
+    if total > MOST_LABELS:
+        raise AuditError(f"the counts add up to {total:.3g}; float64 counts by one up to 2^53")
     whole = values.astype(np.int64)
     if (whole > 0).sum() < 2:
         raise AuditError(
@@ -301,13 +322,27 @@ def _labels(labels: Numbers, classes: int) -> Floats:
 
 def _scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArray[Any]:
     if not isinstance(scores, tuple):
-        return _array("scores", scores)
-    queries, items = (_array("embeddings", x) for x in scores)
+        return _real("scores", scores)
+    queries, items = (_real("embeddings", x) for x in scores)
     if queries.ndim != 2 or items.ndim != 2 or queries.shape[1] != items.shape[1] or len(items) != classes:
         raise AuditError(
             f"embeddings have shapes {queries.shape} and {items.shape}; they must be [examples, d] and [{classes}, d]"
         )
     return np.asarray(queries.astype(np.float64) @ items.astype(np.float64).T)
+
+
+def _whole(name: str, value: int, least: int) -> int:
+    try:
+        return checks.whole(name, value, least)
+    except ValueError as error:
+        raise AuditError(str(error)) from error
+
+
+def _real(name: str, values: object) -> NDArray[Any]:
+    found = _array(name, values)
+    if found.dtype.kind not in "iufb":
+        raise AuditError(f"{name} are {found.dtype}; they must be real numbers")
+    return found
 
 
 def _array(name: str, values: object) -> NDArray[Any]:

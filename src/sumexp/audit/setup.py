@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail"]
 """What a negative weighs: see :func:`log_weights`."""
 
-Law = str | Tensor | Sampler | Callable[[Tensor], Tensor]
+Law = str | Tensor | Floats | Sampler | Callable[[Tensor], Tensor]
 """A sampler by name, a law [classes], an object with ``classes`` and ``log_prob``, or class numbers to log q."""
 
 NAMES = (
@@ -121,12 +121,15 @@ def setup(
     for name, value, allowed in (("weights", weights, get_args(Weights)), ("hits", hits, get_args(Hits))):
         if value not in allowed:
             raise AuditError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
+    if table is not None and weights in ("none", "constant"):
+        raise AuditError(f"log_q is given, but weights {weights!r} take nothing off the logits: say how it is used")
     own = batch is not None and _whole("batch", batch, 2) - 1
-    if sampler in ("within-batch", "within-batch-union") and own and m is not None and m != own:
+    named = sampler if isinstance(sampler, str) else ""
+    if named in ("within-batch", "within-batch-union") and own and m is not None and m != own:
         raise AuditError(f"m is {m} and batch {batch}; within a batch of {batch} there are {own} negatives: give one")
-    if sampler == "mixed" and not own:
+    if named == "mixed" and not own:
         raise AuditError("mixed negatives need batch, the size of a batch, beside m, the uniform ones")
-    draws = _whole("m", own if m is None and own and sampler != "mixed" else m, 1)
+    draws = _whole("m", own if m is None and own and named != "mixed" else m, 1)
     known = None
     if isinstance(sampler, str):
         kind, base = _kind(sampler)
@@ -143,8 +146,9 @@ def setup(
     elif kind == "distinct":
         known = q[0]
         q = _coins(known, draws)[None]
-    name = sampler if isinstance(sampler, str) else "own law"
-    found = Setup(name, q, number, kind in ("union", "distinct"), weights, hits)
+    if hits == "redraw" and q.max() >= 1:
+        raise AuditError("a class is drawn with certainty: as a label it leaves no negative to draw again")
+    found = Setup(named or "own law", q, number, kind in ("union", "distinct"), weights, hits)
     if found.coins and hits == "redraw":
         raise AuditError("a set of distinct ids is not drawn again for one label; hits are mask or keep")
     return found if table is None else replace(found, table=_table(table, found, known))
@@ -164,6 +168,9 @@ def log_weights(how: Setup, log_q: Floats, table: Floats, prior: Floats) -> tupl
     added         :math:`\log q` added to all: :math:`w = q_{y'}/q_y`
     tail          :math:`w = \pi_{y'}/(mq_{y'}\pi_y)`
     ============  =======================================================================
+
+    Where hits are drawn again, importance and tail weights have the law that is drawn, :math:`q_{y'}/(1-q_y)`, for
+    :math:`q_{y'}`; whoever subtracts a table of :math:`\log(mq)` there gives it as ``log_q``.
 
     Args:
         how: the scheme.
@@ -211,15 +218,16 @@ def _named(name: str, prior: Floats) -> Floats:
             exponent = math.nan
         if not 0 <= exponent < math.inf:
             raise AuditError(f"the power of unigram is {power!r}; it must be a number >= 0, as in unigram:0.75")
-        weight = np.where(prior > 0, prior, 0.0) ** exponent * (prior > 0)
+        # relative to the largest count, so that a high power ends at 0 and not at 0/0
+        weight = (prior / prior.max()) ** exponent * (prior > 0)
         return np.asarray(weight / weight.sum())
     raise AuditError(f"no sampler {name!r}; there are {', '.join(NAMES)}, and your own law")
 
 
-def _given(sampler: Tensor | Sampler | Callable[[Tensor], Tensor], classes: int) -> Floats:
+def _given(sampler: Tensor | Floats | Sampler | Callable[[Tensor], Tensor], classes: int) -> Floats:
     ids = torch.arange(classes)
-    if isinstance(sampler, Tensor):
-        values, logs = sampler.detach().cpu(), False
+    if isinstance(sampler, Tensor | np.ndarray):
+        values, logs = torch.as_tensor(sampler).detach().cpu(), False
     else:
         call = getattr(sampler, "log_prob", sampler)
         if not callable(call):
@@ -229,7 +237,11 @@ def _given(sampler: Tensor | Sampler | Callable[[Tensor], Tensor], classes: int)
         known = getattr(sampler, "classes", classes)
         if known != classes:
             raise AuditError(f"the sampler has {known:,} classes, the counts {classes:,}; give one for each")
-        values, logs = torch.as_tensor(call(ids)).detach().cpu(), True
+        try:
+            values, logs = torch.as_tensor(call(ids)).detach().cpu(), True
+        except Exception as error:  # the reader's own code: whatever it raises is what is wrong with it
+            what = f"{type(error).__name__}: {error}"
+            raise AuditError(f"the sampler fails for the ids 0..{classes - 1}: {what}") from error
     if values.shape != (classes,):
         raise AuditError(f"the sampler gives shape {tuple(values.shape)} for {classes} ids; it must be ({classes},)")
     try:
@@ -260,7 +272,10 @@ def _table(table: object, found: Setup, known: Floats | None) -> Floats:
             raise AuditError(f"log_q is {table!r}; give [classes] numbers, or 'multiset' where repetitions are removed")
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(known))
-    values = np.asarray(table, dtype=np.float64)
+    try:
+        values = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AuditError(f"log_q holds no numbers: {error}") from error
     classes = found.q.shape[-1]
     if values.shape != (classes,):
         raise AuditError(f"log_q has shape {values.shape}; it must hold one number for each of {classes} classes")
