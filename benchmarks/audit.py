@@ -5,18 +5,23 @@ person would do without an exact expectation: draw negatives in torch until the 
 """
 
 import math
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from benchmarks.measure import alone, machine, peak_bytes, write
-from sumexp.audit import audit
+from sumexp.audit import audit, inputs
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 
 NEGATIVES = 256
+LABELS = 10**6
+"""Classes of the files of labels, which are log-uniform."""
 
 
 def zipf(classes: int) -> NDArray[np.int64]:
@@ -75,7 +80,34 @@ def sampled_case(classes: int, threads: int) -> dict[str, float]:
     return timed(draw)
 
 
+def labels_case(rows: int, kind: str) -> dict[str, float]:
+    """Counting a file of labels; one process writes it, another counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"labels.{kind}"
+        alone(write_labels, rows, path)
+        return {"file": path.stat().st_size, **alone(count_labels, path)}
+
+
+def count_labels(path: Path) -> dict[str, float]:
+    return timed(lambda: inputs.counts(path))
+
+
+def write_labels(rows: int, path: Path) -> None:
+    law = f"floor(exp(random() * ln({LABELS})))::INTEGER - 1"
+    with duckdb.connect() as connection:
+        connection.execute("SET preserve_insertion_order = false")
+        connection.execute(f"COPY (SELECT {law} AS label FROM range({rows})) TO '{path}'")
+
+
 def main(threads: int, quick: bool) -> None:
+    counted = []
+    for rows, kind in [(10**5, "csv")] if quick else [(10**7, "csv"), (10**8, "csv"), (10**8, "parquet")]:
+        case = {"rows": rows, "kind": kind, **labels_case(rows, kind)}
+        counted.append(case)
+        print(
+            f"counting {rows:>11,} labels of {kind:7s} ({case['file'] / 2**20:5.0f} MiB) {case['seconds']:6.1f} s, "
+            f"{case['processor']:6.1f} s of processor, {case['bytes'] / 2**20:6.0f} MiB"
+        )
     cases = []
     for classes in (10**4,) if quick else (10**5, 10**6, 10**7):
         for weights in ("none", "importance"):
@@ -90,5 +122,5 @@ def main(threads: int, quick: bool) -> None:
     print(f"over {size:,} single classes: one minimum {whole['seconds']:.1f} s, ", end="")
     print(f"one value by drawing {sampled['seconds']:.1f} s")
     if not quick:
-        results = {"machine": machine(threads), "negatives": NEGATIVES, "audits": cases}
+        results = {"machine": machine(threads), "negatives": NEGATIVES, "counted": counted, "audits": cases}
         print(write("audit", results | {"whole": {"classes": size, **whole}, "sampled": {"classes": size, **sampled}}))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from itertools import combinations, product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -275,6 +275,52 @@ def test_the_advised_lines_are_what_they_advise() -> None:
     assert union == pytest.approx(by_hand(f - (1 - (1 - q) ** 3).log(), [0, 3], hits=False))
     distinct = {"sampler": samplers.Categorical(q), "scores": lambda drawn: f[drawn].expand(2, -1)}
     assert 0 < run_lines("distinct", **distinct, **given | {"m": 2}) < 10
+
+
+@pytest.mark.parametrize("sampler", ["within-batch-union", "distinct:uniform", "within-batch"])
+def test_the_mean_gradient_by_m_by_enumeration(sampler: str) -> None:
+    """All sets of five classes by their coins, or all draws: the mean gradient at the truth, and its variance."""
+    counts, hits = np.array([40, 17, 9, 3, 2]), cast(Hits, "keep" if sampler == "within-batch" else "mask")
+    p = np.exp(scores(1)[0, :5])
+    p /= p.sum()
+    result = audit(counts, sampler=sampler, weights="constant", hits=hits, m=2, scores=np.log(p)[None])
+    assert [m for m, _ in result.by_m] == [m for m, *_ in result.gradient_by_m]
+    found = {m: rest for m, *rest in result.gradient_by_m}
+    assert 1 in found
+    for m in (1, 2):
+        how = setup(counts / counts.sum(), sampler, "constant", hits, m, None)
+        mean, square = np.zeros(5), 0.0
+        for y in range(5):
+            own, seconds = np.zeros(5), 0.0
+            ways = product((0, 1), repeat=5) if how.coins else product(range(5), repeat=m)
+            for way in ways:
+                if how.coins:
+                    number, chance = np.array(way, float), float(np.prod(np.where(way, how.q[0], 1 - how.q[0])))
+                else:
+                    number, chance = np.bincount(way, minlength=5).astype(float), float(np.prod(how.q[0][list(way)]))
+                number[y] *= hits == "keep"
+                pull = number * p / p[y] / how.negatives
+                pull /= 1 + pull.sum()
+                pull[y] -= pull.sum()
+                own, seconds = own + chance * pull, seconds + chance * float(pull @ pull)
+            mean, square = mean + p[y] * own, square + p[y] * (seconds - float(own @ own))
+        assert found[m] == pytest.approx([np.linalg.norm(mean), math.sqrt(square)], rel=1e-5)
+
+
+def test_a_set_may_hold_a_class_for_certain() -> None:
+    """Among 16,384 draws the most frequent classes always are, to the last digit."""
+    found = audit(COUNTS, sampler="within-batch-union", weights="none", hits="mask", m=16384, scores=scores(1))
+    assert setup(PRIOR, "within-batch-union", "none", "mask", 16384, None).q.max() == 1
+    assert found.scheme.kl < 1e-4  # all classes are there: the full softmax
+    assert found.scheme.loss == pytest.approx(found.full_loss, rel=1e-3)
+
+
+def test_sets_have_a_curve_by_m_as_long_as_there_are_ids() -> None:
+    result = audit(COUNTS, sampler="distinct:unigram", weights="none", hits="mask", m=31, scores=scores(1))
+    assert [m for m, _ in result.by_m] == [1, 4, 16, 31, 64]
+    kls = [kl for _, kl in result.by_m]
+    assert kls == sorted(kls, reverse=True)  # with ever more ids less is left of their law
+    assert dict(result.by_m)[31] == pytest.approx(result.scheme.kl)
 
 
 def test_one_negative_has_no_halves() -> None:

@@ -141,31 +141,44 @@ def _quoted(name: str) -> str:
 
 
 def _labels(column: _Column, classes: int | None) -> Numbers:
-    value, number = column.value, f"TRY_CAST({column.value} AS BIGINT)"
-    text = f"CAST({value} AS VARCHAR)"
-    # 7 and 7.0, which pandas writes where a value was missing; not 007, nor 7.5, which a cast would round
-    whole = f"coalesce({text} = CAST({number} AS VARCHAR) OR {text} = CAST({number} AS VARCHAR) || '.0', false)"
-    total, empty, words = column.row(
-        f"count(*), count(*) FILTER (WHERE {value} IS NULL), "
-        f"count(*) FILTER (WHERE {value} IS NOT NULL AND NOT {whole})"
+    # the file is read once; what is checked is each different value, of which there are far fewer
+    column.connection.execute(
+        f"CREATE TEMP TABLE seen AS SELECT {column.value} AS v, count(*) AS n FROM {column.source} GROUP BY v"
+    )
+    seen = replace(column, source="seen", value="v")
+    total, empty, words = (
+        int(found or 0)
+        for found in seen.row(
+            f"sum(n), sum(n) FILTER (WHERE v IS NULL), sum(n) FILTER (WHERE v IS NOT NULL AND NOT {_whole('v')})"
+        )
     )
     if not total:
         raise AuditError(f"{column.path} has no rows")
     if empty:
-        raise column.wrong(f"({value} IS NOT NULL)", "a label is missing")
+        raise column.wrong(f"({column.value} IS NOT NULL)", "a label is missing")
     if 0 < words < total / 2:
-        raise column.wrong(whole, "most labels are whole numbers: mend this one, or name all classes in words")
+        what = "most labels are whole numbers: mend this one, or name all classes in words"
+        raise column.wrong(_whole(column.value), what)
     if words:
-        return np.asarray(column.table("count(*) AS c", f"GROUP BY {value} ORDER BY c DESC, {value}")["c"])
+        return np.asarray(seen.table("n AS c", "ORDER BY c DESC, v")["c"])
     most = classes if classes is not None else MOST
-    good = f"({number} >= 0 AND {number} < {most})"
-    (outside,) = column.row(f"count(*) FILTER (WHERE NOT {good})")
+    (outside,) = seen.row(f"count(*) FILTER (WHERE NOT {_among('v', most)})")
     if outside:
-        raise column.wrong(good, f"the classes are 0..{most - 1}")
-    rows = column.table(f"{number} AS y, count(*) AS c", "GROUP BY y")
+        raise column.wrong(_among(column.value, most), f"the classes are 0..{most - 1}")
+    rows = seen.table("TRY_CAST(v AS BIGINT) AS y, sum(n)::BIGINT AS c", "GROUP BY y")
     found = np.zeros(classes or int(rows["y"].max()) + 1, dtype=np.int64)
     found[rows["y"]] = rows["c"]
     return found
+
+
+def _whole(value: str) -> str:
+    """Whether a value is a whole number: 7, or 7.0, which pandas writes where one was missing; not 007, nor 7.5."""
+    text, number = f"CAST({value} AS VARCHAR)", f"CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR)"
+    return f"coalesce({text} = {number} OR {text} = {number} || '.0', false)"
+
+
+def _among(value: str, most: int) -> str:
+    return f"(TRY_CAST({value} AS BIGINT) >= 0 AND TRY_CAST({value} AS BIGINT) < {most})"
 
 
 def _of_labels(labels: Numbers, classes: int | None, path: Path) -> Numbers:
@@ -186,6 +199,7 @@ def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, bool]]:
     connection = duckdb.connect()
     try:
         connection.execute("SET preserve_insertion_order = true")
+        connection.execute("SET enable_progress_bar = false")  # it would stand among the five lines
         # With it DuckDB 2.0 moves a TRY_CAST that stands twice into the reader, where it is a CAST and ends the query.
         connection.execute("SET disabled_optimizers = 'common_subexpressions'")
         if path.suffix == ".parquet":

@@ -69,7 +69,7 @@ class State:
         self.log_t = u - log_c[:, None]
         self.t = np.exp(np.minimum(self.log_t, 690.0))
         self.kernel = grid.step * np.exp(-self.t)
-        self.s = np.exp(np.minimum(u + log_z[:, None], 690.0))
+        self.s = np.exp(np.minimum(u + log_z[:, None], 340.0))  # whose square is a float too; exp(-s) is 0 long before
         self.own = 0.0 if problem.hits == "keep" else 1.0
         self._pools()
 
@@ -82,10 +82,12 @@ class State:
         exponent = np.zeros_like(self.t)
         for q, m in zip(b.q[:, :, None], b.m, strict=True):
             if b.coins:
+                certain = q >= 1  # among so many draws that the class is always there: its part is s itself
+                q = np.where(certain, 0.0, q)
                 left = 1 - q * lost
-                part = -np.log1p(-q * lost)
-                first = q * moving / left
-                second = q * (1 - self.s) * moving / left + first**2
+                part = np.where(certain, self.s, -np.log1p(-q * lost))
+                first = np.where(certain, self.s, q * moving / left)
+                second = np.where(certain, self.s, q * (1 - self.s) * moving / left + first**2)
                 exponent = exponent + b.count @ part - self.own * part
                 slope = np.ones_like(part)
             else:

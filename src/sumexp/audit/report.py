@@ -246,8 +246,8 @@ def _numbers(audit: Audit) -> str:
     xs, ys = [math.log10(m) for m, _ in pairs], [math.log10(max(k, floor)) for _, k in pairs]
     out = ""
     if len(pairs) > 1:
+        own = audit.asked
         frame = _Frame((min(xs), max(xs)), (math.floor(min(ys)), max(math.ceil(max(ys)), math.floor(min(ys)) + 1)))
-        own = round(audit.negatives)
         dots = "".join(
             f'<circle cx="{frame.x(a):.1f}" cy="{frame.y(b):.1f}" r="{6 if m == own else 3.5}" fill="var(--{"red" if m == own else "blue"})"/>'
             for a, b, (m, _) in zip(xs, ys, pairs, strict=True)
@@ -260,6 +260,14 @@ def _numbers(audit: Audit) -> str:
         svg = frame.svg(f'<polyline points="{path}" fill="none" stroke="var(--blue)" stroke-width="1.5"/>{dots}', ticks, down, "negatives", "KL (nats)",
                         "Divergence by number of negatives: " + ", ".join(f"{m}: {nats(k)}" for m, k in pairs))  # fmt: skip
         out += f"<figure>{svg}<figcaption>Divergence at the minimum by number of negatives, for the first example; yours is the large mark. Below 10⁻⁸ it is drawn at 0.</figcaption></figure>"
+        pulls = "".join(
+            f"<tr>{_cell(m, f'{m:,}')}{_cell(bias, nats(bias))}{_cell(noise, f'{noise:.3g}')}</tr>"
+            for m, bias, noise in audit.gradient_by_m
+        )
+        out += (
+            "<p>At the true scores the gradient of the full loss is 0 in the mean over labels. That of the sampled loss:</p>"
+            f'<table class="sort" style="width:auto">{_head("negatives", "length of the mean", "deviation")}<tbody>{pulls}</tbody></table>'
+        )
     if audit.by_spread:
         rows = "".join(f"<tr>{_cell(s, f'{s:g}')}{_cell(k, nats(k))}</tr>" for s, k in audit.by_spread)
         out += (

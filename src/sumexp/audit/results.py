@@ -91,13 +91,16 @@ class Audit:
         sentence: the verdict in one sentence.
         classes: number of classes.
         labels: number of counted labels.
-        negatives: of one example.
+        negatives: of one example, expected where it is random.
+        asked: the number that was given: of draws, where repetitions are removed.
         source: what stands for the truth: scores, or an assumed spread.
         spread: of log P(y|x)/pi(y), in nats.
         scheme: the reader's.
         alternatives: others, at the same number of negatives.
         by_spread: spread and divergence, where no scores were given.
-        by_m: number of negatives and divergence, of the first example.
+        by_m: number of negatives (of draws, where repetitions are removed) and divergence, of the first example.
+        gradient_by_m: the same numbers, with the length of the mean gradient in the scores at the truth, where the full
+            loss has none, and the root of its summed variance, of one training example.
         rates: accidental hits.
         one_per_cent: draws from which importance weights' mean loss is within 1 % of the full loss; None if over 2^24.
         full_loss: the full cross entropy at the truth.
@@ -115,12 +118,14 @@ class Audit:
     classes: int
     labels: int
     negatives: float
+    asked: int
     source: str
     spread: float
     scheme: Row
     alternatives: tuple[Row, ...]
     by_spread: tuple[tuple[float, float], ...]
     by_m: tuple[tuple[int, float], ...]
+    gradient_by_m: tuple[tuple[int, float, float], ...]
     rates: Rates
     one_per_cent: int | None
     full_loss: float
@@ -163,6 +168,8 @@ class Audit:
         by_spread = ", ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
         spreads = ["", f"KL by spread of log P(y|x)/pi(y): {by_spread}"] if by_spread else []
         many = ["", "KL by negatives (first example): " + ", ".join(f"{m:,}: {nats(k)}" for m, k in self.by_m)]
+        pulls = ", ".join(f"{m:,}: {nats(bias)} ± {noise:.2g}" for m, bias, noise in self.gradient_by_m)
+        many.append(f"mean gradient at the truth ± its deviation: {pulls}")
         faults = ["", *(f"fault: {f.name}: {f.says}" for f in self.faults if f.found)]
         if self.evaluation is not None:
             ends = ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in self.evaluation.true)

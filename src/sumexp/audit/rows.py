@@ -47,8 +47,9 @@ class Rows:
     z: Floats
 
     def of(self, how: Setup) -> Setup:
-        """The scheme with its law (and table) on the rows."""
-        return replace(how, q=how.q[:, self.first], table=None if how.table is None else how.table[self.first])
+        """The scheme with its laws (and table) on the rows."""
+        table, law = (None if each is None else each[self.first] for each in (how.table, how.law))
+        return replace(how, q=how.q[:, self.first], table=table, law=law)
 
     def truth(self, sigma: float) -> Floats:
         r"""[rows] the law of each class, :math:`P \propto \pi e^{\sigma z}`."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from sumexp.audit.effects import Effect, Minimum, Truth, effect, minimum
 from sumexp.audit.evaluation import fitting
 from sumexp.audit.faults import faults
 from sumexp.audit.minimiser import State
+from sumexp.audit.moments import moments
 from sumexp.audit.rates import Rates, certificate, rank_bound, rates
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
 from sumexp.audit.rows import Rows
@@ -39,6 +40,22 @@ DRAWS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 MOST_DRAWS = 1 << 24
 
 MOST_LABELS = 1 << 53
+
+
+class ByNumber(NamedTuple):
+    """What a number of negatives gives.
+
+    Attributes:
+        m: the number; of draws, where repetitions are removed.
+        kl: divergence at the minimum, nats.
+        bias: length of the mean gradient at the true scores, where that of the full loss is 0.
+        noise: root of the gradient's summed variance there, of one example.
+    """
+
+    m: int
+    kl: float
+    bias: float
+    noise: float
 
 
 def audit(
@@ -146,10 +163,11 @@ def _audit(
     advised = advice(how, verdict == "right", found.never_drawn, scheme.noise, after.noise)
     full, one = _one_per_cent(laws[0], rows, rows.of(how))
     first = mine[0]
+    numbers = () if found.never_drawn else _by_m(laws[0], rows, truths[0], how, first)
     return Audit(
         verdict, sentence + (f"; change {_lines(advised.change)}" if advised.change else ""), len(number),
-        int(number.sum()), how.negatives, source, spread, scheme, others, by_spread,
-        () if found.never_drawn else _by_m(laws[0], rows, how, first),
+        int(number.sum()), how.negatives, how.asked or round(how.negatives), source, spread, scheme, others, by_spread,
+        tuple((each.m, each.kl) for each in numbers), tuple((each.m, each.bias, each.noise) for each in numbers),
         found, one, full, certificate(how), rank_bound(prior, how), known, advised,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
         _assumptions(how, None if shares is None else 1 - float(shares[1].sum(-1).mean())),
@@ -181,17 +199,23 @@ def _alternatives(prior: Floats, how: Setup, rows: Rows) -> list[Setup]:
     return [each for each in found if each.title != how.title][:5]
 
 
-def _by_m(truth: Truth, rows: Rows, how: Setup, first: Effect) -> tuple[tuple[int, float], ...]:
-    """The divergence for other numbers of negatives, on fewer bins; the reader's own from the audit itself."""
-    here = rows.of(how)
-    own = round(how.negatives)
-    found = {own: first.kl}
+def _by_m(truth: Truth, rows: Rows, p: Floats, how: Setup, first: Effect) -> tuple[ByNumber, ...]:
+    """What other numbers of negatives give, on fewer bins; the divergence for the reader's own is that of the audit."""
+    here, own = rows.of(how), how.asked or round(how.negatives)
+    least, most = len(how.m), math.inf
+    if how.law is not None and how.name.startswith("distinct"):
+        most = int((how.law > 0).sum()) - 1
+    found: list[ByNumber] = []
     last: Minimum | None = None
-    for m in () if how.coins else reversed(DRAWS):
-        if m != own and m >= len(how.m):
-            last = minimum(truth, replace(here, m=here.m * (m / here.negatives)), 0.02, 320, last)
-            found[m] = last.kl
-    return tuple(sorted(found.items()))
+    for m in sorted({own, *(m for m in DRAWS if least <= m <= most)}, reverse=True):
+        way = here if m == own else here.draws(m, rows.number)
+        law = Truth(rows, p, way) if how.coins else truth  # a set's cells are cut by the coins, which m changes
+        last = minimum(law, way, 0.02, 320, None if how.coins else last)
+        problem = last.state.problem
+        state = State(problem, np.log(problem.p))
+        bias = math.sqrt(float((state.derivatives()[0] ** 2 / problem.count).sum()))
+        found.append(ByNumber(m, first.kl if m == own else last.kl, bias, moments(state, last.group).noise))
+    return tuple(reversed(found))
 
 
 def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | None]:

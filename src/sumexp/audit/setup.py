@@ -57,6 +57,8 @@ class Setup:
         weights: what a negative weighs.
         hits: what becomes of draws of the label.
         table: [classes] the user's own log q, in the place of the true one; None where they take the true one.
+        law: [classes] of one draw, for a set that draws make; None where q is that.
+        asked: of such a set the number of draws, or of ids where they are to differ.
     """
 
     name: str
@@ -66,6 +68,8 @@ class Setup:
     weights: Weights
     hits: Hits
     table: Floats | None = None
+    law: Floats | None = None
+    asked: int | None = None
 
     @property
     def negatives(self) -> float:
@@ -94,6 +98,21 @@ class Setup:
         hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
         own = ", own table" if self.table is not None else ""
         return f"{self.name}, {words[self.weights]}{own}, hits {hits}"
+
+    def draws(self, m: int, number: Floats) -> "Setup":
+        """The same with m draws, or where the ids of a set are to differ with a set of m.
+
+        Args:
+            m: at least one of each pool; of several pools their shares stay.
+            number: [classes] how many classes each column of the laws stands for.
+
+        Raises:
+            AuditError: if there are no m distinct classes.
+        """
+        if self.law is None:
+            return replace(self, m=self.m * (m / self.negatives))
+        coins = _coins(self.law, m, number) if self.name.startswith("distinct") else _union(self.law, m)
+        return replace(self, q=coins[None], m=np.array([number @ coins]), asked=m)
 
     def with_way(self, weights: Weights, hits: Hits) -> "Setup":
         """The same negatives, weighted and treated otherwise, with the true log q."""
@@ -141,14 +160,24 @@ def setup(
         q = np.stack([prior, np.full_like(prior, 1 / len(prior))])
         number = np.array([float(own), float(draws)])
     elif kind == "union":
-        q = np.exp(log_inclusion(torch.from_numpy(np.log(np.maximum(q, 1e-300))), draws).numpy()) * (q > 0)
-        known, number = _named(base, prior), q.sum(-1)
+        known = q[0]
+        q = _union(known, draws)[None]
+        number = q.sum(-1)
     elif kind == "distinct":
         known = q[0]
-        q = _coins(known, draws)[None]
+        q = _coins(known, draws, np.ones_like(known))[None]
     if hits == "redraw" and q.max() >= 1:
         raise AuditError("a class is drawn with certainty: as a label it leaves no negative to draw again")
-    found = Setup(named or "own law", q, number, kind in ("union", "distinct"), weights, hits)
+    found = Setup(
+        named or "own law",
+        q,
+        number,
+        kind in ("union", "distinct"),
+        weights,
+        hits,
+        law=known,
+        asked=None if known is None else draws,
+    )
     if found.coins and hits == "redraw":
         raise AuditError("a set of distinct ids is not drawn again for one label; hits are mask or keep")
     return found if table is None else replace(found, table=_table(table, found, known))
@@ -251,14 +280,20 @@ def _given(sampler: Tensor | Floats | Sampler | Callable[[Tensor], Tensor], clas
     return np.asarray(law.numpy(), dtype=np.float64)
 
 
-def _coins(q: Floats, m: int) -> Floats:
+def _union(q: Floats, m: int) -> Floats:
+    """The probability that a class is among m draws."""
+    log_q = torch.from_numpy(np.log(np.maximum(q, 1e-300)))
+    return np.asarray(np.exp(log_inclusion(log_q, m).numpy()) * (q > 0))
+
+
+def _coins(q: Floats, m: int, number: Floats) -> Floats:
     """1 - exp(-q t), with t such that m coins come up: the set of m distinct ids, as independent coins."""
-    drawn = int((q > 0).sum())
+    drawn = int(number[q > 0].sum())
     if m >= drawn:
         raise AuditError(f"m is {m}, but only {drawn} classes can be drawn: there are no {m} distinct negatives")
 
     def excess(log_t: float) -> float:
-        return float(-np.expm1(-q * math.exp(log_t)).sum() - m)
+        return float(-number @ np.expm1(-q * math.exp(log_t)) - m)
 
     high = math.log(m)
     while excess(high) < 0:
