@@ -1,11 +1,14 @@
-"""What other libraries minimise, held against the option of ``in_batch`` that the page on libraries says it is."""
+"""What other libraries minimise, held against what the page on libraries says it is."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sumexp import losses
+from sumexp import losses, samplers
 
 pytestmark = pytest.mark.peers
 
@@ -50,3 +53,120 @@ def test_multiple_negatives_of_sentence_transformers(towers: tuple[Tensor, Tenso
     loss = peer.MultipleNegativesRankingLoss(torch.nn.Identity(), scale=20.0, similarity_fct=util.cos_sim)
     found = loss.compute_loss_from_embeddings(list(towers), None).item()
     assert found == pytest.approx(of_scores(*towers, torch.arange(12), 1 / 20), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:The MultipleNegativesSymmetricRankingLoss is deprecated:DeprecationWarning")
+def test_symmetric_multiple_negatives_of_sentence_transformers(towers: tuple[Tensor, Tensor]) -> None:
+    peer = pytest.importorskip("sentence_transformers.losses")
+    util = pytest.importorskip("sentence_transformers.util")
+    loss = peer.MultipleNegativesSymmetricRankingLoss(torch.nn.Identity(), scale=20.0, similarity_fct=util.cos_sim)
+    found = loss.compute_loss_from_embeddings(list(towers), None).item()
+    assert found == pytest.approx(of_scores(*towers, torch.arange(12), 1 / 20, symmetric=True), rel=1e-6)
+
+
+# -- negatives from a law: TensorFlow and gensim ----------------------------------------------------------------------
+
+
+class Drawn:
+    """Scores of 4 examples, and 30 draws by TensorFlow of 50 classes, among them hits, with TensorFlow's own counts."""
+
+    CLASSES, DRAWS = 50, 30
+
+    def __init__(self, tf: Any, unique: bool) -> None:
+        generator = np.random.default_rng(0)
+        shapes = (self.CLASSES, 3), (self.CLASSES,), (4, 3)  # in single precision, as its counts are
+        self.weights, self.biases, self.inputs = (generator.normal(size=shape).astype("f") for shape in shapes)
+        self.labels = np.array([[0], [1], [7], [40]])
+        self.values = tf.random.log_uniform_candidate_sampler(
+            self.labels, 1, self.DRAWS, unique=unique, range_max=self.CLASSES, seed=3
+        )
+        ids, own, drawn = (torch.from_numpy(value.numpy()) for value in self.values)
+        self.ids, self.own_count, self.count = ids, own.flatten(), drawn
+        scores = torch.from_numpy(self.inputs @ self.weights.T + self.biases)
+        self.positive, self.negative = scores.gather(1, torch.from_numpy(self.labels)).flatten(), scores[:, ids]
+        self.hits = ids == torch.from_numpy(self.labels)
+
+    def corrected(self) -> tuple[Tensor, Tensor]:
+        """Logits less the logarithm of the expected count, the positive's too."""
+        return self.positive - self.own_count.log(), self.negative - self.count.log()
+
+    def theirs(self, loss: Any, **options: Any) -> Tensor:
+        found = loss(
+            self.weights, self.biases, self.labels, self.inputs, self.DRAWS, self.CLASSES,
+            sampled_values=self.values, **options,
+        )  # fmt: skip
+        return torch.from_numpy(found.numpy())
+
+
+@pytest.mark.parametrize("unique", [False, True])
+def test_sampled_softmax_of_tensorflow(unique: bool) -> None:
+    tf = pytest.importorskip("tensorflow")
+    drawn = Drawn(tf, unique)
+    # Of a class that was drawn several times it finds the last draw alone: the others stay in the sum.
+    ids = drawn.ids.tolist()
+    last = torch.tensor([ids[i] not in ids[i + 1 :] for i in range(len(ids))])
+    assert drawn.hits.any()
+    assert unique == bool((drawn.hits <= last).all())
+    for hits in (True, False):
+        found = drawn.theirs(tf.nn.sampled_softmax_loss, remove_accidental_hits=hits)
+        wanted = losses.info_nce(*drawn.corrected(), hits=drawn.hits & last if hits else None, reduction="none")
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("unique", [False, True])
+def test_nce_of_tensorflow(unique: bool) -> None:
+    tf = pytest.importorskip("tensorflow")
+    drawn = Drawn(tf, unique)
+    wanted = losses.binary_nce(*drawn.corrected(), reduction="none")
+    torch.testing.assert_close(drawn.theirs(tf.nn.nce_loss), wanted, rtol=1e-5, atol=1e-5)  # hits stay: the default
+
+
+def test_the_log_uniform_law_of_tensorflow() -> None:
+    """With replacement its expected counts are m q; of distinct draws they are 1 - (1 - q)^tries for the tries made."""
+    tf = pytest.importorskip("tensorflow")
+    q = samplers.LogUniform(Drawn.CLASSES).log_prob(range(Drawn.CLASSES)).exp().float()
+    drawn = Drawn(tf, unique=False)
+    torch.testing.assert_close(drawn.count, Drawn.DRAWS * q[drawn.ids], rtol=1e-6, atol=0)
+    drawn = Drawn(tf, unique=True)
+    assert len(drawn.ids.unique()) == Drawn.DRAWS  # type: ignore[no-untyped-call]
+    tries = torch.log1p(-drawn.count) / torch.log1p(-q[drawn.ids])
+    rounded = tries.median().round()
+    assert rounded >= Drawn.DRAWS
+    torch.testing.assert_close(drawn.count, 1 - (1 - q[drawn.ids]) ** rounded, rtol=1e-5, atol=0)
+
+
+def test_the_law_of_gensim() -> None:
+    peer = pytest.importorskip("gensim.models")
+    counts = {f"w{i}": 1000 // (i + 1) for i in range(40)}
+    model = peer.Word2Vec(min_count=1, vector_size=2)  # ns_exponent stays 0.75
+    model.build_vocab_from_freq(counts)
+    share = np.diff(model.cum_table, prepend=0) / model.cum_table[-1]
+    wanted = samplers.unigram([counts[word] for word in model.wv.index_to_key], 0.75).log_prob(range(40)).exp()
+    assert share == pytest.approx(wanted.numpy(), abs=1e-8)  # its table holds 31 bits
+
+
+def test_skip_gram_of_gensim() -> None:
+    """Two words, of which all but one of 10^8 draws is "a": five negatives for "b", and for "a" none but hits.
+
+    gensim reads log sigma from a table of 1,000 steps from -6 to 6, of which it takes 83 to a unit for 83 1/3.
+    """
+
+    def read(score: Tensor) -> Tensor:
+        return ((score + 6) * 83).floor() * 12 / 1000 - 6
+
+    peer = pytest.importorskip("gensim.models")
+    model = peer.Word2Vec(
+        vector_size=4, window=1, negative=5, sg=1, min_count=1, sample=0, workers=1, compute_loss=True, seed=1
+    )
+    model.build_vocab_from_freq({"a": 10**12, "b": 1})
+    generator = np.random.default_rng(0)
+    for table in (model.wv.vectors, model.syn1neg):
+        table[:] = generator.normal(size=table.shape)
+    inside, outside = (torch.from_numpy(table.astype(np.float64)) for table in (model.wv.vectors, model.syn1neg))
+    scores = inside @ outside.T  # of context and word
+    model.train([["a", "b"]], total_examples=1, epochs=1, start_alpha=1e-9, end_alpha=1e-9, compute_loss=True)
+    a, b = model.wv.key_to_index["a"], model.wv.key_to_index["b"]
+    hits = torch.tensor([[True] * 5, [False] * 5])  # the draws are "a", whatever the word
+    positive, negative = read(scores[[b, a], [a, b]]), -read(-scores[[b, a], [a, a]]).unsqueeze(1).expand(2, 5)
+    wanted = losses.binary_nce(positive, negative, hits=hits, reduction="sum").item()
+    assert model.get_latest_training_loss() == pytest.approx(wanted, rel=1e-5)

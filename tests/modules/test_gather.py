@@ -65,7 +65,11 @@ def process(rank: int, world: int, folder: str) -> None:
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_gradients_are_those_of_one_process_on_the_joined_batch(world: int, tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(process, (world, str(tmp_path)), nprocs=world)  # type: ignore[no-untyped-call]
+    # One server imports torch, and its forks need not: a spawned process would each.
+    torch.multiprocessing.set_forkserver_preload([__name__])
+    torch.multiprocessing.start_processes(  # type: ignore[no-untyped-call]
+        process, (world, str(tmp_path)), nprocs=world, start_method="forkserver"
+    )
     x, z, ids, log_q = joined()
     for rank in range(world):
         found, message = torch.load(tmp_path / f"{rank}.pt")

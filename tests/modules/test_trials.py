@@ -1,5 +1,7 @@
 """The table "What torch makes of them" on the package's pages is what the trials find, row by row."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,28 +10,47 @@ import torch
 from sumexp import losses, samplers
 from tests.modules import trials
 
-PAGE = Path(__file__).parents[2] / "book" / "api" / "torch.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "book" / "api" / "torch.md"
+DEVICES = ROOT / "benchmarks" / "results" / "devices.json"
 NAMES = sorted(trials.LOSSES | trials.SAMPLERS)
 
 
-def printed(name: str, found: dict[str, bool]) -> str:
-    return f"| `{name}` | " + " | ".join("yes" if works else "no" for works in found.values()) + " |"
-
-
-def rows() -> list[str]:
-    return [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+def rows() -> dict[str, dict[str, str]]:
+    """The cells of the page by row and title."""
+    lines = [line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    titles = [*trials.TRIALS, "inductor", "devices"]
+    return {name.strip("`"): dict(zip(titles, cells, strict=True)) for name, *cells in lines}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_of_the_page_is_what_the_trials_find(name: str) -> None:
-    assert printed(name, trials.row(name)) in rows()
+    printed = rows()[name]
+    assert {title: "yes" if works else "no" for title, works in trials.row(name).items()}.items() <= printed.items()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("c++"), reason="Inductor needs a C++ compiler, c++")
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+def test_inductor_s_code_has_the_values_and_gradients_of_the_losses() -> None:
+    """All of them in one graph, so that the compiler runs once."""
+    assert trials.fused(list(trials.LOSSES))
+
+
+def test_where_inductor_is_tried_and_how_often_a_device_is_waited_for() -> None:
+    measured = json.loads(DEVICES.read_text())["functions"]
+    for name, printed in rows().items():
+        assert printed["inductor"] == ("yes" if name in trials.LOSSES else "not tried")
+        function = measured[name.split()[0]]
+        assert function["stays"]
+        assert printed["devices"] == f"waits: {function['waits']}"
 
 
 def test_the_page_has_a_row_for_each() -> None:
-    assert [row.split("`")[1] for row in rows()] == NAMES
+    assert list(rows()) == NAMES
     elementwise = {"adaptive", "arcface_margin", "equalised", "logit_adjusted"}
     functions = {f"losses.{name}" for name in losses.__all__ if not name.isupper()} - {"losses.Margins"}
-    assert functions - {f"losses.{name}" for name in elementwise} == set(trials.LOSSES)
+    assert functions - {f"losses.{name}" for name in elementwise} == {name.split()[0] for name in trials.LOSSES}
 
 
 def test_a_trial_can_fail() -> None:

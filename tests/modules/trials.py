@@ -1,7 +1,7 @@
 """What torch's machinery makes of each loss and sampler: compiled whole, exported, under vmap, autocast, twice."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from sumexp import losses, modules, samplers
 B, L, M = 4, 6, 3
 LABELS = torch.tensor([0, 3, 5, 3])
 LOG_Q = torch.log_softmax(torch.arange(M, dtype=torch.float64), 0)
+CLASSES = torch.tensor([0, 3, 0, 2**40, 1, 3])
 HITS = torch.tensor([[False, True, False]] * B)
 PRIOR = torch.full((L,), -1.8, dtype=torch.float64)
 
@@ -43,6 +44,7 @@ LOSSES: dict[str, Call] = {
     "losses.decoupled": sampled(losses.decoupled, log_q=LOG_Q, hits=HITS),
     "losses.hinge": sampled(losses.hinge, hits=HITS),
     "losses.in_batch": lambda z: losses.in_batch(z, torch.arange(L), log_q=PRIOR, temperature=0.5),
+    "losses.in_batch (mask)": lambda z: losses.in_batch(z, CLASSES, correct="none", hits="mask"),
     "losses.info_nce": sampled(losses.info_nce),
     "losses.listnet": lambda z: losses.listnet(z, torch.eye(B, L).bool()),
     "losses.marginal": lambda z: losses.marginal(z, torch.eye(B, L).bool()),
@@ -137,6 +139,22 @@ def twice(call: Call, random: bool) -> bool:
         fixed = call
         call = lambda z: (torch.manual_seed(0), fixed(z))[1]  # noqa: E731
     return bool(torch.autograd.gradgradcheck(call, scores().requires_grad_()))
+
+
+def fused(names: Sequence[str]) -> bool:
+    """Whether one graph of several functions has their values and gradients when Inductor made code of it."""
+    torch._dynamo.reset()
+
+    def together(z: Tensor) -> Tensor:
+        return torch.stack([(LOSSES | SAMPLERS)[name](z) for name in names])
+
+    found = []
+    once = {"compile_threads": 1, "cpp_cache_precompile_headers": False}  # one compilation: neither a pool nor a header
+    for function in (together, torch.compile(together, fullgraph=True, backend="inductor", options=once)):
+        leaf = scores().requires_grad_()
+        values = function(leaf)
+        found.append(torch.cat([values.detach(), *torch.autograd.grad(values.sum(), leaf)[0]]))
+    return torch.allclose(*found)
 
 
 TRIALS: dict[str, Callable[[Call, bool], bool]] = {

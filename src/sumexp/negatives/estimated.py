@@ -1,0 +1,60 @@
+r"""What it costs that q is estimated: the minimum of the loss with draws from q and :math:`\log\hat q` taken off.
+
+With :math:`\hat q` off all logits and hits kept, the scores :math:`f - \log\hat q` meet the uncorrected loss, whose
+minimum is :math:`\log P/q` for every number of negatives (the chapter :doc:`/notebooks/negatives`, theorem
+"consistent", part one). So the minimum is
+
+.. math:: f_y = \log P(y\mid x) + \delta_y + \text{const}, \qquad \delta = \log\hat q - \log q,
+
+and an estimate that is off by one factor everywhere costs nothing.
+"""
+
+import torch
+from torch import Tensor
+
+from sumexp import checks
+from sumexp.negatives.consistency import minimiser, multiset_losses
+
+
+def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
+    r"""The divergence of the minimum from the truth, in closed form.
+
+    .. math:: \mathrm{KL} = \log\mathbb E_P\, e^{\delta} - \mathbb E_P\,\delta
+
+    For small errors this is half the variance of :math:`\delta` under P. Those of
+    :class:`sumexp.modules.StreamingLogQ` by gaps with the rate :math:`\alpha` have the variance :math:`\alpha/2`, and
+    so they cost :math:`\alpha/4`.
+
+    Args:
+        log_p: [..., classes] the truth :math:`\log P(y\mid x)`.
+        log_q: [classes] the law that is drawn from.
+        estimate: [classes] :math:`\log\hat q`, which need not sum to 1.
+
+    Returns:
+        [...], float64, nats.
+
+    Raises:
+        ValueError: if P or q does not sum to 1, or the estimate is not finite.
+    """
+    truth, shift = checks.log_law("log_p", log_p), _error(log_q, estimate)
+    return torch.logsumexp(truth + shift, -1) - (truth.exp() * shift).sum(-1)
+
+
+def cost_by_search(log_p: Tensor, log_q: Tensor, estimate: Tensor, m: int) -> float:
+    """The same for one law [classes] and m draws, by a search for the minimum of the exact implicit loss.
+
+    Raises:
+        ValueError: as :func:`cost`, and if a probability is 0.
+    """
+    truth, shift = checks.log_law("log_p", log_p), _error(log_q, estimate)
+    law = checks.log_law("log_q", log_q) + shift
+    scores = minimiser(multiset_losses(log_q, m, (law, -law), "keep"), truth.exp())
+    return (truth.exp() * (truth - torch.log_softmax(scores, -1))).sum().item()
+
+
+def _error(log_q: Tensor, estimate: Tensor) -> Tensor:
+    if estimate.shape != log_q.shape or not bool(estimate.isfinite().all()):
+        raise ValueError(
+            f"the estimate of log q must hold {tuple(log_q.shape)} finite numbers: give unseen classes one"
+        )
+    return estimate.double() - checks.log_law("log_q", log_q)

@@ -1,0 +1,77 @@
+"""What an estimated log q costs: in closed form, by a search for the minimum, and of the streamed estimates."""
+
+import math
+from math import exp, log
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from sumexp import samplers
+from sumexp.modules import StreamingLogQ
+from sumexp.negatives.estimated import cost, cost_by_search
+
+PAGE = Path(__file__).parents[2] / "book" / "api" / "modules.md"
+
+
+def laws(classes: int = 6) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    p, q, error = torch.randn(3, classes, generator=generator, dtype=torch.float64)
+    return torch.log_softmax(p, -1), torch.log_softmax(q, -1), torch.log_softmax(q, -1) + error
+
+
+def test_by_hand() -> None:
+    half = torch.tensor([0.5, 0.5], dtype=torch.float64).log()
+    # Class 0 estimated e times as frequent: log((e + 1)/2) - 1/2.
+    off = half + torch.tensor([1.0, 0.0])
+    assert cost(half, half, off).item() == pytest.approx(log((exp(1) + 1) / 2) - 0.5)
+    assert cost(half, half, half + 3).item() == pytest.approx(0, abs=1e-15)
+
+
+@pytest.mark.parametrize("m", [1, 3, 100])
+def test_it_is_the_divergence_of_the_minimum_of_the_exact_loss(m: int) -> None:
+    log_p, log_q, estimate = laws()
+    wanted = cost(log_p, log_q, estimate).item()
+    assert wanted > 0.1
+    assert cost_by_search(log_p, log_q, estimate, m) == pytest.approx(wanted, rel=1e-7)
+
+
+def test_of_many_truths_at_once() -> None:
+    log_p, log_q, estimate = laws()
+    many = torch.stack([log_p, log_q])
+    assert cost(many, log_q, estimate).tolist() == [
+        cost(log_p, log_q, estimate).item(),
+        cost(log_q, log_q, estimate).item(),
+    ]
+
+
+def test_streamed_gaps_cost_a_quarter_of_the_rate() -> None:
+    """20 streams of 100,000 draws of 60 classes; each error has the variance rate/2, independent of the others.
+
+    With the truth uniform the cost is half the variance among 60 errors, rate/4 * 59/60, and its mean over 20 streams
+    has a relative standard error of sqrt(2/(59 * 20)) = 4 % (gaps are no normal numbers: 5 %); five of them are
+    allowed, and 5 % for what is left of the first estimates and of higher orders.
+    """
+    law, rate, truth = samplers.LogUniform(60), 0.02, torch.full((60,), -math.log(60), dtype=torch.float64)
+    log_q, source, found = law.log_prob(range(60)).double(), torch.Generator().manual_seed(0), []
+    for _ in range(20):
+        stream = StreamingLogQ(60, rate=rate)
+        stream.update(law.sample((100_000,), source))
+        found.append(cost(truth, log_q, stream(range(60))).item())
+    assert sum(found) / 20 == pytest.approx(rate / 4 * 59 / 60, rel=0.3)
+
+
+def test_the_number_on_the_page_is_that_of_the_default_rate() -> None:
+    rate = StreamingLogQ(2).rate
+    assert f"at the default rate of {rate:g} gaps cost {rate / 4:g} nats" in PAGE.read_text()
+
+
+def test_bad_input_is_named() -> None:
+    log_p, log_q, estimate = laws()
+    with pytest.raises(ValueError, match=r"must hold \(6,\) finite numbers"):
+        cost(log_p, log_q, estimate[:5])
+    with pytest.raises(ValueError, match="finite numbers: give unseen classes one"):
+        cost(log_p, log_q, log_q - torch.tensor([torch.inf, 0, 0, 0, 0, 0]))
+    with pytest.raises(ValueError, match=r"log_p.* sums to"):
+        cost(log_p + 1, log_q, estimate)
