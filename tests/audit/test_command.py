@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from sumexp.audit import AuditError, audit
-from sumexp.audit.command import main
+from sumexp.audit.command import main, parser
 from sumexp.audit.inputs import counts
 from sumexp.audit.report import write
 
@@ -75,6 +76,28 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert len(rows) == 7
     assert rows[1].split(",")[-1].replace(".", "").isdigit()
     assert json.loads(data.read_text())["scheme"]["kl"] == pytest.approx(result.scheme.kl)
+
+
+def test_theorems_are_links_to_entries_that_there_are(tmp_path: Path) -> None:
+    """Each entry that a report names is in the register; no link but to the book that was given, and to the data."""
+    html = write(audit(COUNTS, m=16), tmp_path / "r.html", "https://example.org/b/")[2].read_text()
+    links = set(re.findall(r'href="([^"]*)"', html)) - {"./r.csv", "./r.json"}
+    named = {link.removeprefix("https://example.org/b/book/register.html#claim-") for link in links}
+    entries = "\n".join(path.read_text() for path in (Path(__file__).parents[2] / "claims").glob("*.yml"))
+    assert len(named) > 5
+    assert all(f"- id: {name}\n" in entries for name in named)
+    plain = write(audit(COUNTS, m=16), tmp_path / "r.html")[2].read_text()
+    assert "sumexp-consistent</code>" in plain
+    assert "register.html" not in plain
+
+
+@pytest.mark.parametrize("page", ["book/checking.md", "README.md", "notebooks/audit.md"])
+def test_the_lines_that_pages_show_are_lines_of_the_command(page: str) -> None:
+    text = (Path(__file__).parents[2] / page).read_text()
+    shown = re.findall(r"^sumexp (audit .*)$", text, re.MULTILINE)
+    assert shown
+    for line in shown:
+        parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
 def test_no_report_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

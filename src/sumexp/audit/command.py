@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--examples", type=int, default=4, help="examples of the scores to audit (default: 4)")
     add("--seed", type=int, default=0, help="of the assumed truth, without scores (default: 0)")
     add("--output", type=Path, help="an .html report; its data lie beside it as .csv and .json")
+    add("--book", default="", help="address or folder of the book's pages, for links to its theorems in the report")
     add("--full", action="store_true", help="print the tables too")
     return found
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         found = _audit(options)
         if options.output is not None:
-            write(found, options.output)
+            write(found, options.output, options.book)
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -21,6 +21,10 @@ THEOREM = "theorem on the scheme that is right for every m, chapter 'What a nega
 WILD = "section 'Seen in the wild', chapter 'What a negative sampler optimises'"
 
 
+CLAIMS = {THEOREM: "sumexp-consistent"}
+"""Entries of the register, by source."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """One known fault.
@@ -30,12 +34,14 @@ class Fault:
         found: whether it is there; None where what was given cannot show it.
         says: what was seen, in one sentence.
         source: where it is proved or was met.
+        claim: the entry of the book's register that proves it; empty where it was met only.
     """
 
     name: str
     found: bool | None
     says: str
     source: str
+    claim: str = ""
 
 
 def faults(
@@ -107,7 +113,7 @@ def faults(
 
 
 def _fault(name: str, found: bool, says: str, source: str) -> Fault:
-    return Fault(name, bool(found), says if found else "not found in what was given.", source)
+    return Fault(name, bool(found), says if found else "not found in what was given.", source, CLAIMS.get(source, ""))
 
 
 def _counts(prior: Floats, counts: Floats, shares: tuple[Floats, Floats, int] | None, labels: Floats | None) -> Fault:

@@ -18,8 +18,6 @@ from sumexp.audit.effects import GROUPS
 from sumexp.audit.results import Audit, Row, nats
 from sumexp.audit.setup import AuditError
 
-CHAPTER = "chapter What a negative sampler optimises"
-
 STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--soft:#57606a;--line:#d0d7de;--band:#f6f8fa;--blue:#0072b2;--red:#b5381f;
 --green:#1a7f4b;--ochre:#8a5a00}
@@ -51,8 +49,13 @@ const v=r=>{const d=r.cells[i];return d.dataset.v!==undefined?+d.dataset.v:d.tex
 """
 
 
-def write(audit: Audit, output: Path) -> tuple[Path, Path, Path]:
+def write(audit: Audit, output: Path, book: str = "") -> tuple[Path, Path, Path]:
     """Write the page, and ``.csv`` and ``.json`` beside it: each whole or not at all, the page last.
+
+    Args:
+        audit: what was found.
+        output: the page.
+        book: address of the book's pages, or their folder; with it theorems are links to their entries in its register.
 
     Raises:
         AuditError: if a file cannot be written; none is then left half done.
@@ -61,7 +64,7 @@ def write(audit: Audit, output: Path) -> tuple[Path, Path, Path]:
     texts = (
         table(audit),
         json.dumps(audit.plain(), indent=1, allow_nan=False) + "\n",
-        page(audit, paths[0].name, paths[1].name),
+        page(audit, paths[0].name, paths[1].name, book),
     )
     drafts: list[Path] = []
     try:
@@ -93,7 +96,7 @@ def table(audit: Audit) -> str:
     return text.getvalue()
 
 
-def page(audit: Audit, csv_name: str, json_name: str) -> str:
+def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
     """The page: self-contained, light and dark, printable."""
     tone = audit.verdict.split()[0]
     faults = [f for f in audit.faults if f.found]
@@ -108,18 +111,27 @@ def page(audit: Audit, csv_name: str, json_name: str) -> str:
         _section("Where the scores err", _popularity(audit), ""),
         _section("How many negatives", _numbers(audit), ""),
         _section("What to change", _advice(audit), "") if advised.change else "",
-        _section("Known faults", _faults(audit), f"{len(faults)} of {len(audit.faults)} found."),
-        _section("Each number", _sentences(audit), ""),
+        _section("Known faults", _faults(audit, book), f"{len(faults)} of {len(audit.faults)} found."),
+        _section("Each number", _sentences(audit, book), ""),
         _section("Your evaluation", _evaluation(audit), "") if audit.evaluation else "",
         _section("Assumptions", "<ul>" + "".join(f"<li>{escape(a)}</li>" for a in audit.assumptions) + "</ul>", ""),
         f'<p class="soft">Data: <a href="./{quote(csv_name)}">{escape(csv_name)}</a>, <a href="./{quote(json_name)}">{escape(json_name)}</a>. '
-        "Theorems and chapters are those of the book The Sum of Exponentials.</p>",
+        "Names like <code>sumexp-consistent</code> are entries of the register of the book The Sum of Exponentials.</p>",
     ]  # fmt: skip
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>Audit: {escape(audit.scheme.title)}</title><style>{STYLE}</style></head><body><main>"
         + "\n".join(parts) + f"</main><script>{SCRIPT}</script></body></html>\n"
     )  # fmt: skip
+
+
+def _why(text: str, claim: str, book: str) -> str:
+    """Where a number comes from, and the theorem's entry in the book's register: its name stays, whatever is moved."""
+    if not claim:
+        return escape(text)
+    name = f"<code>{escape(claim)}</code>"
+    entry = f"{book.rstrip('/')}/book/register.html#claim-{claim}"
+    return f"{escape(text)}: " + (f'<a href="{escape(entry)}">{name}</a>' if book else name)
 
 
 def _section(title: str, body: str, lead: str) -> str:
@@ -153,11 +165,11 @@ def _schemes(audit: Audit) -> str:
     )  # fmt: skip
 
 
-def _faults(audit: Audit) -> str:
+def _faults(audit: Audit, book: str) -> str:
     mark = {True: "found", False: "no", None: "not tested"}
     rows = "".join(
         f"<tr{' class=own' if f.found else ''}><td>{escape(f.name)}</td><td class=text>{mark[f.found]}</td>"
-        f"<td class=text>{escape(f.says)}</td><td class=text>{escape(f.source)}</td></tr>" for f in audit.faults
+        f"<td class=text>{escape(f.says)}</td><td class=text>{_why(f.source, f.claim, book)}</td></tr>" for f in audit.faults
     )  # fmt: skip
     return f'<div class="wide"><table class="sort words">{_head("fault", "", "what was seen", "source")}<tbody>{rows}</tbody></table></div>'
 
@@ -175,29 +187,29 @@ def _advice(audit: Audit) -> str:
     )
 
 
-def _sentences(audit: Audit) -> str:
+def _sentences(audit: Audit, book: str) -> str:
     s, r = audit.scheme, audit.rates
     bound = audit.rank_bound
     rows = [
-        ("KL from the truth", f"{nats(s.kl)} ± {nats(s.kl_error)} nats", "How far the law that is learned lies from P(y|x).", f"theorem on the right scheme, {CHAPTER}"),
-        ("gap in loss", f"{nats(s.gap)} nats", "By how much the sampled loss at its minimum is below that at the truth.", f"the implicit loss, {CHAPTER}"),
-        ("sampled loss", f"{s.loss:.4g} ± {s.deviation:.2g} nats", "Mean and standard deviation over samples, at the true scores.", f"the implicit loss, {CHAPTER}"),
-        ("full loss", f"{audit.full_loss:.4g} nats", "The full cross entropy at the true scores.", "its definition"),
-        ("within 1 %", f"{audit.one_per_cent:,} draws" if audit.one_per_cent else "not by 2^24 draws", "From here on log mq off the negatives gives the full loss within 1 % in the mean.", f"how fast they meet, {CHAPTER}"),
-        ("gradient noise", f"{s.noise:.3g}", "Standard deviation over samples of the gradient in the logits, summed over classes.", f"head and tail, {CHAPTER}"),
-        ("a negative is the label", f"{100 * r.hit:.3g} %", "Probability that one negative equals the label.", "sum of pi q"),
-        ("an example has a hit", f"{100 * r.any_hit:.3g} %", "Head, torso, tail: " + ", ".join(f"{100 * x:.2g} %" for x in r.any_by_group) + ".", "sum of pi (1 - (1 - q)^m)"),
-        ("never a label", f"{r.unseen:,}", "Classes of count 0 that are drawn: their scores only fall.", f"theorem on the right scheme, {CHAPTER}"),
-        ("can certify", f"{audit.certificate:.2f} nats", "No InfoNCE loss of so many negatives shows more mutual information.", "log(m+1), chapter on NCE"),
+        ("KL from the truth", f"{nats(s.kl)} ± {nats(s.kl_error)} nats", "How far the law that is learned lies from P(y|x).", "theorem on the right scheme", "sumexp-consistent"),
+        ("gap in loss", f"{nats(s.gap)} nats", "By how much the sampled loss at its minimum is below that at the truth.", "the mean of a logarithm as an integral", "sumexp-identity"),
+        ("sampled loss", f"{s.loss:.4g} ± {s.deviation:.2g} nats", "Mean and standard deviation over samples, at the true scores.", "mean and variance as integrals", "sumexp-variance"),
+        ("full loss", f"{audit.full_loss:.4g} nats", "The full cross entropy at the true scores.", "its definition", ""),
+        ("within 1 %", f"{audit.one_per_cent:,} draws" if audit.one_per_cent else "not by 2^24 draws", "From here on log mq off the negatives gives the full loss within 1 % in the mean.", "Jensen's inequality, and its gap as an integral", "sumexp-jensen-gap"),
+        ("gradient noise", f"{s.noise:.3g}", "Standard deviation over samples of the gradient in the logits, summed over classes.", "what a negative is worth", "sumexp-worth"),
+        ("a negative is the label", f"{100 * r.hit:.3g} %", "Probability that one negative equals the label.", "sum of pi q", ""),
+        ("an example has a hit", f"{100 * r.any_hit:.3g} %", "Head, torso, tail: " + ", ".join(f"{100 * x:.2g} %" for x in r.any_by_group) + ".", "sum of pi (1 - (1 - q)^m)", ""),
+        ("never a label", f"{r.unseen:,}", "Classes of count 0 that are drawn: their scores only fall.", "theorem on the right scheme", "sumexp-consistent"),
+        ("can certify", f"{audit.certificate:.2f} nats", "No InfoNCE loss of so many negatives shows more mutual information.", "the loss is at least 0", "nce-logN-ceiling"),
         ("bounds the log rank", "not decided" if bound.holds is None else "yes" if bound.holds else "no",
          "MRR is at least exp(-loss)." if bound.holds
          else "For sets, several pools, own tables and most weights that depend on the label the condition is not tested." if bound.constant is None
          else f"With {bound.constant:.3g} nats added to the loss, and with no less, MRR is at least exp(-sum)." if bound.exact
-         else f"At least {bound.constant:.3g} nats would have to be added; how many are enough is not looked for.", "condition (C), chapter on ranking"),
+         else f"At least {bound.constant:.3g} nats would have to be added; how many are enough is not looked for.", "condition on all sets of negatives", "sumexp-rank-criterion"),
     ]  # fmt: skip
     body = "".join(
-        f"<tr><td>{a}</td><td class=number>{escape(b)}</td><td class=text>{escape(c)}</td><td class=text>{escape(d)}</td></tr>"
-        for a, b, c, d in rows
+        f"<tr><td>{a}</td><td class=number>{escape(b)}</td><td class=text>{escape(c)}</td><td class=text>{_why(d, claim, book)}</td></tr>"
+        for a, b, c, d, claim in rows
     )
     return f'<div class="wide"><table class="sort words">{_head("what", "value", "in a sentence", "why it holds")}<tbody>{body}</tbody></table></div>'
 
