@@ -18,6 +18,7 @@ from sumexp.audit.rates import rank_bound, rates
 from sumexp.audit.rows import groups
 from sumexp.audit.setup import Floats, Setup, Weights, setup
 from sumexp.samplers import Hits, LogUniform
+from sumexp.synthesis import choose
 
 COUNTS = np.maximum(1, 4000 / np.arange(1, 201.0)).astype(np.int64)
 PRIOR = COUNTS / COUNTS.sum()
@@ -321,6 +322,17 @@ def test_sets_have_a_curve_by_m_as_long_as_there_are_ids() -> None:
     kls = [kl for _, kl in result.by_m]
     assert kls == sorted(kls, reverse=True)  # with ever more ids less is left of their law
     assert dict(result.by_m)[31] == pytest.approx(result.scheme.kl)
+
+
+def test_what_to_use_is_the_rule_of_the_synthesis() -> None:
+    """200 classes and 31 + 1 examples: 200 x 32 logits of 8 bytes."""
+    assert audit(COUNTS, sampler="uniform", m=31, memory=200 * 32 * 8).choice == choose(200, 32, 31, 0.5, 51_200)
+    few = audit(COUNTS, sampler="uniform", m=31, memory=200 * 32 * 8 - 1).choice
+    assert few is not None
+    assert few.use.startswith("draws by the classes' counts")
+    towers = audit(COUNTS, m=31).choice
+    assert towers is not None
+    assert towers.use.startswith("the other labels of the batch")
 
 
 def test_one_negative_has_no_halves() -> None:

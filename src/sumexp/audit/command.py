@@ -52,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--examples", type=int, default=4, help="examples of the scores to audit (default: 4)")
     add("--seed", type=int, default=0, help="of the assumed truth, without scores (default: 0)")
     add("--output", type=Path, help="an .html report; its data lie beside it as .csv and .json")
+    add("--memory", type=int, default=1 << 30, help="bytes for a step's logits and their gradient (default: 2^30)")
     add("--book", default="", help="address or folder of the book's pages, for links to its theorems in the report")
     add("--full", action="store_true", help="print the tables too")
     return found
@@ -102,7 +103,7 @@ def _audit(options: argparse.Namespace) -> Audit:
         scores=scores, log_q=inputs.numbers(Path(given)) if given and given != "multiset" else given,
         temperature=options.temperature, labels=inputs.numbers(options.labels) if options.labels else None,
         sampled=dict(map(_metric, options.sampled)) or None, candidates=options.candidates,
-        examples=options.examples, seed=options.seed,
+        examples=options.examples, seed=options.seed, memory=options.memory,
     )  # fmt: skip
 
 

@@ -111,6 +111,7 @@ def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
         _section("Where the scores err", _popularity(audit), ""),
         _section("How many negatives", _numbers(audit), ""),
         _section("What to change", _advice(audit), "") if advised.change else "",
+        _section("For your numbers", _choice(audit, book), "") if audit.choice else "",
         _section("Known faults", _faults(audit, book), f"{len(faults)} of {len(audit.faults)} found."),
         _section("Each number", _sentences(audit, book), ""),
         _section("Your evaluation", _evaluation(audit), "") if audit.evaluation else "",
@@ -184,6 +185,15 @@ def _advice(audit: Audit) -> str:
         f"<p><strong>{escape(a.change[0].upper() + a.change[1:])}.</strong> The standard deviation of the gradient over samples becomes "
         f"{a.variance:.2g} times what it is, at the true scores.</p>{code}"
         f'<p class="soft">{escape(READ)}</p>'
+    )
+
+
+def _choice(audit: Audit, book: str) -> str:
+    c = audit.choice
+    assert c is not None
+    return (
+        f"<p><strong>{escape(c.use[0].upper() + c.use[1:])}</strong>: {escape(c.because)} ({_why('theorem', c.claim, book)}). "
+        f"The logits of a step and their gradient take {c.bytes / 2**20:,.3g} MiB.</p>"
     )
 
 

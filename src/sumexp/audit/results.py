@@ -12,6 +12,7 @@ from sumexp.audit.effects import GROUPS, Effect
 from sumexp.audit.evaluation import Evaluation
 from sumexp.audit.faults import Fault
 from sumexp.audit.rates import RankBound, Rates
+from sumexp.synthesis.choice import Choice
 
 Floats = NDArray[np.float64]
 
@@ -110,6 +111,7 @@ class Audit:
         advice: what to change.
         curve: mean frequency, error of the score, and share of P, of each bin of the first example.
         assumptions: what all of it rests on.
+        choice: what to use for these numbers.
         evaluation: what metrics among sampled candidates leave open, if any were given.
     """
 
@@ -135,6 +137,7 @@ class Audit:
     advice: Advice
     curve: tuple[tuple[float, float, float], ...]
     assumptions: tuple[str, ...]
+    choice: Choice | None = None
     evaluation: Evaluation | None = None
 
     def lines(self) -> tuple[str, ...]:
@@ -170,6 +173,8 @@ class Audit:
         many = ["", "KL by negatives (first example): " + ", ".join(f"{m:,}: {nats(k)}" for m, k in self.by_m)]
         pulls = ", ".join(f"{m:,}: {nats(bias)} ± {noise:.2g}" for m, bias, noise in self.gradient_by_m)
         many.append(f"mean gradient at the truth ± its deviation: {pulls}")
+        if self.choice is not None:
+            many += ["", f"for these numbers use: {self.choice.use}: {self.choice.because}"]
         faults = ["", *(f"fault: {f.name}: {f.says}" for f in self.faults if f.found)]
         if self.evaluation is not None:
             ends = ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in self.evaluation.true)

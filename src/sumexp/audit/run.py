@@ -24,6 +24,7 @@ from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
 from sumexp.audit.rows import Rows
 from sumexp.audit.setup import AuditError, Law, Setup, Weights, log_weights, setup
 from sumexp.samplers import Hits
+from sumexp.synthesis.choice import Choice, Means, choose
 
 Floats = NDArray[np.float64]
 Numbers = Tensor | NDArray[Any]
@@ -74,6 +75,7 @@ def audit(
     candidates: int = 100,
     examples: int = 4,
     seed: int = 0,
+    memory: int = 1 << 30,
 ) -> Audit:
     r"""What training with these sampled negatives ends at: its exact minimum against the truth, and what to change.
 
@@ -100,12 +102,14 @@ def audit(
         candidates: uniform candidates of that evaluation.
         examples: at most so many of the scores' examples are audited, the first ones.
         seed: of the assumed truths.
+        memory: bytes for a step's logits and their gradient, for what to use instead.
 
     Raises:
         AuditError: (a ValueError) if something given is not what it must be.
     """
     number = _counts(counts)
     examples, seed = (_whole(*each) for each in (("examples", examples, 1), ("seed", seed, 0)))
+    memory = _whole("memory", memory, 1)
     prior = number / number.sum(dtype=np.float64)
     table = log_q if log_q is None or isinstance(log_q, str) else _array("log_q", log_q)
     how = setup(prior, sampler, weights, hits, m, batch, table)
@@ -129,7 +133,7 @@ def audit(
         source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}, spread {spread:.2f} nats"
     try:
         done = _audit(number, prior, how, rows, truths, source, spread, found, shares, known, scores is not None)
-        return replace(done, evaluation=evaluated)
+        return replace(done, evaluation=evaluated, choice=_choice(prior, how, batch, memory))
     except ValueError as error:
         if isinstance(error, AuditError):
             raise
@@ -172,6 +176,15 @@ def _audit(
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
         _assumptions(how, None if shares is None else 1 - float(shares[1].sum(-1).mean())),
     )  # fmt: skip
+
+
+def _choice(prior: Floats, how: Setup, batch: int | None, memory: int) -> Choice:
+    """What to use for the reader's numbers; a batch that is not given has one example more than there are negatives."""
+    number = how.asked or max(1, round(how.negatives))
+    means: Means = "batch" if how.name.startswith("within-batch") else "draws"
+    labels = prior[prior > 0]
+    skew = max(0.0, -math.log(len(labels) * labels.min()))
+    return choose(len(labels), number + 1 if batch is None else batch, number, skew, memory, means)
 
 
 def _row(rows: Rows, truths: list[Floats], how: Setup) -> Row:

@@ -1,0 +1,51 @@
+"""What to train with: each line of the rule, at its edge, and each bad number."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sumexp.synthesis import choose
+
+GIVEN: dict[str, Any] = {"classes": 1000, "batch": 100, "negatives": 50, "skew": 0.0, "memory": 10**5, "steps": 1000}
+
+
+def test_all_logits_that_fit_are_taken() -> None:
+    """100 x 1000 logits and their gradient in float32 are 800,000 bytes."""
+    assert choose(**GIVEN | {"memory": 800_000}).use == "the full softmax"
+    assert choose(**GIVEN | {"memory": 800_000}).bytes == 800_000
+    found = choose(**GIVEN | {"memory": 799_999})
+    assert found.use == "draws by the classes' counts, log q off all logits, hits kept"
+    assert found.bytes == 100 * 51 * 8
+
+
+def test_towers_have_the_batch_only() -> None:
+    assert choose(**GIVEN | {"means": "batch", "memory": 10**9}).use.startswith("the other labels of the batch, log q")
+
+
+def test_classes_that_are_never_negatives_need_uniform_ones() -> None:
+    """1000 steps of 50 negatives: a class of frequency 1/1000 e^-skew is expected 50 e^-skew times, log 50 = 3.912."""
+    assert "uniformly" not in choose(**GIVEN | {"skew": 3.911}).use
+    assert "a coin from draws" in choose(**GIVEN | {"skew": 3.913}).use
+    assert "a coin from the other labels" in choose(**GIVEN | {"skew": 3.913, "means": "batch"}).use
+
+
+def test_each_choice_rests_on_an_entry_of_the_register() -> None:
+    entries = "\n".join(path.read_text() for path in (Path(__file__).parents[2] / "claims").glob("*.yml"))
+    for given in ({"memory": 10**9}, {}, {"skew": 9.0}):
+        assert f"- id: {choose(**GIVEN | given).claim}\n" in entries
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"classes": 1}, "classes is 1"),
+        ({"memory": 0}, "memory is 0"),
+        ({"skew": -1.0}, "skew is -1.0"),
+        ({"skew": float("nan")}, "skew is nan"),
+        ({"means": "all"}, "means is 'all'"),
+    ],
+)
+def test_bad_numbers(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        choose(**GIVEN | given)
