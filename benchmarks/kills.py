@@ -70,7 +70,7 @@ def _campaign(project: Path, command: Sequence[str], kills: int, source: random.
         if driver.poll() is not None:  # it had finished: later kills come earlier
             longest = max(1.0, 0.7 * longest)
             continue
-        longest = min(40.0, 1.1 * longest)
+        longest = min(20.0, 1.1 * longest)
         began = time.monotonic()
         if victim == "any process":
             _kill(source.choice(family))
