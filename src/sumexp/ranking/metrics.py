@@ -16,7 +16,7 @@ All metrics take ``scores`` and what is relevant, and return float64 [B]: one va
 - ``mask``: [B, L] bool leaves out items that are no candidates (False; what their scores are does not matter).
 
 With B lists of L items, R of them relevant, a metric at k costs what ``scores.topk(k + 1)`` costs, one over all places
-at most one sort; rows are taken a million scores at a time, so that little more is held than what was passed.
+at most one sort; rows are taken one or four million scores at a time, so that little more is held than what was passed.
 """
 
 from collections.abc import Callable
@@ -364,7 +364,7 @@ def _check_labels(labels: Labels, scores: Tensor | Chunks, mask: Tensor | None) 
 
 def _check_relevant(relevant: Tensor, scores: Tensor, mask: Tensor | None) -> None:
     places.check_bool("relevant", relevant, scores)
-    _check_some(places.count_true(relevant if mask is None else relevant & mask) > 0, "relevant item")
+    _check_some(places.any_true(relevant if mask is None else relevant & mask), "relevant item")
 
 
 def _check_gains(gains: Tensor, scores: Tensor, mask: Tensor | None) -> None:
@@ -377,7 +377,7 @@ def _check_gains(gains: Tensor, scores: Tensor, mask: Tensor | None) -> None:
         if gains.numel() and not (gains.min() >= 0 and gains.sum(-1, dtype=torch.float64).max() < torch.inf):
             raise ValueError("gains must be finite numbers >= 0, and so must their sum be")
         positive = gains > 0
-    _check_some(places.count_true(positive) > 0, "candidate with a positive gain")
+    _check_some(places.any_true(positive), "candidate with a positive gain")
 
 
 def _check_some(present: Tensor, what: str) -> None:

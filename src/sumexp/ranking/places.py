@@ -143,7 +143,7 @@ def of_matrix(scores: Tensor, gains: Tensor, mask: Tensor | None, k: int | None)
         mask: [B, L] the candidates; all if None.
         k: how many places matter; all if None.
     """
-    for rows in _rows(scores):
+    for rows in _rows(scores, k):
         worth = gains[rows] if mask is None else gains[rows].masked_fill(~mask[rows], 0)
         items, value = _nonzero(worth)
         yield _of_rows(scores[rows], items, value, None if mask is None else mask[rows], k)
@@ -156,7 +156,7 @@ def of_labels(
     if isinstance(scores, Chunks):
         yield _of_chunks(scores, items, gains, k)
         return
-    for rows in _rows(scores):
+    for rows in _rows(scores, k):
         yield _of_rows(scores[rows], items[rows], gains[rows], None if mask is None else mask[rows], k)
 
 
@@ -240,9 +240,14 @@ def lowest(scores: Tensor) -> float:
     return -torch.inf if scores.is_floating_point() else torch.iinfo(scores.dtype).min
 
 
-def _rows(scores: Tensor) -> Iterator[slice]:
-    step = max(1, ROWS_AT_ONCE // scores.shape[1])
+def _rows(scores: Tensor, k: int | None = None) -> Iterator[slice]:
+    """Some lists at a time, and more where the best k + 1 are all that is sorted."""
+    step = max(1, ROWS_AT_ONCE * (4 if _first_alone(scores, k) else 1) // scores.shape[1])
     return (slice(start, start + step) for start in range(0, max(1, len(scores)), step))
+
+
+def _first_alone(scores: Tensor, k: int | None) -> bool:
+    return k is not None and SOME * (k + 1) <= scores.shape[1]
 
 
 def _nonzero(gains: Tensor) -> tuple[Tensor, Tensor]:
@@ -267,11 +272,12 @@ def _where(present: Tensor) -> tuple[Tensor, Tensor]:
 
 def _of_rows(scores: Tensor, items: Tensor, gains: Tensor, mask: Tensor | None, k: int | None) -> Places:
     wanted = scores.gather(-1, items.clamp_min(0))
-    if k is not None and SOME * (k + 1) <= scores.shape[1]:
+    if k is not None and _first_alone(scores, k):
         best = scores.topk(k + 1).values
         crowded = (wanted == best[:, -1:]).any(-1)
-        count = _count(scores[crowded], best[crowded, -1:])[1]
-        at_last = torch.ones_like(best[:, :1], dtype=torch.int64).index_put_((crowded,), count)
+        at_last = torch.ones_like(best[:, :1], dtype=torch.int64)
+        if bool(crowded.any()):
+            at_last[crowded] = _count(scores[crowded], best[crowded, -1:])[1]
         above, tied = _among_best(best, wanted, at_last)
     elif SOME * items.shape[1] > scores.shape[1] and items.shape[1] > FEW:
         above, tied = (found.gather(-1, items.clamp_min(0)) for found in _by_order(scores))
@@ -362,6 +368,13 @@ def count_true(mask: Tensor) -> Tensor:
     if mask.device.type == "cpu":
         return torch.from_numpy(np.asarray(np.count_nonzero(mask.numpy(), -1), dtype=np.int64))
     return torch.count_nonzero(mask, -1)
+
+
+def any_true(mask: Tensor) -> Tensor:
+    """Whether any is true in each row."""
+    if mask.device.type == "cpu":  # numpy reads the bytes many at a time
+        return torch.from_numpy(np.asarray(np.any(mask.numpy(), -1)))
+    return mask.any(-1)
 
 
 def _by_order(scores: Tensor) -> tuple[Tensor, Tensor]:
