@@ -3,14 +3,13 @@
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import alone, machine, write
+from benchmarks.measure import alone, bytes_beside, machine, write
 from sumexp import losses, samplers
 
 FEATURES = 64
@@ -56,22 +55,13 @@ def step_seconds(size: int, towers: bool, rounds: int, threads: int) -> dict[str
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def high_water() -> int:
-    """The peak of what this process held since it was last reset."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-
-
 def step_bytes(name: str, size: int, threads: int) -> int:
     """What a step takes beside the matrix of scores itself, after a small one to warm up."""
     torch.set_num_threads(threads)
     matrix, loss = torch.randn(size, size, requires_grad=True), contenders(size)[name]
     small = torch.zeros(8, 8, requires_grad=True)
     contenders(8)[name](small).backward()  # type: ignore[no-untyped-call]
-    Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak becomes what is held now
-    before = high_water()
-    loss(matrix).backward()  # type: ignore[no-untyped-call]
-    return high_water() - before
+    return bytes_beside(lambda: loss(matrix).backward())  # type: ignore[no-untyped-call]
 
 
 def main(threads: int, quick: bool) -> None:

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import platform
 import resource
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,37 @@ def seconds(action: Callable[[], object], repeats: int = 5) -> float:
 def peak_bytes() -> int:
     """The peak resident memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def high_water() -> int:
+    """The peak of what this process held since it was last reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def bytes_beside(action: Callable[[], object]) -> int:
+    """What a call takes at its peak beside what is held already."""
+    Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak becomes what is held now
+    before = high_water()
+    action()
+    return high_water() - before
+
+
+def by_turns(calls: dict[str, Callable[[], object]], rounds: int, threads: int) -> dict[str, float]:
+    """The median seconds of each, which take turns: what disturbs one disturbs all, and none is always first.
+
+    With one thread they are seconds of the processor, which other processes do not lengthen by waiting.
+    """
+    clock = time.process_time if threads == 1 else time.perf_counter
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    names = list(calls)
+    for turn in range(rounds):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            start = clock()
+            calls[name]()
+            times[name].append(clock() - start)
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def alone(case: Callable[..., Any], *arguments: Any) -> Any:

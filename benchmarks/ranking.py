@@ -1,4 +1,4 @@
-"""Ranking metrics, beside the least that torch and NumPy do, and beside ranx where it is installed."""
+"""Ranking metrics beside the least that torch and NumPy do, and beside ranx and pytrec_eval where they are there."""
 
 import importlib.util
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.measure import alone, machine, peak_bytes, seconds, write
+from benchmarks.measure import alone, by_turns, bytes_beside, machine, write
 from sumexp import ranking
 
 SIZES = {"many short lists": (10_000, 1_000), "few long lists": (500, 20_000)}
@@ -22,45 +22,46 @@ def lists(batch: int, items: int) -> tuple[Tensor, Tensor]:
     return scores, torch.randint(items, (batch, RELEVANT), generator=generator)
 
 
-def case(name: str, batch: int, items: int, threads: int) -> dict[str, float]:
-    """Seconds, and the memory beside scores and labels."""
+Figures = dict[str, dict[str, float]]
+"""Of each call its seconds, and the memory beside scores and labels."""
+
+
+def ours(batch: int, items: int, threads: int) -> Figures:
+    """Metrics by matrix and by labels, beside the least that torch and NumPy do."""
     torch.set_num_threads(threads)
     scores, labels = lists(batch, items)
     relevant = torch.zeros(batch, items, dtype=torch.bool).scatter_(1, labels, True)
     listed = ranking.Labels([row.nonzero().flatten().tolist() for row in relevant])
-    calls: dict[str, Callable[[], object]] = {
-        "topk(10)": lambda: scores.topk(10),
-        "numpy.argsort": lambda: np.argsort(scores.numpy(), -1),
-        "recall@10": lambda: ranking.recall(scores, relevant, 10),
-        "recall@10 of labels": lambda: ranking.recall(scores, listed, 10),
-        "ndcg@10": lambda: ranking.ndcg(scores, relevant, 10),
-        "ndcg": lambda: ranking.ndcg(scores, relevant),
-        "ndcg of labels": lambda: ranking.ndcg(scores, listed),
-        "reciprocal_rank": lambda: ranking.reciprocal_rank(scores, relevant),
-        "average_precision": lambda: ranking.average_precision(scores, relevant),
-        "rank": lambda: ranking.rank(scores, labels[:, 0]),
-        "ranks": lambda: ranking.ranks(scores),
-    }
-    before = peak_bytes()
-    return {"seconds": seconds(calls[name], 3), "bytes": peak_bytes() - before}
+    chunks = ranking.Chunks(lambda start, stop: scores[:, start:stop], items)
+    return measured(
+        {
+            "topk(10)": lambda: scores.topk(10),
+            "numpy.argsort": lambda: np.argsort(scores.numpy(), -1),
+            "recall@10": lambda: ranking.recall(scores, relevant, 10),
+            "recall@10 of labels": lambda: ranking.recall(scores, listed, 10),
+            "recall@10 of chunks": lambda: ranking.recall(chunks, listed, 10),
+            "ndcg@10": lambda: ranking.ndcg(scores, relevant, 10),
+            "ndcg": lambda: ranking.ndcg(scores, relevant),
+            "ndcg of labels": lambda: ranking.ndcg(scores, listed),
+            "ndcg of chunks": lambda: ranking.ndcg(chunks, listed),
+            "reciprocal_rank": lambda: ranking.reciprocal_rank(scores, relevant),
+            "reciprocal_rank of labels": lambda: ranking.reciprocal_rank(scores, listed),
+            "average_precision": lambda: ranking.average_precision(scores, relevant),
+            "rank": lambda: ranking.rank(scores, labels[:, 0]),
+            "ranks": lambda: ranking.ranks(scores),
+        },
+        threads,
+    )
 
 
-NAMES = (
-    "topk(10)",
-    "numpy.argsort",
-    "recall@10",
-    "recall@10 of labels",
-    "ndcg@10",
-    "ndcg",
-    "ndcg of labels",
-    "reciprocal_rank",
-    "average_precision",
-    "rank",
-    "ranks",
-)
+def measured(calls: dict[str, Callable[[], object]], threads: int, rounds: int = 5) -> Figures:
+    for call in calls.values():
+        call()  # what is made once is made now
+    memory = {name: bytes_beside(call) for name, call in calls.items()}
+    return {name: {"seconds": s, "bytes": memory[name]} for name, s in by_turns(calls, rounds, threads).items()}
 
 
-def ranx(metric: str, batch: int, items: int) -> dict[str, float]:
+def ranx(batch: int, items: int, threads: int) -> Figures:
     """The same lists in ranx, its Qrels and Run made beforehand, as it takes arrays: (batch, items, 2)."""
     from numba.typed import List
     from ranx import evaluate
@@ -72,12 +73,35 @@ def ranx(metric: str, batch: int, items: int) -> dict[str, float]:
         [np.stack([np.unique(row), np.ones(len(np.unique(row)))], -1) for row in labels.numpy().astype(float)]
     )
 
-    def call() -> object:  # arrays are taken as they stand: they must be sorted by score
+    def call(metric: str) -> object:  # arrays are taken as they stand: they must be sorted by score
         order = np.argsort(-run[..., 1], -1)
         return evaluate(judged, np.take_along_axis(run, order[..., None], 1), metric)
 
-    before = peak_bytes()
-    return {"seconds": seconds(call, 2), "bytes": peak_bytes() - before}
+    return measured(
+        {f"ranx {metric}": lambda metric=metric: call(metric) for metric in ("recall@10", "mrr", "ndcg")}, threads, 3
+    )
+
+
+def pytrec_eval(batch: int, items: int, threads: int) -> Figures:
+    """The first tenth of the lists in pytrec_eval, the dictionaries that it takes made beforehand."""
+    import pytrec_eval as peer
+
+    scores, labels = (part[: batch // 10] for part in lists(batch, items))
+    names = [str(item) for item in range(items)]
+    run = {str(i): dict(zip(names, row, strict=True)) for i, row in enumerate(scores.tolist())}
+    judged = {str(i): dict.fromkeys(map(str, row), 1) for i, row in enumerate(labels.tolist())}
+    evaluators = {name: peer.RelevanceEvaluator(judged, {name}) for name in ("recall_10", "recip_rank", "ndcg")}
+    return measured(
+        {
+            f"pytrec_eval {name}, a tenth of the lists": lambda each=each: each.evaluate(run)
+            for name, each in evaluators.items()
+        },
+        threads,
+        3,
+    )
+
+
+PEERS = {"ranx": ranx, "pytrec_eval": pytrec_eval}
 
 
 def catalogue(items: int, threads: int) -> dict[str, float]:
@@ -87,12 +111,16 @@ def catalogue(items: int, threads: int) -> dict[str, float]:
     queries, vectors = torch.randn(64, 64, generator=generator), torch.randn(items, 64, generator=generator)
     labels = ranking.Labels(torch.randint(items, (64, 1), generator=generator))
     chunks = ranking.Chunks(lambda start, stop: queries @ vectors[start:stop].T, items)
-    before = peak_bytes()
-    recall = seconds(lambda: ranking.recall(chunks, labels, 10), 2)
-    memory = peak_bytes() - before
-    product = seconds(lambda: [queries @ rows.T for rows in vectors.split(chunks.size)], 2)
-    mrr = seconds(lambda: ranking.reciprocal_rank(chunks, labels), 2)
-    return {"recall@10": recall, "reciprocal_rank": mrr, "product": product, "bytes": memory}
+    figures = measured(
+        {
+            "recall@10": lambda: ranking.recall(chunks, labels, 10),
+            "product": lambda: [queries @ rows.T for rows in vectors.split(chunks.size)],
+            "reciprocal_rank": lambda: ranking.reciprocal_rank(chunks, labels),
+        },
+        threads,
+        3,
+    )
+    return {name: each["seconds"] for name, each in figures.items()} | {"bytes": figures["recall@10"]["bytes"]}
 
 
 def main(threads: int, quick: bool) -> None:
@@ -101,13 +129,12 @@ def main(threads: int, quick: bool) -> None:
         batch = batch // 20 if quick else batch
         figures: dict[str, Any] = {"lists": batch, "items": items, "relevant": RELEVANT}
         print(f"{what}, {batch} x {items}, {RELEVANT} relevant, {threads} threads: seconds, / topk, MiB")
-        for name in NAMES:
-            figures[name] = alone(case, name, batch, items, threads)
-        for metric in ("recall@10", "mrr", "ndcg") if importlib.util.find_spec("ranx") else ():
-            figures[f"ranx {metric}"] = alone(ranx, metric, batch, items)
+        figures |= alone(ours, batch, items, threads)
+        for peer, call in PEERS.items():
+            figures |= alone(call, batch, items, threads) if importlib.util.find_spec(peer) else {}
         for name in list(figures)[3:]:
             ratio = figures[name]["seconds"] / figures["topk(10)"]["seconds"]
-            print(f"  {name:20s} {figures[name]['seconds']:8.4f} {ratio:6.1f} {mebi(figures[name])}")
+            print(f"  {name:45s} {figures[name]['seconds']:8.4f} {ratio:6.1f} {mebi(figures[name])}")
         cases.append(figures)
     print("64 queries, items in chunks: seconds of recall@10, of MRR, of the product alone, MiB")
     for items in (10**5,) if quick else (10**5, 10**6, 4 * 10**6):
