@@ -4,16 +4,13 @@ tables of what the build has found."""
 import json
 from ast import literal_eval
 from importlib import import_module
-from importlib.metadata import distribution
 from pathlib import Path
 from re import compile as pattern
-from shutil import copyfile, copytree
 from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -29,29 +26,11 @@ from sumexp.companion.register import page as drawn
 
 logger = logging.getLogger(__name__)
 
-# SVG output carries its glyphs: web fonts are refused on file:// by some browsers.
-MATHJAX = "tex-svg.js"
-MATHJAX_EXTENSIONS = "input/tex/extensions"
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
 ERRATUM = pattern(r"(?m)^\((erratum-[a-z]\d+)\)=")
 DATA = "book/_data"
 RESULT = "application/papermill.record/text/plain"
 FIGURE = pattern(r'<figure id="fig-([a-z0-9-]+)"')
-
-
-def set_mathjax_path(app: Sphinx, config: Config) -> None:
-    config.mathjax_path = f"mathjax/{MATHJAX}"
-
-
-def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
-    """Lay MathJax beside the pages once they are written: scripts that lie there earlier are loaded by every page."""
-    if error or app.builder.format != "html":
-        return
-    source = Path(str(distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax")))
-    target = Path(app.outdir) / "_static" / "mathjax"
-    target.mkdir(parents=True, exist_ok=True)
-    copyfile(source / MATHJAX, target / MATHJAX)
-    copytree(source / MATHJAX_EXTENSIONS, target / MATHJAX_EXTENSIONS, dirs_exist_ok=True)
 
 
 def name_figures(app: Sphinx, doctree: nodes.document) -> None:
@@ -349,7 +328,6 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_post_transform(FoldSolutions)
     if "sphinx_proof" in app.extensions:
         app.add_domain(Proofs, override=True)
-    app.connect("config-inited", set_mathjax_path)
     app.connect("doctree-read", free_contents)
     app.connect("doctree-read", name_figures)
     app.connect("doctree-read", note_names, priority=900)
@@ -358,7 +336,6 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.connect("env-check-consistency", check_names)
     app.connect("env-before-read-docs", import_once)
     app.connect("doctree-read", keep_punctuation)
-    app.connect("build-finished", copy_mathjax)
     # It numbers sections once everything is read, in the main process, and does not say so.
     if numbering := app.extensions.get("sphinx_multitoc_numbering"):
         numbering.parallel_read_safe = True

@@ -1,0 +1,67 @@
+// Formulas are typeset by and by: those on the screen before the text is shown, so that nothing moves; the others while
+// the browser has nothing else to do; those in a folded entry of the register when it opens.
+(() => {
+  "use strict";
+  if (!window.MathJax) return; // a page without formulas
+  const SLICE = 25; // how long to keep the browser busy, in ms
+  const FOLDED = "details.register-claim:not([open])";
+  const root = document.documentElement;
+  const waiting = new Set();
+  const urgent = new Set();
+
+  root.classList.add("maths-awaited");
+  const show = () => root.classList.remove("maths-awaited");
+  setTimeout(show, 2000); // whatever goes wrong
+
+  const typeset = async (formulas) => {
+    const chosen = formulas.filter((formula) => waiting.delete(formula));
+    for (const formula of chosen) urgent.delete(formula);
+    if (chosen.length) await MathJax.typesetPromise(chosen);
+  };
+  const idle = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go, { timeout: 100 }));
+  const near = (formula) => {
+    const [box] = formula.getClientRects();
+    return box && box.bottom > -innerHeight / 2 && box.top < 1.5 * innerHeight;
+  };
+
+  const rest = async (formulas) => {
+    for (let next = 0, size = 8; next < formulas.length || urgent.size;) {
+      await idle();
+      let batch = [...urgent].slice(0, size);
+      if (!batch.length) {
+        batch = formulas.slice(next, next + size);
+        next += size;
+      }
+      const start = performance.now();
+      await typeset(batch.filter((formula) => !formula.closest(FOLDED)));
+      size = Math.max(2, Math.min(64, Math.round(size * Math.min(2, SLICE / (performance.now() - start)))));
+    }
+  };
+
+  const pageReady = async () => {
+    const formulas = [...document.querySelectorAll(".math")];
+    for (const formula of formulas) waiting.add(formula);
+    const first = formulas.filter(near);
+    await typeset(first);
+    show();
+    if (location.hash && !scrollY) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+    const coming = new IntersectionObserver((seen) => {
+      for (const { isIntersecting, target } of seen) if (isIntersecting && waiting.has(target)) urgent.add(target);
+    }, { rootMargin: "100%" });
+    for (const formula of waiting) coming.observe(formula);
+    const here = Math.max(0, formulas.indexOf(first.at(-1)));
+    await rest([...formulas.slice(here), ...formulas.slice(0, here)]);
+  };
+
+  document.addEventListener("toggle", ({ target }) => {
+    if (target.open) typeset([...target.querySelectorAll(".math")]);
+  }, true);
+  // A browser prints as soon as this returns.
+  addEventListener("beforeprint", () => {
+    const all = [...waiting];
+    waiting.clear();
+    if (all.length) MathJax.typeset(all);
+  });
+
+  MathJax.startup = { ...MathJax.startup, pageReady };
+})();
