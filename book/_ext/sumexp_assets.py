@@ -27,6 +27,7 @@ ICONS = (
 )
 """Icons that the theme's pages name by class; those that its style sheets draw are found in these."""
 
+_TEST = re.compile(r"\s*(?:async )?def (test_\w+)")
 _PATH = re.compile(r'(\d+):"[^"]*",?')
 _STYLE = re.compile(r"AddPaths\)\(\w+\.(\w+),\{(.*?)\}", re.DOTALL)
 _RULE = re.compile(r'([^{}]*)\{[^{}]*content:"\\([0-9a-f]{4})"')
@@ -76,6 +77,30 @@ def icons(static: Path) -> str:
     )
 
 
+def source_page(name: str, source: str) -> str:
+    """A page that shows a test module; each test can be linked to."""
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import PythonLexer
+
+    up = "../" * (1 + name.count("/"))
+    code = highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)).split("\n")
+    tests = (_TEST.match(line) for line in source.split("\n"))
+    lines = (f'<a id="{test[1]}"></a>{line}' if test else line for test, line in zip(tests, code, strict=False))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>'
+        f'{name}</title>\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<script>document.documentElement.dataset.theme = localStorage.getItem('theme') || "
+        "(matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');</script>\n"
+        f'<link rel="stylesheet" href="{up}_static/pygments.css">\n'
+        f'<link rel="stylesheet" href="{up}_static/source.css"></head>\n<body><main><h1>{name}</h1>\n'
+        f'<p>These tests decide claims of <a href="{up}book/register.html">the register</a>.</p>\n'
+        '<div class="highlight" tabindex="0" role="region" aria-label="Source"><pre>'
+        + "\n".join(lines)
+        + "</pre></div></main></body></html>\n"
+    )
+
+
 def set_mathjax(app: Sphinx, config: Config) -> None:
     config.mathjax_path = f"mathjax/{MATHJAX[0]}"
 
@@ -93,6 +118,12 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
     copytree(source / EXTENSIONS, static / "mathjax" / EXTENSIONS, dirs_exist_ok=True)
     (static / "mathjax" / GLYPHS).write_text(trimmed((source / GLYPHS).read_text("utf-8")), "utf-8")
     (static / "icons.css").write_text(icons(static), "utf-8")
+    deciding = Path(app.srcdir, "book/_data/tests")
+    for file in sorted(deciding.rglob("*.py")):
+        name = file.relative_to(deciding)
+        target = Path(app.outdir, "_tests", name).with_suffix(".html")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source_page(str(name), file.read_text("utf-8")), "utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, object]:

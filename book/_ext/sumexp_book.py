@@ -21,14 +21,14 @@ from sphinx_exercise.nodes import solution_node
 from sphinx_proof.domain import ProofDomain
 
 from sumexp.companion.build import devices, executions
-from sumexp.companion.register import Register, read_json
+from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
 
 logger = logging.getLogger(__name__)
 
+WORD_JOINER = "\u2060"  # no line begins with a mark
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
-ERRATUM = pattern(r"(?m)^\((erratum-[a-z]\d+)\)=")
-DATA = "book/_data"
+DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
 FIGURE = pattern(r'<figure id="fig-([a-z0-9-]+)"')
 
@@ -132,14 +132,56 @@ class Proofs(ProofDomain):
         pass
 
 
+class claim_link(nodes.Inline, nodes.Element):
+    """A link to an entry of the register, until `mark_claims` has seen what it stands among."""
+
+
 class ClaimRole(SphinxRole):
     """``{claim}`bias-thm-3-1``` is a link to the claim's entry in the register."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
-        link = nodes.reference("", "", internal=True, refuri=f"{page}#claim-{self.text}")
-        link += nodes.literal(self.text, self.text)
-        return [link], []
+        return [claim_link(claim=self.text)], []
+
+
+def mark_claims(app: Sphinx, doctree: nodes.document) -> None:
+    """Let each link show its verdict, and what it links to where a reader points at it.
+
+    Links that stand alone in brackets become marks at the word before.
+    """
+    links = list(doctree.findall(claim_link))
+    if not links:
+        return
+    page = app.builder.get_relative_uri(app.env.docname, "book/register")
+    entries = {entry.claim.id: entry for entry in register(app.env)}
+    for one in [one for one in links if one["claim"] not in entries]:
+        raise ExtensionError(f"{app.env.docname} links to the claim {one['claim']!r}, which the register lacks")
+    bare = set().union(*map(set, map(in_brackets, links)))
+    for one in links:
+        one.replace_self(raw(drawn.link(entries[one["claim"]], page, named=one not in bare)))
+    cards = (drawn.card(entries[name], page) for name in dict.fromkeys(one["claim"] for one in links))
+    doctree += raw(f'{drawn.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
+    math = app.env.get_domain("math").data  # the cards have formulas, whether the page has any or not
+    math["has_equations"][app.env.docname] = True
+
+
+def in_brackets(first: claim_link) -> list[claim_link]:
+    """The links of ``word ({claim}`a`, {claim}`b`)`` if this is the first of them; the brackets are taken away."""
+    siblings = list(first.parent.children)
+    start = siblings.index(first)
+    end = start + 1
+    while (
+        end + 1 < len(siblings) and siblings[end].astext().strip() == "," and isinstance(siblings[end + 1], claim_link)
+    ):
+        end += 2
+    before, after = siblings[start - 1 : start], siblings[end : end + 1]
+    texts = [text for text in (*before, *after) if isinstance(text, nodes.Text)]
+    if len(texts) < 2 or not texts[0].endswith("(") or not texts[1].startswith(")"):
+        return []
+    for comma in siblings[start + 1 : end : 2]:
+        first.parent.remove(comma)
+    first.parent.replace(texts[0], nodes.Text(texts[0].removesuffix("(").rstrip() + WORD_JOINER))
+    first.parent.replace(texts[1], nodes.Text(texts[1].removeprefix(")")))
+    return siblings[start:end:2]
 
 
 def found(env: BuildEnvironment, name: str) -> Path:
@@ -155,6 +197,24 @@ def register(env: BuildEnvironment) -> Register:
         env.temp_data["sumexp_register"] = read_json(file)
     entries: Register = env.temp_data["sumexp_register"]
     return entries
+
+
+def explained(env: BuildEnvironment) -> dict[str, errata.Erratum]:
+    """The errata that pages explain, by label; their addresses are as seen from the page being read."""
+    known: dict[str, errata.Erratum] = {}
+    for name in sorted(name for name in env.found_docs if name.startswith("book/errata/")):
+        file = Path(env.doc2path(name))
+        env.note_dependency(str(file.relative_to(env.srcdir)))
+        known |= errata.read(file.read_text("utf-8"), env.app.builder.get_relative_uri(env.docname, name))
+    return known
+
+
+def sources(env: BuildEnvironment) -> dict[str, str]:
+    """For each test module that decides a claim its page, as seen from the page being read."""
+    folder = Path(env.srcdir, DATA, DECIDING)
+    up = "../" * env.docname.count("/")
+    files = sorted(file.relative_to(folder) for file in folder.rglob("*.py"))
+    return {str(file): f"{up}{TESTS}/{file.with_suffix('.html')}" for file in files}
 
 
 class RegisterNumber(SphinxRole):
@@ -191,7 +251,7 @@ class RegisterTable(SphinxDirective):
     def claims(self) -> list[nodes.Node]:
         """A section for each chapter, with a link to it where the book has it."""
         sections: list[nodes.Node] = []
-        for chapter, table in drawn.claims(register(self.env), self.errata()).items():
+        for chapter, table in drawn.claims(register(self.env), explained(self.env), sources(self.env)).items():
             section = nodes.section("", nodes.title("", chapter), ids=[f"claims-{chapter}"], names=[])
             if f"notebooks/{chapter}" in self.env.found_docs:
                 where = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refdoc": self.env.docname}
@@ -200,17 +260,6 @@ class RegisterTable(SphinxDirective):
             section += raw(table)
             sections.append(section)
         return sections
-
-    def errata(self) -> dict[str, str]:
-        """For each target of an erratum the page that has it, as seen from this one."""
-        pages = sorted(name for name in self.env.found_docs if name.startswith("book/errata"))
-        where = {}
-        for name in pages:
-            file = Path(self.env.doc2path(name))
-            self.env.note_dependency(str(file.relative_to(self.env.srcdir)))
-            uri = self.env.app.builder.get_relative_uri(self.env.docname, name)
-            where |= dict.fromkeys(ERRATUM.findall(file.read_text("utf-8")), uri)
-        return where
 
 
 class RegisterGraph(SphinxDirective):
@@ -328,6 +377,8 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_post_transform(FoldSolutions)
     if "sphinx_proof" in app.extensions:
         app.add_domain(Proofs, override=True)
+    app.add_node(claim_link)
+    app.connect("doctree-read", mark_claims)
     app.connect("doctree-read", free_contents)
     app.connect("doctree-read", name_figures)
     app.connect("doctree-read", note_names, priority=900)

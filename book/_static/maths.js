@@ -1,24 +1,31 @@
 // Formulas are typeset by and by: those on the screen before the text is shown, so that nothing moves; the others while
-// the browser has nothing else to do; those in a folded entry of the register when it opens.
+// the browser has nothing else to do; those in a folded entry of the register or a hidden card when that is shown.
 (() => {
   "use strict";
   if (!window.MathJax) return; // a page without formulas
   const SLICE = 25; // how long to keep the browser busy, in ms
-  const FOLDED = "details.register-claim:not([open])";
+  const FOLDED = "details.register-claim:not([open]), .claim-card[hidden]";
   const root = document.documentElement;
   const waiting = new Set();
   const urgent = new Set();
+  let isReady;
+  const ready = new Promise((go) => { isReady = go; });
 
   root.classList.add("maths-awaited");
   const show = () => root.classList.remove("maths-awaited");
   setTimeout(show, 2000); // whatever goes wrong
 
+  const isRaw = (formula) => !formula.querySelector("mjx-container");
   const typeset = async (formulas) => {
-    const chosen = formulas.filter((formula) => waiting.delete(formula));
-    for (const formula of chosen) urgent.delete(formula);
+    const chosen = formulas.filter(isRaw);
+    for (const formula of chosen) waiting.delete(formula), urgent.delete(formula);
     if (chosen.length) await MathJax.typesetPromise(chosen);
   };
+  /** For other scripts: all that an element holds, once MathJax is there. */
+  const typesetIn = (place) => ready.then(() => typeset([...place.querySelectorAll(".math")]));
   const idle = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go, { timeout: 100 }));
+  /** Whether it stands in what is folded: to ask where that is would have the browser lay it out. */
+  const isFolded = (formula) => formula.closest("details:not([open]), [hidden]") && !formula.closest("summary");
   const near = (formula) => {
     const [box] = formula.getClientRects();
     return box && box.bottom > -innerHeight / 2 && box.top < 1.5 * innerHeight;
@@ -33,35 +40,37 @@
         next += size;
       }
       const start = performance.now();
-      await typeset(batch.filter((formula) => !formula.closest(FOLDED)));
+      await typeset(batch.filter((formula) => !formula.closest(FOLDED) || formula.closest("summary")));
       size = Math.max(2, Math.min(64, Math.round(size * Math.min(2, SLICE / (performance.now() - start)))));
     }
   };
 
   const pageReady = async () => {
+    isReady();
     const formulas = [...document.querySelectorAll(".math")];
     for (const formula of formulas) waiting.add(formula);
-    const first = formulas.filter(near);
+    const first = formulas.filter((formula) => !isFolded(formula) && near(formula));
     await typeset(first);
     show();
     if (location.hash && !scrollY) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
     const coming = new IntersectionObserver((seen) => {
       for (const { isIntersecting, target } of seen) if (isIntersecting && waiting.has(target)) urgent.add(target);
     }, { rootMargin: "100%" });
-    for (const formula of waiting) coming.observe(formula);
+    for (const formula of waiting) if (!isFolded(formula)) coming.observe(formula);
     const here = Math.max(0, formulas.indexOf(first.at(-1)));
     await rest([...formulas.slice(here), ...formulas.slice(0, here)]);
   };
 
   document.addEventListener("toggle", ({ target }) => {
-    if (target.open) typeset([...target.querySelectorAll(".math")]);
+    if (target.open) typesetIn(target);
   }, true);
   // A browser prints as soon as this returns.
   addEventListener("beforeprint", () => {
-    const all = [...waiting];
+    const all = [...waiting].filter(isRaw);
     waiting.clear();
     if (all.length) MathJax.typeset(all);
   });
 
+  window.sumexpMaths = { typeset: typesetIn };
   MathJax.startup = { ...MathJax.startup, pageReady };
 })();

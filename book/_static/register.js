@@ -10,69 +10,80 @@
     return element;
   };
 
-  /** The words of a row: its formulas are pictures by the time anyone searches. */
-  const words = (row) => {
-    const copy = row.cloneNode(true);
+  /** The words of an entry: its formulas are pictures once it has been open. */
+  const words = (entry) => {
+    const copy = entry.cloneNode(true);
     copy.querySelectorAll(".math").forEach((formula) => formula.remove());
     return copy.textContent.toLowerCase();
   };
+  const FIELDS = ["paper", "chapter", "verdict", "evidence", "weight", "kind"];
+  const OPENED = 10; // that many results of a search are shown open
+  const QUERY = "#/?"; // then the filters, as in register.html#/?paper=bias&verdict=refuted
 
   const addFilters = (place) => {
-    const rows = [...document.querySelectorAll(".register-claims tbody tr")];
+    const entries = [...document.querySelectorAll(".register-claim")];
     const texts = new Map();
     const search = make("input", { type: "search", placeholder: "word, id or place" });
     const select = (field) => {
-      const values = [...new Set(rows.map((row) => row.dataset[field]))];
+      const values = [...new Set(entries.map((entry) => entry.dataset[field]))];
       return make("select", { "data-field": field }, make("option", { value: "" }, "all"),
         ...values.map((value) => make("option", { value }, value)));
     };
-    const selects = ["chapter", "verdict", "kind"].map(select);
+    const selects = FIELDS.map(select);
     const clear = make("button", { type: "button" }, "Show all");
     const count = make("output", { "aria-live": "polite" });
 
     const apply = () => {
       const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let shown = 0;
-      for (const row of rows) {
-        if (!texts.has(row)) texts.set(row, words(row));
-        const fits = selects.every((s) => !s.value || row.dataset[s.dataset.field] === s.value)
-          && wanted.every((word) => texts.get(row).includes(word));
-        row.hidden = !fits;
-        shown += fits;
+      const shown = entries.filter((entry) => {
+        if (wanted.length && !texts.has(entry)) texts.set(entry, words(entry));
+        entry.hidden = !(selects.every((s) => !s.value || entry.dataset[s.dataset.field] === s.value)
+          && wanted.every((word) => texts.get(entry).includes(word)));
+        return !entry.hidden;
+      });
+      if (wanted.length && shown.length <= OPENED) for (const entry of shown) entry.open = true;
+      for (const list of document.querySelectorAll(".register-claims")) {
+        list.closest("section").hidden = !list.querySelector(".register-claim:not([hidden])");
       }
-      for (const table of document.querySelectorAll(".register-claims")) {
-        table.closest("section").hidden = !table.querySelector("tbody tr:not([hidden])");
-      }
-      count.textContent = `${shown} of ${rows.length} claims`;
+      count.textContent = `${shown.length} of ${entries.length} claims`;
     };
-    const reset = () => {
-      search.value = "";
-      for (const s of selects) s.value = "";
+    /** The address keeps the filters, so that what is shown can be linked to. */
+    const note = () => {
+      const chosen = new URLSearchParams();
+      for (const s of selects) if (s.value) chosen.set(s.dataset.field, s.value);
+      if (search.value) chosen.set("search", search.value);
+      history.replaceState(null, "", chosen.size ? `${QUERY}${chosen}` : "#");
+    };
+    const set = (chosen) => {
+      search.value = chosen.get("search") ?? "";
+      for (const s of selects) s.value = chosen.get(s.dataset.field) ?? "";
+      for (const s of selects) if (s.selectedIndex < 0) s.value = ""; // no such value: as if it were not asked for
       apply();
     };
 
-    search.addEventListener("input", apply);
-    for (const s of selects) s.addEventListener("change", apply);
-    clear.addEventListener("click", () => { reset(); search.focus(); });
+    for (const field of [search, ...selects]) field.addEventListener("input", () => { apply(); note(); });
+    clear.addEventListener("click", () => { set(new URLSearchParams()); note(); search.focus(); });
     // A number in the table of counts shows the claims it counts.
     for (const link of document.querySelectorAll(".register-counts a[data-verdict]")) {
-      link.addEventListener("click", () => {
-        search.value = "";
-        for (const s of selects) s.value = link.dataset[s.dataset.field] ?? "";
-        apply();
-      });
+      link.hash = QUERY.slice(1) + new URLSearchParams({ ...link.dataset });
     }
-    // A link to a claim must never lead to a hidden row.
-    const reveal = () => {
+    // What an address names is shown: filters, or an entry that must be neither hidden nor folded.
+    const follow = () => {
+      if (location.hash.startsWith(QUERY)) {
+        set(new URLSearchParams(location.hash.slice(QUERY.length)));
+        place.closest("section").scrollIntoView();
+        return;
+      }
       const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
       if (!target) return;
-      if (target.closest("[hidden]")) reset();
+      if (target.closest("[hidden]")) set(new URLSearchParams());
       const details = target.closest("details");
       if (details) details.open = true;
-      target.scrollIntoView({ block: "center" });
+      if (target.matches(".node, .register-claim > *")) (details ?? target).scrollIntoView({ block: "center" });
       if (target.matches(".node")) target.focus({ preventScroll: true });
     };
-    window.addEventListener("hashchange", reveal);
+    addEventListener("hashchange", follow);
+    addEventListener("beforeprint", () => entries.forEach((entry) => { entry.open = true; }));
 
     place.className = "register-filters";
     place.setAttribute("role", "search");
@@ -83,7 +94,7 @@
       clear, count,
     );
     apply();
-    if (location.hash.startsWith("#node-")) reveal();
+    follow();
   };
 
   /** Every claim that can be reached from `start`, itself included. */
@@ -122,10 +133,11 @@
         const { from, to } = edge.dataset;
         edge.classList.toggle("kin", (above.has(from) && above.has(to)) || (below.has(from) && below.has(to)));
       }
-      const row = document.getElementById(`claim-${id}`);
-      const badge = row.querySelector(".register-verdict").cloneNode(true);
-      const parts = [...row.querySelectorAll(".paper-says, .corrected")].map((part) => part.cloneNode(true));
+      const entry = document.getElementById(`claim-${id}`).closest("details");
+      const badge = entry.querySelector(".register-verdict").cloneNode(true);
+      const parts = [...entry.querySelectorAll(".paper-says, .corrected")].map((part) => part.cloneNode(true));
       statement.replaceChildren(make("p", {}, make("code", {}, id), " ", badge), ...parts);
+      window.sumexpMaths?.typeset(statement);
     };
     const rest = () => {
       const focused = graph.querySelector(".node:focus");

@@ -205,7 +205,9 @@ def tables(stage: Path) -> Path:
     (stage / "notebooks").mkdir()
     (stage / "notebooks" / "bias.md").write_text("# The chapter\n")
     (stage / "book" / "errata").mkdir()
-    (stage / "book" / "errata" / "bias.md").write_text("# Errata\n\n(erratum-b1)=\n## B1\n\nIts words.\n")
+    (stage / "book" / "errata" / "bias.md").write_text(
+        "# Errata\n\n(erratum-b1)=\n## B1. A sign\n\n**Weight:** misprint.\n"
+    )
     put(stage, "register", [CLAIM])
     put(stage, "executions", [execution("bias")])
     return stage

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from sumexp.companion import register
+from sumexp.companion.register import errata
 from sumexp.companion.register import page as drawn
 
 ROOT = Path(__file__).parents[3]
@@ -21,9 +22,12 @@ def site(tmp_path_factory):
     """The page's own HTML, in sections as Sphinx makes them, without the theme."""
     site = tmp_path_factory.mktemp("site")
     entries = register.decide(register.load(ROOT / "claims"), site / "no-evidence", ROOT / "tests")
-    tables = drawn.claims(entries, {})
+    explained = {}
+    for file in (ROOT / "book" / "errata").glob("*.md"):
+        explained |= errata.read(file.read_text("utf-8"), f"errata/{file.stem}.html")
+    lists = drawn.claims(entries, explained, {})
     blocks = [drawn.marks(), drawn.counts(entries), drawn.graphs(entries), '<div id="register-filters"></div>']
-    blocks += [f'<h3 id="claims-{chapter}">{chapter}</h3>{table}' for chapter, table in tables.items()]
+    blocks += [f'<h3 id="claims-{chapter}">{chapter}</h3>{entries}' for chapter, entries in lists.items()]
     (site / "book").mkdir()
     (site / "book" / "register.html").write_text(
         "<!doctype html><meta charset='utf-8'>" + "".join(f"<section>{block}</section>" for block in blocks)
@@ -52,7 +56,7 @@ def page(browser, site):
 
 
 def shown(page):
-    return page.locator(".register-claims tbody tr:visible").count()
+    return page.locator(".register-claim:visible").count()
 
 
 def open_graph(page, chapter):
@@ -67,7 +71,8 @@ def test_filters_narrow_and_widen_the_table(page):
     assert shown(page) == 24
     expect(page.locator("output")).to_have_text("24 of 266 claims")
     page.get_by_role("combobox", name="Kind").select_option("theorem")
-    assert page.locator(".register-claims tr:visible .self").all_text_contents() == [
+    assert page.url.endswith("#/?chapter=ranking&kind=theorem")
+    assert page.locator(".register-claim:visible summary code").all_text_contents() == [
         "ranking-softmax-le-rr",
         "ranking-ce-log-mrr",
         "ranking-multilabel",
@@ -85,9 +90,42 @@ def test_filters_narrow_and_widen_the_table(page):
 
 
 def test_a_count_shows_the_claims_it_counts(page):
-    page.locator('.register-counts a[data-chapter="nce"][data-verdict="convention"]').click()
-    count = page.locator('.register-counts a[data-chapter="nce"][data-verdict="convention"]').text_content()
-    assert shown(page) == int(count)
+    link = page.locator('.register-counts a[data-chapter="nce"][data-verdict="convention"]')
+    link.click()
+    assert shown(page) == int(link.text_content())
+    assert page.url.endswith("#/?chapter=nce&verdict=convention")
+
+
+@pytest.mark.parametrize(
+    "query, fields",
+    [
+        ("paper=bias&weight=misprint", {"paper": "bias", "weight": "misprint"}),
+        ("evidence=none&kind=figure", {"evidence": "none", "kind": "figure"}),
+        ("verdict=never", {}),
+    ],
+)
+def test_filters_are_in_the_address(browser, site, query, fields):
+    page = browser.new_page()
+    page.goto(f"{site.as_uri()}#/?{query}")
+    fit = "".join(f'[data-{name}="{value}"]' for name, value in fields.items())
+    wanted = page.locator(f".register-claim{fit}").count()
+    assert wanted
+    assert shown(page) == wanted
+    assert (wanted == 266) == (not fields)
+    page.close()
+
+
+def test_entries_are_folded_until_a_link_a_search_or_the_printer_opens_them(browser, site, page):
+    page.goto(f"{site.as_uri()}#claim-bias-eq-41")
+    opened = page.locator(".register-claim[open] > div")
+    expect(opened).to_have_attribute("id", "claim-bias-eq-41")
+    page.goto("about:blank")
+    page.goto(site.as_uri())
+    assert opened.count() == 0
+    page.get_by_role("searchbox", name="Search").fill("ndcg convexity")
+    assert opened.count() == shown(page) == 1
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert opened.count() == 266
 
 
 def test_a_link_to_a_claim_is_never_hidden(page):
@@ -143,6 +181,7 @@ def test_page_is_whole_without_javascript(browser, site):
     page.locator("summary", has_text="fits").click()
     page.locator("#node-perturb-fig-4").click()
     assert page.url.endswith("#claim-perturb-fig-4")
+    expect(page.locator("#claim-perturb-fig-4")).to_be_visible()
     context.close()
 
 

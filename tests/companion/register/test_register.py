@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from sumexp.companion import register
 from sumexp.companion.cli.commands import app
+from sumexp.companion.register import errata
 from sumexp.companion.register import page as drawn
 from sumexp.companion.register.graph import WIDTH, layout, width
 from sumexp.companion.register.model import Finding
@@ -411,7 +412,7 @@ def test_json_is_read_as_it_was_written(tmp_path):
 def whole(entries, explained=()):
     """All that the page shows of the register."""
     parts = [drawn.marks(), drawn.truth(), drawn.kinds(), drawn.counts(entries), drawn.graphs(entries)]
-    return "\n".join([*parts, *drawn.claims(entries, dict(explained)).values()])
+    return "\n".join([*parts, *drawn.claims(entries, dict(explained), {"tests/test_bias.py": "b.html"}).values()])
 
 
 @pytest.fixture(scope="module")
@@ -420,7 +421,7 @@ def page(undecided):
 
 
 def test_page_has_one_row_for_every_claim_and_no_link_into_nothing(page, undecided, papers):
-    sections = [f"claims-{chapter}" for chapter in drawn.claims(undecided, {})]  # the directive gives these ids
+    sections = [f"claims-{chapter}" for chapter in drawn.claims(undecided, {}, {})]  # the directive gives these ids
     ids = re.findall(r' id="([^"]+)"', page) + sections
     assert len(ids) == len(set(ids))
     assert {f"claim-{claim}" for claim in papers} | {f"node-{claim}" for claim in papers} <= set(ids)
@@ -454,10 +455,11 @@ def test_page_tells_a_statement_of_ours_from_a_papers(tmp_path):
 def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_path):
     decided = decide(tmp_path, [CORRECTED], [shown("counterexample"), shown("correction", name="test_right")])
     assert "erratum-b1" not in whole(decided)
-    text = whole(decided, {"erratum-b1": "errata/bias.html"})
+    text = whole(decided, errata.read("(erratum-b1)=\n## B1. A sign\n\n**Weight:** slip.\n", "errata/bias.html"))
     for part in (
-        '<a href="errata/bias.html#erratum-b1">B1</a>',
-        "<code>tests/test_bias.py::test_it</code> (counterexample, exact)",
+        '<a href="errata/bias.html#erratum-b1">B1</a> (slip)',
+        'data-evidence="exact" data-weight="slip"',
+        '<a href="b.html#test_it"><code>tests/test_bias.py::test_it</code></a> (counterexample, exact)',
         "<b>Corrected:</b>",
     ):
         assert part in text
@@ -469,7 +471,7 @@ def test_page_has_the_same_bytes_whatever_the_hash_seed():
         "root = pathlib.Path(sys.argv[1]);"
         "entries = register.decide(register.load(root / 'claims'), root / 'nothing', root / 'tests');"
         "parts = [page.marks(), page.truth(), page.kinds(), page.counts(entries), page.graphs(entries)];"
-        "sys.stdout.buffer.write(''.join([*parts, *page.claims(entries, {}).values()]).encode())"
+        "sys.stdout.buffer.write(''.join([*parts, *page.claims(entries, {}, {}).values()]).encode())"
     )
     first, second = (
         subprocess.run(

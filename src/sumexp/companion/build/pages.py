@@ -21,6 +21,8 @@ MEASURED = tuple(Path("benchmarks/results", f"{name}.json") for name in ("kills"
 """Results that pages show as tables, where there are any."""
 DATA = Path("book/_data")
 """Where the staged book has what its directives read."""
+DECIDING = "tests"
+"""Where in there the test modules are that decide claims."""
 KEPT = 8
 """How many renderings the store keeps: going back to one costs nothing, and each is large."""
 
@@ -63,8 +65,16 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / OUTCOMES for name, entry in decided.items() if entry}
+    files |= {str(file): file for file in _deciding(decided)}
     wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
     return Computation("pages", "book", parts.files(files) | parts.pins() | entries | wanted)
+
+
+def _deciding(decided: Shown) -> list[Path]:
+    """The test modules whose evidence is shown."""
+    found = [entry.path / OUTCOMES for entry in decided.values() if entry is not None]
+    tests = (test["test"] for file in found for test in json.loads(file.read_bytes())["tests"])
+    return sorted({file for test in tests if (file := Path(test.partition("::")[0])).is_file()})
 
 
 def make(plan: Plan, jobs: int) -> None:
@@ -112,6 +122,9 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     for table in (folder / "register.json", folder / "executions.json", *MEASURED):
         if table.exists():
             copy2(table, stage / DATA)
+    for file in _deciding(decided):
+        (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
+        copy2(file, stage / DATA / DECIDING / file)
     render(stage, folder / "html", jobs=jobs, cache=BUILD / ".sphinx")
     rmtree(BUILD / "stage", ignore_errors=True)
     BUILD.mkdir(exist_ok=True)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 
+from sumexp.companion.register.errata import Erratum, heaviest
 from sumexp.companion.register.graph import draw, slug
-from sumexp.companion.register.model import CHAPTERS, Test
+from sumexp.companion.register.model import CHAPTERS, Claim, Test
 from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, Verdict
 
 _EVIDENCE = (
@@ -56,15 +57,48 @@ def _badge(verdict: Verdict) -> str:
     return f'<span class="register-verdict">{_mark(verdict)} {verdict}</span>'
 
 
-def marks() -> str:
-    """Style and script of this page alone, and the marks of the verdicts, drawn once and used everywhere."""
-    symbols = "".join(
+def symbols() -> str:
+    """The marks of the verdicts, drawn once on a page and used everywhere."""
+    shapes = "".join(
         f'<symbol id="mark-{slug(verdict)}" class="mark-{slug(verdict)}" viewBox="0 0 20 20">{shape}</symbol>'
         for verdict, shape in _MARKS.items()
     )
+    return f'<svg width="0" height="0" style="position:absolute" aria-hidden="true">{shapes}</svg>'
+
+
+def marks() -> str:
+    """Style and script of the register's page alone, and the marks."""
     return (
         '<link rel="stylesheet" href="../_static/register.css">\n<script defer src="../_static/register.js"></script>\n'
-        f'<svg width="0" height="0" style="position:absolute" aria-hidden="true">{symbols}</svg>'
+        + symbols()
+    )
+
+
+def link(entry: Entry, page: str, *, named: bool) -> str:
+    """A link to an entry of the register: its verdict's mark, with its id where that is part of a sentence.
+
+    Args:
+        entry: the entry.
+        page: the address of the register's page.
+        named: whether to write the id; it is spoken in any case.
+    """
+    claim = entry.claim.id
+    spoken = "" if named else f' aria-label="claim {claim}: {entry.verdict}"'
+    name = f"<code>{claim}</code>" if named else ""
+    return (
+        f'<a class="claim-link{" claim-named" if named else ""}" href="{page}#claim-{claim}"{spoken} '
+        f'aria-describedby="card-{claim}">{_mark(entry.verdict)}{name}</a>'
+    )
+
+
+def card(entry: Entry, page: str) -> str:
+    """What a reader sees who points at a link to an entry; ``claims.js`` shows it, and it describes the link."""
+    claim = entry.claim
+    evidence = f" ({entry.evidence})" if entry.evidence else ""
+    return (
+        f'<div class="claim-card" id="card-{claim.id}" hidden><p>{_badge(entry.verdict)}{evidence}: '
+        f"{claim.kind}, {prose(claim.where)}</p>\n{_statement(claim, entry.verdict)}\n"
+        f'<p><a href="{page}#claim-{claim.id}">{claim.id} in the register</a></p></div>\n'
     )
 
 
@@ -123,73 +157,89 @@ def _links(ids: Iterable[str]) -> str:
     return ", ".join(f'<a href="#claim-{claim}"><code>{claim}</code></a>' for claim in ids)
 
 
-def _errata(labels: Iterable[str], explained: Mapping[str, str]) -> str:
-    """Errata by label, as links where a page explains them."""
-    targets = {label: f"erratum-{label.lower()}" for label in labels}
+def _errata(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:
+    """Errata by label with their weight, as links where a page explains them."""
     return ", ".join(
-        f'<a href="{explained[target]}#{target}">{label}</a>' if target in explained else label
-        for label, target in targets.items()
+        f'<a href="{explained[label].page}#{explained[label].target}">{label}</a> ({explained[label].weight})'
+        if label in explained
+        else label
+        for label in labels
     )
 
 
-def _test(test: Test) -> str:
+def _test(test: Test, sources: Mapping[str, str]) -> str:
     findings = "".join(
         f"; {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}"
         + (f" on {finding.ran}" if finding.ran else "")
         for finding in test.findings
     )
     ended = "" if test.outcome == "passed" else f", {test.outcome}"
-    return f"<code>{escape(test.test)}</code> ({test.shows}, {test.evidence}{escape(findings)}{ended})"
+    name = f"<code>{escape(test.test)}</code>"
+    file, _, function = test.test.partition("::")
+    if file in sources:
+        name = f'<a href="{sources[file]}#{escape(function.rpartition("::")[2])}">{name}</a>'
+    return f"{name} ({test.shows}, {test.evidence}{escape(findings)}{ended})"
 
 
-def _entry(entry: Entry, users: Sequence[str], explained: Mapping[str, str]) -> str:
-    claim = entry.claim
-    shown = "Corrected" if entry.verdict == "holds with correction" else "Proposed correction"
+def _statement(claim: Claim, verdict: Verdict) -> str:
+    shown = "Corrected" if verdict == "holds with correction" else "Proposed correction"
     ours = "<b>We state:</b> " if claim.is_ours else ""
-    statement = [f'<p class="paper-says">{ours}{prose(claim.statement)}</p>']
+    statement = f'<p class="paper-says">{ours}{prose(claim.statement)}</p>'
     if claim.corrected:
-        statement.append(f'<p class="corrected"><b>{shown}:</b> {prose(claim.corrected)}</p>')
-    if claim.note:
-        statement.append(f'<p class="note">{prose(claim.note)}</p>')
+        statement += f'<p class="corrected"><b>{shown}:</b> {prose(claim.corrected)}</p>'
+    return statement
+
+
+def _entry(entry: Entry, users: Sequence[str], explained: Mapping[str, Erratum], sources: Mapping[str, str]) -> str:
+    claim = entry.claim
     facts = {
         "Rests on": _links(claim.depends_on),
         "Used by": _links(users),
         "Erratum": _errata(claim.erratum, explained),
-        "Tests": ", ".join(map(_test, entry.tests)),
+        "Tests": ", ".join(_test(test, sources) for test in entry.tests),
     }
     about = "".join(f"<span><b>{name}:</b> {value}</span> " for name, value in facts.items() if value)
-    verdict = [_badge(entry.verdict)]
-    if entry.evidence:
-        verdict.append(f'<p class="evidence">{entry.evidence}</p>')
-    if entry.says:
-        verdict.append(f'<p class="says">{prose(entry.says)}</p>')
+    fields = {
+        "paper": claim.paper,
+        "chapter": claim.chapter,
+        "verdict": entry.verdict,
+        "evidence": entry.evidence or "none",
+        "weight": heaviest([explained[label] for label in claim.erratum if label in explained]) or "no erratum",
+        "kind": claim.kind,
+    }
+    data = " ".join(f'data-{name}="{value}"' for name, value in fields.items())
     return (
-        f'<tr id="claim-{claim.id}" data-chapter="{claim.chapter}" data-verdict="{entry.verdict}" '
-        f'data-kind="{claim.kind}">\n'
-        f'<th scope="row"><a class="self" href="#claim-{claim.id}"><code>{claim.id}</code></a> '
+        f'<details class="register-claim" {data}>\n<summary><code>{claim.id}</code> '
         f"<span>{prose(claim.where)}</span> <span>{claim.kind}</span> "
-        f'<a class="to-graph" href="#node-{claim.id}">in the graph</a></th>\n'
-        f'<td>{"".join(statement)}\n<p class="about">{about}</p></td>\n'
-        f"<td>{''.join(verdict)}</td></tr>\n"
+        f"{_badge(entry.verdict)}{f' <span>{entry.evidence}</span>' if entry.evidence else ''}</summary>\n"
+        # The browser opens what holds the target of a link.
+        f'<div id="claim-{claim.id}">{_statement(claim, entry.verdict)}\n'
+        f"{_paragraph('note', claim.note)}{_paragraph('says', entry.says)}"
+        f'<p class="about">{about}<a class="self" href="#claim-{claim.id}">link to this entry</a> '
+        f'<a class="to-graph" href="#node-{claim.id}">in the graph</a></p></div>\n</details>\n'
     )
 
 
-def claims(register: Register, explained: Mapping[str, str]) -> dict[str, str]:
-    """For each chapter the table of its claims.
+def _paragraph(name: str, text: str | None) -> str:
+    return f'<p class="{name}">{prose(text)}</p>' if text else ""
+
+
+def claims(register: Register, explained: Mapping[str, Erratum], sources: Mapping[str, str]) -> dict[str, str]:
+    """For each chapter the entries of its claims, folded; a link to one, a search or the printer opens them.
 
     Args:
         register: the entries.
-        explained: for each target of an erratum, such as ``erratum-b5``, the page that has it.
+        explained: the errata that a page explains, by label such as ``B5``.
+        sources: for each file of tests the page that shows it.
     """
     users: dict[str, list[str]] = {}
     for entry in register:
         for other in entry.claim.depends_on:
             users.setdefault(other, []).append(entry.claim.id)
-    top = "".join(f'<th scope="col">{name}</th>' for name in ("claim", "statement", "verdict"))
     return {
-        chapter: f'<table class="register-table register-claims">\n<thead><tr>{top}</tr></thead>\n<tbody>\n'
-        + "".join(_entry(entry, users.get(entry.claim.id, ()), explained) for entry in entries)
-        + "</tbody>\n</table>"
+        chapter: '<div class="register-claims">\n'
+        + "".join(_entry(entry, users.get(entry.claim.id, ()), explained, sources) for entry in entries)
+        + "</div>"
         for chapter, entries in by_chapter(register).items()
     }
 
