@@ -19,8 +19,13 @@ UNUSED_STYLES = (
     *("texCalligraphicBold", "texMathit", "texOldstyleBold", "texOldstyle"),
 )
 """Alphabets that no formula of the book uses; MathJax writes their letters in a font of the browser."""
-UNUSED_LETTERS = ((0x1D468, 0x1D49B), (0x1D4D0, 0x1D537), (0x1D56C, 0x1D6A7), (0x1D71C, 0x1D7CD), (0x1D7D8, 0x1D7FF))
-"""The same alphabets where Unicode has them: bold italic, bold script, Fraktur, sans serif, monospace."""
+UNUSED_LETTERS = (
+    *((0x1D468, 0x1D49B), (0x1D4D0, 0x1D537), (0x1D56C, 0x1D6A7), (0x1D71C, 0x1D7CD), (0x1D7D8, 0x1D7FF)),
+    (0x2600, 0x27BF),
+)
+"""The same alphabets where Unicode has them: bold italic, bold script, Fraktur, sans serif, monospace; and dingbats."""
+BOLD = 0x2000
+"""In bold there are letters only: no operators, which begin here."""
 ICONS = (
     *("angle-left", "angle-right", "arrow-up", "bars", "chevron-down", "circle-half-stroke", "download", "file"),
     *("file-pdf", "list", "magnifying-glass", "moon", "sun", "xmark"),
@@ -36,12 +41,12 @@ _RULE = re.compile(r'([^{}]*)\{[^{}]*content:"\\([0-9a-f]{4})"')
 def trimmed(glyphs: str) -> str:
     """MathJax's font without the shapes that no formula of the book uses."""
 
-    def is_used(code: int) -> bool:
-        return not any(first <= code <= last for first, last in UNUSED_LETTERS)
+    def is_used(style: str, code: int) -> bool:
+        return not (style == "bold" and code >= BOLD or any(a <= code <= b for a, b in UNUSED_LETTERS))
 
     def style(found: re.Match[str]) -> str:
         name, paths = found.groups()
-        kept = "" if name in UNUSED_STYLES else _PATH.sub(lambda m: m[0] if is_used(int(m[1])) else "", paths)
+        kept = "" if name in UNUSED_STYLES else _PATH.sub(lambda m: m[0] if is_used(name, int(m[1])) else "", paths)
         return found[0].replace(paths, kept) if paths else found[0]
 
     return _STYLE.sub(style, glyphs)

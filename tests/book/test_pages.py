@@ -123,6 +123,7 @@ def visit(browser: Browser, html: Path) -> Callable[[str], Visit]:
         page.set_default_timeout(PATIENCE)
         listen(page, seen)
         open_page(page, html / f"{name}.html")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")  # what is folded is typeset then, or when it opens
         seen.formulas = page.evaluate(FORMULAS)
         for theme in THEMES:
             page.emulate_media(color_scheme=theme)

@@ -106,10 +106,18 @@ def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | Non
 def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
     cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k not in ("papermill", "execution")}
     if cell["cell_type"] == "code":
+        if _keeps_books(cell):
+            cell["metadata"]["tags"] = [*dict.fromkeys((*cell["metadata"].get("tags", ()), "hide-input"))]
         kept = [_output(output, execution) for output in cell["outputs"] if _is_shown(output)]
         cell["outputs"] = _joined(kept)
         cell["execution_count"] = None
     return cell
+
+
+def _keeps_books(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell shows nothing and only notes what the prose says, or sets parameters: its code is folded."""
+    noted = [output.get("metadata", {}).get("sumexp", {}).keys() & {"result", "sentence", "guard"} for output in cell["outputs"]]
+    return _tagged(cell, "parameters") or (bool(noted) and all(noted))
 
 
 def _is_shown(output: Mapping[str, Any]) -> bool:

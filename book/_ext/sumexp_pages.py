@@ -1,0 +1,71 @@
+"""What stands around the text of a page: landmarks and names that a screen reader needs, what a page says of itself."""
+
+import re
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+_SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+_PAGES_BELOW = re.compile(r"(<a [^>]*>(.*?)</a><details[^>]*>)<summary>")
+_TAGS = re.compile(r"<[^>]*>")
+LENGTH = 200
+"""How much of a page's first paragraph its description has."""
+
+
+def accessible(html: str) -> str:
+    """The theme's and Sphinx's HTML with what axe-core misses in it."""
+    html = html.replace(
+        '<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="navigation" aria-label="Book"'
+    )
+    html = html.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
+    html = re.sub(r'(<div class="citation"[^>]*) role="doc-biblioentry"', r"\1", html)
+    # A search button is called what stands on it.
+    html = html.replace(
+        'search-button__button pst-js-only" title="Search" aria-label="Search"',
+        'search-button__button pst-js-only" title="Search"',
+    )
+    html = _PAGES_BELOW.sub(lambda m: f'{m[1]}<summary aria-label="Pages of {_TAGS.sub("", m[2])}">', html)
+    return _SIGNATURE.sub(lambda m: _spread(m[0]), html)
+
+
+def _spread(signature: str) -> str:
+    """A signature whose parameters stand in lines, without a list inside the term of a list."""
+    for old, new in (
+        ("<dl>", '<span class="sig-lines">'),
+        ("</dl>", "</span>"),
+        ("<dd>", "<span>"),
+        ("</dd>", "</span>"),
+    ):
+        signature = signature.replace(old, new)
+    return signature
+
+
+def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Give the template what the page says of itself where it is quoted: a description, how to cite it."""
+    title = _TAGS.sub("", context.get("title", ""))
+    first = next(iter(doctree.findall(nodes.paragraph)), None) if doctree else None
+    text = " ".join(first.astext().split()) if first else ""
+    context["description"] = text if len(text) <= LENGTH else f"{text[:LENGTH].rsplit(' ', 1)[0]} …"
+    context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright) if doctree else ""
+
+
+def bibtex(page: str, title: str, author: str, year: str) -> str:
+    """An entry for a list of references."""
+    key = f"sumexp-{page.rpartition('/')[2]}"
+    fields = {"title": title, "author": f"{{{author}}}", "booktitle": "The Sum of Exponentials", "year": year}
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
+    return escape(f"@incollection{{{key},\n{lines}}}", quote=False)
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    app.connect("builder-inited", add_filter)
+    app.connect("html-page-context", describe)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def add_filter(app: Sphinx) -> None:
+    templates = getattr(app.builder, "templates", None)
+    if templates is not None:
+        templates.environment.filters["accessible"] = accessible

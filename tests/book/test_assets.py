@@ -1,0 +1,121 @@
+"""What pages load: little enough, and all that they show."""
+
+import re
+import runpy
+from base64 import b64decode
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fontTools.ttLib import TTFont
+from playwright.sync_api import Browser, Page, Request, sync_playwright
+
+from tests.book.test_pages import CHAPTERS, CHROMIUM, DESKTOP, OPTIONS, PHONE
+
+EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_assets.py"
+LIGHT = 3e6
+"""Bytes, uncompressed, that a chapter and all that it loads may have."""
+
+needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
+
+
+@pytest.fixture(scope="module")
+def assets() -> dict[str, Any]:
+    return runpy.run_path(str(EXTENSION))
+
+
+def test_a_font_keeps_the_letters_in_use(assets: dict[str, Any]) -> None:
+    font = '(0,H.AddPaths)(V.normal,{33:"a",119886:"b",120172:"c"},{1:"\\\\"}),(0,H.AddPaths)(V.fraktur,{33:"a"},{})'
+    kept = '(0,H.AddPaths)(V.normal,{33:"a",119886:"b",},{1:"\\\\"}),(0,H.AddPaths)(V.fraktur,{},{})'
+    assert assets["trimmed"](font) == kept
+    assert assets["trimmed"]('(0,H.AddPaths)(V.bold,{33:"a",8712:"e"},{})') == '(0,H.AddPaths)(V.bold,{33:"a",},{})'
+
+
+def test_a_test_can_be_linked_to(assets: dict[str, Any]) -> None:
+    page = assets["source_page"]("tests/bias/test_it.py", "import x\n\n\ndef test_a() -> None:\n    assert x < 1\n")
+    assert re.findall(r'<a id="(\w+)"></a><span class="k">def</span>', page) == ["test_a"]
+    assert '<a href="../../../book/register.html">' in page
+    assert "&lt;" in page
+
+
+def test_icons_are_found_by_name_and_where_a_style_draws_them(assets: dict[str, Any]) -> None:
+    css = '.fa-sun:before{content:"\\f185"}.fa-ghost:before{content:"\\f6e2"}'
+    css += '.toc:after{content:"\\f107"}:root{--i:"\uf0f3"}'
+    assert assets["icon_codes"](css) == {0xF185, 0xF107, 0xF0F3}
+
+
+def test_every_icon_of_a_page_is_in_the_font(html: Path) -> None:
+    css = (html / "_static" / "icons.css").read_text()
+    font = TTFont(BytesIO(b64decode(re.findall(r"base64,([^)]+)", css)[0])))
+    theme = (html / "_static" / "styles" / "pydata-sphinx-theme.css").read_text("utf-8")
+    names = {
+        name
+        for page in html.rglob("*.html")
+        for icon in re.findall(r'class="[^"]*\bfas? ?[^"]*|class="[^"]*\bfa-solid[^"]*', page.read_text("utf-8"))
+        for name in re.findall(r"fa-([a-z-]+)", icon)
+    } - {"solid", "lg"}
+    assert names
+    for name in names:
+        (code,) = set(re.findall(rf'\.fa-{name}:{{1,2}}before[^{{]*{{[^}}]*content:"\\(\w+)"', theme))
+        assert int(code, 16) in font.getBestCmap(), name
+
+
+LOADED = """() => {
+    const shapeless = '[data-mml-node]:not([data-mml-node="mtext"]) > text';
+    return {
+        shift: window.shift,
+        hidden: window.hiddenUntilSet,
+        fallback: [...document.querySelectorAll(`mjx-container ${shapeless}`)].map(e => e.textContent),
+    };
+}"""
+WATCHED = """
+    window.shift = 0;
+    new PerformanceObserver(list => list.getEntries().forEach(e => { window.shift += e.value; }))
+        .observe({type: 'layout-shift', buffered: true});
+    new MutationObserver((_, watch) => {
+        const root = document.documentElement;
+        if (!root || !document.querySelector('article')) return;
+        if (root.classList.contains('maths-awaited')) return;
+        const seen = [...document.querySelectorAll('article .math')].filter(e => e.checkVisibility())
+            .filter(e => e.getBoundingClientRect().top < innerHeight);
+        window.hiddenUntilSet = seen.every(e => e.querySelector('mjx-container'));
+        watch.disconnect();
+    }).observe(document, {subtree: true, attributes: true, childList: true});
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+def heaviest(html: Path) -> str:
+    return max(CHAPTERS, key=lambda name: (html / f"{name}.html").stat().st_size)
+
+
+@needs_browser
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_the_heaviest_chapter_is_light_and_nothing_in_it_moves(browser: Browser, html: Path, screen: Any) -> None:
+    page: Page = browser.new_page(viewport=screen)
+    weights: dict[str, int] = {}
+
+    def weigh(request: Request) -> None:
+        file = Path(re.sub(r"[?#].*", "", request.url.removeprefix("file://")))
+        weights[str(file)] = file.stat().st_size if file.is_file() else 0
+
+    page.on("request", weigh)
+    page.add_init_script(WATCHED)
+    page.goto((html / f"{heaviest(html)}.html").as_uri())
+    page.wait_for_function("window.MathJax?.startup?.promise")
+    page.evaluate("MathJax.startup.promise")
+    seen = page.evaluate(LOADED)
+    page.close()
+    assert sum(weights.values()) < LIGHT, sorted(weights.items(), key=lambda item: -item[1])[:8]
+    assert seen["shift"] < 0.01
+    assert seen["hidden"] is True  # no formula was typeset before the reader's eyes
+    assert seen["fallback"] == []

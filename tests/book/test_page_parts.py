@@ -1,0 +1,77 @@
+"""What the extensions make of a page's parts: links to claims, landmarks, what a page says of itself."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docutils import nodes
+
+from sumexp.companion.register import errata
+
+EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
+
+
+@pytest.fixture(scope="module")
+def book() -> dict[str, Any]:
+    return runpy.run_path(str(EXTENSIONS / "sumexp_book.py"))
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Any]:
+    return runpy.run_path(str(EXTENSIONS / "sumexp_pages.py"))
+
+
+@pytest.mark.parametrize(
+    "parts, bare, text",
+    [
+        (["It holds (", "@", ")."], 1, "It holds\u2060."),
+        (["It holds\n(", "@", ", ", "@", ")."], 2, "It holds\u2060."),
+        (["The difference of ", "@", " vanishes."], 0, "The difference of  vanishes."),
+        (["It holds (", "@", ", see above)."], 0, "It holds (, see above)."),
+        (["@"], 0, ""),
+    ],
+)
+def test_links_alone_in_brackets_become_marks(book: dict[str, Any], parts: list[str], bare: int, text: str) -> None:
+    paragraph = nodes.paragraph()
+    paragraph += [book["claim_link"](claim="bias-x") if part == "@" else nodes.Text(part) for part in parts]
+    links = list(paragraph.findall(book["claim_link"]))
+    marks = [one for link in links for one in book["in_brackets"](link)]
+    assert marks == links[:bare]
+    assert paragraph.astext() == text
+
+
+def test_what_axe_misses_is_added(pages: dict[str, Any]) -> None:
+    theme = (
+        '<div id="pst-primary-sidebar" class="x"><a href="e.html">Errata, <i>all</i></a><details><summary>'
+        '<i></i></summary></details></div><dl><dt class="sig sig-object py" id="f">f(<dl>\n<dd>a</dd>\n</dl>)</dt></dl>'
+        '<div role="list" class="citation-list"><div class="citation" id="x" role="doc-biblioentry"></div></div>'
+    )
+    assert pages["accessible"](theme) == (
+        '<div id="pst-primary-sidebar" role="navigation" aria-label="Book" class="x"><a href="e.html">Errata, '
+        '<i>all</i></a><details><summary aria-label="Pages of Errata, all"><i></i></summary></details></div>'
+        '<dl><dt class="sig sig-object py" id="f">f(<span class="sig-lines">\n<span>a</span>\n</span>)</dt></dl>'
+        '<div class="citation-list"><div class="citation" id="x"></div></div>'
+    )
+
+
+def test_a_page_can_be_cited(pages: dict[str, Any]) -> None:
+    assert pages["bibtex"]("notebooks/bias", "2. A < B", "The authors", "2026").splitlines() == [
+        "@incollection{sumexp-bias,",
+        "  title = {2. A &lt; B},",
+        "  author = {{The authors}},",
+        "  booktitle = {The Sum of Exponentials},",
+        "  year = {2026},",
+        "}",
+    ]
+
+
+def test_errata_have_a_weight_of_the_list() -> None:
+    page = "(erratum-b1)=\n## B1. Two signs\n\n**Weight:** {}.\n"
+    (one,) = errata.read(page.format("misprint, or a fault of our text"), "bias.html").values()
+    assert (one.label, one.title, one.weight, one.target) == ("B1", "Two signs", "misprint", "erratum-b1")
+    slip = errata.read(page.format("slip"), "bias.html")["B1"]
+    assert errata.heaviest([one, slip]) == "slip"
+    assert errata.heaviest([]) == ""
+    with pytest.raises(ValueError, match="the weight of erratum B1 is 'small'; expected one of fault that"):
+        errata.read(page.format("small"), "bias.html")
