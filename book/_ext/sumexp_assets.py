@@ -42,7 +42,7 @@ def trimmed(glyphs: str) -> str:
     """MathJax's font without the shapes that no formula of the book uses."""
 
     def is_used(style: str, code: int) -> bool:
-        return not (style == "bold" and code >= BOLD or any(a <= code <= b for a, b in UNUSED_LETTERS))
+        return not ((style == "bold" and code >= BOLD) or any(a <= code <= b for a, b in UNUSED_LETTERS))
 
     def style(found: re.Match[str]) -> str:
         name, paths = found.groups()

