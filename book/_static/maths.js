@@ -9,6 +9,7 @@
   const root = document.documentElement;
   const waiting = new Set();
   const urgent = new Set();
+  let resized = 0;
   let isReady;
   const ready = new Promise((go) => { isReady = go; });
 
@@ -18,11 +19,25 @@
   addEventListener("error", show, true);
   setTimeout(show, PATIENCE);
 
+  // What is wider than its column scrolls, and what scrolls can be reached by keyboard.
+  const fit = (formulas) => {
+    const wide = formulas.map((formula) => {
+      const held = formula.querySelector("mjx-container");
+      const column = formula.closest("p, li, dd, td, th, summary, figcaption, div");
+      return held && column && (column === formula ? formula.scrollWidth : held.offsetWidth) > column.clientWidth;
+    });
+    formulas.forEach((formula, number) => {
+      if (formula.classList.toggle("wide", Boolean(wide[number]))) formula.tabIndex = 0;
+      else formula.removeAttribute("tabindex");
+    });
+  };
   const isRaw = (formula) => !formula.querySelector("mjx-container");
   const typeset = async (formulas) => {
     const chosen = formulas.filter(isRaw);
     for (const formula of chosen) waiting.delete(formula), urgent.delete(formula);
-    if (chosen.length) await MathJax.typesetPromise(chosen);
+    if (!chosen.length) return;
+    await MathJax.typesetPromise(chosen);
+    fit(chosen);
   };
   /** For other scripts: all that an element holds, once MathJax is there. */
   const typesetIn = (place) => ready.then(() => typeset([...place.querySelectorAll(".math")]));
@@ -75,5 +90,9 @@
   });
 
   window.sumexpMaths = { typeset: typesetIn };
+  addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => fit([...document.querySelectorAll(".math")].filter((one) => !isRaw(one) && !isFolded(one))), 200);
+  });
   MathJax.startup = { ...MathJax.startup, pageReady };
 })();

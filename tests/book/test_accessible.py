@@ -38,6 +38,7 @@ def test_axe_finds_nothing(browser: Browser, html: Path, name: str) -> None:
         page.set_viewport_size(screen)  # type: ignore[arg-type]
         page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
         page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
+        page.wait_for_timeout(300)  # what scrolls is looked for once the size of the window has settled
         faults[f"{screen['width']}, {theme}"] = page.evaluate(RUN, "html")
     page.close()
     assert not any(faults.values()), faults

@@ -116,7 +116,8 @@ def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
 
 def _keeps_books(cell: Mapping[str, Any]) -> bool:
     """Whether a cell shows nothing and only notes what the prose says, or sets parameters: its code is folded."""
-    noted = [output.get("metadata", {}).get("sumexp", {}).keys() & {"result", "sentence", "guard"} for output in cell["outputs"]]
+    notes = {"result", "sentence", "guard"}
+    noted = [output.get("metadata", {}).get("sumexp", {}).keys() & notes for output in cell["outputs"]]
     return _tagged(cell, "parameters") or (bool(noted) and all(noted))
 
 
