@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
 
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import default
@@ -33,15 +35,17 @@ class Found:
         return self.methods[method].recall[group][:, RECALLS.index(10)]
 
 
+@cache
 def found(source: Source) -> Found | None:
     """Those of the largest profile of the book of which all are there; None if none is."""
+    code = runs.code_of(train)
     for name in ("paper", "cpu"):
         if (plan := grids.PLANS[name].get(source)) is None:
             continue
         configs = grids.configs(source, plan)
         for device in ("cuda", "cpu"):
-            wanted = [runs.computation(train, one, data=grids.data(one), device=device) for one in configs]
-            entries = [entry for one in wanted if (entry := default().find(one)) is not None]
+            wanted = (runs.computation(train, one, data=grids.data(one), device=device, code=code) for one in configs)
+            entries = [entry for entry in takewhile(bool, map(default().find, wanted)) if entry]
             if len(entries) < len(configs):
                 continue
             own = [runs.read(entry) for entry in entries]
