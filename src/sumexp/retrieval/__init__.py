@@ -3,6 +3,7 @@
 - `training`: the task that trains one method on one data set; `metrics`: what it is judged by;
 - `outlook`: the task that predicts the methods' order from the frequencies of the labels;
 - `summary`: what the runs of several seeds say of a method, and which order of labels is best;
+- `informed`: the task that says what a method adds where an example says something;
 - `grids`: what each profile trains, and which comparison decides which claim;
 - `own`: the same on files that a user has.
 

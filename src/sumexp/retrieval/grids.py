@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from sumexp import checks
 from sumexp.models.sampled import prediction
 from sumexp.models.sampled.methods import LAWS, SCHEMES, Loss, Method
+from sumexp.retrieval.informed import Informed
 from sumexp.retrieval.outlook import Outlook
 from sumexp.retrieval.training import Config, Source
 
@@ -53,6 +54,7 @@ class Plan:
         epochs: passes over the pairs.
         width: of the hidden layer.
         batch: pairs of a step.
+        informed: features for which `sumexp.retrieval.informed` is asked.
     """
 
     seeds: int
@@ -60,11 +62,12 @@ class Plan:
     epochs: int
     width: int = 512
     batch: int = 256
+    informed: int = 6
 
 
 _WORDS = Plan(5, 64, 2, width=64)
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
-    "smoke": {"shakespeare": Plan(2, 16, 1, width=16, batch=512)},
+    "smoke": {"shakespeare": Plan(2, 16, 1, width=16, batch=512, informed=1)},
     "cpu": {"delicious": Plan(5, 64, 2), "bibtex": Plan(5, 64, 8)},
     "paper": {"delicious": Plan(8, 64, 20), "bibtex": Plan(8, 64, 100)},
 }
@@ -129,12 +132,24 @@ def outlook(source: Source, plan: Plan) -> Outlook:
     return Outlook(source, methods(plan.negatives))
 
 
-def foreseen(outlook: Outlook) -> float:
-    """The floating-point operations of a prediction."""
-    return prediction.work(_SIZES[outlook.source][0], len(outlook.methods))
+def explained(source: Source, plan: Plan) -> Informed:
+    """What the sampled softmax methods add where an example says something: asked after the runs, to explain them.
+
+    Args:
+        source: the data set.
+        plan: the plan.
+    """
+    sampled = tuple(one for one in methods(plan.negatives) if one.loss == "softmax" and one.law != "all")
+    return Informed(source, sampled, plan.informed)
 
 
-def data(config: Config | Outlook) -> tuple[str, ...]:
+def foreseen(asked: Outlook | Informed) -> float:
+    """The floating-point operations of a prediction, or of as many as there are features."""
+    times = asked.features if isinstance(asked, Informed) else 1
+    return times * prediction.work(_SIZES[asked.source][0], len(asked.methods))
+
+
+def data(config: Config | Outlook | Informed) -> tuple[str, ...]:
     """The data sets that a run or a prediction reads from the disk."""
     return () if config.source == "shakespeare" else (config.source,)
 

@@ -83,7 +83,7 @@ def _longtail(profile: str, there: Present) -> tuple[Job, ...]:
 
 
 def _retrieval(profile: str, there: Present) -> tuple[Job, ...]:
-    from sumexp.retrieval import grids, outlook, training
+    from sumexp.retrieval import grids, informed, outlook, training
 
     plans = grids.chosen(profile, [name for name in get_args(training.Source) if there(name)])
     first = [grids.outlook(source, plan) for source, plan in plans.items()]
@@ -91,6 +91,10 @@ def _retrieval(profile: str, there: Present) -> tuple[Job, ...]:
     return (
         *(Job(outlook.foresee, one, grids.data(one), work=grids.foreseen(one)) for one in first),
         *(Job(training.train, one, grids.data(one), work=grids.work(one)) for one in asked),
+        *(
+            Job(informed.explain, one, grids.data(one), work=grids.foreseen(one))
+            for one in (grids.explained(source, plan) for source, plan in plans.items())
+        ),
     )
 
 

@@ -1,0 +1,59 @@
+"""What methods add where an example says something: by other functions, and where the answer is known."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+
+from sumexp.datasets.extreme import Part
+from sumexp.models.sampled.methods import Method
+from sumexp.models.sampled.prediction import prediction
+from sumexp.retrieval import informed
+from sumexp.retrieval.informed import Informed, explain
+
+PRIOR = torch.tensor([0.5, 0.25, 0.15, 0.1], dtype=torch.float64)
+LAW = torch.tensor([0.1, 0.1, 0.2, 0.6], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("law", ["uniform", "batch"])
+def test_relative_weights_with_hits_kept_add_nothing_to_any_example(law: str) -> None:
+    method = Method("softmax", law, "relative", 3, "keep")  # type: ignore[arg-type]
+    assert informed.offset(method, PRIOR, LAW).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("weights", ["constant", "importance", "tail"])
+def test_an_example_that_says_nothing_has_the_prediction(weights: str) -> None:
+    method = Method("softmax", "batch", weights, 5)  # type: ignore[arg-type]
+    told = prediction(method, PRIOR)[0]
+    assert informed.offset(method, PRIOR, PRIOR).tolist() == pytest.approx((told - PRIOR @ told).tolist(), abs=1e-6)
+
+
+def test_a_rare_label_that_an_example_makes_likely_gains_by_importance_weights_within_the_batch() -> None:
+    found = informed.offset(Method("softmax", "batch", "importance", 8), PRIOR, LAW)
+    # Of the ratios p / pi, 1/5, 2/5, 4/3 and 6, the last label's is the largest.
+    assert found.argmax() == 3
+    assert found[3] > 0.02
+    # With as many negatives as one likes nothing is left.
+    assert informed.offset(Method("softmax", "batch", "importance", 10**6), PRIOR, LAW).abs().max() < 1e-4
+
+
+def test_a_posterior_by_hand() -> None:
+    features = csr_array(np.array([[1, 0], [2, 1], [0, 1]], np.float32))
+    labels = csr_array(np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1]], bool))
+    found = informed.posterior(Part(features, labels), 0, torch.tensor([0.5, 0.5]).double(), np.array([1, 0, 1], bool))
+    # Two pairs of label 0 and one of label 2, and ten of each by the prior.
+    assert found.tolist() == pytest.approx([12 / 23, 11 / 23])
+
+
+def test_groups_by_hand() -> None:
+    own, law = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([0.5, 0.25, 0.25])
+    assert informed.grouped(own, law, torch.tensor([False, True, True])) == pytest.approx(3.5)
+
+
+def test_the_task() -> None:
+    found = explain(Informed("shakespeare", (Method("softmax", "batch", "relative", 16, "keep"),), 1)).arrays
+    assert found["offset"].shape == (1, 1, 3)
+    assert np.abs(found["offset"]).max() < 1e-5
+    assert found["names"].tolist() == ["head", "torso", "tail"]
+    with pytest.raises(ValueError, match="the method 'cross entropy' samples no softmax"):
+        Informed("shakespeare", (Method(),), 1)
