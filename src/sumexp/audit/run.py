@@ -164,6 +164,8 @@ def _audit(
     known = faults(how, number.astype(np.float64), found, shares, labels)
     proved = how.table is None and len(how.m) == 1 and (how.weights, how.hits) == remedy(how)
     verdict, sentence = _verdict(scheme, by_spread, found.never_drawn, found.never_labels, proved)
+    if how.coins:
+        sentence += ", its set taken for independent coins"
     advised = advice(how, verdict == "right", found.never_drawn, scheme.noise, after.noise)
     full, one = _one_per_cent(laws[0], rows, rows.of(how))
     first = mine[0]
