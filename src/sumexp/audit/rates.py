@@ -109,8 +109,9 @@ def rank_bound(prior: Floats, how: Setup) -> RankBound:
     labels = np.flatnonzero(prior > 0)
     pairs = [(y, next(j for j in rarest if j != y)) for y in labels[np.argsort(q[labels], kind="stable")[:2]]]
     if q[rarest[0]] == 0:  # classes that are never drawn can all be above the label, unseen
-        unseen = int((q == 0).sum())
-        constant = max(math.log1p(unseen - (q[y] == 0)) - _expected(how, m, y, None) for y, _ in pairs)
+        unseen, drawn = int((q == 0).sum()), labels[q[labels] > 0]
+        rare = [labels[q[labels].argmin()], *drawn[q[drawn].argsort(kind="stable")[:1]]]
+        constant = max(math.log1p(unseen - int(q[y] == 0)) - _expected(how, m, y, None) for y in rare)
         return RankBound(False, constant, False) if constant > 1e-12 else RankBound(None, None, False)
     constant = max(math.log(2) - _expected(how, m, y, j) for y, j in pairs)
     if constant > 1e-12:
