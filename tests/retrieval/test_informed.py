@@ -6,6 +6,7 @@ import torch
 from scipy.sparse import csr_array
 
 from sumexp.datasets.extreme import Part
+from sumexp.models.sampled.informed import offset
 from sumexp.models.sampled.methods import Method
 from sumexp.models.sampled.prediction import prediction
 from sumexp.retrieval import informed
@@ -15,26 +16,32 @@ PRIOR = torch.tensor([0.5, 0.25, 0.15, 0.1], dtype=torch.float64)
 LAW = torch.tensor([0.1, 0.1, 0.2, 0.6], dtype=torch.float64)
 
 
+def test_margins_over_all_labels_add_the_same_to_any_example() -> None:
+    found = offset(Method(weighting="logit-adjusted"), PRIOR, LAW) + PRIOR.log()
+    # Minus log pi, up to a constant.
+    assert found.tolist() == pytest.approx([found[0].item()] * 4, abs=1e-6)
+
+
 @pytest.mark.parametrize("law", ["uniform", "batch"])
 def test_relative_weights_with_hits_kept_add_nothing_to_any_example(law: str) -> None:
     method = Method("softmax", law, "relative", 3, "keep")  # type: ignore[arg-type]
-    assert informed.offset(method, PRIOR, LAW).abs().max() < 1e-6
+    assert offset(method, PRIOR, LAW).abs().max() < 1e-6
 
 
 @pytest.mark.parametrize("weights", ["constant", "importance", "tail"])
 def test_an_example_that_says_nothing_has_the_prediction(weights: str) -> None:
     method = Method("softmax", "batch", weights, 5)  # type: ignore[arg-type]
     told = prediction(method, PRIOR)[0]
-    assert informed.offset(method, PRIOR, PRIOR).tolist() == pytest.approx((told - PRIOR @ told).tolist(), abs=1e-6)
+    assert offset(method, PRIOR, PRIOR).tolist() == pytest.approx((told - PRIOR @ told).tolist(), abs=1e-6)
 
 
 def test_a_rare_label_that_an_example_makes_likely_gains_by_importance_weights_within_the_batch() -> None:
-    found = informed.offset(Method("softmax", "batch", "importance", 8), PRIOR, LAW)
+    found = offset(Method("softmax", "batch", "importance", 8), PRIOR, LAW)
     # Of the ratios p / pi, 1/5, 2/5, 4/3 and 6, the last label's is the largest.
     assert found.argmax() == 3
     assert found[3] > 0.02
     # With as many negatives as one likes nothing is left.
-    assert informed.offset(Method("softmax", "batch", "importance", 10**6), PRIOR, LAW).abs().max() < 1e-4
+    assert offset(Method("softmax", "batch", "importance", 10**6), PRIOR, LAW).abs().max() < 1e-4
 
 
 def test_a_posterior_by_hand() -> None:

@@ -20,10 +20,9 @@ from torch import Tensor
 
 from sumexp import checks
 from sumexp.datasets.extreme import Part
-from sumexp.models.sampled import prediction
 from sumexp.models.sampled.groups import groups
+from sumexp.models.sampled.informed import offset
 from sumexp.models.sampled.methods import Method
-from sumexp.negatives import consistency
 from sumexp.retrieval.training import Source, load
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
@@ -99,20 +98,6 @@ def posterior(part: Part, feature: int, prior: Tensor, seen: NDArray[np.bool_]) 
     own = np.asarray(part.labels[rows].sum(0), dtype=np.float64).ravel()[seen]
     law: Tensor = (torch.from_numpy(own) + DRAWN * prior) / (own.sum() + DRAWN)
     return law
-
-
-def offset(method: Method, prior: Tensor, law: Tensor) -> Tensor:
-    """What a method adds to the score of each class where the posterior is a law of its own, [C].
-
-    Args:
-        method: of the sampled softmax loss.
-        prior: of the classes [C], that of within-batch negatives and of weights.
-        law: the posterior [C].
-    """
-    log_q, weights = prediction.law(method, prior), prediction.factors(method, prior)
-    losses = consistency.multiset_losses(log_q, method.negatives, weights, method.hits)
-    found = consistency.minimiser(losses, law) - law.log()
-    return found - law @ found
 
 
 def grouped(own: Tensor, law: Tensor, members: Tensor) -> float:

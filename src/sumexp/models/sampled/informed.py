@@ -40,11 +40,25 @@ def added(method: Method, prior: Tensor, label: int, ratio: float) -> float:
     posterior = prior.clone()
     posterior[label] *= ratio
     posterior /= posterior.sum()
+    own = offset(method, prior, posterior)
+    others = torch.arange(len(prior)) != label
+    return float(own[label] - posterior[others] @ own[others] / posterior[others].sum())
+
+
+def offset(method: Method, prior: Tensor, posterior: Tensor) -> Tensor:
+    r"""What the method adds to the score of each class where an example has a posterior of its own, [C].
+
+    That is :math:`b_y`, less its mean under the posterior.
+
+    Args:
+        method: of the softmax loss.
+        prior: frequencies of the classes [C], all positive: those of within-batch negatives, of weights and margins.
+        posterior: :math:`p` [C], all positive.
+    """
     if method.law == "all":
         losses = population.margin_losses(log_margins(method, prior.log()))
     else:
         log_q, weights = prediction.law(method, prior), prediction.factors(method, prior)
         losses = consistency.multiset_losses(log_q, method.negatives, weights, method.hits)
-    offset = consistency.minimiser(losses, posterior) - posterior.log()
-    others = torch.arange(len(prior)) != label
-    return float(offset[label] - posterior[others] @ offset[others] / posterior[others].sum())
+    found = consistency.minimiser(losses, posterior) - posterior.log()
+    return found - posterior @ found
