@@ -178,7 +178,7 @@ def in_brackets(first: claim_link) -> list[claim_link]:
     if len(texts) < 2 or not texts[0].endswith("(") or not texts[1].startswith(")"):
         return []
     for comma in siblings[start + 1 : end : 2]:
-        first.parent.remove(comma)
+        first.parent.replace(comma, nodes.Text(WORD_JOINER))
     first.parent.replace(texts[0], nodes.Text(texts[0].removesuffix("(").rstrip() + WORD_JOINER))
     first.parent.replace(texts[1], nodes.Text(texts[1].removeprefix(")")))
     return siblings[start:end:2]
@@ -260,6 +260,20 @@ class RegisterTable(SphinxDirective):
             section += raw(table)
             sections.append(section)
         return sections
+
+
+class ErrataTable(SphinxDirective):
+    """The errata of all pages by weight, the heaviest first."""
+
+    def run(self) -> list[nodes.Node]:
+        known = explained(self.env).values()
+        lines: list[str] = []
+        for weight in errata.WEIGHTS:
+            those = [one for one in known if one.weight == weight]
+            if those:
+                lines += [f"**{weight[0].upper()}{weight[1:]}** ({len(those)})", ""]
+                lines += [f"- {{ref}}`{one.label} <{one.target}>`: {one.title}" for one in those] + [""]
+        return self.parse_text_to_nodes("\n".join(lines))
 
 
 class RegisterGraph(SphinxDirective):
@@ -368,6 +382,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_role("register-number", RegisterNumber())
     app.add_directive("register-table", RegisterTable)
     app.add_directive("register-graph", RegisterGraph)
+    app.add_directive("errata-table", ErrataTable)
     app.add_directive("executions-table", ExecutionsTable)
     app.add_directive("kills-table", KillsTable)
     app.add_role("result", QuotedResult())

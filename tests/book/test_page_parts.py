@@ -26,7 +26,7 @@ def pages() -> dict[str, Any]:
     "parts, bare, text",
     [
         (["It holds (", "@", ")."], 1, "It holds\u2060."),
-        (["It holds\n(", "@", ", ", "@", ")."], 2, "It holds\u2060."),
+        (["It holds\n(", "@", ", ", "@", ")."], 2, "It holds\u2060\u2060."),
         (["The difference of ", "@", " vanishes."], 0, "The difference of  vanishes."),
         (["It holds (", "@", ", see above)."], 0, "It holds (, see above)."),
         (["@"], 0, ""),
@@ -75,3 +75,9 @@ def test_errata_have_a_weight_of_the_list() -> None:
     assert errata.heaviest([]) == ""
     with pytest.raises(ValueError, match="the weight of erratum B1 is 'small'; expected one of fault that"):
         errata.read(page.format("small"), "bias.html")
+
+
+def test_every_erratum_has_a_weight() -> None:
+    for file in (EXTENSIONS.parent / "errata").glob("*.md"):
+        text = file.read_text("utf-8")
+        assert len(errata.read(text, "")) == text.count("\n(erratum-"), file.name
