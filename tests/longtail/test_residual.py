@@ -175,7 +175,8 @@ def test_a_step_sees_standardised_pictures_cut_anew_in_each_epoch(
     whole = [(x.flip(-1) if turned else x) for x in torch.cat(seen) for turned in (False, True)]
     kept = sum(any(torch.equal(one, other) for other in plain) for one in whole)
     assert 0 < kept < 20
-    assert not torch.equal(torch.cat(seen[:4]).sum((1, 2, 3)).sort()[0], torch.cat(seen[4:]).sum((1, 2, 3)).sort()[0])
+    first, second = torch.cat(seen[:4]), torch.cat(seen[4:])
+    assert sum(any(torch.equal(one, other) for other in first) for one in second) < 10  # of 162 cuts of a picture
 
 
 # Training
