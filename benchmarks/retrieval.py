@@ -20,8 +20,7 @@ import torch
 import torch.nn.functional as F
 from scipy.sparse import csr_array
 
-from benchmarks.batch import high_water
-from benchmarks.measure import alone, machine, write
+from benchmarks.measure import alone, high_water, machine, write
 from sumexp.datasets import DataError, extreme
 from sumexp.datasets.extreme import Part
 from sumexp.descent import generator
