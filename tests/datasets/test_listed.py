@@ -34,11 +34,19 @@ def test_lists_by_hand(tmp_path: Path) -> None:
         ("\n", "line 1: expected a path"),
         ("../a.png 0\n", "line 1: '../a.png' leads out of the folder of pictures"),
         ("/etc/a.png 0\n", "line 1: '/etc/a.png' leads out"),
+        (f"a.png 0\nb.png {2**64}\n", "line 2: the class is 18446744073709551616, more than any data set has"),
     ],
 )
 def test_lines_that_are_none(tmp_path: Path, text: str, fault: str) -> None:
     with pytest.raises(DataError, match=fault):
         listed.read_list(put(tmp_path, text))
+
+
+def test_a_list_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "train.txt"
+    file.write_bytes(b"a.png 0\nb\xff.png 1\n")
+    with pytest.raises(DataError, match="line 2: expected UTF-8, got byte 0xff"):
+        listed.read_list(file)
 
 
 def test_a_class_without_training_pictures(tmp_path: Path) -> None:

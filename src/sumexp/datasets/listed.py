@@ -55,15 +55,24 @@ def read_list(path: Path) -> Listed:
     """Read one list.
 
     Raises:
-        DataError: if it is empty or a line is not of the form; the message names file and line.
+        DataError: if it is empty, is not UTF-8 or a line is not of the form; the message names file and line.
     """
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        place = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}, line {place}: expected UTF-8, got byte {error.object[error.start]:#04x}") from error
     paths, labels = [], []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         name, _, label = line.strip().rpartition(" ")
         if not name or not label.isascii() or not label.isdigit():
             raise DataError(f"{path}, line {number}: expected a path, a blank and a class, got {line[:60]!r}")
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise DataError(f"{path}, line {number}: {name!r} leads out of the folder of pictures")
+        if len(label) > 9:  # counts have a place for each class up to the largest
+            raise DataError(
+                f"{path}, line {number}: the class is {label[:20]}, more than any data set has; give 0, 1, ..."
+            )
         paths.append(name)
         labels.append(int(label))
     if not paths:
