@@ -135,8 +135,12 @@ def visit(browser: Browser, html: Path) -> Callable[[str], Visit]:
         if name in CHAPTERS:
             seen.stops, seen.unreached = press_tab(page)
         page.set_viewport_size(PHONE)
-        seen.width = page.evaluate("document.documentElement.scrollWidth")
-        seen.too_wide = page.evaluate(TOO_WIDE)
+        for _ in range(20):  # a page fits its formulas in once the window's size has settled
+            seen.width = page.evaluate("document.documentElement.scrollWidth")
+            seen.too_wide = page.evaluate(TOO_WIDE)
+            if not seen.too_wide:
+                break
+            page.wait_for_timeout(250)
         page.close()
         return seen
 

@@ -522,7 +522,9 @@ def test_what_has_no_public_address_is_not_fetched(server: Server, three: list[D
     assert str(result.exception).startswith("data set 'made' has no public address (made of a); put its files where")
     assert server.starts == []
     listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
-    assert "source:  no public address\n  present: no; put them there" in listed
+    (block,) = [block for block in listed.split("\n\n") if block.startswith("made:")]
+    assert "source:  no public address\n" in block
+    assert "present: no; put them there" in block
     assert CliRunner().invoke(data_app, ["fetch", "all", "--data", str(tmp_path)]).exit_code == 0
     put(tmp_path).rename(tmp_path / "a.bin")
     (tmp_path / "made").mkdir()

@@ -127,7 +127,7 @@ def scheme(
     r"""A scheme of the paper's tables.
 
     ============  =========================================  =======================================================
-    weights       :math:`w_{yy'}`                            implicit loss, as the bound of Lemma 2 (``redraw``)
+    weights       weight :math:`w_{yy'}`                     implicit loss, as the bound of Lemma 2 (``redraw``)
     ============  =========================================  =======================================================
     constant      :math:`1/m`                                negatives weighted by :math:`q_{y'}/(1-q_y)`
     importance    :math:`1/(m q_{y'})`                       the cross entropy
