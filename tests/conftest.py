@@ -1,6 +1,8 @@
 """Every test may say which claim of the register it decides; wrong markers are errors when tests are collected."""
 
+import re
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -9,6 +11,28 @@ pytest_plugins = ["sumexp.companion.register.evidence", "sumexp.companion.build.
 
 settings.register_profile("patient", deadline=None)  # no test asserts speed: one that waits for a slow machine is right
 settings.load_profile("patient")
+
+
+TOGETHER = re.compile(
+    r"tests/book/test_(?:pages|accessible)\.py::\w+\[(.+)\]"
+    r"|tests/(companion/build/|companion/authoring/test_runs|book/test_links)"
+)
+"""What one worker does: all tests of a page, which it visits once, and those that share what is slow to make."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a worker what belongs together; marks ``xdist_group`` do nothing (pytest 9.2 with pytest-xdist 3.8)."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduler(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            found = TOGETHER.match(nodeid)
+            return next(filter(None, found.groups())) if found else nodeid
+
+    return Scheduler(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -4,17 +4,22 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from playwright.sync_api import Browser, sync_playwright
 
 from sumexp.companion.build.sources import chapters_of
 from sumexp.companion.store import default
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+OPTIONS = [*QUIET.split(), "--disable-component-update", "--disable-sync"]
 BUILDS = "test_the_book_is_built"
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 STEPS = "sumexp.companion.build.steps"
@@ -88,3 +93,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def html(project: Path) -> Path:
     """The folder of the rendered pages."""
     return project / "build" / "html"
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """One for all pages; a second one beside it Playwright refuses."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()

@@ -3,16 +3,15 @@
 import re
 import runpy
 from base64 import b64decode
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fontTools.ttLib import TTFont
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request
 
-from tests.book.test_pages import CHAPTERS, CHROMIUM, DESKTOP, OPTIONS, PHONE
+from tests.book.test_pages import CHAPTERS, CHROMIUM, DESKTOP, PHONE
 
 EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_assets.py"
 LIGHT = 3e6
@@ -87,14 +86,6 @@ WATCHED = """
         watch.disconnect();
     }).observe(document, {subtree: true, attributes: true, childList: true});
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 def heaviest(html: Path) -> str:

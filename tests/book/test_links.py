@@ -11,7 +11,6 @@ from sumexp.companion.build.sources import chapters_of
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
-pytestmark = pytest.mark.xdist_group("links")
 Pages = dict[Path, BeautifulSoup]
 
 

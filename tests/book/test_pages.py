@@ -1,9 +1,8 @@
 """The rendered pages in a real browser, opened as files: what a reader sees, in the light, in the dark, on a phone."""
 
 import io
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,12 +13,11 @@ import pytest
 import yaml
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page
+
+from tests.book.conftest import CHROMIUM
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-OPTIONS = [*QUIET.split(), "--disable-component-update", "--disable-sync"]
 THEMES = ("light", "dark")
 PATIENCE = 180_000
 """Milliseconds: a page of hundreds of formulas takes long where two browsers share a slow machine."""
@@ -43,11 +41,6 @@ def toc_files(node: Any) -> list[str]:
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
 PAGES = [TOC["root"], *toc_files(TOC["parts"])]
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
-
-
-def each(pages: Iterable[str]) -> pytest.MarkDecorator:
-    """A test for each page; one worker has all tests of a page, so that it is visited once."""
-    return pytest.mark.parametrize("name", [pytest.param(page, marks=pytest.mark.xdist_group(page)) for page in pages])
 
 
 @dataclass
@@ -102,14 +95,6 @@ TOO_WIDE = """() => {
         .filter(e => !scrolls(e))
         .map(e => e.outerHTML.slice(0, 80));
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +184,7 @@ def contrasts(picture: NDArray[np.float64], paper: NDArray[np.float64]) -> NDArr
     return np.asarray((np.maximum(ink, ground) + 0.05) / (np.minimum(ink, ground) + 0.05))
 
 
-@each(PAGES)
+@pytest.mark.parametrize("name", PAGES)
 def test_every_formula_is_typeset(visit: Callable[[str], Visit], name: str) -> None:
     found = visit(name).formulas
     assert {what: found[what] for what in ("raw", "untypeset", "faulty", "unknown")} == {
@@ -210,21 +195,21 @@ def test_every_formula_is_typeset(visit: Callable[[str], Visit], name: str) -> N
     }
 
 
-@each(PAGES)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_asks_no_other_host_and_nothing_goes_wrong(visit: Callable[[str], Visit], name: str) -> None:
     seen = visit(name)
     assert Counter(url.split(":")[0] for url in seen.requests).keys() <= {"file", "data", "blob"}
     assert seen.complaints == []
 
 
-@each(PAGES)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_fits_a_phone(visit: Callable[[str], Visit], name: str) -> None:
     seen = visit(name)
     assert seen.too_wide == []
     assert seen.width <= PHONE["width"]
 
 
-@each(CHAPTERS)
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_figures_are_visible_in_light_and_dark(visit: Callable[[str], Visit], name: str) -> None:
     seen = visit(name)
     assert luminance(seen.paper["light"]) > 0.9
@@ -244,7 +229,7 @@ def test_what_nobody_can_see_would_be_found() -> None:
     assert contrasts(black, np.ones(3)).min() == 21
 
 
-@each(CHAPTERS)
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_everything_can_be_reached_by_keyboard(visit: Callable[[str], Visit], name: str) -> None:
     seen = visit(name)
     assert seen.stops

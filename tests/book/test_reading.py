@@ -1,24 +1,15 @@
 """What the pages do under a reader's hands: entries of the register open, links to claims show what they lead to."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.book.test_pages import CHROMIUM, DESKTOP, OPTIONS, PHONE
+from tests.book.test_pages import CHROMIUM, DESKTOP, PHONE
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 CLAIM = "bias-thm-3-1"
 READY = "window.sumexpMaths && !document.documentElement.classList.contains('maths-awaited')"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 def opened(browser: Browser, html: Path, name: str, **options: object) -> Page:

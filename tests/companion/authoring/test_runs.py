@@ -292,7 +292,6 @@ def test_a_store_that_cannot_be_written(root: Path) -> None:
 
 # Several processes, forked from one that has imported what is slow to import and has run nothing; it is started once,
 # as one worker of the tests has all of these.
-FORKED = pytest.mark.xdist_group("forked")
 
 
 def sleepy(config: Config, /, **_: object) -> runs.Result:
@@ -352,7 +351,6 @@ def wait_for(path: Path, process: Any) -> None:
         time.sleep(0.01)
 
 
-@FORKED
 def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
     config = Config(name=str(tmp_path / "calls"), rate=1.0)
     processes = [start(sleepy, config, tmp_path / "runs") for _ in range(2)]
@@ -362,7 +360,6 @@ def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
     assert (tmp_path / "calls").read_text() == "called\n"
 
 
-@FORKED
 def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls, root = tmp_path / "calls", tmp_path / "runs"
     process = start(sleepy, Config(name=str(calls), rate=60.0), root)
@@ -385,7 +382,6 @@ def test_a_finished_run_takes_half_a_checkpoint_with_it(tmp_path: Path) -> None:
     assert [path.name for path in left(store.root)] == [run.key]
 
 
-@FORKED
 def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

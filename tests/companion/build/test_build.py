@@ -12,8 +12,6 @@ from sumexp.companion.store import Computation, Store
 
 from .conftest import Project, chapter, make_project
 
-pytestmark = pytest.mark.xdist_group("pipeline")
-
 
 def staged(path: Path, name: str) -> str:
     return json.dumps(json.loads((path / "notebooks" / f"{name}.ipynb").read_text("utf-8")))

@@ -10,8 +10,6 @@ import pytest
 
 from .conftest import Project, chapter
 
-pytestmark = pytest.mark.xdist_group("pipeline")
-
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     deadline = time.monotonic() + seconds

@@ -9,8 +9,6 @@ import pytest
 from .conftest import Project, make_project
 from .test_faults import wait_until
 
-pytestmark = pytest.mark.xdist_group("pipeline")
-
 TINY = '''"""A task that counts, slowly, and fails where a file says so."""
 
 import os
