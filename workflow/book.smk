@@ -1,5 +1,6 @@
 # What a build computes before its pages; `sumexp book` (companion/build/book.py) drives it. An output is an entry of the
-# store, whose key stands for everything that it depends on: one that exists is up to date.
+# store, whose key stands for everything that it depends on: one that exists is up to date. Another build may finish it
+# meanwhile: Snakemake removes what it is to make before it starts, but not what it is to update.
 import sys
 from pathlib import Path
 
@@ -35,7 +36,7 @@ for number, (name, path) in enumerate(notebooks.items()):
         name:
             f"notebook_{name}"
         output:
-            path,
+            update(path),
         params:
             name=name,
         priority: 100 - number
@@ -51,7 +52,7 @@ for number, group in enumerate(groups):
         name:
             f"evidence_{number}"
         output:
-            [output_of(book.evidence[name]) for name in group],
+            [update(output_of(book.evidence[name])) for name in group],
         params:
             names="+".join(group),
         priority: 1

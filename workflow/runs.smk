@@ -18,7 +18,8 @@ rule all:
 
 rule run:
     output:
-        "run/{task}/{key}/SHA256SUMS",
+        # Another driver may have finished it meanwhile: Snakemake removes what it is to make, but not to update.
+        update("run/{task}/{key}/SHA256SUMS"),
     wildcard_constraints:
         key="[0-9a-f]{64}",
     threads: lambda wildcards: runs.job(wildcards.key).threads

@@ -1,5 +1,6 @@
 """A grid filled by Snakemake as a person fills it, with accidents: a run that fails, a kill, a damaged entry."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -123,3 +124,26 @@ def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     assert after[damaged] > before[damaged]
     assert after[untouched] == before[untouched]
     assert not (project.path / ".snakemake").exists()  # the book's builds go by it
+
+
+@pytest.mark.slow
+def test_what_another_driver_finished_meanwhile_stays(project: Project) -> None:
+    for number in range(3):
+        project.write(f"hang{number}", "")
+    slow = project.start(*FILL[:-1], "1")
+    assert wait_until(lambda: slow.poll() is not None or hangs(project), 120)
+    assert slow.poll() is None, slow.communicate()
+    [first] = calls(project)
+    for number in {"0", "1", "2"} - {first}:
+        (project.path / f"hang{number}").unlink()
+    quick = project.start(*FILL)
+    assert wait_until(lambda: len(finished(project)) == 2, 120)
+    quick.send_signal(signal.SIGKILL)
+    quick.communicate()
+    before = {path: path.stat().st_mtime for path in project.store.glob("run/*/*/entry.json")}
+    assert len(calls(project)) == 2
+    os.kill(int((project.path / "pid").read_text("utf-8")), signal.SIGKILL)
+    slow.communicate(timeout=120)  # its other two runs it finds finished
+    assert calls(project) == []
+    assert {path: path.stat().st_mtime for path in project.store.glob("run/*/*/entry.json")} == before
+    assert len(finished(project)) == 2
