@@ -39,11 +39,11 @@ SOURCES = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The book is built first, by one worker, and read last: so that no other worker waits for it."""
 
-    def place(item: pytest.Item) -> int:
-        needed: tuple[str, ...] = getattr(item, "fixturenames", ())
-        return 0 if item.name == BUILDS else 2 if "project" in needed and item.path.parent == HERE else 1
+    def reads(item: pytest.Item) -> bool:
+        return item.path.parent == HERE and "project" in getattr(item, "fixturenames", ())
 
-    items.sort(key=place)
+    late = {item.path for item in items if reads(item)}  # whole modules: a worker has all tests of some
+    items.sort(key=lambda item: 0 if item.name == BUILDS else 2 if item.path in late else 1)
 
 
 def sumexp(project: Path, module: str, *arguments: str) -> None:
