@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from sumexp.models.sampled import prediction
-from sumexp.models.sampled.methods import Method, log_margins
-from sumexp.negatives import consistency, population
+from sumexp.models.sampled.methods import Method
+from sumexp.negatives import consistency
 
 
 def added(method: Method, prior: Tensor, label: int, ratio: float) -> float:
@@ -55,10 +55,5 @@ def offset(method: Method, prior: Tensor, posterior: Tensor) -> Tensor:
         prior: frequencies of the classes [C], all positive: those of within-batch negatives, of weights and margins.
         posterior: :math:`p` [C], all positive.
     """
-    if method.law == "all":
-        losses = population.margin_losses(log_margins(method, prior.log()))
-    else:
-        log_q, weights = prediction.law(method, prior), prediction.factors(method, prior)
-        losses = consistency.multiset_losses(log_q, method.negatives, weights, method.hits)
-    found = consistency.minimiser(losses, posterior) - posterior.log()
+    found = consistency.minimiser(prediction.losses(method, prior), posterior) - posterior.log()
     return found - posterior @ found

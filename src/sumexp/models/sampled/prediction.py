@@ -102,11 +102,14 @@ def minimiser(method: Method, prior: Tensor) -> Tensor:
     """The scores of least expected loss where every x has the posterior ``prior``, [C]."""
     if method.loss == "contrastive":
         return (prior / (prior + _against(method, prior))).log()
+    return consistency.minimiser(losses(method, prior), prior)
+
+
+def losses(method: Method, prior: Tensor) -> population.Losses:
+    """The exact implicit losses of a method of the softmax loss, as a function of the scores."""
     if method.law == "all":
-        return consistency.minimiser(population.margin_losses(log_margins(method, prior.log())), prior)
-    log_q = law(method, prior)
-    losses = consistency.multiset_losses(log_q, method.negatives, factors(method, prior), method.hits)
-    return consistency.minimiser(losses, prior)
+        return population.margin_losses(log_margins(method, prior.log()))
+    return consistency.multiset_losses(law(method, prior), method.negatives, factors(method, prior), method.hits)
 
 
 def push(method: Method, prior: Tensor) -> Tensor:
