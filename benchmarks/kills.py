@@ -58,17 +58,19 @@ def main(threads: int, quick: bool) -> None:
 
 
 def _campaign(project: Path, command: Sequence[str], kills: int, source: random.Random) -> dict[str, Any]:
-    """Start the command again and again, and kill it before it ends."""
+    """Start the command again and again, and kill it before it ends. One that has ended begins with an empty store."""
     before = _entries(project)
-    latest, survived, longest, moments = 0.0, 0, 15.0, []
-    for number in range(kills):
-        victim = VICTIMS[number % len(VICTIMS)]
+    latest, survived, longest, finished, moments = 0.0, 0, 15.0, 0, []
+    while survived < kills:
+        victim = VICTIMS[survived % len(VICTIMS)]
         driver = _start(project, command)
         moment = source.uniform(0.2, longest)
         time.sleep(moment)
         family = [psutil.Process(driver.pid), *_children(driver.pid)]
         if driver.poll() is not None:  # it had finished: later kills come earlier
-            longest = max(1.0, 0.7 * longest)
+            longest, finished = max(1.0, 0.7 * longest), finished + 1
+            shutil.rmtree(_store(project))
+            before = {}
             continue
         longest = min(20.0, 1.1 * longest)
         began = time.monotonic()
@@ -88,7 +90,13 @@ def _campaign(project: Path, command: Sequence[str], kills: int, source: random.
         now = _entries(project)
         assert before.items() <= now.items(), "an entry that was finished is lost or changed"
         before = now
-    return {"kills": survived, "latest end, seconds": round(latest, 1), "entries": len(before), "moments": moments}
+    return {
+        "kills": survived,
+        "builds that ended first": finished,
+        "latest end, seconds": round(latest, 1),
+        "entries": len(before),
+        "moments": moments,
+    }
 
 
 def _full_disk(project: Path) -> dict[str, Any]:
@@ -150,10 +158,13 @@ def _finish(project: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def _store(project: Path) -> Path:
+    return project / "cache" / "sumexp" / "store"
+
+
 def _entries(project: Path) -> dict[str, float]:
     """Every entry of the store, each verified, and when it was written."""
-    root = project / "cache" / "sumexp" / "store"
-    sums = [path for path in root.glob(f"*/*/*/{SUMS}") if not path.parent.suffix]
+    sums = [path for path in _store(project).glob(f"*/*/*/{SUMS}") if not path.parent.suffix]
     return {str(read(path.parent).path): (path.parent / RECORD).stat().st_mtime for path in sums}
 
 

@@ -21,15 +21,16 @@
 
   // What is wider than its column scrolls, and what scrolls can be reached by keyboard.
   const fit = (formulas) => {
-    const wide = formulas.map((formula) => {
+    const found = formulas.map((formula) => {
       const held = formula.querySelector("mjx-container");
+      if (formula.tagName === "DIV") return [formula, held, held && held.scrollWidth > held.clientWidth];
       const column = formula.closest("p, li, dd, td, th, summary, figcaption, div");
-      return held && column && (column === formula ? formula.scrollWidth : held.offsetWidth) > column.clientWidth;
+      return [formula, formula, held && column && held.offsetWidth > column.clientWidth];
     });
-    formulas.forEach((formula, number) => {
-      if (formula.classList.toggle("wide", Boolean(wide[number]))) formula.tabIndex = 0;
-      else formula.removeAttribute("tabindex");
-    });
+    for (const [formula, scrolls, isWide] of found) {
+      if (formula.classList.toggle("wide", Boolean(isWide))) scrolls.tabIndex = 0;
+      else scrolls?.removeAttribute("tabindex");
+    }
   };
   const isRaw = (formula) => !formula.querySelector("mjx-container");
   const typeset = async (formulas) => {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.book.test_pages import CHROMIUM, DESKTOP, PAGES, PHONE, THEMES
+from tests.book.test_pages import CHROMIUM, DESKTOP, PAGES, PHONE, THEMES, open_page
 
 axe = pytest.importorskip("axe_playwright_python.base", reason="no axe-core here: install axe-playwright-python")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
@@ -22,12 +22,17 @@ RUN = """async ([code, colours]) => {
     return found.violations.flatMap(v => v.nodes.map(n => `${v.id}: ${n.target} ${n.html.slice(0, 100)}`));
 }"""
 
+# What scrolls and is no stop of the Tab key, nor holds one; axe leaves formulas out, this does not.
+UNREACHED = """() => [...document.querySelectorAll('body :not(svg *, mjx-container *)')].filter(e => e.checkVisibility()
+    && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX) && e.clientWidth && e.scrollWidth > e.clientWidth + 1
+    && e.tabIndex < 0 && !e.querySelector('a[href], button, input, select, summary, [tabindex="0"]')
+).map(e => 'scrolls, not reached: ' + e.outerHTML.slice(0, 100))"""
+
 
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing(browser: Browser, html: Path, name: str) -> None:
     page = browser.new_page(viewport=DESKTOP)
-    page.goto((html / f"{name}.html").as_uri())
-    page.wait_for_function("!document.documentElement.classList.contains('maths-awaited')")
+    open_page(page, html / f"{name}.html")
     page.evaluate(axe.AXE_SCRIPT)
     faults: dict[str, list[str]] = {}
     colours = name in IN_FULL or name not in API
@@ -35,8 +40,14 @@ def test_axe_finds_nothing(browser: Browser, html: Path, name: str) -> None:
         page.set_viewport_size(screen)  # type: ignore[arg-type]
         page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
         page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
-        page.wait_for_timeout(300)  # what scrolls is looked for once the size of the window has settled
-        faults[f"{screen['width']}, {theme}"] = page.evaluate(RUN, [name in IN_FULL, colours])
+        for _ in range(10):  # a page looks for what scrolls once the size of the window has settled
+            page.wait_for_timeout(300)
+            faults[f"{screen['width']}, {theme}"] = found = [
+                *page.evaluate(RUN, [name in IN_FULL, colours]),
+                *page.evaluate(UNREACHED),
+            ]
+            if not found:
+                break
     page.close()
     assert not any(faults.values()), faults
 
