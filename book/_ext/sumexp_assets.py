@@ -35,7 +35,7 @@ ICONS = (
 _TEST = re.compile(r"\s*(?:async )?def (test_\w+)")
 _PATH = re.compile(r'(\d+):"[^"]*",?')
 _STYLE = re.compile(r"AddPaths\)\(\w+\.(\w+),\{(.*?)\}", re.DOTALL)
-_RULE = re.compile(r'([^{}]*)\{[^{}]*content:"\\([0-9a-f]{4})"')
+_CONTENT = re.compile(r'content:"\\([0-9a-f]{4})"')
 
 
 def trimmed(glyphs: str) -> str:
@@ -55,11 +55,12 @@ def trimmed(glyphs: str) -> str:
 def icon_codes(css: str) -> set[int]:
     """The icons that a style sheet draws by itself, and those of `ICONS`."""
     named = {f".fa-{name}:{end}" for name in ICONS for end in ("before", ":before")}
-    escaped = {
-        int(code, 16)
-        for selector, code in _RULE.findall(css)
-        if ".fa-" not in selector or named & set(selector.split(","))
-    }
+    escaped = set()
+    for found in _CONTENT.finditer(css):
+        opened = css.rfind("{", 0, found.start())
+        selector = css[max(css.rfind(end, 0, opened) for end in "{}") + 1 : opened]
+        if ".fa-" not in selector or named & set(selector.split(",")):
+            escaped.add(int(found[1], 16))
     return escaped | {ord(letter) for letter in css if 0xE000 <= ord(letter) < 0xF900}
 
 
@@ -127,6 +128,8 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
     for file in sorted(deciding.rglob("*.py")):
         name = file.relative_to(deciding)
         target = Path(app.outdir, "_tests", name).with_suffix(".html")
+        if target.exists():
+            continue  # taken over from the last rendering, which a changed test would have had thrown away
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(source_page(str(name), file.read_text("utf-8")), "utf-8")
 

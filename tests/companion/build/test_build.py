@@ -116,6 +116,8 @@ def test_going_back_costs_nothing(project: Project) -> None:
 
 
 def test_prose_executes_nothing_and_is_rendered(project: Project) -> None:
+    left = project.path / "build" / ".preview-killed"
+    left.mkdir()
     before = project.entries("notebook"), project.entries("evidence"), project.entries("pages")
     text = (project.path / "notebooks/one.md").read_text("utf-8").replace("Two is", "As everybody knows two is")
     project.write("notebooks/one.md", text)
@@ -125,6 +127,7 @@ def test_prose_executes_nothing_and_is_rendered(project: Project) -> None:
     assert (project.entries("notebook"), project.entries("evidence")) == before[:2]
     assert len(project.entries("pages")) == len(before[2]) + 1
     assert "As everybody knows" in staged(project.path / "build/stage", "one")
+    assert not left.exists()
 
 
 def test_a_guarded_sentence_must_stand_in_the_chapter(project: Project) -> None:

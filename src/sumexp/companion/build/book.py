@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
 
 import sumexp
 from sumexp.companion import CompanionError
@@ -13,7 +14,7 @@ from sumexp.companion.build import plan as plans
 from sumexp.companion.build import workflow
 from sumexp.companion.build.plan import BUILD, FINISHED, TOC, Plan
 from sumexp.companion.build.sources import NOTEBOOKS, TESTS
-from sumexp.companion.build.view import HTML
+from sumexp.companion.build.view import HTML, PREVIEW
 from sumexp.companion.store import default, processes, progress
 from sumexp.companion.store.files import write_text
 
@@ -45,6 +46,8 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     with _alone():
         now = _fingerprint(arguments)
         FINISHED.unlink(missing_ok=True)
+        for left in BUILD.glob(f"{PREVIEW}*"):  # of a build that was killed
+            rmtree(left, ignore_errors=True)
         plan.write(BUILD / "plan.json")
         if not stored:
             _compute(plan, cores)

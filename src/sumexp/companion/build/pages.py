@@ -11,7 +11,7 @@ from sumexp.companion.build.executions import record
 from sumexp.companion.build.plan import BUILD, TOC, Plan
 from sumexp.companion.build.rendering import render
 from sumexp.companion.build.sources import NOTEBOOKS
-from sumexp.companion.build.view import HTML, OUTCOMES, swap
+from sumexp.companion.build.view import HTML, OUTCOMES, PREVIEW, swap
 from sumexp.companion.store import Computation, Entry, Store, default, parts
 from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import Meter
@@ -97,7 +97,7 @@ def make(plan: Plan, jobs: int) -> None:
 
 def preview(plan: Plan) -> None:
     """Show what can be shown already; the store does not keep it."""
-    with TemporaryDirectory(dir=BUILD, prefix=".preview-") as name:
+    with TemporaryDirectory(dir=BUILD, prefix=PREVIEW) as name:
         _render(plan, chapters(plan), evidence(plan), Path(name), 1)
         if not HTML.exists():
             swap(Path(name, "html"), HTML)

@@ -20,6 +20,7 @@ from typing import Any
 
 import sumexp
 from sumexp.companion import CompanionError
+from sumexp.companion.build.spared import spared
 
 _SHOWN = 20
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -74,7 +75,7 @@ def _render(stage: Path, output: Path, jobs: int, work: Path) -> None:
 
 def _sphinx(source: Path, html: Path, trees: Path, jobs: int, extension: str) -> list[str]:
     """Run Sphinx with one extension more than the book asks for; returns its warnings and, if it failed, why."""
-    with _spared("rfc3987_syntax"):  # grammars for jsonschema, of addresses that no setting has: 1.5 s to import
+    with spared():
         from jupyter_book.config import get_final_config
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError
@@ -92,19 +93,6 @@ def _sphinx(source: Path, html: Path, trees: Path, jobs: int, extension: str) ->
             said.write(f"{error}\n")
     text = _COLOUR.sub("", said.getvalue()).replace(f"{source}/", "")
     return [f"  {line}" for line in text.splitlines() if line.strip()]
-
-
-@contextmanager
-def _spared(module: str) -> Iterator[None]:
-    """Let an optional module seem absent, unless it is imported already."""
-    absent = module not in sys.modules
-    if absent:
-        sys.modules[module] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if absent:
-            del sys.modules[module]
 
 
 @contextmanager

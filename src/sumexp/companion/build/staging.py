@@ -12,6 +12,7 @@ from sumexp.companion.authoring.figures import PROVENANCE
 from sumexp.companion.build.executions import provenance
 from sumexp.companion.build.notebooks import EXECUTED, INJECTED
 from sumexp.companion.build.sources import NOTEBOOKS, source_path
+from sumexp.companion.build.spared import spared
 from sumexp.companion.store import Entry
 
 _METADATA = {
@@ -53,7 +54,8 @@ def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
     Raises:
         CompanionError: if the text lacks a sentence that the code guards.
     """
-    import jupytext
+    with spared():
+        import jupytext
 
     notebook = dict(jupytext.read(source_path(name)))
     if entry is None:

@@ -10,6 +10,8 @@ from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
 HTML = BUILD / "html"
+PREVIEW = ".preview-"
+"""How the names of folders begin in which first pages are made."""
 OUTCOMES = "outcomes.json"
 """What the entry of a test module's evidence holds."""
 

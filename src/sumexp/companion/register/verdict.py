@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -140,19 +141,34 @@ def markers(tests_dir: Path) -> Iterator[Marker]:
     """
     for path in sorted(tests_dir.rglob("test_*.py")):
         try:
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found = _marked(path.read_text(encoding="utf-8"))
         except SyntaxError as error:
             raise RegisterError([f"{path}:{error.lineno}: not Python: {error.msg}"]) from None
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                continue
-            for call in (call for decorator in node.decorator_list for call in ast.walk(decorator)):
-                match call:
-                    case ast.Call(
-                        func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
-                        args=[ast.Constant(value=str(claim)), *_],
-                    ):
-                        yield Marker(f"{path.as_posix()}::{node.name}", claim)
+        yield from (Marker(f"{path.as_posix()}::{name}", claim) for name, claim in found)
+
+
+@cache
+def _marked(code: str) -> tuple[tuple[str, str], ...]:
+    """The tests and classes of a module with the claims that their markers name."""
+    found = []
+    for node in _definitions(ast.parse(code)):
+        for call in (call for decorator in node.decorator_list for call in ast.walk(decorator)):
+            match call:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
+                    args=[ast.Constant(value=str(claim)), *_],
+                ):
+                    found.append((node.name, claim))
+    return tuple(found)
+
+
+def _definitions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """Functions and classes, but for what stands within a function: pytest collects none of it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield child
+        if isinstance(child, ast.stmt) and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _definitions(child)
 
 
 def _excluded(test: Test) -> bool:

@@ -5,6 +5,7 @@ and of the package only the import closure does.
 """
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -134,8 +135,16 @@ def _syntax_digest(code: str) -> str:
 
 
 def _graph() -> grimp.ImportGraph:
-    package = Path(sumexp.__path__[0])
-    return _graph_of(tuple((str(path), path.stat().st_mtime_ns) for path in sorted(package.rglob("*.py"))))
+    return _graph_of(tuple(sorted(_stamps(sumexp.__path__[0]))))
+
+
+def _stamps(folder: str) -> Iterator[tuple[str, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path, entry.stat().st_mtime_ns
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _stamps(entry.path)
 
 
 @cache
@@ -161,20 +170,26 @@ def _longest(name: str, known: set[str]) -> str | None:
     return max((m for m in {name, *_parents(name)} if m in known), key=len, default=None)
 
 
-def _names(code: str) -> Iterator[str]:
+@cache
+def _names(code: str) -> frozenset[str]:
     try:
         tree = ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code))
     except SyntaxError:
-        return
+        return frozenset()
+    return frozenset(_named(tree))
+
+
+def _named(tree: ast.Module) -> Iterator[str]:
     aliases = {"sumexp": "sumexp"}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 aliases |= {alias.asname: alias.name for alias in names if alias.asname}
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=str(module), names=names):
                 yield from (f"{module}.{alias.name}" for alias in names)
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             root, *rest = ast.unparse(node).split(".")
             if root in aliases:
