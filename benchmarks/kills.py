@@ -40,12 +40,11 @@ def main(threads: int, quick: bool) -> None:
     source = random.Random(0)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        disturbed = checkout(place / "disturbed")
+        disturbed, undisturbed = checkout(place / "disturbed"), checkout(place / "undisturbed")
         found = {
             what: _campaign(disturbed, command, kills, source) for what, command in (("book", BOOK), ("grid", GRID))
         }
         _finish(disturbed)
-        undisturbed = checkout(place / "undisturbed")
         _finish(undisturbed)
         first, second = (_pages(project) for project in (disturbed, undisturbed))
         different = sorted(file for file in first.keys() | second.keys() if first.get(file) != second.get(file))
