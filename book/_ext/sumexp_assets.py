@@ -28,7 +28,7 @@ BOLD = 0x2000
 """In bold there are letters only: no operators, which begin here."""
 ICONS = (
     *("angle-left", "angle-right", "arrow-up", "bars", "chevron-down", "circle-half-stroke", "download", "file"),
-    *("file-pdf", "list", "magnifying-glass", "moon", "sun", "xmark"),
+    *("file-pdf", "list", "magnifying-glass", "moon", "rocket", "sun", "xmark"),
 )
 """Icons that the theme's pages name by class; those that its style sheets draw are found in these."""
 

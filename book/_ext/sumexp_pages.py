@@ -9,6 +9,12 @@ from sphinx.application import Sphinx
 
 _SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 _PAGES_BELOW = re.compile(r"(<a [^>]*>(.*?)</a><details[^>]*>)<summary>")
+_COUNTED = re.compile(
+    r'<div class="(?:proof (?P<kind>[a-z]+)|exercise) admonition" id="(?P<id>[a-z0-9-]+)">\s*'
+    r'<p class="admonition-title">.*?(?=</p>)',
+    re.DOTALL,
+)
+_PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
 LENGTH = 200
 """How much of a page's first paragraph its description has."""
@@ -27,7 +33,14 @@ def accessible(html: str) -> str:
         'search-button__button pst-js-only" title="Search"',
     )
     html = _PAGES_BELOW.sub(lambda m: f'{m[1]}<summary aria-label="Pages of {_TAGS.sub("", m[2])}">', html)
+    html = _COUNTED.sub(lambda m: m[0] + permalink(m["id"], m["kind"] or "exercise"), html)
+    html = _PERMALINK.sub(r'\1 aria-label="\2" title="\2"', html)
     return _SIGNATURE.sub(lambda m: _spread(m[0]), html)
+
+
+def permalink(target: str, kind: str) -> str:
+    """What headings have: a link to a theorem or an exercise, which is seen where a reader points."""
+    return f'<a class="headerlink" href="#{target}" title="Link to this {kind}">#</a>'
 
 
 def _spread(signature: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 from docutils import nodes
 
 from sumexp.companion.register import errata
@@ -53,6 +54,25 @@ def test_what_axe_misses_is_added(pages: dict[str, Any]) -> None:
         '<dl><dt class="sig sig-object py" id="f">f(<span class="sig-lines">\n<span>a</span>\n</span>)</dt></dl>'
         '<div class="citation-list"><div class="citation" id="x"></div></div>'
     )
+
+
+def test_theorems_and_exercises_have_a_permalink_with_a_name(pages: dict[str, Any]) -> None:
+    counted = '<p class="admonition-title"><span class="caption-number">{} 3.1 </span> (so)</p>'
+    page = (
+        f'<div class="proof theorem admonition" id="a-b">\n{counted.format("Theorem")}</div>'
+        f'<div class="exercise admonition" id="c-d">\n\n{counted.format("Exercise")}</div>'
+        f'<div class="proof admonition" id="proof">\n<p>Proof. </p></div>'
+        '<h2>Title<a class="headerlink" href="#title" title="Link to this heading">#</a></h2>'
+    )
+    links = BeautifulSoup(pages["accessible"](page), "html.parser").select("a.headerlink")
+    assert [(link["href"], link["aria-label"], link["title"]) for link in links] == [
+        (f"#{target}", f"Link to this {what}", f"Link to this {what}")
+        for target, what in (("a-b", "theorem"), ("c-d", "exercise"), ("title", "heading"))
+    ]
+    theorem, exercise = (link.parent for link in links[:2])
+    assert theorem is not None
+    assert exercise is not None
+    assert (theorem.get_text(), exercise.get_text()) == ("Theorem 3.1  (so)#", "Exercise 3.1  (so)#")
 
 
 def test_a_page_can_be_cited(pages: dict[str, Any]) -> None:

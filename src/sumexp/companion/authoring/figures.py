@@ -21,6 +21,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from sumexp.companion import CompanionError
+from sumexp.companion.authoring import series
 
 PALETTE = {
     "blue": "#1f78b4",
@@ -43,6 +44,9 @@ NOISES = {
 
 WIDTH = 7.0
 """Inches: what the text column of a page holds at the size where a 12 pt letter is as large as the text around it."""
+
+DATA = "_figures"
+"""The folder of the pages that has for each figure what it draws, as CSV."""
 
 PROVENANCE = "<!-- provenance -->"
 """Where the pipeline writes what the figure was made from: content key, profile, device, seed."""
@@ -98,10 +102,12 @@ def show(fig: Figure, name: str, *, caption: str, alt: str, source: Callable[...
     for what, text in (("caption", caption), ("alt", alt)):
         if not text.strip():
             raise CompanionError(f"figure {name!r} has no {what}: pass {what}='...'")
-    link = _link(name, source)
+    link, data = _link(name, source), series.table(fig)
     picture = svg(fig, name, alt)
     plt.close(fig)
-    page = {"text/html": _page(name, picture, caption, link)}
+    page = {"text/html": _page(name, picture, caption, link, bool(data))}
+    if data:
+        page["text/csv"] = data
     display(page, raw=True, metadata={"sumexp": {"figure": name, "alt": alt}})  # type: ignore[no-untyped-call]
 
 
@@ -165,12 +171,13 @@ def _link(name: str, source: Callable[..., object]) -> str:
     return f'<a href="../_modules/{module.replace(".", "/")}.html#{function}"><code>{module}.{function}</code></a>'
 
 
-def _page(name: str, picture: str, caption: str, link: str) -> str:
+def _page(name: str, picture: str, caption: str, link: str, has_data: bool) -> str:
+    data = f' <a href="../{DATA}/{name}.csv" download>Data (CSV).</a>' if has_data else ""
     typeset = _MATH.sub(r'<span class="math notranslate nohighlight">\\(\1\\)</span>', html.escape(caption.strip()))
     return (
         f'<figure id="fig-{name}" class="sumexp-figure">\n'
         f'<div class="figure-picture" tabindex="0">{picture}</div>\n'
-        f"<figcaption><p>{typeset}</p>\n"
-        f'<p class="figure-source">Drawn in <a href="#cell-{name}">this cell</a> from {link}.'
+        f'<figcaption><p>{typeset} <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a></p>\n'
+        f'<p class="figure-source">Drawn in <a href="#cell-{name}">this cell</a> from {link}.{data}'
         f' <span class="figure-provenance">{PROVENANCE}</span></p></figcaption>\n</figure>'
     )

@@ -21,7 +21,7 @@ from sumexp.companion.store.provenance import Meter, Provenance
 PROFILES = ("smoke", "cpu", "paper")
 DEVICES = ("auto", "cpu", "cuda")
 EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
-"""What the entry of an executed notebook holds: the notebook, every number that the prose quotes, an SVG a figure."""
+"""What the entry of an executed notebook holds: the notebook, each number the prose quotes, a figure as SVG and CSV."""
 
 INJECTED = "injected-parameters"
 
@@ -192,6 +192,8 @@ def _collect(folder: Path) -> None:
     for output, mark in marked:
         if "figure" in mark and (svg := re.search(r"<svg.*</svg>", "".join(output["data"]["text/html"]), re.DOTALL)):
             (folder / FIGURES / f"{mark['figure']}.svg").write_text(svg[0] + "\n", "utf-8")
+        if "figure" in mark and (data := output["data"].get("text/csv")):
+            (folder / FIGURES / f"{mark['figure']}.csv").write_text("".join(data), "utf-8")
 
 
 def _present(path: Path) -> tuple[str, ...]:

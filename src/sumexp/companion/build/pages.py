@@ -21,6 +21,8 @@ MEASURED = tuple(Path("benchmarks/results", f"{name}.json") for name in ("kills"
 """Results that pages show as tables, where there are any."""
 DATA = Path("book/_data")
 """Where the staged book has what its directives read."""
+FIGURES, WRITTEN = "figures", "written"
+"""Where in there the data of figures are, and the chapters as they are written."""
 DECIDING = "tests"
 """Where in there the test modules are that decide claims."""
 KEPT = 8
@@ -118,7 +120,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     register.write_json(entries, folder / "register.json")
     records = [record(entry) for entry in shown.values() if entry is not None]
     write_text(folder / "executions.json", json.dumps(records, indent=1) + "\n")
-    (stage / DATA).mkdir()
+    (stage / DATA).mkdir(exist_ok=True)
     for table in (folder / "register.json", folder / "executions.json", *MEASURED):
         if table.exists():
             copy2(table, stage / DATA)

@@ -123,7 +123,8 @@ def _extensions_of(source: Path) -> Iterator[None]:
 def _fingerprint(stage: Path) -> str:
     """A digest of everything but pages that decides how they are read: settings, extensions, docstrings, versions."""
     package = Path(sumexp.__path__[0])
-    others = [file for file in stage.rglob("*") if file.is_file() and file.suffix not in (".md", ".ipynb", ".json")]
+    read = (".md", ".ipynb", ".json", ".csv")
+    others = [file for file in stage.rglob("*") if file.is_file() and file.suffix not in read]
     total = sha256()
     for root, files in ((stage, others), (package, package.rglob("*.py"))):
         for file in sorted(files):

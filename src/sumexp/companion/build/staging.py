@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
@@ -11,9 +11,11 @@ from sumexp.companion import CompanionError
 from sumexp.companion.authoring.figures import PROVENANCE
 from sumexp.companion.build.executions import provenance
 from sumexp.companion.build.notebooks import EXECUTED, INJECTED
+from sumexp.companion.build.pages import DATA, FIGURES, WRITTEN
 from sumexp.companion.build.sources import NOTEBOOKS, source_path
 from sumexp.companion.build.spared import spared
 from sumexp.companion.store import Entry
+from sumexp.companion.store.files import write_text
 
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -25,6 +27,8 @@ _GLUED = re.compile(r"^(?P<fence>```+|:::+)\{glue:.*?^(?P=fence)\s*$", re.DOTALL
 
 def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
     """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
+
+    What readers may take away and Sphinx need not read lies beside them: chapters as written, the data of figures.
 
     Args:
         target: the folder to make.
@@ -40,9 +44,10 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
         copy2(settings, target)
     for name, entry in shown.items():
         page = chapter(name, keys[name], entry)
-        file = target / NOTEBOOKS / f"{name}.ipynb"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(page, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        for figure, data in _pop_data(page["cells"]):
+            write_text(target / DATA / FIGURES / f"{figure}.csv", data)
+        write_text(target / NOTEBOOKS / f"{name}.ipynb", json.dumps(page, indent=1, ensure_ascii=False) + "\n")
+        write_text(target / DATA / WRITTEN / f"{name}.md", source_path(name).read_text("utf-8"))
 
 
 def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
@@ -74,6 +79,14 @@ def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
     if entry.computation.key != key:
         note = f"This page shows an earlier run ({provenance(entry)}); `make book ONLY={name}` brings it up to date."
     return _finished(notebook, note, entry)
+
+
+def _pop_data(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Take the data of figures out of their outputs: each with its figure's name."""
+    for cell in cells:
+        for output in cell.get("outputs", ()):
+            if data := output.get("data", {}).pop("text/csv", None):
+                yield output["metadata"]["sumexp"]["figure"], "".join(data)
 
 
 def _check_guards(name: str, cells: Iterable[Mapping[str, Any]]) -> None:
