@@ -2,6 +2,7 @@
 
 import re
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -16,6 +17,7 @@ _COUNTED = re.compile(
 )
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
+CARD = "card.png"
 LENGTH = 200
 """How much of a page's first paragraph its description has."""
 
@@ -61,13 +63,21 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     first = next(iter(doctree.findall(nodes.paragraph)), None) if doctree else None
     text = " ".join(first.astext().split()) if first else ""
     context["description"] = text if len(text) <= LENGTH else f"{text[:LENGTH].rsplit(' ', 1)[0]} …"
-    context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright) if doctree else ""
+    address = context.get("pageurl") or ""
+    context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright, address) if doctree else ""
+    context["card"] = card(app.config.html_baseurl, Path(app.srcdir, "book/_static"))
 
 
-def bibtex(page: str, title: str, author: str, year: str) -> str:
-    """An entry for a list of references."""
+def card(root: str, static: Path) -> str:
+    """The address of the picture that a link to a page is shown with; empty if there is none, or no address."""
+    return f"{root.rstrip('/')}/_static/{CARD}" if root and (static / CARD).exists() else ""
+
+
+def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> str:
+    """An entry for a list of references, with the address of the page if it is published."""
     key = f"sumexp-{page.rpartition('/')[2]}"
     fields = {"title": title, "author": f"{{{author}}}", "booktitle": "The Sum of Exponentials", "year": year}
+    fields |= {"url": address} if address else {}
     lines = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
     return escape(f"@incollection{{{key},\n{lines}}}", quote=False)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
+from jinja2 import Environment, FileSystemLoader
 
 from sumexp.companion.register import errata
 
@@ -101,3 +102,33 @@ def test_every_erratum_has_a_weight() -> None:
     for file in (EXTENSIONS.parent / "errata").glob("*.md"):
         text = file.read_text("utf-8")
         assert len(errata.read(text, "")) == text.count("\n(erratum-"), file.name
+
+
+@pytest.mark.parametrize("repository", ["", "https://github.com/a/b"])
+def test_a_page_can_be_edited_and_its_errors_reported_where_there_is_a_repository(repository: str) -> None:
+    templates = Environment(loader=FileSystemLoader(EXTENSIONS.parent / "_templates"), autoescape=False)
+    foot = templates.get_template("page-foot.html")
+    shown = foot.render(repository=repository, pagename="notebooks/bias", bibtex="@incollection{sumexp-bias}")
+    page = BeautifulSoup(shown, "html.parser")
+    links = {link.get_text(): link["href"] for link in page.select("a")}
+    places = {
+        "Edit it": "https://github.com/a/b/edit/main/notebooks/bias.md",
+        "Report an error": "https://github.com/a/b/issues/new?template=error.md&title=notebooks/bias",
+    }
+    assert links == {"Link to this page": "#"} | (places if repository else {})
+    assert (EXTENSIONS.parents[1] / ".github" / "ISSUE_TEMPLATE" / "error.md").exists()
+    (entry,) = page.select("details .highlight pre")  # where the book's button for copying goes
+    assert entry.get_text() == "@incollection{sumexp-bias}"
+
+
+def test_a_picture_is_named_where_there_is_one_and_an_address(pages: dict[str, Any], tmp_path: Path) -> None:
+    assert pages["card"]("https://x.org/book/", tmp_path) == ""
+    (tmp_path / pages["CARD"]).touch()
+    assert pages["card"]("https://x.org/book/", tmp_path) == "https://x.org/book/_static/card.png"
+    assert pages["card"]("", tmp_path) == ""
+
+
+def test_a_published_page_is_cited_with_its_address(pages: dict[str, Any]) -> None:
+    assert "  url = {https://x.org/a.html},\n" in pages["bibtex"](
+        "a", "A", "The authors", "2026", "https://x.org/a.html"
+    )

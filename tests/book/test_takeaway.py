@@ -119,3 +119,17 @@ def test_a_chapter_runs_in_a_browser_where_the_repository_is_known(extension: di
 def test_authors_are_named_as_in_a_sentence(extension: dict[str, Any]) -> None:
     authors = extension["authors"]
     assert [authors(["Ash", "Birch", "Cole"][:many]) for many in (1, 2, 3)] == ["Ash", "Ash and Birch", "Ash et al."]
+
+
+@pytest.mark.parametrize("page", ["book/intro", *(f"notebooks/{chapter}" for chapter in CHAPTERS)])
+def test_a_link_to_a_page_shows_what_it_is(html: Path, page: str) -> None:
+    soup = BeautifulSoup((html / f"{page}.html").read_text("utf-8"), "html.parser")
+    said = {str(tag.get("property") or tag.get("name")): str(tag["content"]) for tag in soup.select("meta[content]")}
+    assert said["og:title"]
+    assert len(said["og:description"].split()) > 5
+    assert "og:image" not in said  # no address, no picture
+    (icon,) = soup.select("link[rel~=icon]")
+    assert ((html / f"{page}.html").parent / str(icon["href"]).partition("?")[0]).resolve().is_file()
+    (entry,) = soup.select(".page-foot .highlight pre")
+    assert entry.get_text().startswith("@incollection{sumexp-")
+    assert not soup.select(".page-foot a[href^=http]")  # no repository, no links to it
