@@ -41,9 +41,10 @@ def main(threads: int, quick: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         disturbed, undisturbed = checkout(place / "disturbed"), checkout(place / "undisturbed")
-        found = {
-            what: _campaign(disturbed, command, kills, source) for what, command in (("book", BOOK), ("grid", GRID))
-        }
+        found = {}
+        for what, command in (("book", BOOK), ("grid", GRID)):
+            found[what] = _campaign(disturbed, command, kills, source)
+            print(json.dumps({what: found[what]}), flush=True)
         _finish(disturbed)
         _finish(undisturbed)
         first, second = (_pages(project) for project in (disturbed, undisturbed))
@@ -99,19 +100,25 @@ def _campaign(project: Path, command: Sequence[str], kills: int, source: random.
 
 
 def _full_disk(project: Path) -> dict[str, Any]:
-    """A build whose store is on a disk of few megabytes: one clear error, no half entry, and the rest is kept."""
+    """A grid whose store is on a disk that holds half of it: one clear error, no half entry, and the rest is kept."""
+    grid = ("runs", "run", "--grid", "vae", "--profile", "smoke", "--cores", "1")
     with tempfile.TemporaryDirectory() as name:
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", name], check=False).returncode:
+        ample, small = Path(name, "ample"), Path(name, "small")
+        done = _run(project, grid, {"SUMEXP_STORE": str(ample)})
+        assert done.returncode == 0, done.stdout
+        size = sum(file.stat().st_size for file in ample.rglob("*") if file.is_file()) // 2
+        small.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(small)]
+        if subprocess.run(mount, check=False).returncode:
             return {"tried": False, "why": "no small disk could be mounted"}
         try:
-            environment = {"SUMEXP_STORE": str(Path(name, "store"))}
-            done = _run(project, ("runs", "run", "--grid", "vae", "--profile", "smoke", "--cores", "1"), environment)
-            whole = [read(path.parent) for path in Path(name, "store").glob(f"*/*/*/{SUMS}")]
+            done = _run(project, grid, {"SUMEXP_STORE": str(small / "store")})
+            whole = [read(path.parent) for path in Path(small, "store").glob(f"*/*/*/{SUMS}")]
             said = os.strerror(errno.ENOSPC) in done.stdout
             assert done.returncode == 1, done.stdout
             return {"tried": True, "exit code": done.returncode, "said so": said, "whole entries": len(whole)}
         finally:
-            subprocess.run(["umount", name], check=True)
+            subprocess.run(["umount", str(small)], check=True)
 
 
 def checkout(place: Path) -> Path:

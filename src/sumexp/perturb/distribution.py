@@ -45,7 +45,25 @@ class _Perturbed(Distribution):
                 torch.cuda.default_generators[device.index or 0] if device.type == "cuda" else torch.default_generator
             )
         loc = self.loc.to(torch.promote_types(self.loc.dtype, torch.float32))
-        return loc + self.noise.sample(tuple(shape), generator).to(loc)
+        return loc + _draws(self.noise, shape, generator, loc.dtype).to(loc.device)
+
+
+def _draws(noise: Noise, shape: Size, generator: Generator, dtype: torch.dtype) -> Tensor:
+    """Independent draws: in ``dtype`` where torch draws the noise or its uniforms, else quantiles in float64.
+
+    Uniforms of p bits (24 or 53) end the tails of the Gumbel noise where :math:`2^{-p}` of its mass is left.
+    """
+    drawn = torch.empty(shape, dtype=dtype, device=generator.device)
+    match noise:
+        case Gumbel():
+            drawn.uniform_(generator=generator).clamp_min_(torch.finfo(dtype).eps / 4)  # half a step, for 0
+            drawn.log_().neg_().log_().neg_()
+        case Gaussian():
+            drawn.normal_(generator=generator)
+        case _:
+            return noise.sample(tuple(shape), generator).to(dtype)
+    standard = noise.loc == 0 and noise.scale == 1
+    return drawn if standard else drawn.mul_(noise.scale).add_(noise.loc)
 
 
 class PerturbSoftmax(_Perturbed):

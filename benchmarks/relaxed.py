@@ -1,0 +1,66 @@
+"""Relaxed samples with gradients: this package beside torch's own, and beside the softmax of ready-made normals.
+
+The floor is what every relaxed sample costs: as many random normals, a softmax of them plus the logits, and its
+gradient. Seconds are the processor's, of one thread.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributions import RelaxedOneHotCategorical
+from torch.nn import functional
+
+from benchmarks.measure import alone, by_turns, bytes_beside, machine, write
+from sumexp.perturb import Gaussian, Gumbel, PerturbSoftmax
+
+TAU = 0.5
+SHAPES = ((1_000, 10), (10_000, 10), (100_000, 10), (1_000_000, 10))
+ROUNDS = 15
+
+
+def case(rows: int, classes: int, threads: int) -> dict[str, Any]:
+    """Forward and backward of a sum of squares of one draw a row: seconds and bytes of each."""
+    torch.set_num_threads(threads)
+    source = torch.Generator().manual_seed(0)
+    loc = torch.randn(rows, classes, generator=source, requires_grad=True)
+    tau = torch.tensor(TAU)
+
+    def plain() -> Tensor:
+        return torch.softmax((loc + torch.randn(loc.shape, generator=source)) / TAU, -1)
+
+    draws = {
+        "softmax of normals": plain,
+        "PerturbSoftmax, Gumbel": lambda: PerturbSoftmax(loc, TAU, Gumbel(), validate_args=False).rsample((), source),
+        "PerturbSoftmax, Gaussian": lambda: PerturbSoftmax(loc, TAU, Gaussian(), validate_args=False).rsample(
+            (), source
+        ),
+        "RelaxedOneHotCategorical": lambda: RelaxedOneHotCategorical(tau, logits=loc, validate_args=False).rsample(),
+        "F.gumbel_softmax": lambda: functional.gumbel_softmax(loc, tau=TAU),
+    }
+
+    def step(draw: Any) -> None:
+        loc.grad = None
+        draw().square().sum().backward()
+
+    calls = {name: lambda draw=draw: step(draw) for name, draw in draws.items()}
+    times = by_turns(calls, ROUNDS, threads)
+    return {
+        "rows": rows,
+        "classes": classes,
+        **{name: {"seconds": times[name], "bytes": bytes_beside(call)} for name, call in calls.items()},
+    }
+
+
+def main(threads: int, quick: bool) -> None:
+    """Print the table and write it."""
+    cases = [alone(case, *shape, 1) for shape in (SHAPES[:2] if quick else SHAPES)]
+    for found in cases:
+        floor = found["softmax of normals"]["seconds"]
+        print(f"{found['rows']:>9,} rows of {found['classes']}")
+        for name, one in found.items():
+            if isinstance(one, dict):
+                memory = one["bytes"] / 2**20
+                print(f"  {name:26} {one['seconds']:10.2e} s  {one['seconds'] / floor:5.2f}  {memory:7.1f} MiB")
+    if not quick:
+        print(f"written to {write('relaxed', {'machine': machine(1), 'tau': TAU, 'cases': cases})}")
