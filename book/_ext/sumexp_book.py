@@ -93,10 +93,15 @@ def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
         parent, after = formula.parent, formula.next_node(descend=False, siblings=True)
         mark = PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
         if mark:
-            parent.replace(after, nodes.Text(after.astext()[mark.end() :]))
+            put(parent, after, nodes.Text(after.astext()[mark.end() :]))
             together = nodes.inline("", classes=["nobreak"])
-            parent.replace(formula, together)
+            put(parent, formula, together)
             together += [formula, nodes.Text(mark[0])]
+
+
+def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:
+    """Put one node in the place of another: docutils takes the first that is *equal*, such as another full stop."""
+    parent[next(place for place, child in enumerate(parent.children) if child is old)] = new
 
 
 def free_contents(app: Sphinx, doctree: nodes.document) -> None:
@@ -178,9 +183,9 @@ def in_brackets(first: claim_link) -> list[claim_link]:
     if len(texts) < 2 or not texts[0].endswith("(") or not texts[1].startswith(")"):
         return []
     for comma in siblings[start + 1 : end : 2]:
-        first.parent.replace(comma, nodes.Text(WORD_JOINER))
-    first.parent.replace(texts[0], nodes.Text(texts[0].removesuffix("(").rstrip() + WORD_JOINER))
-    first.parent.replace(texts[1], nodes.Text(texts[1].removeprefix(")")))
+        put(first.parent, comma, nodes.Text(WORD_JOINER))
+    put(first.parent, texts[0], nodes.Text(texts[0].removesuffix("(").rstrip() + WORD_JOINER))
+    put(first.parent, texts[1], nodes.Text(texts[1].removeprefix(")")))
     return siblings[start:end:2]
 
 

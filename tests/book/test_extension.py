@@ -55,6 +55,15 @@ def test_punctuation_stays_with_its_formula() -> None:
     assert isinstance(free, nodes.math)
 
 
+def test_punctuation_is_taken_from_after_its_own_formula() -> None:
+    document = new_document("page")
+    document += nodes.paragraph(
+        "", "", nodes.reference("", "E1"), nodes.Text("."), nodes.Text(" But "), nodes.math("", "y"), nodes.Text(".")
+    )
+    runpy.run_path(str(EXTENSION))["keep_punctuation"](None, document)
+    assert document.astext() == "E1. But y."
+
+
 def test_a_figure_can_be_referred_to_and_its_cell_found() -> None:
     labels = Labels()
     page = named(labels, "notebooks/bias", "error", "time")
