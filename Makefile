@@ -32,7 +32,7 @@ UV = $(RUN) uv pip
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book data runs test test-peers references lint bench mutants proofs serve clean lock
+.PHONY: help book pdf data runs test test-peers references lint bench mutants proofs serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -43,6 +43,9 @@ help: ## Show this list
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
 	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
 	  $(if $(STORED),--stored)
+
+pdf: book ## Print the book with Chromium: build/sumexp.pdf (Debian: apt-get install chromium)
+	@$(RUN) sumexp.companion.cli pdf
 
 runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|retrieval, DRY=1 prints what it costs
 	@$(RUN) sumexp.companion.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \

@@ -1,4 +1,4 @@
-"""``sumexp book`` and ``sumexp notebook run``: build the book, run one notebook."""
+"""``sumexp book``, ``sumexp pdf`` and ``sumexp notebook run``: build the book, print it, run one notebook."""
 
 import os
 from pathlib import Path
@@ -23,6 +23,13 @@ def book_command(
     from sumexp.companion.build import book
 
     typer.echo(f"the book: {book.build(profile, device, cores, only, stored=stored)}")
+
+
+def pdf_command() -> None:
+    """Print the pages that build/html has, with Chromium: build/sumexp.pdf."""
+    from sumexp.companion.build import pdf
+
+    typer.echo(f"the book on paper: {pdf.make()}")
 
 
 @notebook_app.command("run")

@@ -53,7 +53,8 @@ def _mark(verdict: Verdict) -> str:
     )
 
 
-def _badge(verdict: Verdict) -> str:
+def badge(verdict: Verdict) -> str:
+    """A verdict with its mark, which `symbols` must have drawn."""
     return f'<span class="register-verdict">{_mark(verdict)} {verdict}</span>'
 
 
@@ -96,7 +97,7 @@ def card(entry: Entry, page: str) -> str:
     claim = entry.claim
     evidence = f" ({entry.evidence})" if entry.evidence else ""
     return (
-        f'<div class="claim-card" id="card-{claim.id}" hidden><p>{_badge(entry.verdict)}{evidence}: '
+        f'<div class="claim-card" id="card-{claim.id}" hidden><p>{badge(entry.verdict)}{evidence}: '
         f"{claim.kind}, {prose(claim.where)}</p>\n{_statement(claim, entry.verdict)}\n"
         f'<p><a href="{page}#claim-{claim.id}">{claim.id} in the register</a></p></div>\n'
     )
@@ -115,7 +116,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], name: str) -> str
 
 def truth() -> str:
     """The table by which a verdict comes about."""
-    rows = ((row.when, _badge(row.verdict), row.says) for row in TRUTH_TABLE)
+    rows = ((row.when, badge(row.verdict), row.says) for row in TRUTH_TABLE)
     return _table(("the tests show", "verdict", "and the entry"), rows, "register-truth")
 
 
@@ -149,7 +150,7 @@ def counts(register: Register) -> str:
         ]
 
     total = ["all", *(str(sum(e.verdict == verdict for e in register)) for verdict in VERDICTS), str(len(register))]
-    head = ["chapter", *map(_badge, VERDICTS), "all"]
+    head = ["chapter", *map(badge, VERDICTS), "all"]
     return _table(head, [*(row(*item) for item in by_chapter(register).items()), total], "register-counts")
 
 
@@ -211,7 +212,7 @@ def _entry(entry: Entry, users: Sequence[str], explained: Mapping[str, Erratum],
     return (
         f'<details class="register-claim" {data}>\n<summary><code>{claim.id}</code> '
         f"<span>{prose(claim.where)}</span> <span>{claim.kind}</span> "
-        f"{_badge(entry.verdict)}{f' <span>{entry.evidence}</span>' if entry.evidence else ''}</summary>\n"
+        f"{badge(entry.verdict)}{f' <span>{entry.evidence}</span>' if entry.evidence else ''}</summary>\n"
         # The browser opens what holds the target of a link.
         f'<div id="claim-{claim.id}">{_statement(claim, entry.verdict)}\n'
         f"{_paragraph('note', claim.note)}{_paragraph('says', entry.says)}"

@@ -1,0 +1,120 @@
+"""The whole book on paper, as `make pdf` prints it from the rendered pages."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+from playwright.sync_api import Browser, Page
+
+from sumexp.companion.build import joining, pdf
+from tests.book.conftest import CHROMIUM, ROOT
+from tests.companion.build.test_pdf import outline
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
+
+PAGES = [page for part in joining.parts(yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))) for page in part.pages]
+TEX = r"\\[a-zA-Z\[(]|\$[^$\s][^$]*\$"
+
+WRITTEN = """() => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT, node =>
+        node.parentElement.closest('pre, code, script, style, mjx-container') ? NodeFilter.FILTER_REJECT
+                                                                             : NodeFilter.FILTER_ACCEPT);
+    const found = [];
+    while (walker.nextNode()) found.push(walker.currentNode.data);
+    return found.join(' ');
+}"""
+WIDE = """width => [...document.querySelectorAll('body *')]
+    .filter(one => !one.closest('svg *, mjx-container *') && one.getBoundingClientRect().right > width + 1)
+    .map(one => one.outerHTML.slice(0, 100))"""
+UNSET = """() => [...document.querySelectorAll('.math')].filter(one => !one.querySelector('mjx-container > svg use'))
+    .map(one => one.outerHTML.slice(0, 100))"""
+SCROLLING = """() => [...document.querySelectorAll('article *')].filter(one => {
+    const { overflowX, display } = getComputedStyle(one);
+    return overflowX !== 'visible' && display !== 'inline' && one.scrollWidth > one.clientWidth + 1
+        && !one.closest('svg, mjx-container');
+}).map(one => one.outerHTML.slice(0, 100))"""
+
+
+@pytest.fixture(scope="module")
+def document(project: Path) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project)
+        return pdf.document()
+
+
+@pytest.fixture(scope="module")
+def sheet(document: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    file = tmp_path_factory.mktemp("paper") / "book.html"
+    file.write_text(document, "utf-8")
+    page = pdf.lay_out(browser, file)
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def made(sheet: Page) -> bytes:
+    return pdf.printed(sheet)
+
+
+def test_every_page_has_its_bookmark_and_its_sheet(document: str, made: bytes) -> None:
+    chapters = [tag.get_text() for tag in BeautifulSoup(document, "html.parser").select("article h2")]
+    assert len(chapters) == len(PAGES)
+    assert set(chapters) <= outline(made).keys()
+    numbers = pdf.page_numbers(made)
+    places = [numbers[page] for page in PAGES]
+    assert sorted(set(places)) == places  # in their order, each on sheets of its own
+
+
+def test_every_section_of_a_chapter_has_its_bookmark(document: str, made: bytes) -> None:
+    found = BeautifulSoup(document, "html.parser").select('article[id^="notebooks/"] h3')
+    sections = {" ".join(tag.get_text().split()) for tag in found if not tag.select(".math")}
+    assert len(sections) > 100
+    assert sections <= outline(made).keys()
+
+
+def test_every_link_within_leads_somewhere(document: str, made: bytes) -> None:
+    links = set(re.findall(rb"/Dest /(\S+)", made))
+    assert len(links) > 300
+    there = {name.encode() for name in pdf.page_numbers(made)}
+    assert {re.sub(rb"#([0-9A-F]{2})", lambda one: bytes([int(one[1], 16)]), link) for link in links} <= there
+    assert b"/URI (file:" not in made  # nor to this machine
+
+
+def test_formulas_are_typeset_and_none_is_left_raw(sheet: Page) -> None:
+    assert sheet.evaluate(UNSET) == []
+    assert not re.findall(TEX, sheet.evaluate(WRITTEN))
+
+
+def test_the_text_of_the_pdf_has_no_raw_formula(made: bytes, tmp_path: Path) -> None:
+    pypdf = pytest.importorskip("pypdf")
+    (tmp_path / "book.pdf").write_bytes(made)
+    text = "\n".join(page.extract_text() for page in pypdf.PdfReader(tmp_path / "book.pdf").pages)
+    assert "Biased by necessity" in text
+    assert not re.findall(r"\\\[|\\\(|\\frac|\\mathbb", text)
+
+
+def test_pictures_are_drawn_not_painted(document: str, made: bytes) -> None:
+    """Only what a figure itself shows in pixels is an image."""
+    own = len(re.findall(r'<image\b[^>]*href="data:|<img\b', document))
+    images = re.findall(rb"<</Type /XObject\n/Subtype /Image.*?>>", made, re.DOTALL)
+    assert sum(b"/DeviceGray" not in image for image in images) <= own  # those in grey say what is transparent
+    assert document.count('class="sumexp-figure"') > 50
+
+
+def test_nothing_is_wider_than_a_sheet(sheet: Page) -> None:
+    assert sheet.evaluate(WIDE, pdf.WIDTH) == []
+    assert sheet.evaluate(SCROLLING) == []
+
+
+def test_what_is_folded_on_the_pages_is_open_or_left_out(document: str) -> None:
+    text = BeautifulSoup(document, "html.parser")
+    assert not text.select("details, .claim-card, script[src*='claims'], .register-graph, .above-input")
+    exercises, solutions = text.select(".exercise.admonition[id]"), text.select("div.solution")
+    assert 0 < len(solutions) <= len(exercises)
+    assert all(len(solution.get_text(strip=True)) > len("Solution") for solution in solutions)
+    claims = {str(link["href"]) for link in text.select("a.claim-link")}
+    assert len(claims) > 100
+    assert claims <= {f"#{tag['id']}" for tag in text.select(".register-claim [id]")}
