@@ -145,7 +145,8 @@ def test_what_is_for_a_screen_is_taken_away_and_what_is_folded_is_opened() -> No
             '<div class="cell" id="cell-f"><details class="admonition hide above-input"><pre>code</pre></details></div>'
             '<div class="cell"><details class="hide"><pre>code</pre></details><div class="cell_output">42</div></div>'
             '<details class="solution" id="s"><summary>Solution</summary><p tabindex="0">Because.</p></details>'
-            '<p class="figure-source">Drawn in <a href="#cell-f">this cell</a> from <code>f</code>.</p>'
+            '<p class="figure-source">Drawn in <a href="#cell-f">this cell</a> from <code>f</code>.'
+            '<a href="f.csv" download>Data</a></p>'
             '<a aria-describedby="card-x">claim</a><div class="claim-cards"><div id="card-x">card</div></div>'
         )
     )

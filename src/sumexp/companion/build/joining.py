@@ -20,8 +20,8 @@ LEFT_OUT = ("book/api",)
 STYLES = ("pygments.css", "claims.css", "register.css", "custom.css", "print.css")
 """Of the pages' style sheets those that paper needs; the last lays out what the theme does on a screen."""
 SCREEN = (
-    "script, link, svg:has(> symbol), .headerlink, .claim-cards, .toctree-wrapper, #register-filters, details.hide, "
-    "section:has(> .register-chapter), .register-claim :is(.note, .about)"
+    "script, link, svg:has(> symbol), .headerlink, .claim-cards, .toctree-wrapper, #register-filters, a[download], "
+    "details.hide, section:has(> .register-chapter), .register-claim :is(.note, .about)"
 )
 """What a page has for a screen: navigation, what opens or scrolls, code that is folded away, graphs to click in."""
 
