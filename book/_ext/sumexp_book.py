@@ -20,7 +20,7 @@ from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
 from sphinx_proof.domain import ProofDomain
 
-from sumexp.companion.build import devices, executions
+from sumexp.companion.build import devices, executions, speeds
 from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
 
@@ -378,6 +378,18 @@ class DevicesTable(SphinxDirective):
         return self.parse_text_to_nodes(shown[self.arguments[0]](json.loads(file.read_text("utf-8"))))
 
 
+class SpeedsTable(SphinxDirective):
+    """What the benchmarks measured: on what, and the table."""
+
+    def run(self) -> list[nodes.Node]:
+        files = {name: found(self.env, f"{name}.json") for name in speeds.READERS}
+        results = {name: json.loads(file.read_text("utf-8")) for name, file in files.items() if file.exists()}
+        if not results:
+            return []
+        text = f"{speeds.machines(results)}\n\n{speeds.compared(speeds.rows(results))}"
+        return self.parse_text_to_nodes(text)
+
+
 def raw(html: str) -> nodes.raw:
     return nodes.raw("", html, format="html")
 
@@ -393,6 +405,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_role("result", QuotedResult())
     app.add_directive("quoted-figure", QuotedFigure)
     app.add_directive("devices-table", DevicesTable)
+    app.add_directive("speeds-table", SpeedsTable)
     app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
     app.add_post_transform(FoldSolutions)
     if "sphinx_proof" in app.extensions:

@@ -11,13 +11,14 @@ from sumexp.companion.build.executions import record
 from sumexp.companion.build.plan import BUILD, TOC, Plan
 from sumexp.companion.build.rendering import render
 from sumexp.companion.build.sources import NOTEBOOKS
+from sumexp.companion.build.speeds import READERS
 from sumexp.companion.build.view import HTML, OUTCOMES, PREVIEW, swap
 from sumexp.companion.store import Computation, Entry, Store, default, parts
 from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import Meter
 
 CLAIMS = Path("claims")
-MEASURED = tuple(Path("benchmarks/results", f"{name}.json") for name in ("kills", "devices"))
+MEASURED = tuple(Path("benchmarks/results", f"{name}.json") for name in ("kills", "devices", *READERS))
 """Results that pages show as tables, where there are any."""
 DATA = Path("book/_data")
 """Where the staged book has what its directives read."""

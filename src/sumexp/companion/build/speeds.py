@@ -1,0 +1,190 @@
+"""What the benchmarks measured, in one table: each task here, by the best of what else does it, and by its floor."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sumexp.companion.build.executions import table
+
+Figures = Mapping[str, Any]
+"""A file of ``benchmarks/results``, or a part of one."""
+
+SEEN = 2**20
+"""Bytes: the peak of a process tells no less apart."""
+FULL = {
+    "full": "F.cross_entropy on all classes",
+    "chunked": "F.cross_entropy in chunks",
+    "tensorflow": "TensorFlow's sampled softmax",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One task at one size: seconds here, of others by name, and the least that it can take, where that is known.
+
+    ``memory`` is ours over that of the fastest other, None where one of the two is not known.
+    """
+
+    task: str
+    size: str
+    here: float
+    others: Mapping[str, float]
+    floor: float | None = None
+    memory: Mapping[str, float] | None = None
+
+
+def rows(results: Mapping[str, Figures]) -> list[Row]:
+    """All tasks of all results that are there, in the order of ``READERS``."""
+    return [row for name, read in READERS.items() if name in results for row in read(results[name])]
+
+
+def compared(found: Sequence[Row]) -> str:
+    """The table, in MyST: ratios, since seconds are those of one machine."""
+    return table(
+        {"task": "", "size": "", "seconds": ":", "fastest other": "", "of its time": ":", "of the floor": ":",
+         "of its memory": ":"},
+        (_told(row) for row in found),
+    )  # fmt: skip
+
+
+def machines(results: Mapping[str, Figures]) -> str:
+    """On what it was measured, in a sentence."""
+    kinds = sorted({f"{one['machine']['cores']} cores ({one['machine']['cpu']})" for one in results.values()})
+    versions = sorted({str(one["machine"]["torch"]) for one in results.values()})
+    return f"Measured on {' and '.join(kinds)} with torch {', '.join(versions)}."
+
+
+def _told(row: Row) -> tuple[str, ...]:
+    if not row.others:
+        return row.task, row.size, f"{row.here:.2g}", "none", "", _ratio(row.here, row.floor), ""
+    name, best = min(row.others.items(), key=lambda item: item[1])
+    memory = row.memory or {}
+    return (
+        row.task,
+        row.size,
+        f"{row.here:.2g}",
+        name,
+        _ratio(row.here, best),
+        _ratio(row.here, row.floor),
+        _ratio(memory.get("here"), memory.get(name)),
+    )
+
+
+def _ratio(here: float | None, other: float | None) -> str:
+    if here is None or other is None or min(here, other) <= 0:
+        return ""
+    ratio = here / other
+    return f"{ratio:.2f}" if 0.01 <= ratio < 100 else f"{ratio:.0e}" if ratio < 0.01 else f"{ratio:,.0f}"
+
+
+def _timed(case: Figures, here: str, others: Sequence[str]) -> dict[str, Any]:
+    """Seconds and bytes, where what was measured has ``seconds`` and ``bytes``; what is absent or None is left out."""
+    known = {name: case[name] for name in (here, *others) if case.get(name) is not None}
+    return {
+        "here": known[here]["seconds"],
+        "others": {name: known[name]["seconds"] for name in others if name in known},
+        "memory": {
+            "here" if name == here else name: one["bytes"] for name, one in known.items() if one.get("bytes", 0) > SEEN
+        },
+    }
+
+
+def _renamed(found: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "here": found["here"],
+        "others": {names.get(name, name): seconds for name, seconds in found["others"].items()},
+        "memory": {names.get(name, name): size for name, size in found["memory"].items()},
+    }
+
+
+def _expectations(results: Figures) -> Iterator[Row]:
+    for case in results["cases"]:
+        others = {f"Monte Carlo, to {results['target']:g}": case["samples_log"] * case["sample"]}
+        if case["direct"] is not None:
+            others["the sum over all classes at each node"] = case["direct"]
+        yield Row("expected loss and its variance, exactly", f"{case['classes']:,} classes", case["spread"], others,
+                  case["floor"])  # fmt: skip
+
+
+def _draws(results: Figures) -> Iterator[Row]:
+    peers = ("torch.multinomial", "DiscreteAliasUrn", "Generator.choice")
+    named = {"DiscreteAliasUrn": "scipy's alias urn", "Generator.choice": "NumPy's choice"}
+    for case in results["cases"]:
+        found = _renamed(_timed(case, "Categorical", peers), named)
+        floor = case["floor"]["seconds"]
+        yield Row("draws by popularity", f"{case['classes']:,} classes", floor=floor, **found)
+    for step in results["steps"]:
+        found = _timed(step, "sampled", ("full", "chunked"))
+        yield Row("a training step, sampled", f"{step['classes']:,} classes", **_renamed(found, FULL))
+
+
+def _batch(results: Figures) -> Iterator[Row]:
+    for case in results["cases"]:
+        for what, times in (("on scores", case["matrix"]), ("from two towers", case["towers"])):
+            others = {name: times[name] for name in ("F.cross_entropy", "by hand")}
+            memory = {"here": case["bytes"]["in_batch"], **{name: case["bytes"][name] for name in others}}
+            yield Row(f"in-batch loss {what}", f"{case['size']:,} x {results['features']}", times["in_batch"], others,
+                      memory=memory)  # fmt: skip
+
+
+def _ranking(results: Figures) -> Iterator[Row]:
+    for case in results["cases"]:
+        size = f"{case['lists']:,} x {case['items']:,}"
+        floor = case["topk(10)"]["seconds"]
+        for ours, ranx, trec in (
+            ("recall@10", "recall@10", "recall_10"),
+            ("reciprocal_rank", "mrr", "recip_rank"),
+            ("ndcg", "ndcg", "ndcg"),
+        ):
+            found = _timed(case, ours, (f"ranx {ranx}",))
+            others = {"ranx": found["others"].get(f"ranx {ranx}", float("inf"))}
+            tenth = case.get(f"pytrec_eval {trec}, a tenth of the lists")
+            others |= {"pytrec_eval": 10 * tenth["seconds"]} if tenth else {}
+            yield Row(ours.replace("_", " "), size, found["here"], others, floor)
+        yield Row("ranks of all items", size, case["ranks"]["seconds"], {
+            "numpy.argsort": case["numpy.argsort"]["seconds"]
+        })  # fmt: skip
+
+
+def _relaxed(results: Figures) -> Iterator[Row]:
+    for case in results["cases"]:
+        size = f"{case['rows']:,} x {case['classes']}"
+        floor = case["softmax of normals"]["seconds"]
+        gumbel = ("RelaxedOneHotCategorical", "F.gumbel_softmax")
+        for noise, others in (("Gumbel", gumbel), ("Gaussian", ())):
+            found = _timed(case, f"PerturbSoftmax, {noise}", others)
+            yield Row(f"relaxed draws with gradient, {noise}", size, floor=floor, **found)
+
+
+def _moments(results: Figures) -> Iterator[Row]:
+    for case in results["cases"]:
+        others = {f"Monte Carlo, to {results['target']:g}": case["samples_mean"] * case["sample"]}
+        yield Row(f"mean of a relaxed draw, exactly, {case['noise']}", f"{case['rows']:,} x {case['classes']:,}",
+                  case["mean"], others)  # fmt: skip
+
+
+def _steps(results: Figures) -> Iterator[Row]:
+    for step in results["steps"]:
+        found = _renamed(_timed(step, "uniform", ("full", "tensorflow")), FULL)
+        floor = step["uniform"]["moved"] / results["bandwidth"]
+        yield Row("a step over many labels", f"{step['labels']:,} labels", floor=floor, **found)
+
+
+def _vae(results: Figures) -> Iterator[Row]:
+    alone = {one["device"]: one for one in results["cases"] if one["members"] == 0}
+    for one in results["cases"]:
+        if one["members"]:
+            yield Row(f"VAE, {one['case']} loss, on {one['device']}", f"{one['members']} at once", one["step"],
+                      {"torch.nn, one by one": alone[one["device"]]["step"]}, one["step"] / one["floors"])  # fmt: skip
+
+
+READERS: Mapping[str, Callable[[Figures], Iterator[Row]]] = {
+    "expectations": _expectations,
+    "perturb": _moments,
+    "negatives": _draws,
+    "batch": _batch,
+    "retrieval": _steps,
+    "ranking": _ranking,
+    "relaxed": _relaxed,
+    "vae": _vae,
+}
