@@ -43,7 +43,9 @@ _FIGURE = re.compile(r'<figcaption><p>(?P<caption>.*?) <a class="headerlink".*?<
 _PROVENANCE = re.compile(r'<span class="figure-provenance">(?P<text>.*?)</span>')
 _SOURCE = re.compile(r'<a href="\.\./(?P<page>_modules/[^"]*)"><code>(?P<name>.*?)</code>')
 _SPAN = re.compile(r'<span class="math[^"]*">\\\((.*?)\\\)</span>')
-_LEFT = re.compile(r"(?P<left>\{[a-z][a-z:_-]*\}`|^[> ]*:{3,})|" + _CODE.pattern, re.MULTILINE | re.DOTALL)
+_DENIED = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\]\([^()]*\))*)\]\{\.denied\}")
+"""A coloured cell of a table of a paper."""
+_LEFT = re.compile(r"(?P<left>\]\{\.|\{[a-z][a-z:_-]*\}`|^[> ]*:{3,})|" + _CODE.pattern, re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,7 @@ class Text:
 
     def _plain(self, lines: list[str]) -> Iterator[str]:
         """Lines outside of directives; the number of a formula becomes part of it."""
-        for line in self.inline("\n".join(lines)).split("\n") if lines else ():
+        for line in _DENIED.sub(r"✗ \1", self.inline("\n".join(lines))).split("\n") if lines else ():
             numbered = _NUMBERED.match(line)
             yield f"\\tag{{{self.names.places[numbered['label']].title}}}\n$$" if numbered else line
 
@@ -253,6 +255,8 @@ class Text:
             known = self.names.places.get(label)
             title = known.title if known else (theorem or name).title()
             lines = _quoted(f"{title} ({argument})" if argument else title, content)
+        elif name == "table":
+            lines = [f"*{argument}*", "", *content]
         elif name == "prf:proof":
             lines = ["*Proof.*", *content]
         elif name in ("solution", "solution-start"):
