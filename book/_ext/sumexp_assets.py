@@ -6,7 +6,9 @@ from importlib.metadata import distribution
 from io import BytesIO
 from pathlib import Path
 from shutil import copy2, copytree
+from typing import Any
 
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
@@ -31,6 +33,9 @@ ICONS = (
     *("file-pdf", "list", "magnifying-glass", "moon", "rocket", "sun", "xmark"),
 )
 """Icons that the theme's pages name by class; those that its style sheets draw are found in these."""
+
+BY_HAND = '<div id="by-hand-'
+"""How a figure that a hand can move begins."""
 
 _TEST = re.compile(r"\s*(?:async )?def (test_\w+)")
 _PATH = re.compile(r'(\d+):"[^"]*",?')
@@ -134,7 +139,19 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
         target.write_text(source_page(str(name), file.read_text("utf-8")), "utf-8")
 
 
+def load_by_hand(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """A page with a figure that a hand can move loads what draws it; the others do not."""
+    if doctree and any(BY_HAND in part.astext() for part in doctree.findall(nodes.raw)):
+        for style in ("uplot/uPlot.min.css", "interactive.css"):
+            app.add_css_file(style)
+        for script in ("uplot/uPlot.iife.min.js", "interactive.js"):
+            app.add_js_file(script, loading_method="defer")
+
+
 def setup(app: Sphinx) -> dict[str, object]:
     app.connect("config-inited", set_mathjax)
+    app.connect("html-page-context", load_by_hand)
     app.connect("build-finished", copy_assets)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -116,7 +116,11 @@ CHAPTER: dict[str, Any] = {
         markdown("# Tiny\n\nIt is {glue:text}`error`, see {ref}`fig-bar`."),
         code('profile = "cpu"', tags=("parameters", "hide-input")),
         code("draw()", shown({"text/html": FIGURE}, figure="bar", alt="A bar.")),
-        code("record()", shown({"application/papermill.record/text/plain": "'1,024'"}, result="error", value=1024)),
+        code(
+            "record()",
+            shown({"application/papermill.record/text/plain": "'1,024'"}, result="error", value=1024),
+            shown({"text/html": '<div class="by-hand" hidden></div>'}, interactive="bar"),
+        ),
         code("print(1)", {"output_type": "stream", "name": "stdout", "text": "1\n"}),
     ],
     "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},

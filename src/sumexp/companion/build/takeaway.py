@@ -328,8 +328,8 @@ def _outputs(output: Mapping[str, Any], text: Text) -> Iterator[Mapping[str, Any
     mark = output.get("metadata", {}).get("sumexp", {})
     if "figure" in mark:
         yield from _figure(mark["figure"], mark["alt"], "".join(data["text/html"]), text)
-    elif not any(kind.startswith(RECORD) for kind in data):
-        yield output
+    elif "interactive" not in mark and not any(kind.startswith(RECORD) for kind in data):
+        yield output  # what a hand moves needs the book's scripts
 
 
 def _figure(name: str, alt: str, page: str, text: Text) -> Iterator[Mapping[str, Any]]:

@@ -1,0 +1,57 @@
+"""How far a sampled softmax is from the full one, by the number of draws and the power of the proposal."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp import expectations
+from sumexp.companion.authoring.classifiers import Example
+from sumexp.companion.authoring.interactive import Control, Interactive, Line, Panel, say
+
+DRAWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def draws(examples: Sequence[Example], log_frequency: Tensor) -> Interactive:
+    """The figure: bias and standard deviation of the sampled probability and of the loss of a prediction.
+
+    Args:
+        examples: the predictions to choose from.
+        log_frequency: [classes] of the classes, up to a constant; a power of it is the proposal.
+
+    Source: `sumexp.expectations.sampled_softmax`.
+    """
+    found = np.array([[[errors(one, m, power * log_frequency) for one in examples] for power in POWERS] for m in DRAWS])
+    quantities = ("probability, relative", "loss, in nats")
+    controls = (
+        Control("negatives $m$", [f"{m:,}" for m in DRAWS], 6),
+        Control("power of frequency", [f"{power:g}" for power in POWERS], 3),
+        Control("prediction", [one.title for one in examples], len(examples) - 1, "select"),
+        Control("error of", quantities, 0, "select"),
+    )
+    ticks = (1e-4, 1e-2, 1, 100)
+    limits = (1e-4, 300.0)
+    panels = (
+        Panel(DRAWS, "negatives $m$", "size of the error", (1, 10, 100, 1000, 10_000), ticks, limits, "xy", (0, DRAWS)),
+        Panel(POWERS, "power of frequency", "size of the error", (0, 0.5, 1), ticks, limits, "y", (1, POWERS)),
+    )
+    lines = []
+    for part, (label, color, dash) in enumerate((("bias", "blue", ()), ("standard deviation", "vermilion", (8, 4)))):
+        values: NDArray[np.float64] = found[..., part]
+        sizes: NDArray[np.float64] = np.abs(values)
+        curves = {0: np.moveaxis(sizes, 0, -1)[None], 1: np.moveaxis(sizes, 1, -1)[:, None]}
+        lines.append(Line(label, color, dash, curves, say(values, "+.2g" if part == 0 else ".2g")))
+    return Interactive(controls, panels, lines)
+
+
+def errors(example: Example, m: int, log_q: Tensor) -> list[list[float]]:
+    """Bias and standard deviation [quantities, 2]: of the probability, relative to the true one; of the loss."""
+    found = expectations.sampled_softmax(example.logits, example.label, m, log_q)
+    loss = -example.logits.log_softmax(0)[example.label]
+    p = (-loss).exp()
+    return [
+        [(found.inverse / p - 1).item(), (found.inverse_variance.sqrt() / p).item()],
+        [(found.log - loss).item(), found.log_variance.sqrt().item()],
+    ]

@@ -1,0 +1,213 @@
+"""Figures that a hand can move, in a real browser: what is drawn is what the package computes, for the setting chosen.
+
+Without scripts and on paper there is the static figure, alone.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from sumexp import ranking
+from sumexp.companion.authoring.by_hand import failures, nce, negatives
+from sumexp.nce import global_nce
+from sumexp.negatives import consistency
+from tests.book.test_pages import CHAPTERS, CHROMIUM, DESKTOP, PHONE, pixels
+
+STATIC = Path(__file__).parents[2] / "book" / "_static"
+needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
+
+FIGURES = {
+    "consistent-at-any-m": "negatives",
+    "what-a-loss-promises": "ranking",
+    "where-sampled-losses-fail": "ranking",
+    "nce-bounds": "nce",
+    "sampled-softmax-by-draws": "expectations",
+}
+LIBRARY = {
+    "LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+"""The files of uPlot 1.6.32 as npm has them: `npm pack uplot@1.6.32`, package/LICENSE and package/dist."""
+
+PICTURES = "figure => [...figure.querySelectorAll('canvas')].map(canvas => canvas.toDataURL())"
+
+
+def test_the_library_is_as_published() -> None:
+    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (STATIC / "uplot").iterdir()}
+    assert found == LIBRARY
+
+
+def opened(browser: Browser, html: Path, name: str, **options: Any) -> tuple[Page, Locator]:
+    page = browser.new_context(**{"viewport": DESKTOP} | options).new_page()
+    page.goto((html / f"notebooks/{FIGURES[name]}.html").as_uri())
+    return page, page.locator(f"#by-hand-{name}")
+
+
+def shown(figure: Locator) -> tuple[list[str], str]:
+    """The charts as pictures, and what stands under the controls."""
+    return figure.evaluate(PICTURES), figure.locator(".by-hand-lines").inner_text()
+
+
+@needs_browser
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_key_changes_the_curves_and_what_is_said_of_them(browser: Browser, html: Path, name: str) -> None:
+    complaints: list[str] = []
+    page, figure = opened(browser, html, name)
+    page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    expect(figure).to_be_visible()
+    pictures, said = shown(figure)
+    for number, field in enumerate(figure.locator("input, select").all()):
+        expect(field).to_have_accessible_name(field.locator("xpath=../label").inner_text().strip())
+        field.focus()
+        before = field.evaluate("field => field.value"), field.get_attribute("aria-valuetext")
+        page.keyboard.press("ArrowRight" if number == 0 else "ArrowDown")
+        if field.evaluate("field => field.value") == before[0]:
+            page.keyboard.press("ArrowUp")  # it stood at its end
+        assert field.evaluate("field => field.value") != before[0]
+        if field.get_attribute("type") == "range":
+            expect(field.locator("xpath=../output")).to_have_text(str(field.get_attribute("aria-valuetext")))
+            assert field.get_attribute("aria-valuetext") != before[1]
+        now_pictures, now_said = shown(figure)
+        assert now_pictures != pictures, field
+        assert now_said != said or number > 0, field  # a list may be of what is drawn only
+        pictures, said = now_pictures, now_said
+    assert figure.locator("[aria-live=polite]").count() == 1
+    assert complaints == []
+    page.context.close()
+
+
+@needs_browser
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_it_fits_and_nothing_moves_when_it_comes(browser: Browser, html: Path, name: str, screen: Any) -> None:
+    page, figure = opened(browser, html, name, viewport=screen, has_touch=True)
+    expect(figure.locator("canvas").first).to_be_visible()
+    drawn = figure.bounding_box()
+    for canvas in figure.locator("canvas").all():
+        box, place = canvas.bounding_box(), canvas.locator("xpath=../../..").bounding_box()
+        assert box
+        assert place
+        assert box["width"] <= place["width"] + 1
+        assert box["height"] <= place["height"] + 1
+        assert box["width"] > 200
+    page.route("**/interactive.js*", lambda route: route.abort())
+    page.reload()
+    expect(figure.locator("canvas")).to_have_count(0)
+    before = figure.bounding_box()
+    assert before
+    assert drawn
+    assert (before["width"], before["height"]) == (drawn["width"], drawn["height"])
+    page.context.close()
+
+
+@needs_browser
+@pytest.mark.parametrize("name", FIGURES)
+def test_on_paper_and_without_scripts_there_is_the_static_figure(browser: Browser, html: Path, name: str) -> None:
+    page, figure = opened(browser, html, name)
+    expect(figure).to_be_visible()
+    page.emulate_media(media="print")
+    expect(figure).to_be_hidden()
+    expect(page.locator(f"#fig-{name} svg").first).to_be_visible()
+    page.context.close()
+    page, figure = opened(browser, html, name, java_script_enabled=False)
+    expect(figure).to_be_hidden()
+    expect(page.locator(f"#fig-{name} svg").first).to_be_visible()
+    page.context.close()
+
+
+@needs_browser
+def test_the_colours_follow_the_theme(browser: Browser, html: Path) -> None:
+    page, figure = opened(browser, html, "nce-bounds", color_scheme="light")
+    expect(figure.locator("canvas").first).to_be_visible()
+    figure.scroll_into_view_if_needed()
+    light = pixels(figure.locator("canvas").first.screenshot())
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    dark = pixels(figure.locator("canvas").first.screenshot())
+    assert light.max() > 0.9
+    assert light.mean() > 0.7
+    assert dark.mean() < 0.2
+    assert dark.max() > 0.5  # letters
+    page.context.close()
+
+
+def test_only_pages_with_such_a_figure_load_the_library(html: Path) -> None:
+    loading = {name for name in CHAPTERS if "uPlot" in (html / f"{name}.html").read_text("utf-8")}
+    assert loading == {f"notebooks/{chapter}" for chapter in FIGURES.values()}
+    for page in (html / "book").rglob("*.html"):
+        assert 'src="../_static/uplot' not in page.read_text("utf-8")
+
+
+def data(html: Path, name: str) -> dict[str, Any]:
+    """The table of a figure as its page has it."""
+    page = (html / f"notebooks/{FIGURES[name]}.html").read_text("utf-8")
+    page = page[page.index(f'<div id="by-hand-{name}"') :]
+    start = page.index('<script type="application/json">') + len('<script type="application/json">')
+    table: dict[str, Any] = json.loads(page[start : page.index("</script>", start)])
+    return table
+
+
+def curve(table: dict[str, Any], line: int, panel: int, chosen: list[int]) -> list[float]:
+    """The curve of a setting."""
+    held = table["lines"][line]["curves"][str(panel)]
+    sizes = [len(table["controls"][control]["choices"]) for control in held["by"]]
+    place = np.ravel_multi_index([chosen[control] for control in held["by"]], sizes) if sizes else 0
+    values: list[float] = held["values"][place]
+    return values
+
+
+@pytest.mark.parametrize(("m", "skew", "hits"), [(3, 2, "mask"), (6, 1, "redraw")])
+def test_the_page_has_the_exact_minima(html: Path, m: int, skew: int, hits: Any) -> None:
+    table = data(html, "consistent-at-any-m")
+    chosen = [m, skew, list(negatives.HITS).index(hits)]
+    log_q, truth = negatives.zipf(negatives.SKEWS[skew]), negatives.zipf(negatives.TRUTH)
+    count = int(table["controls"][0]["choices"][m])
+    factors = consistency.factors("relative", log_q, count, hits=hits)
+    found = consistency.minimiser(consistency.multiset_losses(log_q, count, factors, hits), truth.exp())
+    shift = found - truth
+    shift = shift - (truth.exp() * shift).sum()
+    ranks = [int(rank) - 1 for rank in table["panels"][1]["x"]]
+    assert_allclose(curve(table, 1, 1, chosen), shift[ranks], rtol=1e-4, atol=1e-6)
+    nats = (truth.exp() * (truth - found.log_softmax(-1))).sum().item()
+    assert_allclose(curve(table, 1, 0, chosen)[m], nats, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("c", "items", "places"), [(8, 1, 2), (20, 3, 3)])
+def test_the_page_has_what_a_loss_promises(html: Path, c: int, items: int, places: int) -> None:
+    table = data(html, "what-a-loss-promises")
+    losses, count, k = (control["choices"] for control in table["controls"])
+    loss, n = float(losses[c]), int(count[items].replace(",", ""))
+    chosen, at = [c, items, places], table["panels"][0]["x"].index(loss)
+    ranks = ranking.possible_ranks(loss, n)
+    wanted = [ranking.least_rr(loss, classes=n), ranking.least_ndcg(loss, classes=n)]
+    wanted.append(ranking.least_recall(loss, int(k[places])))
+    assert_allclose([curve(table, line, 0, chosen)[at] for line in (0, 1)], [1 / rank for rank in ranks], rtol=1e-4)
+    assert_allclose([curve(table, line, 1, chosen)[at] for line in (2, 3, 4)], wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("m", "weight"), [(2, 4), (6, 0)])
+def test_the_page_has_how_far_a_loss_falls(html: Path, m: int, weight: int) -> None:
+    table = data(html, "where-sampled-losses-fail")
+    count, w = (float(table["controls"][n]["choices"][at].replace(",", "")) for n, at in ((0, m), (1, weight)))
+    sizes = np.array(table["panels"][0]["x"]) - 1
+    losses = ranking.hit_losses(failures.NEGATIVES, int(count), w, torch.from_numpy(sizes))
+    wanted = losses.numpy() - np.log1p(sizes)
+    assert_allclose(curve(table, 1, 0, [m, weight]), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "information"), [(3, 5), (9, 12)])
+def test_the_page_has_the_best_value(html: Path, n: int, information: int) -> None:
+    table = data(html, "nce-bounds")
+    law = nce.law(float(table["controls"][1]["choices"][information]))
+    wanted = global_nce.bound(law, global_nce.optimal_scores(law), nce.CANDIDATES[n])
+    assert_allclose(curve(table, 0, 0, [n, information])[n], wanted, rtol=1e-4)
+    assert_allclose(curve(table, 0, 1, [n, information])[information], wanted, rtol=1e-4)

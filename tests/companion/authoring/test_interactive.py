@@ -1,0 +1,96 @@
+"""Figures that a hand can move: what the page draws from is what was computed, whole, and every control has a name."""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sumexp.companion import CompanionError
+from sumexp.companion.authoring import interactive
+from sumexp.companion.authoring.interactive import Control, Interactive, Line, Panel
+
+SLIDER = Control("draws $m$", ["1", "10"], 1)
+LIST = Control("hits", ["kept", "<out>", "again"], 0, "select")
+PANEL = Panel([1, 2], "draws $m$", "nats", [1, 2], [0.0001, 1, 10], (0, 1), "y", (0, [1, 2]))
+VALUES = np.arange(12.0).reshape(2, 3, 2)
+"""Of 2 choices, 3 choices and 2 points."""
+LINE = Line("$q_y$ & more", "blue", (4, 2), {0: VALUES}, np.array([["a", "b", "c"], ["d", "e", "f"]]))
+FIGURE = Interactive([SLIDER, LIST], [PANEL], [LINE])
+
+
+def test_a_curve_for_each_setting_the_last_control_fastest() -> None:
+    table = interactive.table(FIGURE)
+    assert table["controls"] == [
+        {"choices": ["1", "10"], "start": 1},
+        {"choices": ["kept", "<out>", "again"], "start": 0},
+    ]
+    (line,) = table["lines"]
+    assert line["curves"] == {"0": {"by": [0, 1], "values": [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]}}
+    assert line["reading"] == {"by": [0, 1], "values": ["a", "b", "c", "d", "e", "f"]}
+    (panel,) = table["panels"]
+    assert panel["mark"] == {"by": 0, "at": [1, 2]}
+    assert panel["yticks"] == {"at": [0.0001, 1, 10], "labels": ["10⁻⁴", "1", "10"]}
+
+
+def test_a_control_that_changes_nothing_costs_nothing() -> None:
+    same = np.repeat(VALUES[:, :1], 3, axis=1)
+    line = replace(LINE, curves={0: same}, reading=np.array([["a", "a", "a"], ["b", "b", "b"]]))
+    (row,) = interactive.table(replace(FIGURE, lines=[line]))["lines"]
+    assert row["curves"]["0"] == {"by": [0], "values": [[0, 1], [6, 7]]}
+    assert row["reading"] == {"by": [0], "values": ["a", "b"]}
+
+
+def test_numbers_are_short_and_what_is_none_is_left_out() -> None:
+    line = replace(LINE, curves={0: np.array([[[1 / 3, np.nan]]])}, reading=None)
+    (row,) = interactive.table(replace(FIGURE, lines=[line]))["lines"]
+    assert row["curves"]["0"] == {"by": [], "values": [[0.33333, None]]}
+    assert "reading" not in row
+
+
+def test_numbers_are_said_as_in_print() -> None:
+    assert interactive.say(np.array([[1.5, 2.5e-7]]), ".2g", " nats").tolist() == [["1.5 nats", "2.5 × 10⁻⁷ nats"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"controls": [replace(SLIDER, start=2), LIST]}, "'draws $m$' starts at 2; it has 2 choices, from 0"),
+        ({"lines": [replace(LINE, color="red")]}, "has the colour 'red'; take one of ['blue'"),
+        ({"lines": [replace(LINE, curves={0: np.arange(18.0).reshape(2, 3, 3)})]}, "its panel has 2 points"),
+        ({"lines": [replace(LINE, curves={0: VALUES[:, :2]})]}, "values for (2, 2) choices; the controls have (2, 3)"),
+        ({"lines": [replace(LINE, curves={0: VALUES[0]})]}, "values for (3,) choices; the controls have (2, 3)"),
+        ({"lines": [replace(LINE, curves={0: VALUES + np.inf})]}, "a curve is infinite"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(CompanionError, match=re.escape(message)):
+        interactive.table(replace(FIGURE, **change))
+
+
+def test_the_page_holds_the_table_and_names_every_control(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs: list[tuple[dict[str, str], dict[str, Any]]] = []
+    monkeypatch.setattr(interactive, "display", lambda data, raw, metadata: outputs.append((data, metadata)))
+    interactive.show(FIGURE, "by-draws", hint="Move $m$, if $m^{2}<3$.")
+    ((data, metadata),) = outputs
+    page = data["text/html"]
+    assert metadata == {"sumexp": {"interactive": "by-draws"}}
+    (held,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
+    assert "<" not in held
+    assert json.loads(held) == interactive.table(FIGURE)
+    controls = re.findall(r'<(?:input|select)[^>]* id="([^"]+)"', page)
+    assert controls == re.findall(r'<label for="([^"]+)"', page) == ["by-hand-by-draws-0", "by-hand-by-draws-1"]
+    assert 'max="1" step="1" value="1" aria-valuetext="10"' in page
+    assert "<option selected>kept</option><option>&lt;out&gt;</option>" in page
+    assert re.findall(r'by-hand-reading">(\w)<', page) == ["d"]  # at the start
+    assert 'Move <span class="by-hand-formula">m</span>, if <span class="by-hand-formula">m<sup>2</sup>&lt;3' in page
+    assert page.startswith('<div id="by-hand-by-draws" class="by-hand" role="group" aria-label="By hand" hidden>')
+
+
+def test_a_name_and_a_hint_are_asked_for() -> None:
+    with pytest.raises(CompanionError, match="figure 'A b': a name is lower-case"):
+        interactive.show(FIGURE, "A b", hint="x")
+    with pytest.raises(CompanionError, match="figure 'ab' has no hint"):
+        interactive.show(FIGURE, "ab", hint=" ")
