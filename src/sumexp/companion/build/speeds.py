@@ -1,6 +1,6 @@
 """What the benchmarks measured, in one table: each task here, by the best of what else does it, and by its floor."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +39,14 @@ def rows(results: Mapping[str, Figures]) -> list[Row]:
 
 
 def compared(found: Sequence[Row]) -> str:
-    """The table, in MyST: ratios, since seconds are those of one machine."""
-    return table(
-        {"task": "", "size": "", "seconds": ":", "fastest other": "", "of its time": ":", "of the floor": ":",
-         "of its memory": ":"},
-        (_told(row) for row in found),
-    )  # fmt: skip
+    """A table for each task, in MyST: ratios, since seconds are those of one machine."""
+    tasks = dict.fromkeys(row.task for row in found)
+    return "\n\n".join(f"**{task}**\n\n{_table(row for row in found if row.task == task)}" for task in tasks)
+
+
+def _table(found: Iterable[Row]) -> str:
+    heads = {"size": "", "seconds": ":", "fastest other": "", "of its time": ":", "of the floor": ":"}
+    return table({**heads, "of its memory": ":"}, map(_told, found))
 
 
 def machines(results: Mapping[str, Figures]) -> str:
@@ -56,11 +58,10 @@ def machines(results: Mapping[str, Figures]) -> str:
 
 def _told(row: Row) -> tuple[str, ...]:
     if not row.others:
-        return row.task, row.size, f"{row.here:.2g}", "none", "", _ratio(row.here, row.floor), ""
+        return row.size, f"{row.here:.2g}", "none", "", _ratio(row.here, row.floor), ""
     name, best = min(row.others.items(), key=lambda item: item[1])
     memory = row.memory or {}
     return (
-        row.task,
         row.size,
         f"{row.here:.2g}",
         name,
@@ -102,7 +103,7 @@ def _expectations(results: Figures) -> Iterator[Row]:
         others = {f"Monte Carlo, to {results['target']:g}": case["samples_log"] * case["sample"]}
         if case["direct"] is not None:
             others["the sum over all classes at each node"] = case["direct"]
-        yield Row("expected loss and its variance, exactly", f"{case['classes']:,} classes", case["spread"], others,
+        yield Row("The expected loss and its variance, exactly", f"{case['classes']:,} classes", case["spread"], others,
                   case["floor"])  # fmt: skip
 
 
@@ -112,10 +113,10 @@ def _draws(results: Figures) -> Iterator[Row]:
     for case in results["cases"]:
         found = _renamed(_timed(case, "Categorical", peers), named)
         floor = case["floor"]["seconds"]
-        yield Row("draws by popularity", f"{case['classes']:,} classes", floor=floor, **found)
+        yield Row("Draws by popularity", f"{case['classes']:,} classes", floor=floor, **found)
     for step in results["steps"]:
         found = _timed(step, "sampled", ("full", "chunked"))
-        yield Row("a training step, sampled", f"{step['classes']:,} classes", **_renamed(found, FULL))
+        yield Row("A training step, sampled", f"{step['classes']:,} classes", **_renamed(found, FULL))
 
 
 def _batch(results: Figures) -> Iterator[Row]:
@@ -123,7 +124,7 @@ def _batch(results: Figures) -> Iterator[Row]:
         for what, times in (("on scores", case["matrix"]), ("from two towers", case["towers"])):
             others = {name: times[name] for name in ("F.cross_entropy", "by hand")}
             memory = {"here": case["bytes"]["in_batch"], **{name: case["bytes"][name] for name in others}}
-            yield Row(f"in-batch loss {what}", f"{case['size']:,} x {results['features']}", times["in_batch"], others,
+            yield Row(f"In-batch loss {what}", f"{case['size']:,} x {results['features']}", times["in_batch"], others,
                       memory=memory)  # fmt: skip
 
 
@@ -140,8 +141,8 @@ def _ranking(results: Figures) -> Iterator[Row]:
             others = {"ranx": found["others"].get(f"ranx {ranx}", float("inf"))}
             tenth = case.get(f"pytrec_eval {trec}, a tenth of the lists")
             others |= {"pytrec_eval": 10 * tenth["seconds"]} if tenth else {}
-            yield Row(ours.replace("_", " "), size, found["here"], others, floor)
-        yield Row("ranks of all items", size, case["ranks"]["seconds"], {
+            yield Row(f"Ranking: {ours.replace('_', ' ')}", size, found["here"], others, floor)
+        yield Row("Ranks of all items", size, case["ranks"]["seconds"], {
             "numpy.argsort": case["numpy.argsort"]["seconds"]
         })  # fmt: skip
 
@@ -153,13 +154,13 @@ def _relaxed(results: Figures) -> Iterator[Row]:
         gumbel = ("RelaxedOneHotCategorical", "F.gumbel_softmax")
         for noise, others in (("Gumbel", gumbel), ("Gaussian", ())):
             found = _timed(case, f"PerturbSoftmax, {noise}", others)
-            yield Row(f"relaxed draws with gradient, {noise}", size, floor=floor, **found)
+            yield Row(f"Relaxed draws with gradient, {noise}", size, floor=floor, **found)
 
 
 def _moments(results: Figures) -> Iterator[Row]:
     for case in results["cases"]:
         others = {f"Monte Carlo, to {results['target']:g}": case["samples_mean"] * case["sample"]}
-        yield Row(f"mean of a relaxed draw, exactly, {case['noise']}", f"{case['rows']:,} x {case['classes']:,}",
+        yield Row(f"The mean of a relaxed draw, exactly, {case['noise']}", f"{case['rows']:,} x {case['classes']:,}",
                   case["mean"], others)  # fmt: skip
 
 
@@ -167,7 +168,7 @@ def _steps(results: Figures) -> Iterator[Row]:
     for step in results["steps"]:
         found = _renamed(_timed(step, "uniform", ("full", "tensorflow")), FULL)
         floor = step["uniform"]["moved"] / results["bandwidth"]
-        yield Row("a step over many labels", f"{step['labels']:,} labels", floor=floor, **found)
+        yield Row("A step over many labels", f"{step['labels']:,} labels", floor=floor, **found)
 
 
 def _vae(results: Figures) -> Iterator[Row]:
