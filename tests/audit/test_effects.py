@@ -149,11 +149,11 @@ def test_divergence_keeps_its_digits() -> None:
     assert divergence(mass, np.array([3.0, -3.0])) == pytest.approx(math.log(math.cosh(3)))
 
 
-def test_a_set_of_coins_that_is_corrected_rightly_is_right() -> None:
-    counts, prior, p = zipf(500)
-    for sampler in ("within-batch-union", "distinct:log-uniform", "union:uniform"):
-        how = setup(prior, sampler, "relative", "mask", 60, None)
-        assert effect(Truth(given(counts, prior), p, how), how).kl < 1e-9
-    how = setup(prior, "within-batch-union", "relative", "mask", 60, None, "multiset")
+def test_a_set_that_is_corrected_by_its_inclusion_is_nearly_right() -> None:
+    counts, prior, p = zipf(200)
+    for sampler in ("within-batch-union", "distinct:log-uniform"):
+        how = setup(prior, sampler, "relative", "mask", 30, None)
+        assert 0 < effect(Truth(given(counts, prior), p, how), how, most=160).kl < 1e-3
+    how = setup(prior, "within-batch-union", "relative", "mask", 30, None, "multiset")
     assert isinstance(how, Setup)
-    assert effect(Truth(given(counts, prior), p, how), how).kl > 0.01
+    assert effect(Truth(given(counts, prior), p, how), how, most=160).kl > 0.01

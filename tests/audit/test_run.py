@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from itertools import combinations, product
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from sumexp.audit.faults import homogeneity
 from sumexp.audit.rates import rank_bound, rates
 from sumexp.audit.rows import groups
 from sumexp.audit.setup import Floats, Setup, Weights, setup
+from sumexp.negatives import race
 from sumexp.samplers import Hits, LogUniform
 from sumexp.synthesis import choose
 
@@ -280,7 +281,7 @@ def test_the_advised_lines_are_what_they_advise() -> None:
 
 @pytest.mark.parametrize("sampler", ["within-batch-union", "distinct:uniform", "within-batch"])
 def test_the_mean_gradient_by_m_by_enumeration(sampler: str) -> None:
-    """All sets of five classes by their coins, or all draws: the mean gradient at the truth, and its variance."""
+    """All sets of five classes, or all draws: the mean gradient at the truth, and its variance."""
     counts, hits = np.array([40, 17, 9, 3, 2]), cast(Hits, "keep" if sampler == "within-batch" else "mask")
     p = np.exp(scores(1)[0, :5])
     p /= p.sum()
@@ -293,12 +294,15 @@ def test_the_mean_gradient_by_m_by_enumeration(sampler: str) -> None:
         mean, square = np.zeros(5), 0.0
         for y in range(5):
             own, seconds = np.zeros(5), 0.0
-            ways = product((0, 1), repeat=5) if how.coins else product(range(5), repeat=m)
-            for way in ways:
-                if how.coins:
-                    number, chance = np.array(way, float), float(np.prod(np.where(way, how.q[0], 1 - how.q[0])))
-                else:
-                    number, chance = np.bincount(way, minlength=5).astype(float), float(np.prod(how.q[0][list(way)]))
+            # every order of draws that could have been made: with its set, or until m differ
+            if how.kind == "distinct":
+                sets = race.distinct_law(torch.from_numpy(how.law).log(), m)  # type: ignore[arg-type]
+                ways = list(zip(sets.members.double().numpy(), sets.probability.tolist(), strict=True))
+            else:
+                law = how.q[0] if how.law is None else how.law
+                drawn = [np.bincount(way, minlength=5).astype(float) for way in product(range(5), repeat=m)]
+                ways = [(np.minimum(x, 1) if how.coins else x.copy(), float(np.prod(law**x))) for x in drawn]
+            for number, chance in ways:
                 number[y] *= hits == "keep"
                 pull = number * p / p[y] / how.negatives
                 pull /= 1 + pull.sum()
@@ -316,15 +320,22 @@ def test_a_set_may_hold_a_class_for_certain() -> None:
     assert found.scheme.loss == pytest.approx(found.full_loss, rel=1e-3)
 
 
-def test_a_verdict_on_a_set_says_that_it_is_taken_for_coins() -> None:
-    """Of three distinct ids of five, so corrected, the minimum is 10^-4 nats off: of coins it is not."""
-    found = audit(COUNTS, sampler="distinct:unigram", weights="relative", hits="mask", m=9, scores=scores(1))
-    assert found.lines()[0].endswith("its set taken for independent coins")
+def test_the_right_way_for_distinct_ids_is_the_time_of_the_next_arrival() -> None:
+    """Of their table the error is small and not 0; of weights that know the time it is, for every truth."""
+    few: dict[str, Any] = {"sampler": "distinct:unigram", "hits": "mask", "m": 9, "scores": scores(1)[:, :40]}
+    table, right = (
+        audit(COUNTS[:40], weights=way, **few) for way in get_args(Weights) if way in ("relative", "arrival")
+    )
+    assert table.scheme.kl > 1e-6 > 1e-9 > right.scheme.kl
+    assert (right.verdict, right.advice.change, right.rates.any_hit) == ("right", "", 0)
+    assert found(right) == set()
+    assert right.scheme.title in [each.title for each in table.alternatives]
 
 
 def test_sets_have_a_curve_by_m_as_long_as_there_are_ids() -> None:
-    result = audit(COUNTS, sampler="distinct:unigram", weights="none", hits="mask", m=31, scores=scores(1))
-    assert [m for m, _ in result.by_m] == [1, 4, 16, 31, 64]
+    few = scores(1)[:, :40]
+    result = audit(COUNTS[:40], sampler="distinct:unigram", weights="none", hits="mask", m=31, scores=few)
+    assert [m for m, _ in result.by_m] == [1, 16, 31]
     kls = [kl for _, kl in result.by_m]
     assert kls == sorted(kls, reverse=True)  # with ever more ids less is left of their law
     assert dict(result.by_m)[31] == pytest.approx(result.scheme.kl)
@@ -397,6 +408,11 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: audit(COUNTS, m=5, sampler="unigram:x"), "the power of unigram is 'x'"),
     (lambda: audit(COUNTS, m=500, sampler="distinct:uniform"), "there are no 500 distinct negatives"),
     (lambda: audit(COUNTS, m=5, weights="heavy"), "weights is 'heavy'"),  # type: ignore[arg-type]
+    (lambda: audit(COUNTS, m=5, weights="arrival"), "they need a sampler distinct:LAW"),
+    (
+        lambda: audit(COUNTS, m=199, weights="arrival", hits="mask", sampler="distinct:uniform"),
+        r"m is 199, with 200 classes that can be drawn; arrival needs m \+ 2",
+    ),
     (lambda: audit(COUNTS, m=5, hits="drop"), "hits is 'drop'"),  # type: ignore[arg-type]
     (lambda: audit(COUNTS, m=5, hits="redraw", sampler="union:uniform"), "not drawn again"),
     (lambda: audit(COUNTS, m=5, sampler=torch.full((200,), 0.1)), "sums to 20"),
@@ -435,3 +451,39 @@ BAD: list[tuple[Callable[[], object], str]] = [
 def test_bad_arguments_are_one_clear_message(call: Callable[[], object], message: str) -> None:
     with pytest.raises(AuditError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "sampler, batch, negatives", [("cross-batch:32", 32, 63), ("cross-device:2", 32, 63), ("cross-device:1", 32, 31)]
+)
+def test_pools_of_labels_are_draws_from_the_labels_law(sampler: str, batch: int, negatives: int) -> None:
+    named = audit(COUNTS, sampler=sampler, weights="none", batch=batch, scores=scores(1))
+    plain = audit(COUNTS, sampler="within-batch", weights="none", m=negatives, scores=scores(1))
+    assert named.negatives == negatives
+    assert named.scheme.kl == plain.scheme.kl
+    assert any("as those of now" in each for each in named.assumptions)
+
+
+def test_the_two_devices_by_drawing() -> None:
+    """The candidates of an example of two devices of 3: the five other labels, as often as the law says."""
+    generator = np.random.default_rng(0)
+    prior = np.array([0.5, 0.3, 0.2])
+    how = setup(prior, "cross-device:2", "none", "keep", None, 3)
+    labels = generator.choice(3, (20_000, 6), p=prior)
+    share = np.stack([(labels[:, 1:] == j).sum(1) for j in range(3)], 1)
+    error = share.std(0) / math.sqrt(20_000)
+    assert (abs(share.mean(0) - how.m @ how.q) < 5 * error).all()  # five errors, a false alarm in 10^6
+
+
+@pytest.mark.parametrize(
+    "sampler, given, message",
+    [
+        ("cross-batch:", {"batch": 8}, "cross-batch needs a whole number of kept"),
+        ("cross-device:0", {"batch": 8}, "not '0'"),
+        ("cross-device:2", {"m": 9}, "cross-device:2 needs batch"),
+        ("cross-device:2", {"batch": 8, "m": 9}, "gives 15 negatives: leave m out"),
+    ],
+)
+def test_a_bad_pool_is_one_message(sampler: str, given: dict[str, int], message: str) -> None:
+    with pytest.raises(AuditError, match=message):
+        audit(COUNTS, sampler=sampler, **given)  # type: ignore[arg-type]

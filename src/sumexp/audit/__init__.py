@@ -3,8 +3,10 @@
 - `run`: the call `audit`;
 - `setup`: samplers, weights and hits by name;
 - `rows`, `bins`: a table of counts as rows and bins of classes that are alike;
+- `sets`: unions of draws and distinct ids, exactly;
 - `minimiser`, `moments`, `effects`: the minimum of the exact risk, and what sampling does to loss and gradient;
 - `rates`, `faults`, `advice`, `results`: what counts decide, known faults, what to change, and all of it in one value;
+- `estimates`: tables of log q as sketches and fading counts make them;
 - `evaluation`: what a metric among sampled candidates says of the true one;
 - `inputs`, `report`, `command`: files, the page and the command ``sumexp audit``.
 """

@@ -53,9 +53,18 @@ sampler = PopularityBasedSamplerV2(max_id=classes, max_num_samples=m, unique=Tru
 mm.ContrastiveOutput(to_call, negative_samplers=sampler, logq_sampling_correction=True,
                      downscore_false_negatives=True)""",
 }
+OFF = {
+    "draws": "take the true log q off all logits, the positive's too",
+    "union": "take the logarithm of the inclusion probability off all logits, the positive's too",
+    "distinct": "take the logarithm of 1 - exp(-qT) off all logits, the positive's too, with T the time of the next "
+    "arrival among the others (samplers.distinct)",
+}
+"""What to take off, by kind of negatives."""
 READ = (
-    "Signatures as in the sources of TensorFlow Recommenders 0.7 (tasks/retrieval.py, layers/loss.py), TensorFlow 2 "
-    "(nn_impl.py) and Merlin Models 23 (outputs/contrastive.py, outputs/sampling); read, not run."
+    "The lines of torch and tf.nn are run by the tests, those of tf.nn with TensorFlow 2.21, whose "
+    "python/ops/nn_impl.py takes the logarithm of the expected counts off all logits. Those of TensorFlow Recommenders "
+    "0.7 (tasks/retrieval.py, layers/loss.py) and of Merlin Models 23 (outputs/contrastive.py, outputs/sampling) are "
+    "read, not run."
 )
 """On what the lines of other libraries rest."""
 
@@ -81,7 +90,9 @@ class Advice:
 
 def remedy(how: Setup) -> tuple[Weights, Hits]:
     """The weights and the rule for hits that make the minimum right for these negatives."""
-    return "relative", "mask" if how.coins else "keep"
+    if how.kind == "distinct":
+        return "arrival", "mask"
+    return "relative", "mask" if how.kind == "union" else "keep"
 
 
 def advice(how: Setup, right: bool, never_drawn: int, before: float, after: float) -> Advice:
@@ -94,17 +105,17 @@ def advice(how: Setup, right: bool, never_drawn: int, before: float, after: floa
         before: gradient noise of the scheme.
         after: that of the remedy.
     """
-    if how.coins:
-        kind = "distinct" if how.name.startswith("distinct") else "union"
-    else:
-        kind = "batch" if how.name == "within-batch" else "draws"
+    kind: str = how.kind
+    if kind == "draws" and how.name == "within-batch":
+        kind = "batch"
     steps = []
     weights, hits = remedy(how)
     if how.weights != weights or how.table is not None:
-        steps.append("take the true log q off all logits, the positive's too" if not how.coins else
-                     "take the logarithm of the inclusion probability off all logits, the positive's too")  # fmt: skip
+        steps.append(OFF[how.kind])
     if how.hits != hits:
         steps.append("keep accidental hits" if hits == "keep" else "mask accidental hits")
+    if not steps and not right:
+        steps.append("keep repetitions, with log q off all logits and accidental hits kept")
     if never_drawn:
         steps.append("add a few uniform negatives, with the mixture's log q, so that every class can be drawn")
     change = "; ".join(steps) if not right or never_drawn else ""

@@ -9,6 +9,7 @@ from typing import get_args
 import torch
 
 from sumexp.audit import inputs
+from sumexp.audit.estimates import NAMES as ESTIMATES
 from sumexp.audit.report import write
 from sumexp.audit.results import Audit
 from sumexp.audit.run import audit
@@ -37,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add("-m", type=int, help="negatives of an example")
     add("--batch", type=int, help="examples of a batch")
     add("--log-q", help="what is subtracted, an .npy file, if not the sampler's own; or multiset")
+    add("--estimated", help=f"how log q is estimated from the labels: {', '.join(ESTIMATES)}")
     add("--scores", type=Path, help="logits [examples, classes], .npy")
     add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="of both towers, .npy, for scores")
     add("--temperature", type=float, default=1.0, help="the scores are divided by it (default: 1)")
@@ -101,7 +103,8 @@ def _audit(options: argparse.Namespace) -> Audit:
     return audit(
         counts, sampler=sampler, weights=options.weights, hits=options.hits, m=options.m, batch=options.batch,
         scores=scores, log_q=inputs.numbers(Path(given)) if given and given != "multiset" else given,
-        temperature=options.temperature, labels=inputs.numbers(options.labels) if options.labels else None,
+        estimated=options.estimated, temperature=options.temperature,
+        labels=inputs.numbers(options.labels) if options.labels else None,
         sampled=dict(map(_metric, options.sampled)) or None, candidates=options.candidates,
         examples=options.examples, seed=options.seed, memory=options.memory,
     )  # fmt: skip

@@ -4,15 +4,17 @@ The scores' errors are smooth in q and in P, so that each member of a bin gets i
 :math:`f_y = \log P_y + \Delta_{\text{bin}}`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit.bins import Cells, cells, merge
 from sumexp.audit.minimiser import Binned, State, minimise
+from sumexp.audit.minimiser import state as state_of
 from sumexp.audit.moments import Moments, moments
 from sumexp.audit.rows import Rows
+from sumexp.audit.sets import Fixed, merged
 from sumexp.audit.setup import Setup, log_weights
 
 Floats = NDArray[np.float64]
@@ -24,6 +26,12 @@ BINS = 160
 
 MOST_BINS = 1280
 
+SET_BINS = 48
+"""Bins on which a set of a fixed law is told from coins: what the two differ by needs fewer than either."""
+
+IDLE = 512
+"""Values to which the probabilities of classes without a score are merged, in a set of a fixed law."""
+
 TIE = 1e-6
 """Nats: scores that differ by less are equal, for the search leaves a part of it."""
 
@@ -34,7 +42,7 @@ class Effect:
 
     Attributes:
         kl: :math:`\mathrm{KL}(P\,\|\,\operatorname{softmax}f)` of the scores f at the minimum.
-        kl_error: by how much it still moved when the bins were doubled.
+        kl_error: by how much it still moved when the bins were doubled, those for a set's true law too.
         inside: [3] the part of the divergence inside each group, :math:`P(g)\,\mathrm{KL}(P(\cdot|g)\,\|\,\cdot)`.
         shift: [3] mean error of a score in each group, weighted by P; over all it is 0.
         items: [3] the same, each class counted once.
@@ -86,28 +94,42 @@ class Truth:
         with np.errstate(divide="ignore", invalid="ignore"):
             table = how.table if how.table is not None else log_q
             features = np.stack([np.log(self.p), log_q, *np.log(how.q[1:]), table - log_q, np.log(rows.prior)])
+            if how.law is not None:
+                features = np.concatenate([features, np.log(how.law)[None]])
         features = np.stack([row for row in features if np.ptp(row[part]) > 1e-9] or [np.zeros_like(p)])
         mass = number * (self.p + np.exp(log_q))
         with np.errstate(invalid="ignore"):  # of classes that are never drawn
             delta = np.where(part, table - log_q, 0.0)
-        sums = np.stack([number * x for x in (np.ones_like(p), self.p, rows.prior, *how.q)] + [mass * delta, mass])
+        law = how.q[0] if how.law is None else how.law
+        sums = np.stack([number * x for x in (np.ones_like(p), self.p, rows.prior, law, *how.q)] + [mass * delta, mass])
+        idle = drawn & ~part
+        self.idle = merged(law[idle], number[idle], IDLE)[:2] if idle.any() else (np.zeros(0), np.zeros(0))
         self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), mass)
 
-    def binned(self, how: Setup, place: Integers) -> tuple[Binned, Integers, Floats]:
-        """The sampled loss on bins, given the bin of each cell; each bin's group, and its mean frequency."""
+    def binned(self, how: Setup, place: Integers, exact: bool = False) -> tuple[Binned, Integers, Floats]:
+        """The sampled loss on bins, given the bin of each cell; each bin's group, and its mean frequency.
+
+        A set is taken for independent coins, unless ``exact``.
+        """
         size = int(place.max()) + 1
 
         def total(values: Floats) -> Floats:
             return np.asarray(np.bincount(place, weights=values, minlength=size), dtype=np.float64)
 
-        count, p, prior, *q, delta, mass = (total(row) for row in self.cells.sums)
+        count, p, prior, law, *q, delta, mass = (total(row) for row in self.cells.sums)
         laws = np.stack(q) / count
         expected = laws[0] if how.coins else how.m @ laws
         log_q = np.log(expected / how.negatives)
         group = np.zeros(size, dtype=np.int64)
         group[place] = self.cells.group
         a, b = log_weights(how, log_q, log_q + delta / mass, np.maximum(prior / count, 1e-300))
-        return Binned(count, p / count, laws, how.m, how.coins, a, b, how.hits), group, prior / count
+        fixed = None
+        if exact and how.kind != "draws":
+            assert how.asked is not None
+            arrival = how.weights == "arrival"
+            fixed = Fixed(how.kind, how.asked, law / count, count, *self.idle, arrival)
+            a, b = (np.zeros(size), np.zeros(size)) if arrival else (a, b)
+        return Binned(count, p / count, laws, how.m, how.coins, a, b, how.hits, fixed), group, prior / count
 
 
 @dataclass(frozen=True)
@@ -167,9 +189,52 @@ def minimum(
         place = merge(truth.cells, size, truth.cells.mass + truth.cells.sums[1] * ratio[place])
 
 
+def coarse(truth: Truth, how: Setup, bins: int, exact: bool) -> Minimum:
+    """The minimum on a few bins; arguments as for :func:`minimum` and :meth:`Truth.binned`."""
+    place = merge(truth.cells, bins)
+    problem, group, prior = truth.binned(how, place, exact)
+    found = minimise(problem)
+    error = found.scores - np.log(problem.p)
+    return Minimum(found, place, group, prior, error, divergence(problem.count * problem.p, error), 0.0)
+
+
 def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS) -> Effect:
-    """What a scheme learns of one truth; arguments as for :func:`minimum`."""
-    found = minimum(truth, how, digits, most)
+    """What a scheme learns of one truth; arguments as for :func:`minimum`.
+
+    A set is first taken for coins, on as many bins as that needs; what its true law adds is found on
+    :data:`SET_BINS`, both ways.
+    """
+    if how.kind == "draws":
+        return _effect(truth, minimum(truth, how, digits, most))
+    exact = _effect(truth, coarse(truth, how, SET_BINS, True))
+    if len(truth.cells.count) <= SET_BINS:
+        return exact
+    rough, found = (
+        _effect(truth, coarse(truth, how, SET_BINS, False)),
+        _effect(truth, minimum(truth, how, digits, most)),
+    )
+    parts = {
+        name: getattr(found, name) + getattr(exact, name) - getattr(rough, name)
+        for name in ("kl", "inside", "shift", "items", "learned", "gap", "overlap")
+    }
+    theirs = {
+        name: getattr(found.at_truth, name) + getattr(exact.at_truth, name) - getattr(rough.at_truth, name)
+        for name in ("loss", "deviation", "noise", "weight", "full_weight")
+    }
+    limits = {
+        "kl": max(0.0, parts["kl"]),
+        "gap": max(0.0, parts["gap"]),
+        "overlap": min(10.0, max(0.0, parts["overlap"])),
+    }
+    error = found.kl_error
+    if most == MOST_BINS:  # the reader's own scheme, whose digits are said
+        few = coarse(truth, how, SET_BINS // 2, True).kl - coarse(truth, how, SET_BINS // 2, False).kl
+        error += abs(exact.kl - rough.kl - few)
+    return replace(exact, **parts | limits, kl_error=error, at_truth=Moments(**theirs), truth=found.truth)
+
+
+def _effect(truth: Truth, found: Minimum) -> Effect:
+    """All that follows from a minimum."""
     problem, error, group = found.state.problem, found.error, found.group
     mass = problem.count * problem.p
     member = np.eye(len(GROUPS))[group]
@@ -180,7 +245,7 @@ def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS
         inside = mass * np.log((mass / shares[group]) / (learned / guessed[group]))
         shift = np.where(shares > 0, (mass * error) @ member / shares, 0.0)
         items = np.where(shares > 0, (problem.count * error) @ member / (problem.count @ member), 0.0)
-    at_truth = State(problem, np.log(problem.p))
+    at_truth = state_of(problem, np.log(problem.p))
     return Effect(
         found.kl, found.moved, inside @ member, shift, items, shares, guessed,
         max(0.0, at_truth.risk - found.state.risk), overlap(truth, found.place, error), moments(at_truth, group),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sumexp.audit.estimates import cost
 from sumexp.audit.rates import Rates
 from sumexp.audit.setup import Setup
 
@@ -12,6 +13,9 @@ Floats = NDArray[np.float64]
 
 DEVIATIONS = 6.0
 """Of Pearson's statistic, from which on labels are said not to match the counts."""
+
+LEAST = 1e-3
+"""Nats from which on the error of an estimate is a fault."""
 
 CUT = 1 << 24
 """Classes beyond which float32 weights no longer add up, and torch.multinomial takes no more."""
@@ -45,7 +49,12 @@ class Fault:
 
 
 def faults(
-    how: Setup, counts: Floats, rates: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None
+    how: Setup,
+    counts: Floats,
+    rates: Rates,
+    shares: tuple[Floats, Floats, int] | None,
+    labels: Floats | None,
+    estimated: str | None = None,
 ) -> tuple[Fault, ...]:
     """All of them, in the order in which they are worth mending.
 
@@ -56,6 +65,7 @@ def faults(
         shares: the shares of head, torso and tail by the counts [3], by each example's scores [examples, 3], and the
             number of examples; None without scores.
         labels: [classes] how often each class is a label among the examples; None if labels were not given.
+        estimated: how the table was estimated, if it was.
     """
     prior = counts / counts.sum()
     skew = _skew(prior, how)
@@ -91,10 +101,11 @@ def faults(
         ),
         _fault("hits kept in a set", kept, "a set of distinct ids must leave the label out.", THEOREM),
         _fault(
-            "a table of other probabilities", span > 1e-3,
+            "a table of other probabilities", span > 1e-3 and estimated is None,
             f"what you subtract drifts from the true log q by {span:.2g} nats between classes"
             + (" (for a set it is the inclusion probability that counts)." if how.coins else "."), THEOREM,
         ),
+        _estimated(prior, how, estimated),
         _fault(
             "classes never drawn", rates.never_drawn > 0,
             f"{rates.never_drawn:,} classes with {100 * rates.never_labels:.2g} % of the labels are never negatives: "
@@ -114,6 +125,22 @@ def faults(
 
 def _fault(name: str, found: bool, says: str, source: str) -> Fault:
     return Fault(name, bool(found), says if found else "not found in what was given.", source, CLAIMS.get(source, ""))
+
+
+def _estimated(prior: Floats, how: Setup, estimated: str | None) -> Fault:
+    name, source = "estimated q", "theorem on the scheme that is right for every m, with an error in log q"
+    part = (prior > 0) & (how.q.max(0) > 0)
+    if how.coins or how.table is None or not part.any():
+        return Fault(name, None, "no estimate of log q was given.", source)
+    delta, p = how.table[part] - how.log_q[part], prior[part] / prior[part].sum()
+    spread = float(np.sqrt(max(0.0, p @ delta**2 - (p @ delta) ** 2)))
+    nats = cost(delta, p)
+    return Fault(
+        name, nats >= LEAST,
+        f"{estimated or 'your table'} misses log q by {spread:.2g} nats (standard deviation over the labels): off all "
+        f"logits, with hits kept, that costs {nats:.2g} nats of KL where P(y|x) is the popularity.", source,
+        "sumexp-consistent",
+    )  # fmt: skip
 
 
 def _counts(prior: Floats, counts: Floats, shares: tuple[Floats, Floats, int] | None, labels: Floats | None) -> Fault:

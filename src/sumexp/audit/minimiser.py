@@ -7,20 +7,21 @@ As in `sumexp.negatives.consistency`, weights are products :math:`e^{a_y+b_{y'}}
           e^{-\Lambda_y(s)} = \mathbb E_y e^{-sZ}.
 
 Negatives come from *pools*: m draws with replacement from q, :math:`\Lambda = -m\log(1-T)` with
-:math:`T = \sum_y q_y(1-e^{-sz_y})`, several pools adding up; or from one set that holds each class by a coin of its own,
+:math:`T = \sum_y q_y(1-e^{-sz_y})`, several pools adding up; or from one set, of coins or of a law of `sumexp.audit.sets`; for coins
 :math:`\Lambda = T = -\sum_y\log(1-\alpha_y(1-e^{-sz_y}))`. A bin of n classes enters with n; a hit that is left out
 takes one class's part away. There the gradient and the matrix of second derivatives are sums over the nodes: products of
 matrices [bins, nodes].
 """  # noqa: E501
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from sumexp.audit.sets import Fixed, Terms, transform
 from sumexp.expectations import rule
 from sumexp.samplers import Hits
 
@@ -43,6 +44,8 @@ class Binned:
         log_a: [K] the label's factor of the weights.
         log_b: [K] the negative's factor.
         hits: draws of the positive are counted, left out or made again.
+        fixed: the law of the set, where it is one of those of `sumexp.audit.sets`; q are then inclusion probabilities,
+            and the minimum over coins that come up as often is where the search begins.
     """
 
     count: Floats
@@ -53,6 +56,7 @@ class Binned:
     log_a: Floats
     log_b: Floats
     hits: Hits
+    fixed: Fixed | None = None
 
 
 class State:
@@ -153,6 +157,123 @@ class State:
         return gradient, (matrix + matrix.T) / 2
 
 
+class SetState(State):
+    """The same for a set of a fixed law: losses are sums over its terms.
+
+    ``at`` gives the terms of one node s with what its labels weigh on each.
+    """
+
+    def __init__(self, problem: Binned, scores: Floats, tol: float = 1e-5) -> None:
+        assert problem.fixed is not None
+        self.problem, self.scores, self.law = problem, scores, problem.fixed
+        # weights that know the time have it in either factor: [K, times], or [K, 1]
+        coin = np.zeros((len(scores), 1))
+        if self.law.arrival:
+            coin = np.log(-np.expm1(-self.law.law[:, None] * self.law.times[0]))
+            coin -= coin.max(0)
+        self.log_c = problem.log_a[:, None] + coin - scores[:, None]
+        self.log_z = problem.log_b[:, None] - coin + scores[:, None]
+        draws = math.log(problem.count.sum())
+        largest = float((self.log_z.max(0) + self.log_c.max(0)).max()) + draws
+        grid = rule(tol, max(largest, 0.0) + float(np.ptp(self.log_c)))
+        self.step = grid.step
+        self.u = grid.nodes().numpy() + float(self.log_c.max())
+        self.own = 0.0 if problem.hits == "keep" else 1.0
+        self._pools()
+
+    def _pools(self) -> None:
+        self.base = self._base()
+
+    @cached_property
+    def sums(self) -> Floats:
+        """[K, nodes] the parts of the losses."""
+        return np.stack([self._lost(i) for i in range(len(self.u))], 1)
+
+    def _base(self) -> Floats:
+        """[K, times] the probability of each time node, for each label."""
+        zero = np.zeros((len(self.scores), 1))
+        return self._by_time(transform(self.law, zero, self.problem.hits == "keep"))
+
+    def _by_time(self, terms: Terms) -> Floats:
+        found = np.zeros((len(self.scores), len(self.law.times[0])))
+        if len(terms.time):
+            first = np.flatnonzero(np.diff(terms.time, prepend=-1))  # the terms of one time stand together
+            sums = np.add.reduceat((terms.part * terms.rate).real, first, axis=1)
+            for place, time in enumerate(terms.time[first]):
+                found[:, time] += sums[:, place]
+        return found
+
+    def at(self, i: int) -> tuple[Terms, Floats, Floats]:
+        """The terms of a node, with t = s/c and the kernel, [K, times] or [K, 1]."""
+        log_t = self.u[i] - self.log_c
+        t = np.exp(np.minimum(log_t, 690.0))
+        s = np.exp(np.minimum(self.u[i] + self.log_z, 340.0))
+        return transform(self.law, s, self.problem.hits == "keep"), t, self.step * np.exp(-t)
+
+    def left(self, terms: Terms) -> Floats:
+        r"""[K, times] what is lost at each time, the parts of :math:`1-\mathbb E_ye^{-sZ}`."""
+        return self.base - self._by_time(terms)
+
+    def _lost(self, i: int) -> Floats:
+        terms, _, kernel = self.at(i)
+        return np.asarray((kernel * self.left(terms)).sum(1))
+
+    @property
+    def losses(self) -> Floats:
+        """The expected sampled loss of each label, [K]."""
+        return np.asarray(self.sums.sum(-1))
+
+    @property
+    def risk(self) -> float:
+        """The expected sampled loss over the labels, in nats."""
+        return float((self.problem.count * self.problem.p) @ self.losses)
+
+    def derivatives(self) -> tuple[Floats, Floats]:
+        """The gradient [K] and the matrix of second derivatives [K, K] of the risk in the bins' scores."""
+        b, own = self.problem, self.own
+        n, mass = b.count[:, None], (b.count * b.p)[:, None]
+        size = len(b.count)
+        gradient, diagonal, matrix = np.zeros(size), np.zeros(size), np.zeros((size, size))
+        sums = np.zeros((size, len(self.u)))
+        for i in range(len(self.u)):
+            terms, t, kernel = self.at(i)
+            left = self.left(terms)
+            sums[:, i] = (kernel * left).sum(1)
+            gradient -= (mass * t * kernel * left).sum(1)
+            diagonal += (mass * (t - 1) * t * kernel * left).sum(1)
+            if not terms.part.shape[1]:
+                continue
+            weight, times = (
+                (mass * kernel, t) if t.shape[1] == 1 else ((mass * kernel)[:, terms.time], t[:, terms.time])
+            )
+            v = weight * terms.part
+            rate, r, e = terms.rate, terms.own, terms.pull
+            alone, joint = v.sum(0), (v * rate).sum(0)
+            mine = v * (rate - r)
+            push = n * (joint - r * alone) - own * mine
+            gradient += (e * push).real.sum(1)
+            twice = n * (joint - 2 * r * alone) - own * v * (rate - 2 * r)
+            moved = own * times * v * e * (rate - r)
+            single = e * (1 - terms.s) * push + e**2 * (twice - own * v * (rate - 2 * r))
+            diagonal += (single + 2 * moved).real.sum(1)
+            x = n * e
+            first = own * v * e * (rate - r) - times * v * rate - x * joint / 2 + x * r * alone
+            second = own * v * e - times * v
+            matrix += first.real @ x.real.T - first.imag @ x.imag.T
+            x = x * r
+            if terms.own.any():
+                matrix -= second.real @ x.real.T - second.imag @ x.imag.T
+        self.sums = sums  # the risk at these scores is asked for next
+        matrix += matrix.T
+        matrix[np.diag_indices(size)] += diagonal
+        return gradient, matrix
+
+
+def state(problem: Binned, scores: Floats) -> State:
+    """The state that suits the problem's law."""
+    return State(problem, scores) if problem.fixed is None else SetState(problem, scores)
+
+
 def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) -> State:
     """The state at the scores of least risk, whose mean over the labels is that of log p.
 
@@ -168,25 +289,27 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
     root = np.sqrt(mass)
     flat = root / np.linalg.norm(root)
     truth = np.log(problem.p)
-    state = State(problem, truth if start is None else start)
+    if problem.fixed is not None and not problem.fixed.arrival:
+        start = minimise(replace(problem, fixed=None), start).scores
+    here = state(problem, truth if start is None else start)
     for _ in range(80):
-        gradient, matrix = state.derivatives()
+        gradient, matrix = here.derivatives()
         scaled = matrix / np.outer(root, root) + np.outer(flat, flat)
         step = -_solve(scaled, gradient / root) / root
         change = float(np.abs(step).max())
         if change <= tol:  # the steps square their size, so that this last one leaves the error of the quadrature
-            state = State(problem, state.scores + step)
+            here = state(problem, here.scores + step)
             break
         step *= min(1.0, STRIDE / change)
-        risk = state.risk
+        risk = here.risk
         for halvings in range(40):
-            trial = State(problem, state.scores + 0.5**halvings * step)
+            trial = state(problem, here.scores + 0.5**halvings * step)
             if trial.risk <= risk + 1e-14 * abs(risk):
                 break
-        state = trial
+        here = trial
     else:
         raise ValueError(f"the search still moves a score by {change:.1e} nats; is the minimum finite?")
-    return State(problem, state.scores - mass @ (state.scores - truth) / mass.sum())
+    return state(problem, here.scores - mass @ (here.scores - truth) / mass.sum())
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.audit.minimiser import State
+from sumexp.audit.minimiser import SetState, State
 
 Floats = NDArray[np.float64]
 
@@ -43,10 +43,11 @@ def moments(state: State, group: NDArray[np.int64], groups: int = 3) -> Moments:
         group: [bins] the group of each bin.
         groups: their number.
     """
+    if isinstance(state, SetState):
+        return _of_sets(state, group, groups)
     b = state.problem
     mass = b.count * b.p
     second = -2 * (state.kernel * state.some * (state.log_t + np.euler_gamma)).sum(-1)
-    losses = state.losses
     alone = state.kernel * state.none
     mean = np.zeros((len(mass), len(mass)))  # [label, class]: one member's expected coordinate
     squares = np.zeros(len(mass))  # sum over the classes other than the label
@@ -70,6 +71,39 @@ def moments(state: State, group: NDArray[np.int64], groups: int = 3) -> Moments:
             else:
                 squares += (pairs * same).sum(-1)
                 total += (pairs * many).sum(-1)
+    return _moments(state, group, groups, mean, second, squares, total)
+
+
+def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
+    r"""The same for a set of a fixed law, with :math:`\mathbb E\,X_lX_k/(1+X)^2` from pairs of its members."""
+    n = state.problem.count[:, None]
+    size = len(n)
+    mean, squares, total, second = np.zeros((size, size)), np.zeros(size), np.zeros(size), np.zeros(size)
+    for i in range(len(state.u)):
+        terms, t, kernel = state.at(i)
+        second -= 2 * (kernel * state.left(terms) * (np.log(np.maximum(t, 1e-300)) + np.euler_gamma)).sum(1)
+        if not terms.part.shape[1]:
+            continue
+        v = terms.part * (kernel if kernel.shape[1] == 1 else kernel[:, terms.time])
+        rate, r, e = terms.rate, terms.own, terms.pull
+        joint, x = v * rate, e * r
+        mean += joint.real @ e.real.T - joint.imag @ e.imag.T - v.real @ x.real.T + v.imag @ x.imag.T
+        # sums over the classes other than the label, which is a member of its own bin
+        one, two, first, both = ((n * each).sum(0) - each for each in (e, e * e, x, e * x))
+        single = (n * e * terms.s).sum(0) - e * terms.s
+        weighted = (n * x * terms.s).sum(0) - x * terms.s
+        alike = (v * (rate * single - weighted)).real.sum(1)
+        squares += alike
+        total += alike + (v * (rate * (one**2 - two) - 2 * (one * first - both))).real.sum(1)
+    return _moments(state, group, groups, mean, second, squares, total)
+
+
+def _moments(
+    state: State, group: NDArray[np.int64], groups: int, mean: Floats, second: Floats, squares: Floats, total: Floats
+) -> Moments:
+    """Averages over labels, from the mean of each coordinate [label, class] and the second moments [label]."""
+    b, losses = state.problem, state.losses
+    mass = b.count * b.p
     others = b.count * mean
     others[np.diag_indices(len(mass))] -= np.diag(mean)
     variance = squares - (others * mean).sum(-1) + total - others.sum(-1) ** 2

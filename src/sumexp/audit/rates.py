@@ -54,6 +54,8 @@ def rates(prior: Floats, group: NDArray[np.int64], how: Setup) -> Rates:
         with np.errstate(divide="ignore"):
             some = -np.expm1(how.m @ np.log1p(-np.minimum(how.q, 1.0)))
     hit, drawn = np.exp(how.log_q), how.q.max(0) > 0
+    if how.weights == "arrival":  # the label takes no part
+        hit, some = np.zeros_like(hit), np.zeros_like(some)
     share = np.array([prior[group == g].sum() for g in range(3)])
     by_group = np.array([prior[group == g] @ some[group == g] for g in range(3)])
     lost = (prior > 0) & ~drawn

@@ -103,7 +103,8 @@ class Audit:
         gradient_by_m: the same numbers, with the length of the mean gradient in the scores at the truth, where the full
             loss has none, and the root of its summed variance, of one training example.
         rates: accidental hits.
-        one_per_cent: draws from which importance weights' mean loss is within 1 % of the full loss; None if over 2^24.
+        one_per_cent: draws from which importance weights' mean loss is within 1 % of the full loss; None if over 2^24,
+            and for sets.
         full_loss: the full cross entropy at the truth.
         certificate: what InfoNCE can certify, nats of mutual information.
         rank_bound: whether the loss bounds the log rank.
@@ -113,6 +114,7 @@ class Audit:
         assumptions: what all of it rests on.
         choice: what to use for these numbers.
         evaluation: what metrics among sampled candidates leave open, if any were given.
+        draws: whether negatives are draws with replacement, and not a set.
     """
 
     verdict: Verdict
@@ -139,6 +141,7 @@ class Audit:
     assumptions: tuple[str, ...]
     choice: Choice | None = None
     evaluation: Evaluation | None = None
+    draws: bool = True
 
     def lines(self) -> tuple[str, ...]:
         """The five lines that matter."""

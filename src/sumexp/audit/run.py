@@ -14,10 +14,11 @@ from sumexp import checks
 from sumexp.audit import rows as tables
 from sumexp.audit.advice import advice, remedy
 from sumexp.audit.bins import merge
-from sumexp.audit.effects import Effect, Minimum, Truth, effect, minimum
+from sumexp.audit.effects import SET_BINS, Effect, Minimum, Truth, coarse, effect, minimum
+from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import fitting
 from sumexp.audit.faults import faults
-from sumexp.audit.minimiser import State
+from sumexp.audit.minimiser import state
 from sumexp.audit.moments import moments
 from sumexp.audit.rates import Rates, certificate, rank_bound, rates
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
@@ -37,6 +38,9 @@ SHOWN = 2.0
 
 DRAWS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 """Numbers of negatives at which the divergence is shown."""
+
+SET_DRAWS = (1, 16, 256, 4096)
+"""The same for sets, whose exact law costs more."""
 
 MOST_DRAWS = 1 << 24
 
@@ -69,6 +73,7 @@ def audit(
     batch: int | None = None,
     scores: Numbers | tuple[Numbers, Numbers] | None = None,
     log_q: Numbers | str | None = None,
+    estimated: str | None = None,
     temperature: float = 1.0,
     labels: Numbers | None = None,
     sampled: Mapping[str, float] | None = None,
@@ -87,15 +92,18 @@ def audit(
     Args:
         counts: [classes] how often each class is a label, whole numbers.
         sampler: a name (``uniform``, ``log-uniform``, ``unigram:0.75``, ``within-batch``, ``within-batch-union``,
-            ``mixed``, ``union:LAW``, ``distinct:LAW``), a law [classes], an object with ``classes`` and ``log_prob``,
-            or a function of ids to log q.
-        weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added`` or ``tail``.
+            ``mixed``, ``cross-batch:KEPT``, ``cross-device:DEVICES``, ``union:LAW``, ``distinct:LAW``), a law
+            [classes], an object with ``classes`` and ``log_prob``, or a function of ids to log q.
+        weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added``, ``tail``, ``arrival``.
         hits: draws of the label are kept, masked or redrawn.
         m: negatives of an example; for ``mixed`` the uniform ones, beside those of the batch.
-        batch: examples of a batch; ``within-batch`` takes m = batch - 1 from it.
+        batch: examples of a batch (on one device); ``within-batch`` takes m = batch - 1 from it, ``cross-batch`` adds
+            the items kept from earlier batches, ``cross-device`` the batches of the other devices.
         scores: [examples, classes] logits, or embeddings ([examples, d], [classes, d]), whose softmax is P(y|x).
         log_q: [classes] what is subtracted, if it is not the sampler's own; ``"multiset"`` for the law of one draw
             where repetitions are removed.
+        estimated: how log q is estimated from the stream of labels, if it is: ``count-min:WIDTH,DEPTH``,
+            ``decayed:RATE`` or ``gaps:RATE``, see :func:`sumexp.audit.estimates.estimate`.
         temperature: the scores are divided by it.
         labels: classes of some examples, to compare with the counts.
         sampled: metrics among sampled candidates as they were reported, as in ``{"recall@10": 0.7}``.
@@ -112,7 +120,15 @@ def audit(
     memory = _whole("memory", memory, 1)
     prior = number / number.sum(dtype=np.float64)
     table = log_q if log_q is None or isinstance(log_q, str) else _array("log_q", log_q)
+    if estimated is not None:
+        if log_q is not None:
+            raise AuditError("estimated and log_q are given; the estimate is the table that is subtracted: give one")
+        table = estimate(estimated, number, seed)
     how = setup(prior, sampler, weights, hits, m, batch, table)
+    if estimated is not None and (how.coins or len(how.m) > 1 or not np.allclose(how.q[0], prior)):
+        raise AuditError(
+            f"estimated is {estimated!r}, of the labels' frequencies; the sampler {how.name} has another law"
+        )
     group = tables.groups(number)
     found = rates(prior, group, how)
     evaluated = None if sampled is None else fitting(sampled, len(number), candidates)
@@ -132,8 +148,10 @@ def audit(
         spread = float(np.mean([tables.spread(p, prior) for p in laws]))
         source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}, spread {spread:.2f} nats"
     try:
-        done = _audit(number, prior, how, rows, truths, source, spread, found, shares, known, scores is not None)
-        return replace(done, evaluation=evaluated, choice=_choice(prior, how, batch, memory))
+        done = _audit(
+            number, prior, how, rows, truths, source, spread, found, shares, known, scores is not None, estimated
+        )
+        return replace(done, evaluation=evaluated, choice=_choice(prior, how, batch, memory), draws=not how.coins)
     except ValueError as error:
         if isinstance(error, AuditError):
             raise
@@ -143,6 +161,7 @@ def audit(
 def _audit(
     number: NDArray[Any], prior: Floats, how: Setup, rows: Rows, truths: list[Floats], source: str,
     spread: float, found: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None, scored: bool,
+    estimated: str | None,
 ) -> Audit:  # fmt: skip
     laws = [Truth(rows, p, rows.of(how)) for p in truths]
     mine = [effect(truth, rows.of(how)) for truth in laws]
@@ -161,11 +180,9 @@ def _audit(
             )
             for s in SPREADS
         )
-    known = faults(how, number.astype(np.float64), found, shares, labels)
-    proved = how.table is None and len(how.m) == 1 and (how.weights, how.hits) == remedy(how)
+    known = faults(how, number.astype(np.float64), found, shares, labels, estimated)
+    proved = how.kind != "union" and how.table is None and len(how.m) == 1 and (how.weights, how.hits) == remedy(how)
     verdict, sentence = _verdict(scheme, by_spread, found.never_drawn, found.never_labels, proved)
-    if how.coins:
-        sentence += ", its set taken for independent coins"
     advised = advice(how, verdict == "right", found.never_drawn, scheme.noise, after.noise)
     full, one = _one_per_cent(laws[0], rows, rows.of(how))
     first = mine[0]
@@ -183,7 +200,7 @@ def _audit(
 def _choice(prior: Floats, how: Setup, batch: int | None, memory: int) -> Choice:
     """What to use for the reader's numbers; a batch that is not given has one example more than there are negatives."""
     number = how.asked or max(1, round(how.negatives))
-    means: Means = "batch" if how.name.startswith("within-batch") else "draws"
+    means: Means = "batch" if how.name.startswith(("within-batch", "cross-")) else "draws"
     labels = prior[prior > 0]
     skew = max(0.0, -math.log(len(labels) * labels.min()))
     return choose(len(labels), number + 1 if batch is None else batch, number, skew, memory, means)
@@ -202,7 +219,9 @@ def _alternatives(prior: Floats, how: Setup, rows: Rows) -> list[Setup]:
     m = max(1, round(how.negatives))
     same: list[tuple[Weights, Hits]] = (
         [("relative", "mask"), ("importance", "mask"), ("none", "mask"), ("relative", "keep")]
-        if how.coins
+        if how.kind == "union"
+        else [("arrival", "mask"), ("relative", "mask"), ("importance", "mask"), ("none", "mask")]
+        if how.kind == "distinct"
         else [("relative", "keep"), ("relative", "mask"), ("importance", "mask"), ("none", "keep")]
     )
     found = [how.with_way(*way) for way in same]
@@ -218,18 +237,25 @@ def _by_m(truth: Truth, rows: Rows, p: Floats, how: Setup, first: Effect) -> tup
     """What other numbers of negatives give, on fewer bins; the divergence for the reader's own is that of the audit."""
     here, own = rows.of(how), how.asked or round(how.negatives)
     least, most = len(how.m), math.inf
-    if how.law is not None and how.name.startswith("distinct"):
-        most = int((how.law > 0).sum()) - 1
+    if how.law is not None and how.kind == "distinct":
+        most = int((how.law > 0).sum()) - (2 if how.weights == "arrival" else 1)
     found: list[ByNumber] = []
     last: Minimum | None = None
-    for m in sorted({own, *(m for m in DRAWS if least <= m <= most)}, reverse=True):
+    for m in sorted({own, *(m for m in (SET_DRAWS if how.coins else DRAWS) if least <= m <= most)}, reverse=True):
         way = here if m == own else here.draws(m, rows.number)
-        law = Truth(rows, p, way) if how.coins else truth  # a set's cells are cut by the coins, which m changes
-        last = minimum(law, way, 0.02, 320, None if how.coins else last)
-        problem = last.state.problem
-        state = State(problem, np.log(problem.p))
-        bias = math.sqrt(float((state.derivatives()[0] ** 2 / problem.count).sum()))
-        found.append(ByNumber(m, first.kl if m == own else last.kl, bias, moments(state, last.group).noise))
+        if how.coins:  # a set's cells are cut by what it holds, which m changes
+            law = Truth(rows, p, way)
+            exact = coarse(law, way, SET_BINS, True)
+            kl, place, group = exact.kl, exact.place, exact.group
+            if m != own and len(law.cells.count) > SET_BINS:
+                kl = max(0.0, kl - coarse(law, way, SET_BINS, False).kl + minimum(law, way, 0.02, 320).kl)
+        else:
+            law, last = truth, minimum(truth, way, 0.02, 320, last)
+            kl, place, group = last.kl, last.place, last.group
+        problem = law.binned(way, place, exact=True)[0]
+        there = state(problem, np.log(problem.p))
+        bias = math.sqrt(float((there.derivatives()[0] ** 2 / problem.count).sum()))
+        found.append(ByNumber(m, first.kl if m == own else kl, bias, moments(there, group).noise))
     return tuple(reversed(found))
 
 
@@ -246,7 +272,7 @@ def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | No
         many = replace(way, m=way.m * (2**log_m / way.negatives))
         log_q = np.log(many.m @ problem.q / many.negatives)
         a, b = log_weights(many, log_q, log_q, prior)
-        risk = State(replace(problem, m=many.m, log_a=a, log_b=b), np.log(problem.p)).risk
+        risk = state(replace(problem, m=many.m, log_a=a, log_b=b), np.log(problem.p)).risk
         return abs(risk - entropy) <= 0.01 * entropy
 
     low, high = 0, math.ceil(math.log2(MOST_DRAWS))
@@ -303,13 +329,11 @@ def _assumptions(how: Setup, outside: float | None) -> tuple[str, ...]:
         if outside is not None
         else "P(y|x) is proportional to pi(y) exp(sigma z), z independent and normal: an assumption, not your data.",
     ]
+    if how.name.startswith("cross-"):
+        found.append("Labels of other batches and devices have the same law, and their embeddings are as those of now.")
     if outside is not None and outside > 1e-9:
         found.append(
             f"Classes whose count is 0 are left out, with the {100 * outside:.2g} % that the scores give them."
-        )
-    if how.coins:
-        found.append(
-            "A set of distinct ids is taken for independent coins, which a Poisson number of draws makes exact."
         )
     return tuple(found)
 

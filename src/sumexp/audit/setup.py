@@ -2,29 +2,31 @@ r"""What the reader trains with: where negatives come from, what is taken off th
 
 A sampler is named, as ``within-batch``, ``unigram:0.75`` or ``distinct:log-uniform``, or given as a law: a tensor, an
 object with ``log_prob`` and ``classes``, or a function of class numbers. All end as pools of draws with replacement,
-or as one set that holds each class by a coin of its own. A set of distinct ids is taken for such coins: that is exact
-for a Poisson number of draws, and an approximation for a fixed one.
+or as one set: the union of m draws, or the first m distinct ids.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from torch import Tensor
 
 from sumexp import checks
+from sumexp.audit.sets import inclusion
 from sumexp.negatives.consistency import factors
 from sumexp.samplers import Hits, LogUniform, Sampler, log_inclusion
 
 Floats = NDArray[np.float64]
 
-Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail"]
+Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail", "arrival"]
 """What a negative weighs: see :func:`log_weights`."""
+
+Kind = Literal["draws", "union", "distinct"]
+"""Draws with replacement, the set of classes among them, or the first so many distinct ones."""
 
 Law = str | Tensor | Floats | Sampler | Callable[[Tensor], Tensor]
 """A sampler by name, a law [classes], an object with ``classes`` and ``log_prob``, or class numbers to log q."""
@@ -36,6 +38,8 @@ NAMES = (
     "within-batch",
     "within-batch-union",
     "mixed",
+    "cross-batch:KEPT",
+    "cross-device:DEVICES",
     "union:LAW",
     "distinct:LAW",
 )
@@ -51,9 +55,9 @@ class Setup:
 
     Attributes:
         name: of the sampler, as it was given.
-        q: [pools, classes] law of one draw from each pool; for coins the probabilities that they come up.
-        m: [pools] draws from each; for coins their expected number.
-        coins: whether the negatives are one set.
+        q: [pools, classes] law of one draw from each pool; for a set the probabilities that it holds the classes.
+        m: [pools] draws from each; for a set its expected size.
+        kind: what the negatives are.
         weights: what a negative weighs.
         hits: what becomes of draws of the label.
         table: [classes] the user's own log q, in the place of the true one; None where they take the true one.
@@ -64,12 +68,17 @@ class Setup:
     name: str
     q: Floats
     m: Floats
-    coins: bool
+    kind: Kind
     weights: Weights
     hits: Hits
     table: Floats | None = None
     law: Floats | None = None
     asked: int | None = None
+
+    @property
+    def coins(self) -> bool:
+        """Whether the negatives are one set."""
+        return self.kind != "draws"
 
     @property
     def negatives(self) -> float:
@@ -94,6 +103,7 @@ class Setup:
             "relative": "log q off all logits",
             "added": "log q added to all logits",
             "tail": "tail weights",
+            "arrival": "log of 1 - exp(-qT) off all logits",
         }
         hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
         own = ", own table" if self.table is not None else ""
@@ -111,8 +121,8 @@ class Setup:
         """
         if self.law is None:
             return replace(self, m=self.m * (m / self.negatives))
-        coins = _coins(self.law, m, number) if self.name.startswith("distinct") else _union(self.law, m)
-        return replace(self, q=coins[None], m=np.array([number @ coins]), asked=m)
+        held = _distinct(self.law, m, number) if self.kind == "distinct" else _union(self.law, m)
+        return replace(self, q=held[None], m=np.array([number @ held]), asked=m)
 
     def with_way(self, weights: Weights, hits: Hits) -> "Setup":
         """The same negatives, weighted and treated otherwise, with the true log q."""
@@ -146,6 +156,19 @@ def setup(
     named = sampler if isinstance(sampler, str) else ""
     if named in ("within-batch", "within-batch-union") and own and m is not None and m != own:
         raise AuditError(f"m is {m} and batch {batch}; within a batch of {batch} there are {own} negatives: give one")
+    pool, _, size = named.partition(":")
+    if pool in ("cross-batch", "cross-device"):
+        number_of = "kept" if pool == "cross-batch" else "devices"
+        try:
+            more = _whole(number_of, int(size), 1)
+        except ValueError as error:
+            raise AuditError(f"{pool} needs a whole number of {number_of}, as in {pool}:8, not {size!r}") from error
+        if batch is None or own is None:
+            raise AuditError(f"{named} needs batch, the examples of one batch on one device")
+        joined = own + more if pool == "cross-batch" else batch * more - 1
+        if m is not None and m != joined:
+            raise AuditError(f"m is {m}, but {named} with batch {batch} gives {joined} negatives: leave m out")
+        own = joined
     if named == "mixed" and not own:
         raise AuditError("mixed negatives need batch, the size of a batch, beside m, the uniform ones")
     draws = _whole("m", own if m is None and own and named != "mixed" else m, 1)
@@ -165,14 +188,21 @@ def setup(
         number = q.sum(-1)
     elif kind == "distinct":
         known = q[0]
-        q = _coins(known, draws, np.ones_like(known))[None]
+        q = _distinct(known, draws, np.ones_like(known))[None]
     if hits == "redraw" and q.max() >= 1:
         raise AuditError("a class is drawn with certainty: as a label it leaves no negative to draw again")
+    if weights == "arrival" and (kind != "distinct" or hits != "mask" or table is not None):
+        raise AuditError(
+            f"weights 'arrival' are those of samplers.distinct: they need a sampler distinct:LAW, hits masked and no "
+            f"log_q; the sampler is {named or 'a law'}, hits {hits!r}"
+        )
+    if weights == "arrival" and known is not None and draws + 2 > (known > 0).sum():
+        raise AuditError(f"m is {draws}, with {int((known > 0).sum())} classes that can be drawn; arrival needs m + 2")
     found = Setup(
         named or "own law",
         q,
         number,
-        kind in ("union", "distinct"),
+        cast(Kind, kind if kind in ("union", "distinct") else "draws"),
         weights,
         hits,
         law=known,
@@ -196,6 +226,7 @@ def log_weights(how: Setup, log_q: Floats, table: Floats, prior: Floats) -> tupl
     relative      :math:`\log q` off all: :math:`w = q_y/q_{y'}`
     added         :math:`\log q` added to all: :math:`w = q_{y'}/q_y`
     tail          :math:`w = \pi_{y'}/(mq_{y'}\pi_y)`
+    arrival       those of :func:`sumexp.samplers.distinct`, which know the time of the next arrival
     ============  =======================================================================
 
     Where hits are drawn again, importance and tail weights have the law that is drawn, :math:`q_{y'}/(1-q_y)`, for
@@ -217,15 +248,15 @@ def log_weights(how: Setup, log_q: Floats, table: Floats, prior: Floats) -> tupl
             return zero, -table
         case "added":
             return -table, table
-    kind = how.weights
+    kind = "relative" if how.weights == "arrival" else how.weights  # over coins that is what they are
     a, b = factors(kind, torch.from_numpy(table), 1, hits=how.hits, prior=torch.from_numpy(np.log(prior)))
     # of them only 1/m knows the number of negatives, which need not be whole
     return a.numpy() - (0.0 if kind == "relative" else math.log(how.negatives)), b.numpy()
 
 
 def _kind(name: str) -> tuple[str, str]:
-    if name == "within-batch":
-        return "draws", "unigram:1"
+    if name == "within-batch" or name.startswith(("cross-batch:", "cross-device:")):
+        return "draws", "unigram:1"  # labels of other batches and devices are draws from the same law
     if name == "within-batch-union":
         return "union", "unigram:1"
     if name == "mixed":
@@ -286,19 +317,12 @@ def _union(q: Floats, m: int) -> Floats:
     return np.asarray(np.exp(log_inclusion(log_q, m).numpy()) * (q > 0))
 
 
-def _coins(q: Floats, m: int, number: Floats) -> Floats:
-    """1 - exp(-q t), with t such that m coins come up: the set of m distinct ids, as independent coins."""
+def _distinct(q: Floats, m: int, number: Floats) -> Floats:
+    """The probability that a class is among the first m distinct ones."""
     drawn = int(number[q > 0].sum())
     if m >= drawn:
         raise AuditError(f"m is {m}, but only {drawn} classes can be drawn: there are no {m} distinct negatives")
-
-    def excess(log_t: float) -> float:
-        return float(-number @ np.expm1(-q * math.exp(log_t)) - m)
-
-    high = math.log(m)
-    while excess(high) < 0:
-        high += 1
-    return np.asarray(-np.expm1(-q * math.exp(brentq(excess, math.log(m) - 1, high, xtol=1e-13))))
+    return inclusion(q, m, number)
 
 
 def _table(table: object, found: Setup, known: Floats | None) -> Floats:

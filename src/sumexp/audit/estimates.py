@@ -1,0 +1,91 @@
+r"""What the reader's own estimate of log q looks like: a count-min sketch, or counts and gaps that fade.
+
+An estimate that is off by :math:`\delta = \log\hat q-\log q` moves the minimum of the consistent scheme (draws with
+replacement, :math:`\log\hat q` off all logits, hits kept) to :math:`\log P+\delta`, for every number of negatives
+(`sumexp.negatives.estimated`). Sketches are made of the counts themselves, with hash functions from a seed; what fades
+is drawn from its stationary law.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp import checks
+from sumexp.audit.setup import AuditError
+
+Floats = NDArray[np.float64]
+
+PRIME = (1 << 31) - 1
+NAMES = ("count-min:WIDTH,DEPTH", "decayed:RATE", "gaps:RATE")
+
+
+def estimate(name: str, counts: NDArray[np.int64], seed: int) -> Floats:
+    r"""A table :math:`\log\hat q`, [classes]; a class that was never counted has one count.
+
+    ============  =====================================================================================================
+    count-min     the least of ``depth`` sums of counts of the classes that share a slot of ``width``
+    decayed       counts that fade by 1 - rate with every label: nearly Poisson, of 2/rate labels, times rate/2
+    gaps          1 over a mean of gaps that fades by 1 - rate: gaps are nearly exponential, their mean nearly gamma, of
+                  shape 2/rate
+    ============  =====================================================================================================
+
+    Args:
+        name: one of :data:`NAMES`.
+        counts: [classes] how often each is a label.
+        seed: of the hash functions or the stream.
+
+    Raises:
+        AuditError: if the name is unknown or a number is out of range.
+
+    Source: Cormode and Muthukrishnan (2005) for the sketch; Yi et al. (2019), Algorithm 2, for gaps.
+    """
+    kind, _, rest = name.partition(":")
+    generator = np.random.default_rng(seed)
+    total = float(counts.sum(dtype=np.float64))
+    if kind == "count-min":
+        found = _sketch(counts, *_sizes(rest), generator)
+        return np.log(np.maximum(found, 1.0) / total)
+    if kind not in ("decayed", "gaps"):
+        raise AuditError(f"no estimate {name!r}; there are {', '.join(NAMES)}")
+    labels = 2 / _rate(rest)  # as many labels of equal weight have the variance of those that fade
+    q = np.maximum(counts, 1.0) / total
+    if kind == "gaps":
+        return np.log(q) - np.log(generator.gamma(labels, 1 / labels, len(q)))
+    return np.log(np.maximum(generator.poisson(labels * q), 1.0) / labels)
+
+
+def cost(delta: Floats, p: Floats) -> float:
+    r"""Nats of divergence of the consistent scheme, :math:`\log\mathbb E_Pe^\delta-\mathbb E_P\delta`.
+
+    Args:
+        delta: [classes] error of the estimate.
+        p: [classes] the truth.
+    """
+    centred = delta - p @ delta
+    most = float(centred.max())
+    return max(0.0, most + float(np.log(p @ np.exp(centred - most))))
+
+
+def _sketch(counts: NDArray[np.int64], width: int, depth: int, generator: np.random.Generator) -> Floats:
+    ids, found = np.arange(len(counts)), np.full(len(counts), np.inf)
+    for factor, shift in generator.integers(1, PRIME, (depth, 2)):
+        slots = (factor * ids + shift) % PRIME % width
+        found = np.minimum(found, np.bincount(slots, weights=counts, minlength=width)[slots])
+    return found
+
+
+def _sizes(text: str) -> tuple[int, int]:
+    width, _, depth = text.partition(",")
+    try:
+        return checks.whole("width", int(width), 1, PRIME - 1), checks.whole("depth", int(depth or 2), 1, 64)
+    except ValueError as error:
+        raise AuditError(f"count-min has {text!r}: {error}; write count-min:WIDTH,DEPTH, as in 65536,2") from error
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 1e-9 <= rate <= 0.5:
+        raise AuditError(f"the rate of an estimate is {text!r}; it is a number from 1e-9 to 1/2, as in gaps:0.01")
+    return rate

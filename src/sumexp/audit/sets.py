@@ -1,0 +1,340 @@
+r"""Sets of negatives of a fixed law, exactly: the union of m draws, and drawing until m ids are distinct.
+
+Neither is made of independent coins, but both are coins under an integral. With :math:`a = 1-e^{-q\tau}`,
+:math:`b = e^{-q\tau}` and :math:`g_j = e^{-sz_j}`, the Laplace transform of the sum over the set is
+
+.. math::
+    \text{union:}\quad \mathbb E e^{-sZ} &= m!\,[\tau^m]\; e^\tau\prod_j(a_jg_j+b_j), \\
+    \text{distinct:}\quad \mathbb E e^{-sZ} &= \int_0^\infty [u^m]\,\prod_j P_j\,\sum_k\frac{q_kb_k}{P_k}\,d\tau,
+    \qquad P = uag+b,
+
+the second with :math:`\tau` the time at which the next class arrives (`sumexp.samplers.distinct`). Coefficients are
+trapezoid sums on a circle through the saddle point, which end where a bound on the integrand is below 10^-8; the
+integral over :math:`\log\tau` is one over the times that have all but 10^-10 of the probability, since every
+:math:`g\le1`. A label that is left out has g = 1; one that takes no part in the race has no factor at all.
+
+Source: Rosén (1972) for successive sampling; `sumexp.negatives.race` visits all sets of few classes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.special import expit, gammaln
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+
+DIGITS = 20.0
+"""Nats below the largest term from which on terms are dropped: a relative 10^-9."""
+
+FAINT = 200.0
+"""sz from which on a negative has no part left of its weight."""
+
+VALUES = 4096
+"""Different probabilities up to which each is taken as it is; beyond them they are merged, and the result smoothed."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The law of a set, over K bins of classes.
+
+    Attributes:
+        kind: the union of m draws, or the first m distinct ids.
+        m: draws, or ids.
+        law: [K] probability of one draw of a member.
+        count: [K] members.
+        idle: [D] the same of classes that are drawn and have no score.
+        idle_count: [D] their number.
+        arrival: whether the label takes no part, and weights are :math:`(1-e^{-q_yT})/(1-e^{-q_jT})`.
+    """
+
+    kind: Literal["union", "distinct"]
+    m: int
+    law: Floats
+    count: Floats
+    idle: Floats
+    idle_count: Floats
+    arrival: bool = False
+
+    @cached_property
+    def times(self) -> tuple[Floats, float]:
+        r"""Nodes :math:`\tau` of the next arrival and their distance in :math:`\log\tau`; one node for a union."""
+        if self.kind == "union":
+            return np.ones(1), 1.0
+        law, count = np.append(self.law, self.idle), np.append(self.count, self.idle_count)
+        return arrivals(law, count, self.m, self.arrival)
+
+
+class Terms(NamedTuple):
+    r"""What :math:`\mathbb E_ye^{-sZ}` and its derivatives are sums of, for one s: [K, N] unless said otherwise.
+
+    Attributes:
+        time: [N] the time node of each term.
+        part: complex; the terms of :math:`\mathbb E_y` without the rates.
+        rate: complex; the sum of the rates, or 1.
+        own: complex; what each class adds to that sum, or 0.
+        pull: complex; minus the derivative of a member's logarithm of P.
+        s: [K, N] or [K, 1] :math:`sz`, and 0 beyond :data:`FAINT`.
+    """
+
+    time: NDArray[np.int64]
+    part: Complexes
+    rate: Complexes
+    own: Complexes
+    pull: Complexes
+    s: Floats
+
+
+def arrivals(law: Floats, count: Floats, m: int, later: bool = False) -> tuple[Floats, float]:
+    """Times at which the next class arrives after m, all but 10^-10 of them, and their distance in the logarithm.
+
+    Args:
+        law: [V] probabilities of one draw, positive.
+        count: [V] how many classes have each.
+        m: ids, fewer than there are classes.
+        later: whether a class may be left out of the race, so that it is the arrival after m + 1 that may count.
+    """
+    coarse = np.linspace(-35.0, math.log((m + 10 * math.sqrt(m) + 60) / law.min()), 400)
+    most = round(float(count.sum()))
+    ends = []
+    for number in (m, m + 1) if later and m + 1 < most else (m,):
+        log_odds = _log_odds(law[:, None] * np.exp(coarse))
+        x = _level(log_odds, count, number)
+        tilt = x + log_odds
+        size = count @ (np.logaddexp(0, tilt) - law[:, None] * np.exp(coarse)) - number * x + coarse
+        size += np.log(np.maximum((count * law) @ expit(-tilt), 1e-300))
+        inside = coarse[size > size.max() - DIGITS - 5]
+        ends += [inside[0], inside[-1]]
+    step = min(0.4, 0.95 / math.sqrt(m + 1))  # at an angle x the integrand grows like e^{m x^2 / 2}
+    width = coarse[1] - coarse[0]
+    return np.exp(np.arange(min(ends) - width, max(ends) + width + step, step)), step
+
+
+def inclusion(q: Floats, m: int, number: Floats | None = None) -> Floats:
+    r"""The probability that a class is among the first m distinct ids, for millions of classes, [classes].
+
+    Where q has more than :data:`VALUES` different values they are merged within some thousandths of a nat, and the
+    probability, a smooth function of log q, is interpolated: a relative error of the square of that.
+
+    Args:
+        q: [classes] law of one draw; a class that is never drawn is never among them.
+        m: ids, fewer than there are classes with q > 0.
+        number: [classes] how many classes each entry stands for; one if not given.
+    """
+    found = np.zeros_like(q)
+    drawn = q > 0
+    members = np.ones(int(drawn.sum())) if number is None else number[drawn]
+    values, count, each = merged(q[drawn], members)
+    chance = _inclusion(values, count, m)
+    if np.array_equal(values[each], q[drawn]):
+        found[drawn] = chance[each]
+    else:
+        smooth = CubicSpline(np.log(values), np.log(np.maximum(chance, 1e-300)))
+        found[drawn] = np.exp(smooth(np.log(q[drawn])))
+    return np.minimum(found, 1.0)
+
+
+def merged(q: Floats, number: Floats, most: int = VALUES) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    """Different positive values in rising order, how many classes have each, and the place of each class in them."""
+    values, each = np.unique(q, return_inverse=True)
+    if len(values) > most:
+        log_q = np.log(q)
+        width = np.ptp(log_q) / (most - 1)
+        cell = np.minimum(((log_q - log_q.min()) / width).astype(np.int64), most - 1)
+        each = np.unique(cell, return_inverse=True)[1]
+        count = np.bincount(each, weights=number)
+        return np.bincount(each, weights=number * q) / count, count, each
+    return values, np.bincount(each, weights=number), each
+
+
+def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
+    law = Fixed("distinct", m, values, count, np.zeros(0), np.zeros(0))
+    times, step = law.times
+    found = np.zeros_like(values)
+    for time in times:
+        log_odds = _log_odds(values * time)[:, None]
+        x = float(_level(log_odds, count, m)[0])
+        h = expit(x + log_odds)
+        size = float(count @ (np.logaddexp(0, x + log_odds[:, 0]) - values * time)) - m * x
+        variance = float(count @ (h * (1 - h))[:, 0])
+        angle, weight = _angles(variance, variance)
+        z = np.exp(1j * angle)
+        factor = 1 - h + h * z
+        value = np.exp(count @ np.log(factor) - 1j * m * angle + size) * (weight * step * time)
+        rate = values[:, None] * (1 - h) / factor
+        found += ((h * z / factor) * (count @ rate - rate) @ value).real
+    return found
+
+
+def transform(law: Fixed, s: Floats, keep: bool) -> Terms:
+    r"""The terms of :math:`\mathbb E_ye^{-sZ}` for every label y.
+
+    Args:
+        law: of the set.
+        s: [K, 1], or [K, times] where weights depend on the time, :math:`sz` of each class.
+        keep: whether a label counts as a negative.
+    """
+    if law.kind == "union":
+        return _union(law, s, keep)
+    if not law.arrival:
+        return _distinct(law, s, keep, law.m)
+    # without the label m others come: m of all where it would be late, m + 1 where it would be among them
+    return _joined([_distinct(law, s, keep, law.m), _distinct(law, s, keep, law.m + 1)])
+
+
+def _distinct(law: Fixed, s: Floats, keep: bool, level: int) -> Terms:
+    """The terms on circles on which ``level`` classes come up in the mean; of labels out of the race those it suits."""
+    times, step = law.times
+    q, n, m = law.law[:, None], law.count, law.m
+    faint = np.minimum(s, FAINT)
+    log_odds, idle = _log_odds(q * times), _log_odds(law.idle[:, None] * times)
+    odds, number = np.concatenate([log_odds - faint, idle]), np.append(n, law.idle_count)
+    x = _level(odds, number, level)
+    tilt, idle_tilt = x + log_odds - faint, x + idle
+    rest = np.logaddexp(0, tilt) - q * times  # log P at angle 0
+    size = n @ rest - m * x + law.idle_count @ (np.logaddexp(0, idle_tilt) - law.idle[:, None] * times)
+    if law.arrival:
+        late = (x if level == m else _level(odds, number, m)) + log_odds - faint < 0
+        log_ratio = np.where(late == (level == m), -rest, -np.inf)
+    else:
+        log_ratio = np.zeros_like(rest) if keep else np.logaddexp(0, tilt + faint) - np.logaddexp(0, tilt)
+    there = np.flatnonzero(size + log_ratio.max(0) + np.log(times) > -DIGITS - 5)
+    if not len(there):
+        return _nothing(len(n))
+    h, idle_h = expit(tilt[:, there]), expit(idle_tilt[:, there])
+    variance = n @ (h * (1 - h)) + law.idle_count @ (idle_h * (1 - idle_h))
+    angle, weight = _angles(variance.min(), variance.max())
+    z = np.exp(1j * angle)
+    h, idle_h = h[:, :, None], idle_h[:, :, None]
+    factor, idle_factor = 1 - h + h * z, 1 - idle_h + idle_h * z
+    log_value = np.tensordot(n, np.log(factor), 1) + np.tensordot(law.idle_count, np.log(idle_factor), 1)
+    value = np.exp(log_value + size[there, None] - 1j * m * angle) * (weight * step * times[there, None])
+    own = q[:, :, None] * (1 - h) / factor
+    rate = np.tensordot(n, own, 1)
+    if len(law.idle):
+        rate = rate + np.tensordot(law.idle_count * law.idle, (1 - idle_h) / idle_factor, 1)
+    ratio = np.exp(log_ratio[:, there])[:, :, None]
+    if law.arrival:
+        part, rates = value * ratio / factor, rate - own
+    elif keep:
+        part, rates = np.broadcast_to(value, own.shape), np.broadcast_to(rate, own.shape)
+    else:
+        full = expit(tilt + faint)[:, there, None]  # of the label, with g = 1
+        mine = 1 - full + full * z
+        part, rates = value * ratio * mine / factor, rate - own + q[:, :, None] * (1 - full) / mine
+    seen = np.where(s < FAINT, s, 0.0)
+    seen = np.repeat(seen[:, there] if s.shape[1] > 1 else np.broadcast_to(seen, (len(n), len(there))), len(angle), 1)
+    pull = h * z / factor
+    flat = (len(n), -1)
+    return Terms(
+        np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(flat), own.reshape(flat),
+        pull.reshape(flat) * seen, seen,
+    )  # fmt: skip
+
+
+def _union(law: Fixed, s: Floats, keep: bool) -> Terms:
+    q, n, m = law.law[:, None], law.count, law.m
+    faint = np.minimum(s, FAINT)
+    g, odds = np.exp(-faint), -faint - np.log(np.maximum(-np.expm1(-s), 1e-300))  # log g / (1 - g)
+    idle = max(0.0, 1 - float(n @ law.law))
+
+    # a label that counts for nothing can take many draws, and then its saddle point is far from the others'
+    own = _radii(q, n, odds, idle, m, keep)
+    found, left = [], np.arange(len(n))
+    while len(left):
+        log_t = float(own[left].min())
+        t = math.exp(log_t)
+        heads = expit(q * t + odds)
+        variance = float(n @ (heads * q * t + heads * (1 - heads) * (q * t) ** 2)[:, 0]) + idle * t
+        near = own[left] <= log_t + min(0.5, 2 / math.sqrt(variance))
+        here, left = left[near], left[~near]
+        log_t = float(own[here].mean())
+        t = math.exp(log_t)
+        log_p = np.log(g + (1 - g) * np.exp(-q * t))  # P at angle 0, [K, 1]
+        size = float(n @ log_p[:, 0]) + t + float(gammaln(m + 1)) - m * log_t
+        if size + (0.0 if keep else float(-log_p[here].min())) < -DIGITS - 5:
+            continue
+        angle, weight = _circle(t, n, q, odds, idle)
+        x = t * np.exp(1j * angle)
+        factor = g + (1 - g) * np.exp(-q * x)
+        value = np.exp(n @ np.log(factor / np.exp(log_p)) + x - t + size - 1j * m * angle) * weight
+        part = np.zeros(factor.shape, dtype=np.complex128)
+        part[here] = value if keep else value / factor[here]
+        seen = np.where(s < FAINT, s, 0.0) * np.ones(len(angle))
+        pull = -np.expm1(-q * x) * g / factor * seen
+        found.append(
+            Terms(np.zeros(len(angle), dtype=np.int64), part, np.ones_like(part), np.zeros_like(part), pull, seen)
+        )
+    return _joined(found) if found else _nothing(len(n))
+
+
+def _radii(q: Floats, n: Floats, odds: Floats, idle: float, m: int, keep: bool) -> Floats:
+    """[K] the logarithm of the radius at which m draws are expected, for each label, by a table of the radii."""
+    log_t = np.linspace(math.log(m) - 0.01, math.log((2 * FAINT + 2 * m) / float(q.max())), 200)
+    for _ in range(2):  # a second, finer table where the labels' radii lie
+        x = q * np.exp(log_t)
+        mine = x * expit(x + odds)
+        draws = n @ mine + idle * np.exp(log_t)
+        each = np.broadcast_to(draws, x.shape) if keep else draws + x - mine
+        place = np.clip((each < m).sum(1), 1, len(log_t) - 1)
+        low, high = (np.take_along_axis(each, (place - k)[:, None], 1)[:, 0] for k in (1, 0))
+        share = np.clip((m - low) / np.maximum(high - low, 1e-300), 0, 1)
+        found = log_t[place - 1] + share * (log_t[place] - log_t[place - 1])
+        log_t = np.linspace(log_t[place.min() - 1], log_t[place.max()], 200)
+    return np.asarray(found)
+
+
+def _joined(found: Sequence[Terms]) -> Terms:
+    """Terms beside one another."""
+    columns = (np.concatenate([each[i] for each in found], axis=-1) for i in range(6))
+    return Terms(*columns)
+
+
+def _circle(t: float, n: Floats, q: Floats, odds: Floats, idle: float) -> tuple[Floats, float]:
+    """Half a circle of radius t for a union, up to the angle where 1 - g + g e^{q Re x}, a bound on P, is small."""
+    tilt = odds + q * t
+    heads = expit(tilt)
+    variance = float(n @ (heads * q * t + heads * (1 - heads) * (q * t) ** 2)[:, 0]) + idle * t
+    points = 2 * math.ceil(1.3 * _tail(variance) / 2 + 4)
+    angle = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
+    less = q * t * (1 - np.cos(angle))
+    loss = n @ (np.logaddexp(0, tilt) - np.logaddexp(0, tilt - less)) + idle * t * (1 - np.cos(angle))
+    return angle[loss < DIGITS], 2 / points
+
+
+def _tail(variance: float) -> float:
+    """How far a sum of coins of that variance strays with the chance e^-20, by Bernstein's inequality."""
+    return DIGITS / 3 + math.sqrt(DIGITS**2 / 9 + 2 * DIGITS * variance)
+
+
+def _angles(least: float, most: float) -> tuple[Floats, float]:
+    """Half a circle for sums of coins of such variances, without the angles where all are below e^-20; a weight."""
+    points = 2 * math.ceil(_tail(most) / 2 + 1)
+    angle = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
+    return angle[least * (1 - np.cos(angle)) < DIGITS], 2 / points
+
+
+def _level(log_odds: Floats, count: Floats, m: int) -> Floats:
+    """[J] the shift x with which coins of the log odds, [V, J], come up m times in the mean, to a few thousandths."""
+    low, high = -log_odds.max(0) - 50, -log_odds.min(0) + 50
+    for _ in range(20):
+        middle = (low + high) / 2
+        few = count @ expit(middle + log_odds) < m
+        low, high = np.where(few, middle, low), np.where(few, high, middle)
+    return np.asarray(low)
+
+
+def _log_odds(x: Floats) -> Floats:
+    r""":math:`\log(e^x-1)`."""
+    return np.asarray(x + np.log(-np.expm1(-x)))
+
+
+def _nothing(classes: int) -> Terms:
+    none = np.zeros((classes, 0), dtype=np.complex128)
+    return Terms(np.zeros(0, dtype=np.int64), none, none, none, none, np.zeros((classes, 0)))
