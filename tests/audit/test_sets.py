@@ -189,3 +189,9 @@ def test_the_audit_of_a_set_is_exact(sampler: str) -> None:
     assert 0 < left < 0.01
     assert found.scheme.kl == pytest.approx(left, rel=1e-3)
     assert "coins" not in str(found)
+
+
+def test_a_law_that_falls_by_thirty_orders_of_magnitude() -> None:
+    """After the one class that is always there the others come as if it were not: the first m - 1 of four alike."""
+    q = np.array([1.0, 1e-36, 1e-36, 1e-36, 1e-36])
+    assert inclusion(q, 3) == pytest.approx([1, 0.5, 0.5, 0.5, 0.5], rel=1e-6)

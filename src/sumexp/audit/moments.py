@@ -112,8 +112,8 @@ def _moments(
     softmax = np.exp(f) / (b.count @ np.exp(f))
     return Moments(
         float(mass @ losses),
-        float(np.sqrt(max(0.0, mass @ np.maximum(second - losses**2, 0.0)))),
-        float(np.sqrt(max(0.0, mass @ np.maximum(variance, 0.0)))),
+        float(np.sqrt(mass @ np.maximum(second - losses**2, 0.0))),
+        float(np.sqrt(mass @ np.maximum(variance, 0.0))),
         mass @ (others @ member),
         (b.count * softmax) @ member - (mass * softmax) @ member,
     )

@@ -100,14 +100,15 @@ def arrivals(law: Floats, count: Floats, m: int, later: bool = False) -> tuple[F
         m: ids, fewer than there are classes.
         later: whether a class may be left out of the race, so that it is the arrival after m + 1 that may count.
     """
-    coarse = np.linspace(-35.0, math.log((m + 10 * math.sqrt(m) + 60) / law.min()), 400)
+    coarse = np.linspace(-35.0, min(690.0, math.log(m + 10 * math.sqrt(m) + 60) - math.log(law.min())), 1000)
     most = round(float(count.sum()))
     ends = []
     for number in (m, m + 1) if later and m + 1 < most else (m,):
-        log_odds = _log_odds(law[:, None] * np.exp(coarse))
+        seen = _exposure(law[:, None], np.exp(coarse))
+        log_odds = _log_odds(seen)
         x = _level(log_odds, count, number)
         tilt = x + log_odds
-        size = count @ (np.logaddexp(0, tilt) - law[:, None] * np.exp(coarse)) - number * x + coarse
+        size = count @ (np.logaddexp(0, tilt) - seen) - number * x + coarse
         size += np.log(np.maximum((count * law) @ expit(-tilt), 1e-300))
         inside = coarse[size > size.max() - DIGITS - 5]
         ends += [inside[0], inside[-1]]
@@ -148,9 +149,8 @@ def merged(q: Floats, number: Floats, most: int = VALUES) -> tuple[Floats, Float
         width = np.ptp(log_q) / (most - 1)
         cell = np.minimum(((log_q - log_q.min()) / width).astype(np.int64), most - 1)
         each = np.unique(cell, return_inverse=True)[1]
-        count = np.bincount(each, weights=number)
-        return np.bincount(each, weights=number * q) / count, count, each
-    return values, np.bincount(each, weights=number), each
+        values = np.bincount(each, weights=number * q) / np.bincount(each, weights=number)
+    return values, np.asarray(np.bincount(each, weights=number), dtype=np.float64), each.astype(np.int64)
 
 
 def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
@@ -158,10 +158,11 @@ def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
     times, step = law.times
     found = np.zeros_like(values)
     for time in times:
-        log_odds = _log_odds(values * time)[:, None]
+        seen = _exposure(values, time)
+        log_odds = _log_odds(seen)[:, None]
         x = float(_level(log_odds, count, m)[0])
         h = expit(x + log_odds)
-        size = float(count @ (np.logaddexp(0, x + log_odds[:, 0]) - values * time)) - m * x
+        size = float(count @ (np.logaddexp(0, x + log_odds[:, 0]) - seen)) - m * x
         variance = float(count @ (h * (1 - h))[:, 0])
         angle, weight = _angles(variance, variance)
         z = np.exp(1j * angle)
@@ -193,12 +194,13 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int) -> Terms:
     times, step = law.times
     q, n, m = law.law[:, None], law.count, law.m
     faint = np.minimum(s, FAINT)
-    log_odds, idle = _log_odds(q * times), _log_odds(law.idle[:, None] * times)
+    seen_law, seen_idle = _exposure(q, times), _exposure(law.idle[:, None], times)
+    log_odds, idle = _log_odds(seen_law), _log_odds(seen_idle)
     odds, number = np.concatenate([log_odds - faint, idle]), np.append(n, law.idle_count)
     x = _level(odds, number, level)
     tilt, idle_tilt = x + log_odds - faint, x + idle
-    rest = np.logaddexp(0, tilt) - q * times  # log P at angle 0
-    size = n @ rest - m * x + law.idle_count @ (np.logaddexp(0, idle_tilt) - law.idle[:, None] * times)
+    rest = np.logaddexp(0, tilt) - seen_law  # log P at angle 0
+    size = n @ rest - m * x + law.idle_count @ (np.logaddexp(0, idle_tilt) - seen_idle)
     if law.arrival:
         late = (x if level == m else _level(odds, number, m)) + log_odds - faint < 0
         log_ratio = np.where(late == (level == m), -rest, -np.inf)
@@ -323,11 +325,16 @@ def _angles(least: float, most: float) -> tuple[Floats, float]:
 def _level(log_odds: Floats, count: Floats, m: int) -> Floats:
     """[J] the shift x with which coins of the log odds, [V, J], come up m times in the mean, to a few thousandths."""
     low, high = -log_odds.max(0) - 50, -log_odds.min(0) + 50
-    for _ in range(20):
+    for _ in range(24):
         middle = (low + high) / 2
         few = count @ expit(middle + log_odds) < m
         low, high = np.where(few, middle, low), np.where(few, high, middle)
     return np.asarray(low)
+
+
+def _exposure(q: Floats, time: Floats) -> Floats:
+    """q times the time, within what floats can tell from never and always."""
+    return np.asarray(np.clip(q * time, 1e-300, 600.0))
 
 
 def _log_odds(x: Floats) -> Floats:
