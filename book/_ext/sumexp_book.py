@@ -30,6 +30,8 @@ WORD_JOINER = "\u2060"  # no line begins with a mark
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
 DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
+SENTENCE = "application/papermill.record/text/markdown"
+TITLE = pattern(r"(?:^|\n)# (.*)")
 FIGURE = pattern(r'<figure id="fig-([a-z0-9-]+)"')
 
 
@@ -267,6 +269,34 @@ class RegisterTable(SphinxDirective):
         return sections
 
 
+class AtAGlance(SphinxDirective):
+    """All results and errata, a line each, in a section for each chapter that bears the chapter's own title."""
+
+    def run(self) -> list[nodes.Node]:
+        page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
+        style = '<link rel="stylesheet" href="../_static/register.css">'
+        math = self.env.get_domain("math").data  # the tables have formulas that Sphinx does not see
+        math["has_equations"][self.env.docname] = True
+        found: list[nodes.Node] = [raw(style + drawn.symbols())]
+        for chapter, table in drawn.glance(register(self.env), explained(self.env), page).items():
+            section = nodes.section(
+                "", nodes.title("", heading(self.env, chapter)), ids=[f"glance-{chapter}"], names=[]
+            )
+            found.append(section + raw(table))
+        return found
+
+
+def heading(env: BuildEnvironment, chapter: str) -> str:
+    """The title of a chapter, which may not have been read yet; its name where the book has it not."""
+    file = Path(env.srcdir, f"notebooks/{chapter}.ipynb")
+    if not file.exists():
+        return chapter
+    env.note_dependency(f"notebooks/{chapter}.ipynb")
+    first = "".join(json.loads(file.read_text("utf-8"))["cells"][0]["source"])
+    titled = TITLE.search(first)
+    return titled[1] if titled else chapter
+
+
 class ErrataTable(SphinxDirective):
     """The errata of all pages by weight, the heaviest first."""
 
@@ -343,6 +373,18 @@ class QuotedResult(SphinxRole):
         return [nodes.Text(literal_eval(data[RESULT]) if data else "…")], []
 
 
+class QuotedSentence(SphinxDirective):
+    """Sentences that a chapter has chosen, as one paragraph: ``towers out answer``; they hold of its run."""
+
+    required_arguments = 2
+    optional_arguments = 4
+
+    def run(self) -> list[nodes.Node]:
+        chapter, *names = self.arguments
+        found = [quoted(self.env, chapter, "sentence", name) for name in names]
+        return self.parse_text_to_nodes("\n".join("".join(data[SENTENCE]) for data in found if data) or "…")
+
+
 class QuotedFigure(SphinxDirective):
     """The picture of a chapter's figure, with a caption of its own: ``synthesis one-step``."""
 
@@ -404,6 +446,8 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_directive("kills-table", KillsTable)
     app.add_role("result", QuotedResult())
     app.add_directive("quoted-figure", QuotedFigure)
+    app.add_directive("quoted-sentence", QuotedSentence)
+    app.add_directive("at-a-glance", AtAGlance)
     app.add_directive("devices-table", DevicesTable)
     app.add_directive("speeds-table", SpeedsTable)
     app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))

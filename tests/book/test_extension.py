@@ -163,6 +163,9 @@ QUOTING = """# Introduction
 
 It takes {result}`chapter/reads` of {result}`chapter/absent`.
 
+:::{quoted-sentence} chapter order
+:::
+
 :::{quoted-figure} chapter bar
 The *bar*.
 :::
@@ -184,6 +187,11 @@ def built(place: Path, text: str) -> BeautifulSoup:
             "output_type": "display_data",
             "metadata": {"sumexp": {"result": "reads", "value": 1024, "rtol": 0.0}},
             "data": {"application/papermill.record/text/plain": "'1,024'"},
+        },
+        {
+            "output_type": "display_data",
+            "metadata": {"sumexp": {"sentence": "order", "text": "So it *is*."}},
+            "data": {"application/papermill.record/text/markdown": ["So it *is*."]},
         },
     ]
     code = {"cell_type": "code", "source": "", "metadata": {}, "outputs": outputs, "execution_count": None, "id": "a"}
@@ -209,6 +217,7 @@ def built(place: Path, text: str) -> BeautifulSoup:
 def test_a_page_quotes_numbers_and_pictures_of_chapters(tmp_path: Path) -> None:
     page = built(tmp_path, QUOTING)
     assert "It takes 1,024 of …." in page.get_text()
+    assert page.select_one("p > em").parent.get_text() == "So it is."
     (figure,) = page.find_all("figure")
     assert figure.find("svg").find("g")
     assert "".join(figure.find("figcaption").get_text().split()) == "Thebar."
@@ -221,19 +230,23 @@ def test_a_chapter_that_is_quoted_must_be_there(tmp_path: Path) -> None:
         built(tmp_path, "# Introduction\n\n{result}`chapters/reads`\n")
 
 
-QUOTE = re.compile(r"\{result\}`([a-z]+)/([a-z0-9-]+)`|\{quoted-figure\} ([a-z]+) ([a-z0-9-]+)")
+QUOTE = re.compile(
+    r"\{(?P<result>result)\}`(?P<of>[a-z]+)/(?P<name>[a-z0-9-]+)`"
+    r"|\{quoted-(?P<kind>figure|sentence)\} (?P<chapter>[a-z]+) (?P<names>[a-z0-9- ]+)"
+)
 
 
 def test_what_pages_quote_is_in_the_reference_outputs() -> None:
     root = EXTENSION.parents[2]
     missing, seen = [], 0
     for page in sorted((root / "book").rglob("*.md")):
-        for chapter, result, shown_in, figure in QUOTE.findall(page.read_text("utf-8")):
-            kind, name = ("result", result) if chapter else ("figure", figure)
-            reference = json.loads((root / "tests" / "reference" / f"{chapter or shown_in}.ipynb").read_text("utf-8"))
-            found = [output for cell in reference["cells"] for output in cell.get("outputs", ())]
+        for quote in QUOTE.finditer(page.read_text("utf-8")):
+            chapter, kind = quote["of"] or quote["chapter"], quote["result"] or quote["kind"]
+            reference = json.loads((root / "tests" / "reference" / f"{chapter}.ipynb").read_text("utf-8"))
+            outputs = [output for cell in reference["cells"] for output in cell.get("outputs", ())]
+            known = {output.get("metadata", {}).get("sumexp", {}).get(kind) for output in outputs}
+            names = (quote["name"] or quote["names"]).split()
             seen += 1
-            if not any(output.get("metadata", {}).get("sumexp", {}).get(kind) == name for output in found):
-                missing.append(f"{page.name}: {chapter or shown_in}/{name}")
+            missing += [f"{page.name}: {chapter}/{name}" for name in names if name not in known]
     assert missing == []
     assert seen > 0

@@ -254,3 +254,35 @@ def graphs(register: Register) -> str:
         f'<div class="register-scroll">{draw(chapter, entries, by_id)}</div>\n</details>'
         for number, (chapter, entries) in enumerate(by_chapter(register).items())
     )
+
+
+def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:
+    """For each chapter a table of its results: what is stated, shortened, the verdict, what hangs on a correction.
+
+    Args:
+        register: the entries; conventions, which have nothing to decide, are left out.
+        explained: the errata that a page explains, by label.
+        page: the address of the register's page.
+    """
+    results = tuple(entry for entry in register if entry.verdict != "convention")
+    head = ("entry", "what it says", "verdict", "erratum")
+    return {
+        chapter: _table(head, (_line(entry, explained, page) for entry in entries), "register-glance")
+        for chapter, entries in by_chapter(results).items()
+    }
+
+
+def _line(entry: Entry, explained: Mapping[str, Erratum], page: str) -> tuple[str, ...]:
+    claim = entry.claim
+    name = f'<a href="{page}#claim-{claim.id}"><code>{claim.id}</code></a>'
+    return name, prose(shortened(claim.statement)), _badge(entry.verdict), _errata(claim.erratum, explained)
+
+
+def shortened(text: str, length: int = 140) -> str:
+    """The first words of a text, about ``length`` letters; a formula is kept whole or left out."""
+    pieces = re.findall(r"[^\s$]*(?:\$[^$]*\$[^\s$]*)+|\S+", text)
+    kept = 0
+    while kept < len(pieces) and len(" ".join(pieces[: kept + 1])) <= length:
+        kept += 1
+    kept = max(kept, 1)
+    return " ".join(pieces[:kept]) + (" …" if kept < len(pieces) else "")
