@@ -282,7 +282,8 @@ class AtAGlance(SphinxDirective):
             section = nodes.section(
                 "", nodes.title("", heading(self.env, chapter)), ids=[f"glance-{chapter}"], names=[]
             )
-            found.append(section + raw(table))
+            section += raw(table)
+            found.append(section)
         return found
 
 

@@ -114,7 +114,7 @@ FIGURE = (
 CHAPTER: dict[str, Any] = {
     "cells": [
         markdown("# Tiny\n\nIt is {glue:text}`error`, see {ref}`fig-bar`."),
-        code('profile = "cpu"', tags=("parameters", "hide-input")),
+        code('profile = "cpu"\ndevice = "auto"\nseed = 0', tags=("parameters", "hide-input")),
         code("draw()", shown({"text/html": FIGURE}, figure="bar", alt="A bar.")),
         code(
             "record()",
@@ -137,6 +137,8 @@ def test_a_notebook_stands_alone_and_is_a_notebook() -> None:
     assert title["source"] == f"# Tiny\n\nIt is 1,024, see [Figure 1]({AT}fig-bar)."
     assert "[The Sum of Exponentials](../notebooks/tiny.html)" in origin["source"]
     assert package["source"] == install("")
+    device = 'import torch\n\ndevice = "cuda" if torch.cuda.is_available() else "cpu"'
+    assert parameters["source"] == f'profile = "cpu"\n{device}\nseed = 0'
     assert parameters["metadata"]["jupyter"] == {"source_hidden": True}
     assert [output["data"] for output in figure["outputs"]] == [
         {"image/svg+xml": '<svg style="color: #000; background: #fff" role="img"><g/></svg>', "text/plain": "A bar."},

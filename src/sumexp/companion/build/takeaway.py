@@ -122,6 +122,12 @@ def install(package: str) -> str:
     )
 
 
+def runnable(code: str) -> str:
+    """A cell's code where nothing sets its parameters: the device is what the machine has."""
+    found = 'import torch\n\ndevice = "cuda" if torch.cuda.is_available() else "cpu"'
+    return re.sub(r'(?m)^device = "auto"$', found, code)
+
+
 def glued(chapter: Mapping[str, Any]) -> dict[str, str]:
     """What the prose shows of the code's numbers and sentences, by name: numbers as printed, sentences in Markdown."""
     found = {}
@@ -317,6 +323,7 @@ def _cell(cell: dict[str, Any], text: Text) -> dict[str, Any]:
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return {**cell, "source": text(source)}
+    source = runnable(source)
     folded = {"jupyter": {"source_hidden": True}} if "hide-input" in cell["metadata"].get("tags", ()) else {}
     outputs = [shown for output in cell["outputs"] for shown in _outputs(output, text)]
     return {**cell, "source": source, "outputs": outputs, "metadata": {**cell["metadata"], **folded}}
