@@ -269,14 +269,19 @@ class RegisterTable(SphinxDirective):
         return sections
 
 
+def note_formulas(app: Sphinx, _: nodes.document) -> None:
+    """Let a page load MathJax whose formulas stand in tables that Sphinx does not look into."""
+    if app.env.temp_data.get("sumexp_formulas"):
+        app.env.get_domain("math").data["has_equations"][app.env.docname] = True
+
+
 class AtAGlance(SphinxDirective):
     """All results and errata, a line each, in a section for each chapter that bears the chapter's own title."""
 
     def run(self) -> list[nodes.Node]:
         page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
         style = '<link rel="stylesheet" href="../_static/register.css">'
-        math = self.env.get_domain("math").data  # the tables have formulas that Sphinx does not see
-        math["has_equations"][self.env.docname] = True
+        self.env.temp_data["sumexp_formulas"] = True
         found: list[nodes.Node] = [raw(style + drawn.symbols())]
         for chapter, table in drawn.glance(register(self.env), explained(self.env), page).items():
             section = nodes.section(
@@ -457,6 +462,7 @@ def setup(app: Sphinx) -> dict[str, object]:
         app.add_domain(Proofs, override=True)
     app.add_node(claim_link)
     app.connect("doctree-read", mark_claims)
+    app.connect("doctree-read", note_formulas)
     app.connect("doctree-read", free_contents)
     app.connect("doctree-read", name_figures)
     app.connect("doctree-read", note_names, priority=900)

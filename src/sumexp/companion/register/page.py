@@ -260,11 +260,11 @@ def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> d
     """For each chapter a table of its results: what is stated, shortened, the verdict, what hangs on a correction.
 
     Args:
-        register: the entries; conventions, which have nothing to decide, are left out.
+        register: the entries; conventions are left out but for those with an erratum: there is nothing to decide.
         explained: the errata that a page explains, by label.
         page: the address of the register's page.
     """
-    results = tuple(entry for entry in register if entry.verdict != "convention")
+    results = tuple(entry for entry in register if entry.verdict != "convention" or entry.claim.erratum)
     head = ("entry", "what it says", "verdict", "erratum")
     return {
         chapter: _table(head, (_line(entry, explained, page) for entry in entries), "register-glance")
