@@ -257,7 +257,7 @@ def graphs(register: Register) -> str:
 
 
 def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:
-    """For each chapter a table of its results: what is stated, shortened, the verdict, what hangs on a correction.
+    """For each chapter a table of its results: the verdict, what is stated, shortened, what hangs on a correction.
 
     Args:
         register: the entries; conventions are left out but for those with an erratum: there is nothing to decide.
@@ -265,7 +265,7 @@ def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> d
         page: the address of the register's page.
     """
     results = tuple(entry for entry in register if entry.verdict != "convention" or entry.claim.erratum)
-    head = ("entry", "what it says", "verdict", "erratum")
+    head = ("entry", "verdict", "what it says", "erratum")
     return {
         chapter: _table(head, (_line(entry, explained, page) for entry in entries), "register-glance")
         for chapter, entries in by_chapter(results).items()
@@ -275,7 +275,7 @@ def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> d
 def _line(entry: Entry, explained: Mapping[str, Erratum], page: str) -> tuple[str, ...]:
     claim = entry.claim
     name = f'<a href="{page}#claim-{claim.id}"><code>{claim.id}</code></a>'
-    return name, prose(shortened(claim.statement)), _badge(entry.verdict), _errata(claim.erratum, explained)
+    return name, _badge(entry.verdict), prose(shortened(claim.statement)), _errata(claim.erratum, explained)
 
 
 def shortened(text: str, length: int = 140) -> str:
