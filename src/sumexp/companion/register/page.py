@@ -275,7 +275,7 @@ def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> d
 def _line(entry: Entry, explained: Mapping[str, Erratum], page: str) -> tuple[str, ...]:
     claim = entry.claim
     name = f'<a href="{page}#claim-{claim.id}"><code>{claim.id}</code></a>'
-    return name, _badge(entry.verdict), prose(shortened(claim.statement)), _errata(claim.erratum, explained)
+    return name, badge(entry.verdict), prose(shortened(claim.statement)), _errata(claim.erratum, explained)
 
 
 def shortened(text: str, length: int = 140) -> str:
