@@ -153,6 +153,14 @@ def test_a_notebook_stands_alone_and_is_a_notebook() -> None:
     assert CHAPTER["cells"][3]["outputs"]  # what was given is as it was
 
 
+def test_a_figure_drawn_before_figures_had_permalinks_keeps_its_caption() -> None:
+    earlier = FIGURE.replace(' <a class="headerlink" href="#fig-bar" title="Link to this figure">#</a>', "")
+    assert earlier != FIGURE
+    cells = [code("draw()", shown({"text/html": page}, figure="bar", alt="A bar.")) for page in (FIGURE, earlier)]
+    _, _, now, before = notebook("tiny", {**CHAPTER, "cells": cells}, NAMES)["cells"]
+    assert now["outputs"] == before["outputs"]
+
+
 def test_links_lead_to_the_published_pages() -> None:
     page = notebook("tiny", CHAPTER, Names(places=NAMES.places, root="https://x.org/book/"))
     assert "(https://x.org/book/notebooks/tiny.html#fig-bar)" in page["cells"][0]["source"]
