@@ -284,6 +284,12 @@ def test_without_pages_it_says_how_to_make_them(tmp_path: Path, monkeypatch: pyt
         pdf.make()
 
 
+def test_a_page_that_is_not_rendered_yet_is_named(book: Path) -> None:
+    (book / "build/html/notebooks/two.html").unlink()
+    with pytest.raises(CompanionError, match=r"^build/html lacks notebooks/two; build the book anew: make book"):
+        pdf.document()
+
+
 def test_without_a_browser_it_says_what_to_install(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "BROWSERS", ())
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(book / "none"))

@@ -217,9 +217,11 @@ def joined(html: Path, listed: Sequence[Part], title: str, front: str, style: st
         style: a style sheet beside those of the pages.
 
     Raises:
-        CompanionError: if a link within the book leads nowhere.
+        CompanionError: if a page is not rendered, or a link within the book leads nowhere.
     """
     pages = [page for part in listed for page in part.pages]
+    if absent := [page for page in pages if not (html / f"{page}.html").exists()]:
+        raise CompanionError(f"{html} lacks {', '.join(absent)}; build the book anew: make book, or sumexp book")
     lines: list[Heading] = []
     titles: dict[str, str] = {}
     body: list[Tag] = []

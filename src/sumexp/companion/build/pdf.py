@@ -137,7 +137,7 @@ def document() -> str:
     """The pages that ``build/html`` has as one HTML document, which `lay_out` opens.
 
     Raises:
-        CompanionError: if a link within the book leads nowhere.
+        CompanionError: if a page is not rendered, or a link within the book leads nowhere.
     """
     import matplotlib
     import yaml
@@ -196,7 +196,7 @@ def make() -> Path:
     """Print the pages that ``build/html`` has; returns the PDF, which appears whole or not at all.
 
     Raises:
-        CompanionError: if there are no pages, no browser, or a link within the book leads nowhere.
+        CompanionError: if a page or the browser is not there, or a link within the book leads nowhere.
     """
     from playwright.sync_api import sync_playwright
 
