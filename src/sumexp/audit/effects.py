@@ -103,7 +103,9 @@ class Truth:
         law = how.q[0] if how.law is None else how.law
         sums = np.stack([number * x for x in (np.ones_like(p), self.p, rows.prior, law, *how.q)] + [mass * delta, mass])
         idle = drawn & ~part
-        self.idle = merged(law[idle], number[idle], IDLE)[:2] if idle.any() else (np.zeros(0), np.zeros(0))
+        self.idle = (
+            merged(law[idle], number[idle], IDLE)[:2] if how.coins and idle.any() else (np.zeros(0), np.zeros(0))
+        )
         self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), mass)
 
     def binned(self, how: Setup, place: Integers, exact: bool = False) -> tuple[Binned, Integers, Floats]:
