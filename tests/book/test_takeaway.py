@@ -55,6 +55,10 @@ def test_its_links_lead_to_the_pages_beside_it(html: Path, chapter: str) -> None
     assert links
 
 
+KINDS = "(?:Theorem|Definition|Corollary|Lemma|Exercise)"
+"""What is counted and referred to by its number; tables of a paper are counted, too, and nothing refers to them."""
+
+
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_references_are_called_as_on_the_page(html: Path, chapter: str) -> None:
     """What a notebook calls its theorems, exercises and formulas is what Sphinx has called them."""
@@ -62,9 +66,9 @@ def test_references_are_called_as_on_the_page(html: Path, chapter: str) -> None:
     text = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
     page = BeautifulSoup((html / "notebooks" / f"{chapter}.html").read_text("utf-8"), "html.parser")
     titles = [title.get_text() for title in page.select("article span.caption-number")]
-    counted = [title.strip() for title in titles if re.search(r"\d", title)]
+    counted = [title.strip() for title in titles if re.match(rf"{KINDS} \d", title.strip())]
     assert counted
-    assert re.findall(r"(?m)^ *> \*\*((?:Theorem|Definition|Corollary|Lemma|Exercise) [\d.]+)", text) == counted
+    assert re.findall(rf"(?m)^ *> \*\*({KINDS} [\d.]+)", text) == counted
     assert re.findall(r"\\tag\{([\d.]+)\}", text) == [e.get_text().strip("()¶#") for e in page.select(".eqno")]
 
 
