@@ -27,7 +27,6 @@ TABLE_4 = {  # labels, training points, test points, points of a label, labels o
 }
 
 
-@pytest.mark.claim("negatives-retrieval-setup", shows="statement", evidence="exact")
 def test_the_published_setting() -> None:
     assert Config().width == 512
     assert {plan.negatives for name in ("cpu", "paper") for plan in grids.PLANS[name].values()} == {64}
