@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, log2, nan
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -151,6 +152,20 @@ def test_labels_by_hand() -> None:
     found = ranking.ndcg(scores, Labels(torch.tensor([[1, 3], [-1, 3]]), torch.tensor([[1.0, 3.0], [9.0, 2.0]])))
     dcg, best = 1 + 3 * (1 / log2(3) + 1 / log2(4)) / 2, 3 + 1 / log2(3)
     assert found.tolist() == pytest.approx([dcg / best, 1 / log2(5)])
+
+
+def test_lists_of_any_kind_keep_all_digits_of_their_gains() -> None:
+    """1/10 is no number of single precision; rows may be lists, tuples, arrays or tensors."""
+    scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [1.0, 4.0, 3.0, 2.0]])
+    gains = torch.tensor([[0.1, 0, 0.2, 0], [0, 0.7, 0, 0]], dtype=torch.float64)
+    wanted = ranking.dcg(scores, gains)
+    for lists, worth in (
+        ([[0, 2], [1]], [[0.1, 0.2], [0.7]]),
+        ([(2, 0), (1,)], [(0.2, 0.1), (0.7,)]),
+        ([np.array([0, 2]), torch.tensor([1])], [np.array([0.1, 0.2]), [0.7]]),
+        (np.array([[0, 2], [1, -1]]), np.array([[0.1, 0.2], [0.7, 0.0]])),
+    ):
+        assert ranking.dcg(scores, Labels(lists, worth)).tolist() == wanted.tolist()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ties", RULES)

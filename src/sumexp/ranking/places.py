@@ -8,6 +8,7 @@ taken some rows at a time, and :class:`Chunks` some items at a time, so that mem
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -277,7 +278,7 @@ def _of_rows(scores: Tensor, items: Tensor, gains: Tensor, mask: Tensor | None, 
         crowded = (wanted == best[:, -1:]).any(-1)
         at_last = torch.ones_like(best[:, :1], dtype=torch.int64)
         if bool(crowded.any()):
-            at_last[crowded] = _count(scores[crowded], best[crowded, -1:])[1]
+            at_last[crowded] = count_true(scores[crowded] == best[crowded, -1:]).unsqueeze(-1)
         above, tied = _among_best(best, wanted, at_last)
     elif SOME * items.shape[1] > scores.shape[1] and items.shape[1] > FEW:
         above, tied = (found.gather(-1, items.clamp_min(0)) for found in _by_order(scores))
@@ -318,11 +319,14 @@ def _of_chunks(scores: Chunks, items: Tensor, gains: Tensor, k: int | None) -> P
 
 def _merge(best: Tensor | None, at_last: Tensor | None, chunk: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The best k so far, in descending order, and how many scores so far are equal to the last of them [B, 1]."""
-    of_chunk = chunk.topk(min(k, chunk.shape[1])).values
-    merged = of_chunk if best is None else torch.cat([best, of_chunk], -1)
-    new = merged.topk(min(k, merged.shape[1])).values
+    of_chunk = chunk.topk(min(k + 1, chunk.shape[1])).values  # one more shows whether others of it equal the last
+    merged = of_chunk if best is None else torch.cat([best, of_chunk], -1).sort(-1, descending=True).values
+    new = merged[:, :k]
     last = new[:, -1:]
-    count = _count(chunk, last)[1]
+    count = (of_chunk == last).sum(-1, keepdim=True)
+    more = of_chunk[:, -1] == last[:, 0]
+    if of_chunk.shape[1] < chunk.shape[1] and bool(more.any()):
+        count[more] = count_true(chunk[more] == last[more]).unsqueeze(-1)
     if best is not None and at_last is not None:
         # All that was above the former last one is in the former best.
         before = (best == last).sum(-1, keepdim=True)
@@ -422,9 +426,21 @@ def _pad(name: str, lists: Sequence[Sequence[float]] | Tensor, padding: float) -
     if isinstance(lists, Tensor):
         return lists
     try:
-        rows = [torch.as_tensor(row) if len(row) else torch.full((0,), padding) for row in lists]
-        if not rows:
-            return torch.full((0, 1), padding)
-        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding)
-    except (TypeError, RuntimeError) as error:
+        lengths = torch.from_numpy(np.fromiter(map(len, lists), np.int64, len(lists)))
+        values = _joined(lists)
+        shape = len(lists), int(lengths.max()) if len(lists) else 1
+        padded = torch.full(shape, padding, dtype=values.dtype, device=values.device)
+        padded[(torch.arange(shape[1]) < lengths.unsqueeze(-1)).to(values.device)] = values
+        return padded
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} must be lists of numbers, one list for each row of scores: {error}") from error
+
+
+def _joined(lists: Sequence[Sequence[float]]) -> Tensor:
+    """The numbers of all lists, one after another."""
+    if not any(len(row) for row in lists):
+        return torch.zeros(0, dtype=torch.int64)
+    if all(isinstance(row, (list, tuple)) for row in lists):  # one array of them all, not one for each list
+        return torch.from_numpy(np.asarray(list(chain.from_iterable(lists))))
+    rows = [row if isinstance(row, Tensor) else torch.as_tensor(np.asarray(row)) for row in lists if len(row)]
+    return torch.cat(rows)
