@@ -1,6 +1,6 @@
 """The runs of the grid that are in the store: what experiments on trained networks rest on. Nothing is trained here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -12,6 +12,8 @@ from sumexp.companion.authoring import runs
 from sumexp.companion.store import default
 from sumexp.datasets.labelled import Profile
 from sumexp.longtail import grids
+from sumexp.longtail.config import Source
+from sumexp.longtail.grids import Config, Plan
 from sumexp.longtail.sources import counts
 from sumexp.models.sampled.comparison import Values
 from sumexp.models.sampled.groups import Group, groups
@@ -42,9 +44,24 @@ class Found:
 @cache
 def found(profile: Profile) -> Found | None:
     """Those on CIFAR-100 of the largest profile of the book of which all seeds are there; None if none is."""
+
+    def asked(source: Source, plan: Plan) -> list[Config]:
+        return [one for one in grids.configs(source, plan) if one.profile == profile]
+
+    return _found(asked)
+
+
+@cache
+def confirming() -> Found | None:
+    """Those of the confirmation, of the largest profile that asks for one and has all of it; None if none does."""
+    return _found(lambda source, plan: list(grids.confirmation(source, plan)))
+
+
+def _found(asked: Callable[[Source, Plan], list[Config]]) -> Found | None:
     for name in ("paper", "cpu"):
         for source, plan in grids.PLANS[name].items():
-            configs = [one for one in grids.configs(source, plan) if one.profile == profile]
+            if not (configs := asked(source, plan)):
+                continue
             task = grids.task(plan)
             for device in ("cuda", "cpu"):
                 wanted = (runs.computation(task, one, data=grids.data(one), device=device) for one in configs)
@@ -53,6 +70,7 @@ def found(profile: Profile) -> Found | None:
                 if len(entries) == len(configs):
                     own = [runs.read(entry) for entry in entries if entry]
                     base, fewest, most = plan.negatives
+                    profile = configs[0].profile
                     return Found(
                         "cifar-100",
                         name,

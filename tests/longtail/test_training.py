@@ -183,6 +183,21 @@ def test_the_grid() -> None:
         grids.chosen("huge", [])
 
 
+def test_what_confirms_has_seeds_that_no_other_run_has() -> None:
+    source, plan = grids.chosen("cpu", ["cifar-100-small"])
+    asked = grids.confirmation(source, plan)
+    used = {one.seed for name in ("cpu", "paper") for s, p in grids.PLANS[name].items() for one in grids.configs(s, p)}
+    assert len(asked) == len({one.seed for one in asked} - used) == 20
+    first = grids.configs(source, plan)[0]
+    for one in asked:  # the very training of the others, of two of their methods
+        assert isinstance(one, Stack)
+        assert replace(one, methods=first.methods, seed=0) == first
+        assert one.methods == (Method(), Method("softmax", "batch", "constant", 32))
+    of_networks = grids.confirmation("cifar-100", replace(plan, blocks=9, fresh=3))
+    assert [one.methods for one in of_networks] == [(method,) for method in grids.confirmed(plan)] * 3
+    assert grids.confirmation(*grids.chosen("paper", ["cifar-100"])) == ()
+
+
 def test_the_paper_s_network_is_asked_for_where_its_pictures_are() -> None:
     source, plan = grids.chosen("paper", ["cifar-100", "cifar-100-small"])
     configs = grids.configs(source, plan)

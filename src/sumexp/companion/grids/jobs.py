@@ -78,7 +78,7 @@ def _longtail(profile: str, there: Present) -> tuple[Job, ...]:
         for one in grids.forecasts(source, plan)
     )
     task, rates = grids.task(plan), CONVOLUTIONS if plan.blocks else None
-    asked = grids.configs(source, plan)
+    asked = (*grids.configs(source, plan), *grids.confirmation(source, plan))
     return (*first, *(Job(task, one, grids.data(one), work=grids.work(one), rates=rates) for one in asked))
 
 
