@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "book" / "errata"
+from sumexp.companion import register
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "book" / "errata"
 NOTHING_TO_RUN = {"b11", "e15"}  # misprints of indices; a reading of the paper
 
 
@@ -36,3 +39,12 @@ def test_code_of_a_section_runs(name: str, label: str) -> None:
     text = code(by_label[label])
     assert "assert" in text or label in NOTHING_TO_RUN
     exec(compile(code(head) + "\n" + text, f"{name}.md#{label}", "exec"), {})
+
+
+def test_every_entry_that_names_an_erratum_is_named_there() -> None:
+    named = {
+        label: set(re.findall(r"{claim}`([^`]+)`", sections(FOLDER / f"{page}.md")[1][label])) for page, label in CASES
+    }
+    for claim in register.load(ROOT / "claims").values():
+        for label in claim.erratum:
+            assert claim.id in named[label.lower()], label

@@ -1,5 +1,6 @@
 """What the extensions make of a page's parts: links to claims, landmarks, what a page says of itself."""
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -87,21 +88,40 @@ def test_a_page_can_be_cited(pages: dict[str, Any]) -> None:
     ]
 
 
+ERRATUM = "(erratum-b1)=\n## B1. Two signs\n\n**Weight:** {}.\n\n"
+SAID = ["**Printed.**\nTwo.\n\n", "**Lost in our text.**\nNothing.\n\n", "**Reading.**\nAny.\n\n"]
+
+
 def test_errata_have_a_weight_of_the_list() -> None:
-    page = "(erratum-b1)=\n## B1. Two signs\n\n**Weight:** {}.\n"
-    (one,) = errata.read(page.format("misprint, or a fault of our text"), "bias.html").values()
+    def read(weight: str) -> errata.Erratum:
+        return errata.read(ERRATUM.format(weight) + "".join(SAID), "bias.html")["B1"]
+
+    one, lighter = read("misprint"), read("lost in our text")
     assert (one.label, one.title, one.weight, one.target) == ("B1", "Two signs", "misprint", "erratum-b1")
-    slip = errata.read(page.format("slip"), "bias.html")["B1"]
-    assert errata.heaviest([one, slip]) == "slip"
+    assert errata.heaviest([lighter, one]) == "misprint"
     assert errata.heaviest([]) == ""
-    with pytest.raises(ValueError, match="the weight of erratum B1 is 'small'; expected one of fault that"):
-        errata.read(page.format("small"), "bias.html")
+    for other in ("slip", "misprint, or a fault of our text"):
+        with pytest.raises(ValueError, match=f"the weight of erratum B1 is '{other}'; expected one of fault that"):
+            read(other)
 
 
-def test_every_erratum_has_a_weight() -> None:
-    for file in (EXTENSIONS.parent / "errata").glob("*.md"):
-        text = file.read_text("utf-8")
-        assert len(errata.read(text, "")) == text.count("\n(erratum-"), file.name
+@pytest.mark.parametrize(
+    "said", [SAID[1:], SAID[:2], SAID[::-1], SAID + SAID[:1], [*SAID[:2], "**Reading.**\n\n"]], ids=range(5)
+)
+def test_an_erratum_without_each_of_its_three_lines_once_is_refused(said: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"erratum B1 has the paragraphs .*; expected \('Printed', 'Lost in our text'"):
+        errata.read(ERRATUM.format("misprint") + "".join(said), "bias.html")
+
+
+def test_an_erratum_without_weight_is_refused() -> None:
+    with pytest.raises(ValueError, match="erratum B1 does not begin with a heading and a line"):
+        errata.read("(erratum-b1)=\n## B1. Two signs\n\n" + "".join(SAID), "bias.html")
+
+
+@pytest.mark.parametrize("file", sorted((EXTENSIONS.parent / "errata").glob("*.md")), ids=lambda file: file.stem)
+def test_every_erratum_has_its_weight_and_its_three_lines(file: Path) -> None:
+    text = file.read_text("utf-8")
+    assert list(errata.read(text, "")) == re.findall(r"(?m)^## ([A-F]\d+)\. ", text)
 
 
 @pytest.mark.parametrize("repository", ["", "https://github.com/a/b"])

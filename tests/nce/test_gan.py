@@ -27,11 +27,12 @@ discriminators = st.lists(st.floats(0, 1), min_size=4, max_size=4).map(lambda v:
 few = settings(deadline=None)
 
 
-@pytest.mark.claim("nce-gan-objective", shows="counterexample", evidence="proof")
 @given(q=laws, discriminator=discriminators)
 @few
-def test_as_printed_every_generator_does_equally_well(q: Tensor, discriminator: Tensor) -> None:
-    # C5: both expectations over q. At one y: log D + log(1 - D) is concave with its top at D = 1/2, where it is -log 4.
+def test_with_both_expectations_over_the_noise_every_generator_does_equally_well(
+    q: Tensor, discriminator: Tensor
+) -> None:
+    # C5, as our text has it. At one y: log D + log(1 - D) is concave with its top at D = 1/2, where it is -log 4.
     both = sp.log(d) + sp.log(1 - d)
     assert sp.solve(sp.diff(both, d), d) == [sp.Rational(1, 2)]
     assert sp.simplify(sp.diff(both, d, 2) + 1 / d**2 + 1 / (1 - d) ** 2) == 0
@@ -41,7 +42,7 @@ def test_as_printed_every_generator_does_equally_well(q: Tensor, discriminator: 
     assert gan.printed_value(q, discriminator).item() <= -LOG4 + 1e-12
 
 
-@pytest.mark.claim("nce-gan-objective", shows="correction", evidence="quadrature")
+@pytest.mark.claim("nce-gan-objective", shows="statement", evidence="quadrature")
 @pytest.mark.claim("nce-gan-optimal-D", shows="statement", evidence="quadrature")
 @given(q=laws, discriminator=discriminators)
 @few

@@ -119,7 +119,7 @@ def test_the_posterior_in_floating_point_agrees_with_enumeration(q: list[Fractio
 # -- Lemma 1.1 and its second term ------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("nce-lemma-1-1-decomposition", shows="correction", evidence="proof")
+@pytest.mark.claim("nce-lemma-1-1-decomposition", shows="statement", evidence="proof")
 @pytest.mark.claim("nce-lemma-1-1", shows="statement", evidence="proof")
 @pytest.mark.parametrize("n", range(1, 6))
 def test_the_second_term_is_log_n_plus_a_divergence(n: int) -> None:
@@ -143,7 +143,7 @@ def test_the_second_term_is_log_n_plus_a_divergence(n: int) -> None:
     # Hence H = -I + log n + KL >= log n - I.
 
 
-@pytest.mark.claim("nce-lemma-1-1-decomposition", shows="correction", evidence="exact")
+@pytest.mark.claim("nce-lemma-1-1-decomposition", shows="statement", evidence="exact")
 @pytest.mark.claim("nce-lemma-1-1", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", [1, 2, 3])
 @given(p=joints())
@@ -159,9 +159,8 @@ def test_the_entropy_of_the_index_decomposes_exactly(p: Table, n: int) -> None:
         assert entropy == NOTHING  # one candidate leaves nothing to guess
 
 
-@pytest.mark.claim("nce-lemma-1-1-decomposition", shows="counterexample", evidence="exact")
-def test_the_printed_first_term_lacks_a_logarithm() -> None:
-    # C8, as printed: H = -E r + E log sum_k r. For n = 2 and pop = (1/10, 2/10, 0; 2/10, 2/10, 3/10):
+def test_the_first_term_in_our_text_lacks_a_logarithm() -> None:
+    # C8, as our text has it: H = -E r + E log sum_k r. For n = 2 and pop = (1/10, 2/10, 0; 2/10, 2/10, 3/10):
     # E r = sum pop(x,y)^2/(pop(x) pop(y)) = 1/9 + 1/3 + 0 + 4/21 + 1/7 + 3/7 = 76/63 = 1.206.., and I = 0.145...
     of_y = rational.marginals(P)[1]
     r = ratio(P, of_y)

@@ -95,7 +95,7 @@ def test_the_torch_functions_agree_with_each_other_and_with_fractions() -> None:
 # -- (6), (7), (8) ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("nce-eq-6-7", shows="correction", evidence="proof")
+@pytest.mark.claim("nce-eq-6-7", shows="statement", evidence="proof")
 def test_the_gradients_in_symbols() -> None:
     target, a, b = sp.symbols("theta_t a b", real=True)
     full = sp.log(sp.exp(target) + sp.exp(a) + sp.exp(b)) - target
@@ -113,7 +113,7 @@ def test_the_gradients_in_symbols() -> None:
         assert sp.simplify(sp.diff(sampled, target) - (share[2] - 1)) == 0
 
 
-@pytest.mark.claim("nce-eq-6-7", shows="correction", evidence="quadrature")
+@pytest.mark.claim("nce-eq-6-7", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_the_expected_gradient_by_three_ways(m: int) -> None:
     w, q = [Q(1), Q(1, 2), Q(3), Q(2)], [Q(0), Q(1, 2), Q(1, 3), Q(1, 6)]
@@ -135,9 +135,8 @@ def test_the_expected_gradient_by_three_ways(m: int) -> None:
     assert torch.allclose(gradient.gradient(logs(w), T), full, atol=1e-15)
 
 
-@pytest.mark.claim("nce-eq-6-7", shows="counterexample", evidence="exact")
-def test_the_left_side_of_7_as_printed_still_depends_on_the_draw() -> None:
-    # C6: printed is the gradient at n ~ q^m, not that of the mean, while the right side is a mean. With
+def test_the_left_side_of_7_in_our_text_still_depends_on_the_draw() -> None:
+    # C6: what it has is the gradient at n ~ q^m, not that of the mean, while the right side is a mean. With
     # e^theta = (1; 1, 2) and one uniform draw the gradient's entry at the target is 1/3 - 1 or 1/5 - 1, the right side
     # (1/3 + 1/5)/2 - 1. (And q^n there for q^m.)
     w, q = [Q(1), Q(1), Q(2)], uniform(3)

@@ -206,7 +206,8 @@ def tables(stage: Path) -> Path:
     (stage / "notebooks" / "bias.md").write_text("# The chapter\n")
     (stage / "book" / "errata").mkdir()
     (stage / "book" / "errata" / "bias.md").write_text(
-        "# Errata\n\n(erratum-b1)=\n## B1. A sign\n\n**Weight:** misprint.\n"
+        "# Errata\n\n(erratum-b1)=\n## B1. A sign\n\n**Weight:** misprint.\n\n"
+        "**Printed.**\nA minus.\n\n**Lost in our text.**\nNothing.\n\n**Reading.**\nAs printed.\n"
     )
     put(stage, "register", [CLAIM])
     put(stage, "executions", [execution("bias")])

@@ -452,13 +452,29 @@ def test_page_tells_a_statement_of_ours_from_a_papers(tmp_path):
     assert whole(both).count('<p class="paper-says"><b>We state:</b> ') == 1
 
 
+ERRATUM = """(erratum-b1)=
+## B1. A sign
+
+**Weight:** misprint.
+
+**Printed.**
+A minus.
+
+**Lost in our text.**
+Nothing.
+
+**Reading.**
+As printed.
+"""
+
+
 def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_path):
     decided = decide(tmp_path, [CORRECTED], [shown("counterexample"), shown("correction", name="test_right")])
     assert "erratum-b1" not in whole(decided)
-    text = whole(decided, errata.read("(erratum-b1)=\n## B1. A sign\n\n**Weight:** slip.\n", "errata/bias.html"))
+    text = whole(decided, errata.read(ERRATUM, "errata/bias.html"))
     for part in (
-        '<a href="errata/bias.html#erratum-b1">B1</a> (slip)',
-        'data-evidence="exact" data-weight="slip"',
+        '<a href="errata/bias.html#erratum-b1">B1</a> (misprint)',
+        'data-evidence="exact" data-weight="misprint"',
         '<a href="b.html#test_it"><code>tests/test_bias.py::test_it</code></a> (counterexample, exact)',
         "<b>Corrected:</b>",
     ):

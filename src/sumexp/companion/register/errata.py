@@ -4,10 +4,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_SECTION = re.compile(r"(?m)^\(erratum-([a-z]\d+)\)=\n## (.*)\n\n\*\*Weight:\*\* (.*)\.$")
+_TARGET = re.compile(r"(?m)^\(erratum-([a-z]\d+)\)=\n")
+_HEAD = re.compile(r"## (?:[A-Z]\d+\. )?(.*)\n\n\*\*Weight:\*\* (.*)\.\n")
 
-WEIGHTS = ("fault that changes a result", "gap that can be filled", "slip", "misprint", "lost in our text")
+WEIGHTS = ("fault that changes a result", "gap that can be filled", "misprint", "lost in our text")
 """How much can hang on an erratum, the most first; the last are faults of the copy that was read."""
+
+LINES = ("Printed", "Lost in our text", "Reading")
+"""What each erratum says first, in paragraphs that begin so: what the paper has, what our copy of it has lost at that
+place, and under which reading the erratum stands."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +41,26 @@ def read(text: str, page: str) -> dict[str, Erratum]:
     """The errata of a page in Markdown, by label.
 
     Raises:
-        ValueError: if one has a weight that is not of `WEIGHTS`.
+        ValueError: if one has no weight of `WEIGHTS`, or not each of `LINES` once and in this order.
     """
-    found: dict[str, Erratum] = {}
-    for target, heading, said in _SECTION.findall(text):
-        label = target.upper()
-        weight = said.partition(",")[0]
-        if weight not in WEIGHTS:
-            raise ValueError(f"the weight of erratum {label} is {weight!r}; expected one of {', '.join(WEIGHTS)}")
-        found[label] = Erratum(label, heading.removeprefix(f"{label}. "), weight, page)
-    return found
+    _, *parts = _TARGET.split(text)
+    return {
+        target.upper(): _erratum(target.upper(), body, page)
+        for target, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def _erratum(label: str, body: str, page: str) -> Erratum:
+    head = _HEAD.match(body)
+    if head is None:
+        raise ValueError(f"erratum {label} does not begin with a heading and a line '**Weight:** ... .'")
+    title, weight = head.groups()
+    if weight not in WEIGHTS:
+        raise ValueError(f"the weight of erratum {label} is {weight!r}; expected one of {', '.join(WEIGHTS)}")
+    said = tuple(line for line in re.findall(r"(?m)^\*\*(.*)\.\*\*\n\S", body) if line in LINES)
+    if said != LINES:
+        raise ValueError(f"erratum {label} has the paragraphs {said}; expected {LINES}, each once")
+    return Erratum(label, title, weight, page)
 
 
 def heaviest(errata: Iterable[Erratum]) -> str:
