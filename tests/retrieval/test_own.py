@@ -9,8 +9,9 @@ from sumexp.datasets import DataError
 from sumexp.datasets.extreme import Part
 from sumexp.models.sampled.methods import Method
 from sumexp.retrieval import grids
+from sumexp.retrieval.metrics import USUAL
 from sumexp.retrieval.own import compare
-from sumexp.retrieval.training import Config, fit
+from sumexp.retrieval.training import Config, Learner, fit
 from tests.retrieval.test_retrieval import DATA
 
 METHODS = (Method(), Method("softmax", "batch", "constant", 6))
@@ -36,10 +37,26 @@ def test_a_user_trains_on_files(tmp_path: Path) -> None:
     for method in METHODS:
         for seed in range(2):
             again = fit(Config(method=method, seed=seed, width=8, epochs=2, batch=16), DATA).arrays
-            assert found[method].precision[seed].tolist() == again["precision"].tolist()
+            for name in ("precision", "propensity"):
+                assert getattr(found[method], name)[seed] == pytest.approx(again[name], rel=1e-12)
             share = again["found"].sum(1) / again["pairs"].sum()
             assert found[method].recall["full"][seed].tolist() == share.tolist()
     assert set(compare(train, test, grids.Plan(1, 6, 1, width=4, batch=16))) == set(grids.methods(6))
+
+
+def test_propensities_of_another_set(tmp_path: Path) -> None:
+    train, test = (written(tmp_path / name, getattr(DATA, name)) for name in ("train", "test"))
+    usual, other = (compare(train, test, PLAN, METHODS[:1], constants=one) for one in (USUAL, (0.5, 0.4)))
+    assert np.array_equal(usual[Method()].precision, other[Method()].precision)
+    assert (usual[Method()].propensity != other[Method()].propensity).all()
+    assert grids.PROPENSITIES.keys() == grids.LARGE.keys()
+
+
+def test_a_loss_that_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test = (written(tmp_path / name, getattr(DATA, name)) for name in ("train", "test"))
+    monkeypatch.setattr(Learner, "run_epoch", lambda self: float("nan"))
+    with pytest.raises(FloatingPointError, match="the loss of cross entropy, seed 0, is nan in epoch 0"):
+        compare(train, test, PLAN, METHODS)
 
 
 def test_a_file_of_another_form(tmp_path: Path) -> None:

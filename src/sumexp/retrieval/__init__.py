@@ -5,7 +5,7 @@
 - `summary`: what the runs of several seeds say of a method, and which order of labels is best;
 - `informed`: the task that says what a method adds where an example says something;
 - `grids`: what each profile trains, and which comparison decides which claim;
-- `own`: the same on files that a user has.
+- `own`: the same on files that a user has, `judging` by what, where there are many labels.
 
 The last three are imported by name: what only chooses or reads runs is no part of their keys.
 """

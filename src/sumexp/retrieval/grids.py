@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from sumexp import checks
 from sumexp.models.sampled import prediction
 from sumexp.models.sampled.methods import LAWS, SCHEMES, Loss, Method
+from sumexp.retrieval import metrics
 from sumexp.retrieval.informed import Informed
 from sumexp.retrieval.outlook import Outlook
 from sumexp.retrieval.training import Config, Source
@@ -75,6 +76,9 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
 
 LARGE: Mapping[str, Plan] = {"amazoncat-13k": Plan(5, 256, 1), "wikilshtc-325k": Plan(5, 256, 1)}
 """Of published sets that are not fetched here: for `sumexp.retrieval.own.compare`, with the published m and width."""
+
+PROPENSITIES: Mapping[str, tuple[float, float]] = {"amazoncat-13k": metrics.USUAL, "wikilshtc-325k": (0.5, 0.4)}
+"""A and B of the propensities of `LARGE`, as the repository that publishes these sets has them."""
 
 _SIZES: Mapping[Source, tuple[int, int, int, float]] = {
     "delicious": (983, 246_000, 3_185, 18.0),

@@ -1,0 +1,101 @@
+"""Judging without sorting: lists by hand, and the same numbers as by sorted lists, ties and all."""
+
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from sumexp.datasets.extreme import Extreme, Part
+from sumexp.retrieval import Config, judging, metrics, training
+from sumexp.retrieval.judging import judge, ranks
+from sumexp.retrieval.training import Learner
+from tests.retrieval.test_retrieval import DATA
+
+
+def test_places_by_hand() -> None:
+    scores = torch.tensor([[5.0, 3.0, 3.0, 3.0, 3.0, 1.0]])
+    label = np.array([0, 2, 4, 5])
+    worth = np.array([1.0, 2.0, 1.5, 9.0])
+    reach, place = ranks(scores, np.zeros(4, np.int64), label, worth, 6)
+    assert reach.tolist() == [1, 5, 5, 6]
+    # Of the four that tie the two of others come first, then label 4, which is worth less than label 2.
+    assert place.tolist() == [1, 5, 4, 6]
+    # Of two examples each has a list of its own.
+    reach, place = ranks(scores.repeat(2, 1), np.array([1, 0]), np.array([2, 2]), np.ones(2), 6)
+    assert (reach.tolist(), place.tolist()) == ([5, 5], [5, 5])
+
+
+def test_what_is_cut_off_stays_beyond() -> None:
+    scores = torch.zeros(1, 100)
+    own = np.arange(7)
+    reach, place = ranks(scores, np.zeros(7, np.int64), own, np.ones(7), 5)
+    # All 100 tie, and 12 scores are looked up: 93 others come first, which these need not know.
+    assert reach.min() > 5
+    assert place.min() > 5
+    reach, place = ranks(scores, np.zeros(7, np.int64), own, np.ones(7), 100)
+    assert sorted(place.tolist()) == [94, 95, 96, 97, 98, 99, 100]
+
+
+def random_scores(seed: int, labels: int, falls: float) -> tuple[Extreme, Tensor]:
+    """Examples of 0 to 8 labels, some of which do not occur in training; whole scores, few of which tie at the top."""
+    source = np.random.default_rng(seed)
+    own = source.random((40, labels)) < source.random((40, 1)) * 8 / labels
+    counts = source.integers(0, 30, labels)
+    trained = np.arange(30)[:, None] < counts
+    train, test = (Part(csr_array(np.ones((len(one), 1), np.float32)), csr_array(one)) for one in (trained, own))
+    return Extreme(train, test), torch.from_numpy(source.geometric(falls, (40, labels))).float()
+
+
+@pytest.mark.parametrize("labels, falls", [(4, 0.6), (60, 0.2), (300, 0.1), (300, 1e-5)])
+@pytest.mark.parametrize("at_once", [7, 500])
+def test_it_counts_what_sorted_lists_do(
+    labels: int, falls: float, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, scores = random_scores(labels, labels, falls)
+    monkeypatch.setattr(judging, "EXAMPLES", at_once)
+    monkeypatch.setattr(judging, "bag", lambda part, rows, device: rows)
+    monkeypatch.setattr(training, "bag", lambda part, rows, device: rows)
+    learner = Mock(device="cpu", scores=lambda rows: scores[torch.from_numpy(rows)])
+    ours, theirs = judge(learner, data), training.judge(learner, data)
+    assert ours.keys() == theirs.keys()
+    assert theirs["precision"][-1] > 0
+    for name, values in theirs.items():
+        np.testing.assert_allclose(ours[name], values, rtol=1e-12, err_msg=name)
+
+
+def test_constants_of_the_propensities() -> None:
+    data, scores = random_scores(3, 60, 0.2)
+    learner = Mock(device="cpu", scores=lambda rows: scores)
+    found = judge(learner, data, (0.5, 0.4))["propensity"]
+    counts = torch.from_numpy(data.counts)
+    weights = 1 / metrics.propensities(counts, 30, 0.5, 0.4)
+    relevant = torch.from_numpy(data.test.labels.toarray()) & (counts > 0)
+    each = [metrics.precision(scores, relevant, k, weights) for k in training.PRECISIONS]
+    assert found == pytest.approx([float(got.sum() / best.sum()) for got, best in each], rel=1e-12)
+    assert found != pytest.approx(judge(learner, data)["propensity"], rel=1e-3)
+    for wrong in ((0.0, 1.5), (0.5, -1.0), (0.5, float("nan"))):
+        with pytest.raises(ValueError, match=r"constants of the propensities are .* must be positive"):
+            judge(learner, data, wrong)
+
+
+def test_examples_without_a_label_that_counts() -> None:
+    none = Extreme(DATA.train, Part(DATA.test.features, csr_array(DATA.test.labels.shape, dtype=bool)))
+    learner = Learner(Config(width=4, batch=16), DATA.train, torch.from_numpy(DATA.counts))
+    with pytest.raises(ValueError, match="no test example has a label that occurs in training"):
+        judge(learner, none)
+
+
+def test_few_scores_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = Learner(Config(width=4, batch=16), DATA.train, torch.from_numpy(DATA.counts))
+    whole = judge(learner, DATA)
+    seen: list[int] = []
+    plain = learner.scores
+    monkeypatch.setattr(learner, "scores", lambda x: (seen.append(x.starts.numel()), plain(x))[1])
+    monkeypatch.setattr(judging, "SCORES", 40)  # of 12 labels: three examples at a time
+    again = judge(learner, DATA)
+    assert (max(seen), sum(seen)) == (3, 60)
+    for name, values in whole.items():
+        np.testing.assert_allclose(again[name], values, rtol=1e-12)
