@@ -1,10 +1,11 @@
 """The notebooks as a reader of their source meets them."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
-from sumexp.companion.build.sources import chapters_of, parse
+from sumexp.companion.build.sources import chapters_of, declared_runs, parse
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
@@ -23,3 +24,21 @@ def test_exercises_are_numbered_by_their_directive(name: str) -> None:
     text = (ROOT / "notebooks" / f"{name}.md").read_text("utf-8")
     assert ":class: exercise" not in text
     assert text.count("{exercise}") == text.count("{solution}") + text.count("{solution-start}") > 0
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_runs_that_a_chapter_looks_for_are_part_of_its_key(name: str) -> None:
+    """What ``trained(GRID, NAMES, ...)`` asks for is what the front matter declares, and nothing else."""
+    source = parse(ROOT / "notebooks" / f"{name}.md")
+    nodes = [node for cell in source.code for node in ast.walk(ast.parse(cell))]
+    values = {
+        node.targets[0].id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    asked = {
+        ast.literal_eval(node.args[0]): ast.literal_eval(values[ast.unparse(node.args[1])])
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "trained"
+    }
+    assert asked == declared_runs(source)

@@ -57,6 +57,9 @@ def test_what_is_crossed_with_what() -> None:
         (schedule, 5, 6),
     ]
     assert [stack.importance for stack in stacks] == [7, 30, 30, 30, 30, 30]
+    more = grids.stacks("digits", Plan(5, 2, (0.5, 1.0), side=True, crossed=True))
+    wide = [stack.members[0].temperature for stack in more if len(stack.members) == 2 * len(SIDE)]
+    assert wide == [schedule, fixed(1.0), fixed(0.5)]
     assert {(one.noise, one.scale, one.divergence) for one in CORE} == {
         ("gumbel", 1.0, "softmax"),
         ("gaussian", 1.0, "softmax"),
@@ -82,7 +85,7 @@ def test_without_mnist_paper_is_cpu() -> None:
 
 
 def test_paper_has_the_work_that_its_docstring_promises() -> None:
-    assert sum(map(grids.work, grids.grid("paper", ALL))) == pytest.approx(3.2e16, rel=0.02)
+    assert sum(map(grids.work, grids.grid("paper", ALL))) == pytest.approx(7.2e16, rel=0.02)
 
 
 def test_side_exchanges_the_variances() -> None:

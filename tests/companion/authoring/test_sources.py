@@ -59,6 +59,16 @@ def test_several_sets(shown: list[str]) -> None:
     assert "sumexp data fetch mnist omniglot delicious  fetches MNIST, Omniglot, Delicious (21.2 MB)" in text
 
 
+def test_what_is_there_but_not_trained_on_waits(shown: list[str], cache: Path) -> None:
+    path = BROWN.below(cache)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"of no matter")
+    assert sources.note("brown", grid="words", untrained={"brown", "mnist"}) == ["shakespeare"]
+    [text] = shown
+    assert "Models of Brown corpus take longer to train than a build may:  make runs GRID=words  does it" in text
+    assert "fetch" not in text
+
+
 def test_only_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUMEXP_DECLARED_DATA", "delicious")
     with pytest.raises(DataError, match="'brown' is read but not declared"):

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from sumexp import datasets
 from sumexp.companion.build import plan, sources, why
-from sumexp.companion.store import Computation, default
+from sumexp.companion.store import Computation, default, grids
 from sumexp.companion.store.provenance import Meter
 
 from .conftest import HEADER
@@ -50,6 +51,20 @@ def test_the_part_that_changed_is_named() -> None:
     assert said()[0].startswith("one: fresh, computed ")  # prose alone
     Path("notebooks/one.md").write_text(NOTEBOOK.replace("x = 1", "import sumexp.intervals"))
     assert "  module sumexp.intervals: new" in said()
+
+
+def test_a_grid_that_is_whole_changes_its_chapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = NOTEBOOK.replace("\n---\n", "\nsumexp: {data: [mnist], runs: {vae: [mnist]}}\n---\n", 1)
+    Path("notebooks/one.md").write_text(declared)
+    monkeypatch.setattr(datasets, "available", lambda name: True)
+    keep(asked())
+    mark, other = (grids.mark("vae", "mnist", "cpu", device) for device in ("cpu", "cuda"))
+    keep(mark)
+    assert said()[1:] == ["  trained mnist: no -> yes"]
+    keep(other)
+    keep(Computation("grid", "vae-mnist", {"profile": "cpu"}))
+    assert [text for _, text in why.leftovers()] == ["of other code or data"] * 2  # the old chapter, a foreign mark
+    assert mark in [entry.computation for entry in why.needed(plan.make("cpu", "cpu", "", stored=True))]
 
 
 def test_clean_keeps_what_any_machine_asks_for_and_what_runs() -> None:

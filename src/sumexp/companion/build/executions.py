@@ -81,14 +81,16 @@ def kills(campaign: Mapping[str, Any]) -> str:
         )
         for name, part in (("the book", "book"), ("a grid of training runs", "grid"))
     ]
-    found = table({"killed": "", "kills": ":", "latest end after a kill": ":", "entries, all whole": ":"}, rows)
+    found = table(
+        {"killed": "", "kills": ":", "latest end after a kill": ":", "entries at the end, all whole": ":"}, rows
+    )
     disk = campaign["full disk"]
     if not disk["tried"]:
         return found
     said = "named the full disk" if disk["said so"] else "did not name the full disk"
     return (
-        f"{found}\nOn a disk of three megabytes a grid ended with exit code {disk['exit code']}, {said}, and left "
-        f"{disk['whole entries']} entries, all whole.\n"
+        f"{found}\nOn a disk that held half of what it needs a grid ended with exit code {disk['exit code']}, {said}, "
+        f"and left {disk['whole entries']} entries, all whole.\n"
     )
 
 

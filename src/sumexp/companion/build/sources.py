@@ -12,7 +12,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from mdit_py_plugins.myst_blocks import myst_block_plugin
 
 from sumexp.companion import CompanionError
-from sumexp.companion.store import Computation, default, parts
+from sumexp.companion.store import Computation, default, grids, parts
 from sumexp.companion.store.computation import digest
 
 NOTEBOOKS = Path("notebooks")
@@ -59,19 +59,26 @@ def parse(path: Path) -> Source:
 def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
     """The execution of a notebook: its code, parameters, pins, data and import closure; prose does not count.
 
+    Of a chapter that shows the runs of a grid it depends, too, on which data sets have theirs in the store.
+
     Raises:
-        CompanionError: if there is no such notebook, or it declares a data set or a file that does not exist.
+        CompanionError: if there is no such notebook, or it declares a data set, a grid or a file that does not exist.
     """
     path = source_path(name)
     source = parse(path)
+    settings = {key: str(value) for key, value in parameters.items()}
+    place = settings.get("profile", "cpu"), settings.get("device", "cpu")
     return Computation(
         "notebook",
         name,
         {"code": digest(*source.code), "threads": str(THREADS)}
-        | {f"parameter {key}": str(value) for key, value in parameters.items()}
+        | {f"parameter {key}": value for key, value in settings.items()}
         | parts.pins()
         | parts.data(declared_data(source, path))
         | parts.files(declared_files(source, path))
+        | dict(
+            pair for grid, names in declared_runs(source).items() for pair in grids.states(grid, names, *place).items()
+        )
         # What a notebook draws its pictures with is imported by it; how it is run is not.
         | parts.modules(parts.imports(*source.code)),
     )
@@ -133,6 +140,11 @@ def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
     if unknown := [str(name) for name in names if name not in DATASETS]:
         raise CompanionError(f"{path} declares the data set {', '.join(unknown)}; there are {', '.join(DATASETS)}")
     return names
+
+
+def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
+    """By grid the data sets whose runs a notebook shows if they are there: ``sumexp: {runs: {GRID: [...]}}``."""
+    return {grid: tuple(names) for grid, names in ((source.metadata.get("sumexp") or {}).get("runs") or {}).items()}
 
 
 def declared_files(source: Source, path: str | Path) -> tuple[Path, ...]:

@@ -10,8 +10,8 @@ from sumexp.companion.build import pages
 from sumexp.companion.build import plan as plans
 from sumexp.companion.build.notebooks import PROFILES
 from sumexp.companion.build.plan import Plan
-from sumexp.companion.build.sources import notebook
-from sumexp.companion.store import Computation, Entry, Status, Store, default
+from sumexp.companion.build.sources import declared_runs, notebook, parse, source_path
+from sumexp.companion.store import Computation, Entry, Status, Store, default, grids
 from sumexp.companion.store.entries import DamagedError, read, size
 
 
@@ -59,7 +59,15 @@ def needed(plan: Plan) -> list[Entry]:
     store = _here()
     found = [store.find(one) for one in (*plan.notebooks.values(), *plan.evidence.values())]
     runs = [entry for entry in store.entries("run") if _is_current(entry)]
-    return [*(entry for entry in found if entry is not None), *runs]
+    marks = [store.find(one) for one in _marks(plan.notebooks, plan.profile, plan.device)]
+    return [*(entry for entry in (*found, *marks) if entry is not None), *runs]
+
+
+def _marks(chapters: Iterable[str], profile: str, device: str) -> Iterator[Computation]:
+    """What says that grids of the chapters are whole."""
+    for name in chapters:
+        for grid, sources in declared_runs(parse(source_path(name))).items():
+            yield from (grids.mark(grid, source, profile, device) for source in sources)
 
 
 def _here() -> Store:
@@ -133,9 +141,10 @@ def leftovers() -> list[tuple[Path, str]]:
     kept = {one.key for one in book.evidence.values()}
     settings = [{"profile": profile, "device": device} for profile in PROFILES for device in ("cpu", "cuda")]
     kept |= {notebook(name, values).key for name in book.notebooks for values in settings}
+    kept |= {one.key for values in settings for one in _marks(book.notebooks, **values)}
     kept |= {entry.computation.key for entry in store.entries("pages", "book")[-pages.KEPT :]}
     for path in store.paths():
-        if path.parts[-3] not in ("notebook", "evidence", "run", "pages") or store.is_running(path.name):
+        if path.parts[-3] not in ("notebook", "evidence", "run", "grid", "pages") or store.is_running(path.name):
             continue
         try:
             entry = read(path)

@@ -98,7 +98,7 @@ def run_command(
 ) -> None:
     """Compute the runs of a grid that the store lacks."""
     from sumexp.companion import CompanionError
-    from sumexp.companion.grids.filling import fill, resolve
+    from sumexp.companion.grids.filling import fill, leave_marks, resolve
     from sumexp.companion.grids.jobs import jobs_of, kind_of
     from sumexp.companion.store import default
 
@@ -118,6 +118,7 @@ def run_command(
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
         _one_by_one(chosen, device)
     if not only:
+        leave_marks(grid, profile, resolve(device, executor))
         typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the store, {default().root}")
 
 

@@ -12,8 +12,10 @@ from sumexp.companion import CompanionError
 from sumexp.companion.build import workflow
 from sumexp.companion.build.notebooks import choice, resolve_device
 from sumexp.companion.grids.costs import estimates
-from sumexp.companion.grids.jobs import Job, computations, jobs_of
+from sumexp.companion.grids.jobs import Job, by_source, computations, jobs_of
 from sumexp.companion.store import default, progress
+from sumexp.companion.store.grids import mark
+from sumexp.companion.store.provenance import Meter
 
 
 def fill(
@@ -52,6 +54,32 @@ def fill(
             f"{len(lacking)} of {len(wanted)} runs are not finished: see above, and {log}. What is finished is kept, "
             "and killed runs go on from their checkpoints: give the same command again"
         )
+
+
+def leave_marks(grid: str, profile: str, device: str) -> list[str]:
+    """Say in the store on which data sets it has all runs of a grid, for the chapters to show them; gives their names.
+
+    Args:
+        grid: its name.
+        profile: its profile.
+        device: ``cpu`` or ``cuda``.
+
+    Raises:
+        CompanionError: if there is no such grid or profile, or the store cannot be written.
+    """
+    store, whole, meter = default(), [], Meter()
+    for source, jobs in by_source(grid, profile).items():
+        wanted = computations(jobs, device)
+        if any(store.find(one) is None for one in wanted):
+            continue
+        whole.append(source)
+        said = mark(grid, source, profile, device)
+        with store.locked(said):
+            if store.find(said) is None:
+                with store.writing(said) as (folder, seal):
+                    (folder / "runs.txt").write_text("".join(f"{one.name} {one.key}\n" for one in wanted), "utf-8")
+                    seal(meter.read(device, (source,)))
+    return whole
 
 
 def resolve(device: str, executor: str = "") -> str:

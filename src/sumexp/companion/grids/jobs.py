@@ -138,6 +138,16 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
     return GRIDS[grid].jobs(profile, present)
 
 
+def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
+    """For each data set that is there and that the grid reads: its runs, were no other there.
+
+    Raises:
+        CompanionError: if there is no such grid or profile.
+    """
+    read = dict.fromkeys(name for job in jobs_of(grid, profile) for name in job.data)
+    return {source: GRIDS[grid].jobs(profile, source.__eq__) for source in read}
+
+
 def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
     """What each job computes, in their order; the code of a task is found once."""
     code = {task: runs.code_of(task) for task in {job.task for job in jobs}}
