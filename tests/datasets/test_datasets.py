@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 
 from sumexp import datasets
 from sumexp.companion.cli.data import data_app
+from sumexp.companion.cli.listing import elsewhere
 from sumexp.datasets import DataError, DataFile, Dataset
 
 CONTENT = bytes(range(256)) * 1000
@@ -452,7 +453,7 @@ def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
 def test_every_data_set_is_listed_with_all_that_is_to_be_known_of_it(tmp_path: Path) -> None:
     listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
     blocks = {block.partition(":")[0]: block.splitlines() for block in listed.split("\n\n")[1:]}
-    assert blocks.keys() == datasets.DATASETS.keys()
+    assert [*blocks] == [*datasets.DATASETS, *elsewhere()]
     for name, dataset in datasets.DATASETS.items():
         lines = {}
         for line in blocks[name][1:]:
@@ -464,6 +465,20 @@ def test_every_data_set_is_listed_with_all_that_is_to_be_known_of_it(tmp_path: P
         known = [*lines.get("sha256", []), *lines.get("git id", [])]
         assert sorted(known) == sorted(file.sha256 or file.blob for file in dataset.files)
         assert lines.get("source", []) == [file.url or "no public address" for file in dataset.files]
+
+
+def test_what_is_published_elsewhere_is_listed_and_not_fetched(tmp_path: Path) -> None:
+    listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
+    assert not elsewhere().keys() & datasets.DATASETS.keys()
+    for name, said in elsewhere().items():
+        block = next(one for one in listed.split("\n\n") if one.startswith(name))
+        for what in ("description", "licence", "citation", "size", "source", "read"):
+            assert said[what] in block
+        assert ", ".join(said["files"]) in block
+        error = CliRunner().invoke(data_app, ["fetch", name, "--data", str(tmp_path)]).exception
+        assert isinstance(error, DataError)
+        assert re.search(rf"{name}' is not fetched, since no checksum .*; get {said['files'][0]} and", str(error))
+    assert not list(tmp_path.iterdir())
 
 
 # Several at once

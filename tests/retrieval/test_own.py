@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sumexp.companion.cli.listing import elsewhere
 from sumexp.datasets import DataError
 from sumexp.datasets.extreme import Part
 from sumexp.models.sampled.methods import Method
@@ -12,6 +13,7 @@ from sumexp.retrieval import grids
 from sumexp.retrieval.metrics import USUAL
 from sumexp.retrieval.own import compare
 from sumexp.retrieval.training import Config, Learner, fit
+from tests.retrieval.test_paper import TABLE_4
 from tests.retrieval.test_retrieval import DATA
 
 METHODS = (Method(), Method("softmax", "batch", "constant", 6))
@@ -66,6 +68,13 @@ def test_a_file_of_another_form(tmp_path: Path) -> None:
 
 
 def test_the_published_sets_have_plans() -> None:
+    for name, said in elsewhere().items():
+        # What the list says of them is Table 4, and what it says to call is what there is.
+        labels, train, test, *_ = TABLE_4[name]
+        assert all(f"{number:,}" in said["description"] for number in (labels, train, test, train + test))
+        constants = "" if grids.PROPENSITIES[name] == USUAL else f", constants={grids.PROPENSITIES[name]}"
+        assert said["read"] == f"sumexp.retrieval.own.compare(train, test, grids.LARGE[{name!r}]{constants})"
+    assert elsewhere().keys() == grids.LARGE.keys()
     # 256 negatives of 256 pairs: a batch has no fewer.
     for plan in grids.LARGE.values():
         assert (plan.negatives, plan.width) == (256, 512)

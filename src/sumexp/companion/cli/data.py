@@ -68,7 +68,13 @@ def verify_command(
 
 def _check_address(name: str, data: Path | None) -> None:
     from sumexp import datasets
+    from sumexp.companion.cli.listing import elsewhere
 
+    if said := elsewhere().get(name):
+        raise datasets.DataError(
+            f"data set {name!r} is not fetched, since no checksum of its files is published; get {said['files'][0]} "
+            f"and {said['files'][1]} from {said['source']}, then: {said['read']}"
+        )
     folder = datasets.root(data)
     dataset = datasets.DATASETS.get(name)
     for file in dataset.files if dataset else ():

@@ -1,9 +1,17 @@
 """What ``sumexp data list`` prints; it needs NumPy and nothing else."""
 
+import tomllib
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from sumexp import datasets
+
+
+def elsewhere() -> dict[str, dict[str, Any]]:
+    """Data sets that are read where a user has them, and not fetched: by name what is said of each."""
+    return tomllib.loads(resources.files("sumexp.datasets").joinpath("elsewhere.toml").read_text("utf-8"))
 
 
 def listing(data: Path | None = None) -> Iterator[str]:
@@ -36,3 +44,11 @@ def listing(data: Path | None = None) -> Iterator[str]:
             yield f"  source:  {file.url or 'no public address'}"
             yield f"  sha256:  {file.sha256}" if file.sha256 else f"  git id:  {file.blob}"
         yield f"  present: {'yes' if present else f'no; {how}'}"
+    for name, said in elsewhere().items():
+        yield f"\n{name}: {said['description']}"
+        yield f"  licence: {said['licence']}"
+        yield f"  cite:    {said['citation']}"
+        yield f"  size:    {said['size']}"
+        yield f"  source:  {said['source']}"
+        yield f"  files:   {', '.join(said['files'])}"
+        yield f"  present: not looked for; where you have them: {said['read']}"
