@@ -117,7 +117,7 @@ def called(z: Tensor) -> Tensor:
 
 
 def streamed(z: Tensor) -> Tensor:
-    stream = modules.StreamingLogQ(max(1, z.shape[1]))
+    stream = modules.StreamingLogQ(max(1, z.shape[1])).to(z.device)
     stream.update(own(z).to(torch.int32))
     return stream(torch.arange(z.shape[1]))
 
@@ -125,6 +125,12 @@ def streamed(z: Tensor) -> Tensor:
 def towers(z: Tensor) -> Tensor:
     z = z.double().tanh()
     return modules.gathered_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
+
+
+def handed_on(generator: torch.Generator) -> torch.Generator:
+    found = modules.unshared(generator)
+    assert found is not None
+    return found
 
 
 def of_items(z: Tensor) -> ranking.Chunks:
@@ -155,6 +161,7 @@ TABLE: dict[str, Call] = {
     "modules.StreamingLogQ": streamed,
     "modules.gathered": lambda z: modules.gathered(z),
     "modules.gathered_in_batch": towers,
+    "modules.unshared": lambda z: torch.tensor(handed_on(torch.Generator().manual_seed(len(z))).initial_seed()),
     "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),
     "samplers.LogUniform": by(lambda z: samplers.LogUniform(z.shape[1], z.device)),
     "samplers.Mixture": by(lambda z: samplers.Mixture([samplers.Uniform(z.shape[1], z.device)] * 2, [0.25, 0.75])),

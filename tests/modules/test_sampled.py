@@ -1,10 +1,13 @@
 """The layer: against the losses it is made of, dense against sparse, padding, autocast, and what it learns."""
 
+import copy
+import gc
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks
 
 from sumexp import losses, samplers
 from sumexp.modules import SampledSoftmax
@@ -92,15 +95,52 @@ OPTIMISERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_the_check_says_what_torch_s_optimisers_do(name: str, sparse: bool) -> None:
     model, (hidden, labels) = layer(sparse=sparse), data()
-    optimiser = getattr(torch.optim, name.split()[0])(model.output.parameters(), **OPTIMISERS[name])
+    kind, options = getattr(torch.optim, name.split()[0]), OPTIMISERS[name]
+    optimiser = kind(model.output.parameters(), **options)
     model(hidden, labels, generator=seeded(3)).backward()
+    # The same gradients of parameters that no layer watches: what torch itself does.
+    twins = [torch.nn.Parameter(parameter.detach().clone()) for parameter in model.output.parameters()]
+    for twin, parameter in zip(twins, model.output.parameters(), strict=True):
+        assert parameter.grad is not None
+        twin.grad = parameter.grad.clone()
     try:
         model.check_optimiser(optimiser)
     except ValueError:
         with pytest.raises(RuntimeError):
-            optimiser.step()
+            kind(twins, **options).step()
+        if sparse:
+            with pytest.raises(ValueError, match=r"takes no sparse gradients; give output\.parameters"):
+                optimiser.step()
     else:
+        kind(twins, **options).step()
         optimiser.step()
+
+
+def test_a_copy_s_optimiser_is_looked_at_too() -> None:
+    model, (hidden, labels) = copy.deepcopy(layer(sparse=True)), data()
+    optimiser = torch.optim.AdamW(model.parameters())
+    before = model.output.weight.detach().clone()
+    model(hidden, labels, generator=seeded(3)).backward()
+    with pytest.raises(ValueError, match="AdamW takes no sparse gradients"):
+        optimiser.step()
+    assert torch.equal(model.output.weight, before)
+
+
+def test_an_optimiser_of_the_user_s_and_of_other_parameters_are_let_be() -> None:
+    class Signs(torch.optim.Optimizer):
+        def step(self, closure: Any = None) -> None:
+            for parameter in self.param_groups[0]["params"]:
+                parameter.data.add_(parameter.grad.coalesce().to_dense().sign(), alpha=-1)
+
+    count, (hidden, labels) = len(hooks), data()
+    model = layer(sparse=True, learn_temperature=True)
+    assert len(hooks) == count + 1
+    model(hidden, labels, generator=seeded(3)).backward()
+    Signs(model.output.parameters(), {}).step()
+    torch.optim.Adam([model.log_temperature]).step()
+    del model
+    gc.collect()
+    assert len(hooks) == count  # a layer that is gone is looked for no longer
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -1,5 +1,6 @@
 """What torch's machinery makes of each loss and sampler: compiled whole, exported, under vmap, autocast, twice."""
 
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ LOG_Q = torch.log_softmax(torch.arange(M, dtype=torch.float64), 0)
 CLASSES = torch.tensor([0, 3, 0, 2**40, 1, 3])
 HITS = torch.tensor([[False, True, False]] * B)
 PRIOR = torch.full((L,), -1.8, dtype=torch.float64)
+RISING = torch.log_softmax(torch.arange(L, dtype=torch.float64), 0)
 
 Call = Callable[[Tensor], Tensor]
 
@@ -25,6 +27,14 @@ def sampled(loss: Callable[..., Tensor], **options: Any) -> Call:
 
 def own(z: Tensor) -> Tensor:
     return LABELS[: len(z)]
+
+
+def of_own(z: Tensor) -> Tensor:
+    return RISING[own(z)].unsqueeze(-1)
+
+
+def margined(z: Tensor, log_rho: Tensor) -> Tensor:
+    return losses.pairwise_margin(z, own(z), log_rho)
 
 
 def output(z: Tensor) -> Tensor:
@@ -39,14 +49,18 @@ CATEGORICAL = samplers.Categorical([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])
 MIXTURE = samplers.Mixture([samplers.Uniform(L), CATEGORICAL], [0.5, 0.5])
 
 LOSSES: dict[str, Call] = {
+    "losses.adaptive": lambda z: margined(z, losses.adaptive(of_own(z))),
+    "losses.arcface_margin": lambda z: margined(z.tanh(), losses.arcface_margin(z[:, :1].tanh(), 0.5)),
     "losses.binary_nce": sampled(losses.binary_nce, log_q=LOG_Q, hits=HITS),
     "losses.cross_entropy": lambda z: losses.cross_entropy(z, own(z)),
     "losses.decoupled": sampled(losses.decoupled, log_q=LOG_Q, hits=HITS),
+    "losses.equalised": lambda z: margined(z, losses.equalised(RISING, 0.5)),
     "losses.hinge": sampled(losses.hinge, hits=HITS),
     "losses.in_batch": lambda z: losses.in_batch(z, torch.arange(L), log_q=PRIOR, temperature=0.5),
     "losses.in_batch (mask)": lambda z: losses.in_batch(z, CLASSES, correct="none", hits="mask"),
     "losses.info_nce": sampled(losses.info_nce),
     "losses.listnet": lambda z: losses.listnet(z, torch.eye(B, L).bool()),
+    "losses.logit_adjusted": lambda z: margined(z, losses.logit_adjusted(of_own(z), RISING)),
     "losses.marginal": lambda z: losses.marginal(z, torch.eye(B, L).bool()),
     "losses.pairwise_margin": lambda z: losses.pairwise_margin(z, own(z), 0.5),
     "losses.sampled_softmax": sampled(losses.sampled_softmax, log_q=LOG_Q, weights=torch.ones(M), hits=HITS),
@@ -73,6 +87,27 @@ SAMPLERS: dict[str, Call] = {
     "samplers.within_batch (union)": lambda z: z.sum() + drawn(samplers.within_batch(own(z), PRIOR, union=True)),
 }
 """Of the same, with draws by torch's global generator."""
+
+
+STREAM = modules.StreamingLogQ(L)
+STREAM.update([0, 1, 0, 2, 3, 4, 5, 0])
+
+
+def updated(z: Tensor) -> Tensor:
+    STREAM.update(own(z))
+    return z.sum() + 0 * STREAM(own(z)).sum()
+
+
+STATEFUL: dict[str, Call] = {
+    "modules.StreamingLogQ": lambda z: losses.in_batch(z, torch.arange(L), log_q=STREAM(torch.arange(L))),
+    "modules.StreamingLogQ (update)": updated,
+    "modules.gathered_in_batch": lambda z: modules.gathered_in_batch(
+        z, z.roll(1, 0).tanh(), own(z), log_q=PRIOR[:B], symmetric=True
+    ),
+}
+"""Of the same: tables that a stream fills, and the batches of all processes, of which there is one."""
+
+CALLS = LOSSES | SAMPLERS | STATEFUL
 
 
 def scores(seed: int = 0) -> Tensor:
@@ -146,7 +181,7 @@ def fused(names: Sequence[str]) -> bool:
     torch._dynamo.reset()
 
     def together(z: Tensor) -> Tensor:
-        return torch.stack([(LOSSES | SAMPLERS)[name](z) for name in names])
+        return torch.stack([CALLS[name](z) for name in names])
 
     found = []
     once = {"compile_threads": 1, "cpp_cache_precompile_headers": False}  # one compilation: neither a pool nor a header
@@ -166,20 +201,26 @@ TRIALS: dict[str, Callable[[Call, bool], bool]] = {
 }
 
 
-def row(name: str) -> dict[str, bool]:
-    """What works of one function."""
-    call, random = (LOSSES | SAMPLERS)[name], name in SAMPLERS
+REASONS = {
+    r"calling \.item\(\)": "reads a number",
+    r"[Dd]ata.dependent|[Dd]ynamic shape": "values decide",
+    "inplace randomness": "draws in place",
+    "mutate a captured Tensor": "writes its tables",
+}
+"""What torch says, and what the page says of it; the first that is found."""
+
+
+def row(name: str) -> dict[str, str]:
+    """What works of one function, and why what does not."""
+    call, random = CALLS[name], name in SAMPLERS
     found = {}
     for title, trial in TRIALS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                found[title] = trial(call, random)
+                found[title] = "yes" if trial(call, random) else "no: another value"
             except Exception as error:
-                found[title] = False
-                if VERBOSE:
-                    print(name, title, type(error).__name__, str(error).strip()[:300])
+                said = f"{type(error).__name__}: {error}"
+                words = [words for pattern, words in REASONS.items() if re.search(pattern, said)]
+                found[title] = f"no: {words[0] if words else said[:300]}"
     return found
-
-
-VERBOSE = False

@@ -61,6 +61,9 @@ def gathered_in_batch(
     correct: Correct = "all",
     hits: InBatchHits = "keep",
     temperature: float | Tensor = 1.0,
+    symmetric: bool = False,
+    row_ids: checks.Values | None = None,
+    row_log_q: checks.Values | None = None,
     reduction: Reduction = "mean",
     group: dist.ProcessGroup | None = None,
 ) -> Tensor:
@@ -73,33 +76,62 @@ def gathered_in_batch(
 
     Args:
         queries: [B, d] vectors of this process's examples.
-        items: [B, d] vectors of their classes.
-        ids: [B] their classes.
-        log_q: [B] log probability of a draw of each.
+        items: [B + E, d] vectors of their classes, and of further negatives, which serve all processes: they should be
+            other draws in each (a generator with another seed).
+        ids: [B + E] the classes of the items.
+        log_q: [B + E] log probability of a draw of each. With further negatives of another law this is the mixture's,
+            for the B and E of all processes together.
         correct: as there.
         hits: as there: equal ids of other processes are hits too.
         temperature: as there.
+        symmetric: as there: the mean with the same for columns, whose candidates are the queries of all processes.
+        row_ids: [B] as there.
+        row_log_q: [B] as there.
         reduction: ``mean``, ``sum`` or ``none``, over this process's examples.
         group: the processes, all by default; without ``torch.distributed`` this is the loss of one batch.
 
     Raises:
         ValueError: as there, for vectors that do not fit, and if the batches of the processes differ in size.
     """
-    if queries.ndim != 2 or queries.shape != items.shape:
-        raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must both be [B, d]")
-    classes = gathered(checks.integers("id", ids).to(items.device), group)
-    law = None if log_q is None else gathered(checks.reals("log_q", log_q).detach().to(items.device), group)
-    candidates = gathered(items, group)
-    # An example's own column is that of its place in this process: it comes first.
+    if queries.ndim != 2 or items.ndim != 2 or queries.shape[1] != items.shape[1] or len(items) < len(queries):
+        raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
     size = len(queries)
+
+    def loss(rows: Tensor, columns: Tensor, own: Tensor, law: checks.Values | None, way: Correct) -> Tensor:
+        return losses.in_batch(
+            rows @ _candidates(columns, size, group).T,
+            _candidates(_beside(columns, "ids", own), size, group),
+            log_q=None
+            if law is None
+            else _candidates(_beside(columns, "log_q", checks.reals("log_q", law)), size, group),
+            correct=way,
+            hits=hits,
+            temperature=temperature,
+            reduction=reduction,
+        )
+
+    across = loss(queries, items, checks.integers("id", ids), log_q, correct)
+    if not symmetric:
+        return across
+    if row_ids is None and hits == "mask":
+        raise ValueError("hits='mask' needs row_ids for the symmetric half: which examples are one and the same")
+    named = torch.arange(size) if row_ids is None else checks.integers("row id", row_ids)
+    down = loss(items[:size], queries, named, row_log_q, "none" if row_log_q is None else correct)
+    return (across + down) / 2
+
+
+def _beside(vectors: Tensor, name: str, values: Tensor) -> Tensor:
+    """One constant for each vector, where the vectors lie: other processes gather as many."""
+    if values.shape != vectors.shape[:1]:
+        raise ValueError(
+            f"{name} have shape {tuple(values.shape)}; there must be one for each of {len(vectors)} vectors"
+        )
+    return values.detach().to(vectors.device)
+
+
+def _candidates(values: Tensor, size: int, group: dist.ProcessGroup | None) -> Tensor:
+    """What all processes have, their examples first, of which the first ``size`` are this process's own."""
+    examples = gathered(values[:size], group)
     start = size * (dist.get_rank(group) if dist.is_initialized() else 0)
-    order = torch.arange(len(candidates), device=items.device).roll(-start)
-    return losses.in_batch(
-        queries @ candidates[order].T,
-        classes[order],
-        log_q=None if law is None else law[order],
-        correct=correct,
-        hits=hits,
-        temperature=temperature,
-        reduction=reduction,
-    )
+    rolled = examples[torch.arange(len(examples), device=values.device).roll(-start)]
+    return rolled if len(values) == size else torch.cat([rolled, gathered(values[size:], group)])

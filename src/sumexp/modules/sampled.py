@@ -1,14 +1,17 @@
 """The sampled softmax as a layer: one call from hidden vectors and labels to a loss."""
 
 import math
-from typing import get_args
+import weakref
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from sumexp import checks, losses, samplers
 from sumexp.losses.arguments import Reduction, for_sums, reduce
 from sumexp.losses.batch import Correct, InBatchHits
+from sumexp.modules.workers import unshared
 
 SPARSE = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
 """Optimisers that take sparse gradients; the first two only without weight decay."""
@@ -30,8 +33,8 @@ class SampledSoftmax(nn.Module):
         correct: of which logits log q is taken off: ``all``, ``negatives`` or ``none``.
         hits: ``keep`` draws of an example's own class as negatives, or ``mask`` them: leave them out.
         bias: whether there are :math:`b_y`.
-        sparse: sparse gradients, so that a step costs the rows it needs; only SGD, Adagrad and SparseAdam take them,
-            see :meth:`check_optimiser`.
+        sparse: sparse gradients, so that a step costs the rows it needs; only SGD, Adagrad and SparseAdam take them.
+            The step of another of torch's optimisers raises what :meth:`check_optimiser` raises, before it begins.
         temperature: T > 0, the first value if it is learned.
         learn_temperature: whether :math:`\log T` is a parameter.
         padding: the label of places that are no example.
@@ -81,6 +84,7 @@ class SampledSoftmax(nn.Module):
             self.log_temperature = nn.Parameter(log_temperature)
         else:
             self.register_buffer("log_temperature", log_temperature)
+        self._watch_optimisers()
 
     @property
     def temperature(self) -> Tensor:
@@ -105,7 +109,7 @@ class SampledSoftmax(nn.Module):
 
         Raises:
             ValueError: for shapes that do not fit, a label that is no class or that the sampler draws with probability
-                0, NaN or infinite scores, and the mean of no example.
+                0, NaN or infinite scores, the mean of no example, and a generator that workers share.
         """
         given = checks.integers("label", labels).to(hidden.device)
         if hidden.shape[:-1] != given.shape or given.ndim not in (1, 2):
@@ -117,7 +121,7 @@ class SampledSoftmax(nn.Module):
         own = torch.where(there, given.flatten(), 0)
         # What stands at padding may be NaN.
         flat = torch.where(there.unsqueeze(-1), hidden.flatten(0, -2), 0)
-        ids = self.sampler.sample((self.m,), generator).to(hidden.device)
+        ids = self.sampler.sample((self.m,), unshared(generator)).to(hidden.device)
         positive, negative = (for_sums(part) / for_sums(self.temperature) for part in self.output(flat, own, ids))
         if self.correct != "none":
             negative = negative - self.sampler.log_prob(ids).to(negative.dtype)
@@ -158,6 +162,26 @@ class SampledSoftmax(nn.Module):
                         f"SparseAdam takes sparse gradients alone, and a parameter of shape {tuple(parameter.shape)} "
                         "has none; give it output.parameters() of a module with sparse=True, and no others"
                     )
+
+    def _watch_optimisers(self) -> None:
+        """Have the step of an optimiser that is given sparse gradients of this module's looked at."""
+        if not self.output.sparse:
+            return
+        module = weakref.ref(self)
+
+        def look(optimiser: torch.optim.Optimizer, *_: Any) -> None:
+            # A user's own optimiser may take sparse gradients: only torch's are known not to.
+            if (layer := module()) is not None and type(optimiser).__module__.startswith("torch.optim."):
+                held = {id(parameter) for group in optimiser.param_groups for parameter in group["params"]}
+                gradients = [table.grad for table in layer.output.parameters() if id(table) in held]
+                if any(gradient is not None and gradient.is_sparse for gradient in gradients):
+                    layer.check_optimiser(optimiser)
+
+        weakref.finalize(self, register_optimizer_step_pre_hook(look).remove)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._watch_optimisers()
 
     def _log_q(self, own: Tensor, there: Tensor) -> Tensor:
         log_q = self.sampler.log_prob(own)
