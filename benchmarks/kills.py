@@ -63,7 +63,7 @@ def main(threads: int, quick: bool) -> None:
 def _campaign(project: Path, command: Sequence[str], kills: int, source: random.Random) -> dict[str, Any]:
     """Start the command again and again, and kill it before it ends. One that has ended begins with an empty store."""
     before = _entries(project)
-    latest, survived, longest, finished, moments = 0.0, 0, 15.0, 0, []
+    latest, survived, most, longest, finished, moments = 0.0, 0, 0, 15.0, 0, []
     while survived < kills:
         victim = VICTIMS[survived % len(VICTIMS)]
         driver = _start(project, command)
@@ -92,12 +92,12 @@ def _campaign(project: Path, command: Sequence[str], kills: int, source: random.
         moments.append(round(moment, 1))
         now = _entries(project)
         assert before.items() <= now.items(), "an entry that was finished is lost or changed"
-        before = now
+        before, most = now, max(most, len(now))
     return {
         "kills": survived,
         "builds that ended first": finished,
         "latest end, seconds": round(latest, 1),
-        "entries": len(before),
+        "entries": most,
         "moments": moments,
     }
 

@@ -82,7 +82,7 @@ def kills(campaign: Mapping[str, Any]) -> str:
         for name, part in (("the book", "book"), ("a grid of training runs", "grid"))
     ]
     found = table(
-        {"killed": "", "kills": ":", "latest end after a kill": ":", "entries at the end, all whole": ":"}, rows
+        {"killed": "", "kills": ":", "latest end after a kill": ":", "most entries after a kill, all whole": ":"}, rows
     )
     disk = campaign["full disk"]
     if not disk["tried"]:
