@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp.audit.effects import Truth, divergence, effect
+from sumexp.audit.minimiser import minimise
 from sumexp.audit.rows import Rows, assumed, given, groups, spread
 from sumexp.audit.setup import Setup, Weights, setup
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
@@ -157,3 +158,26 @@ def test_a_set_that_is_corrected_by_its_inclusion_is_nearly_right() -> None:
     how = setup(prior, "within-batch-union", "relative", "mask", 30, None, "multiset")
     assert isinstance(how, Setup)
     assert effect(Truth(given(counts, prior), p, how), how, most=160).kl > 0.01
+
+
+@pytest.mark.parametrize(
+    "sampler, weights",
+    [
+        ("distinct:log-uniform", "relative"),
+        ("union:log-uniform", "relative"),
+        ("distinct:unigram:0.75", "importance"),
+        ("within-batch-union", "none"),
+    ],
+)
+def test_sets_on_bins_agree_with_whole_classes(sampler: str, weights: Weights) -> None:
+    """Also where the divergence is 10^-4 nats: a table of mean probabilities on wide bins would make it another."""
+    _, prior, p = zipf(150)
+    how = setup(prior, sampler, weights, "mask", 15, None)
+    truth = Truth(given(np.round(prior * 1e9), prior), p, how)
+    assert len(truth.cells.count) > 100
+    found = effect(truth, how)
+    problem = truth.binned(how, np.arange(len(truth.cells.count)), exact=True)[0]
+    mass = problem.count * problem.p
+    expected = divergence(mass, minimise(problem).scores - np.log(problem.p))
+    assert found.kl == pytest.approx(expected, rel=5e-3, abs=2e-7)
+    assert abs(found.kl - expected) < 3 * found.kl_error + 2e-7

@@ -30,7 +30,7 @@ loss = tf.nn.sampled_softmax_loss(weights, biases, labels, queries, m, classes, 
     "batch": """\
 task = tfrs.tasks.Retrieval(remove_accidental_hits=False)
 loss = task(queries, candidates, candidate_sampling_probability=pi / pi_max)  # pi of each candidate in the batch
-# releases that clip the probability at 1e-6 change that of rarer items: hence the largest pi as the unit""",
+# the probability is clipped at 1e-6: hence the largest pi as the unit; items a millionth as frequent keep an error""",
     "union": "# no option: draw with unique=False, as sampled_values of tf.nn.sampled_softmax_loss, and keep the hits",
     "distinct": """\
 # tf.nn.sampled_softmax_loss with unique=True and remove_accidental_hits=True, the default: nearly, its expected
@@ -62,9 +62,9 @@ OFF = {
 """What to take off, by kind of negatives."""
 READ = (
     "The lines of torch and tf.nn are run by the tests, those of tf.nn with TensorFlow 2.21, whose "
-    "python/ops/nn_impl.py takes the logarithm of the expected counts off all logits. Those of TensorFlow Recommenders "
-    "0.7 (tasks/retrieval.py, layers/loss.py) and of Merlin Models 23 (outputs/contrastive.py, outputs/sampling) are "
-    "read, not run."
+    "python/ops/nn_impl.py takes the logarithm of the expected counts off all logits, and those of TensorFlow "
+    "Recommenders with its 0.7.7. Those of Merlin Models 23.12 (outputs/contrastive.py, outputs/sampling) are read, not "
+    "run."
 )
 """On what the lines of other libraries rest."""
 

@@ -5,6 +5,7 @@ The scores' errors are smooth in q and in P, so that each member of a bin gets i
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from sumexp.audit.minimiser import Binned, State, minimise
 from sumexp.audit.minimiser import state as state_of
 from sumexp.audit.moments import Moments, moments
 from sumexp.audit.rows import Rows
-from sumexp.audit.sets import Fixed, merged
+from sumexp.audit.sets import Fixed, held, merged
 from sumexp.audit.setup import Setup, log_weights
 
 Floats = NDArray[np.float64]
@@ -26,8 +27,13 @@ BINS = 160
 
 MOST_BINS = 1280
 
-SET_BINS = 48
-"""Bins on which a set of a fixed law is told from coins: what the two differ by needs fewer than either."""
+SET_BINS = 12
+"""Bins on which a set of a fixed law is first told from coins: what the two differ by needs fewer than either."""
+
+MOST_SET_BINS = 128
+
+LEAST = 1e-7
+"""Nats of divergence below which bins are not doubled."""
 
 IDLE = 512
 """Values to which the probabilities of classes without a score are merged, in a set of a fixed law."""
@@ -108,10 +114,13 @@ class Truth:
         )
         self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), mass)
 
-    def binned(self, how: Setup, place: Integers, exact: bool = False) -> tuple[Binned, Integers, Floats]:
+    def binned(
+        self, how: Setup, place: Integers, exact: bool = False, few: bool = False
+    ) -> tuple[Binned, Integers, Floats]:
         """The sampled loss on bins, given the bin of each cell; each bin's group, and its mean frequency.
 
-        A set is taken for independent coins, unless ``exact``.
+        A set is taken for independent coins, unless ``exact``. On ``few`` bins its probabilities to hold the classes
+        are those of the bins' mean law: means of them belong to another law, which coins and set would feel unlike.
         """
         size = int(place.max()) + 1
 
@@ -120,6 +129,10 @@ class Truth:
 
         count, p, prior, law, *q, delta, mass = (total(row) for row in self.cells.sums)
         laws = np.stack(q) / count
+        if (few or exact) and how.kind != "draws":
+            assert how.asked is not None
+            members, draw = np.append(count, self.idle[1]), np.append(law / count, self.idle[0])
+            laws = held(how.kind, draw, how.asked, members)[None, :size]
         expected = laws[0] if how.coins else how.m @ laws
         log_q = np.log(expected / how.negatives)
         group = np.zeros(size, dtype=np.int64)
@@ -165,7 +178,7 @@ def minimum(
     Args:
         truth: the law, in cells for this scheme's sampler.
         how: the scheme.
-        digits: relative change of the divergence at which to stop (or 10^-5 nats).
+        digits: relative change of the divergence at which to stop (or :data:`LEAST` nats).
         most: bins to end with.
         begin: a minimum of a like problem on the same cells, to start at.
     """
@@ -182,7 +195,7 @@ def minimum(
         error = state.scores - np.log(problem.p)
         kl = divergence(mass, error)
         moved = 0.0 if size >= cells else abs(kl - before)
-        if moved <= max(digits * kl, 1e-5) or size >= most:
+        if moved <= max(digits * kl, LEAST) or size >= most:
             return Minimum(state, place, group, prior, error, kl, moved if np.isfinite(moved) else 0.0)
         # bins are cut where the learned law has its mass too, which can be far from where P and q have theirs
         learned = mass * np.exp(error - error.max())
@@ -191,11 +204,54 @@ def minimum(
         place = merge(truth.cells, size, truth.cells.mass + truth.cells.sums[1] * ratio[place])
 
 
-def coarse(truth: Truth, how: Setup, bins: int, exact: bool) -> Minimum:
-    """The minimum on a few bins; arguments as for :func:`minimum` and :meth:`Truth.binned`."""
+class Correction(NamedTuple):
+    """What a set's true law adds to that of coins, on a few bins.
+
+    Attributes:
+        exact: the minimum under the true law.
+        rough: that under coins; None where there are no more cells than bins, so that nothing is left out.
+        moved: by how much the difference of the divergences moved when the bins were last doubled.
+    """
+
+    exact: Minimum
+    rough: Minimum | None
+    moved: float
+
+
+def correction(truth: Truth, how: Setup, kl: float, digits: float) -> Correction:
+    """A set's true law against coins, on bins that are doubled until what the two differ by stands still.
+
+    Args:
+        truth: the law, in cells for this scheme's sampler.
+        how: the scheme.
+        kl: divergence at the minimum under coins, on many bins.
+        digits: change of the difference at which to stop, relative to the divergence (or :data:`LEAST` nats).
+    """
+    before, bins = np.inf, SET_BINS
+    while True:
+        rough = _on_few(truth, how, bins, None)
+        exact = _on_few(truth, how, bins, rough)
+        if len(truth.cells.count) <= bins:
+            return Correction(exact, None, 0.0)
+        change = exact.kl - rough.kl
+        moved = abs(change - before)
+        if moved <= max(digits * (kl + change), LEAST) or bins >= MOST_SET_BINS:
+            return Correction(exact, rough, moved)
+        before, bins = change, 2 * bins
+
+
+def divergence_of_set(truth: Truth, how: Setup, digits: float, most: int) -> float:
+    """The divergence alone, for a set; arguments as for :func:`minimum`."""
+    found = minimum(truth, how, digits, most)
+    exact, rough, _ = correction(truth, how, found.kl, digits)
+    return exact.kl if rough is None else max(0.0, found.kl + exact.kl - rough.kl)
+
+
+def _on_few(truth: Truth, how: Setup, bins: int, begin: Minimum | None) -> Minimum:
+    """The minimum on a few bins: of coins, or of the true law with theirs to begin with."""
     place = merge(truth.cells, bins)
-    problem, group, prior = truth.binned(how, place, exact)
-    found = minimise(problem)
+    problem, group, prior = truth.binned(how, place, begin is not None, True)
+    found = minimise(problem, None if begin is None else begin.state.scores)
     error = found.scores - np.log(problem.p)
     return Minimum(found, place, group, prior, error, divergence(problem.count * problem.p, error), 0.0)
 
@@ -203,18 +259,16 @@ def coarse(truth: Truth, how: Setup, bins: int, exact: bool) -> Minimum:
 def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS) -> Effect:
     """What a scheme learns of one truth; arguments as for :func:`minimum`.
 
-    A set is first taken for coins, on as many bins as that needs; what its true law adds is found on
-    :data:`SET_BINS`, both ways.
+    A set is first taken for coins, on as many bins as that needs; what its true law adds is found on fewer, both ways.
     """
+    rather = minimum(truth, how, digits, most)
     if how.kind == "draws":
-        return _effect(truth, minimum(truth, how, digits, most))
-    exact = _effect(truth, coarse(truth, how, SET_BINS, True))
-    if len(truth.cells.count) <= SET_BINS:
+        return _effect(truth, rather)
+    best, coins, moved = correction(truth, how, rather.kl, digits)
+    exact = _effect(truth, best)
+    if coins is None:
         return exact
-    rough, found = (
-        _effect(truth, coarse(truth, how, SET_BINS, False)),
-        _effect(truth, minimum(truth, how, digits, most)),
-    )
+    rough, found = _effect(truth, coins), _effect(truth, rather)
     parts = {
         name: getattr(found, name) + getattr(exact, name) - getattr(rough, name)
         for name in ("kl", "inside", "shift", "items", "learned", "gap", "overlap")
@@ -228,10 +282,7 @@ def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS
         "gap": max(0.0, parts["gap"]),
         "overlap": min(10.0, max(0.0, parts["overlap"])),
     }
-    error = found.kl_error
-    if most == MOST_BINS:  # the reader's own scheme, whose digits are said
-        few = coarse(truth, how, SET_BINS // 2, True).kl - coarse(truth, how, SET_BINS // 2, False).kl
-        error += abs(exact.kl - rough.kl - few)
+    error = found.kl_error + moved
     return replace(exact, **parts | limits, kl_error=error, at_truth=Moments(**theirs), truth=found.truth)
 
 
@@ -247,10 +298,11 @@ def _effect(truth: Truth, found: Minimum) -> Effect:
         inside = mass * np.log((mass / shares[group]) / (learned / guessed[group]))
         shift = np.where(shares > 0, (mass * error) @ member / shares, 0.0)
         items = np.where(shares > 0, (problem.count * error) @ member / (problem.count @ member), 0.0)
-    at_truth = state_of(problem, np.log(problem.p))
+    there = state_of(problem, np.log(problem.p))
+    at_truth = moments(there, group)
     return Effect(
         found.kl, found.moved, inside @ member, shift, items, shares, guessed,
-        max(0.0, at_truth.risk - found.state.risk), overlap(truth, found.place, error), moments(at_truth, group),
+        max(0.0, at_truth.loss - found.state.risk), overlap(truth, found.place, error), at_truth,
         truth.unbounded, len(mass), found.prior, error, mass,
     )  # fmt: skip
 

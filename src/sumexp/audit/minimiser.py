@@ -14,6 +14,7 @@ matrices [bins, nodes].
 """  # noqa: E501
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -60,7 +61,14 @@ class Binned:
 
 
 class State:
-    """What the risk and its derivatives are made of at scores f [K]; all arrays [K, nodes] unless said otherwise."""
+    """What the risk and its derivatives are made of at scores f [K]; all arrays [K, nodes] unless said otherwise.
+
+    Attributes:
+        noise: relative error of the risk by rounding and by what is left out of the sums.
+        slack: by how much more than asked a step may move a score at the end, where it gains less than that error.
+    """
+
+    noise, slack = 1e-14, 1.0
 
     def __init__(self, problem: Binned, scores: Floats, tol: float = 1e-9) -> None:
         self.problem, self.scores = problem, scores
@@ -156,12 +164,21 @@ class State:
         matrix[np.diag_indices(size)] += diagonal
         return gradient, (matrix + matrix.T) / 2
 
+    def prepare(self) -> None:
+        """Compute what the risk and the derivatives have in common, before the first of them is asked for."""
+
+    def moved(self, step: Floats) -> "State":
+        """The state after a step that is too small to matter for the losses."""
+        return State(self.problem, self.scores + step)
+
 
 class SetState(State):
     """The same for a set of a fixed law: losses are sums over its terms.
 
     ``at`` gives the terms of one node s with what its labels weigh on each.
     """
+
+    noise, slack = 1e-9, 1e3
 
     def __init__(self, problem: Binned, scores: Floats, tol: float = 1e-5) -> None:
         assert problem.fixed is not None
@@ -177,6 +194,7 @@ class SetState(State):
         largest = float((self.log_z.max(0) + self.log_c.max(0)).max()) + draws
         grid = rule(tol, max(largest, 0.0) + float(np.ptp(self.log_c)))
         self.step = grid.step
+        self.digits = 5 - math.log(tol)
         self.u = grid.nodes().numpy() + float(self.log_c.max())
         self.own = 0.0 if problem.hits == "keep" else 1.0
         self._pools()
@@ -192,7 +210,7 @@ class SetState(State):
     def _base(self) -> Floats:
         """[K, times] the probability of each time node, for each label."""
         zero = np.zeros((len(self.scores), 1))
-        return self._by_time(transform(self.law, zero, self.problem.hits == "keep"))
+        return self._by_time(transform(self.law, zero, self.problem.hits == "keep", self.digits))
 
     def _by_time(self, terms: Terms) -> Floats:
         found = np.zeros((len(self.scores), len(self.law.times[0])))
@@ -208,7 +226,7 @@ class SetState(State):
         log_t = self.u[i] - self.log_c
         t = np.exp(np.minimum(log_t, 690.0))
         s = np.exp(np.minimum(self.u[i] + self.log_z, 340.0))
-        return transform(self.law, s, self.problem.hits == "keep"), t, self.step * np.exp(-t)
+        return transform(self.law, s, self.problem.hits == "keep", self.digits), t, self.step * np.exp(-t)
 
     def left(self, terms: Terms) -> Floats:
         r"""[K, times] what is lost at each time, the parts of :math:`1-\mathbb E_ye^{-sZ}`."""
@@ -228,8 +246,24 @@ class SetState(State):
         """The expected sampled loss over the labels, in nats."""
         return float((self.problem.count * self.problem.p) @ self.losses)
 
+    def prepare(self) -> None:
+        """Go over the nodes once, for the losses and the derivatives."""
+        _ = self._derivatives
+
+    def moved(self, step: Floats) -> State:
+        """The state after a step that is too small to matter for the losses, which it keeps."""
+        found = copy(self)
+        found.__dict__.pop("_derivatives", None)
+        found.scores = self.scores + step
+        found.log_c, found.log_z = self.log_c - step[:, None], self.log_z + step[:, None]
+        return found
+
     def derivatives(self) -> tuple[Floats, Floats]:
         """The gradient [K] and the matrix of second derivatives [K, K] of the risk in the bins' scores."""
+        return self._derivatives
+
+    @cached_property
+    def _derivatives(self) -> tuple[Floats, Floats]:
         b, own = self.problem, self.own
         n, mass = b.count[:, None], (b.count * b.p)[:, None]
         size = len(b.count)
@@ -263,7 +297,7 @@ class SetState(State):
             x = x * r
             if terms.own.any():
                 matrix -= second.real @ x.real.T - second.imag @ x.imag.T
-        self.sums = sums  # the risk at these scores is asked for next
+        self.sums = sums
         matrix += matrix.T
         matrix[np.diag_indices(size)] += diagonal
         return gradient, matrix
@@ -280,7 +314,8 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
     Args:
         problem: the loss.
         start: [K] scores to start at; log p if not given.
-        tol: largest change of a score by the last step, in nats.
+        tol: largest change of a score by the last step, in nats; of a set a thousand times as much where that step
+            gains less than the error of the risk.
 
     Raises:
         ValueError: if the steps do not come below ``tol``: the minimum may lie at infinity.
@@ -289,7 +324,7 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
     root = np.sqrt(mass)
     flat = root / np.linalg.norm(root)
     truth = np.log(problem.p)
-    if problem.fixed is not None and not problem.fixed.arrival:
+    if start is None and problem.fixed is not None and not problem.fixed.arrival:
         start = minimise(replace(problem, fixed=None), start).scores
     here = state(problem, truth if start is None else start)
     for _ in range(80):
@@ -297,19 +332,24 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
         scaled = matrix / np.outer(root, root) + np.outer(flat, flat)
         step = -_solve(scaled, gradient / root) / root
         change = float(np.abs(step).max())
-        if change <= tol:  # the steps square their size, so that this last one leaves the error of the quadrature
-            here = state(problem, here.scores + step)
+        # a bin that hardly weighs may still move by what the sums leave out
+        gain = -float(gradient @ step) / 2
+        if change <= tol or (
+            change <= here.slack * tol and gain < here.noise / 10
+        ):  # the steps square their size, so that this last one leaves the error of the quadrature
+            here = here.moved(step)
             break
         step *= min(1.0, STRIDE / change)
         risk = here.risk
         for halvings in range(40):
             trial = state(problem, here.scores + 0.5**halvings * step)
-            if trial.risk <= risk + 1e-14 * abs(risk):
+            trial.prepare()
+            if trial.risk <= risk + here.noise * abs(risk):
                 break
         here = trial
     else:
         raise ValueError(f"the search still moves a score by {change:.1e} nats; is the minimum finite?")
-    return state(problem, here.scores - mass @ (here.scores - truth) / mass.sum())
+    return here.moved(np.full(len(mass), -float(mass @ (here.scores - truth) / mass.sum())))
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:

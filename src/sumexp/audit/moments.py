@@ -79,9 +79,12 @@ def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
     n = state.problem.count[:, None]
     size = len(n)
     mean, squares, total, second = np.zeros((size, size)), np.zeros(size), np.zeros(size), np.zeros(size)
+    sums = np.zeros((size, len(state.u)))
     for i in range(len(state.u)):
         terms, t, kernel = state.at(i)
-        second -= 2 * (kernel * state.left(terms) * (np.log(np.maximum(t, 1e-300)) + np.euler_gamma)).sum(1)
+        left = state.left(terms)
+        sums[:, i] = (kernel * left).sum(1)
+        second -= 2 * (kernel * left * (np.log(np.maximum(t, 1e-300)) + np.euler_gamma)).sum(1)
         if not terms.part.shape[1]:
             continue
         v = terms.part * (kernel if kernel.shape[1] == 1 else kernel[:, terms.time])
@@ -95,6 +98,7 @@ def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
         alike = (v * (rate * single - weighted)).real.sum(1)
         squares += alike
         total += alike + (v * (rate * (one**2 - two) - 2 * (one * first - both))).real.sum(1)
+    state.sums = sums  # what the losses are made of
     return _moments(state, group, groups, mean, second, squares, total)
 
 

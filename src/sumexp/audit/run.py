@@ -14,7 +14,7 @@ from sumexp import checks
 from sumexp.audit import rows as tables
 from sumexp.audit.advice import advice, remedy
 from sumexp.audit.bins import merge
-from sumexp.audit.effects import SET_BINS, Effect, Minimum, Truth, coarse, effect, minimum
+from sumexp.audit.effects import SET_BINS, Effect, Minimum, Truth, divergence_of_set, effect, minimum
 from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import fitting
 from sumexp.audit.faults import faults
@@ -245,10 +245,11 @@ def _by_m(truth: Truth, rows: Rows, p: Floats, how: Setup, first: Effect) -> tup
         way = here if m == own else here.draws(m, rows.number)
         if how.coins:  # a set's cells are cut by what it holds, which m changes
             law = Truth(rows, p, way)
-            exact = coarse(law, way, SET_BINS, True)
-            kl, place, group = exact.kl, exact.place, exact.group
-            if m != own and len(law.cells.count) > SET_BINS:
-                kl = max(0.0, kl - coarse(law, way, SET_BINS, False).kl + minimum(law, way, 0.02, 320).kl)
+            place, kl = merge(law.cells, 2 * SET_BINS), first.kl
+            if m != own:
+                kl = divergence_of_set(law, way, 0.02, 320)
+            group = np.zeros(int(place.max()) + 1, dtype=np.int64)
+            group[place] = law.cells.group
         else:
             law, last = truth, minimum(truth, way, 0.02, 320, last)
             kl, place, group = last.kl, last.place, last.group

@@ -36,7 +36,7 @@ DIGITS = 20.0
 FAINT = 200.0
 """sz from which on a negative has no part left of its weight."""
 
-VALUES = 4096
+VALUES = 2048
 """Different probabilities up to which each is taken as it is; beyond them they are merged, and the result smoothed."""
 
 
@@ -100,21 +100,23 @@ def arrivals(law: Floats, count: Floats, m: int, later: bool = False) -> tuple[F
         m: ids, fewer than there are classes.
         later: whether a class may be left out of the race, so that it is the arrival after m + 1 that may count.
     """
-    coarse = np.linspace(-35.0, min(690.0, math.log(m + 10 * math.sqrt(m) + 60) - math.log(law.min())), 1000)
     most = round(float(count.sum()))
-    ends = []
-    for number in (m, m + 1) if later and m + 1 < most else (m,):
-        seen = _exposure(law[:, None], np.exp(coarse))
-        log_odds = _log_odds(seen)
-        x = _level(log_odds, count, number)
-        tilt = x + log_odds
-        size = count @ (np.logaddexp(0, tilt) - seen) - number * x + coarse
-        size += np.log(np.maximum((count * law) @ expit(-tilt), 1e-300))
-        inside = coarse[size > size.max() - DIGITS - 5]
-        ends += [inside[0], inside[-1]]
+    low, high = -35.0, min(690.0, math.log(m + 10 * math.sqrt(m) + 60) - math.log(law.min()))
+    for _ in range(2):  # a second, finer table where the density is
+        coarse = np.linspace(low, high, 150)
+        ends = []
+        for number in (m, m + 1) if later and m + 1 < most else (m,):
+            seen = _exposure(law[:, None], np.exp(coarse))
+            log_odds = _log_odds(seen)
+            x = _level(log_odds, count, number)
+            tilt = x + log_odds
+            size = count @ (np.logaddexp(0, tilt) - seen) - number * x + coarse
+            size += np.log(np.maximum((count * law) @ expit(-tilt), 1e-300))
+            inside = coarse[size > size.max() - DIGITS - 5]
+            ends += [inside[0], inside[-1]]
+        low, high = min(ends) - (coarse[1] - coarse[0]), max(ends) + (coarse[1] - coarse[0])
     step = min(0.4, 0.95 / math.sqrt(m + 1))  # at an angle x the integrand grows like e^{m x^2 / 2}
-    width = coarse[1] - coarse[0]
-    return np.exp(np.arange(min(ends) - width, max(ends) + width + step, step)), step
+    return np.exp(np.arange(low, high + step, step)), step
 
 
 def inclusion(q: Floats, m: int, number: Floats | None = None) -> Floats:
@@ -141,6 +143,14 @@ def inclusion(q: Floats, m: int, number: Floats | None = None) -> Floats:
     return np.minimum(found, 1.0)
 
 
+def held(kind: Literal["union", "distinct"], q: Floats, m: int, number: Floats) -> Floats:
+    """The probability that a set holds a class, [classes]; arguments as for :func:`inclusion`."""
+    if kind == "distinct":
+        return inclusion(q, m, number)
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.expm1(m * np.log1p(-np.minimum(q, 1.0))))
+
+
 def merged(q: Floats, number: Floats, most: int = VALUES) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Different positive values in rising order, how many classes have each, and the place of each class in them."""
     values, each = np.unique(q, return_inverse=True)
@@ -157,10 +167,9 @@ def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
     law = Fixed("distinct", m, values, count, np.zeros(0), np.zeros(0))
     times, step = law.times
     found = np.zeros_like(values)
-    for time in times:
+    for time, x in zip(times, _level(_log_odds(_exposure(values[:, None], times)), count, m), strict=True):
         seen = _exposure(values, time)
         log_odds = _log_odds(seen)[:, None]
-        x = float(_level(log_odds, count, m)[0])
         h = expit(x + log_odds)
         size = float(count @ (np.logaddexp(0, x + log_odds[:, 0]) - seen)) - m * x
         variance = float(count @ (h * (1 - h))[:, 0])
@@ -173,23 +182,24 @@ def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
     return found
 
 
-def transform(law: Fixed, s: Floats, keep: bool) -> Terms:
+def transform(law: Fixed, s: Floats, keep: bool, digits: float = DIGITS) -> Terms:
     r"""The terms of :math:`\mathbb E_ye^{-sZ}` for every label y.
 
     Args:
         law: of the set.
         s: [K, 1], or [K, times] where weights depend on the time, :math:`sz` of each class.
         keep: whether a label counts as a negative.
+        digits: nats below the largest term from which on terms are dropped.
     """
     if law.kind == "union":
-        return _union(law, s, keep)
+        return _union(law, s, keep, digits)
     if not law.arrival:
-        return _distinct(law, s, keep, law.m)
+        return _distinct(law, s, keep, law.m, digits)
     # without the label m others come: m of all where it would be late, m + 1 where it would be among them
-    return _joined([_distinct(law, s, keep, law.m), _distinct(law, s, keep, law.m + 1)])
+    return _joined([_distinct(law, s, keep, level, digits) for level in (law.m, law.m + 1)])
 
 
-def _distinct(law: Fixed, s: Floats, keep: bool, level: int) -> Terms:
+def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> Terms:
     """The terms on circles on which ``level`` classes come up in the mean; of labels out of the race those it suits."""
     times, step = law.times
     q, n, m = law.law[:, None], law.count, law.m
@@ -206,12 +216,12 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int) -> Terms:
         log_ratio = np.where(late == (level == m), -rest, -np.inf)
     else:
         log_ratio = np.zeros_like(rest) if keep else np.logaddexp(0, tilt + faint) - np.logaddexp(0, tilt)
-    there = np.flatnonzero(size + log_ratio.max(0) + np.log(times) > -DIGITS - 5)
+    there = np.flatnonzero(size + log_ratio.max(0) + np.log(times) > -digits - 5)
     if not len(there):
         return _nothing(len(n))
     h, idle_h = expit(tilt[:, there]), expit(idle_tilt[:, there])
     variance = n @ (h * (1 - h)) + law.idle_count @ (idle_h * (1 - idle_h))
-    angle, weight = _angles(variance.min(), variance.max())
+    angle, weight = _angles(variance.min(), variance.max(), digits)
     z = np.exp(1j * angle)
     h, idle_h = h[:, :, None], idle_h[:, :, None]
     factor, idle_factor = 1 - h + h * z, 1 - idle_h + idle_h * z
@@ -240,7 +250,7 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int) -> Terms:
     )  # fmt: skip
 
 
-def _union(law: Fixed, s: Floats, keep: bool) -> Terms:
+def _union(law: Fixed, s: Floats, keep: bool, digits: float) -> Terms:
     q, n, m = law.law[:, None], law.count, law.m
     faint = np.minimum(s, FAINT)
     g, odds = np.exp(-faint), -faint - np.log(np.maximum(-np.expm1(-s), 1e-300))  # log g / (1 - g)
@@ -260,9 +270,9 @@ def _union(law: Fixed, s: Floats, keep: bool) -> Terms:
         t = math.exp(log_t)
         log_p = np.log(g + (1 - g) * np.exp(-q * t))  # P at angle 0, [K, 1]
         size = float(n @ log_p[:, 0]) + t + float(gammaln(m + 1)) - m * log_t
-        if size + (0.0 if keep else float(-log_p[here].min())) < -DIGITS - 5:
+        if size + (0.0 if keep else float(-log_p[here].min())) < -digits - 5:
             continue
-        angle, weight = _circle(t, n, q, odds, idle)
+        angle, weight = _circle(t, n, q, odds, idle, digits)
         x = t * np.exp(1j * angle)
         factor = g + (1 - g) * np.exp(-q * x)
         value = np.exp(n @ np.log(factor / np.exp(log_p)) + x - t + size - 1j * m * angle) * weight
@@ -298,38 +308,48 @@ def _joined(found: Sequence[Terms]) -> Terms:
     return Terms(*columns)
 
 
-def _circle(t: float, n: Floats, q: Floats, odds: Floats, idle: float) -> tuple[Floats, float]:
+def _circle(t: float, n: Floats, q: Floats, odds: Floats, idle: float, digits: float) -> tuple[Floats, float]:
     """Half a circle of radius t for a union, up to the angle where 1 - g + g e^{q Re x}, a bound on P, is small."""
     tilt = odds + q * t
     heads = expit(tilt)
     variance = float(n @ (heads * q * t + heads * (1 - heads) * (q * t) ** 2)[:, 0]) + idle * t
-    points = 2 * math.ceil(1.3 * _tail(variance) / 2 + 4)
+    points = 2 * math.ceil(1.3 * _tail(variance, digits) / 2 + 4)
     angle = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
     less = q * t * (1 - np.cos(angle))
     loss = n @ (np.logaddexp(0, tilt) - np.logaddexp(0, tilt - less)) + idle * t * (1 - np.cos(angle))
-    return angle[loss < DIGITS], 2 / points
+    return angle[loss < digits], 2 / points
 
 
-def _tail(variance: float) -> float:
-    """How far a sum of coins of that variance strays with the chance e^-20, by Bernstein's inequality."""
-    return DIGITS / 3 + math.sqrt(DIGITS**2 / 9 + 2 * DIGITS * variance)
+def _tail(variance: float, digits: float) -> float:
+    """How far a sum of coins of that variance strays with the chance e^-digits, by Bernstein's inequality."""
+    return digits / 3 + math.sqrt(digits**2 / 9 + 2 * digits * variance)
 
 
-def _angles(least: float, most: float) -> tuple[Floats, float]:
-    """Half a circle for sums of coins of such variances, without the angles where all are below e^-20; a weight."""
-    points = 2 * math.ceil(_tail(most) / 2 + 1)
+def _angles(least: float, most: float, digits: float = DIGITS) -> tuple[Floats, float]:
+    """Half a circle for sums of coins of such variances, without the angles where all are below e^-digits; a weight."""
+    points = 2 * math.ceil(_tail(most, digits) / 2 + 1)
     angle = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
-    return angle[least * (1 - np.cos(angle)) < DIGITS], 2 / points
+    return angle[least * (1 - np.cos(angle)) < digits], 2 / points
 
 
 def _level(log_odds: Floats, count: Floats, m: int) -> Floats:
-    """[J] the shift x with which coins of the log odds, [V, J], come up m times in the mean, to a few thousandths."""
+    """[J] the shift x with which coins of the log odds, [V, J], come up m times in the mean, to a few thousandths.
+
+    Newton's steps in the logarithm of the mean, which begin where the odds alone would come up so often; a step that
+    leaves the interval known to hold the root halves it instead.
+    """
     low, high = -log_odds.max(0) - 50, -log_odds.min(0) + 50
-    for _ in range(24):
-        middle = (low + high) / 2
-        few = count @ expit(middle + log_odds) < m
-        low, high = np.where(few, middle, low), np.where(few, high, middle)
-    return np.asarray(low)
+    x = np.clip(math.log(m) - np.log(count @ np.exp(log_odds - log_odds.max(0))) - log_odds.max(0), low, high)
+    for _ in range(200):
+        chance = expit(x + log_odds)
+        mean = count @ chance
+        if not np.abs(mean - m).max() > 2e-3:
+            break
+        low, high = np.where(mean < m, x, low), np.where(mean < m, high, x)
+        slope = count @ (chance * (1 - chance))
+        new = x + np.log(m / mean) * mean / np.maximum(slope, 1e-300)
+        x = np.where((new > low) & (new < high), new, (low + high) / 2)
+    return np.asarray(x)
 
 
 def _exposure(q: Floats, time: Floats) -> Floats:
