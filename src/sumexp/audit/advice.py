@@ -63,8 +63,8 @@ OFF = {
 READ = (
     "The lines of torch and tf.nn are run by the tests, those of tf.nn with TensorFlow 2.21, whose "
     "python/ops/nn_impl.py takes the logarithm of the expected counts off all logits, and those of TensorFlow "
-    "Recommenders with its 0.7.7. Those of Merlin Models 23.12 (outputs/contrastive.py, outputs/sampling) are read, not "
-    "run."
+    "Recommenders with its 0.7.7. Those of Merlin Models 23.12 (outputs/contrastive.py, outputs/sampling) are read, "
+    "not run."
 )
 """On what the lines of other libraries rest."""
 
