@@ -354,6 +354,17 @@ def test_the_asked_tolerance_is_kept_with_fewer_nodes(tol: float) -> None:
     assert rough.nodes < exact.nodes
 
 
+@pytest.mark.parametrize("log_max", [-5.0, 0.0, 20.0, 100.0])
+def test_nodes_grow_at_most_like_the_square_of_the_digits(log_max: float) -> None:
+    # The step shrinks like 1 / digits, the range grows like digits + log_max: twice the digits, four times the nodes.
+    nodes = {digits: quadrature.rule(10.0**-digits, log_max).count for digits in range(1, 16)}
+    doubled = [nodes[2 * digits] / nodes[digits] for digits in range(1, 8)]
+    assert doubled == sorted(doubled)
+    assert doubled[-1] < 4
+    each = (nodes[12] / nodes[3]) ** (1 / 9) - 1
+    assert 0.1 < each < 0.25  # no "few per cent more nodes" for one more digit
+
+
 @pytest.mark.claim("sumexp-discretisation", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("step", [0.25, 0.5, 1.0, 1.5])
 def test_the_discretisation_bound_holds_and_is_not_idle(step: float) -> None:

@@ -68,6 +68,18 @@ def test_one_draw_has_the_mean_of_the_negatives() -> None:
     assert sp.simplify(mean - sum(map(sp.exp, theta))) == 0
 
 
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_noise_that_misses_a_negative_breaks_both_lemmas(m: int) -> None:
+    """In proportion to e^theta where it is positive, so that Z-hat is constant; but not Z, and the gradients differ."""
+    w, q = [Q(1), Q(1), Q(2), Q(1)], [Q(0), Q(1, 3), Q(2, 3), Q(0)]
+    seen = {gradient.rational_partition(w, T, drawn, q) for drawn, _ in gradient.rational_draws(q, m)}
+    assert seen == {Q(4)}
+    assert sum(w) == 5
+    assert w[T] / Q(4) - 1 != gradient.rational_gradient(w, T)[T] == w[T] / Q(5) - 1
+    with pytest.raises(ValueError, match="a law positive on all classes but the target"):
+        gradient.rational_expected_gradient(w, T, q, m)
+
+
 @pytest.mark.claim("nce-phi-form", shows="statement", evidence="proof")
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_the_sampled_loss_is_a_softmax_of_phi(m: int) -> None:

@@ -312,6 +312,28 @@ def test_draws_from_the_models_own_softmax_are_exact_and_nearly_so_near_it() -> 
         assert floor >= log(rank) - log(1 + eps)
 
 
+@pytest.mark.parametrize("m", [1, 3])
+def test_a_law_that_looks_at_the_scores_bounds_their_rank_and_no_others(m: int) -> None:
+    """Why the criterion says "fixed before the scores": importance weights for q in proportion to e^f."""
+    f = torch.tensor([0.3, 1.0, 0.2, -0.5, 0.9], dtype=F64)  # the label's first
+    q = torch.softmax(f[1:], 0)
+
+    def mean_loss(scores: torch.Tensor) -> float:
+        return sum(
+            q[list(drawn)].prod().item()
+            * losses.sampled_softmax(scores[:1], scores[1:][list(drawn)][None], log_q=q.log()[list(drawn)][None]).item()
+            for drawn in product(range(4), repeat=m)
+        )
+
+    full = losses.cross_entropy(f[None], torch.tensor([0])).item()
+    assert mean_loss(f) == pytest.approx(full, rel=1e-12)
+    assert mean_loss(f) >= log(ranking.rank(f[None], torch.tensor([0])).item())
+    for one in range(4):  # the same law, held fixed, at a tie with one negative: rank 2, less than log 2
+        tie = torch.full((5,), -60.0, dtype=F64)
+        tie[[0, one + 1]] = 0
+        assert mean_loss(tie) < log(2) - 0.01
+
+
 @pytest.mark.claim("ranking-infonce", shows="correction", evidence="proof")
 def test_every_draw_bounds_the_sampled_rank() -> None:
     # The sampled loss is a softmax cross entropy over its 1 + m candidates, to which the theorem applies: with K

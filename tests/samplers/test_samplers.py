@@ -369,6 +369,16 @@ def test_inclusion_probabilities_keep_their_digits() -> None:
     assert samplers.log_inclusion(q.log(), 5).exp().tolist() == pytest.approx(expected, rel=1e-14)
 
 
+@pytest.mark.parametrize("union", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_label_that_the_prior_excludes_is_refused(union: bool, shared: bool) -> None:
+    # Its correction would be infinite, and the gradients of the loss NaN.
+    log_prior = double(0.5, 0.5, 0).log()
+    with pytest.raises(ValueError, match="log_prior is -inf for label 2, which is in the batch"):
+        samplers.within_batch(torch.tensor([0, 1, 2]), log_prior, union=union, shared=shared)
+    assert samplers.within_batch(torch.tensor([0, 1, 1]), log_prior, union=union, shared=shared).log_q.isfinite().all()
+
+
 def test_a_batch_of_one_has_no_negatives() -> None:
     with pytest.raises(ValueError, match="a batch of 1 has no other labels"):
         samplers.within_batch(torch.tensor([0]), double(*Q).log())

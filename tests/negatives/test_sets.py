@@ -1,0 +1,163 @@
+"""Sets of negatives: hits that stay, and what no table of corrections mends."""
+
+from fractions import Fraction
+from itertools import combinations, product
+
+import pytest
+import sympy as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sumexp.negatives import consistency, race, sets
+from tests.negatives.test_race import inclusions, laws, left_out, log_of
+
+Q = Fraction
+Sets = dict[tuple[int, ...], Fraction]
+
+
+def union(q: tuple[Fraction, ...], m: int) -> Sets:
+    """Every sequence of m draws."""
+    chance: Sets = {}
+    for drawn in product(range(len(q)), repeat=m):
+        p = Q(1)
+        for i in drawn:
+            p *= q[i]
+        ids = tuple(sorted(set(drawn)))
+        chance[ids] = chance.get(ids, Q(0)) + p
+    return chance
+
+
+def both(chance: Sets, a: int, b: int) -> Fraction:
+    return sum((p for ids, p in chance.items() if a in ids and b in ids), Q(0))
+
+
+def products(chance: Sets) -> list[Fraction]:
+    """Of three classes, for each the probability that it is drawn times that both others are."""
+    pi = inclusions(chance, 3)
+    return [pi[i] * both(chance, *(j for j in range(3) if j != i)) for i in range(3)]
+
+
+# -- which tables are right -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("sumexp-union-table", shows="statement", evidence="exact")
+@given(laws(3), laws(3), st.integers(1, 4))
+@settings(deadline=None, max_examples=40)
+def test_the_slope_of_three_classes_under_the_true_inclusion(
+    p: tuple[Fraction, ...], q: tuple[Fraction, ...], m: int
+) -> None:
+    chance = union(q, m)
+    pi, u = inclusions(chance, 3), products(chance)
+    x = [a / b for a, b in zip(p, pi, strict=True)]
+    scale = x[0] * x[1] * x[2] / sum(x)
+    for a, slope in enumerate(left_out(p, chance, pi)):
+        others = [b for b in range(3) if b != a]
+        assert slope == scale * sum((u[a] - u[b]) / (x[a] + x[b]) for b in others)
+
+
+@pytest.mark.claim("sumexp-union-table", shows="statement", evidence="exact")
+@given(laws(3), st.integers(2, 5))
+@settings(deadline=None, max_examples=40)
+def test_of_a_union_a_more_frequent_class_draws_less_from_a_third(q: tuple[Fraction, ...], m: int) -> None:
+    u = products(union(q, m))
+    for a, b in combinations(range(3), 2):
+        assert (u[a] < u[b]) == (q[a] > q[b])
+        assert (u[a] == u[b]) == (q[a] == q[b])
+
+
+@pytest.mark.claim("sumexp-union-table", shows="statement", evidence="proof")
+def test_the_step_by_integrands() -> None:
+    # P(c drawn | a drawn) = 1 - int_0^x (A-s)^(m-1) ds / int_0^x (1-s)^(m-1) ds with A = 1 - q_c, x = q_a, and the
+    # ratio of the integrands, ((A-s)/(1-s))^(m-1), falls, so that the mean ratio does.
+    s, x, c = sp.symbols("s x c", positive=True)
+    for m in (1, 2, 3, 5):
+        pair = 1 - (1 - x) ** m - (1 - c) ** m + (1 - x - c) ** m
+        upper = sp.integrate(sp.expand(m * (1 - c - s) ** (m - 1)), (s, 0, x))
+        lower = sp.integrate(sp.expand(m * (1 - s) ** (m - 1)), (s, 0, x))
+        assert sp.expand(pair - (lower - upper)) == 0
+        assert sp.expand(lower - (1 - (1 - x) ** m)) == 0
+    assert sp.simplify(sp.diff((1 - c - s) / (1 - s), s) + c / (1 - s) ** 2) == 0
+
+
+@pytest.mark.claim("sumexp-union-table", shows="statement", evidence="exact")
+@given(laws(), laws(), st.integers(1, 4))
+@settings(deadline=None, max_examples=20)
+def test_one_draw_and_uniform_draws_have_a_table(p: tuple[Fraction, ...], q: tuple[Fraction, ...], m: int) -> None:
+    assert set(left_out(p, union(q, 1), q)) == {Q(0)}
+    assert set(left_out(p, union((Q(1, 4),) * 4, m), (Q(1),) * 4)) == {Q(0)}
+
+
+# -- how much is left -------------------------------------------------------------------------------------------------
+
+LAW = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
+TRUTHS = [torch.tensor(p, dtype=torch.float64) for p in ([0.98, 0.01, 0.01], [0.1, 0.1, 0.8], [1 / 3] * 3)]
+
+
+def test_every_table_is_worse_than_half_the_spread_for_some_law() -> None:
+    members, probability = consistency.union_law(LAW.log(), 3)
+    least = sets.least_worst_error(members, probability, TRUTHS)
+    assert least.diagonal().abs().max() < 1e-15
+    assert (least - least.T).abs().max() < 1e-15
+    assert 1e-4 < least[0, 2] < 0.1
+    # the two-class law of 0 and 2, by its own minimum with the third score out of the way, comes out as e^{c_0 - c_2}
+    pi = probability @ members.double()
+    generator = torch.Generator().manual_seed(0)
+    for scale in (0.0, 1e-3, 1e-2, 1.0):
+        table = pi.log() + scale * torch.randn(3, dtype=torch.float64, generator=generator)
+        losses = consistency.set_losses(members, probability, table)
+        learned = [consistency.minimiser(losses, p) - p.log() for p in TRUTHS]
+        alone = (table - pi.log())[0] - (table - pi.log())[2]
+        errors = [abs(alone.item()), *(abs((e[0] - e[2]).item()) for e in learned)]
+        assert max(errors) >= least[0, 2].item() - 1e-8
+
+
+def test_the_bound_is_attained_for_one_pair() -> None:
+    members, probability = consistency.union_law(LAW.log(), 3)
+    least = sets.least_worst_error(members, probability, TRUTHS)[0, 2].item()
+    pi = probability @ members.double()
+    losses = consistency.set_losses(members, probability, pi.log())
+    errors = [0.0, *((e[0] - e[2]).item() for e in (consistency.minimiser(losses, p) - p.log() for p in TRUTHS))]
+    middle = (max(errors) + min(errors)) / 2
+    better = consistency.set_losses(members, probability, pi.log() - torch.tensor([middle, 0, 0], dtype=torch.float64))
+    found = [(e[0] - e[2]).item() for e in (consistency.minimiser(better, p) - p.log() for p in TRUTHS)]
+    assert max(abs(-middle), *map(abs, found)) == pytest.approx(least, abs=1e-8)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_nothing_is_left_of_one_draw_or_of_uniform_draws(m: int) -> None:
+    q = LAW if m == 1 else torch.full((3,), 1 / 3, dtype=torch.float64)
+    assert sets.least_worst_error(*consistency.union_law(q.log(), m), TRUTHS).max() < 1e-8
+
+
+def test_a_class_that_is_never_drawn_is_named() -> None:
+    members = torch.tensor([[True, False]])
+    with pytest.raises(ValueError, match="class 1 is never drawn, and no table makes up for it"):
+        sets.least_worst_error(members, torch.ones(1, dtype=torch.float64), TRUTHS[:1])
+
+
+# -- hits that stay ---------------------------------------------------------------------------------------------------
+
+
+@given(laws(3), laws(3), st.integers(1, 2))
+@settings(deadline=None, max_examples=20)
+def test_losses_with_hits_that_stay_by_every_set(p: tuple[Fraction, ...], q: tuple[Fraction, ...], m: int) -> None:
+    """A table, the true inclusion probability, and one set after another."""
+    law = race.distinct_law(log_of(q), m)
+    scores = log_of(p)
+    found = sets.kept_losses(law)(scores)
+    z = scores - law.log_coin[0]
+    for y in range(3):
+        expected = 0.0
+        for chosen, chance in zip(law.members.tolist(), law.probability.tolist(), strict=True):
+            others = sum((z[j] - z[y]).exp().item() for j in range(3) if chosen[j])
+            expected += chance * float(sp.log(1 + others))
+        assert found[y].item() == pytest.approx(expected, rel=1e-12)
+    assert (found >= race.corrected(law)(scores) - 1e-12).all()  # a hit only adds
+
+
+def test_hits_that_stay_in_a_race_move_its_minimum() -> None:
+    q = torch.tensor([0.6, 0.25, 0.1, 0.03, 0.015, 0.005], dtype=torch.float64).log()
+    p = torch.tensor([0.2, 0.2, 0.15, 0.15, 0.15, 0.15], dtype=torch.float64)
+    learned = consistency.minimiser(sets.kept_losses(race.race_law(q, 4)), p).log_softmax(-1)
+    assert (p * (p.log() - learned)).sum().item() == pytest.approx(0.0139, abs=5e-5)
