@@ -29,10 +29,11 @@ endif
 
 RUN = .venv/bin/python -m
 UV = $(RUN) uv pip
+STORE = from sumexp.companion.store.location import default; print(default().root)
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book pdf data runs test test-peers references lint bench mutants proofs serve clean lock
+.PHONY: help book books pdf data runs test test-peers references lint bench mutants proofs serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -43,6 +44,12 @@ help: ## Show this list
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
 	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
 	  $(if $(STORED),--stored)
+
+books: $(READY) ## Build it four times, smoke and cpu, without data and with: stops at the first guard that fails
+	@set -e; export SUMEXP_STORE="$$(.venv/bin/python -c '$(STORE)')"; for profile in smoke cpu; do \
+	  SUMEXP_DATA= XDG_CACHE_HOME="$$PWD/build/no-data" $(MAKE) --no-print-directory book PROFILE=$$profile; \
+	  $(MAKE) --no-print-directory book PROFILE=$$profile; \
+	done
 
 pdf: book ## Print the book with Chromium: build/sumexp.pdf (Debian: apt-get install chromium)
 	@$(RUN) sumexp.companion.cli pdf

@@ -52,6 +52,34 @@ def test_torch_comes_from_where_it_is_wanted(
     assert install.split() == f".venv/bin/python -m uv pip install {options}".split()
 
 
+@pytest.mark.parametrize("failing, built", [("never", 4), ("--profile smoke", 1), ("--profile cpu", 3)])
+def test_books_are_four_and_end_with_the_first_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, built: int
+) -> None:
+    monkeypatch.setenv("SUMEXP_DATA", "/data")
+    monkeypatch.delenv("MAKEFLAGS", raising=False)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(
+        f"""#!/bin/sh
+if [ "$1" = -c ]; then echo /store; exit; fi
+echo "$SUMEXP_DATA, $SUMEXP_STORE, $XDG_CACHE_HOME, $*" >> {tmp_path}/calls
+case "$*" in *"{failing}"*) exit 1;; esac
+"""
+    )
+    python.chmod(0o755)
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / ".venv" / "ready-cpu").touch()
+    done = make("books", "-o", ".venv/ready-cpu", "CORES=1", folder=tmp_path)
+    assert (done.returncode == 0) == (failing == "never")
+    calls = [line.split(", ") for line in (tmp_path / "calls").read_text().splitlines()]
+    wanted = [(data, profile) for profile in ("smoke", "cpu") for data in ("", "/data")]
+    assert [(call[0], call[-1].split()[4]) for call in calls] == wanted[:built]
+    assert {call[1] for call in calls} == {"/store"}
+    assert all((call[2] == f"{tmp_path}/build/no-data") == (call[0] == "") for call in calls)
+
+
 def test_help_lists_every_target() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
