@@ -65,7 +65,7 @@ test: $(READY) ## Run the tests, but for those of claims that the store knows to
 	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --keep-evidence --stored-evidence
 
 test-peers: $(READY) ## Hold the losses against other libraries, those that are installed in .venv
-	OMP_NUM_THREADS=1 $(RUN) pytest -q -m peers -rs
+	TF_USE_LEGACY_KERAS=1 OMP_NUM_THREADS=1 $(RUN) pytest -q -m peers -rs
 
 references: $(READY) ## Write anew the outputs that the tests compare with; look at the difference before you commit it
 	$(RUN) pytest -q tests/book/test_reference_outputs.py --nb-force-regen

@@ -1,5 +1,7 @@
 """What other libraries minimise, held against what the page on libraries says it is."""
 
+import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -64,7 +66,63 @@ def test_symmetric_multiple_negatives_of_sentence_transformers(towers: tuple[Ten
     assert found == pytest.approx(of_scores(*towers, torch.arange(12), 1 / 20, symmetric=True), rel=1e-6)
 
 
-# -- negatives from a law: TensorFlow and gensim ----------------------------------------------------------------------
+# -- in-batch negatives with log q: TensorFlow Recommenders -----------------------------------------------------------
+
+
+class Batch:
+    """Twelve examples of five items, and further ones as negatives; in single precision, as they are there."""
+
+    def __init__(self, further: int) -> None:
+        generator = torch.Generator().manual_seed(1)
+        self.left = torch.randn(12, 4, generator=generator)
+        self.right = torch.randn(12 + further, 4, generator=generator)
+        self.ids = torch.randint(5, (12 + further,), generator=generator)
+        self.log_q = torch.log_softmax(torch.randn(5, generator=generator), 0)[self.ids]
+        self.scores = self.left @ self.right.T
+
+    def theirs(self, **options: Any) -> float:
+        """The loss of their task: the sum over the examples."""
+        if not hasattr(pytest.importorskip("tensorflow").keras.losses.Reduction, "SUM"):
+            pytest.skip("TensorFlow Recommenders is written for Keras 2: pip install tf-keras, TF_USE_LEGACY_KERAS=1")
+        peer = pytest.importorskip("tensorflow_recommenders")
+        given = {"candidate_ids": self.ids.numpy()}
+        if (log_q := options.pop("log_q", None)) is not None:
+            given["candidate_sampling_probability"] = log_q.exp().numpy()
+        found = peer.tasks.Retrieval(**options)(self.left.numpy(), self.right.numpy(), compute_metrics=False, **given)
+        return float(found)
+
+    def ours(self, **options: Any) -> float:
+        return losses.in_batch(self.scores, self.ids, reduction="sum", **options).item()
+
+
+@pytest.mark.parametrize("further", [0, 3])
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_retrieval_of_tensorflow_recommenders(further: int, temperature: float) -> None:
+    batch, heat = Batch(further), {"temperature": temperature}
+    assert batch.theirs(**heat) == pytest.approx(batch.ours(correct="none", **heat), rel=1e-5)
+    assert batch.theirs(log_q=batch.log_q, **heat) == pytest.approx(batch.ours(log_q=batch.log_q, **heat), rel=1e-5)
+    found = batch.theirs(log_q=batch.log_q, remove_accidental_hits=True, **heat)
+    assert found == pytest.approx(batch.ours(log_q=batch.log_q, hits="mask", **heat), rel=1e-5)
+
+
+def test_retrieval_of_tensorflow_recommenders_takes_rare_items_for_a_millionth() -> None:
+    batch = Batch(3)
+    rare = torch.where(batch.ids == batch.ids[0], math.log(1e-9), batch.log_q)
+    clipped = rare.clamp_min(math.log(1e-6))
+    found = batch.theirs(log_q=rare)
+    assert found == pytest.approx(batch.ours(log_q=clipped), rel=1e-5)
+    assert abs(found - batch.ours(log_q=rare)) > 1
+
+
+def test_hard_negatives_of_tensorflow_recommenders() -> None:
+    """The k best-scored of the others alone: no law of theirs is known."""
+    batch = Batch(3)
+    others = batch.scores - torch.eye(12, 15) * 1e9
+    wanted = losses.info_nce(batch.scores.diagonal(), others.topk(4).values, reduction="sum").item()
+    assert batch.theirs(num_hard_negatives=4) == pytest.approx(wanted, rel=1e-5)
+
+
+# -- negatives from a law: TensorFlow, gensim and RecBole --------------------------------------------------------------
 
 
 class Drawn:
@@ -170,3 +228,34 @@ def test_skip_gram_of_gensim() -> None:
     positive, negative = read(scores[[b, a], [a, b]]), -read(-scores[[b, a], [a, a]]).unsqueeze(1).expand(2, 5)
     wanted = losses.binary_nce(positive, negative, hits=hits, reduction="sum").item()
     assert model.get_latest_training_loss() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_loss_of_recbole_with_one_negative() -> None:
+    """The probability of the wrong order has 1e-10 added, so that the loss stays below 23."""
+    peer = pytest.importorskip("recbole.model.loss")
+    generator = torch.Generator().manual_seed(0)
+    positive, negative = torch.randn(2, 20, generator=generator, dtype=torch.float64)
+    wanted = losses.sampled_softmax(positive, negative.unsqueeze(1)).item()
+    assert peer.BPRLoss()(positive, negative).item() == pytest.approx(wanted, rel=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.75])
+def test_the_law_of_recbole(alpha: float) -> None:
+    """Its alias table, summed up: each column belongs to its item up to a threshold, and to another one above."""
+    peer = pytest.importorskip("recbole.sampler.sampler")
+    counts = [50, 20, 20, 7, 2, 1]
+
+    class Items(peer.AbstractSampler):  # type: ignore[misc, name-defined]
+        def _get_candidates_list(self) -> list[int]:
+            return [item for item, count in enumerate(counts) for _ in range(count)]
+
+        def get_used_ids(self) -> None:
+            return None
+
+    table = Items("popularity", alpha)
+    law: Counter[int] = Counter()
+    for item, threshold in table.prob.items():
+        law[item] += min(threshold, 1)
+        law[table.alias[item]] += 1 - min(threshold, 1)
+    wanted = samplers.unigram(counts, alpha).log_prob(range(6)).exp()
+    assert [law[item] / 6 for item in range(6)] == pytest.approx(wanted.tolist(), rel=1e-12)

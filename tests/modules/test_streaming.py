@@ -110,6 +110,17 @@ def test_hashing_makes_ids_look_more_frequent_and_depth_less_so(kind: Any) -> No
     assert 0 < excess[4] < excess[1] / 1.5
 
 
+def test_ids_in_a_row_share_slots_as_often_as_chance_has_it_for_every_draw_of_the_hash_functions() -> None:
+    """10,000 ids in 10,000 slots, twice: 1 - 1/e of them share a slot in one table, the square of that in both, with a
+    standard deviation of .005 for slots drawn at random: six of them are allowed."""
+    wanted = (1 - math.exp(-1)) ** 2
+    for seed in range(20):
+        stream = StreamingLogQ(10_000, width=10_000, depth=2, generator=seeded(seed))
+        slots = stream._slots(range(10_000))
+        shares = [table.bincount(minlength=20_000)[table] > 1 for table in slots]
+        assert (shares[0] & shares[1]).double().mean().item() == pytest.approx(wanted, abs=0.03)
+
+
 @pytest.mark.parametrize("options", [{}, {"kind": "count"}, {"width": 5}])
 def test_it_goes_on_from_what_was_saved(options: dict[str, Any]) -> None:
     first, batch = StreamingLogQ(9, generator=seeded(), **options), torch.randint(9, (40,), generator=seeded())

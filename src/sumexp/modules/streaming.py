@@ -42,7 +42,7 @@ class StreamingLogQ(nn.Module):
         ValueError: if a size is not positive or the rate out of range.
 
     Source: Yi et al. (2019), Algorithm 2 and section 3.2 (several hash functions); Cormode and Muthukrishnan (2005)
-    for the count-min sketch.
+    for the count-min sketch; Wegman and Carter (1981) for the hash functions, of which any four ids are independent.
     """
 
     step: Tensor
@@ -74,7 +74,8 @@ class StreamingLogQ(nn.Module):
         self.register_buffer("mean", torch.zeros(slots, dtype=torch.float64))
         self.register_buffer("last", torch.zeros(slots if kind == "gap" else 0, dtype=torch.int64))
         self.register_buffer("count", torch.zeros(slots if kind == "gap" else 0, dtype=torch.int64))
-        hashes = torch.randint(1, PRIME, (2, self.depth, 1), generator=generator)
+        # Of polynomials of degree three: a line would send ids in a row, all at once, to few slots or to many.
+        hashes = torch.randint(1, PRIME, (4, self.depth, 1), generator=generator)
         self.register_buffer("hash", hashes if width is not None else torch.empty(0, dtype=torch.int64))
 
     @torch.no_grad()
@@ -147,8 +148,10 @@ class StreamingLogQ(nn.Module):
         given = checks.ids("class id", ids, self.classes).flatten().to(self.mean.device)
         if not len(self.hash):
             return given.unsqueeze(0)
-        hashed = (self.hash[0] * given + self.hash[1]) % PRIME % self.width
-        return hashed + self.width * torch.arange(self.depth, device=given.device).unsqueeze(-1)
+        hashed = self.hash[0]
+        for coefficient in self.hash[1:]:
+            hashed = (hashed * given + coefficient) % PRIME
+        return hashed % self.width + self.width * torch.arange(self.depth, device=given.device).unsqueeze(-1)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         kept = self.mean

@@ -1,0 +1,34 @@
+"""The command lines that the page on libraries names are those of the audit."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sumexp.audit.command import parser
+from sumexp.audit.setup import setup
+
+PAGE = (Path(__file__).parents[2] / "book" / "libraries.md").read_text("utf-8")
+
+
+def lines() -> list[str]:
+    """What stands in the last cell of a row."""
+    return sorted(set(re.findall(r"\| `(--[^`]*)` \|$", PAGE, re.MULTILINE)))
+
+
+@pytest.mark.parametrize("line", lines())
+def test_a_line_of_the_page_is_parsed_and_set_up(line: str) -> None:
+    options = parser().parse_args(["counts.csv", *shlex.split(line)])
+    prior = np.arange(2000, 0, -1) / np.arange(2001).sum()
+    found = setup(prior, options.sampler, options.weights, options.hits, options.m, options.batch)
+    assert found.negatives >= 1
+
+
+def test_every_row_of_a_library_has_a_line_or_a_dash() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("|") and line.count("|") == 6]
+    assert len(lines()) >= 6
+    for row in rows:
+        last = row.rsplit("|", 2)[1].strip()
+        assert last in ("–", "---") or last.startswith(("`--", "`sumexp audit")), row
