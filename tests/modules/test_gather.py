@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -147,6 +148,11 @@ def test_without_other_processes_it_is_the_loss_of_the_batch() -> None:
     wanted = losses.in_batch((x @ model.left) @ (z @ model.right).T, ids, log_q=log_q)
     assert model(x, z, ids, log_q, {}).item() == pytest.approx(wanted.item(), rel=1e-14)
     assert model(x, z, ids.numpy(), log_q.tolist(), {}).item() == pytest.approx(wanted.item(), rel=1e-14)
+
+
+def test_arrays_are_no_vectors_that_learn() -> None:
+    with pytest.raises(ValueError, match="queries and items must be tensors, got ndarray and Tensor"):
+        gathered_in_batch(np.ones((2, 3)), torch.ones(2, 3), [0, 1], correct="none")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,12 @@ def test_it_learns_the_truth() -> None:
         (lambda: SampledSoftmax(6, 20, samplers.Uniform(19), 5), "the sampler has 19 classes and the layer 20"),
         (lambda: SampledSoftmax(6, 20, samplers.Uniform(20), 0), "m is 0"),
         (lambda: layer(temperature=0), "temperature is 0"),
+        (lambda: layer(temperature="1"), "temperature is '1'; it must be a positive number"),
+        (lambda: SampledSoftmax(6, 20, samplers.Uniform, 5), "the sampler is .*; it must be a law, as"),  # type: ignore[arg-type]
+        (lambda: layer()(data()[0].numpy(), data()[1]), "hidden is ndarray; it must be a floating-point tensor"),
+        (lambda: layer()(data()[0].long(), data()[1]), "hidden is torch.int64; it must be a floating-point tensor"),
+        (lambda: layer()(data()[0].float(), data()[1]), "hidden is torch.float32 and the weights torch.float64: move"),
+        (lambda: layer()(data()[0].to("meta"), data()[1]), "hidden lies on meta and the weights on cpu: move one"),
         (lambda: layer(correct="some"), "correct is 'some'"),
         (lambda: layer(hits="redraw"), "hits is 'redraw'"),
         (lambda: layer()(data()[0], data()[1][:3]), r"must be \[B, d\] and \[B\]"),

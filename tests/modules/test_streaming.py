@@ -140,6 +140,7 @@ def test_it_goes_on_from_what_was_saved(options: dict[str, Any]) -> None:
         (lambda: StreamingLogQ(0), "classes is 0"),
         (lambda: StreamingLogQ(5, width=0), "width is 0"),
         (lambda: StreamingLogQ(5, rate=0.7), "rate is 0.7"),
+        (lambda: StreamingLogQ(5, rate="fast"), "rate is 'fast'"),  # type: ignore[arg-type]
         (lambda: StreamingLogQ(5, kind="mean"), "kind is 'mean'"),  # type: ignore[arg-type]
         (lambda: StreamingLogQ(5).update([5]), "a class id is 5; the 5 classes are 0..4"),
     ],

@@ -168,6 +168,26 @@ def test_lists_of_any_kind_keep_all_digits_of_their_gains() -> None:
         assert ranking.dcg(scores, Labels(lists, worth)).tolist() == wanted.tolist()  # type: ignore[arg-type]
 
 
+def test_arrays_are_as_good_as_tensors_and_lists_are_named() -> None:
+    scores, relevant = torch.randn(3, 9, generator=torch.Generator().manual_seed(0)), torch.eye(3, 9).bool()
+    wanted, mask = ranking.recall(scores, relevant, 2), torch.ones(3, 9).bool()
+    mask[:, 5:] = False
+    chunks = Chunks(lambda start, stop: scores.numpy()[:, start:stop], 9, 4)
+    for s, of in ((scores.numpy(), relevant.numpy()), (scores, relevant.numpy()), (chunks, Labels([[0], [1], [2]]))):
+        assert torch.equal(ranking.recall(s, of, 2), wanted)
+    masked = ranking.reciprocal_rank(scores, relevant, mask=mask)
+    assert torch.equal(ranking.reciprocal_rank(scores.numpy(), relevant.numpy(), mask=mask.numpy()), masked)
+    assert torch.equal(ranking.ranks(scores.numpy()), ranking.ranks(scores))
+    for own in ([0, 1, 2], np.array([0, 1, 2], dtype=np.int32)):
+        assert torch.equal(ranking.rank(scores.numpy(), own), ranking.rank(scores, torch.arange(3)))
+    with pytest.raises(
+        ValueError, match=r"relevant is list; it must be .* \(lists of relevant items are ranking.Labels\)"
+    ):
+        ranking.recall(scores, [[0], [1], [2]], 2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="scores is list; it must be a tensor or a NumPy array"):
+        ranking.recall(scores.tolist(), relevant, 2)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("ties", RULES)
 def test_ties_of_a_large_catalogue_keep_all_digits(ties: Ties) -> None:
     # 200,000 items in pairs of equal scores: the discounts of a pair are told from sums 10,000 times as large.

@@ -93,6 +93,8 @@ def gathered_in_batch(
     Raises:
         ValueError: as there, for vectors that do not fit, and if the batches of the processes differ in size.
     """
+    if not (isinstance(queries, Tensor) and isinstance(items, Tensor)):
+        raise ValueError(f"queries and items must be tensors, got {type(queries).__name__} and {type(items).__name__}")
     if queries.ndim != 2 or items.ndim != 2 or queries.shape[1] != items.shape[1] or len(items) < len(queries):
         raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
     size = len(queries)

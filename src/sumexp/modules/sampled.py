@@ -2,6 +2,7 @@
 
 import math
 import weakref
+from numbers import Real
 from typing import Any, get_args
 
 import torch
@@ -15,6 +16,10 @@ from sumexp.modules.workers import unshared
 
 SPARSE = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
 """Optimisers that take sparse gradients; the first two only without weight decay."""
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, Real) and 0 < float(value) < math.inf
 
 
 class SampledSoftmax(nn.Module):
@@ -69,9 +74,11 @@ class SampledSoftmax(nn.Module):
         super().__init__()
         checks.choice("correct", correct, get_args(Correct))
         checks.choice("hits", hits, get_args(InBatchHits))
+        if not isinstance(getattr(sampler, "classes", None), int):
+            raise ValueError(f"the sampler is {sampler!r}; it must be a law, as samplers.Uniform({classes})")
         if sampler.classes != classes:
             raise ValueError(f"the sampler has {sampler.classes} classes and the layer {classes}: make them the same")
-        if not 0 < temperature < math.inf:
+        if not _is_positive(temperature):
             raise ValueError(f"temperature is {temperature!r}; it must be a positive number")
         self.output = losses.SampledOutput(
             features, classes, bias=bias, sparse=sparse, generator=generator, device=device, dtype=dtype
@@ -108,9 +115,11 @@ class SampledSoftmax(nn.Module):
             reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 at padding.
 
         Raises:
-            ValueError: for shapes that do not fit, a label that is no class or that the sampler draws with probability
-                0, NaN or infinite scores, the mean of no example, and a generator that workers share.
+            ValueError: for hidden vectors of another type or device than the weights', shapes that do not fit, a label
+                that is no class or that the sampler draws with probability 0, NaN or infinite scores, the mean of no
+                example, and a generator that workers share.
         """
+        self._check_hidden(hidden)
         given = checks.integers("label", labels).to(hidden.device)
         if hidden.shape[:-1] != given.shape or given.ndim not in (1, 2):
             raise ValueError(
@@ -162,6 +171,16 @@ class SampledSoftmax(nn.Module):
                         f"SparseAdam takes sparse gradients alone, and a parameter of shape {tuple(parameter.shape)} "
                         "has none; give it output.parameters() of a module with sparse=True, and no others"
                     )
+
+    def _check_hidden(self, hidden: Tensor) -> None:
+        if not isinstance(hidden, Tensor) or not hidden.is_floating_point():
+            found = hidden.dtype if isinstance(hidden, Tensor) else type(hidden).__name__
+            raise ValueError(f"hidden is {found}; it must be a floating-point tensor [B, d] or [B, T, d]")
+        dtype, device = self.output.weight.dtype, self.output.weight.device
+        if hidden.dtype != dtype and not torch.is_autocast_enabled(hidden.device.type):
+            raise ValueError(f"hidden is {hidden.dtype} and the weights {dtype}: move one by .to(), or use autocast")
+        if hidden.device != device:
+            raise ValueError(f"hidden lies on {hidden.device} and the weights on {device}: move one by .to()")
 
     def _watch_optimisers(self) -> None:
         """Have the step of an optimiser that is given sparse gradients of this module's looked at."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Literal, Self, get_args
 
 import torch
@@ -66,9 +67,10 @@ class StreamingLogQ(nn.Module):
         self.classes = checks.whole("classes", classes, 1, PRIME - 1)
         self.width = self.classes if width is None else checks.whole("width", width, 1, PRIME - 1)
         self.depth = 1 if width is None else checks.whole("depth", depth, 1, 64)
-        self.kind, self.rate = kind, (0.01 if kind == "gap" else 1e-5) if rate is None else rate
-        if not 0 < self.rate <= 0.5:
+        given: object = (0.01 if kind == "gap" else 1e-5) if rate is None else rate
+        if not (isinstance(given, Real) and 0 < float(given) <= 0.5):
             raise ValueError(f"rate is {rate!r}; it must be above 0 and at most 1/2")
+        self.kind, self.rate = kind, float(given)
         slots = self.depth * self.width
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
         self.register_buffer("mean", torch.zeros(slots, dtype=torch.float64))

@@ -7,7 +7,8 @@ takes a rule:
 - ``pessimistic``: the worst order, in which the relevant items come last;
 - ``optimistic``: the best order.
 
-All metrics take ``scores`` and what is relevant, and return float64 [B]: one value for each list.
+All metrics take ``scores`` and what is relevant, tensors or NumPy arrays, and return float64 [B]: one value for each
+list.
 
 - ``scores``: [B, L] of any real type, or :class:`sumexp.ranking.Chunks`, which computes them some items at a time, so
   that they need not fit into memory. Scores of +inf and -inf are scores like others, and tie among themselves.
@@ -27,10 +28,12 @@ from torch import Tensor
 
 from sumexp import checks
 from sumexp.ranking import places
-from sumexp.ranking.places import Chunks, First, Labels, Places, Ties
+from sumexp.ranking.places import Chunks, First, Labels, Matrix, Places, Ties
 
 
-def rank(scores: Tensor | Chunks, labels: Tensor, *, ties: Ties = "expected", mask: Tensor | None = None) -> Tensor:
+def rank(
+    scores: Matrix | Chunks, labels: checks.Values, *, ties: Ties = "expected", mask: Matrix | None = None
+) -> Tensor:
     r"""The rank of one label in each list.
 
     With g candidates above the label and T at its score (itself among them) it is g + 1 (optimistic), g + T
@@ -45,18 +48,19 @@ def rank(scores: Tensor | Chunks, labels: Tensor, *, ties: Ties = "expected", ma
     Raises:
         ValueError: for shapes that do not fit, NaN, a label that is no candidate, or an unknown rule.
     """
-    scores, mask = _check_scores(scores, mask, ties)
-    batch = labels.shape if isinstance(scores, Chunks) else scores.shape[:1]
-    if labels.ndim != 1 or labels.shape != batch:
-        raise ValueError(f"labels must be integers [{batch[0] if batch else 'B'}], got {tuple(labels.shape)}")
-    own = checks.ids("label", labels, _items(scores)).unsqueeze(-1)
-    if mask is not None and not bool(mask.gather(-1, own).all()):
+    checked, candidates = _check_scores(scores, mask, ties)
+    given = checks.integers("label", labels)
+    batch = given.shape if isinstance(checked, Chunks) else checked.shape[:1]
+    if given.ndim != 1 or given.shape != batch:
+        raise ValueError(f"labels must be integers [{batch[0] if batch else 'B'}], got {tuple(given.shape)}")
+    own = checks.ids("label", given, _items(checked)).unsqueeze(-1)
+    if candidates is not None and not bool(candidates.gather(-1, own).all()):
         raise ValueError("the mask leaves out a label itself, which then has no rank")
-    parts = places.of_labels(scores, own, torch.ones(own.shape, dtype=torch.float64), mask, None)
+    parts = places.of_labels(checked, own, torch.ones(own.shape, dtype=torch.float64), candidates, None)
     return torch.cat([_mean_place(part.above, part.tied, ties).squeeze(-1) for part in parts])
 
 
-def ranks(scores: Tensor, *, ties: Ties = "expected") -> Tensor:
+def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
     """The ranks of all items of each list, [B, L]; see :func:`rank`.
 
     Raises:
@@ -73,7 +77,7 @@ def ranks(scores: Tensor, *, ties: Ties = "expected") -> Tensor:
 
 
 def reciprocal_rank(
-    scores: Tensor | Chunks, relevant: Tensor | Labels, *, ties: Ties = "expected", mask: Tensor | None = None
+    scores: Matrix | Chunks, relevant: Matrix | Labels, *, ties: Ties = "expected", mask: Matrix | None = None
 ) -> Tensor:
     r"""One over the rank of the first relevant item.
 
@@ -84,19 +88,19 @@ def reciprocal_rank(
     Raises:
         ValueError: for shapes that do not fit, NaN, a list without relevant item, or an unknown rule.
     """
-    checked, mask = _check_scores(scores, mask, ties)
+    checked, candidates = _check_scores(scores, mask, ties)
     if isinstance(relevant, Labels):
-        items, gains = _check_labels(relevant, checked, mask)
-        firsts = places.first_of_labels(checked, items, gains, mask)
+        items, gains = _check_labels(relevant, checked, candidates)
+        firsts = places.first_of_labels(checked, items, gains, candidates)
     else:
-        checked = _check_matrix(checked)
-        _check_relevant(relevant, checked, mask)
-        firsts = places.first_of_matrix(checked, relevant, mask)
+        right, checked = places.as_tensor("relevant", relevant), _check_matrix(checked)
+        _check_relevant(right, checked, candidates)
+        firsts = places.first_of_matrix(checked, right, candidates)
     return torch.cat([_reciprocal_rank(first, ties) for first in firsts])
 
 
 def mean_reciprocal_rank(
-    scores: Tensor | Chunks, relevant: Tensor | Labels, *, ties: Ties = "expected", mask: Tensor | None = None
+    scores: Matrix | Chunks, relevant: Matrix | Labels, *, ties: Ties = "expected", mask: Matrix | None = None
 ) -> Tensor:
     """The mean of :func:`reciprocal_rank` over the batch, a scalar.
 
@@ -110,12 +114,12 @@ def mean_reciprocal_rank(
 
 
 def recall(
-    scores: Tensor | Chunks,
-    relevant: Tensor | Labels,
+    scores: Matrix | Chunks,
+    relevant: Matrix | Labels,
     k: int,
     *,
     ties: Ties = "expected",
-    mask: Tensor | None = None,
+    mask: Matrix | None = None,
 ) -> Tensor:
     """The share of the relevant items that is among the first k, each counted by its gain if gains are given.
 
@@ -134,12 +138,12 @@ def recall(
 
 
 def precision(
-    scores: Tensor | Chunks,
-    relevant: Tensor | Labels,
+    scores: Matrix | Chunks,
+    relevant: Matrix | Labels,
     k: int,
     *,
     ties: Ties = "expected",
-    mask: Tensor | None = None,
+    mask: Matrix | None = None,
 ) -> Tensor:
     """The share of the first k places that relevant items take (a list with fewer candidates leaves places empty).
 
@@ -151,12 +155,12 @@ def precision(
 
 
 def average_precision(
-    scores: Tensor | Chunks,
-    relevant: Tensor | Labels,
+    scores: Matrix | Chunks,
+    relevant: Matrix | Labels,
     k: int | None = None,
     *,
     ties: Ties = "expected",
-    mask: Tensor | None = None,
+    mask: Matrix | None = None,
 ) -> Tensor:
     r"""The mean over the relevant items of the precision at their places, 0 for those beyond the first k.
 
@@ -174,12 +178,12 @@ def average_precision(
 
 
 def dcg(
-    scores: Tensor | Chunks,
-    gains: Tensor | Labels,
+    scores: Matrix | Chunks,
+    gains: Matrix | Labels,
     k: int | None = None,
     *,
     ties: Ties = "expected",
-    mask: Tensor | None = None,
+    mask: Matrix | None = None,
 ) -> Tensor:
     r"""Discounted cumulative gain :math:`\sum_{r_i \le k} g_i/\log_2(1+r_i)`.
 
@@ -198,12 +202,12 @@ def dcg(
 
 
 def ndcg(
-    scores: Tensor | Chunks,
-    gains: Tensor | Labels,
+    scores: Matrix | Chunks,
+    gains: Matrix | Labels,
     k: int | None = None,
     *,
     ties: Ties = "expected",
-    mask: Tensor | None = None,
+    mask: Matrix | None = None,
 ) -> Tensor:
     """DCG divided by the best possible DCG of the same gains at the same k.
 
@@ -247,27 +251,27 @@ class _Running:
 
 def _of_lists(
     metric: Callable[[Places], Tensor],
-    scores: Tensor | Chunks,
-    relevant: Tensor | Labels,
+    scores: Matrix | Chunks,
+    relevant: Matrix | Labels,
     k: int | None,
     ties: Ties,
-    mask: Tensor | None,
+    mask: Matrix | None,
     *,
     gains: bool = False,
     graded: bool = False,
 ) -> Tensor:
     """A metric of the places of what is relevant, which may have gains, and if ``graded`` is spoken of as gains."""
-    checked, mask = _check_scores(scores, mask, ties)
+    checked, candidates = _check_scores(scores, mask, ties)
     if isinstance(relevant, Labels):
-        items, worth = _check_labels(relevant, checked, mask)
+        items, worth = _check_labels(relevant, checked, candidates)
         if not gains:
             worth = (worth > 0).double()
-        parts = places.of_labels(checked, items, worth, mask, k)
+        parts = places.of_labels(checked, items, worth, candidates, k)
     else:
-        checked = _check_matrix(checked)
-        check = _check_gains if graded or (gains and relevant.dtype != torch.bool) else _check_relevant
-        check(relevant, checked, mask)
-        parts = places.of_matrix(checked, relevant, mask, k)
+        right, checked = places.as_tensor("gains" if graded else "relevant", relevant), _check_matrix(checked)
+        check = _check_gains if graded or (gains and right.dtype != torch.bool) else _check_relevant
+        check(right, checked, candidates)
+        parts = places.of_matrix(checked, right, candidates, k)
     return torch.cat([metric(part.settled(ties)) for part in parts])
 
 
@@ -327,17 +331,21 @@ def _average_precision(found: Places, k: int) -> Tensor:
     return torch.where(order.gains > 0, terms, 0.0).sum(-1) / (found.gains > 0).sum(-1)
 
 
-def _items(scores: Tensor | Chunks) -> int:
-    return scores.items if isinstance(scores, Chunks) else scores.shape[-1] if scores.ndim else 0
+def _items(scores: Matrix | Chunks) -> int:
+    if isinstance(scores, Chunks):
+        return scores.items
+    checked = places.as_tensor("scores", scores)
+    return checked.shape[-1] if checked.ndim else 0
 
 
-def _check_scores(scores: Tensor | Chunks, mask: Tensor | None, ties: str) -> tuple[Tensor | Chunks, Tensor | None]:
+def _check_scores(scores: Matrix | Chunks, mask: Matrix | None, ties: str) -> tuple[Tensor | Chunks, Tensor | None]:
     checks.choice("ties", ties, get_args(Ties))
     if isinstance(scores, Chunks):
         if mask is not None:
             raise ValueError("chunks of scores take no mask: give -inf to what is no candidate")
         return scores, None
-    return places.check_scores(scores, mask=mask), mask
+    candidates = None if mask is None else places.as_tensor("mask", mask)
+    return places.check_scores(scores, mask=candidates), candidates
 
 
 def _check_matrix(scores: Tensor | Chunks) -> Tensor:
@@ -386,6 +394,6 @@ def _check_some(present: Tensor, what: str) -> None:
         raise ValueError(f"list {int(empty[0])} has no {what} ({len(empty)} such lists); leave such lists out")
 
 
-def _check_k(k: int | None, scores: Tensor | Chunks) -> int:
+def _check_k(k: int | None, scores: Matrix | Chunks) -> int:
     items = _items(scores)
     return items if k is None else checks.whole("k", k, 1, items)

@@ -9,16 +9,20 @@ taken some rows at a time, and :class:`Chunks` some items at a time, so that mem
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import checks
 
 Ties = Literal["expected", "pessimistic", "optimistic"]
 """What is assumed of the order of equal scores."""
+
+Matrix = Tensor | NDArray[Any]
+"""What a user may hand over for scores and for what is relevant."""
 
 ROWS_AT_ONCE = 1 << 20
 """Scores of the rows that are taken at a time: their sorted copies stay in the cache."""
@@ -40,8 +44,8 @@ class Labels:
         ValueError: if the two do not fit, or a gain is not finite and > 0.
     """
 
-    lists: Sequence[Sequence[int]] | Tensor
-    gains: Sequence[Sequence[float]] | Tensor | None = None
+    lists: Sequence[Sequence[int]] | Matrix
+    gains: Sequence[Sequence[float]] | Matrix | None = None
 
     def padded(self, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Items [B, T], -1 at padding, and their gains [B, T] float64, 0 at padding."""
@@ -77,7 +81,7 @@ class Chunks:
         ValueError: if a number is no whole number >= 1.
     """
 
-    score: Callable[[int, int], Tensor]
+    score: Callable[[int, int], Matrix]
     items: int
     size: int = 1 << 14
 
@@ -200,12 +204,29 @@ def everywhere(scores: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         yield _by_order(scores[rows])
 
 
-def check_scores(scores: Tensor, items: int | None = None, mask: Tensor | None = None) -> Tensor:
+def as_tensor(name: str, values: Matrix) -> Tensor:
+    """A tensor, of a tensor or a NumPy array.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if isinstance(values, np.ndarray):
+        return torch.as_tensor(values)
+    if not isinstance(values, Tensor):
+        raise ValueError(
+            f"{name} is {type(values).__name__}; it must be a tensor or a NumPy array (lists of relevant items are "
+            "ranking.Labels)"
+        )
+    return values
+
+
+def check_scores(scores: Matrix, items: int | None = None, mask: Tensor | None = None) -> Tensor:
     """Scores [B, L] in a type that sorts, without NaN, the lowest there is at what the mask leaves out.
 
     Raises:
         ValueError: if they are not real, of another shape, or NaN.
     """
+    scores = as_tensor("scores", scores)
     if scores.ndim != 2 or scores.dtype == torch.bool or scores.is_complex():
         raise ValueError(f"scores must be real numbers [B, L], got {scores.dtype} of shape {tuple(scores.shape)}")
     if items is not None and scores.shape[1] != items:
@@ -421,10 +442,10 @@ def _argsort(scores: Tensor) -> tuple[Tensor, Tensor]:
     return packed >> 32, packed & 0xFFFFFFFF
 
 
-def _pad(name: str, lists: Sequence[Sequence[float]] | Tensor, padding: float) -> Tensor:
+def _pad(name: str, lists: Sequence[Sequence[float]] | Matrix, padding: float) -> Tensor:
     """Lists of any lengths, as a tensor [B, T]."""
-    if isinstance(lists, Tensor):
-        return lists
+    if isinstance(lists, Tensor | np.ndarray):
+        return torch.as_tensor(lists)
     try:
         lengths = torch.from_numpy(np.fromiter(map(len, lists), np.int64, len(lists)))
         values = _joined(lists)
