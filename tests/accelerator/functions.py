@@ -247,7 +247,8 @@ TASKS = frozenset(
     ("fits.train", "vae.train", "nce.gaussians.train", "models.skipgram.train", "models.skipgram.fit",
      "models.wordmodel.train", "models.wordmodel.fit", "models.multilabel.train", "models.multilabel.fit",
      "longtail.train", "longtail.fit",
-     "longtail.residual.train", "longtail.residual.fit", "retrieval.train", "retrieval.fit")
+     "longtail.residual.train", "longtail.residual.fit", "longtail.photographs.train",
+     "longtail.photographs.fit", "retrieval.train", "retrieval.fit")
 )  # fmt: skip
 """They have tests of their own: `test_tasks`."""
 

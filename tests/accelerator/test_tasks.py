@@ -29,7 +29,7 @@ from sumexp.vae import training as vae
 from tests.accelerator.functions import TASKS
 from tests.accelerator.standin import NAME, StandIn
 from tests.accelerator.test_functions import RESULTS
-from tests.longtail import test_residual
+from tests.longtail import test_photographs, test_residual
 from tests.longtail import test_training as test_longtail
 from tests.models.test_multilabel import TINY
 from tests.models.test_wordmodel import corpus
@@ -125,6 +125,7 @@ CASES: Mapping[str, Case] = {
     "longtail.residual": lambda rounds, device: residual.fit(
         replace(test_residual.TINY, epochs=rounds), PICTURES, device=device
     ),
+    "longtail.photographs": test_photographs.noise,
     "retrieval, all labels": labels(),
     "retrieval, sampled": labels(method=test_retrieval.SAMPLED[0]),
     "vae": lambda rounds, device: vae.fit(replace(VAE, epochs=rounds), FEW, device=device),

@@ -216,6 +216,25 @@ def test_the_contrastive_minimiser_by_search(law: Law, weighting: Weighting) -> 
         assert math.exp(found[j].item()) == pytest.approx(least, rel=1e-5)
 
 
+@pytest.mark.parametrize("law, weighting", list(product(LAWS, SCHEMES)))
+def test_the_expected_contrastive_loss_has_m_as_a_factor_or_not_at_all(law: Law, weighting: Weighting) -> None:
+    # All draws of m of the four classes, hits left out, each with its probability.
+    f = torch.tensor([[0.3, 0.7, 0.2, 0.5]], dtype=torch.float64)  # positive, so that every negative counts
+    q = PRIOR if law == "batch" else torch.full((4,), 0.25, dtype=torch.float64)
+    expected = []
+    for m in (1, 2, 3):
+        method, label, total = Method("contrastive", law, weighting, m), torch.tensor([1]), 0.0
+        for ids in product(range(4), repeat=m):
+            drawn = torch.tensor([ids])
+            negatives = Negatives(drawn, q[drawn].log(), drawn == 1)
+            loss = method_losses(f.unsqueeze(0), label, [method], PRIOR.log(), {(law, m): negatives})
+            total += float(q[drawn].prod()) * (loss.item() - (1 - 0.7) ** 2)
+        expected.append(total)
+    factors = [1, 2, 3] if weighting == "relative" else [1, 1, 1]
+    assert expected == pytest.approx([factor * expected[0] for factor in factors], rel=1e-9)
+    assert expected[0] > 0.01
+
+
 def test_a_forecast() -> None:
     methods = (Method(), Method(weighting="logit-adjusted"), Method("softmax", "batch", "constant", 4))
     found = predict(Forecast((500, 300, 150, 15), methods)).arrays

@@ -72,6 +72,10 @@ that the network is the paper's, that it trains, and what it costs by its operat
 published rate without a warm-up does not rule out for importance weights of the contrastive loss, the run ends with an
 error that names the method, and the claims stay as they are until all runs are there. Where only the reduced pictures
 are, ``paper`` trains the small network longer and wider, on 8 seeds.
+
+**ImageNet-LT and iNaturalist 2018** have a grid of their own, ``photographs``, since no chapter asks for its runs: the
+paper's ResNet-50 by its schedule (`sumexp.longtail.photographs`), on the methods of Figures 1, 3 and 6 or 7, with 5
+seeds. A batch of 512 has 511 other labels, so that m = 512 within the batch is 511. Nobody has run it.
 """
 
 import math
@@ -84,8 +88,9 @@ from numpy.typing import ArrayLike
 
 from sumexp import checks
 from sumexp.datasets.labelled import Profile
-from sumexp.longtail import residual, training
+from sumexp.longtail import photographs, residual, training
 from sumexp.longtail.config import Source, Stack
+from sumexp.longtail.photographs import Photographs
 from sumexp.longtail.residual import Residual
 from sumexp.longtail.sources import counts
 from sumexp.models.sampled.comparison import Values
@@ -149,6 +154,15 @@ _PIXELS: Mapping[Source, tuple[int, int, int, int]] = {
 
 _PUBLISHED: Mapping[residual.Source, tuple[int, int]] = {"digits": (8, 1), "cifar-100": (32, 3)}
 """Side and channels of the pictures that residual networks are trained on."""
+
+_PHOTOGRAPHS: Mapping[photographs.Source, tuple[int, int, int]] = {
+    "imagenet-lt": (115_846, 50_000, 1000),
+    "inaturalist-2018": (437_513, 24_426, 8142),
+}
+"""Photographs to train on and to be judged, and classes, as published."""
+
+_FEWER = (32, 64, 128, 256)
+"""Negatives of Figure 6."""
 
 Config: TypeAlias = Stack | Residual
 
@@ -244,6 +258,25 @@ def _configs(
     )
 
 
+def photographed(source: photographs.Source, seeds: int = 5) -> tuple[Photographs, ...]:
+    """The runs on photographs: every method of the figures with every seed.
+
+    Args:
+        source: ``imagenet-lt``, of Figures 1, 3 and 6, or ``inaturalist-2018``, of Figure 7, which has no other loss.
+        seeds: how many.
+    """
+    batch = Photographs().batch
+    every = [("batch", batch - 1), ("uniform", batch)]
+    if source == "imagenet-lt":
+        every += [(law, m) for law in LAWS for m in _FEWER]
+    own = [Method(), Method(weighting="logit-adjusted")]
+    own += [Method("softmax", law, weighting, m) for law, m in every for weighting in SCHEMES]  # type: ignore[arg-type]
+    if source == "imagenet-lt":
+        own.append(Method("contrastive"))
+        own += [Method("contrastive", law, weighting, m) for law, m in every[:2] for weighting in SCHEMES]  # type: ignore[arg-type]
+    return tuple(Photographs(source, method, seed) for method in own for seed in range(seeds))
+
+
 def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Profile, dict[Method, Values]]:
     """The errors of each profile and method by seed and class [seeds, C], the seeds in the order of the runs.
 
@@ -272,12 +305,12 @@ def forecasts(source: Source, plan: Plan) -> tuple[Forecast, ...]:
     return tuple(Forecast(tuple(counts(source, profile).tolist()), methods(plan.negatives)) for profile in PROFILES)
 
 
-def data(config: Config) -> tuple[str, ...]:
+def data(config: Config | Photographs) -> tuple[str, ...]:
     """The data sets that the training of a run reads from the disk."""
     return () if config.source == "digits" else (config.source,)
 
 
-def work(config: Config) -> float:
+def work(config: Config | Photographs) -> float:
     """The floating-point operations of a run: those of its products, 2 n a b for [n, a] times [a, b], and waits.
 
     Of a residual network a training step takes a picture's way three times (forward, and the gradients of the pixels
@@ -286,6 +319,11 @@ def work(config: Config) -> float:
     layer twice (forward, and the gradient of its weights) and the last one three times; every epoch judges the test
     pictures.
     """
+    if isinstance(config, Photographs):
+        trained, tested, classes = _PHOTOGRAPHS[config.source]
+        steps = trained // config.batch
+        each = photographs.operations(config.blocks, config.width, config.side, classes)
+        return STARTED + config.epochs * steps * STEP + each * (3 * config.epochs * steps * config.batch + tested)
     side, size, channels, tested = _PIXELS[config.source]
     classes, trained = len(counts(config.source, config.profile)), int(counts(config.source, config.profile).sum())
     steps = math.floor(trained / config.batch)

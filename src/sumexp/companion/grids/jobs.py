@@ -82,6 +82,16 @@ def _longtail(profile: str, there: Present) -> tuple[Job, ...]:
     return (*first, *(Job(task, one, grids.data(one), work=grids.work(one), rates=rates) for one in asked))
 
 
+def _photographs(profile: str, there: Present) -> tuple[Job, ...]:
+    from sumexp.longtail import grids, photographs
+
+    # Nothing smaller stands in for them, and what they cost is to be known before they are fetched.
+    asked = [one for source in get_args(photographs.Source) for one in grids.photographed(source)]
+    return tuple(
+        Job(photographs.train, one, grids.data(one), work=grids.work(one), rates=CONVOLUTIONS) for one in asked
+    )
+
+
 def _retrieval(profile: str, there: Present) -> tuple[Job, ...]:
     from sumexp.retrieval import grids, informed, outlook, training
 
@@ -120,6 +130,7 @@ GRIDS: Mapping[str, Grid] = MappingProxyType(
         # cpu; small kernels start no faster on a GPU.
         # Predictions: 3e7, beside one idle core. Training: of one core, small products and many small kernels.
         "longtail": Grid(_longtail, {"cpu": 1.5e10, "cuda": 1e11}),
+        "photographs": Grid(_photographs, CONVOLUTIONS),
         # Sparse rows: gathered and scattered, which takes longer than the products that are counted.
         "retrieval": Grid(_retrieval, {"cpu": 5e9, "cuda": 5e10}),
         "fits": Grid(_fits, {"cpu": 1e8, "cuda": 1e8}),
