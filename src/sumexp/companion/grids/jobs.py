@@ -115,10 +115,12 @@ class Grid:
     Attributes:
         jobs: gives them, from the profile and what tells whether a data set is there.
         rates: by kind of device how many operations a second they do, assumed where no finished run tells.
+        shown: whether a chapter shows them, and waits for all on a data set.
     """
 
     jobs: Callable[[str, Present], tuple[Job, ...]]
     rates: Mapping[str, float]
+    shown: bool = True
 
 
 GRIDS: Mapping[str, Grid] = MappingProxyType(
@@ -130,7 +132,7 @@ GRIDS: Mapping[str, Grid] = MappingProxyType(
         # cpu; small kernels start no faster on a GPU.
         # Predictions: 3e7, beside one idle core. Training: of one core, small products and many small kernels.
         "longtail": Grid(_longtail, {"cpu": 1.5e10, "cuda": 1e11}),
-        "photographs": Grid(_photographs, CONVOLUTIONS),
+        "photographs": Grid(_photographs, CONVOLUTIONS, shown=False),
         # Sparse rows: gathered and scattered, which takes longer than the products that are counted.
         "retrieval": Grid(_retrieval, {"cpu": 5e9, "cuda": 5e10}),
         "fits": Grid(_fits, {"cpu": 1e8, "cuda": 1e8}),
@@ -150,12 +152,13 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
 
 
 def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
-    """For each data set that is there and that the grid reads: its runs, were no other there.
+    """For each data set that is there and that the grid reads: its runs, were no other there; none if no chapter asks.
 
     Raises:
         CompanionError: if there is no such grid or profile.
     """
-    read = dict.fromkeys(name for job in jobs_of(grid, profile) for name in job.data)
+    asked = jobs_of(grid, profile) if GRIDS[grid].shown else ()
+    read = dict.fromkeys(name for job in asked for name in job.data)
     return {source: GRIDS[grid].jobs(profile, source.__eq__) for source in read}
 
 
