@@ -1,6 +1,6 @@
 """The runs of the grid that are in the store: what experiments on trained networks rest on. Nothing is trained here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
@@ -48,7 +48,7 @@ def found(profile: Profile) -> Found | None:
     def asked(source: Source, plan: Plan) -> list[Config]:
         return [one for one in grids.configs(source, plan) if one.profile == profile]
 
-    return _found(asked)
+    return _found(asked, grids.tailed() if profile == "exp" else ())
 
 
 @cache
@@ -57,10 +57,14 @@ def confirming() -> Found | None:
     return _found(lambda source, plan: list(grids.confirmation(source, plan)))
 
 
-def _found(asked: Callable[[Source, Plan], list[Config]]) -> Found | None:
+def _found(asked: Callable[[Source, Plan], list[Config]], tail: Sequence[Config] = ()) -> Found | None:
+    """The first of these that are all there; the tail that is ready-made comes after the archive."""
     for name in ("paper", "cpu"):
-        for source, plan in grids.PLANS[name].items():
-            if not (configs := asked(source, plan)):
+        every = [(source, plan, asked(source, plan)) for source, plan in grids.PLANS[name].items()]
+        if name == "paper":
+            every.insert(1, ("cifar-100", grids.PLANS[name]["cifar-100"], list(tail)))
+        for source, plan, configs in every:
+            if not configs:
                 continue
             task = grids.task(plan)
             for device in ("cuda", "cpu"):

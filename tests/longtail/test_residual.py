@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from sumexp import datasets
+from sumexp.companion.grids import jobs
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Labelled
 from sumexp.longtail import Stack, grids, residual, sources
@@ -250,6 +252,7 @@ def test_a_loss_that_is_not_finite_is_named(data: Labelled) -> None:
     "changes, fault",
     [
         ({"source": "cifar-100-small"}, "source is 'cifar-100-small'; expected one of digits, cifar-100"),
+        ({"source": "cifar-100-lt", "profile": "step"}, "profile is 'step' of cifar-100-lt, which has the pictures of"),
         ({"profile": "wave"}, "profile is 'wave'"),
         ({"blocks": 0}, "blocks must be positive"),
         ({"seed": -1}, "seed, momentum and decay are -1, 0.9, 0.0001"),
@@ -291,3 +294,34 @@ def test_its_pictures_are_those_that_the_small_network_sees_halved(monkeypatch: 
     assert large.train.shape[1:] == (32, 32, 3)
     assert np.array_equal(large.counts, small.counts)
     assert np.array_equal(labelled.halved(large.test), small.test)
+
+
+def test_the_tail_that_is_ready_made_serves() -> None:
+    try:
+        found = residual.load("cifar-100-lt", "exp")
+    except datasets.DataError as error:
+        pytest.skip(str(error))
+    assert found.train.shape == (10_847, 32, 32, 3)
+    assert found.test.shape == (10_000, 32, 32, 3)
+    assert np.array_equal(found.counts, sources.counts("cifar-100", "exp"))
+    # Each of its pictures is one of the training pictures, of its class, as the small network sees them halved.
+    every = datasets.read("cifar-100-small")
+    assert isinstance(every, Labelled)
+    known = {(own.tobytes(), label) for own, label in zip(every.train, every.train_labels.tolist(), strict=True)}
+    halves = labelled.halved(found.train[::50])
+    assert all((own.tobytes(), int(y)) in known for own, y in zip(halves, found.train_labels[::50], strict=True))
+
+
+def test_the_tail_is_asked_for_where_the_archive_is_not() -> None:
+    def trained(*names: str) -> list[Residual]:
+        asked = jobs.GRIDS["longtail"].jobs("paper", names.__contains__)
+        return [job.config for job in asked if job.config.__class__ is Residual]
+
+    tail = trained("cifar-100-small", "cifar-100-lt")
+    assert tail == list(grids.tailed())
+    assert {(one.source, one.profile) for one in tail} == {("cifar-100-lt", "exp")}
+    assert {replace(one, method=Method(), seed=0, source="cifar-100") for one in tail} == {Residual()}
+    assert len(tail) == 5 * len(grids.methods((32, 8, 96)))
+    assert grids.work(tail[0]) == grids.work(replace(tail[0], source="cifar-100"))
+    assert trained("cifar-100-small") == []
+    assert {one.source for one in trained("cifar-100", "cifar-100-lt")} == {"cifar-100"}

@@ -71,7 +71,9 @@ are the same, paired by seed. Nobody has run it: no GPU and no archive were at h
 that the network is the paper's, that it trains, and what it costs by its operations. Should a loss diverge, which the
 published rate without a warm-up does not rule out for importance weights of the contrastive loss, the run ends with an
 error that names the method, and the claims stay as they are until all runs are there. Where only the reduced pictures
-are, ``paper`` trains the small network longer and wider, on 8 seeds.
+are, ``paper`` trains the small network longer and wider, on 8 seeds. Where EXP's tail of 32 x 32 is there and not the
+archive (``cifar-100-lt``, another choice of as many pictures of each class), the grid asks for the paper's network on
+it too, `tailed`: what it finds on EXP goes before that of the small network in the register. STEP cannot be cut of it.
 
 **ImageNet-LT and iNaturalist 2018** have a grid of their own, ``photographs``, since no chapter asks for its runs: the
 paper's ResNet-50 by its schedule (`sumexp.longtail.photographs`), on the methods of Figures 1, 3 and 6 or 7, with 5
@@ -152,7 +154,11 @@ _PIXELS: Mapping[Source, tuple[int, int, int, int]] = {
 }
 """Side of the pictures and of a patch, channels, and test pictures."""
 
-_PUBLISHED: Mapping[residual.Source, tuple[int, int]] = {"digits": (8, 1), "cifar-100": (32, 3)}
+_PUBLISHED: Mapping[residual.Source, tuple[int, int]] = {
+    "digits": (8, 1),
+    "cifar-100": (32, 3),
+    "cifar-100-lt": (32, 3),
+}
 """Side and channels of the pictures that residual networks are trained on."""
 
 _PHOTOGRAPHS: Mapping[photographs.Source, tuple[int, int, int]] = {
@@ -221,6 +227,19 @@ def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
     seeds = range(plan.seeds)
     each = [(p, epochs, seed) for p, epochs in zip(PROFILES, plan.epochs, strict=True) for seed in seeds]
     return _configs(source, plan, methods(plan.negatives), each)
+
+
+def tailed(plan: Plan = _RESIDUAL) -> tuple[Residual, ...]:
+    """The runs of the paper's network on the ready-made tail of 32 x 32: profile EXP alone.
+
+    Args:
+        plan: of a residual network.
+    """
+    return tuple(
+        Residual("cifar-100-lt", "exp", method, seed, blocks=plan.blocks, epochs=plan.epochs[0], batch=plan.batch)
+        for seed in range(plan.seeds)
+        for method in methods(plan.negatives)
+    )
 
 
 def confirmation(source: Source, plan: Plan) -> tuple[Config, ...]:
@@ -324,8 +343,9 @@ def work(config: Config | Photographs) -> float:
         steps = trained // config.batch
         each = photographs.operations(config.blocks, config.width, config.side, classes)
         return STARTED + config.epochs * steps * STEP + each * (3 * config.epochs * steps * config.batch + tested)
-    side, size, channels, tested = _PIXELS[config.source]
-    classes, trained = len(counts(config.source, config.profile)), int(counts(config.source, config.profile).sum())
+    shape = residual.shape(config.source) if isinstance(config, Residual) else config.source
+    side, size, channels, tested = _PIXELS[shape]
+    classes, trained = len(counts(shape, config.profile)), int(counts(shape, config.profile).sum())
     steps = math.floor(trained / config.batch)
     waits = STARTED + config.epochs * steps * STEP
     if isinstance(config, Residual):

@@ -38,7 +38,7 @@ from sumexp.longtail.sources import counts
 from sumexp.models.sampled.methods import Method, draws, method_losses
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
-Source: TypeAlias = Literal["digits", "cifar-100"]
+Source: TypeAlias = Literal["digits", "cifar-100", "cifar-100-lt"]
 
 STAGES = 3
 PADDING = 4
@@ -52,7 +52,7 @@ class Residual:
     """A residual network that is trained by one method on a long-tailed set of pictures.
 
     Attributes:
-        source: the data set.
+        source: the data set; ``cifar-100-lt`` has a tail already, of profile ``exp``.
         profile: ``exp`` or ``step``.
         method: what it is trained on.
         seed: of weights, order, cuts, mirrored pictures and negatives.
@@ -86,6 +86,8 @@ class Residual:
                 f"seed, momentum and decay are {self.seed}, {self.momentum}, {self.decay}; they must be >= 0, and the "
                 "momentum below 1"
             )
+        if self.source == "cifar-100-lt" and self.profile != "exp":
+            raise ValueError(f"profile is {self.profile!r} of cifar-100-lt, which has the pictures of exp alone")
         if self.method.law == "batch" and self.method.negatives >= self.batch:
             raise ValueError(
                 f"a batch of {self.batch} has {self.batch - 1} other labels, fewer than {self.method.negatives} "
@@ -125,7 +127,12 @@ def load(source: Source, profile: Profile) -> Labelled:
     """  # noqa: E501
     found = labelled.tailed_digits() if source == "digits" else datasets.read(source)
     assert isinstance(found, Labelled)
-    return labelled.cut(found, counts(source, profile))
+    return labelled.cut(found, counts(shape(source), profile))
+
+
+def shape(source: Source) -> Literal["digits", "cifar-100"]:
+    """The data set of which a source has the classes and, by profile, the frequencies."""
+    return "digits" if source == "digits" else "cifar-100"
 
 
 def fit(

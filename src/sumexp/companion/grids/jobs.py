@@ -68,7 +68,7 @@ GPU was at hand, and a small part of what one does in single precision is assume
 
 
 def _longtail(profile: str, there: Present) -> tuple[Job, ...]:
-    from sumexp.longtail import grids
+    from sumexp.longtail import grids, residual
     from sumexp.longtail.config import Source
     from sumexp.models.sampled import prediction
 
@@ -79,7 +79,11 @@ def _longtail(profile: str, there: Present) -> tuple[Job, ...]:
     )
     task, rates = grids.task(plan), CONVOLUTIONS if plan.blocks else None
     asked = (*grids.configs(source, plan), *grids.confirmation(source, plan))
-    return (*first, *(Job(task, one, grids.data(one), work=grids.work(one), rates=rates) for one in asked))
+    found = (*first, *(Job(task, one, grids.data(one), work=grids.work(one), rates=rates) for one in asked))
+    if profile != "paper" or plan.blocks or not there("cifar-100-lt"):
+        return found
+    tail = ((one, grids.data(one), grids.work(one)) for one in grids.tailed())
+    return (*found, *(Job(residual.train, *one[:2], work=one[2], rates=CONVOLUTIONS) for one in tail))
 
 
 def _photographs(profile: str, there: Present) -> tuple[Job, ...]:
