@@ -16,6 +16,7 @@ def noted(**what: Any) -> dict[str, Any]:
     [
         ([noted(result="error", value=1.0), noted(guard="It holds.")], [], True),
         ([noted(sentence="order", text="It holds.")], ["hide-input"], True),
+        ([{"output_type": "stream", "name": "stderr", "text": "50 %"}, noted(result="error", value=1.0)], [], True),
         ([], ["parameters"], True),
         ([noted(result="error", value=1.0), noted(figure="curve")], [], False),
         ([{"output_type": "stream", "name": "stdout", "text": "1"}], [], False),

@@ -132,7 +132,8 @@ def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
 def _keeps_books(cell: Mapping[str, Any]) -> bool:
     """Whether a cell shows nothing and only notes what the prose says, or sets parameters: its code is folded."""
     notes = {"result", "sentence", "guard"}
-    noted = [output.get("metadata", {}).get("sumexp", {}).keys() & notes for output in cell["outputs"]]
+    seen = (output for output in cell["outputs"] if output.get("name") != "stderr")  # such as how far a training is
+    noted = [output.get("metadata", {}).get("sumexp", {}).keys() & notes for output in seen]
     return _tagged(cell, "parameters") or (bool(noted) and all(noted))
 
 
