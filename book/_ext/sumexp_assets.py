@@ -40,6 +40,7 @@ BY_HAND = '<div id="by-hand-'
 _TEST = re.compile(r"\s*(?:async )?def (test_\w+)")
 _PATH = re.compile(r'(\d+):"[^"]*",?')
 _STYLE = re.compile(r"AddPaths\)\(\w+\.(\w+),\{(.*?)\}", re.DOTALL)
+_ICON = re.compile(r"([^{}]*\.fa-[a-z0-9-]+:{1,2}before[^{}]*)\{[^{}]*\}")
 _CONTENT = re.compile(r'content:"\\([0-9a-f]{4})"')
 
 
@@ -67,6 +68,12 @@ def icon_codes(css: str) -> set[int]:
         if ".fa-" not in selector or named & set(selector.split(",")):
             escaped.add(int(found[1], 16))
     return escaped | {ord(letter) for letter in css if 0xE000 <= ord(letter) < 0xF900}
+
+
+def without_icons(css: str) -> str:
+    """A style sheet without the rules that say which letter each icon is, but for those of `ICONS`."""
+    named = {f".fa-{name}:{end}" for name in ICONS for end in ("before", ":before")}
+    return _ICON.sub(lambda rule: rule[0] if named & set(rule[1].split(",")) else "", css)
 
 
 def icons(static: Path) -> str:
@@ -128,6 +135,8 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
         copy2(source / name, target)
     copytree(source / EXTENSIONS, static / "mathjax" / EXTENSIONS, dirs_exist_ok=True)
     (static / "mathjax" / GLYPHS).write_text(trimmed((source / GLYPHS).read_text("utf-8")), "utf-8")
+    theme = static / "styles" / "pydata-sphinx-theme.css"
+    theme.write_text(without_icons(theme.read_text("utf-8")), "utf-8")
     (static / "icons.css").write_text(icons(static), "utf-8")
     deciding = Path(app.srcdir, "book/_data/tests")
     for file in sorted(deciding.rglob("*.py")):

@@ -2,11 +2,14 @@
 
 import re
 from html import escape
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+
+from sumexp.companion.build import card
 
 _SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 _PAGES_BELOW = re.compile(r"(<a [^>]*>(.*?)</a><details[^>]*>)<summary>")
@@ -17,7 +20,7 @@ _COUNTED = re.compile(
 )
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
-CARD = "card.png"
+FIGURES = "book/_data/figures"
 LENGTH = 200
 """How much of a page's first paragraph its description has."""
 
@@ -65,12 +68,23 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     context["description"] = text if len(text) <= LENGTH else f"{text[:LENGTH].rsplit(' ', 1)[0]} …"
     address = context.get("pageurl") or ""
     context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright, address) if doctree else ""
-    context["card"] = card(app.config.html_baseurl, Path(app.srcdir, "book/_static"))
+    drawn = Path(app.srcdir, FIGURES, card.FIGURE).exists()
+    context["card"] = address_of_card(app.config.html_baseurl) if drawn else ""
 
 
-def card(root: str, static: Path) -> str:
-    """The address of the picture that a link to a page is shown with; empty if there is none, or no address."""
-    return f"{root.rstrip('/')}/_static/{CARD}" if root and (static / CARD).exists() else ""
+def address_of_card(root: str) -> str:
+    """The address of the picture that a link to a page is shown with; empty where the pages have none."""
+    return f"{root.rstrip('/')}/_static/{card.NAME}" if root else ""
+
+
+def draw_card(app: Sphinx, error: Exception | None) -> None:
+    """Lay the picture beside the pages."""
+    if error or app.builder.format != "html":
+        return
+    name, _, about = metadata("sumexp")["Summary"].partition(": ")
+    picture = card.made(Path(app.srcdir, FIGURES), name, about[:1].upper() + about[1:])
+    if picture:
+        Path(app.outdir, "_static", card.NAME).write_bytes(picture)
 
 
 def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> str:
@@ -85,6 +99,7 @@ def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> 
 def setup(app: Sphinx) -> dict[str, object]:
     app.connect("builder-inited", add_filter)
     app.connect("html-page-context", describe)
+    app.connect("build-finished", draw_card)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 

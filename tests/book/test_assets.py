@@ -45,6 +45,13 @@ def test_icons_are_found_by_name_and_where_a_style_draws_them(assets: dict[str, 
     assert assets["icon_codes"](css) == {0xF185, 0xF107, 0xF0F3}
 
 
+def test_a_style_sheet_keeps_the_icons_in_use(assets: dict[str, Any]) -> None:
+    plain, used = ".fa-solid{font-weight:900}", '.fa-times:before,.fa-xmark:before{content:"\\f00d"}'
+    drawn = ".toc:after{content:'a'}"
+    unused = '.fa-ghost:before{content:"\\f6e2"}'
+    assert assets["without_icons"](plain + unused + used + drawn) == plain + used + drawn
+
+
 def test_every_icon_of_a_page_is_in_the_font(html: Path) -> None:
     css = (html / "_static" / "icons.css").read_text()
     font = TTFont(BytesIO(b64decode(re.findall(r"base64,([^)]+)", css)[0])))

@@ -15,9 +15,10 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from sumexp import ranking
-from sumexp.companion.authoring.by_hand import failures, nce, negatives
+from sumexp.companion.authoring.by_hand import failures, nce, negatives, perturb
 from sumexp.nce import global_nce
 from sumexp.negatives import consistency
+from sumexp.perturb import inversion
 from tests.book.test_pages import CHAPTERS, CHROMIUM, DESKTOP, PHONE, pixels
 
 STATIC = Path(__file__).parents[2] / "book" / "_static"
@@ -29,6 +30,8 @@ FIGURES = {
     "where-sampled-losses-fail": "ranking",
     "nce-bounds": "nce",
     "sampled-softmax-by-draws": "expectations",
+    "images-of-sets": "perturb",
+    "longtail-predicted": "longtail",
 }
 LIBRARY = {
     "LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
@@ -211,3 +214,35 @@ def test_the_page_has_the_best_value(html: Path, n: int, information: int) -> No
     wanted = global_nce.bound(law, global_nce.optimal_scores(law), nce.CANDIDATES[n])
     assert_allclose(curve(table, 0, 0, [n, information])[n], wanted, rtol=1e-4)
     assert_allclose(curve(table, 0, 1, [n, information])[information], wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("noise", "tau"), [("Gaussian", 1), ("uniform", 0)])
+def test_the_page_has_the_image_of_the_half_space(html: Path, noise: str, tau: int) -> None:
+    table = data(html, "images-of-sets")
+    chosen = [list(perturb.NOISES).index(noise), tau]
+    law, temperature = perturb.NOISES[noise], perturb.TEMPERATURES[tau]
+    places = np.array(curve(table, 0, 0, chosen)).reshape(-1, 2)[1:-3]  # without the corners that close the region
+    height = places[:, 1] / (np.sqrt(3) / 2)
+    laws = np.stack([1 - height / 2 - places[:, 0], places[:, 0] - height / 2, height], -1)
+    inner = laws[(laws > 1e-3).all(1)]
+    found = inversion.softmax_parameters(torch.from_numpy(inner / inner.sum(1, keepdims=True)), law, temperature)
+    spread = found @ torch.tensor([1.0, 1.0, -2.0], dtype=torch.float64)
+    assert len(inner) > 10
+    assert_allclose(spread, 0, atol=0.02 * max(1, temperature))  # the edge of the half space
+    below = np.trapezoid(height[::-1], places[::-1, 0])  # of the triangle's height, over its side
+    assert_allclose(curve(table, 0, 1, chosen)[tau], 2 * below, atol=2e-3)
+
+
+def test_the_page_has_both_orders(html: Path) -> None:
+    """A method's measured place is that of its error among all, and the method picked out is one of the points."""
+    table = data(html, "longtail-predicted")
+    for group in range(len(table["controls"][0]["choices"])):
+        points, places = (np.array(curve(table, 0, panel, [group, 0])).reshape(-1, 2) for panel in (0, 1))
+        assert len(points) == len(table["controls"][1]["choices"])
+        above = points[:, 1][:, None] > points[:, 1]
+        assert_allclose(places[:, 1], 1 + above.sum(1), atol=1.5)  # errors may be equal to five digits
+        assert places[points[:, 0].argmax(), 0] < places[points[:, 0].argmin(), 0]
+        for panel, all_of_them in enumerate((points, places)):
+            assert curve(table, 3, panel, [group, 5]) == all_of_them[5].tolist()
+        low, high = np.array(curve(table, 2, 0, [group, 5])).reshape(2, 2)[:, 1]
+        assert low <= points[5, 1] <= high

@@ -7,10 +7,11 @@ a notebook outside the book have the static figure alone, under which this stand
 
 import html
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from IPython.display import display
@@ -25,6 +26,9 @@ DIGITS = 5
 
 INK = "ink"
 """The colour of the text, as black is in a static figure."""
+
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
+"""Of a `Triangle`; a law has the place of its mean corner."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _FORMULA = re.compile(r"\$(.+?)\$")
@@ -76,6 +80,40 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Plane:
+    """A pair of axes on which curves have places of their own, values [..., points, 2].
+
+    Attributes:
+        xlabel: of the axis.
+        ylabel: of the axis.
+        xticks: the numbers that stand at the axis.
+        yticks: the numbers that stand at the axis.
+        xlim: the least and the greatest x shown.
+        ylim: the least and the greatest y shown.
+    """
+
+    xlabel: str
+    ylabel: str
+    xticks: Sequence[float]
+    yticks: Sequence[float]
+    xlim: tuple[float, float]
+    ylim: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """The laws of three outcomes; curves on it have values [..., points, 3].
+
+    Attributes:
+        label: what it shows, for who does not see it.
+        corners: the name of each outcome; its corner is the law that is sure of it.
+    """
+
+    label: str
+    corners: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
 class Line:
     """A curve on one panel or several, and what is said of it under the controls.
 
@@ -83,9 +121,11 @@ class Line:
         label: what it is.
         color: a name of `figures.PALETTE`, or `INK`.
         dash: lengths of strokes and gaps; empty for a line without gaps. Lines differ in it, too.
-        curves: for the number of each panel it is on, values [choices of the first control, ..., points]; an axis on
-            which they do not depend has length 1; nothing is drawn where they are NaN.
+        curves: for the number of each panel it is on, values [choices of the first control, ..., points], of a `Plane`
+            or a `Triangle` [..., points, 2 or 3]; an axis on which they do not depend has length 1; nothing is drawn
+            where they are NaN.
         reading: what is said of it, [choices of the first control, ...], likewise; empty to say nothing.
+        shape: on a `Plane` or a `Triangle` the line through its points, the area within it, or the points alone.
     """
 
     label: str
@@ -93,6 +133,10 @@ class Line:
     dash: tuple[int, ...]
     curves: Mapping[int, NDArray[np.float64]]
     reading: NDArray[np.str_] | None = None
+    shape: Literal["line", "area", "dots"] = "line"
+
+
+AnyPanel: TypeAlias = Panel | Plane | Triangle
 
 
 @dataclass(frozen=True)
@@ -100,7 +144,7 @@ class Interactive:
     """Controls, what they change, and where it is drawn."""
 
     controls: Sequence[Control]
-    panels: Sequence[Panel]
+    panels: Sequence[AnyPanel]
     lines: Sequence[Line]
 
 
@@ -132,9 +176,10 @@ def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArr
 def table(figure: Interactive) -> dict[str, Any]:
     """What the page draws from: plain numbers and texts.
 
-    ``{"controls": [{"choices", "start"}], "panels": [{"x", "xlabel", ...}], "lines": [{"color", "dash", "curves":
-    {panel: {"by": controls, "values": curves}}, "reading": {"by", "values"}}]}``; ``values`` has an entry for each
-    choice of the controls ``by``, the last one varying fastest.
+    ``{"controls": [{"choices", "start"}], "panels": [{"x", "xlabel", ...}], "lines": [{"color", "dash", "shape",
+    "curves": {panel: {"by": controls, "values": curves}}, "reading": {"by", "values"}}]}``; ``values`` has an entry for
+    each choice of the controls ``by``, the last one varying fastest. A panel without ``x`` has curves x, y, x, y, ...;
+    one with ``corners`` is a triangle.
 
     Raises:
         CompanionError: if a start is no choice, a colour is unknown, an axis has not one entry or one for each choice,
@@ -151,16 +196,20 @@ def table(figure: Interactive) -> dict[str, Any]:
     }
 
 
-def _panel(panel: Panel) -> dict[str, Any]:
+def _panel(panel: AnyPanel) -> dict[str, Any]:
+    if isinstance(panel, Triangle):
+        corners = zip(panel.corners, CORNERS.tolist(), strict=True)
+        return {"corners": [{"name": name, "at": [_short(value) for value in at]} for name, at in corners]}
     row: dict[str, Any] = {
-        "x": [_short(value) for value in panel.x],
-        "xlabel": panel.xlabel.replace("$", ""),
-        "ylabel": panel.ylabel.replace("$", ""),
+        "xlabel": _plain(panel.xlabel),
+        "ylabel": _plain(panel.ylabel),
         "xticks": _ticks(panel.xticks),
         "yticks": _ticks(panel.yticks),
         "ylim": list(panel.ylim),
-        "log": panel.log,
     }
+    if isinstance(panel, Plane):
+        return row | {"xlim": list(panel.xlim), "log": ""}
+    row |= {"x": [_short(value) for value in panel.x], "log": panel.log}
     if panel.mark:
         row["mark"] = {"by": panel.mark[0], "at": [_short(value) for value in panel.mark[1]]}
     if panel.band:
@@ -183,19 +232,30 @@ def _ticks(values: Sequence[float]) -> dict[str, Any]:
 def _line(line: Line, figure: Interactive) -> dict[str, Any]:
     if line.color not in {*PALETTE, INK}:
         raise CompanionError(f"line {line.label!r} has the colour {line.color!r}; take one of {[*PALETTE, INK]}")
-    row: dict[str, Any] = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash), "curves": {}}
+    row: dict[str, Any] = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash), "shape": line.shape}
+    row["curves"] = {}
     for number, values in line.curves.items():
-        points = len(figure.panels[number].x)
-        if values.shape[-1:] != (points,):
-            raise CompanionError(f"line {line.label!r} has shape {values.shape}; its panel has {points} points")
-        values = _distinct(values)
+        values = _distinct(_flat(line, values, figure.panels[number]))
         by = _axes(line, values.shape[:-1], figure.controls)
-        rows = [[_short(value) for value in curve] for curve in values.reshape(-1, points)]
+        rows = [[_short(value) for value in curve] for curve in values.reshape(-1, values.shape[-1])]
         row["curves"][str(number)] = {"by": by, "values": rows}
     if line.reading is not None:
         said = _distinct(line.reading[..., None])[..., 0]
         row["reading"] = {"by": _axes(line, said.shape, figure.controls), "values": said.ravel().tolist()}
     return row
+
+
+def _flat(line: Line, values: NDArray[np.float64], panel: AnyPanel) -> NDArray[np.float64]:
+    """What the page has of a curve in its last axis: a value for each x, or x, y, x, y, ..."""
+    if isinstance(panel, Panel):
+        if values.shape[-1:] != (len(panel.x),):
+            raise CompanionError(f"line {line.label!r} has shape {values.shape}; its panel has {len(panel.x)} points")
+        return values
+    numbers = 3 if isinstance(panel, Triangle) else 2
+    if values.ndim < 2 or values.shape[-1] != numbers:
+        raise CompanionError(f"line {line.label!r} has shape {values.shape}; its panel takes {numbers} numbers a point")
+    places = values @ CORNERS if numbers == 3 else values
+    return places.reshape(*places.shape[:-2], -1)
 
 
 def _axes(line: Line, shape: tuple[int, ...], controls: Sequence[Control]) -> list[int]:
@@ -229,9 +289,7 @@ def _page(figure: Interactive, name: str, hint: str) -> str:
     data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     controls = "".join(_control(name, number, one) for number, one in enumerate(figure.controls))
     panels = "".join(
-        f'<div class="by-hand-plot" role="img" aria-label="{html.escape(_plain(f"{one.ylabel} over {one.xlabel}"))}">'
-        "</div>"
-        for one in figure.panels
+        f'<div class="by-hand-plot" role="img" aria-label="{html.escape(_seen(one))}"></div>' for one in figure.panels
     )
     lines = "".join(
         f'<li>{_swatch(line)}<span>{_text(line.label)}</span><span class="by-hand-reading">'
@@ -272,11 +330,21 @@ def _first(line: Line, controls: Sequence[Control]) -> str:
     return str(line.reading[tuple(starts)])
 
 
+def _seen(panel: AnyPanel) -> str:
+    """What a panel is called for who does not see it."""
+    return panel.label if isinstance(panel, Triangle) else _plain(f"{panel.ylabel} over {panel.xlabel}")
+
+
 def _swatch(line: Line) -> str:
     """A short piece of the line, as it is drawn."""
     color = PALETTE.get(line.color, "currentColor")
     dash = f' stroke-dasharray="{" ".join(map(str, line.dash))}"' if line.dash else ""
     stroke = f'<path d="M0 5h30" stroke="{color}" stroke-width="2.5"{dash}/>'
+    if line.shape == "area":
+        stroke = f'<path d="M1 1h28v8h-28z" stroke="{color}" stroke-width="2" fill="{color}" fill-opacity="0.25"/>'
+    elif line.shape == "dots":
+        alone = all(values.shape[-2] == 1 for values in line.curves.values())
+        stroke = f'<circle cx="15" cy="5" r="{5 if alone else 2.5}" fill="{color}"/>'
     return f'<svg width="30" height="10" aria-hidden="true">{stroke}</svg>'
 
 
