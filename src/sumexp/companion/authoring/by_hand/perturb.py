@@ -112,4 +112,5 @@ def _spread(curve: Laws) -> NDArray[np.int64]:
     """Which `POINTS` points of a curve divide its length about evenly."""
     length = np.r_[0, np.linalg.norm(np.diff(curve, axis=0), axis=1).cumsum()]
     wanted = np.linspace(0, length[-1], POINTS)
-    return np.abs(length[:, None] - wanted).argmin(0)
+    nearest: NDArray[np.int64] = np.abs(length[:, None] - wanted).argmin(0)
+    return nearest
