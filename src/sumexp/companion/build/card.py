@@ -53,7 +53,7 @@ def draw(data: str, title: str, subtitle: str) -> bytes:
     figure.text(0.06, 0.70, subtitle, fontsize=26, va="center", color="#444444")
     ax = figure.add_axes((0.06, 0.06, 0.88, 0.54))
     for place, (row, mark) in enumerate(zip(pieces, marks, strict=True)):
-        for (low, high), color in zip(row, colors, strict=True):
+        for (low, high), color in zip(row, colors, strict=False):
             ax.barh(place, high - low, left=low, color=color, height=0.66)
         ax.plot([mark, mark], [place - 0.44, place + 0.44], color="black", lw=3)
     ax.set(xlim=(0, 1), ylim=(len(pieces) - 0.5, -0.5))

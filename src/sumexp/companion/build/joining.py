@@ -17,11 +17,13 @@ from sumexp.companion.register.page import symbols
 
 LEFT_OUT = ("book/api",)
 """Pages whose names begin so are not printed: they describe the package, function by function."""
+BRIEF = ("book/errata/", "book/glance", "book/register")
+"""Pages whose names begin so stand in the contents without their sections: pages before them list what these are."""
 STYLES = ("pygments.css", "claims.css", "register.css", "custom.css", "print.css")
 """Of the pages' style sheets those that paper needs; the last lays out what the theme does on a screen."""
 SCREEN = (
     "script, link, svg:has(> symbol), .headerlink, .claim-cards, .toctree-wrapper, #register-filters, a[download], "
-    "details.hide, section:has(> .register-chapter), .register-claim :is(.note, .about)"
+    "details.hide, .by-hand, section:has(> .register-chapter), .register-claim :is(.note, .about)"
 )
 """What a page has for a screen: navigation, what opens or scrolls, code that is folded away, graphs to click in."""
 
@@ -231,7 +233,7 @@ def joined(html: Path, listed: Sequence[Part], title: str, front: str, style: st
         for page in part.pages:
             text = anchored(lowered(for_paper(article((html / f"{page}.html").read_text("utf-8")))), page, pages)
             found = headings(text)
-            lines += found
+            lines += found[:1] if page.startswith(BRIEF) else found
             titles[page] = plain(found[0].title)
             if part.title and page == part.pages[0]:
                 opening = BeautifulSoup(f'<h1 id="part-{number}">{escape(part.title)}</h1>', "html.parser")

@@ -23,6 +23,8 @@ CONFIG = Path("_config.yml")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTH = 597
 """Of a sheet between its margins, in CSS pixels: ``--width`` of ``print.css``."""
+HEIGHT = 933
+"""Of a sheet between its margins, in CSS pixels."""
 FONTS = {
     "Book Text": ("STIXGeneral.ttf", "STIXGeneralBol.ttf", "STIXGeneralItalic.ttf", "STIXGeneralBolIta.ttf"),
     "Book Code": ("DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf"),
@@ -64,6 +66,36 @@ FIT = """() => {
     }
     for (const [one, scale] of wide) one.style.zoom = scale;
     return wide.length;
+}"""
+FLOAT = """height => {
+    // A figure that no longer fits on its sheet would leave the rest of it white: text that follows goes there first.
+    // On which sheet a thing will lie is estimated; where that is wrong a figure stands a paragraph later, no more.
+    const WHOLE = '.sumexp-figure, .cell_input, .cell_output .output:not(:has(.sumexp-figure)), div.math, tr, h3, h4, h5, ' +
+        '.admonition:is(.exercise, .theorem, .definition, .corollary, .lemma, .proposition)';
+    const TEXT = 'p, ul, ol, div.math';
+    const alone = (figure) => {
+        const cell = figure.closest('.cell');
+        return cell && cell.querySelector('.cell_input') ? null : cell ?? figure;
+    };
+    let moved = 0;
+    for (const article of document.querySelectorAll('article')) {
+        const top = article.getBoundingClientRect().top;
+        let white = 0, end = 0;
+        const left = (one) => height - (one.getBoundingClientRect().top - top + white) % height;
+        for (const one of [...article.querySelectorAll(WHOLE)]) {
+            if (one.getBoundingClientRect().bottom <= end) continue;  // within one that was looked at
+            const needs = () => Math.min(height, one.getBoundingClientRect().height + (/^H/.test(one.tagName) ? 60 : 0));
+            const block = one.matches('.sumexp-figure') ? alone(one) : null;
+            while (block && needs() > left(one) && block.nextElementSibling?.matches(TEXT) &&
+                   block.nextElementSibling.getBoundingClientRect().height < left(one)) {
+                block.before(block.nextElementSibling);
+                moved += 1;
+            }
+            if (needs() > left(one)) white += left(one);
+            end = one.getBoundingClientRect().bottom;
+        }
+    }
+    return moved;
 }"""
 NUMBER = """numbers => {
     for (const place of document.querySelectorAll('[data-target]')) place.textContent = numbers[place.dataset.target];
@@ -153,13 +185,14 @@ def document() -> str:
 
 
 def lay_out(browser: "Browser", file: Path) -> "Page":
-    """Open a document as on sheets of paper, its formulas typeset and everything as wide as its place."""
+    """Open a document as on sheets of paper, formulas typeset, all as wide as its place, figures where they fit."""
     page = browser.new_page(viewport={"width": WIDTH, "height": WIDTH})
     page.set_default_timeout(0)  # hundreds of sheets take their time on a slow machine
     page.emulate_media(media="print", color_scheme="light")
     page.goto(file.resolve().as_uri())
     page.evaluate(TYPESET)
     page.evaluate(FIT)
+    page.evaluate(FLOAT, HEIGHT)
     return page
 
 
