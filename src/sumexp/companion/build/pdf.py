@@ -70,8 +70,8 @@ FIT = """() => {
 FLOAT = """height => {
     // A figure that no longer fits on its sheet would leave the rest of it white: text that follows goes there first.
     // On which sheet a thing will lie is estimated; where that is wrong a figure stands a paragraph later, no more.
-    const WHOLE = '.sumexp-figure, .cell_input, .cell_output .output:not(:has(.sumexp-figure)), div.math, tr, h3, h4, h5, ' +
-        '.admonition:is(.exercise, .theorem, .definition, .corollary, .lemma, .proposition)';
+    const WHOLE = 'h3, h4, h5, .sumexp-figure, .cell_input, .cell_output .output:not(:has(.sumexp-figure)), tr, ' +
+        'div.math, .admonition:is(.exercise, .theorem, .definition, .corollary, .lemma, .proposition)';
     const TEXT = 'p, ul, ol, div.math';
     const alone = (figure) => {
         const cell = figure.closest('.cell');
@@ -84,7 +84,8 @@ FLOAT = """height => {
         const left = (one) => height - (one.getBoundingClientRect().top - top + white) % height;
         for (const one of [...article.querySelectorAll(WHOLE)]) {
             if (one.getBoundingClientRect().bottom <= end) continue;  // within one that was looked at
-            const needs = () => Math.min(height, one.getBoundingClientRect().height + (/^H/.test(one.tagName) ? 60 : 0));
+            const more = /^H/.test(one.tagName) ? 60 : 0;  // two lines below a heading
+            const needs = () => Math.min(height, one.getBoundingClientRect().height + more);
             const block = one.matches('.sumexp-figure') ? alone(one) : null;
             while (block && needs() > left(one) && block.nextElementSibling?.matches(TEXT) &&
                    block.nextElementSibling.getBoundingClientRect().height < left(one)) {
