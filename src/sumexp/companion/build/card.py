@@ -41,6 +41,7 @@ def draw(data: str, title: str, subtitle: str) -> bytes:
         title: of the book.
         subtitle: of the book.
     """
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     from sumexp.companion.authoring.figures import PALETTE
@@ -48,7 +49,8 @@ def draw(data: str, title: str, subtitle: str) -> bytes:
     named = [PALETTE[name] for name in ("vermilion", "blue", "green", "purple", "ochre")]
     colors = [*named, "#6a8caf", "#b5b5b5"]
     pieces, marks = bars(data)
-    figure = Figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=100, facecolor="white", layout="none")
+    with rc_context({"figure.constrained_layout.use": False}):
+        figure = Figure(figsize=(SIZE[0] / 100, SIZE[1] / 100), dpi=100, facecolor="white")
     figure.text(0.06, 0.83, title, fontsize=46, fontweight="bold", va="center")
     figure.text(0.06, 0.70, subtitle, fontsize=26, va="center", color="#444444")
     ax = figure.add_axes((0.06, 0.06, 0.88, 0.54))
