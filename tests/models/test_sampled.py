@@ -235,6 +235,20 @@ def test_the_expected_contrastive_loss_has_m_as_a_factor_or_not_at_all(law: Law,
     assert expected[0] > 0.01
 
 
+@pytest.mark.parametrize("weighting", ["none", "constant", "tail"])
+def test_the_push_of_the_contrastive_loss_is_that_at_cosines_of_a_half(weighting: Weighting) -> None:
+    # Within the batch each class y' is a negative of y with weight pi_y' / 1 (constant) or pi_y' / pi_y (tail).
+    size = {"none": torch.ones(4, 4), "constant": PRIOR.expand(4, 4), "tail": PRIOR / PRIOR.unsqueeze(1)}[weighting]
+    method = Method("contrastive") if weighting == "none" else Method("contrastive", "batch", weighting, 8)
+    for f in (0.5, 0.1):
+        own, others = (torch.full((4,), f, dtype=torch.float64, requires_grad=True) for _ in range(2))
+        apart = size.double().clone().fill_diagonal_(0)
+        loss = PRIOR @ ((1 - own).square() + apart @ others.relu().square())
+        up, down = torch.autograd.grad(loss, (own, others))
+        found = -down / up / (f / (1 - f))
+        torch.testing.assert_close(prediction.push(method, PRIOR), found, rtol=1e-9, atol=0)
+
+
 def test_a_forecast() -> None:
     methods = (Method(), Method(weighting="logit-adjusted"), Method("softmax", "batch", "constant", 4))
     found = predict(Forecast((500, 300, 150, 15), methods)).arrays

@@ -115,7 +115,8 @@ def losses(method: Method, prior: Tensor) -> population.Losses:
 def push(method: Method, prior: Tensor) -> Tensor:
     """The exact mean gradient of each class's score as a negative, over that as the positive, at equal scores [C].
 
-    Hits that are kept count on both sides. Of the contrastive loss at cosines that are all alike, near 0.
+    Hits that are kept count on both sides. Of the contrastive loss at cosines of 1/2; where all are f > 0 it is
+    f / (1 - f) times that.
     """
     if method.loss == "contrastive":
         return _against(method, prior) / prior
