@@ -340,7 +340,8 @@ def _of_chunks(scores: Chunks, items: Tensor, gains: Tensor, k: int | None) -> P
 
 def _merge(best: Tensor | None, at_last: Tensor | None, chunk: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The best k so far, in descending order, and how many scores so far are equal to the last of them [B, 1]."""
-    of_chunk = chunk.topk(min(k + 1, chunk.shape[1])).values  # one more shows whether others of it equal the last
+    size = min(k + 1, chunk.shape[1])  # one more shows whether others of it equal the last
+    of_chunk = torch.cat([chunk[rows].topk(size).values for rows in _rows(chunk)])
     merged = of_chunk if best is None else torch.cat([best, of_chunk], -1).sort(-1, descending=True).values
     new = merged[:, :k]
     last = new[:, -1:]
