@@ -20,6 +20,12 @@ from sumexp.audit import audit, inputs
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 
 NEGATIVES = 256
+SCHEMES = (
+    ("within-batch", "none"),
+    ("within-batch", "importance"),
+    ("within-batch-union", "relative"),
+    ("distinct:log-uniform", "relative"),
+)
 LABELS = 10**6
 """Classes of the files of labels, which are log-uniform."""
 
@@ -39,10 +45,10 @@ def timed(action: Any) -> dict[str, float]:
     }
 
 
-def audit_case(classes: int, weights: str, threads: int) -> dict[str, float]:
+def audit_case(classes: int, sampler: str, weights: str, threads: int) -> dict[str, float]:
     torch.set_num_threads(threads)
     hits = "keep" if weights == "none" else "mask"
-    return timed(lambda: audit(zipf(classes), weights=weights, hits=hits, m=NEGATIVES))  # type: ignore[arg-type]
+    return timed(lambda: audit(zipf(classes), sampler=sampler, weights=weights, hits=hits, m=NEGATIVES))  # type: ignore[arg-type]
 
 
 def whole_case(classes: int, threads: int) -> dict[str, float]:
@@ -110,11 +116,12 @@ def main(threads: int, quick: bool) -> None:
         )
     cases = []
     for classes in (10**4,) if quick else (10**5, 10**6, 10**7):
-        for weights in ("none", "importance"):
-            case = {"classes": classes, "weights": weights, **alone(audit_case, classes, weights, threads)}
+        for sampler, weights in SCHEMES:
+            took = alone(audit_case, classes, sampler, weights, threads)
+            case = {"classes": classes, "sampler": sampler, "weights": weights, **took}
             cases.append(case)
             print(
-                f"audit of {classes:>10,} classes, {weights:10s} {case['seconds']:6.1f} s, "
+                f"audit of {classes:>10,} classes, {sampler:20s} {weights:10s} {case['seconds']:6.1f} s, "
                 f"{case['processor']:6.1f} s of processor, {case['bytes'] / 2**20:6.0f} MiB"
             )
     size = 500 if quick else 5000

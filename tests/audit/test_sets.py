@@ -191,7 +191,101 @@ def test_the_audit_of_a_set_is_exact(sampler: str) -> None:
     assert "coins" not in str(found)
 
 
+def test_the_audit_of_tensorflows_distinct_ids_is_exact() -> None:
+    """`weights="tries"`: the divergence of the minimum over all sets and numbers of tries."""
+    found = audit(COUNTS, sampler="distinct:unigram", weights="tries", hits="mask", m=2, scores=np.log(P)[None])
+    law, p = race.tries_law(torch.from_numpy(COUNTS / COUNTS.sum()).log(), 2), torch.from_numpy(P)
+    left = (p * (p.log() - minimiser(race.corrected(law), p).log_softmax(-1))).sum().item()
+    assert left > 0.01
+    assert found.scheme.kl == pytest.approx(left, rel=1e-4)
+
+
 def test_a_law_that_falls_by_thirty_orders_of_magnitude() -> None:
     """After the one class that is always there the others come as if it were not: the first m - 1 of four alike."""
     q = np.array([1.0, 1e-36, 1e-36, 1e-36, 1e-36])
     assert inclusion(q, 3) == pytest.approx([1, 0.5, 0.5, 0.5, 0.5], rel=1e-6)
+
+
+@pytest.mark.parametrize("sampler", ["distinct:unigram", "within-batch-union"])
+def test_one_per_cent_of_a_set_by_visiting_all_sets(sampler: str) -> None:
+    """The loss at the truth with the inclusion's logarithm off the negatives: within 1 % from there, not before."""
+    found = audit(COUNTS, sampler=sampler, weights="importance", hits="mask", m=3, scores=np.log(P)[None])
+    log_q, p, least = torch.from_numpy(COUNTS / COUNTS.sum()).log(), torch.from_numpy(P), found.one_per_cent
+    assert least is not None
+
+    def missing(m: int) -> float:
+        if sampler == "within-batch-union":
+            members, chance = union_law(log_q, m)
+        else:
+            members, chance, _ = race.distinct_law(log_q, m)
+        held = chance @ members.double()
+        loss = 0.0
+        for y in range(6):
+            terms = torch.where(members, p / held / p[y], 0.0)
+            terms[:, y] = 0
+            loss += P[y] * (chance @ torch.log1p(terms.sum(1))).item()
+        return abs(loss / -(P @ np.log(P)) - 1)
+
+    assert missing(least) <= 0.01 < missing(least - 1)
+
+
+def by_tries(m: int, hits: Hits) -> Binned:
+    """Six classes whose weights know the number of tries; the table is where the search begins."""
+    held, zero = inclusion(Q, m), np.zeros(6)
+    law = Fixed("distinct", m, Q, np.ones(6), NONE, NONE, tries=True)
+    return Binned(np.ones(6), P, held[None], np.array([float(m)]), True, zero + np.log(held), -np.log(held), hits, law)
+
+
+@pytest.mark.parametrize("m, hits", [(2, "mask"), (3, "keep"), (5, "mask")])
+def test_the_number_of_tries_by_visiting_all_of_them(m: int, hits: Hits) -> None:
+    """Losses, minimum and moments, against the sum over sets and numbers of tries."""
+    b, law = by_tries(m, hits), race.tries_law(LOG_Q, m)
+    here = SetState(b, F)
+    found, gradient = moments(here, np.array([0, 0, 1, 1, 2, 2])), here.gradient()
+    members, chance = law.members.numpy(), law.probability.numpy()
+    loss, square, noise, mean_gradient = 0.0, 0.0, 0.0, np.zeros(6)
+    for y in range(6):
+        terms = np.exp(law.log_coin[:, [y]].numpy() - law.log_coin.numpy() + F - F[y]) * members
+        terms[:, y] *= hits == "keep"
+        total = terms.sum(1)
+        mean = chance @ np.log1p(total)
+        assert here.losses[y] == pytest.approx(mean, abs=1e-6)
+        loss, square = loss + P[y] * mean, square + P[y] * (chance @ np.log1p(total) ** 2 - mean**2)
+        pull = terms / (1 + total)[:, None]
+        pull[:, y] = 0
+        pull[:, y] = -pull.sum(1)
+        noise += P[y] * (chance @ (pull**2).sum(1) - ((chance @ pull) ** 2).sum())
+        mean_gradient += P[y] * (chance @ pull)
+    assert found.loss == pytest.approx(loss, abs=1e-6)
+    assert found.deviation**2 == pytest.approx(square, abs=1e-5)
+    assert found.noise**2 == pytest.approx(noise, abs=1e-5)
+    assert np.allclose(gradient, mean_gradient, atol=1e-6)
+    if hits == "mask":
+        expected = minimiser(race.corrected(law), torch.from_numpy(P)).numpy()
+        scores = minimise(b).scores
+        assert np.allclose(scores - scores.mean(), expected, atol=3e-5)
+
+
+def test_tries_and_sets_by_drawing() -> None:
+    """120 classes, 30 ids, 20,000 sets with their numbers of tries: the mean loss within five standard errors."""
+    generator = np.random.default_rng(0)
+    q = 1 / np.arange(1, 121.0) ** 1.5
+    q /= q.sum()
+    p = np.sqrt(q) * np.exp(generator.normal(size=120))
+    p /= p.sum()
+    law = Fixed("distinct", 30, q, np.ones(120), NONE, NONE, tries=True)
+    held, zero = inclusion(q, 30), np.zeros(120)
+    b = Binned(np.ones(120), p, held[None], np.array([30.0]), True, zero, zero, "mask", law)
+    exact = SetState(b, np.log(p)).risk
+    values = []
+    for label in generator.choice(120, size=20_000, p=p):
+        drawn = generator.choice(120, size=200, p=q)
+        while len(np.unique(drawn)) < 30:
+            drawn = np.append(drawn, generator.choice(120, size=200, p=q))
+        ids, first = np.unique(drawn, return_index=True)
+        order = np.argsort(first)[:30]
+        ids, number = ids[order], first[order[-1]] + 1
+        coin = -np.expm1(number * np.log1p(-q))
+        others = ids[ids != label]
+        values.append(math.log1p((p[others] / coin[others]).sum() * coin[label] / p[label]))
+    assert abs(np.mean(values) - exact) < 5 * np.std(values) / math.sqrt(20_000)

@@ -3,7 +3,7 @@
 - `run`: the call `audit`;
 - `setup`: samplers, weights and hits by name;
 - `rows`, `bins`: a table of counts as rows and bins of classes that are alike;
-- `sets`: unions of draws and distinct ids, exactly;
+- `sets`, `tries`, `terms`: unions of draws and distinct ids, exactly;
 - `minimiser`, `moments`, `effects`: the minimum of the exact risk, and what sampling does to loss and gradient;
 - `rates`, `faults`, `advice`, `results`: what counts decide, known faults, what to change, and all of it in one value;
 - `estimates`: tables of log q as sketches and fading counts make them;

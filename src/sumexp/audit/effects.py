@@ -141,9 +141,9 @@ class Truth:
         fixed = None
         if exact and how.kind != "draws":
             assert how.asked is not None
-            arrival = how.weights == "arrival"
-            fixed = Fixed(how.kind, how.asked, law / count, count, *self.idle, arrival)
-            a, b = (np.zeros(size), np.zeros(size)) if arrival else (a, b)
+            # the number of one try is known
+            arrival, tries = how.weights == "arrival", how.weights == "tries" and how.asked > 1
+            fixed = Fixed(how.kind, how.asked, law / count, count, *self.idle, arrival, tries)
         return Binned(count, p / count, laws, how.m, how.coins, a, b, how.hits, fixed), group, prior / count
 
 

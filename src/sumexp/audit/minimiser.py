@@ -20,9 +20,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy import optimize
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from sumexp.audit.sets import Fixed, Terms, transform
+from sumexp.audit.sets import Fixed, transform
+from sumexp.audit.terms import Terms
 from sumexp.expectations import rule
 from sumexp.samplers import Hits
 
@@ -30,6 +32,11 @@ Floats = NDArray[np.float64]
 
 STRIDE = 4.0
 """The most by which a step may move a score, in nats."""
+
+STEEP = 1e-6
+"""Length of a gradient, in the metric of the second derivatives, at which a search without them ends.
+
+Its square is what is left to gain."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +171,10 @@ class State:
         matrix[np.diag_indices(size)] += diagonal
         return gradient, (matrix + matrix.T) / 2
 
+    def gradient(self) -> Floats:
+        """The gradient [K] alone."""
+        return self.derivatives()[0]
+
     def prepare(self) -> None:
         """Compute what the risk and the derivatives have in common, before the first of them is asked for."""
 
@@ -184,12 +195,10 @@ class SetState(State):
         assert problem.fixed is not None
         self.problem, self.scores, self.law = problem, scores, problem.fixed
         # weights that know the time have it in either factor: [K, times], or [K, 1]
-        coin = np.zeros((len(scores), 1))
-        if self.law.arrival:
-            coin = np.log(-np.expm1(-self.law.law[:, None] * self.law.times[0]))
-            coin -= coin.max(0)
-        self.log_c = problem.log_a[:, None] + coin - scores[:, None]
-        self.log_z = problem.log_b[:, None] - coin + scores[:, None]
+        coin = self.law.log_coin
+        a, b = (np.zeros(1), np.zeros(1)) if coin.shape[1] > 1 or self.law.tries else (problem.log_a, problem.log_b)
+        self.log_c = a[:, None] + coin - scores[:, None]
+        self.log_z = b[:, None] - coin + scores[:, None]
         draws = math.log(problem.count.sum())
         largest = float((self.log_z.max(0) + self.log_c.max(0)).max()) + draws
         grid = rule(tol, max(largest, 0.0) + float(np.ptp(self.log_c)))
@@ -213,7 +222,7 @@ class SetState(State):
         return self._by_time(transform(self.law, zero, self.problem.hits == "keep", self.digits))
 
     def _by_time(self, terms: Terms) -> Floats:
-        found = np.zeros((len(self.scores), len(self.law.times[0])))
+        found = np.zeros((len(self.scores), self.law.nodes))
         if len(terms.time):
             first = np.flatnonzero(np.diff(terms.time, prepend=-1))  # the terms of one time stand together
             sums = np.add.reduceat((terms.part * terms.rate).real, first, axis=1)
@@ -258,8 +267,31 @@ class SetState(State):
         found.log_c, found.log_z = self.log_c - step[:, None], self.log_z + step[:, None]
         return found
 
+    def gradient(self) -> Floats:
+        """The gradient [K] of the risk in the bins' scores, in one pass with the losses."""
+        b, own = self.problem, self.own
+        n, mass = b.count[:, None], (b.count * b.p)[:, None]
+        found, sums = np.zeros(len(b.count)), np.zeros((len(b.count), len(self.u)))
+        for i in range(len(self.u)):
+            terms, t, kernel = self.at(i)
+            left = self.left(terms)
+            sums[:, i] = (kernel * left).sum(1)
+            found -= (mass * t * kernel * left).sum(1)
+            if not terms.part.shape[1]:
+                continue
+            weight = mass * kernel
+            v = (weight if weight.shape[1] == 1 else weight[:, terms.time]) * terms.part
+            push = n * ((v * terms.rate).sum(0) * terms.pull - v.sum(0) * terms.turn)
+            found += (push - own * v * (terms.rate * terms.pull - terms.turn)).real.sum(1)
+        self.sums = sums
+        return found
+
     def derivatives(self) -> tuple[Floats, Floats]:
-        """The gradient [K] and the matrix of second derivatives [K, K] of the risk in the bins' scores."""
+        """The gradient [K] and the matrix of second derivatives [K, K] of the risk in the bins' scores.
+
+        Those of weights that know the number of tries are not here: the search takes their gradient alone.
+        """
+        assert not self.law.tries
         return self._derivatives
 
     @cached_property
@@ -326,6 +358,9 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
     truth = np.log(problem.p)
     if start is None and problem.fixed is not None and not problem.fixed.arrival:
         start = minimise(replace(problem, fixed=None), start).scores
+    if problem.fixed is not None and problem.fixed.tries:
+        here = _search(problem, truth if start is None else start, flat)
+        return here.moved(np.full(len(mass), -float(mass @ (here.scores - truth) / mass.sum())))
     here = state(problem, truth if start is None else start)
     for _ in range(80):
         gradient, matrix = here.derivatives()
@@ -350,6 +385,37 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
     else:
         raise ValueError(f"the search still moves a score by {change:.1e} nats; is the minimum finite?")
     return here.moved(np.full(len(mass), -float(mass @ (here.scores - truth) / mass.sum())))
+
+
+def _search(problem: Binned, start: Floats, flat: Floats) -> State:
+    """The least risk by gradients alone, measured by the second derivatives of the same sets under a fixed table.
+
+    What the number of tries changes there is small, so that the search takes few steps.
+
+    Raises:
+        ValueError: if it stops where the gradient is not nothing.
+    """
+    assert problem.fixed is not None
+    table = replace(problem, fixed=replace(problem.fixed, tries=False))
+    root = np.sqrt(problem.count * problem.p)
+    matrix = state(table, start).derivatives()[1]
+    factor = np.linalg.cholesky(matrix / np.outer(root, root) + np.outer(flat, flat))
+    here: list[SetState] = []
+
+    def scores(x: Floats) -> Floats:
+        return np.asarray(start + solve_triangular(factor, x, lower=True, trans=1) / root)
+
+    def risk(x: Floats) -> tuple[float, Floats]:
+        here[:] = [SetState(problem, scores(x))]
+        gradient = here[0].gradient()
+        return here[0].risk, np.asarray(solve_triangular(factor, gradient / root, lower=True))
+
+    found = optimize.minimize(risk, np.zeros(len(start)), jac=True, method="BFGS", options={"gtol": STEEP})
+    if not np.abs(found.jac).max() < 100 * STEEP:
+        raise ValueError(f"the search stops where the gradient is still {np.abs(found.jac).max():.1e}: {found.message}")
+    if not np.array_equal(here[0].scores, scores(found.x)):
+        risk(found.x)
+    return here[0]
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:

@@ -88,8 +88,8 @@ def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
         if not terms.part.shape[1]:
             continue
         v = terms.part * (kernel if kernel.shape[1] == 1 else kernel[:, terms.time])
-        rate, r, e = terms.rate, terms.own, terms.pull
-        joint, x = v * rate, e * r
+        rate, e, x = terms.rate, terms.pull, terms.turn
+        joint = v * rate
         mean += joint.real @ e.real.T - joint.imag @ e.imag.T - v.real @ x.real.T + v.imag @ x.imag.T
         # sums over the classes other than the label, which is a member of its own bin
         one, two, first, both = ((n * each).sum(0) - each for each in (e, e * e, x, e * x))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import optimize
 from torch import Tensor
 
 from sumexp import checks
@@ -94,7 +95,8 @@ def audit(
         sampler: a name (``uniform``, ``log-uniform``, ``unigram:0.75``, ``within-batch``, ``within-batch-union``,
             ``mixed``, ``cross-batch:KEPT``, ``cross-device:DEVICES``, ``union:LAW``, ``distinct:LAW``), a law
             [classes], an object with ``classes`` and ``log_prob``, or a function of ids to log q.
-        weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added``, ``tail``, ``arrival``.
+        weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added``, ``tail``, ``arrival``,
+            ``tries``.
         hits: draws of the label are kept, masked or redrawn.
         m: negatives of an example; for ``mixed`` the uniform ones, beside those of the batch.
         batch: examples of a batch (on one device); ``within-batch`` takes m = batch - 1 from it, ``cross-batch`` adds
@@ -255,19 +257,19 @@ def _by_m(truth: Truth, rows: Rows, p: Floats, how: Setup, first: Effect) -> tup
             kl, place, group = last.kl, last.place, last.group
         problem = law.binned(way, place, exact=True)[0]
         there = state(problem, np.log(problem.p))
-        bias = math.sqrt(float((there.derivatives()[0] ** 2 / problem.count).sum()))
+        bias = math.sqrt(float((there.gradient() ** 2 / problem.count).sum()))
         found.append(ByNumber(m, first.kl if m == own else kl, bias, moments(there, group).noise))
     return tuple(reversed(found))
 
 
 def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | None]:
     """The full cross entropy at the truth, and the draws from which importance weights come within 1 % of it."""
-    place = merge(truth.cells, 320)
     way = replace(how, weights="importance", hits="mask", table=None)
+    if how.coins:
+        return _set_one_per_cent(truth, rows, way)
+    place = merge(truth.cells, 320)
     problem, _, prior = truth.binned(way, place)
     entropy = float(-(problem.count * problem.p) @ np.log(problem.p))
-    if how.coins:
-        return entropy, None
 
     def enough(log_m: float) -> bool:
         many = replace(way, m=way.m * (2**log_m / way.negatives))
@@ -286,6 +288,28 @@ def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | No
         middle = (near + far) / 2
         near, far = (near, middle) if enough(middle) else (middle, far)
     return entropy, math.ceil(2**far)
+
+
+def _set_one_per_cent(truth: Truth, rows: Rows, way: Setup) -> tuple[float, int | None]:
+    """The same for a set: draws of a union, or ids that differ, by the sets' true law on few bins."""
+    part = truth.p > 0
+    entropy = float(-(truth.number * truth.p)[part] @ np.log(truth.p[part]))
+    place = merge(truth.cells, 4 * SET_BINS)
+
+    def excess(log_m: float) -> float:
+        """By how much of the entropy more than 1 % is missing."""
+        problem = truth.binned(replace(way, asked=round(2**log_m)), place, exact=True)[0]
+        own = float(-(problem.count * problem.p) @ np.log(problem.p))  # of the bins, whose loss it is
+        return abs(state(problem, np.log(problem.p)).risk - own) / entropy - 0.01
+
+    assert way.law is not None
+    most = MOST_DRAWS if way.kind == "union" else int(rows.number[way.law > 0].sum()) - 1
+    high = math.log2(min(most, MOST_DRAWS))
+    if excess(0.0) <= 0:
+        return entropy, 1
+    if excess(high) > 0:
+        return entropy, None
+    return entropy, math.ceil(2 ** optimize.brentq(excess, 0.0, high, xtol=0.02))
 
 
 def _verdict(

@@ -17,24 +17,19 @@ Source: Rosén (1972) for successive sampling; `sumexp.negatives.race` visits al
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.special import expit, gammaln
 
+from sumexp.audit import tries
+from sumexp.audit.terms import DIGITS, FAINT, Terms, joined, nothing, tail
+
 Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-
-DIGITS = 20.0
-"""Nats below the largest term from which on terms are dropped: a relative 10^-9."""
-
-FAINT = 200.0
-"""sz from which on a negative has no part left of its weight."""
 
 VALUES = 2048
 """Different probabilities up to which each is taken as it is; beyond them they are merged, and the result smoothed."""
@@ -52,6 +47,7 @@ class Fixed:
         idle: [D] the same of classes that are drawn and have no score.
         idle_count: [D] their number.
         arrival: whether the label takes no part, and weights are :math:`(1-e^{-q_yT})/(1-e^{-q_jT})`.
+        tries: whether weights are :math:`(1-(1-q_y)^N)/(1-(1-q_j)^N)`, with N the number of draws that it took.
     """
 
     kind: Literal["union", "distinct"]
@@ -61,6 +57,29 @@ class Fixed:
     idle: Floats
     idle_count: Floats
     arrival: bool = False
+    tries: bool = False
+
+    @cached_property
+    def numbers(self) -> tuple[NDArray[np.int64], Floats]:
+        """Numbers of tries that stand for all, and how many each stands for."""
+        law, count = np.append(self.law, self.idle), np.append(self.count, self.idle_count)
+        return tries.numbers(law, count, self.m)
+
+    @cached_property
+    def log_coin(self) -> Floats:
+        """[K, nodes] logarithms of what weights know of a class, or 0, less the largest at each node."""
+        if self.arrival:
+            coin = np.log(-np.expm1(-self.law[:, None] * self.times[0]))
+        elif self.tries:
+            coin = tries.log_coin(self.law[:, None], self.numbers[0], self.m)
+        else:
+            return np.zeros((len(self.law), 1))
+        return np.asarray(coin - coin.max(0))
+
+    @property
+    def nodes(self) -> int:
+        """How many times, or numbers of tries, there are."""
+        return len(self.numbers[0] if self.tries else self.times[0])
 
     @cached_property
     def times(self) -> tuple[Floats, float]:
@@ -69,26 +88,6 @@ class Fixed:
             return np.ones(1), 1.0
         law, count = np.append(self.law, self.idle), np.append(self.count, self.idle_count)
         return arrivals(law, count, self.m, self.arrival)
-
-
-class Terms(NamedTuple):
-    r"""What :math:`\mathbb E_ye^{-sZ}` and its derivatives are sums of, for one s: [K, N] unless said otherwise.
-
-    Attributes:
-        time: [N] the time node of each term.
-        part: complex; the terms of :math:`\mathbb E_y` without the rates.
-        rate: complex; the sum of the rates, or 1.
-        own: complex; what each class adds to that sum, or 0.
-        pull: complex; minus the derivative of a member's logarithm of P.
-        s: [K, N] or [K, 1] :math:`sz`, and 0 beyond :data:`FAINT`.
-    """
-
-    time: NDArray[np.int64]
-    part: Complexes
-    rate: Complexes
-    own: Complexes
-    pull: Complexes
-    s: Floats
 
 
 def arrivals(law: Floats, count: Floats, m: int, later: bool = False) -> tuple[Floats, float]:
@@ -193,10 +192,12 @@ def transform(law: Fixed, s: Floats, keep: bool, digits: float = DIGITS) -> Term
     """
     if law.kind == "union":
         return _union(law, s, keep, digits)
+    if law.tries:
+        return tries.terms(law.law, law.count, law.idle, law.idle_count, law.m, law.numbers, s, keep, digits)
     if not law.arrival:
         return _distinct(law, s, keep, law.m, digits)
     # without the label m others come: m of all where it would be late, m + 1 where it would be among them
-    return _joined([_distinct(law, s, keep, level, digits) for level in (law.m, law.m + 1)])
+    return joined([_distinct(law, s, keep, level, digits) for level in (law.m, law.m + 1)])
 
 
 def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> Terms:
@@ -218,7 +219,7 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
         log_ratio = np.zeros_like(rest) if keep else np.logaddexp(0, tilt + faint) - np.logaddexp(0, tilt)
     there = np.flatnonzero(size + log_ratio.max(0) + np.log(times) > -digits - 5)
     if not len(there):
-        return _nothing(len(n))
+        return nothing(len(n))
     h, idle_h = expit(tilt[:, there]), expit(idle_tilt[:, there])
     variance = n @ (h * (1 - h)) + law.idle_count @ (idle_h * (1 - idle_h))
     angle, weight = _angles(variance.min(), variance.max(), digits)
@@ -246,7 +247,7 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
     flat = (len(n), -1)
     return Terms(
         np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(flat), own.reshape(flat),
-        pull.reshape(flat) * seen, seen,
+        (own * pull).reshape(flat) * seen, pull.reshape(flat) * seen, seen,
     )  # fmt: skip
 
 
@@ -278,12 +279,10 @@ def _union(law: Fixed, s: Floats, keep: bool, digits: float) -> Terms:
         value = np.exp(n @ np.log(factor / np.exp(log_p)) + x - t + size - 1j * m * angle) * weight
         part = np.zeros(factor.shape, dtype=np.complex128)
         part[here] = value if keep else value / factor[here]
-        seen = np.where(s < FAINT, s, 0.0) * np.ones(len(angle))
+        seen, none = np.where(s < FAINT, s, 0.0) * np.ones(len(angle)), np.zeros_like(part)
         pull = -np.expm1(-q * x) * g / factor * seen
-        found.append(
-            Terms(np.zeros(len(angle), dtype=np.int64), part, np.ones_like(part), np.zeros_like(part), pull, seen)
-        )
-    return _joined(found) if found else _nothing(len(n))
+        found.append(Terms(np.zeros(len(angle), dtype=np.int64), part, np.ones_like(part), none, none, pull, seen))
+    return joined(found) if found else nothing(len(n))
 
 
 def _radii(q: Floats, n: Floats, odds: Floats, idle: float, m: int, keep: bool) -> Floats:
@@ -302,32 +301,21 @@ def _radii(q: Floats, n: Floats, odds: Floats, idle: float, m: int, keep: bool) 
     return np.asarray(found)
 
 
-def _joined(found: Sequence[Terms]) -> Terms:
-    """Terms beside one another."""
-    columns = (np.concatenate([each[i] for each in found], axis=-1) for i in range(6))
-    return Terms(*columns)
-
-
 def _circle(t: float, n: Floats, q: Floats, odds: Floats, idle: float, digits: float) -> tuple[Floats, float]:
     """Half a circle of radius t for a union, up to the angle where 1 - g + g e^{q Re x}, a bound on P, is small."""
     tilt = odds + q * t
     heads = expit(tilt)
     variance = float(n @ (heads * q * t + heads * (1 - heads) * (q * t) ** 2)[:, 0]) + idle * t
-    points = 2 * math.ceil(1.3 * _tail(variance, digits) / 2 + 4)
+    points = 2 * math.ceil(1.3 * tail(variance, digits) / 2 + 4)
     angle = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
     less = q * t * (1 - np.cos(angle))
     loss = n @ (np.logaddexp(0, tilt) - np.logaddexp(0, tilt - less)) + idle * t * (1 - np.cos(angle))
     return angle[loss < digits], 2 / points
 
 
-def _tail(variance: float, digits: float) -> float:
-    """How far a sum of coins of that variance strays with the chance e^-digits, by Bernstein's inequality."""
-    return digits / 3 + math.sqrt(digits**2 / 9 + 2 * digits * variance)
-
-
 def _angles(least: float, most: float, digits: float = DIGITS) -> tuple[Floats, float]:
     """Half a circle for sums of coins of such variances, without the angles where all are below e^-digits; a weight."""
-    points = 2 * math.ceil(_tail(most, digits) / 2 + 1)
+    points = 2 * math.ceil(tail(most, digits) / 2 + 1)
     angle = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
     return angle[least * (1 - np.cos(angle)) < digits], 2 / points
 
@@ -360,8 +348,3 @@ def _exposure(q: Floats, time: Floats) -> Floats:
 def _log_odds(x: Floats) -> Floats:
     r""":math:`\log(e^x-1)`."""
     return np.asarray(x + np.log(-np.expm1(-x)))
-
-
-def _nothing(classes: int) -> Terms:
-    none = np.zeros((classes, 0), dtype=np.complex128)
-    return Terms(np.zeros(0, dtype=np.int64), none, none, none, none, np.zeros((classes, 0)))

@@ -22,7 +22,7 @@ from sumexp.samplers import Hits, LogUniform, Sampler, log_inclusion
 
 Floats = NDArray[np.float64]
 
-Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail", "arrival"]
+Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail", "arrival", "tries"]
 """What a negative weighs: see :func:`log_weights`."""
 
 Kind = Literal["draws", "union", "distinct"]
@@ -104,6 +104,7 @@ class Setup:
             "added": "log q added to all logits",
             "tail": "tail weights",
             "arrival": "log of 1 - exp(-qT) off all logits",
+            "tries": "log of 1 - (1-q)^tries off all logits",
         }
         hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
         own = ", own table" if self.table is not None else ""
@@ -196,6 +197,11 @@ def setup(
             f"weights 'arrival' are those of samplers.distinct: they need a sampler distinct:LAW, hits masked and no "
             f"log_q; the sampler is {named or 'a law'}, hits {hits!r}"
         )
+    if weights == "tries" and (kind != "distinct" or hits == "redraw" or table is not None):
+        raise AuditError(
+            f"weights 'tries' are those of TensorFlow with unique=True: they need a sampler distinct:LAW, hits masked "
+            f"or kept, and no log_q; the sampler is {named or 'a law'}, hits {hits!r}"
+        )
     if weights == "arrival" and known is not None and draws + 2 > (known > 0).sum():
         raise AuditError(f"m is {draws}, with {int((known > 0).sum())} classes that can be drawn; arrival needs m + 2")
     found = Setup(
@@ -227,6 +233,7 @@ def log_weights(how: Setup, log_q: Floats, table: Floats, prior: Floats) -> tupl
     added         :math:`\log q` added to all: :math:`w = q_{y'}/q_y`
     tail          :math:`w = \pi_{y'}/(mq_{y'}\pi_y)`
     arrival       those of :func:`sumexp.samplers.distinct`, which know the time of the next arrival
+    tries         TensorFlow's with ``unique=True``: :math:`\log(1-(1-q)^N)` off all, with N the number of draws it took
     ============  =======================================================================
 
     Where hits are drawn again, importance and tail weights have the law that is drawn, :math:`q_{y'}/(1-q_y)`, for
@@ -248,7 +255,9 @@ def log_weights(how: Setup, log_q: Floats, table: Floats, prior: Floats) -> tupl
             return zero, -table
         case "added":
             return -table, table
-    kind = "relative" if how.weights == "arrival" else how.weights  # over coins that is what they are
+    kind = (
+        "relative" if how.weights == "arrival" or how.weights == "tries" else how.weights
+    )  # over coins that is what they are
     a, b = factors(kind, torch.from_numpy(table), 1, hits=how.hits, prior=torch.from_numpy(np.log(prior)))
     # of them only 1/m knows the number of negatives, which need not be whole
     return a.numpy() - (0.0 if kind == "relative" else math.log(how.negatives)), b.numpy()

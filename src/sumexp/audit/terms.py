@@ -1,0 +1,56 @@
+"""What the losses of sets are sums of, for one node of the grid; shared by `sets` and `tries`."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+
+DIGITS = 20.0
+"""Nats below the largest term from which on terms are dropped: a relative 10^-9."""
+
+FAINT = 200.0
+"""sz from which on a negative has no part left of its weight."""
+
+
+class Terms(NamedTuple):
+    r"""What :math:`\mathbb E_ye^{-sZ}` and its derivatives are sums of, for one s: [K, N] unless said otherwise.
+
+    Attributes:
+        time: [N] the time node of each term.
+        part: complex; the terms of :math:`\mathbb E_y` without the rates.
+        rate: complex; the sum of the rates, or 1.
+        own: complex; what each class adds to that sum, or 0.
+        turn: complex; the derivative of that in a member's score.
+        pull: complex; minus the derivative of a member's logarithm of P.
+        s: [K, N] or [K, 1] :math:`sz`, and 0 beyond :data:`FAINT`.
+    """
+
+    time: NDArray[np.int64]
+    part: Complexes
+    rate: Complexes
+    own: Complexes
+    turn: Complexes
+    pull: Complexes
+    s: Floats
+
+
+def joined(found: Sequence[Terms]) -> Terms:
+    """Terms beside one another."""
+    columns = (np.concatenate([each[i] for each in found], axis=-1) for i in range(len(Terms._fields)))
+    return Terms(*columns)
+
+
+def nothing(classes: int) -> Terms:
+    """No terms."""
+    none = np.zeros((classes, 0), dtype=np.complex128)
+    return Terms(np.zeros(0, dtype=np.int64), none, none, none, none, none, np.zeros((classes, 0)))
+
+
+def tail(variance: float, digits: float) -> float:
+    """How far a sum of coins of that variance strays with the chance e^-digits, by Bernstein's inequality."""
+    return digits / 3 + math.sqrt(digits**2 / 9 + 2 * digits * variance)

@@ -1,0 +1,285 @@
+r"""Distinct ids corrected by the number of tries, exactly: log of :math:`1-(1-q)^N`, as TensorFlow does it.
+
+Draw from q until m ids differ; N is the number of draws that it took. With :math:`g_j = e^{-sz_j}` and
+:math:`P_j = 1+w\,g_jq_jE(q_j\tau)`, :math:`E(v) = (e^v-1)/v`,
+
+.. math:: \mathbb E\big[e^{-sZ};\,N=n\big] = (n-1)!\;[w^{m-1}\tau^{n-m}]\;\prod_jP_j\,\sum_k\frac{q_kg_k}{P_k},
+
+where k is the class of the last draw: the exponential generating functions of how often each of the others came, once
+or more, in n - 1 draws. Both coefficients are trapezoid sums on circles through the saddle point. Of the numbers n
+enough are taken for the sum over all. Where N = m the library takes :math:`mq` for the coin.
+
+Source: ``ExpectedCountHelper`` in TensorFlow's ``range_sampler.cc``; `sumexp.negatives.race.tries_law` visits all sets.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, gammaln
+
+from sumexp.audit.terms import DIGITS, FAINT, Complexes, Floats, Terms, joined, nothing, tail
+
+Integers = NDArray[np.int64]
+
+FAR = 2.0
+"""Squared distance, in deviations, from the common saddle point at which a label gets one of its own."""
+
+
+def log_coin(q: Floats, tries: Integers, m: int) -> Floats:
+    """log of 1 - (1 - q)^N, and of mq for N = m; arrays that fit one another."""
+    with np.errstate(divide="ignore"):
+        coin = np.log(-np.expm1(tries * np.log1p(-np.minimum(q, 1.0))))
+    return np.asarray(np.where(tries == m, np.log(m * q), coin))
+
+
+def numbers(q: Floats, count: Floats, m: int) -> tuple[Integers, Floats]:
+    """Numbers of tries that stand for all but 10^-9 of the law, and how many each stands for.
+
+    Where the law falls to nothing on both sides, they are every so many, some fractions of its deviation apart; where
+    it begins at m, blocks of numbers with some of each that are exact for polynomials.
+
+    Args:
+        q: [V] law of one draw, positive.
+        count: [V] how many classes have each.
+        m: ids, at least two and fewer than there are classes.
+    """
+
+    def size(tries: Integers) -> Floats:
+        """Logarithm of the saddle point's value of the probability."""
+        at = _Saddle(np.log(q)[:, None], q, count, m, tries)
+        rate = (count * q) @ np.exp(-at.rest)
+        return np.asarray(at.size + np.log(rate) - np.log(2 * math.pi) - 0.5 * np.log(at.spread))
+
+    low, length = m, 32
+    while True:  # as long as the law is not yet nothing at the end
+        log_p = size(m + np.array([0, length // 4, length // 2, 3 * length // 4, length]))
+        if log_p[-1] < log_p.max() - DIGITS - 3 or length > 1 << 40:
+            break
+        length *= 2
+    high = m + length
+    for _ in range(3):
+        grid = np.unique(np.concatenate([low + np.round(np.geomspace(1, high - low + 1, 60)).astype(np.int64) - 1,
+                                         np.linspace(low, high, 60).astype(np.int64)]))  # fmt: skip
+        log_p = size(grid)
+        inside = np.flatnonzero(log_p > log_p.max() - DIGITS - 3)
+        low, high = int(grid[max(inside[0] - 1, 0)]), int(grid[min(inside[-1] + 1, len(grid) - 1)])
+    if high - low < 40:
+        found = np.arange(low, high + 1)
+        return found, np.ones(len(found))
+    if low > m:
+        chance = np.exp(size(grid) - log_p.max())
+        mass = np.gradient(grid.astype(float)) * chance
+        mean = mass @ grid / mass.sum()
+        step = max(1, int(0.7 * math.sqrt(mass @ (grid - mean) ** 2 / mass.sum())))
+        found = np.arange(low, high + step, step)
+        return found, np.full(len(found), float(step))
+    return _blocks(m, high)
+
+
+def _blocks(low: int, high: int, points: int = 10) -> tuple[Integers, Floats]:
+    """Whole numbers from low to high in blocks that grow to a tenth of all, with weights for sums over each."""
+    most, start, length = max(points, (high - low) // 10), low, points
+    places, weights = [], []
+    while start <= high:
+        block = np.arange(start, min(start + length, high + 1))
+        if len(block) <= points:
+            places.append(block)
+            weights.append(np.ones(len(block)))
+        else:
+            nodes = (1 - np.cos((np.arange(points) + 0.5) * math.pi / points)) / 2
+            some = np.unique(np.round(nodes * (len(block) - 1)).astype(np.int64))
+            x = np.linspace(-1, 1, len(block))
+            basis = np.polynomial.legendre.legvander(x, len(some) - 1)
+            places.append(block[some])
+            weights.append(np.linalg.solve(basis[some].T, basis.sum(0)))
+        start, length = start + len(block), min(most, int(1.6 * length))
+    return np.concatenate(places), np.concatenate(weights)
+
+
+class _Saddle:
+    """Where the two circles go, for each number of tries: logarithms of their radii, and what the sums need there.
+
+    Attributes:
+        tau: [T] radius of the second circle, 0 where there are no repetitions.
+        heads: [V, T] the share of each class's factor that has it drawn.
+        rest: [V, T] logarithm of its factor P on the radii.
+        v: [V, T] q tau.
+        more: [V, T] repetitions of a class, in the mean, where it is drawn.
+        cov: [3, T] variances of the number of classes and of repetitions, between them the covariance.
+        fall: [3, T] the same, without what heavy classes add by being drawn or not: their phases come round again.
+        size: [T] logarithm of the integrand without the rates.
+    """
+
+    def __init__(self, log_g: Floats, q: Floats, count: Floats, m: int, tries: Integers) -> None:
+        """log_g [V, 1] or [V, T]: log of q g."""
+        self.repeats = (tries - m).astype(float)
+        again = self.repeats > 0
+        log_g = np.broadcast_to(log_g, (len(q), len(tries)))
+        x = math.log(m) - np.log(count @ np.exp(log_g - log_g.max(0))) - log_g.max(0)
+        heads = expit(x + log_g)
+        log_tau = np.log(np.maximum(2 * self.repeats / ((count * q) @ heads), 1e-300))
+        step, value = np.ones(len(tries)), np.full(len(tries), np.inf)
+        dx, dl, left = np.zeros(len(tries)), np.zeros(len(tries)), np.full(len(tries), np.inf)
+        for _ in range(200):
+            new_x, new_l = x + step * dx, log_tau + np.log1p(step * dl)
+            v = q[:, None] * np.where(again, np.exp(np.minimum(new_l, 690.0)), 0.0)
+            log_e, more, slope = _repetitions(v)
+            tilt = new_x + log_g + log_e
+            trial = count @ np.logaddexp(0, tilt) - (m - 1) * new_x - np.where(again, self.repeats * new_l, 0.0)
+            worse = trial > value + 1e-9 * (1 + np.abs(value))
+            if not worse.any() and left.max() < 1e-3:
+                break
+            heads = expit(tilt)
+            vary = heads * expit(-tilt)
+            a, b, c = count @ vary, count @ (vary * more), count @ (vary * more**2 + heads * slope)
+            g1, g2 = count @ heads - (m - 1), np.where(again, count @ (heads * more) - self.repeats, 0.0)
+            true_a = a
+            a, c, b = (
+                np.maximum(np.maximum(a, np.abs(g1) / 20), 1e-9),
+                np.where(again, np.maximum(c, 1e-9), 1.0),
+                np.where(again, b, 0.0),
+            )
+            # steps in tau and not in its logarithm: where a class takes nearly all draws, log E is q tau
+            full = np.where(again, np.maximum(c - g2, 1e-9), 1.0)
+            det = np.maximum(a * full - b * b, 1e-12 * a * full)
+            to_x, to_l = (-full * g1 + b * g2) / det, (b * g1 - a * g2) / det
+            size = np.maximum(np.abs(to_x) / 300, np.maximum(-to_l / 0.9, to_l / 9))
+            cap = np.minimum(1, 1 / np.maximum(size, 1e-300))
+            left = np.where(worse, left, np.abs(g1 * to_x + g2 * to_l))
+            x, log_tau, value = (
+                np.where(worse, x, new_x),
+                np.where(worse, log_tau, new_l),
+                np.where(worse, value, trial),
+            )
+            step = np.where(worse, step / 4, 1.0)
+            dx, dl = np.where(worse, dx, to_x * cap), np.where(worse, dl, to_l * cap)
+            dx, dl = np.where(left < 1e-3, 0.0, dx), np.where(left < 1e-3, 0.0, dl)
+        x, log_tau, value, rest, heads = new_x, new_l, trial, np.logaddexp(0, tilt), expit(tilt)
+        vary = heads * expit(-tilt)
+        self.tau = np.where(again, np.exp(np.minimum(log_tau, 690.0)), 0.0)
+        self.heads, self.rest, self.v, self.more, self.cov = heads, rest, v, more, np.stack([true_a, b, c])
+        light = vary * (more < 1)
+        within = count @ (heads * slope)
+        self.fall = np.stack([count @ light, count @ (light * more), count @ (light * more**2) + within])
+        self.spread = np.maximum(a * c - b * b, 1e-12 * a * c) * np.where(again, 1.0, 1 / (2 * math.pi))
+        self.size = value + gammaln(tries)
+        self.x, self.log_e = x, log_e
+
+
+def _repetitions(v: Floats) -> tuple[Floats, Floats, Floats]:
+    """log E(v), its derivative in log v, the mean of repetitions of a drawn class, and its derivative in log v."""
+    small = np.maximum(v, 1e-4)
+    least = -np.expm1(-small)
+    log_e = np.where(v < 1e-4, v / 2, small + np.log(least) - np.log(small))
+    more = np.where(v < 1e-4, v / 2, small / least - 1)
+    slope = np.where(v < 1e-4, v / 2, small * (least - small * np.exp(-small)) / least**2)
+    return log_e, more, slope
+
+
+def terms(
+    law: Floats, count: Floats, idle: Floats, idle_count: Floats, m: int, numbers: tuple[Integers, Floats],
+    s: Floats, keep: bool, digits: float,
+) -> Terms:  # fmt: skip
+    """The terms of the transform for every label; arguments as of `sumexp.audit.sets.transform`.
+
+    A label that is left out has g = 1. Most hardly move the saddle point and share the circles of all, where their
+    factors take the place of their own; those that then take many draws have circles of their own.
+    """
+    tries, weight = numbers
+    size = len(law)
+    shape = (size, len(tries))
+    s = np.broadcast_to(s, shape)
+    q, number = np.append(law, idle), np.append(count, idle_count)
+    log_q = np.broadcast_to(np.log(q)[:, None], (len(q), len(tries)))
+    faint = np.concatenate([np.minimum(s, FAINT), np.zeros((len(idle), len(tries)))])
+    log_g = log_q - faint
+    all_of_them = _Saddle(log_g, q, number, m, tries)
+    seen = np.where(s < FAINT, s, 0.0)
+    mine = all_of_them.x + log_q[:size] + all_of_them.log_e[:size]  # of labels, g = 1
+    far = np.zeros(shape, dtype=bool)
+    if not keep:
+        more = expit(mine) - all_of_them.heads[:size]
+        a, b, c = all_of_them.cov
+        k = all_of_them.more[:size]
+        far = more**2 * (c - 2 * b * k + a * k**2) / np.maximum(a * c - b * b, 1e-12 * a * c) > FAR
+    found = [_on_circles(all_of_them, log_g, q, number, size, np.arange(len(tries)), weight, seen, digits, m, keep,
+                         None, ~far, mine)]  # fmt: skip
+    for y in np.flatnonzero(far.any(1)):
+        there = np.flatnonzero(far[y])
+        q_y, number_y = np.append(q, q[y]), np.append(number, 1.0)
+        number_y[y] -= 1
+        log_g_y = np.concatenate([log_g[:, there], log_q[[y]][:, there]])
+        saddle = _Saddle(log_g_y, q_y, number_y, m, tries[there])
+        found.append(_on_circles(saddle, log_g_y, q_y, number_y, size, there, weight[there], seen[:, there], digits, m,
+                                 keep, int(y), far[:, there], mine[:, there]))  # fmt: skip
+    found = [each for each in found if len(each.time)]
+    return joined(found) if found else nothing(size)
+
+
+def _on_circles(
+    at: _Saddle, log_g: Floats, q: Floats, number: Floats, size: int, places: Integers, weight: Floats, seen: Floats,
+    digits: float, m: int, keep: bool, label: int | None, rows: NDArray[np.bool_], mine: Floats,
+) -> Terms:  # fmt: skip
+    """The terms on the circles of a saddle point: for the ``rows`` [size, T] that share it, or for one ``label``."""
+    log_ratio = np.zeros(mine.shape)
+    if label is None and not keep:
+        log_ratio = np.where(rows, np.logaddexp(0, mine) - at.rest[:size], -np.inf)
+    large = at.size + log_ratio.max(0) + np.log(np.abs(weight))
+    which, turn, again, scale = [], [], [], []
+    for i in np.flatnonzero(large > -digits - 5):
+        first, second, share = _grid(at.cov[:, i], at.fall[:, i], at.repeats[i], digits)
+        which.append(np.full(len(first), i))
+        turn.append(first)
+        again.append(second)
+        scale.append(np.full(len(first), share * weight[i]))
+    if not which:
+        return nothing(size)
+    place = np.concatenate(which)
+    z, y = np.exp(1j * np.concatenate(turn)), np.exp(1j * np.concatenate(again))
+    v = at.v[:, place]
+    # E(v y) / E(v), with all that grows taken out
+    tiny = v < 1e-8
+    safe = np.where(tiny, 1.0, v)
+    ratio = np.where(tiny, 1.0, np.exp(safe * (y - 1)) * (np.expm1(-safe * y) / np.expm1(-safe)) / y)
+    up = z * ratio
+    heads = at.heads[:, place]
+    factor = 1 - heads + heads * up
+    log_value = number @ np.log(factor) + at.size[place] - 1j * (m - 1) * np.angle(z)
+    log_value -= 1j * at.repeats[place] * np.angle(y)
+    value: Complexes = np.exp(log_value) * np.concatenate(scale)
+    own = np.exp(log_g[:, place] - at.rest[:, place]) / factor
+    rate = number @ own
+    rate_rows = np.broadcast_to(rate, (size, len(place)))
+    part = np.zeros((size, len(place)), dtype=np.complex128)
+    if label is not None:
+        part[label] = value
+    elif keep:
+        part[:] = value
+    else:
+        full = expit(mine)[:, place]
+        mine_factor = 1 - full + full * up[:size]
+        lift = np.where(rows[:, place], np.exp(np.where(rows, log_ratio, 0.0))[:, place], 0.0)
+        part = value * lift * mine_factor / factor[:size]
+        mine_own = np.exp(np.log(q[:size])[:, None] - np.logaddexp(0, mine)[:, place]) / mine_factor
+        rate_rows = rate - own[:size] + mine_own
+    sz = seen[:, place]
+    pull = heads[:size] * up[:size] / factor[:size] * sz
+    return Terms(places[place], part, np.array(rate_rows), own[:size], own[:size] * (pull - sz), pull, sz)
+
+
+def _grid(cov: Floats, fall: Floats, repeats: float, digits: float) -> tuple[Floats, Floats, float]:
+    """Angles on half of one circle and on the other where the integrand is not small, and what each weighs."""
+    points = 2 * math.ceil(tail(cov[0], digits) / 2 + 1)
+    first = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
+    if not repeats:
+        keep = cov[0] * (1 - np.cos(first)) < digits
+        return first[keep], np.zeros(int(keep.sum())), 2 / points
+    others = 2 * math.ceil(1.3 * tail(cov[2], digits) / 2 + 4)
+    second = (np.arange(others) + 0.5) * (2 * math.pi / others) - math.pi
+    x, y = 2 * np.sin(first / 2)[:, None], 2 * np.sin(second / 2)
+    # half of what a normal law has, to be on the safe side
+    a, b, c = fall
+    keep = (a * x**2 + 2 * b * x * y + c * y**2) / 4 < digits
+    i, j = np.nonzero(keep)
+    return np.asarray(first[i]), np.asarray(second[j]), 2 / points / others
