@@ -238,7 +238,7 @@ def check_scores(scores: Matrix, items: int | None = None, mask: Tensor | None =
     scores = scores.detach() if mask is None else scores.detach().masked_fill(~mask, lowest(scores))
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
-    if scores.is_floating_point() and scores.numel() and bool(scores.amax(-1).isnan().any()):  # rows of a slice lie apart
+    if scores.is_floating_point() and scores.numel() and bool(scores.amax(-1).isnan().any()):  # rows may lie apart
         row = int(scores.isnan().any(-1).nonzero()[0])
         raise ValueError(f"a score of list {row} is NaN, which has no rank; use -inf for what should come last")
     return scores
