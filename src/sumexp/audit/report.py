@@ -205,7 +205,7 @@ def _sentences(audit: Audit, book: str) -> str:
         ("gap in loss", f"{nats(s.gap)} nats", "By how much the sampled loss at its minimum is below that at the truth.", "the mean of a logarithm as an integral", "sumexp-identity"),
         ("sampled loss", f"{s.loss:.4g} ± {s.deviation:.2g} nats", "Mean and standard deviation over samples, at the true scores.", "mean and variance as integrals", "sumexp-variance"),
         ("full loss", f"{audit.full_loss:.4g} nats", "The full cross entropy at the true scores.", "its definition", ""),
-        ("within 1 %", f"{audit.one_per_cent:,} draws" if audit.one_per_cent else "not by 2^24 draws", "From here on log mq off the negatives (for a set the log of the probability to be in it) gives the full loss within 1 % in the mean.", "Jensen's inequality, and its gap as an integral", "sumexp-jensen-gap"),
+        ("within 1 %", f"{audit.one_per_cent:,} draws" if audit.one_per_cent else f"not by 2^{24 if audit.draws else 14} draws", "From here on log mq off the negatives (for a set the log of the probability to be in it) gives the full loss within 1 % in the mean.", "Jensen's inequality, and its gap as an integral", "sumexp-jensen-gap"),
         ("gradient noise", f"{s.noise:.3g}", "Standard deviation over samples of the gradient in the logits, summed over classes.", "what a negative is worth", "sumexp-worth"),
         ("a negative is the label", f"{100 * r.hit:.3g} %", "Probability that one negative equals the label.", "sum of pi q", ""),
         ("an example has a hit", f"{100 * r.any_hit:.3g} %", "Head, torso, tail: " + ", ".join(f"{100 * x:.2g} %" for x in r.any_by_group) + ".", "sum of pi (1 - (1 - q)^m)", ""),

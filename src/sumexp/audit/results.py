@@ -104,7 +104,7 @@ class Audit:
             loss has none, and the root of its summed variance, of one training example.
         rates: accidental hits.
         one_per_cent: draws from which importance weights' mean loss is within 1 % of the full loss; of distinct ids
-            their number; None if over 2^24.
+            their number; None if over 2^24, for sets 2^14.
         full_loss: the full cross entropy at the truth.
         certificate: what InfoNCE can certify, nats of mutual information.
         rank_bound: whether the loss bounds the log rank.

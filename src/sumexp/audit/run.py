@@ -45,6 +45,9 @@ SET_DRAWS = (1, 16, 256, 4096)
 
 MOST_DRAWS = 1 << 24
 
+MOST_SET_DRAWS = 1 << 14
+"""The same for sets."""
+
 MOST_LABELS = 1 << 53
 
 
@@ -304,12 +307,15 @@ def _set_one_per_cent(truth: Truth, rows: Rows, way: Setup) -> tuple[float, int 
 
     assert way.law is not None
     most = MOST_DRAWS if way.kind == "union" else int(rows.number[way.law > 0].sum()) - 1
-    high = math.log2(min(most, MOST_DRAWS))
-    if excess(0.0) <= 0:
+    low, high = 0.0, math.log2(min(most, MOST_SET_DRAWS))
+    if excess(low) <= 0:
         return entropy, 1
-    if excess(high) > 0:
-        return entropy, None
-    return entropy, math.ceil(2 ** optimize.brentq(excess, 0.0, high, xtol=0.02))
+    while low < high:  # from below, since the law of a large set costs most
+        above = min(low + 2, high)
+        if excess(above) <= 0:
+            return entropy, math.ceil(2 ** optimize.brentq(excess, low, above, xtol=0.02))
+        low = above
+    return entropy, None
 
 
 def _verdict(
