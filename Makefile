@@ -61,9 +61,8 @@ runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fit
 data: $(READY) ## Fetch every data set that the book can read, more than 340 MB (`sumexp data fetch NAME` fetches one)
 	@$(RUN) sumexp.companion.cli data fetch all
 
-# A worker more than there are cores: one of them waits, for a browser, a server or a kernel, most of the time.
 test: $(READY) ## Run the tests, but for those of claims that the store knows to pass
-	OMP_NUM_THREADS=1 $(RUN) pytest -n "$$(($(CORES) + 1))" --dist loadscope --no-loadscope-reorder --keep-evidence --stored-evidence
+	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --keep-evidence --stored-evidence
 
 test-peers: $(READY) ## Hold the losses against other libraries, those that are installed in .venv
 	TF_USE_LEGACY_KERAS=1 OMP_NUM_THREADS=1 $(RUN) pytest -q -m peers -rs
