@@ -32,6 +32,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from sumexp import checks, datasets
 from sumexp.datasets.listed import Listed, read_picture
 from sumexp.descent import Resumable, generator
+from sumexp.longtail.residual import check_batch, run
 from sumexp.longtail.sources import lists
 from sumexp.models.sampled.methods import Method, draws, method_losses
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
@@ -77,11 +78,7 @@ class Photographs:
                 f"blocks, seed, momentum and decay are {self.blocks}, {self.seed}, {self.momentum}, {self.decay}; give "
                 "a block or more of each stage, numbers >= 0, and a momentum below 1"
             )
-        if self.method.law == "batch" and self.method.negatives >= self.batch:
-            raise ValueError(
-                f"a batch of {self.batch} has {self.batch - 1} other labels, fewer than {self.method.negatives} "
-                "negatives"
-            )
+        check_batch(self.method, self.batch)
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -124,22 +121,8 @@ def fit(
         FloatingPointError: if the loss is not finite.
     """
     learner = Learner(config, folder, first, device)
-    losses: list[float] = []
-    if (state := checkpoint.load()) is not None:
-        learner.restore(state["learner"])
-        losses = state["losses"]
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        for epoch in progress(range(learner.epoch, config.epochs)):
-            losses.append(float(learner.run_epoch()))
-            if not math.isfinite(losses[-1]):
-                raise FloatingPointError(
-                    f"the loss of {config.method.name} (m = {config.method.negatives}) is {losses[-1]} in epoch "
-                    f"{epoch}; lower the learning rate, which is {config.learning_rate}"
-                )
-            checkpoint.save({"learner": learner.state(), "losses": losses})
-        errors = learner.errors(last)
-    history = {"epoch": np.arange(config.epochs), "train_loss": np.array(losses)}
-    return Result({"counts": first.counts, "errors": errors[None]}, {"error": float(errors.mean())}, history)
+    settings = config.method, config.epochs, config.learning_rate
+    return run(learner, learner.run_epoch, lambda: learner.errors(last), first.counts, settings, progress, checkpoint)
 
 
 class Learner(Resumable):

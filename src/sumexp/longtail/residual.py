@@ -19,7 +19,7 @@ Recognition, CVPR 2016, section 4.2.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, TypeAlias, get_args
@@ -45,6 +45,58 @@ PADDING = 4
 """Black pixels on each side of a training picture, of which it is cut."""
 
 _CHUNK = 500
+
+
+def check_batch(method: Method, batch: int) -> None:
+    """See that a batch has the labels that a method takes its negatives from.
+
+    Raises:
+        ValueError: if it has not.
+    """
+    if method.law == "batch" and method.negatives >= batch:
+        raise ValueError(f"a batch of {batch} has {batch - 1} other labels, fewer than {method.negatives} negatives")
+
+
+def run(
+    learner: Resumable,
+    run_epoch: Callable[[], Tensor],
+    errors: Callable[[], NDArray[np.float64]],
+    numbers: NDArray[np.int64],
+    settings: tuple[Method, int, float],
+    progress: Progress,
+    checkpoint: Checkpoint,
+) -> Result:
+    """Train a network to its last epoch, from its checkpoint if there is one, and judge it; see :func:`train`.
+
+    Args:
+        learner: its state.
+        run_epoch: passes once over the pictures, and gives the mean loss.
+        errors: judges it.
+        numbers: training pictures of each class.
+        settings: the method, the epochs and the learning rate.
+        progress: shows how far it is.
+        checkpoint: keeps the state of each epoch.
+
+    Raises:
+        FloatingPointError: if the loss is not finite.
+    """
+    method, epochs, learning_rate = settings
+    losses: list[float] = []
+    if (state := checkpoint.load()) is not None:
+        learner.restore(state["learner"])
+        losses = state["losses"]
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        for epoch in progress(range(learner.epoch, epochs)):
+            losses.append(float(run_epoch()))
+            if not math.isfinite(losses[-1]):
+                raise FloatingPointError(
+                    f"the loss of {method.name} (m = {method.negatives}) is {losses[-1]} in epoch "
+                    f"{epoch}; lower the learning rate, which is {learning_rate}"
+                )
+            checkpoint.save({"learner": learner.state(), "losses": losses})
+        found = errors()
+    history = {"epoch": np.arange(epochs), "train_loss": np.array(losses)}
+    return Result({"counts": numbers, "errors": found[None]}, {"error": float(found.mean())}, history)
 
 
 @dataclass(frozen=True)
@@ -88,11 +140,7 @@ class Residual:
             )
         if self.source == "cifar-100-lt" and self.profile != "exp":
             raise ValueError(f"profile is {self.profile!r} of cifar-100-lt, which has the pictures of exp alone")
-        if self.method.law == "batch" and self.method.negatives >= self.batch:
-            raise ValueError(
-                f"a batch of {self.batch} has {self.batch - 1} other labels, fewer than {self.method.negatives} "
-                "negatives"
-            )
+        check_batch(self.method, self.batch)
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -150,22 +198,12 @@ def fit(
         FloatingPointError: if the loss is not finite.
     """
     learner = Learner(config, data, device)
-    losses: list[float] = []
-    if (state := checkpoint.load()) is not None:
-        learner.restore(state["learner"])
-        losses = state["losses"]
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        for epoch in progress(range(learner.epoch, config.epochs)):
-            losses.append(float(learner.run_epoch()))
-            if not math.isfinite(losses[-1]):
-                raise FloatingPointError(
-                    f"the loss of {config.method.name} (m = {config.method.negatives}) is {losses[-1]} in epoch "
-                    f"{epoch}; lower the learning rate, which is {config.learning_rate}"
-                )
-            checkpoint.save({"learner": learner.state(), "losses": losses})
-        errors = learner.errors(data.test, data.test_labels)
-    history = {"epoch": np.arange(config.epochs), "train_loss": np.array(losses)}
-    return Result({"counts": data.counts, "errors": errors[None]}, {"error": float(errors.mean())}, history)
+    settings = config.method, config.epochs, config.learning_rate
+
+    def errors() -> NDArray[np.float64]:
+        return learner.errors(data.test, data.test_labels)
+
+    return run(learner, learner.run_epoch, errors, data.counts, settings, progress, checkpoint)
 
 
 class Learner(Resumable):
