@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from inspect import isclass, isfunction
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,15 +48,24 @@ def law(z: Tensor) -> Tensor:
     return log_law(z)[:1].exp().flatten()
 
 
-def sampled(loss: Callable[..., Tensor]) -> Call:
+def called_by(name: str) -> Callable[..., Any]:
+    """A public function by its name, found when it is called."""
+    module, function = name.split(".")
+    return lambda *given, **options: getattr(globals()[module], function)(*given, **options)
+
+
+def sampled(name: str) -> Call:
+    loss = called_by(name)
     return lambda z: loss(z.amax(-1) if z.shape[1] else z.sum(-1), z, reduction="none")
 
 
-def full(loss: Callable[..., Tensor], *extra: float) -> Call:
+def full(name: str, *extra: float) -> Call:
+    loss = called_by(name)
     return lambda z: loss(z, own(z), *extra, reduction="none")
 
 
-def listed(function: Callable[..., Tensor], *extra: object, **options: object) -> Call:
+def listed(name: str, *extra: object, **options: object) -> Call:
+    function = called_by(name)
     return lambda z: function(z, relevant(z), *extra, **options)
 
 
@@ -145,18 +155,18 @@ TABLE: dict[str, Call] = {
     "losses.SampledOutput": layer,
     "losses.adaptive": lambda z: losses.adaptive(log_law(z).clamp_min(-60)),
     "losses.arcface_margin": lambda z: losses.arcface_margin(z.tanh(), 0.5),
-    "losses.binary_nce": sampled(losses.binary_nce),
-    "losses.cross_entropy": full(losses.cross_entropy),
-    "losses.decoupled": sampled(losses.decoupled),
+    "losses.binary_nce": sampled("losses.binary_nce"),
+    "losses.cross_entropy": full("losses.cross_entropy"),
+    "losses.decoupled": sampled("losses.decoupled"),
     "losses.equalised": lambda z: losses.equalised(log_law(z)),
-    "losses.hinge": sampled(losses.hinge),
+    "losses.hinge": sampled("losses.hinge"),
     "losses.in_batch": square,
-    "losses.info_nce": sampled(losses.info_nce),
-    "losses.listnet": listed(losses.listnet, reduction="none"),
+    "losses.info_nce": sampled("losses.info_nce"),
+    "losses.listnet": listed("losses.listnet", reduction="none"),
     "losses.logit_adjusted": lambda z: losses.logit_adjusted(torch.tensor(-1.0), log_law(z)),
-    "losses.marginal": listed(losses.marginal, reduction="none"),
-    "losses.pairwise_margin": full(losses.pairwise_margin, 0.5),
-    "losses.sampled_softmax": sampled(losses.sampled_softmax),
+    "losses.marginal": listed("losses.marginal", reduction="none"),
+    "losses.pairwise_margin": full("losses.pairwise_margin", 0.5),
+    "losses.sampled_softmax": sampled("losses.sampled_softmax"),
     "modules.SampledSoftmax": called,
     "modules.StreamingLogQ": streamed,
     "modules.gathered": lambda z: modules.gathered(z),
@@ -181,9 +191,9 @@ TABLE: dict[str, Call] = {
     "ranking.additive_constant": lambda z: torch.tensor(ranking.additive_constant(z.shape[1], 2).constant),
     "ranking.Chunks": lambda z: ranking.reciprocal_rank(of_items(z), ranking.Labels(own(z).unsqueeze(-1))),
     "ranking.Labels": lambda z: ranking.ndcg(z, ranking.Labels(own(z).unsqueeze(-1))),
-    "ranking.average_precision": listed(ranking.average_precision),
+    "ranking.average_precision": listed("ranking.average_precision"),
     "ranking.certified_rank": lambda z: torch.tensor(ranking.certified_rank(nats(z).mean().item(), 9, 3)),
-    "ranking.dcg": listed(ranking.dcg),
+    "ranking.dcg": listed("ranking.dcg"),
     "ranking.deficits": lambda z: ranking.deficits(9, 3, 1.0, own(z)),
     "ranking.expected_loss": lambda z: ranking.expected_loss(z, int(own(z[:1]).sum()), 2),
     "ranking.expected_rank": lambda z: ranking.expected_rank(z, own(z), 0.5),
@@ -192,14 +202,14 @@ TABLE: dict[str, Call] = {
     "ranking.least_recall": lambda z: ranking.least_recall(nats(z), 3),
     "ranking.least_rr": lambda z: ranking.least_rr(nats(z)),
     "ranking.log_least_weight": lambda z: ranking.log_least_weight(law(z).clamp_min(1e-300), 3),
-    "ranking.mean_reciprocal_rank": listed(ranking.mean_reciprocal_rank),
-    "ranking.ndcg": listed(ranking.ndcg),
+    "ranking.mean_reciprocal_rank": listed("ranking.mean_reciprocal_rank"),
+    "ranking.ndcg": listed("ranking.ndcg"),
     "ranking.possible_ranks": lambda z: torch.tensor(ranking.possible_ranks(nats(z).mean().item(), 9)),
-    "ranking.precision": listed(ranking.precision, 1),
+    "ranking.precision": listed("ranking.precision", 1),
     "ranking.rank": lambda z: ranking.rank(z, own(z).to(torch.int32)),
     "ranking.ranks": lambda z: ranking.ranks(z),
-    "ranking.recall": listed(ranking.recall, 1),
-    "ranking.reciprocal_rank": listed(ranking.reciprocal_rank),
+    "ranking.recall": listed("ranking.recall", 1),
+    "ranking.reciprocal_rank": listed("ranking.reciprocal_rank"),
     "ranking.worst_set": scheme,
 }
 """Each public function, and what it is given of scores [B, C]."""
@@ -363,6 +373,10 @@ LABELLED: dict[str, Callable[[Tensor], object]] = {
     "SampledSoftmax": lambda y: modules.SampledSoftmax(4, 3, samplers.Uniform(3), 2)(torch.zeros(2, 4), y),
     "StreamingLogQ": lambda y: modules.StreamingLogQ(3).update(y),
     "expected_rank": lambda y: ranking.expected_rank(torch.zeros(2, 3), y, 1.0),
+    "Categorical": lambda y: samplers.Categorical([0.5, 0.25, 0.25]).log_prob(y),
+    "Uniform": lambda y: samplers.Uniform(3).log_prob(y),
+    "LogUniform": lambda y: samplers.LogUniform(3).log_prob(y),
+    "Mixture": lambda y: samplers.Mixture([samplers.Uniform(3)], [1.0]).log_prob(y),
 }
 
 
@@ -375,5 +389,43 @@ def test_labels_are_int32_or_int64(name: str) -> None:
         with pytest.raises(ValueError, match="they must be integers, int32 or int64"):
             LABELLED[name](torch.tensor([0, 1]).to(dtype))
     for wrong in (-1, 3):
-        with pytest.raises(ValueError, match=f"a (label|class id) is {wrong}; the 3 classes are 0..2"):
+        with pytest.raises(ValueError, match=f"an? (label|class id|id) is {wrong}; the 3 classes are 0..2"):
             LABELLED[name](torch.tensor([0, wrong]))
+
+
+ANOTHER: dict[str, Callable[[Any], object]] = {
+    "an array": lambda held: held.detach().numpy() if isinstance(held, Tensor) else np.asarray(held),
+    "a list": lambda held: held.tolist() if isinstance(held, Tensor) else [held],
+    "text": lambda held: "0.5",
+    "complex": lambda held: held.to(torch.complex128) if isinstance(held, Tensor) else 1j,
+    "no value": lambda held: None,
+}
+"""What may stand where a tensor or a number is asked for."""
+
+
+@every_function
+@pytest.mark.parametrize("kind", ANOTHER)
+def test_arguments_of_another_type(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, function = name.split(".")
+    original, calls = getattr(globals()[module], function), []
+
+    def noted(*given: object, **options: object) -> object:
+        calls.append((given, options))
+        return original(*given, **options)
+
+    monkeypatch.setattr(globals()[module], function, noted)
+    TABLE[name](scores(4, 4))
+    given, options = calls[0]
+    wanted = original(*given, **options)
+    for place, held in (dict(enumerate(given)) | options).items():
+        if isinstance(held, bool) or not isinstance(held, (Tensor, int, float, torch.Generator)):
+            continue
+        other = 0 if isinstance(held, torch.Generator) else ANOTHER[kind](held)
+        positional = [other if i == place else value for i, value in enumerate(given)]
+        try:
+            found = original(*positional, **{key: other if key == place else value for key, value in options.items()})
+        except ValueError:
+            continue
+        assert not isinstance(held, torch.Generator), "a seed was taken for a source of randomness"
+        if isinstance(wanted, Tensor):
+            assert torch.allclose(found.to(torch.complex128), wanted.to(torch.complex128), rtol=1e-6), place

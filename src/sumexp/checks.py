@@ -69,13 +69,65 @@ def positive(config: object, *names: str) -> None:
             raise ValueError(f"{name} must be {'finite' if value == math.inf else 'positive'}, got {value!r}")
 
 
+def number(name: str, value: object) -> float:
+    """A positive, finite number, of any real type.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < math.inf:
+        raise ValueError(f"{name} is {value!r}; it must be a positive number")
+    return float(value)
+
+
+def source(generator: object) -> torch.Generator | None:
+    """A source of randomness, or None for torch's own.
+
+    Raises:
+        ValueError: if it is something else, such as a seed.
+    """
+    if generator is None or isinstance(generator, torch.Generator):
+        return generator
+    raise ValueError(f"generator is {generator!r}; it must be a torch.Generator: torch.Generator().manual_seed(0)")
+
+
+def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
+    """A tensor through which gradients flow, of scores or vectors.
+
+    Args:
+        name: what it is called.
+        values: what was given.
+        shape: its dimensions in words, as ``[B, m]``.
+        ranks: how many there may be; at least one if nothing is said.
+
+    Raises:
+        ValueError: if it is no floating-point tensor, or of other dimensions.
+    """
+    if isinstance(values, Tensor) and values.is_floating_point() and (values.ndim in ranks if ranks else values.ndim):
+        return values
+    found = f"{values.dtype} of {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+    raise ValueError(f"{name} must be a floating-point tensor {shape}, got {found}")
+
+
+def marks(name: str, values: Values) -> Tensor:
+    """True or false, from a tensor, a NumPy array or a list.
+
+    Raises:
+        ValueError: if they are not bool.
+    """
+    given = tensor(name, values)
+    if given.dtype != torch.bool:
+        raise ValueError(f"{name} must be bool, got {given.dtype}; compare ids with labels")
+    return given
+
+
 def integers(name: str, values: Values) -> Tensor:
     """Whole numbers of any shape, from a tensor, a NumPy array or a list, as int64.
 
     Raises:
         ValueError: if they are not int32 or int64 (indexing takes uint8 for a mask).
     """
-    values = _tensor(name, values)
+    values = tensor(name, values)
     if values.dtype not in (torch.int32, torch.int64) and values.numel():
         raise ValueError(f"{name}s are {values.dtype}; they must be integers, int32 or int64: convert them by .long()")
     return values.long()
@@ -87,13 +139,18 @@ def reals(name: str, values: Values) -> Tensor:
     Raises:
         ValueError: if they are no real numbers.
     """
-    given = _tensor(name, values)
+    given = tensor(name, values)
     if given.is_complex() or given.dtype == torch.bool:
         raise ValueError(f"{name} holds {given.dtype}; it must hold real numbers")
     return given if given.is_floating_point() and isinstance(values, Tensor) else given.double()
 
 
-def _tensor(name: str, values: Values) -> Tensor:
+def tensor(name: str, values: Values) -> Tensor:
+    """A tensor, of a tensor, a NumPy array, a list or a number.
+
+    Raises:
+        ValueError: if none can be made.
+    """
     try:
         return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
     except (TypeError, ValueError, RuntimeError) as error:
@@ -109,7 +166,8 @@ def ids(name: str, values: Values, classes: int) -> Tensor:
     given = integers(name, values)
     for bound in read(*given.aminmax()) if given.numel() else ():
         if not 0 <= bound < classes:
-            raise ValueError(f"a {name} is {bound:.0f}; the {classes} classes are 0..{classes - 1}")
+            article = "an" if name.startswith("i") else "a"
+            raise ValueError(f"{article} {name} is {bound:.0f}; the {classes} classes are 0..{classes - 1}")
     return given
 
 

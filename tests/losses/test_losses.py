@@ -271,9 +271,9 @@ def test_an_empty_batch(loss: Loss) -> None:
     [
         ({"negative": torch.empty(2, 0)}, "m is 0"),
         ({"negative": torch.zeros(3, 3)}, "one row for each"),
-        ({"negative": torch.zeros(2)}, "negative_logits must be floating-point"),
-        ({"negative": torch.zeros(2, 3, dtype=torch.int64)}, "negative_logits must be floating-point"),
-        ({"positive": torch.zeros(2, 1)}, "positive_logits must be floating-point"),
+        ({"negative": torch.zeros(2)}, "negative_logits must be a floating-point tensor"),
+        ({"negative": torch.zeros(2, 3, dtype=torch.int64)}, "negative_logits must be a floating-point tensor"),
+        ({"positive": torch.zeros(2, 1)}, "positive_logits must be a floating-point tensor"),
         ({"positive": torch.tensor([0.0, math.nan])}, "a logit is NaN"),
         ({"negative": torch.full((2, 3), math.nan)}, "a logit is NaN"),
         ({"positive": torch.tensor([0.0, -math.inf])}, "-inf"),

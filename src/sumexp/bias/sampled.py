@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sumexp import expectations
-from sumexp.expectations.sampled_softmax import floating
+from sumexp import checks, expectations
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None
     Raises:
         ValueError: see :func:`sumexp.expectations.sampled_softmax`.
     """
-    floating("logits", logits)
+    checks.floating("logits", logits, "[..., classes]")
     leaf = logits.detach().to(torch.float64).requires_grad_()
     proposal = None if log_q is None else log_q.detach()
     result = expectations.sampled_softmax(leaf, label, m, proposal, tol)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from sumexp.checks import whole
+from sumexp.checks import floating, whole
 from sumexp.expectations.integrals import Expectations, expect
 from sumexp.expectations.laws import MOST_DRAWS, Method, with_replacement
 
@@ -42,7 +42,7 @@ def sampled_softmax(
     if log_q is None:
         log_share = math.log(logits.shape[-1] - 1) - math.log(m)
         return expect(with_replacement(ratio + log_share, m, method=method), tol)
-    floating("log_q", log_q)
+    floating("log_q", log_q, "[..., classes]")
     if log_q.shape[-1] != logits.shape[-1]:
         raise ValueError(f"log_q has shape {tuple(log_q.shape)}; give one entry for each of {logits.shape[-1]} classes")
     others, _ = split_label("log_q", log_q, label)
@@ -55,17 +55,6 @@ def sampled_softmax(
     return expect(with_replacement(log_x, m, proposal, method), tol)
 
 
-def floating(name: str, values: Tensor) -> None:
-    """Check that it is a floating-point tensor with at least one dimension.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    if not isinstance(values, Tensor) or not values.is_floating_point() or values.ndim == 0:
-        found = values.dtype if isinstance(values, Tensor) else type(values).__name__
-        raise ValueError(f"{name} must be a floating-point tensor [..., classes], got {found}")
-
-
 def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:
     """The entries of all other classes [..., classes - 1] and of the label [..., 1], float64.
 
@@ -73,7 +62,7 @@ def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:
         ValueError: if they are no floating-point numbers or ``label`` is no class; for logits, if the label's is not
             finite or another's NaN or +inf.
     """
-    floating(name, values)
+    floating(name, values, "[..., classes]")
     if (classes := values.shape[-1]) < 2:
         raise ValueError(f"{name} has {classes} classes; two are needed, the label and a negative")
     label = whole("label", label, 0, classes - 1)

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.checks import read
 
 Reduction = Literal["mean", "sum", "none"]
@@ -52,9 +53,9 @@ class Pair(NamedTuple):
 def prepare(
     positive_logits: Tensor,
     negative_logits: Tensor,
-    log_q: Tensor | None = None,
-    weights: Tensor | None = None,
-    hits: Tensor | None = None,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
     *,
     linear: bool = False,
 ) -> Pair:
@@ -73,21 +74,22 @@ def prepare(
             for weights that are negative or infinite and log_q that is above 0 or -inf.
     """
     _check_shapes(positive_logits, negative_logits)
-    shape = negative_logits.shape
+    shape, device = negative_logits.shape, negative_logits.device
     positive, negative = for_sums(positive_logits), for_sums(negative_logits)
     log_w = None
     if weights is not None:
+        weights = checks.reals("weights", weights).to(device)
         check_shape("weights", weights, shape)
         log_w = for_sums(weights.detach()).log()
     if log_q is not None:
+        log_q = checks.reals("log_q", log_q).to(device)
         check_shape("log_q", log_q, shape)
         log_q = for_sums(log_q.detach())
         correction = -math.log(shape[1]) - log_q.masked_fill(log_q > 1e-6, math.nan)
         log_w = correction if log_w is None else log_w + correction
     if hits is not None:
+        hits = checks.marks("hits", hits).to(device)
         check_shape("hits", hits, shape)
-        if hits.dtype != torch.bool:
-            raise ValueError(f"hits must be bool, got {hits.dtype}; compare ids with labels")
         # masked_fill and not a sum: what is left out may be NaN.
         negative = negative.masked_fill(hits, 0)
         log_w = torch.zeros((), dtype=negative.dtype, device=hits.device) if log_w is None else log_w
@@ -105,10 +107,8 @@ def prepare(
 
 
 def _check_shapes(positive_logits: Tensor, negative_logits: Tensor) -> None:
-    for name, logits, ndim in (("positive_logits", positive_logits, 1), ("negative_logits", negative_logits, 2)):
-        if not logits.is_floating_point() or logits.ndim != ndim:
-            shape = "[B]" if ndim == 1 else "[B, m]"
-            raise ValueError(f"{name} must be floating-point {shape}, got {logits.dtype} of {tuple(logits.shape)}")
+    checks.floating("positive_logits", positive_logits, "[B]", 1)
+    checks.floating("negative_logits", negative_logits, "[B, m]", 2)
     if negative_logits.shape[0] != positive_logits.shape[0]:
         raise ValueError(
             f"{positive_logits.shape[0]} positive logits and {negative_logits.shape[0]} rows of negatives: "

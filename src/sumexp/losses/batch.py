@@ -223,13 +223,14 @@ def _heat(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
     """Scores, and the number that they are still to be multiplied by: a learnable temperature needs a gradient."""
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1 or not temperature.is_floating_point():
-            raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
+            raise ValueError(
+                f"temperature is {temperature.dtype} of {tuple(temperature.shape)}; it must be one positive number, "
+                "floating-point"
+            )
         if __debug__ and not 0 < checks.read(temperature.detach().reshape(()), default=1.0)[0] < math.inf:
             raise ValueError(f"temperature is {temperature.item()!r}; it must be positive: learn its logarithm")
         return for_sums(scores) / temperature.reshape(()), 1.0
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"temperature is {temperature!r}; it must be a positive number")
-    return scores, 1 / temperature
+    return scores, 1 / checks.number("temperature", temperature)
 
 
 def _law(name: str, log_q: checks.Values | None, scores: Tensor, length: int, *, needed: bool) -> Tensor | None:
@@ -257,9 +258,7 @@ def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -
 
 
 def _check_scores(scores: Tensor) -> None:
-    if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim != 2:
-        found = f"{scores.dtype} of {tuple(scores.shape)}" if isinstance(scores, Tensor) else repr(type(scores))
-        raise ValueError(f"scores must be a floating-point tensor [B, B + E], got {found}")
+    checks.floating("scores", scores, "[B, B + E]", 2)
     if scores.shape[1] < max(2, len(scores)):
         raise ValueError(
             f"scores have shape {tuple(scores.shape)}; they need a column for each example, and two at least: a batch "

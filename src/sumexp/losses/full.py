@@ -28,7 +28,7 @@ def cross_entropy(logits: Tensor, labels: checks.Values, *, reduction: Reduction
 
 
 def pairwise_margin(
-    logits: Tensor, labels: checks.Values, log_rho: Tensor | float, *, reduction: Reduction = "mean"
+    logits: Tensor, labels: checks.Values, log_rho: checks.Values, *, reduction: Reduction = "mean"
 ) -> Tensor:
     r"""The softmax cross entropy with pairwise margins.
 
@@ -51,7 +51,7 @@ def pairwise_margin(
     """
     own = _check(logits, labels)
     scores = for_sums(logits)
-    margins = torch.as_tensor(log_rho, dtype=scores.dtype, device=scores.device)
+    margins = checks.reals("log_rho", log_rho).to(scores)
     check_shape("log_rho", margins, scores.shape)
     margins = margins.expand(scores.shape).scatter(-1, own.unsqueeze(-1), 0)
     return cross_entropy(scores + margins, own, reduction=reduction)
@@ -59,11 +59,9 @@ def pairwise_margin(
 
 def _check(logits: Tensor, labels: checks.Values) -> Tensor:
     """The labels, int64."""
-    labels = checks.integers("label", labels).to(logits.device)
-    if logits.ndim != 2 or not logits.is_floating_point() or labels.shape != logits.shape[:1]:
-        raise ValueError(
-            f"logits {tuple(logits.shape)} ({logits.dtype}) and labels {tuple(labels.shape)} must be [B, L] and [B]"
-        )
+    labels = checks.integers("label", labels).to(checks.floating("logits", logits, "[B, L]", 2).device)
+    if labels.shape != logits.shape[:1]:
+        raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
     if logits.shape[1] == 0:
         raise ValueError("the logits have no classes")
     if __debug__:

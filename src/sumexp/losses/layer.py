@@ -46,7 +46,7 @@ class SampledOutput(nn.Module):
         self.sparse = sparse
         bound = 1 / math.sqrt(features)
         weight = torch.empty(classes, features, device=device, dtype=dtype)
-        self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=generator))
+        self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=checks.source(generator)))
         self.bias = nn.Parameter(torch.zeros(classes, 1, device=device, dtype=dtype)) if bias else None
 
     def forward(self, hidden: Tensor, labels: checks.Values, ids: checks.Values) -> tuple[Tensor, Tensor]:
@@ -60,6 +60,7 @@ class SampledOutput(nn.Module):
         Raises:
             ValueError: if a shape does not fit, or an id is no class.
         """
+        checks.floating("hidden", hidden, f"[B, {self.weight.shape[1]}]", 2)
         labels = checks.integers("label", labels).to(hidden.device)
         ids = checks.integers("negative", ids).to(hidden.device)
         self._check(hidden, labels, ids)

@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.checks import read
 from sumexp.losses.arguments import Reduction, for_sums, reduce
 
 
-def listnet(logits: Tensor, targets: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+def listnet(logits: Tensor, targets: checks.Values, *, reduction: Reduction = "mean") -> Tensor:
     r"""The ListNet loss: the cross entropy between a label distribution and the softmax of the scores.
 
     .. math:: \ell = -\sum_i t_i \log p_i, \qquad t_i = \frac{g_i}{\sum_j g_j}, \qquad p = \mathrm{softmax}(z)
@@ -34,7 +35,7 @@ def listnet(logits: Tensor, targets: Tensor, *, reduction: Reduction = "mean") -
     return reduce(-(shares * log_p.masked_fill(gains == 0, 0)).sum(-1), reduction)
 
 
-def marginal(logits: Tensor, relevant: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+def marginal(logits: Tensor, relevant: checks.Values, *, reduction: Reduction = "mean") -> Tensor:
     r"""The marginal loss :math:`-\log\sum_{i\in\mathrm{Rel}} p_i`, which is *no* bound of the log rank for R > 1.
 
     What it bounds is :math:`\log\big(1 + \frac{r-1}R\big)`, with r the rank of the first of the R relevant items.
@@ -52,9 +53,10 @@ def marginal(logits: Tensor, relevant: Tensor, *, reduction: Reduction = "mean")
     return reduce(-log_p.masked_fill(gains == 0, -torch.inf).logsumexp(-1), reduction)
 
 
-def _check(logits: Tensor, targets: Tensor) -> Tensor:
+def _check(logits: Tensor, targets: checks.Values) -> Tensor:
     """The gains, in float64."""
-    if logits.ndim != 2 or not logits.is_floating_point() or targets.shape != logits.shape or targets.is_complex():
+    targets = checks.tensor("targets", targets).to(checks.floating("logits", logits, "[B, L]", 2).device)
+    if targets.shape != logits.shape or targets.is_complex():
         raise ValueError(
             f"logits {tuple(logits.shape)} ({logits.dtype}) and targets {tuple(targets.shape)} ({targets.dtype}) must "
             "both be real numbers [B, L]"

@@ -6,36 +6,40 @@ Hand them to :func:`sumexp.losses.pairwise_margin`, or their exponentials as ``w
 """
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
 
+from sumexp import checks
 
-def adaptive(log_prior_positive: Tensor, scale: float = 1.0) -> Tensor:
+
+def adaptive(log_prior_positive: checks.Values, scale: float = 1.0) -> Tensor:
     r""":math:`\log\rho_{yy'} = C\,\pi_y^{-1/4}`: larger margins for rare positives (LDAM).
 
     Source: Rawat et al., section 2.1, which prints it without the logarithm; Cao et al. (2019).
     """
-    return scale * torch.exp(-0.25 * log_prior_positive)
+    return scale * torch.exp(-0.25 * checks.reals("log_prior_positive", log_prior_positive))
 
 
-def equalised(log_prior_negative: Tensor, power: float = 1.0) -> Tensor:
+def equalised(log_prior_negative: checks.Values, power: float = 1.0) -> Tensor:
     r""":math:`\log\rho_{yy'} = \log F(\pi_{y'})` with :math:`F(\pi) = \pi^{\text{power}}`: rare negatives weigh little.
 
     Source: Rawat et al., section 2.1; Tan et al. (2020).
     """
-    return power * log_prior_negative
+    return power * checks.reals("log_prior_negative", log_prior_negative)
 
 
-def logit_adjusted(log_prior_positive: Tensor, log_prior_negative: Tensor) -> Tensor:
+def logit_adjusted(log_prior_positive: checks.Values, log_prior_negative: checks.Values) -> Tensor:
     r""":math:`\log\rho_{yy'} = \log(\pi_{y'}/\pi_y)`: consistent for the balanced error.
 
     Source: Rawat et al., section 2.1; Menon et al. (2020).
     """
-    return log_prior_negative - log_prior_positive
+    negative = checks.reals("log_prior_negative", log_prior_negative)
+    return negative - checks.reals("log_prior_positive", log_prior_positive)
 
 
-def arcface_margin(cosine: Tensor, margin: float, *, guarded: bool = True) -> Tensor:
+def arcface_margin(cosine: checks.Values, margin: float, *, guarded: bool = True) -> Tensor:
     r"""By how much ArcFace lowers the cosine of the target, :math:`\cos\theta - \cos(\theta + m)`.
 
     As printed this is *negative* for :math:`\theta > \pi - m/2`: there the target's logit is raised, and the loss
@@ -50,7 +54,8 @@ def arcface_margin(cosine: Tensor, margin: float, *, guarded: bool = True) -> Te
     Raises:
         ValueError: if the margin is out of range.
     """
-    if not 0 <= margin <= math.pi / 2:
+    cosine = checks.reals("cosine", cosine)
+    if not (isinstance(margin, Real) and 0 <= margin <= math.pi / 2):
         raise ValueError(f"margin is {margin!r}; ArcFace's margin is an angle in [0, pi/2]")
     square = 1 - cosine.square()
     inside = square > 0  # at cosines of 1 and -1 the root has no derivative

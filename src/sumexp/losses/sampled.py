@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from sumexp import checks
 from sumexp.losses.arguments import Reduction, prepare, reduce
 
 
@@ -44,9 +45,9 @@ def sampled_softmax(
     positive_logits: Tensor,
     negative_logits: Tensor,
     *,
-    log_q: Tensor | None = None,
-    weights: Tensor | None = None,
-    hits: Tensor | None = None,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""The sampled softmax cross entropy.
@@ -85,9 +86,9 @@ def info_nce(
     positive_logits: Tensor,
     negative_logits: Tensor,
     *,
-    log_q: Tensor | None = None,
-    weights: Tensor | None = None,
-    hits: Tensor | None = None,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Global NCE: which of the N = m + 1 candidates is the true one.
@@ -110,9 +111,9 @@ def decoupled(
     negative_logits: Tensor,
     *,
     margins: Margins = LOGISTIC,
-    log_q: Tensor | None = None,
-    weights: Tensor | None = None,
-    hits: Tensor | None = None,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""The sampled decoupled loss: every score is judged by itself.
@@ -146,9 +147,9 @@ def binary_nce(
     positive_logits: Tensor,
     negative_logits: Tensor,
     *,
-    log_q: Tensor | None = None,
-    weights: Tensor | None = None,
-    hits: Tensor | None = None,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Local NCE, the loss of word2vec: for each candidate by itself, is it true?
@@ -176,9 +177,9 @@ def hinge(
     positive_logits: Tensor,
     negative_logits: Tensor,
     *,
-    log_q: Tensor | None = None,
-    weights: Tensor | None = None,
-    hits: Tensor | None = None,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""The hinge loss of the margin over the best negative.

@@ -26,6 +26,8 @@ def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
     Raises:
         ValueError: if the batches of the processes differ in size.
     """
+    if not isinstance(values, Tensor) or not values.ndim:
+        raise ValueError(f"values are {values!r}; they must be a tensor [B, ...]")
     if not dist.is_initialized() or dist.get_world_size(group) == 1:
         return values
     sizes = [torch.zeros(1, dtype=torch.int64, device=values.device) for _ in range(dist.get_world_size(group))]
@@ -93,9 +95,11 @@ def gathered_in_batch(
     Raises:
         ValueError: as there, for vectors that do not fit, and if the batches of the processes differ in size.
     """
-    if not (isinstance(queries, Tensor) and isinstance(items, Tensor)):
-        raise ValueError(f"queries and items must be tensors, got {type(queries).__name__} and {type(items).__name__}")
-    if queries.ndim != 2 or items.ndim != 2 or queries.shape[1] != items.shape[1] or len(items) < len(queries):
+    checks.floating("queries", queries, "[B, d]", 2)
+    checks.floating("items", items, "[B + E, d]", 2)
+    if queries.dtype != items.dtype:
+        raise ValueError(f"queries are {queries.dtype} and items {items.dtype}: move one by .to()")
+    if queries.shape[1] != items.shape[1] or len(items) < len(queries):
         raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
     size = len(queries)
 

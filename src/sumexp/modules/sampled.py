@@ -2,7 +2,6 @@
 
 import math
 import weakref
-from numbers import Real
 from typing import Any, get_args
 
 import torch
@@ -16,10 +15,6 @@ from sumexp.modules.workers import unshared
 
 SPARSE = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
 """Optimisers that take sparse gradients; the first two only without weight decay."""
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, Real) and 0 < float(value) < math.inf
 
 
 class SampledSoftmax(nn.Module):
@@ -78,14 +73,12 @@ class SampledSoftmax(nn.Module):
             raise ValueError(f"the sampler is {sampler!r}; it must be a law, as samplers.Uniform({classes})")
         if sampler.classes != classes:
             raise ValueError(f"the sampler has {sampler.classes} classes and the layer {classes}: make them the same")
-        if not _is_positive(temperature):
-            raise ValueError(f"temperature is {temperature!r}; it must be a positive number")
         self.output = losses.SampledOutput(
             features, classes, bias=bias, sparse=sparse, generator=generator, device=device, dtype=dtype
         )
         self.sampler, self.m = sampler, checks.whole("m", m, 1, 1 << 31)
         self.correct, self.hits, self.padding = correct, hits, padding
-        log_temperature = torch.tensor(math.log(temperature), device=device, dtype=dtype)
+        log_temperature = torch.tensor(math.log(checks.number("temperature", temperature)), device=device, dtype=dtype)
         self.log_temperature: Tensor
         if learn_temperature:
             self.log_temperature = nn.Parameter(log_temperature)
@@ -173,9 +166,7 @@ class SampledSoftmax(nn.Module):
                     )
 
     def _check_hidden(self, hidden: Tensor) -> None:
-        if not isinstance(hidden, Tensor) or not hidden.is_floating_point():
-            found = hidden.dtype if isinstance(hidden, Tensor) else type(hidden).__name__
-            raise ValueError(f"hidden is {found}; it must be a floating-point tensor [B, d] or [B, T, d]")
+        checks.floating("hidden", hidden, "[B, d] or [B, T, d]", 2, 3)
         dtype, device = self.output.weight.dtype, self.output.weight.device
         if hidden.dtype != dtype and not torch.is_autocast_enabled(hidden.device.type):
             raise ValueError(f"hidden is {hidden.dtype} and the weights {dtype}: move one by .to(), or use autocast")

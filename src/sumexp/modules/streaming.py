@@ -77,7 +77,7 @@ class StreamingLogQ(nn.Module):
         self.register_buffer("last", torch.zeros(slots if kind == "gap" else 0, dtype=torch.int64))
         self.register_buffer("count", torch.zeros(slots if kind == "gap" else 0, dtype=torch.int64))
         # Of polynomials of degree three: a line would send ids in a row, all at once, to few slots or to many.
-        hashes = torch.randint(1, PRIME, (4, self.depth, 1), generator=generator)
+        hashes = torch.randint(1, PRIME, (4, self.depth, 1), generator=checks.source(generator))
         self.register_buffer("hash", hashes if width is not None else torch.empty(0, dtype=torch.int64))
 
     @torch.no_grad()

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch.utils.data import get_worker_info
 
+from sumexp import checks
+
 WORKERS, KEPT = 1024, 16
 """Workers that are told apart, and generators of each that are remembered, the latest ones."""
 
@@ -29,6 +31,7 @@ def unshared(generator: torch.Generator | None) -> torch.Generator | None:
         ValueError: if another worker draws from a generator of this seed (workers that are spawned share no memory, in
             which that could be seen).
     """
+    generator = checks.source(generator)
     if generator is None or torch.compiler.is_compiling() or (info := get_worker_info()) is None:
         return generator
     # Seeds of workers count up from one that each pass draws anew.

@@ -11,6 +11,7 @@ With one relevant item no more can be promised: ties of r items, the relevant on
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -37,14 +38,14 @@ def possible_ranks(cross_entropy: float, classes: int) -> Ranks:
         ValueError: if the cross entropy is negative or NaN, or there are fewer than two classes.
     """
     classes = checks.whole("classes", classes, 2)
-    if not cross_entropy >= 0:
+    if not (isinstance(cross_entropy, Real) and cross_entropy >= 0):
         raise ValueError(f"the cross entropy is {cross_entropy!r}; it must be a number >= 0")
     slack = 1e-12  # c = log r itself allows r
     greatest = min(classes, math.floor(math.exp(min(cross_entropy, 700)) * (1 + slack)))
     return Ranks(1 if cross_entropy <= math.log(classes) * (1 + slack) else 2, greatest)
 
 
-def least_rr(cross_entropy: Tensor | float, relevant: Tensor | int = 1, *, classes: int | None = None) -> Tensor:
+def least_rr(cross_entropy: checks.Values, relevant: checks.Values = 1, *, classes: int | None = None) -> Tensor:
     r"""The mean reciprocal rank that a mean cross entropy c guarantees.
 
     It is the chord, at c, of the points
@@ -68,13 +69,13 @@ def least_rr(cross_entropy: Tensor | float, relevant: Tensor | int = 1, *, class
     Raises:
         ValueError: if R < 1, or a cross entropy is NaN or below its least value :math:`\log R`.
     """
-    size = torch.as_tensor(relevant, dtype=torch.float64)
+    size = checks.reals("relevant", relevant).double()
     if bool((size < 1).any()):
-        raise ValueError(f"relevant is {relevant}; the numbers of relevant items must be at least 1")
+        raise ValueError(f"relevant is {relevant!r}; the numbers of relevant items must be at least 1")
     return _chord(cross_entropy, lambda r: 1 / r, lambda c: 1 / (c.exp() - size + 1), size, classes)
 
 
-def least_ndcg(cross_entropy: Tensor | float, *, classes: int | None = None) -> Tensor:
+def least_ndcg(cross_entropy: checks.Values, *, classes: int | None = None) -> Tensor:
     r"""The mean NDCG that a mean cross entropy c guarantees.
 
     It is the chord, at c, of the points
@@ -105,7 +106,7 @@ def least_ndcg(cross_entropy: Tensor | float, *, classes: int | None = None) -> 
     return _chord(cross_entropy, metric, curve, torch.ones((), dtype=torch.float64), classes)
 
 
-def least_recall(cross_entropy: Tensor | float, k: int) -> Tensor:
+def least_recall(cross_entropy: checks.Values, k: int) -> Tensor:
     r"""The mean recall at k that a mean cross entropy c guarantees: :math:`1 - c/\log(k+1)`, or 0 if that is negative.
 
     It is the lower convex hull of the points :math:`(\log r, 1)` for :math:`r \le k` and :math:`(\log r, 0)` beyond,
@@ -127,7 +128,7 @@ def least_recall(cross_entropy: Tensor | float, k: int) -> Tensor:
     return (1 - _cross_entropy(cross_entropy, torch.zeros((), dtype=torch.float64)) / math.log(k + 1)).clamp_min(0)
 
 
-def expected_rank(scores: Tensor, labels: Tensor, sigma: float) -> Tensor:
+def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) -> Tensor:
     r"""SoftRank: the expected rank of a label if each score is the centre of a Gaussian, smooth in the scores.
 
     .. math:: \mathbb E\,r_i = 1 + \sum_{j\ne i} \Phi\Big(\frac{z_j - z_i}{\sigma\sqrt2}\Big)
@@ -145,8 +146,9 @@ def expected_rank(scores: Tensor, labels: Tensor, sigma: float) -> Tensor:
 
     Source: the ranking post, footnote 1; Taylor et al. (2008).
     """
-    if not 0 < sigma < math.inf:
-        raise ValueError(f"sigma is {sigma!r}; expected a finite number > 0")
+    sigma = checks.number("sigma", sigma)
+    scores, labels = checks.reals("scores", scores), checks.integers("label", labels)
+    labels = labels.to(scores.device)
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
         raise ValueError(f"scores {tuple(scores.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
     z = scores.double()
@@ -158,16 +160,16 @@ def expected_rank(scores: Tensor, labels: Tensor, sigma: float) -> Tensor:
     return 0.5 + ahead.sum(-1)  # the label itself contributes 1/2
 
 
-def _cross_entropy(values: Tensor | float, least: Tensor) -> Tensor:
+def _cross_entropy(values: checks.Values, least: Tensor) -> Tensor:
     """Mean cross entropies in float64, raised to the least that there can be."""
-    c = torch.as_tensor(values, dtype=torch.float64)
+    c = checks.reals("cross_entropy", values).double()
     if not bool((c >= least - 1e-5).all()):  # 1e-5: a loss in single precision
         raise ValueError("a cross entropy is NaN or negative, or below log R, the least that R relevant items can have")
     return torch.maximum(c, least)
 
 
 def _chord(
-    values: Tensor | float,
+    values: checks.Values,
     metric: Callable[[Tensor], Tensor],
     curve: Callable[[Tensor], Tensor],
     size: Tensor,

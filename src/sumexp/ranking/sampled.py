@@ -16,6 +16,7 @@ always for draws until m ids are distinct, the sets of one element suffice: (C) 
 import math
 from collections.abc import Sequence
 from itertools import combinations, combinations_with_replacement
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -36,7 +37,7 @@ _CHUNK = 1 << 22
 
 
 def expected_loss(
-    logits: Tensor, label: int, m: int, weights: Tensor | float = 1.0, log_q: Tensor | None = None
+    logits: checks.Values, label: int, m: int, weights: checks.Values = 1.0, log_q: checks.Values | None = None
 ) -> Tensor:
     r"""The exact mean of :math:`\log(1 + \sum_j w_{y_j} e^{f_{y_j} - f_y})`, m negatives drawn with replacement from q.
 
@@ -53,21 +54,23 @@ def expected_loss(
     Raises:
         ValueError: if the label is no class, a weight is not positive, or as `sumexp.expectations.with_replacement`.
     """
-    classes = logits.shape[-1]
+    logits = checks.reals("logits", logits)
+    classes = logits.shape[-1] if logits.ndim else 0
     if classes < 2:
         raise ValueError(f"logits have {classes} classes; a positive and a negative are needed")
     label, m = checks.whole("label", label, 0, classes - 1), checks.whole("m", m, 1, MOST)
-    log_w = torch.as_tensor(weights, dtype=torch.float64).expand(classes).log()
+    log_w = checks.reals("weights", weights).double().expand(classes).log()
     if not bool((log_w.isfinite()).all()):
         raise ValueError("weights must be positive and finite")
     others = torch.arange(classes, device=logits.device) != label
     f = logits.double()
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
-    proposal = None if log_q is None else torch.log_softmax(log_q.double()[others], -1)
+    law = None if log_q is None else checks.reals("log_q", log_q).double().to(f.device)[others]
+    proposal = None if law is None else torch.log_softmax(law, -1)
     return expectations.expect(expectations.with_replacement(terms, m, proposal)).log
 
 
-def hit_losses(n: int, m: int, weight: float, sizes: Tensor, *, replacement: bool = True) -> Tensor:
+def hit_losses(n: int, m: int, weight: float, sizes: checks.Values, *, replacement: bool = True) -> Tensor:
     r""":math:`\mathbb E\log(1 + wK_s)`, :math:`K_s` the number of the m uniform draws that fall among s of n negatives.
 
     The least expected loss of a positive of rank 1 + s, by a sum over the values of :math:`K_s` (binomial, or
@@ -85,23 +88,22 @@ def hit_losses(n: int, m: int, weight: float, sizes: Tensor, *, replacement: boo
     """
     n = checks.whole("n", n, 1, WHOLE)
     m = checks.whole("m", m, 1, MOST if replacement else min(n, MOST))
-    if not 0 < weight < math.inf:
-        raise ValueError(f"weight is {weight!r}; it must be positive and finite")
+    weight, sizes = checks.number("weight", weight), checks.reals("sizes", sizes)
     s = sizes.reshape(-1, 1).double()
     if len(s) and not (s.min() >= 0 and s.max() <= n):
-        raise ValueError(f"sizes must be in 0..{n}, got {sizes.min().item()} to {sizes.max().item()}")
+        raise ValueError(f"sizes must be in 0..{n}, got {sizes.min().item():g} to {sizes.max().item():g}")
     k = torch.arange(m + 1, dtype=torch.float64, device=s.device)
     gain = torch.log1p(weight * k)
     parts = [_log_pmf(n, m, rows, k, replacement).exp() @ gain for rows in torch.split(s, max(1, _CHUNK // (m + 1)))]
     return torch.cat([*parts, s.new_zeros(0)]).reshape(sizes.shape)
 
 
-def deficits(n: int, m: int, weight: float, sizes: Tensor, *, replacement: bool = True) -> Tensor:
+def deficits(n: int, m: int, weight: float, sizes: checks.Values, *, replacement: bool = True) -> Tensor:
     r""":math:`\log(1+s) - \mathbb E\log(1+wK_s)`: how far the loss can fall below the log rank; (C) says never above 0.
 
     Arguments and errors as for :func:`hit_losses`.
     """
-    return torch.log1p(sizes.double()) - hit_losses(n, m, weight, sizes, replacement=replacement)
+    return torch.log1p(checks.reals("sizes", sizes).double()) - hit_losses(n, m, weight, sizes, replacement=replacement)
 
 
 class Constant(NamedTuple):
@@ -129,7 +131,7 @@ def additive_constant(n: int, m: int, weight: float | None = None, *, replacemen
     return Constant(missing[worst].item(), 1 + worst)
 
 
-def log_least_weight(q: Tensor, m: int) -> Tensor:
+def log_least_weight(q: checks.Values, m: int) -> Tensor:
     r"""The log of the least constant weight of each negative with which the loss bounds the log rank.
 
     m draws with replacement; the root of :math:`\mathbb E\log(1 + wK) = \log 2`, K binomial (m, q). For small mq it is
@@ -143,6 +145,7 @@ def log_least_weight(q: Tensor, m: int) -> Tensor:
     Raises:
         ValueError: if a probability or m is out of range.
     """
+    q = checks.reals("q", q)
     p = q.double().reshape(-1, 1)
     m = checks.whole("m", m, 1, MOST)
     if len(p) and not (p.min() > 0 and p.max() <= 1):
@@ -179,7 +182,7 @@ def certified_rank(loss: float, n: int, m: int, weight: float = 1.0, *, replacem
     Raises:
         ValueError: if the loss is negative or NaN, or as :func:`hit_losses`.
     """
-    if not loss >= 0:
+    if not (isinstance(loss, Real) and loss >= 0):
         raise ValueError(f"loss is {loss!r}; an expected loss is a number >= 0")
     low, high = (
         0,

@@ -56,8 +56,12 @@ class Categorical(Law):
         self.register_buffer("table", build(units))
 
     def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64; -inf for a class that is never drawn."""
-        return self.log_q[checks.integers("id", ids)]
+        """Log probability of each class, float64; -inf for a class that is never drawn.
+
+        Raises:
+            ValueError: if an id is no class.
+        """
+        return self.log_q[checks.ids("id", ids, self.classes)]
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
@@ -81,8 +85,7 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
     Raises:
         ValueError: if a count is negative, NaN or infinite, all are 0, or the power is not positive.
     """
-    if not power > 0:
-        raise ValueError(f"power is {power!r}; it must be positive")
+    power = checks.number("power", power)
     counts = checks.reals("counts", counts)
     weights = counts.to(torch.float64)
     if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
@@ -97,7 +100,7 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
 
 def bits(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     r"""Uniform integers of 62 random bits, int64 [\*shape]."""
-    return torch.randint(1 << BITS, dimensions(shape), generator=generator, device=device)
+    return torch.randint(1 << BITS, dimensions(shape), generator=checks.source(generator), device=device)
 
 
 def whole_units(q: Tensor) -> Tensor:

@@ -44,8 +44,12 @@ class Uniform(Law):
         super().__init__(checks.whole("classes", classes, 1, alias.MOST), device)
 
     def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64."""
-        ids = checks.integers("id", ids)
+        """Log probability of each class, float64.
+
+        Raises:
+            ValueError: if an id is no class.
+        """
+        ids = checks.ids("id", ids, self.classes)
         return torch.full(ids.shape, -math.log(self.classes), dtype=torch.float64, device=ids.device)
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
@@ -77,13 +81,17 @@ class LogUniform(Law):
             _check_falling(checks.reals("counts", counts), self.classes)
 
     def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64."""
-        ids = checks.integers("id", ids)
+        """Log probability of each class, float64.
+
+        Raises:
+            ValueError: if an id is no class.
+        """
+        ids = checks.ids("id", ids, self.classes)
         return torch.log(torch.log1p(1 / (ids.to(torch.float64) + 1)) / math.log1p(self.classes))
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
-        u = torch.rand(dimensions(shape), generator=generator, dtype=torch.float64, device=self.device)
+        u = torch.rand(dimensions(shape), generator=checks.source(generator), dtype=torch.float64, device=self.device)
         # Rounding can reach the open end of the range.
         return u.mul_(math.log1p(self.classes)).exp_().to(torch.int64).sub_(1).clamp_(0, self.classes - 1)
 
@@ -123,8 +131,12 @@ class Mixture(Law):
         return f"classes={self.classes}, proportions={[round(share, 6) for share in self.proportions.tolist()]}"
 
     def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64."""
-        ids = checks.integers("id", ids)
+        """Log probability of each class, float64.
+
+        Raises:
+            ValueError: if an id is no class.
+        """
+        ids = checks.ids("id", ids, self.classes)
         parts = torch.stack([sampler.log_prob(ids) for sampler in self.samplers], -1)
         return torch.logsumexp(parts + self.proportions.log().to(parts.device), -1)
 
@@ -136,7 +148,8 @@ class Mixture(Law):
         chosen = torch.bucketize(u, self.proportions.cumsum(0)[:-1].to(u.device), right=True)
         for i, sampler in enumerate(self.samplers[1:], start=1):
             mine = chosen == i
-            if torch.compiler.is_compiling():  # a graph has shapes that no draw decides
+            # A graph, and what is mapped over, has shapes that no draw decides.
+            if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
                 first = torch.where(mine, sampler.sample(shape, generator), first)
                 continue
             first[mine] = sampler.sample((int(mine.sum()),), generator)

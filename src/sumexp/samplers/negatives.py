@@ -128,16 +128,26 @@ def within_batch(
     return Negatives(present, log_count - math.log(len(present)), present == own)
 
 
-def off_diagonal(scores: Tensor) -> Tensor:
-    """[B, B] -> [B, B-1]: every row without its diagonal entry, as the negatives of in-batch scores."""
-    size = len(scores)
+def off_diagonal(scores: checks.Values) -> Tensor:
+    """[B, B] -> [B, B-1]: every row without its diagonal entry, as the negatives of in-batch scores.
+
+    Raises:
+        ValueError: if they are no square of at least 2 x 2.
+    """
+    scores = checks.tensor("scores", scores)
+    size = len(scores) if scores.ndim else 0
     if scores.ndim != 2 or scores.shape[1] != size or size < 2:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; a square of at least 2 x 2 is needed")
     return scores.reshape(-1)[1:].view(size - 1, size + 1)[:, :-1].reshape(size, size - 1)
 
 
 def model_based(
-    logits: Tensor, labels: checks.Values, m: int, *, hits: Hits = "redraw", generator: torch.Generator | None = None
+    logits: checks.Values,
+    labels: checks.Values,
+    m: int,
+    *,
+    hits: Hits = "redraw",
+    generator: torch.Generator | None = None,
 ) -> Negatives:
     r"""Negatives from the model's own probabilities, :math:`q_{y'} \propto e^{f_{y'}}`; it reads all logits.
 
@@ -156,7 +166,8 @@ def model_based(
 
     Source: Rawat et al., section 2.2; Stratos, end of Appendix C.
     """
-    labels = checks.integers("label", labels)
+    labels, logits = checks.integers("label", labels), checks.reals("logits", logits)
+    labels = labels.to(logits.device)
     if logits.ndim != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
     labels = _check_labels(labels, logits.shape[1])
@@ -173,20 +184,20 @@ def model_based(
         raise ValueError("an example has no class left to draw: all its logits but the label's are -inf")
     log_q = torch.log_softmax(scores, -1)
     below = log_q.exp().cumsum(-1)
-    u = torch.rand(len(labels), m, generator=generator, dtype=torch.float64, device=logits.device)
+    u = torch.rand(len(labels), m, generator=checks.source(generator), dtype=torch.float64, device=logits.device)
     # Of the classes with positive probability the first whose cumulative probability exceeds u.
     ids = torch.searchsorted(below, u * below[:, -1:], right=True).clamp_max_(logits.shape[1] - 1)
     equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
     return Negatives(ids, log_q.gather(-1, ids), equal)
 
 
-def log_inclusion(log_q: Tensor, m: int) -> Tensor:
+def log_inclusion(log_q: checks.Values, m: int) -> Tensor:
     r"""Log probability that a class is among m draws, :math:`\log(1-(1-q)^m)`, accurate for small and large q.
 
     Raises:
         ValueError: if m is no whole number from 1 to 2^53, or log_q is NaN or above 0.
     """
-    m, log_q = checks.whole("m", m, 1, 1 << 53), log_q.to(torch.float64)
+    m, log_q = checks.whole("m", m, 1, 1 << 53), checks.reals("log_q", log_q).to(torch.float64)
     if not torch.compiler.is_compiling() and log_q.numel() and not checks.read(log_q.max())[0] <= 1e-6:
         raise ValueError(f"log_q must hold logarithms of probabilities, got {log_q.max().item()!r}")
     log_q = log_q.clamp_max(0)

@@ -12,22 +12,24 @@ from torch import Tensor
 from sumexp import checks
 
 
-def constant(log_q: Tensor, m: int) -> Tensor:
+def constant(log_q: checks.Values, m: int) -> Tensor:
     r""":math:`w_{yy'} = 1/m`, in the shape of ``log_q``."""
-    return torch.full_like(log_q, 1 / checks.whole("m", m, 1, 1 << 53))
+    return torch.full_like(checks.reals("log_q", log_q), 1 / checks.whole("m", m, 1, 1 << 53))
 
 
-def importance(log_q: Tensor, m: int) -> Tensor:
+def importance(log_q: checks.Values, m: int) -> Tensor:
     r""":math:`w_{yy'} = 1/(m\,q_{y'})`; infinite for a class that is never drawn."""
-    return torch.exp(-log_q) / checks.whole("m", m, 1, 1 << 53)
+    return torch.exp(-checks.reals("log_q", log_q)) / checks.whole("m", m, 1, 1 << 53)
 
 
-def relative(log_q: Tensor, log_q_positive: Tensor) -> Tensor:
+def relative(log_q: checks.Values, log_q_positive: checks.Values) -> Tensor:
     r""":math:`w_{yy'} = q_y / q_{y'}`; 0 for a law that excludes the positive, and it lacks the factor 1/m."""
-    return torch.where(log_q_positive == -torch.inf, 0.0, torch.exp(log_q_positive - log_q))
+    own = checks.reals("log_q_positive", log_q_positive)
+    return torch.where(own == -torch.inf, 0.0, torch.exp(own - checks.reals("log_q", log_q)))
 
 
-def tail(log_q: Tensor, m: int, log_prior: Tensor, log_prior_positive: Tensor) -> Tensor:
+def tail(log_q: checks.Values, m: int, log_prior: checks.Values, log_prior_positive: checks.Values) -> Tensor:
     r""":math:`w_{yy'} = \pi_{y'} / (m\,q_{y'}\,\pi_y)`, which targets the logit-adjusted loss; 0 where its prior is."""
-    weights = torch.exp(log_prior - log_prior_positive - log_q) / checks.whole("m", m, 1, 1 << 53)
-    return torch.where(log_prior == -torch.inf, 0.0, weights)
+    prior, own = checks.reals("log_prior", log_prior), checks.reals("log_prior_positive", log_prior_positive)
+    weights = torch.exp(prior - own - checks.reals("log_q", log_q)) / checks.whole("m", m, 1, 1 << 53)
+    return torch.where(prior == -torch.inf, 0.0, weights)
