@@ -487,3 +487,15 @@ def test_the_two_devices_by_drawing() -> None:
 def test_a_bad_pool_is_one_message(sampler: str, given: dict[str, int], message: str) -> None:
     with pytest.raises(AuditError, match=message):
         audit(COUNTS, sampler=sampler, **given)  # type: ignore[arg-type]
+
+
+def test_what_can_hardly_be_may_stand_anywhere_below() -> None:
+    """Of half of the classes the probability is e^-60, e^-250 or e^-900 of the others': the numbers are the same."""
+    near, *far = (np.where(np.arange(200) % 2, scores(1) - depth, scores(1)) for depth in (60, 250, 900))
+    for sampler, weights, hits in (("within-batch", "constant", "keep"), ("uniform", "importance", "mask")):
+        options: dict[str, Any] = {"sampler": sampler, "weights": weights, "hits": hits, "m": 5}
+        expected = audit(COUNTS, scores=near, **options)
+        for each in far:
+            found = audit(COUNTS, scores=each, **options)
+            assert found.scheme.kl == pytest.approx(expected.scheme.kl, rel=1e-5)
+            assert found.scheme.loss == pytest.approx(expected.scheme.loss, rel=1e-5)

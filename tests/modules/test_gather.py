@@ -151,7 +151,7 @@ def test_without_other_processes_it_is_the_loss_of_the_batch() -> None:
 
 
 def test_arrays_are_no_vectors_that_learn() -> None:
-    with pytest.raises(ValueError, match="queries and items must be tensors, got ndarray and Tensor"):
+    with pytest.raises(ValueError, match=r"queries must be a floating-point tensor \[B, d\], got ndarray"):
         gathered_in_batch(np.ones((2, 3)), torch.ones(2, 3), [0, 1], correct="none")  # type: ignore[arg-type]
 
 

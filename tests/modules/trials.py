@@ -202,7 +202,6 @@ TRIALS: dict[str, Callable[[Call, bool], bool]] = {
 
 
 REASONS = {
-    r"calling \.item\(\)": "reads a number",
     r"[Dd]ata.dependent|[Dd]ynamic shape": "values decide",
     "inplace randomness": "draws in place",
     "mutate a captured Tensor": "writes its tables",

@@ -21,8 +21,12 @@ Integers = NDArray[np.int64]
 MANY = 500
 """Classes of one count from which on they are put into cells of z."""
 
-SPAN = 300.0
-"""Nats between the scores of one example: beyond it the integrals run out of the range of floats."""
+SPAN = 1000.0
+"""Nats between the scores of one example from which on the temperature must be wrong."""
+
+DEPTH = 100.0
+"""Nats below the best score at which all that is lower is taken to stand: e^-100 of the best's probability moves no
+digit, and beyond it the integrals run out of the range of floats."""
 
 EDGES = np.linspace(-6.5, 6.5, 261)
 """Cells of z, .05 wide: their middles miss a moment of the law by less than 10^-3."""
@@ -129,7 +133,7 @@ def posteriors(scores: NDArray[Any], temperature: float, classes: int) -> Floats
             f"the scores of example {span.argmax()} span {span.max():.4g} nats at temperature {temperature:g}; their "
             f"softmax is audited up to {SPAN:g}: is the temperature right?"
         )
-    p = np.exp(logits - logits.max(-1, keepdims=True))
+    p = np.exp(np.maximum(logits - logits.max(-1, keepdims=True), -DEPTH))
     return np.asarray(p / p.sum(-1, keepdims=True))
 
 

@@ -12,6 +12,7 @@ from sumexp import checks, losses, samplers
 from sumexp.losses.arguments import Reduction, for_sums, reduce
 from sumexp.losses.batch import Correct, InBatchHits
 from sumexp.modules.workers import unshared
+from sumexp.samplers.laws import log_q_of
 
 SPARSE = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
 """Optimisers that take sparse gradients; the first two only without weight decay."""
@@ -126,7 +127,7 @@ class SampledSoftmax(nn.Module):
         ids = self.sampler.sample((self.m,), unshared(generator)).to(hidden.device)
         positive, negative = (for_sums(part) / for_sums(self.temperature) for part in self.output(flat, own, ids))
         if self.correct != "none":
-            negative = negative - self.sampler.log_prob(ids).to(negative.dtype)
+            negative = negative - log_q_of(self.sampler, ids).to(negative.dtype)
         if self.correct == "all":
             positive = positive - self._log_q(own, there).to(positive.dtype)
         hits = ids == own.unsqueeze(-1) if self.hits == "mask" else None
@@ -194,7 +195,7 @@ class SampledSoftmax(nn.Module):
         self._watch_optimisers()
 
     def _log_q(self, own: Tensor, there: Tensor) -> Tensor:
-        log_q = self.sampler.log_prob(own)
+        log_q = log_q_of(self.sampler, own)
         if __debug__ and len(own) and not checks.read(torch.where(there, log_q, 0).min())[0] > -math.inf:
             wrong = int(own[(log_q == -math.inf) & there][0])
             raise ValueError(

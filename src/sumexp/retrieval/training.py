@@ -34,7 +34,7 @@ from sumexp.models.queries import followers
 from sumexp.models.sampled.methods import Method, negative_weights
 from sumexp.retrieval import metrics
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
-from sumexp.samplers.laws import Uniform
+from sumexp.samplers.laws import Uniform, log_q_of
 from sumexp.samplers.negatives import Negatives
 
 Source: TypeAlias = Literal["delicious", "bibtex", "shakespeare"]
@@ -327,5 +327,5 @@ class Learner(Resumable):
         else:
             uniform = Uniform(len(self.log_prior))
             ids = uniform.sample((m,), drawn).to(own.device)
-            log_q = uniform.log_prob(ids)
+            log_q = log_q_of(uniform, ids)
         return Negatives(ids.unsqueeze(0), log_q.unsqueeze(0), ids == own.unsqueeze(1))

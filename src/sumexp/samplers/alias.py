@@ -55,13 +55,8 @@ class Categorical(Law):
         self.register_buffer("log_q", (units.to(torch.float64) * 2.0**-BITS).log())
         self.register_buffer("table", build(units))
 
-    def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64; -inf for a class that is never drawn.
-
-        Raises:
-            ValueError: if an id is no class.
-        """
-        return self.log_q[checks.ids("id", ids, self.classes)]
+    def _log_prob(self, ids: Tensor) -> Tensor:
+        return self.log_q[ids]
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""

@@ -33,8 +33,16 @@ class Law(nn.Module, ABC):
         return self.place.device
 
     @abstractmethod
+    def _log_prob(self, ids: Tensor) -> Tensor:
+        """Log probability of ids that are classes for sure."""
+
     def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64."""
+        """Log probability of each class, float64, in the shape of ``ids``; -inf for a class that is never drawn.
+
+        Raises:
+            ValueError: if an id is no class.
+        """
+        return self._log_prob(checks.ids("id", ids, self.classes))
 
     def forward(self, ids: checks.Values) -> Tensor:
         """The same as ``log_prob``."""

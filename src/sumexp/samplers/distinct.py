@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sumexp import checks
-from sumexp.samplers.laws import Sampler
+from sumexp.samplers.laws import Sampler, log_q_of
 from sumexp.samplers.negatives import _check_labels
 
 
@@ -65,7 +65,7 @@ def distinct(sampler: Sampler, labels: checks.Values, m: int, *, generator: torc
     time = torch.where(among, times[-1], times[-2])
     last = torch.arange(m + 1, device=labels.device) == m
     hits = torch.where(among.unsqueeze(-1), ids[:-1] == own, last)
-    positive, negative = sampler.log_prob(labels), sampler.log_prob(ids[:-1])
+    positive, negative = log_q_of(sampler, labels), log_q_of(sampler, ids[:-1])
     log_coin = _log_coin(negative, time.unsqueeze(-1))
     return Distinct(ids[:-1], torch.exp(_log_coin(positive, time).unsqueeze(-1) - log_coin), hits, time)
 
@@ -95,7 +95,7 @@ def _arrivals(
     if missing == 0:
         return ids, times
     everyone = torch.arange(sampler.classes, device=drawn.device)
-    rate = sampler.log_prob(everyone).exp().index_fill(0, ids, 0.0)
+    rate = log_q_of(sampler, everyone).exp().index_fill(0, ids, 0.0)
     unseen = int((rate > 0).sum())
     if unseen < missing:
         raise ValueError(

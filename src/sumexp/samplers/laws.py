@@ -26,6 +26,11 @@ class Sampler(Protocol):
         r"""Independent draws, int64 [\*shape]."""
 
 
+def log_q_of(sampler: Sampler, ids: Tensor) -> Tensor:
+    """Log probability of ids that are drawn or checked: a law of ours need not look again, for which a GPU waits."""
+    return sampler._log_prob(ids) if isinstance(sampler, Law) else sampler.log_prob(ids)
+
+
 class Uniform(Law):
     r""":math:`q_y = 1/L`.
 
@@ -43,13 +48,7 @@ class Uniform(Law):
     def __init__(self, classes: int, device: torch.device | str = "cpu") -> None:
         super().__init__(checks.whole("classes", classes, 1, alias.MOST), device)
 
-    def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64.
-
-        Raises:
-            ValueError: if an id is no class.
-        """
-        ids = checks.ids("id", ids, self.classes)
+    def _log_prob(self, ids: Tensor) -> Tensor:
         return torch.full(ids.shape, -math.log(self.classes), dtype=torch.float64, device=ids.device)
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
@@ -80,13 +79,7 @@ class LogUniform(Law):
         if counts is not None:
             _check_falling(checks.reals("counts", counts), self.classes)
 
-    def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64.
-
-        Raises:
-            ValueError: if an id is no class.
-        """
-        ids = checks.ids("id", ids, self.classes)
+    def _log_prob(self, ids: Tensor) -> Tensor:
         return torch.log(torch.log1p(1 / (ids.to(torch.float64) + 1)) / math.log1p(self.classes))
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
@@ -130,14 +123,8 @@ class Mixture(Law):
         """The shares."""
         return f"classes={self.classes}, proportions={[round(share, 6) for share in self.proportions.tolist()]}"
 
-    def log_prob(self, ids: checks.Values) -> Tensor:
-        """Log probability of each class, float64.
-
-        Raises:
-            ValueError: if an id is no class.
-        """
-        ids = checks.ids("id", ids, self.classes)
-        parts = torch.stack([sampler.log_prob(ids) for sampler in self.samplers], -1)
+    def _log_prob(self, ids: Tensor) -> Tensor:
+        parts = torch.stack([log_q_of(sampler, ids) for sampler in self.samplers], -1)
         return torch.logsumexp(parts + self.proportions.log().to(parts.device), -1)
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from sumexp import checks
-from sumexp.samplers.laws import Sampler
+from sumexp.samplers.laws import Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
 """What becomes of a draw that equals the example's label: left out, drawn again, or counted as a negative."""
@@ -66,15 +66,15 @@ def draw(
     ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
     own = labels.unsqueeze(-1)
     if hits == "redraw":
-        taken = sampler.log_prob(labels).exp()
+        taken = log_q_of(sampler, labels).exp()
         if len(labels) and taken.max().item() > 0.999:
             label = int(labels[taken.argmax()])
             raise ValueError(f"label {label} has probability {taken.max().item():.6g} under q: use hits='mask'")
         while len(again := (ids == own).nonzero(as_tuple=True)[0]):
             ids[ids == own] = sampler.sample((len(again),), generator).to(labels.device)
-        return Negatives(ids, sampler.log_prob(ids) - torch.log1p(-taken).unsqueeze(-1), torch.zeros_like(ids == own))
+        return Negatives(ids, log_q_of(sampler, ids) - torch.log1p(-taken).unsqueeze(-1), torch.zeros_like(ids == own))
     equal = (ids == own) if hits == "mask" else torch.zeros(len(labels), m, dtype=torch.bool, device=labels.device)
-    return Negatives(ids, sampler.log_prob(ids), equal)
+    return Negatives(ids, log_q_of(sampler, ids), equal)
 
 
 def within_batch(
