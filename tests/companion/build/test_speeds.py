@@ -5,25 +5,48 @@ from pathlib import Path
 
 import pytest
 
-from sumexp.companion.build.speeds import READERS, Row, compared, rows
+from sumexp.companion.build.speeds import NARROW, READERS, Row, compared, rows
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
-def cells(row: Row) -> list[str]:
-    return [cell.strip() for cell in compared([row]).splitlines()[4].split("|")[1:-1]]
+def shown(*found: Row) -> list[list[str]]:
+    """The line above a table, its head and its rows."""
+    title, _, *lines = compared(found).splitlines()
+    rows = (line.replace(NARROW, " ") for line in lines if "---" not in line)
+    return [[title]] + [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
 
 
 def test_the_fastest_other_and_ratios() -> None:
     memory = {"here": 2.0, "slow": 100.0, "quick": 8.0}
     row = Row("a task", "10 x 10", 3.0, {"slow": 30.0, "quick": 4.0}, floor=1.5, memory=memory)
-    assert cells(row) == ["10 x 10", "3", "quick", "0.75", "2.00", "0.25"]  # 3 / 4, 3 / 1.5, 2 / 8
+    other = Row("a task", "20 x 10", 0.036, {"slow": 2.5, "quick": 900.0})
+    assert shown(row, other) == [
+        ["**a task**"],
+        ["size", "time", "fastest other", "of its time", "of the floor", "of its memory"],
+        ["10 x 10", "3.0 s", "quick", "0.75", "2.00", "0.25"],  # 3 / 4, 3 / 1.5, 2 / 8
+        ["20 x 10", "36 ms", "slow", "0.01", "", ""],  # .036 / 2.5
+    ]
 
 
-def test_what_is_not_known_is_left_out() -> None:
-    assert cells(Row("a", "b", 3.0, {})) == ["b", "3", "none", "", "", ""]
-    assert cells(Row("a", "b", 3.0, {"one": 1e-3}, memory={"here": 1.0})) == ["b", "3", "one", "3,000", "", ""]
-    assert cells(Row("a", "b", 3.0, {"one": 3e4}))[3] == "1e-04"
+def test_what_all_rows_share_and_what_is_not_known_is_in_no_column() -> None:
+    assert shown(Row("a", "b", 3.0, {})) == [["**a**"], ["size", "time"], ["b", "3.0 s"]]
+    found = shown(Row("a", "b", 3.0, {"one": 1e-3}, memory={"here": 1.0}))
+    assert found == [["**a**, beside one"], ["size", "time", "of its time"], ["b", "3.0 s", "3,000"]]
+
+
+@pytest.mark.parametrize(
+    "here, other, time, ratio",
+    [
+        (0.0097, 0.97, "9.7 ms", "0.01"),
+        (0.00996, 1.0, "10 ms", "1/100"),
+        (3.2e-4, 8.0, "320 µs", "1/25,000"),
+        (1.5e-9, 1.0, "1.5 ns", "1/670,000,000"),
+        (1234.0, 12.34, "1,200 s", "100"),
+    ],
+)
+def test_numbers_without_exponents(here: float, other: float, time: str, ratio: str) -> None:
+    assert shown(Row("a", "b", here, {"one": other}))[-1] == ["b", time, ratio]
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -1,6 +1,6 @@
 """What the benchmarks measured, in one table: each task here, by the best of what else does it, and by its floor."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,12 @@ from sumexp.companion.build.executions import table
 Figures = Mapping[str, Any]
 """A file of ``benchmarks/results``, or a part of one."""
 
+OTHER = "fastest other"
+HEADS = {"size": "", "time": ":", OTHER: "", "of its time": ":", "of the floor": ":", "of its memory": ":"}
+"""Columns, and on which side they are flush."""
+
+NARROW = "\N{NARROW NO-BREAK SPACE}"
+"""Between a number and its unit, which stay on one line."""
 SEEN = 2**20
 """Bytes: the peak of a process tells no less apart."""
 FULL = {
@@ -41,12 +47,16 @@ def rows(results: Mapping[str, Figures]) -> list[Row]:
 def compared(found: Sequence[Row]) -> str:
     """A table for each task, in MyST: ratios, since seconds are those of one machine."""
     tasks = dict.fromkeys(row.task for row in found)
-    return "\n\n".join(f"**{task}**\n\n{_table(row for row in found if row.task == task)}" for task in tasks)
+    return "\n\n".join(_compared(task, [row for row in found if row.task == task]) for task in tasks)
 
 
-def _table(found: Iterable[Row]) -> str:
-    heads = {"size": "", "seconds": ":", "fastest other": "", "of its time": ":", "of the floor": ":"}
-    return table({**heads, "of its memory": ":"}, map(_told, found))
+def _compared(task: str, found: Sequence[Row]) -> str:
+    """Its name and its table, without the columns that say nothing: a phone has room for five narrow ones."""
+    columns = dict(zip(HEADS, zip(*map(_told, found), strict=True), strict=True))
+    same = set(columns[OTHER]) == {columns[OTHER][0]}
+    beside = f", beside {columns.pop(OTHER)[0]}" if same and columns[OTHER][0] else ""
+    kept = {head: cells for head, cells in columns.items() if any(cells)}
+    return f"**{task}**{beside}\n\n{table({head: HEADS[head] for head in kept}, zip(*kept.values(), strict=True))}"
 
 
 def machines(results: Mapping[str, Figures]) -> str:
@@ -57,13 +67,12 @@ def machines(results: Mapping[str, Figures]) -> str:
 
 
 def _told(row: Row) -> tuple[str, ...]:
-    if not row.others:
-        return row.size, f"{row.here:.2g}", "none", "", _ratio(row.here, row.floor), ""
-    name, best = min(row.others.items(), key=lambda item: item[1])
+    """The cells of a row, in the order of ``HEADS``; empty where nothing is known."""
+    name, best = min(row.others.items(), key=lambda item: item[1], default=("", None))
     memory = row.memory or {}
     return (
         row.size,
-        f"{row.here:.2g}",
+        _time(row.here),
         name,
         _ratio(row.here, best),
         _ratio(row.here, row.floor),
@@ -71,11 +80,25 @@ def _told(row: Row) -> tuple[str, ...]:
     )
 
 
+def _time(seconds: float) -> str:
+    """Two digits and a unit that keeps them before the point, or near it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{_two(seconds / size)}{NARROW}{unit}"
+    return f"{_two(seconds * 1e9)}{NARROW}ns"
+
+
 def _ratio(here: float | None, other: float | None) -> str:
+    """Ours over theirs: ``0.59``, and where it is far from 1, ``144`` or ``1/25,000``."""
     if here is None or other is None or min(here, other) <= 0:
         return ""
     ratio = here / other
-    return f"{ratio:.2f}" if 0.01 <= ratio < 100 else f"{ratio:.0e}" if ratio < 0.01 else f"{ratio:,.0f}"
+    return f"{ratio:.2f}" if 0.01 <= ratio < 100 else f"1/{_two(1 / ratio)}" if ratio < 0.01 else f"{ratio:,.0f}"
+
+
+def _two(value: float) -> str:
+    """Two digits that count, without an exponent."""
+    return f"{float(f'{value:.2g}'):,.{1 if value < 9.95 else 0}f}"
 
 
 def _timed(case: Figures, here: str, others: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""The search box: what readers type, and the page that they are led to first."""
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from sumexp.companion.build.sources import chapters_of
+
+ROOT = Path(__file__).parents[2]
+EXTENSION = runpy.run_path(str(ROOT / "book" / "_ext" / "sumexp_search.py"))
+KNOWN = EXTENSION["words"]((ROOT / "book" / "intro.md").read_text("utf-8"))
+CHAPTERS = chapters_of(ROOT / "_toc.yml")
+
+EXPECTED = {
+    "long tail": "longtail",
+    "NDCG": "ranking",
+    "temperature": "perturb",
+    "logQ correction": "negatives",
+    "in-batch negatives": "negatives",
+    "two-tower": "towers",
+    "hard negatives": "negatives",
+    "ELBO": "vae",
+    "InfoNCE": "nce",
+    "Gumbel-Softmax": "perturb",
+}
+"""What a reader types, and the chapter that explains it."""
+
+
+SEARCH = """words => words.map(word => {
+  document.querySelectorAll('input[name="q"]').forEach(box => { box.value = word; });
+  const best = Search._performSearch(...Search._parseQuery(word)).reverse();
+  return best.map(([page, , anchor]) => `${page}.html${anchor}`);
+})"""
+"""What the page for searching does with what is asked for, for each word; its list takes longer to show."""
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, html: Path) -> Iterator[Page]:
+    page = browser.new_page()
+    page.goto((html / "search.html").as_uri())
+    page.wait_for_function("Search.hasIndex()")
+    yield page
+    page.close()
+
+
+def found(page: Page, *words: str) -> list[list[str]]:
+    """For each word the addresses that the search lists, the first one first."""
+    listed: list[list[str]] = page.evaluate(SEARCH, list(words))
+    return listed
+
+
+@pytest.mark.parametrize("query", ["long tail", "NDCG", "temperature"])
+def test_the_list_that_a_reader_sees(browser: Browser, html: Path, page: Page, query: str) -> None:
+    seen = browser.new_page()
+    seen.goto(f"{(html / 'search.html').as_uri()}?q={quote(query)}")
+    first = seen.locator("#search-results li > a").first.get_attribute("href")
+    seen.close()
+    [listed] = found(page, query)
+    assert first == listed[0] == f"notebooks/{EXPECTED[query]}.html"
+
+
+def test_a_word_leads_to_the_chapter_that_explains_it(page: Page) -> None:
+    first = {word: listed[0] for word, listed in zip(EXPECTED, found(page, *EXPECTED), strict=True)}
+    assert first == {word: f"notebooks/{chapter}.html" for word, chapter in EXPECTED.items()}
+
+
+def test_the_words_of_the_introduction_lead_to_the_first_page_of_their_row(page: Page) -> None:
+    wanted = {word: f"{chapter}.html" for chapter, words in KNOWN.items() for word in words}
+    assert len(wanted) > 30
+    assert {word: listed[0] for word, listed in zip(wanted, found(page, *wanted), strict=True)} == wanted
+
+
+@pytest.mark.parametrize("query", ["long tail", "NDCG", "softmax", "mutual information", "recall"])
+def test_pages_come_before_what_is_merely_called_so(page: Page, query: str) -> None:
+    [listed] = found(page, query)
+    kinds = [address.startswith("book/api/") for address in listed]
+    assert any(kinds)
+    assert kinds == sorted(kinds)
+
+
+@pytest.mark.parametrize(
+    "query, place",
+    [
+        ("in_batch", "book/api/losses.html#sumexp.losses.in_batch"),
+        ("StreamingLogQ", "book/api/modules.html#sumexp.modules.StreamingLogQ"),
+        ("sumexp.ranking.metrics.ndcg", "book/api/ranking.html#sumexp.ranking.metrics.ndcg"),
+    ],
+)
+def test_a_name_of_code_leads_to_its_description(page: Page, query: str, place: str) -> None:
+    assert found(page, query)[0][0] == place
+
+
+@pytest.mark.parametrize("query, place", [("errata", "errata"), ("register", "register"), ("speed", "speed")])
+def test_a_title_leads_to_its_page(page: Page, query: str, place: str) -> None:
+    assert found(page, query)[0][0] == f"book/{place}.html"
+
+
+def test_chapters_that_mention_a_word_come_in_their_order_before_other_pages(page: Page) -> None:
+    # A word that stands in the text of several chapters, in no title and in no row of the introduction.
+    [addresses] = found(page, "derivative")
+    chapters = [PurePosixPath(address).stem for address in addresses if address.startswith("notebooks/")]
+    assert len(chapters) > 1
+    assert chapters == sorted(chapters, key=CHAPTERS.index)
+    assert [f"notebooks/{name}.html" for name in chapters] == addresses[: len(chapters)]
+
+
+@pytest.mark.parametrize(
+    "text, fault", [("# Nothing", "has no table"), ("{head}\n|---|---|\n| a, b | [c](d.md) |\n", "names no chapter")]
+)
+def test_a_table_without_chapters_is_named(text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        EXTENSION["words"](text.replace("{head}", EXTENSION["HEAD"]))
