@@ -12,22 +12,28 @@ runs = Rules(GRID, PROFILE, DEVICE)
 
 rule all:
     input:
-        runs.outputs(),
+        [output for _, output in runs.shortest_first()],
     localrule: True
 
 
-rule run:
-    output:
-        # Another driver may have finished it meanwhile: Snakemake removes what it is to make, but not to update.
-        update("run/{task}/{key}/SHA256SUMS"),
-    wildcard_constraints:
-        key="[0-9a-f]{64}",
-    threads: lambda wildcards: runs.job(wildcards.key).threads
-    resources:
-        # As the plugins for Slurm and Kubernetes ask for them; a run that was cut short goes on from its checkpoint.
-        runtime=lambda wildcards, attempt: attempt * runs.minutes(wildcards.key),
-        mem_mb=lambda wildcards, attempt: attempt * 8000,
-        **({"gpu": 1, "gpu_manufacturer": "nvidia"} if DEVICE == "cuda" else {}),
-    shell:
-        "{PYTHON:q} -m sumexp.companion.cli runs run"
-        " --grid {GRID} --profile {PROFILE} --device {DEVICE} --only {wildcards.key}"
+# A rule for each, as priorities are of rules: the longest first, so that no core waits for a late one.
+for number, (key, output) in enumerate(runs.shortest_first(), start=1):
+
+    rule:
+        name:
+            f"run_{key}"
+        output:
+            # Another driver may have finished it meanwhile: Snakemake removes what it is to make, but not to update.
+            update(output),
+        params:
+            key=key,
+        priority: number
+        threads: runs.job(key).threads
+        resources:
+            # As the plugins for Slurm and Kubernetes ask for them; a run that was cut short goes on from its checkpoint.
+            runtime=lambda wildcards, attempt, key=key: attempt * runs.minutes(key),
+            mem_mb=lambda wildcards, attempt: attempt * 8000,
+            **({"gpu": 1, "gpu_manufacturer": "nvidia"} if DEVICE == "cuda" else {}),
+        shell:
+            "{PYTHON:q} -m sumexp.companion.cli runs run"
+            " --grid {GRID} --profile {PROFILE} --device {DEVICE} --only {params.key}"

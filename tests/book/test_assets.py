@@ -11,7 +11,8 @@ import pytest
 from fontTools.ttLib import TTFont
 from playwright.sync_api import Browser, Page, Request
 
-from tests.book.test_pages import CHAPTERS, CHROMIUM, DESKTOP, PHONE
+from tests.book.browsing import CHAPTERS, DESKTOP, PHONE
+from tests.book.conftest import CHROMIUM
 
 EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_assets.py"
 LIGHT = 3e6

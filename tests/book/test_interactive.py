@@ -20,7 +20,8 @@ from sumexp.companion.authoring.by_hand import failures, nce, negatives, perturb
 from sumexp.nce import global_nce
 from sumexp.negatives import consistency
 from sumexp.perturb import inversion
-from tests.book.test_pages import CHAPTERS, CHROMIUM, DESKTOP, PHONE, pixels
+from tests.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
+from tests.book.conftest import CHROMIUM
 
 STATIC = Path(__file__).parents[2] / "book" / "_static"
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")

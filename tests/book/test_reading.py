@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.book.test_pages import CHROMIUM, DESKTOP, PHONE
+from tests.book.browsing import DESKTOP, PHONE
+from tests.book.conftest import CHROMIUM
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 CLAIM = "bias-thm-3-1"

@@ -242,15 +242,19 @@ def test_one_run_that_fails_does_not_stop_the_others(monkeypatch: pytest.MonkeyP
     assert default().status(wanted(1)) == "fresh"
 
 
-def test_the_rules_know_outputs_and_times(root: Path) -> None:
+def test_the_rules_know_outputs_and_times(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = Rules("tiny", "smoke", "cpu")
-    assert rules.outputs() == [f"run/{__name__}.task/{place(number).name}/SHA256SUMS" for number in range(3)]
+    outputs = {place(number).name: f"run/{__name__}.task/{place(number).name}/SHA256SUMS" for number in range(3)}
+    assert dict(rules.shortest_first()) == outputs
     assert rules.job(place(2).name).config == Config(2)
     assert rules.minutes(place(2).name) == 10 + 1  # 3 * 1.5 s, rounded up
     finish(0, seconds=600.0, size=10_000)
     assert Rules("tiny", "smoke", "cpu").minutes(place(2).name) == 10 + 3 * 30
     with pytest.raises(CompanionError, match="no run xyz in the grid; has the code or the data changed"):
         rules.job("xyz")
+    # Snakemake begins with the last of these, so that no core waits for a long one at the end.
+    ask_for(monkeypatch, lambda profile, there: (job(0, work=2e9), job(1, work=3e9), job(2, work=1e9)))
+    assert [key for key, _ in Rules("tiny", "smoke", "cpu").shortest_first()] == [place(n).name for n in (2, 0, 1)]
 
 
 @pytest.mark.parametrize("executor", ["", "slurm"])

@@ -126,9 +126,10 @@ class Rules:
         self._jobs = {one.key: job for one, job in zip(computations(jobs, device), jobs, strict=True)}
         self._estimates = estimates(grid, device, default())
 
-    def outputs(self) -> list[str]:
-        """What the store holds when it has the whole grid."""
-        return [f"run/{job.name}/{key}/SHA256SUMS" for key, job in self._jobs.items()]
+    def shortest_first(self) -> list[tuple[str, str]]:
+        """The key of each run, and the file by which the store has it."""
+        ordered = sorted(self._jobs.items(), key=lambda one: self._estimates[one[1].name].seconds(one[1]))
+        return [(key, f"run/{job.name}/{key}/SHA256SUMS") for key, job in ordered]
 
     def job(self, key: str) -> Job:
         """The run of this key.
