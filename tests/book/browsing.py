@@ -99,11 +99,13 @@ TOO_WIDE = """() => {
 }"""
 
 
-# Formulas and figures are pictures with a name of their own; with their many parts axe takes minutes.
+# Formulas and figures are pictures with a name of their own; with their many parts axe takes minutes. A tooltip, which
+# what has the focus shows, lies in no landmark.
 RUN = """async ([code, colours]) => {
-    const exclude = [['mjx-container'], ['figure svg > *'], ['.register-graph > *'], ...(code ? [] : [['pre']])];
+    const exclude = ['mjx-container', 'figure svg > *', '.tooltip', '.register-graph > *', ...(code ? [] : ['pre'])];
     const rules = {'color-contrast': {enabled: colours}};
-    const found = await axe.run({include: [['html']], exclude}, {resultTypes: ['violations'], rules, preload: false});
+    const where = {include: [['html']], exclude: exclude.map(one => [one])};
+    const found = await axe.run(where, {resultTypes: ['violations'], rules, preload: false});
     return found.violations.flatMap(v => v.nodes.map(n => `${v.id}: ${n.target} ${n.html.slice(0, 100)}`));
 }"""
 
@@ -121,8 +123,6 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     page.set_default_timeout(PATIENCE)
     listen(page, seen)
     open_page(page, html / f"{name}.html")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # what is folded is typeset then, or when it opens
-    seen.formulas = page.evaluate(FORMULAS)
     seen.faults["on a desk, light"] = faults(page, name)
     for theme in THEMES:
         turn(page, theme)
@@ -130,6 +130,8 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
         for figure in page.locator("article figure").all():
             shot = pixels(figure.locator("svg").first.screenshot(animations="disabled"))
             seen.figures.setdefault(str(figure.get_attribute("id")), {})[theme] = shot
+    if name in CHAPTERS:
+        seen.stops, seen.unreached = press_tab(page)
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     for _ in range(20):  # a page fits its formulas in once the window's size has settled
         seen.width = page.evaluate("document.documentElement.scrollWidth")
@@ -138,9 +140,9 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
             break
         page.wait_for_timeout(250)
     seen.faults["on a phone, dark"] = faults(page, name)
-    if name in CHAPTERS:  # last, as what has the focus shows a tooltip
-        page.set_viewport_size(DESKTOP)  # type: ignore[arg-type]
-        seen.stops, seen.unreached = press_tab(page)
+    # Last, as it is more for all that looks at the page: what is folded is typeset then, or when it opens.
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    seen.formulas = page.evaluate(FORMULAS)
     page.close()
     return seen
 

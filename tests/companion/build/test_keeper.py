@@ -84,6 +84,16 @@ def test_a_module_all_of_whose_tests_ran_is_kept_failures_too(project: Project, 
     assert project.kept() == ENDED
 
 
+@pytest.mark.parametrize("options", [(), XDIST], ids=str)
+def test_a_module_has_the_time_of_its_own_tests(project: Project, options: tuple[str, ...]) -> None:
+    project.write("test_b.py", f"import time\nimport pytest\n\n{MARK}\ndef test_it(): time.sleep(1)\n")
+    project.test(*options)
+    quick, slow = (project.store.find(sources.evidence(Path("tests", name))) for name in ("test_a.py", "test_b.py"))
+    assert quick is not None
+    assert slow is not None
+    assert quick.provenance.seconds < 1 <= slow.provenance.seconds
+
+
 FILTERED = {
     "by name": ("-k", "passes"),
     "by marker": ("-m", "slow"),

@@ -7,7 +7,9 @@ the store knows to pass, with the code, pins and data of today; how the others e
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,7 @@ class Keeper(Recorder):
         self._meter, self._store = Meter(), default()
         self._left_out: set[str] = set()
         self._done, self._total, self._begun = 0, 0, time.time()
+        self._seconds: dict[str, float] = defaultdict(float)
         self._marked: dict[str, set[str]] = {}
         for marker in markers(TESTS):
             file, _, name = marker.test.partition("::")
@@ -115,6 +118,11 @@ class Keeper(Recorder):
         """Know how many tests there are."""
         self._total = len(session.items)
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up how long the tests of each module take."""
+        super().pytest_runtest_logreport(report)
+        self._seconds[report.nodeid.partition("::")[0]] += report.duration
+
     def pytest_runtest_logfinish(self) -> None:
         """Say how far it is."""
         self._done += 1
@@ -136,16 +144,17 @@ class Keeper(Recorder):
                 names = {name for test in tests for name in test.test.split("::")[1:]}  # of classes too
                 whole = self._marked[file] <= names or file in self._left_out
                 if whole and tests != stored and _settled(evidence(Path(file))) == _settled(wanted):
-                    self._keep(wanted, tests)
+                    self._keep(wanted, tests, round(self._seconds[file], 3))
 
-    def _keep(self, wanted: Computation, tests: tuple[Test, ...]) -> None:
+    def _keep(self, wanted: Computation, tests: tuple[Test, ...], seconds: float) -> None:
         from sumexp.companion.build.plan import FINISHED
         from sumexp.companion.build.view import OUTCOMES
 
         with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
             text = json.dumps(EvidenceFile(tests=tests).model_dump(mode="json"), indent=1) + "\n"
             (folder / OUTCOMES).write_text(text, "utf-8")
-            seal(self._meter.read())
+            # Of the module, not of the run; its tests take one thread of a worker, whose processor time nobody tells.
+            seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
         FINISHED.unlink(missing_ok=True)  # the pages show it
 
 
