@@ -168,6 +168,27 @@ def test_a_temperature_is_learned() -> None:
     )
 
 
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_a_temperature_that_is_set_is_not_rounded_with_the_weights(half: torch.dtype) -> None:
+    # The logarithm of 0.05 in bfloat16 is that of 0.0498 or 0.0505, depending on which side it falls.
+    hidden, labels = torch.randn(8, 6, generator=seeded(1)).to(half), torch.arange(8)
+    made = SampledSoftmax(6, 20, samplers.LogUniform(20), 5, temperature=0.05, generator=seeded(), dtype=half)
+    moved = SampledSoftmax(6, 20, samplers.LogUniform(20), 5, temperature=0.05, generator=seeded()).to(half)
+    for model in (made, moved):
+        assert model.output.weight.dtype == half
+        assert model.temperature.dtype == torch.float32
+        assert model.temperature.item() == pytest.approx(0.05, rel=1e-6)
+        assert model(hidden, labels, generator=seeded(3)).dtype == torch.float32
+        assert model.logits(hidden).dtype == torch.float32
+    learned = SampledSoftmax(6, 20, samplers.LogUniform(20), 5, learn_temperature=True).to(half)
+    assert learned.temperature.dtype == torch.float32  # what is learned is rounded with the weights, its exponential not
+
+
+def test_a_module_without_memory_is_given_some() -> None:
+    model = SampledSoftmax(6, 4, samplers.Uniform(4), 3).to("meta").to_empty(device="cpu")
+    assert model.log_temperature.device.type == model.output.weight.device.type == "cpu"
+
+
 def test_it_is_saved_with_its_law_and_prints_itself() -> None:
     first = SampledSoftmax(6, 4, samplers.unigram([4, 2, 1, 1], 1), 3, generator=seeded())
     second = SampledSoftmax(6, 4, samplers.Categorical([0.25] * 4), 3, generator=seeded(9))
@@ -219,6 +240,7 @@ def test_it_learns_the_truth() -> None:
         (lambda: layer()(data()[0].float(), data()[1]), "hidden is torch.float32 and the weights torch.float64: move"),
         (lambda: layer()(data()[0].to("meta"), data()[1]), "hidden lies on meta and the weights on cpu: move one"),
         (lambda: layer(correct="some"), "correct is 'some'"),
+        (lambda: layer(padding="x"), "padding is 'x'; it must be a whole number"),
         (lambda: layer(hits="redraw"), "hits is 'redraw'"),
         (lambda: layer()(data()[0], data()[1][:3]), r"must be \[B, d\] and \[B\]"),
         (lambda: layer()(data()[0], data()[1] + 20), "the 20 classes are 0..19"),

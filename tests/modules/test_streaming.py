@@ -132,6 +132,7 @@ def test_it_goes_on_from_what_was_saved(options: dict[str, Any]) -> None:
     assert torch.equal(first(range(9)), second(range(9)))
     assert torch.equal(first.half()(range(9)), second(range(9)))
     assert "slots=" in repr(first)
+    assert StreamingLogQ(9, **options).to("meta").to_empty(device="cpu").mean.device.type == "cpu"
 
 
 @pytest.mark.parametrize(

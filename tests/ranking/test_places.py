@@ -188,6 +188,21 @@ def test_arrays_are_as_good_as_tensors_and_lists_are_named() -> None:
         ranking.recall(scores.tolist(), relevant, 2)  # type: ignore[arg-type]
 
 
+def test_arrays_that_torch_takes_no_view_of() -> None:
+    scores, relevant = np.arange(15.0).reshape(3, 5) % 7, np.eye(3, 5, dtype=bool)
+    wanted = ranking.ndcg(scores[:, ::-1].copy(), relevant)
+    items = np.array([[0], [1], [2]])
+    for same in (scores[:, ::-1], scores[:, ::-1].astype(">f8"), scores[:, ::-1].astype(">i4")):
+        assert torch.equal(ranking.ndcg(same, relevant), wanted)
+        assert torch.equal(ranking.ndcg(same, Labels(items[::-1].copy()[::-1])), wanted)
+        assert torch.equal(ranking.ndcg(same, Labels(items.astype(">i8"))), wanted)
+    for dtype, fault in (("uint16", "is torch.uint16, which torch does not sort"), ("longdouble", "does not have")):
+        with pytest.raises(ValueError, match=fault):
+            ranking.ndcg(scores.astype(dtype), relevant)
+    with pytest.raises(ValueError, match=r"relevant is torch.sparse_coo; hand over .to_dense\(\), or ranking.Labels"):
+        ranking.recall(scores, torch.eye(3, 5).to_sparse(), 2)
+
+
 @pytest.mark.parametrize("ties", RULES)
 def test_ties_of_a_large_catalogue_keep_all_digits(ties: Ties) -> None:
     # 200,000 items in pairs of equal scores: the discounts of a pair are told from sums 10,000 times as large.

@@ -2,7 +2,8 @@
 
 import math
 import weakref
-from typing import Any, get_args
+from collections.abc import Callable
+from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +45,8 @@ class SampledSoftmax(nn.Module):
         dtype: their type.
 
     Raises:
-        ValueError: if a size is not positive, the sampler has other classes, an option unknown, T not positive.
+        ValueError: if a size is not positive, the sampler has other classes, an option unknown, T not positive, the
+            padding no whole number.
 
     Source: the chapter *negatives*, theorem "consistent"; the estimator is that of Jean et al. (2015).
     """
@@ -78,8 +80,11 @@ class SampledSoftmax(nn.Module):
             features, classes, bias=bias, sparse=sparse, generator=generator, device=device, dtype=dtype
         )
         self.sampler, self.m = sampler, checks.whole("m", m, 1, 1 << 31)
-        self.correct, self.hits, self.padding = correct, hits, padding
-        log_temperature = torch.tensor(math.log(checks.number("temperature", temperature)), device=device, dtype=dtype)
+        self.correct, self.hits = correct, hits
+        self.padding = checks.whole("padding", padding, -(1 << 63), (1 << 63) - 1)
+        log_t = math.log(checks.number("temperature", temperature))
+        # bfloat16 would round log 0.05 so that T is off by half a percent.
+        log_temperature = torch.tensor(log_t, device=device, dtype=torch.promote_types(dtype, torch.float32))
         self.log_temperature: Tensor
         if learn_temperature:
             self.log_temperature = nn.Parameter(log_temperature)
@@ -89,8 +94,8 @@ class SampledSoftmax(nn.Module):
 
     @property
     def temperature(self) -> Tensor:
-        """T."""
-        return self.log_temperature.exp()
+        """T, at least float32."""
+        return for_sums(self.log_temperature).exp()
 
     def forward(
         self,
@@ -125,7 +130,7 @@ class SampledSoftmax(nn.Module):
         # What stands at padding may be NaN.
         flat = torch.where(there.unsqueeze(-1), hidden.flatten(0, -2), 0)
         ids = self.sampler.sample((self.m,), unshared(generator)).to(hidden.device)
-        positive, negative = (for_sums(part) / for_sums(self.temperature) for part in self.output(flat, own, ids))
+        positive, negative = (for_sums(part) / self.temperature for part in self.output(flat, own, ids))
         if self.correct != "none":
             negative = negative - log_q_of(self.sampler, ids).to(negative.dtype)
         if self.correct == "all":
@@ -142,7 +147,7 @@ class SampledSoftmax(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """All logits [B, L], for evaluation: log probabilities up to a constant, if log q was taken off all."""
-        return self.output.logits(hidden) / self.temperature
+        return for_sums(self.output.logits(hidden)) / self.temperature
 
     def check_optimiser(self, optimiser: torch.optim.Optimizer) -> None:
         """Check that an optimiser takes the gradients of the parameters that it is given.
@@ -189,6 +194,13 @@ class SampledSoftmax(nn.Module):
                     layer.check_optimiser(optimiser)
 
         weakref.finalize(self, register_optimizer_step_pre_hook(look).remove)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        kept = self.log_temperature
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if kept.dtype.itemsize > self.log_temperature.dtype.itemsize and not isinstance(kept, nn.Parameter):
+            self.log_temperature = kept.to(self.log_temperature.device)  # model.bfloat16() does not round what is set
+        return self
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

@@ -158,5 +158,6 @@ class StreamingLogQ(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         kept = self.mean
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.mean = kept.to(self.mean.device)  # model.half() does not round what was learned
+        if self.mean.dtype != kept.dtype:
+            self.mean = kept.to(self.mean.device)  # model.half() does not round what was learned
         return self

@@ -208,11 +208,21 @@ def as_tensor(name: str, values: Matrix) -> Tensor:
     """A tensor, of a tensor or a NumPy array.
 
     Raises:
-        ValueError: if it is neither.
+        ValueError: if it is neither, or of a type or layout that has no order here.
     """
     if isinstance(values, np.ndarray):
-        return torch.as_tensor(values)
-    if not isinstance(values, Tensor):
+        # What torch takes no view of: reversed axes, and bytes in another order.
+        native = values.astype(values.dtype.newbyteorder("="), copy=any(step < 0 for step in values.strides))
+        try:
+            values = torch.as_tensor(native)
+        except TypeError:
+            raise ValueError(f"{name} is {values.dtype}, which torch does not have: take float64 or int64") from None
+    if isinstance(values, Tensor):
+        if values.layout != torch.strided:
+            raise ValueError(f"{name} is {values.layout}; hand over .to_dense(), or ranking.Labels of what is relevant")
+        if values.dtype in (torch.uint16, torch.uint32, torch.uint64):
+            raise ValueError(f"{name} is {values.dtype}, which torch does not sort: take float64 or int64")
+    else:
         raise ValueError(
             f"{name} is {type(values).__name__}; it must be a tensor or a NumPy array (lists of relevant items are "
             "ranking.Labels)"
@@ -446,7 +456,7 @@ def _argsort(scores: Tensor) -> tuple[Tensor, Tensor]:
 def _pad(name: str, lists: Sequence[Sequence[float]] | Matrix, padding: float) -> Tensor:
     """Lists of any lengths, as a tensor [B, T]."""
     if isinstance(lists, Tensor | np.ndarray):
-        return torch.as_tensor(lists)
+        return as_tensor(name, lists)
     try:
         lengths = torch.from_numpy(np.fromiter(map(len, lists), np.int64, len(lists)))
         values = _joined(lists)
