@@ -181,7 +181,7 @@ def test_a_temperature_that_is_set_is_not_rounded_with_the_weights(half: torch.d
         assert model(hidden, labels, generator=seeded(3)).dtype == torch.float32
         assert model.logits(hidden).dtype == torch.float32
     learned = SampledSoftmax(6, 20, samplers.LogUniform(20), 5, learn_temperature=True).to(half)
-    assert learned.temperature.dtype == torch.float32  # what is learned is rounded with the weights, its exponential not
+    assert learned.temperature.dtype == torch.float32  # what is learned is rounded with the weights, its power not
 
 
 def test_a_module_without_memory_is_given_some() -> None:
