@@ -108,6 +108,15 @@ def test_chapters_that_mention_a_word_come_in_their_order_before_other_pages(pag
     assert [f"notebooks/{name}.html" for name in chapters] == addresses[: len(chapters)]
 
 
+def test_what_is_typed_does_not_stand_under_the_icon(page: Page) -> None:
+    form = page.locator("article form.bd-search, main form.bd-search").first
+    icon = form.locator(".fa-magnifying-glass").first.evaluate("e => e.getBoundingClientRect().right")
+    text = form.locator("input").first.evaluate(
+        "e => e.getBoundingClientRect().left + parseFloat(getComputedStyle(e).paddingLeft)"
+    )
+    assert icon <= text
+
+
 @pytest.mark.parametrize(
     "text, fault", [("# Nothing", "has no table"), ("{head}\n|---|---|\n| a, b | [c](d.md) |\n", "names no chapter")]
 )

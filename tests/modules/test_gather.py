@@ -155,6 +155,17 @@ def test_arrays_are_no_vectors_that_learn() -> None:
         gathered_in_batch(np.ones((2, 3)), torch.ones(2, 3), [0, 1], correct="none")  # type: ignore[arg-type]
 
 
+def test_vectors_of_a_network_and_of_an_embedding_meet_under_autocast() -> None:
+    x, z, ids, log_q = joined()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = gathered_in_batch(x[:, :4].bfloat16(), z[:, :4].float(), ids, log_q=log_q)
+    wanted = losses.in_batch(x[:, :4] @ z[:, :4].T, ids, log_q=log_q)
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(wanted.item(), rel=0.02)
+    with pytest.raises(ValueError, match="queries are torch.bfloat16 and items torch.float32: move one"):
+        gathered_in_batch(x.bfloat16(), z.float(), ids, log_q=log_q)
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

@@ -97,8 +97,9 @@ def gathered_in_batch(
     """
     checks.floating("queries", queries, "[B, d]", 2)
     checks.floating("items", items, "[B + E, d]", 2)
-    if queries.dtype != items.dtype:
-        raise ValueError(f"queries are {queries.dtype} and items {items.dtype}: move one by .to()")
+    # Under autocast a network's vectors are in half precision and an embedding's are not; their product sees to it.
+    if queries.dtype != items.dtype and not torch.is_autocast_enabled(queries.device.type):
+        raise ValueError(f"queries are {queries.dtype} and items {items.dtype}: move one by .to(), or use autocast")
     if queries.shape[1] != items.shape[1] or len(items) < len(queries):
         raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
     size = len(queries)
