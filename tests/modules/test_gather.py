@@ -162,7 +162,7 @@ def test_vectors_of_a_network_and_of_an_embedding_meet_under_autocast() -> None:
     wanted = losses.in_batch(x[:, :4] @ z[:, :4].T, ids, log_q=log_q)
     assert found.dtype == torch.float32
     assert found.item() == pytest.approx(wanted.item(), rel=0.02)
-    with pytest.raises(ValueError, match="queries are torch.bfloat16 and items torch.float32: move one"):
+    with pytest.raises(ValueError, match=r"queries are torch.bfloat16 and items torch.float32: move one by .to\(\)"):
         gathered_in_batch(x.bfloat16(), z.float(), ids, log_q=log_q)
 
 
