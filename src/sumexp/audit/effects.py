@@ -4,6 +4,7 @@ The scores' errors are smooth in q and in P, so that each member of a bin gets i
 :math:`f_y = \log P_y + \Delta_{\text{bin}}`.
 """
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -95,7 +96,7 @@ class Truth:
         lost = (p > 0) & (rows.prior > 0) & ~drawn
         self.unbounded = float(number[lost] @ p[lost] / (number @ p))
         self.p = np.where(part, p, 0.0) / (number[part] @ p[part])
-        self.number = number
+        self.number, self.prior, self.part = number, rows.prior, part
         log_q = how.log_q
         with np.errstate(divide="ignore", invalid="ignore"):
             table = how.table if how.table is not None else log_q
@@ -103,16 +104,34 @@ class Truth:
             if how.law is not None:
                 features = np.concatenate([features, np.log(how.law)[None]])
         features = np.stack([row for row in features if np.ptp(row[part]) > 1e-9] or [np.zeros_like(p)])
-        mass = number * (self.p + np.exp(log_q))
-        with np.errstate(invalid="ignore"):  # of classes that are never drawn
-            delta = np.where(part, table - log_q, 0.0)
         law = how.q[0] if how.law is None else how.law
-        sums = np.stack([number * x for x in (np.ones_like(p), self.p, rows.prior, law, *how.q)] + [mass * delta, mass])
         idle = drawn & ~part
         self.idle = (
             merged(law[idle], number[idle], IDLE)[:2] if how.coins and idle.any() else (np.zeros(0), np.zeros(0))
         )
-        self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), mass)
+        sums = self._sums(how)
+        self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), sums[-1])
+
+    def _sums(self, how: Setup) -> Floats:
+        """[quantities, classes] what is summed over the members of a cell; the last weights its means."""
+        log_q = how.log_q
+        mass = self.number * (self.p + np.exp(log_q))
+        with np.errstate(invalid="ignore"):  # of classes that are never drawn
+            delta = np.zeros_like(mass) if how.table is None else np.where(self.part, how.table - log_q, 0.0)
+        law = how.q[0] if how.law is None else how.law
+        shares = (np.ones_like(mass), self.p, self.prior, law, *how.q)
+        return np.stack([self.number * x for x in shares] + [mass * delta, mass])
+
+    def by(self, how: Setup) -> "Truth":
+        """The same classes in the same cells, for a set of another size.
+
+        Cells are narrow in the law of one draw, and what a set holds of a class is a smooth function of that.
+        """
+        found, part = copy(self), np.flatnonzero(self.part)
+        place, size = self.cells.index[part], len(self.cells.count)
+        sums = [np.bincount(place, weights=row[part], minlength=size) for row in self._sums(how)]
+        found.cells = replace(self.cells, sums=np.stack(sums))
+        return found
 
     def binned(
         self, how: Setup, place: Integers, exact: bool = False, few: bool = False

@@ -212,9 +212,9 @@ def _sentences(audit: Audit, book: str) -> str:
         ("never a label", f"{r.unseen:,}", "Classes of count 0 that are drawn: their scores only fall.", "theorem on the right scheme", "sumexp-consistent"),
         ("can certify", f"{audit.certificate:.2f} nats", "No InfoNCE loss of so many negatives shows more mutual information.", "the loss is at least 0", "nce-logN-ceiling"),
         ("bounds the log rank", "not decided" if bound.holds is None else "yes" if bound.holds else "no",
-         "MRR is at least exp(-loss)." if bound.holds
+         "MRR is at least exp(-loss), and NDCG of one relevant item at least 1 / log2(1 + exp(loss))." if bound.holds
          else "For sets, several pools, own tables and most weights that depend on the label the condition is not tested." if bound.constant is None
-         else f"With {bound.constant:.3g} nats added to the loss, and with no less, MRR is at least exp(-sum)." if bound.exact
+         else f"With {bound.constant:.3g} nats added to the loss, and with no less, MRR is at least exp(-sum), and NDCG of one relevant item at least 1 / log2(1 + exp(sum))." if bound.exact
          else f"At least {bound.constant:.3g} nats would have to be added; how many are enough is not looked for.", "condition on all sets of negatives", "sumexp-rank-criterion"),
     ]  # fmt: skip
     body = "".join(
@@ -283,12 +283,14 @@ def _numbers(audit: Audit) -> str:
                         "Divergence by number of negatives: " + ", ".join(f"{m}: {nats(k)}" for m, k in pairs))  # fmt: skip
         out += f"<figure>{svg}<figcaption>Divergence at the minimum by number of negatives, for the first example; yours is the large mark. Below 10⁻⁸ it is drawn at 0.</figcaption></figure>"
         pulls = "".join(
-            f"<tr>{_cell(m, f'{m:,}')}{_cell(bias, nats(bias))}{_cell(noise, f'{noise:.3g}')}</tr>"
-            for m, bias, noise in audit.gradient_by_m
+            f"<tr>{_cell(m, f'{m:,}')}{_cell(loss, nats(loss))}{_cell(spread, f'{spread:.3g}')}{_cell(bias, nats(bias))}{_cell(noise, f'{noise:.3g}')}</tr>"
+            for (m, loss, spread), (_, bias, noise) in zip(audit.loss_by_m, audit.gradient_by_m, strict=True)
         )
+        names = ("negatives", "loss less the full (nats)", "its deviation", "gradient's mean", "its deviation")
         out += (
-            "<p>At the true scores the gradient of the full loss is 0 in the mean over labels. That of the sampled loss:</p>"
-            f'<table class="sort" style="width:auto">{_head("negatives", "length of the mean", "deviation")}<tbody>{pulls}</tbody></table>'
+            "<p>At the true scores: the mean of the sampled loss less the full loss, and the length of the mean gradient over "
+            "the labels, where that of the full loss is 0; each with its standard deviation over samples.</p>"
+            f'<div class="wide"><table class="sort" style="width:auto">{_head(*names)}<tbody>{pulls}</tbody></table></div>'
         )
     if audit.by_spread:
         rows = "".join(f"<tr>{_cell(s, f'{s:g}')}{_cell(k, nats(k))}</tr>" for s, k in audit.by_spread)

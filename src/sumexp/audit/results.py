@@ -100,6 +100,7 @@ class Audit:
         alternatives: others, at the same number of negatives.
         by_spread: spread and divergence, where no scores were given.
         by_m: number of negatives (of draws, where repetitions are removed) and divergence, of the first example.
+        loss_by_m: the same numbers, with the mean sampled loss at the truth less the full loss, and its deviation.
         gradient_by_m: the same numbers, with the length of the mean gradient in the scores at the truth, where the full
             loss has none, and the root of its summed variance, of one training example.
         rates: accidental hits.
@@ -129,6 +130,7 @@ class Audit:
     alternatives: tuple[Row, ...]
     by_spread: tuple[tuple[float, float], ...]
     by_m: tuple[tuple[int, float], ...]
+    loss_by_m: tuple[tuple[int, float, float], ...]
     gradient_by_m: tuple[tuple[int, float, float], ...]
     rates: Rates
     one_per_cent: int | None
@@ -174,6 +176,8 @@ class Audit:
         by_spread = ", ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
         spreads = ["", f"KL by spread of log P(y|x)/pi(y): {by_spread}"] if by_spread else []
         many = ["", "KL by negatives (first example): " + ", ".join(f"{m:,}: {nats(k)}" for m, k in self.by_m)]
+        losses = ", ".join(f"{m:,}: {nats(bias)} ± {deviation:.2g}" for m, bias, deviation in self.loss_by_m)
+        many.append(f"mean loss at the truth less the full loss ± its deviation: {losses}")
         pulls = ", ".join(f"{m:,}: {nats(bias)} ± {noise:.2g}" for m, bias, noise in self.gradient_by_m)
         many.append(f"mean gradient at the truth ± its deviation: {pulls}")
         if self.choice is not None:

@@ -27,7 +27,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import expit, gammaln
 
 from sumexp.audit import tries
-from sumexp.audit.terms import DIGITS, FAINT, Terms, joined, nothing, tail
+from sumexp.audit.terms import DIGITS, FAINT, Terms, expm1, joined, log_product, nothing, softplus, tail
 
 Floats = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ def arrivals(law: Floats, count: Floats, m: int, later: bool = False) -> tuple[F
             log_odds = _log_odds(seen)
             x = _level(log_odds, count, number)
             tilt = x + log_odds
-            size = count @ (np.logaddexp(0, tilt) - seen) - number * x + coarse
+            size = count @ (softplus(tilt) - seen) - number * x + coarse
             size += np.log(np.maximum((count * law) @ expit(-tilt), 1e-300))
             inside = coarse[size > size.max() - DIGITS - 5]
             ends += [inside[0], inside[-1]]
@@ -170,12 +170,12 @@ def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
         seen = _exposure(values, time)
         log_odds = _log_odds(seen)[:, None]
         h = expit(x + log_odds)
-        size = float(count @ (np.logaddexp(0, x + log_odds[:, 0]) - seen)) - m * x
+        size = float(count @ (softplus(x + log_odds[:, 0]) - seen)) - m * x
         variance = float(count @ (h * (1 - h))[:, 0])
         angle, weight = _angles(variance, variance)
         z = np.exp(1j * angle)
         factor = 1 - h + h * z
-        value = np.exp(count @ np.log(factor) - 1j * m * angle + size) * (weight * step * time)
+        value = np.exp(log_product(count, factor) - 1j * m * angle + size) * (weight * step * time)
         rate = values[:, None] * (1 - h) / factor
         found += ((h * z / factor) * (count @ rate - rate) @ value).real
     return found
@@ -210,13 +210,13 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
     odds, number = np.concatenate([log_odds - faint, idle]), np.append(n, law.idle_count)
     x = _level(odds, number, level)
     tilt, idle_tilt = x + log_odds - faint, x + idle
-    rest = np.logaddexp(0, tilt) - seen_law  # log P at angle 0
-    size = n @ rest - m * x + law.idle_count @ (np.logaddexp(0, idle_tilt) - seen_idle)
+    rest = softplus(tilt) - seen_law  # log P at angle 0
+    size = n @ rest - m * x + law.idle_count @ (softplus(idle_tilt) - seen_idle)
     if law.arrival:
         late = (x if level == m else _level(odds, number, m)) + log_odds - faint < 0
         log_ratio = np.where(late == (level == m), -rest, -np.inf)
     else:
-        log_ratio = np.zeros_like(rest) if keep else np.logaddexp(0, tilt + faint) - np.logaddexp(0, tilt)
+        log_ratio = np.zeros_like(rest) if keep else softplus(tilt + faint) - softplus(tilt)
     there = np.flatnonzero(size + log_ratio.max(0) + np.log(times) > -digits - 5)
     if not len(there):
         return nothing(len(n))
@@ -226,7 +226,7 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
     z = np.exp(1j * angle)
     h, idle_h = h[:, :, None], idle_h[:, :, None]
     factor, idle_factor = 1 - h + h * z, 1 - idle_h + idle_h * z
-    log_value = np.tensordot(n, np.log(factor), 1) + np.tensordot(law.idle_count, np.log(idle_factor), 1)
+    log_value = log_product(n, factor) + log_product(law.idle_count, idle_factor)
     value = np.exp(log_value + size[there, None] - 1j * m * angle) * (weight * step * times[there, None])
     own = q[:, :, None] * (1 - h) / factor
     rate = np.tensordot(n, own, 1)
@@ -276,11 +276,11 @@ def _union(law: Fixed, s: Floats, keep: bool, digits: float) -> Terms:
         angle, weight = _circle(t, n, q, odds, idle, digits)
         x = t * np.exp(1j * angle)
         factor = g + (1 - g) * np.exp(-q * x)
-        value = np.exp(n @ np.log(factor / np.exp(log_p)) + x - t + size - 1j * m * angle) * weight
+        value = np.exp(log_product(n, factor / np.exp(log_p)) + x - t + size - 1j * m * angle) * weight
         part = np.zeros(factor.shape, dtype=np.complex128)
         part[here] = value if keep else value / factor[here]
         seen, none = np.where(s < FAINT, s, 0.0) * np.ones(len(angle)), np.zeros_like(part)
-        pull = -np.expm1(-q * x) * g / factor * seen
+        pull = -expm1(-q * x) * g / factor * seen
         found.append(Terms(np.zeros(len(angle), dtype=np.int64), part, np.ones_like(part), none, none, pull, seen))
     return joined(found) if found else nothing(len(n))
 
@@ -309,7 +309,7 @@ def _circle(t: float, n: Floats, q: Floats, odds: Floats, idle: float, digits: f
     points = 2 * math.ceil(1.3 * tail(variance, digits) / 2 + 4)
     angle = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
     less = q * t * (1 - np.cos(angle))
-    loss = n @ (np.logaddexp(0, tilt) - np.logaddexp(0, tilt - less)) + idle * t * (1 - np.cos(angle))
+    loss = n @ (softplus(tilt) - softplus(tilt - less)) + idle * t * (1 - np.cos(angle))
     return angle[loss < digits], 2 / points
 
 

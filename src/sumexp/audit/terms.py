@@ -51,6 +51,27 @@ def nothing(classes: int) -> Terms:
     return Terms(np.zeros(0, dtype=np.int64), none, none, none, none, none, np.zeros((classes, 0)))
 
 
+def log_product(count: Floats, factor: Complexes) -> Complexes:
+    r""":math:`\sum_k n_k\log z_k` for complex z [K, ...].
+
+    In real parts, since numpy's complex logarithm takes twenty times as long as both of them.
+    """
+    size = np.log(np.abs(factor))
+    return np.asarray(np.tensordot(count, size, 1) + 1j * np.tensordot(count, np.arctan2(factor.imag, factor.real), 1))
+
+
+def expm1(x: Complexes) -> Complexes:
+    """e^x - 1 of complex x, to all digits near 0 as well; in real parts for the same reason."""
+    half = np.sin(x.imag / 2)
+    less = np.expm1(x.real)
+    return np.asarray(less * (1 - 2 * half**2) - 2 * half**2 + 2j * (less + 1) * half * np.cos(x.imag / 2))
+
+
+def softplus(x: Floats) -> Floats:
+    """log(1 + e^x)."""
+    return np.asarray(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
+
+
 def tail(variance: float, digits: float) -> float:
     """How far a sum of coins of that variance strays with the chance e^-digits, by Bernstein's inequality."""
     return digits / 3 + math.sqrt(digits**2 / 9 + 2 * digits * variance)

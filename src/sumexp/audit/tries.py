@@ -18,7 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln
 
-from sumexp.audit.terms import DIGITS, FAINT, Complexes, Floats, Terms, joined, nothing, tail
+from sumexp.audit.terms import (
+    DIGITS,
+    FAINT,
+    Complexes,
+    Floats,
+    Terms,
+    expm1,
+    joined,
+    log_product,
+    nothing,
+    softplus,
+    tail,
+)
 
 Integers = NDArray[np.int64]
 
@@ -126,7 +138,7 @@ class _Saddle:
             v = q[:, None] * np.where(again, np.exp(np.minimum(new_l, 690.0)), 0.0)
             log_e, more, slope = _repetitions(v)
             tilt = new_x + log_g + log_e
-            trial = count @ np.logaddexp(0, tilt) - (m - 1) * new_x - np.where(again, self.repeats * new_l, 0.0)
+            trial = count @ softplus(tilt) - (m - 1) * new_x - np.where(again, self.repeats * new_l, 0.0)
             worse = trial > value + 1e-9 * (1 + np.abs(value))
             if not worse.any() and left.max() < 1e-3:
                 break
@@ -155,7 +167,7 @@ class _Saddle:
             step = np.where(worse, step / 4, 1.0)
             dx, dl = np.where(worse, dx, to_x * cap), np.where(worse, dl, to_l * cap)
             dx, dl = np.where(left < 1e-3, 0.0, dx), np.where(left < 1e-3, 0.0, dl)
-        x, log_tau, value, rest, heads = new_x, new_l, trial, np.logaddexp(0, tilt), expit(tilt)
+        x, log_tau, value, rest, heads = new_x, new_l, trial, softplus(tilt), expit(tilt)
         vary = heads * expit(-tilt)
         self.tau = np.where(again, np.exp(np.minimum(log_tau, 690.0)), 0.0)
         self.heads, self.rest, self.v, self.more, self.cov = heads, rest, v, more, np.stack([true_a, b, c])
@@ -224,31 +236,37 @@ def _on_circles(
     """The terms on the circles of a saddle point: for the ``rows`` [size, T] that share it, or for one ``label``."""
     log_ratio = np.zeros(mine.shape)
     if label is None and not keep:
-        log_ratio = np.where(rows, np.logaddexp(0, mine) - at.rest[:size], -np.inf)
+        log_ratio = np.where(rows, softplus(mine) - at.rest[:size], -np.inf)
     large = at.size + log_ratio.max(0) + np.log(np.abs(weight))
-    which, turn, again, scale = [], [], [], []
+    places_of, turns, again, column, scale, twice = [], [], [], [], [], []
+    start = 0
     for i in np.flatnonzero(large > -digits - 5):
-        first, second, share = _grid(at.cov[:, i], at.fall[:, i], at.repeats[i], digits)
-        which.append(np.full(len(first), i))
-        turn.append(first)
+        first, second, (on_first, on_second), share = _grid(at.cov[:, i], at.fall[:, i], at.repeats[i], digits)
+        column.append(on_second + start)
+        start += len(second)
+        turns.append(first[on_first])
         again.append(second)
-        scale.append(np.full(len(first), share * weight[i]))
-    if not which:
+        twice.append(np.full(len(second), i))
+        places_of.append(np.full(len(on_first), i))
+        scale.append(np.full(len(on_first), share * weight[i]))
+    if not turns:
         return nothing(size)
-    place = np.concatenate(which)
-    z, y = np.exp(1j * np.concatenate(turn)), np.exp(1j * np.concatenate(again))
-    v = at.v[:, place]
+    place, turn, second_of = np.concatenate(places_of), np.concatenate(turns), np.concatenate(column)
+    angle = np.concatenate(again)  # of the second circle, of which many terms share a point
+    z, y = np.exp(1j * turn), np.exp(1j * angle)
+    v = at.v[:, np.concatenate(twice)]
     # E(v y) / E(v), with all that grows taken out
-    tiny = v < 1e-8
-    safe = np.where(tiny, 1.0, v)
-    ratio = np.where(tiny, 1.0, np.exp(safe * (y - 1)) * (np.expm1(-safe * y) / np.expm1(-safe)) / y)
-    up = z * ratio
+    few = np.clip(v, 1e-300, 1.0)
+    many = np.exp(v * (y.real - 1)) * np.exp(1j * (v * y.imag)) - np.exp(-v)
+    ratio = np.where(v < 1, expm1(few * y) / np.expm1(few), many / -np.expm1(-np.maximum(v, 1.0))) / y
+    up = z * ratio[:, second_of]
     heads = at.heads[:, place]
     factor = 1 - heads + heads * up
-    log_value = number @ np.log(factor) + at.size[place] - 1j * (m - 1) * np.angle(z)
-    log_value -= 1j * at.repeats[place] * np.angle(y)
+    log_value = log_product(number, factor) + at.size[place] - 1j * (m - 1) * turn
+    log_value -= 1j * at.repeats[place] * angle[second_of]
     value: Complexes = np.exp(log_value) * np.concatenate(scale)
-    own = np.exp(log_g[:, place] - at.rest[:, place]) / factor
+    inverse = 1 / factor
+    own = np.exp(log_g - at.rest)[:, place] * inverse
     rate = number @ own
     rate_rows = np.broadcast_to(rate, (size, len(place)))
     part = np.zeros((size, len(place)), dtype=np.complex128)
@@ -259,27 +277,28 @@ def _on_circles(
     else:
         full = expit(mine)[:, place]
         mine_factor = 1 - full + full * up[:size]
-        lift = np.where(rows[:, place], np.exp(np.where(rows, log_ratio, 0.0))[:, place], 0.0)
-        part = value * lift * mine_factor / factor[:size]
-        mine_own = np.exp(np.log(q[:size])[:, None] - np.logaddexp(0, mine)[:, place]) / mine_factor
+        part = value * np.where(rows, np.exp(np.where(rows, log_ratio, 0.0)), 0.0)[:, place]
+        part *= mine_factor * inverse[:size]
+        mine_own = np.exp(np.log(q[:size])[:, None] - softplus(mine))[:, place] / mine_factor
         rate_rows = rate - own[:size] + mine_own
     sz = seen[:, place]
-    pull = heads[:size] * up[:size] / factor[:size] * sz
+    pull = heads[:size] * up[:size] * inverse[:size] * sz
     return Terms(places[place], part, np.array(rate_rows), own[:size], own[:size] * (pull - sz), pull, sz)
 
 
-def _grid(cov: Floats, fall: Floats, repeats: float, digits: float) -> tuple[Floats, Floats, float]:
-    """Angles on half of one circle and on the other where the integrand is not small, and what each weighs."""
+def _grid(
+    cov: Floats, fall: Floats, repeats: float, digits: float
+) -> tuple[Floats, Floats, tuple[Integers, Integers], float]:
+    """Angles on half of one circle and on the other, their pairs where the integrand is not small, and a weight."""
     points = 2 * math.ceil(tail(cov[0], digits) / 2 + 1)
     first = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
     if not repeats:
-        keep = cov[0] * (1 - np.cos(first)) < digits
-        return first[keep], np.zeros(int(keep.sum())), 2 / points
+        keep = np.flatnonzero(cov[0] * (1 - np.cos(first)) < digits)
+        return first, np.zeros(1), (keep, np.zeros_like(keep)), 2 / points
     others = 2 * math.ceil(1.3 * tail(cov[2], digits) / 2 + 4)
     second = (np.arange(others) + 0.5) * (2 * math.pi / others) - math.pi
     x, y = 2 * np.sin(first / 2)[:, None], 2 * np.sin(second / 2)
     # half of what a normal law has, to be on the safe side
     a, b, c = fall
-    keep = (a * x**2 + 2 * b * x * y + c * y**2) / 4 < digits
-    i, j = np.nonzero(keep)
-    return np.asarray(first[i]), np.asarray(second[j]), 2 / points / others
+    i, j = np.nonzero((a * x**2 + 2 * b * x * y + c * y**2) / 4 < digits)
+    return first, second, (i, j), 2 / points / others
