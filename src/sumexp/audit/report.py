@@ -30,7 +30,7 @@ font:16px/1.55 system-ui,sans-serif}h1{font-size:1.5rem;margin:0}h2{font-size:1.
 .light{display:flex;gap:1rem;align-items:center;border:1px solid var(--line);border-left:.6rem solid var(--tone);border-radius:.4rem;
 padding:1rem;margin:1rem 0;background:var(--band)}.lamp{flex:none;width:2.4rem;height:2.4rem;border-radius:50%;background:var(--tone)}
 .right{--tone:var(--green)}.wrong{--tone:var(--red)}.cannot{--tone:var(--ochre)}.light b{display:block;color:var(--tone)}
-.light p{margin:0;font-size:1.1rem}.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
+.light p{margin:0;font-size:1.1rem}.wide{overflow-x:auto}.wide>table:not([style]){min-width:46rem}table{border-collapse:collapse;width:100%;font-size:.92rem}
 th,td{text-align:right;padding:.35rem .55rem;border-bottom:1px solid var(--line);vertical-align:top}
 th:first-child,td:first-child,td.text,th.text{text-align:left}td.number{white-space:nowrap;font-variant-numeric:tabular-nums}
 thead th button{all:unset;cursor:pointer;font-weight:600}thead th button:focus-visible{outline:2px solid var(--blue)}
@@ -276,9 +276,7 @@ def _numbers(audit: Audit) -> str:
         )
         path = " ".join(f"{frame.x(a):.1f},{frame.y(b):.1f}" for a, b in zip(xs, ys, strict=True))
         ticks = [(k, f"{10**k:,}") for k in range(math.ceil(min(xs)), math.floor(max(xs)) + 1)]
-        down = [
-            (k, "0" if 10.0**k <= floor else f"{10.0**k:g}") for k in range(math.floor(min(ys)), math.ceil(max(ys)) + 1)
-        ]
+        down = [(k, "0" if 10.0**k <= floor else _power(k)) for k in range(math.floor(min(ys)), math.ceil(max(ys)) + 1)]
         svg = frame.svg(f'<polyline points="{path}" fill="none" stroke="var(--blue)" stroke-width="1.5"/>{dots}', ticks, down, "negatives", "KL (nats)",
                         "Divergence by number of negatives: " + ", ".join(f"{m}: {nats(k)}" for m, k in pairs))  # fmt: skip
         out += f"<figure>{svg}<figcaption>Divergence at the minimum by number of negatives, for the first example; yours is the large mark. Below 10⁻⁸ it is drawn at 0.</figcaption></figure>"
@@ -304,7 +302,7 @@ def _numbers(audit: Audit) -> str:
 class _Frame:
     """Axes of a figure, in the coordinates of its box."""
 
-    left, right, top, bottom, wide, high = 70.0, 675.0, 12.0, 270.0, 720, 320
+    left, right, top, bottom, wide, high = 86.0, 675.0, 12.0, 270.0, 720, 320
 
     def __init__(self, across: tuple[float, float], up: tuple[float, float]) -> None:
         self.across = across if across[1] > across[0] else (across[0] - 0.5, across[0] + 0.5)
@@ -321,7 +319,7 @@ class _Frame:
         step = 10 ** math.floor(math.log10(span))
         step = next(s for s in (step / 5, step / 2, step, 2 * step) if span / s <= 7)
         return [
-            (k * step, f"{k * step:.6g}")
+            (k * step, f"{k * step:.6g}".replace("-", "−"))
             for k in range(math.ceil(self.up[0] / step), math.floor(self.up[1] / step) + 1)
         ]
 
@@ -347,6 +345,11 @@ class _Frame:
             f'<text x="{middle}" y="{self.bottom + 42}" text-anchor="middle">{x}</text>'
             f'<text transform="translate(16 {(self.top + self.bottom) / 2}) rotate(-90)" text-anchor="middle">{y}</text></svg>'
         )
+
+
+def _power(k: int) -> str:
+    """Ten to the k, in figures or as a power."""
+    return f"{10.0**k:g}" if abs(k) <= 4 else "10" + str(k).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _signed(value: float) -> str:

@@ -291,14 +291,14 @@ def _grid(
 ) -> tuple[Floats, Floats, tuple[Integers, Integers], float]:
     """Angles on half of one circle and on the other, their pairs where the integrand is not small, and a weight."""
     points = 2 * math.ceil(tail(cov[0], digits) / 2 + 1)
-    first = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
+    first = np.asarray((np.arange(points // 2) + 0.5) * (2 * math.pi / points))
     if not repeats:
-        keep = np.flatnonzero(cov[0] * (1 - np.cos(first)) < digits)
+        keep: Integers = np.flatnonzero(cov[0] * (1 - np.cos(first)) < digits)
         return first, np.zeros(1), (keep, np.zeros_like(keep)), 2 / points
     others = 2 * math.ceil(1.3 * tail(cov[2], digits) / 2 + 4)
-    second = (np.arange(others) + 0.5) * (2 * math.pi / others) - math.pi
+    second = np.asarray((np.arange(others) + 0.5) * (2 * math.pi / others) - math.pi)
     x, y = 2 * np.sin(first / 2)[:, None], 2 * np.sin(second / 2)
     # half of what a normal law has, to be on the safe side
     a, b, c = fall
-    i, j = np.nonzero((a * x**2 + 2 * b * x * y + c * y**2) / 4 < digits)
+    i, j = (np.asarray(each, dtype=np.int64) for each in np.nonzero((a * x**2 + 2 * b * x * y + c * y**2) / 4 < digits))
     return first, second, (i, j), 2 / points / others
