@@ -36,7 +36,7 @@ th:first-child,td:first-child,td.text,th.text{text-align:left}td.number{white-sp
 thead th button{all:unset;cursor:pointer;font-weight:600}thead th button:focus-visible{outline:2px solid var(--blue)}
 thead th[aria-sort=ascending] button::after{content:" \\25B2"}thead th[aria-sort=descending] button::after{content:" \\25BC"}
 table.words th{text-align:left}tr.own td{background:var(--band);font-weight:600}figure{margin:1rem 0}figcaption,.soft{color:var(--soft);font-size:.92rem}
-svg{width:100%;height:auto;font:13px system-ui,sans-serif}svg text{fill:var(--ink)}pre{background:var(--band);border:1px solid var(--line);
+svg{width:100%;height:auto;font:13px system-ui,sans-serif}svg text{fill:var(--ink)}@media(max-width:40rem){svg{font-size:19px}}pre{background:var(--band);border:1px solid var(--line);
 border-radius:.4rem;padding:.8rem;overflow-x:auto;font-size:.86rem}code{font-family:ui-monospace,monospace}a{color:var(--blue)}
 """
 
@@ -172,7 +172,7 @@ def _faults(audit: Audit, book: str) -> str:
         f"<tr{' class=own' if f.found else ''}><td>{escape(f.name)}</td><td class=text>{mark[f.found]}</td>"
         f"<td class=text>{escape(f.says)}</td><td class=text>{_why(f.source, f.claim, book)}</td></tr>" for f in audit.faults
     )  # fmt: skip
-    return f'<div class="wide"><table class="sort words">{_head("fault", "", "what was seen", "source")}<tbody>{rows}</tbody></table></div>'
+    return f'<div class="wide"><table class="sort words">{_head("fault", "found", "what was seen", "source")}<tbody>{rows}</tbody></table></div>'
 
 
 def _advice(audit: Audit) -> str:
@@ -302,7 +302,7 @@ def _numbers(audit: Audit) -> str:
 class _Frame:
     """Axes of a figure, in the coordinates of its box."""
 
-    left, right, top, bottom, wide, high = 86.0, 675.0, 12.0, 270.0, 720, 320
+    left, right, top, bottom, wide, high = 92.0, 675.0, 12.0, 270.0, 720, 320
 
     def __init__(self, across: tuple[float, float], up: tuple[float, float]) -> None:
         self.across = across if across[1] > across[0] else (across[0] - 0.5, across[0] + 0.5)

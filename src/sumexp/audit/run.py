@@ -293,7 +293,7 @@ def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | No
         risk = state(replace(problem, m=many.m, log_a=a, log_b=b), np.log(problem.p)).risk
         return abs(risk - entropy) / entropy
 
-    return entropy, least_number(missing, MOST_DRAWS)
+    return entropy, least_number(missing, MOST_DRAWS) if entropy > 0 else 1  # of one class nothing is missing
 
 
 def _set_one_per_cent(truth: Truth, rows: Rows, way: Setup) -> tuple[float, int | None]:
@@ -309,7 +309,7 @@ def _set_one_per_cent(truth: Truth, rows: Rows, way: Setup) -> tuple[float, int 
 
     assert way.law is not None
     most = MOST_DRAWS if way.kind == "union" else int(rows.number[way.law > 0].sum()) - 1
-    return entropy, least_number(missing, min(most, MOST_SET_DRAWS))
+    return entropy, least_number(missing, min(most, MOST_SET_DRAWS)) if entropy > 0 else 1
 
 
 def least_number(missing: Callable[[int], float], most: int) -> int | None:
