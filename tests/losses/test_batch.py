@@ -308,6 +308,7 @@ def test_ids_and_laws_are_tensors_arrays_or_lists() -> None:
         ({"temperature": 0}, "temperature is 0; it must be a positive number"),
         ({"temperature": torch.tensor(-1.0)}, "temperature is -1.0; it must be positive: learn its logarithm"),
         ({"temperature": torch.ones(2)}, "it must be one positive number"),
+        ({"temperature": 1e-310}, "temperature is 1e-310: no score divided by it is a number; take a larger one"),
         ({"symmetric": True, "hits": "mask"}, "needs row_ids"),
         ({"symmetric": True, "row_ids": [1], "hits": "mask"}, "one for each of 4 rows"),
         ({"symmetric": True, "row_log_q": double(0, 0, 0, -math.inf)}, "row_log_q is -inf for row 3"),
@@ -319,6 +320,11 @@ def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
     arguments = {"scores": scores, "ids": IDS, "log_q": log_q} | change
     with pytest.raises(ValueError, match=message):
         in_batch(arguments.pop("scores"), arguments.pop("ids"), **arguments)
+
+
+def test_tensors_without_numbers_have_a_shape() -> None:
+    scores, log_q = batch()
+    assert in_batch(scores.to("meta"), IDS.to("meta"), log_q=log_q.to("meta"), reduction="none").shape == (len(scores),)
 
 
 def test_an_empty_batch() -> None:

@@ -503,12 +503,17 @@ def test_under_autocast_products_are_half_and_sums_single() -> None:
         ({"ids": torch.tensor([0, -1])}, "a negative is -1"),
         ({"ids": torch.zeros(5, 2, dtype=torch.int64)}, "ids have shape"),
         ({"hidden": torch.zeros(6, 9)}, r"must be \[B, 8\] and \[B\]"),
+        ({"hidden": torch.zeros(6, 8)}, "hidden is torch.float32 and the weights torch.float64: move one by .to()"),
     ],
 )
 def test_bad_input_of_the_layer_is_named(change: dict[str, Tensor], message: str) -> None:
     hidden, labels, ids = data()
     with pytest.raises(ValueError, match=message):
         layer()(*({"hidden": hidden, "labels": labels, "ids": ids} | change).values())
+
+
+def test_a_layer_says_what_it_is() -> None:
+    assert repr(layer(bias=False)) == "SampledOutput(features=8, classes=50, bias=False, sparse=True)"
 
 
 def test_a_layer_needs_sizes() -> None:

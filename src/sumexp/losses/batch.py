@@ -199,7 +199,7 @@ def _negative_log(p: Tensor, scores: Tensor, way: _Way) -> Tensor:
     own = p.diagonal()
     losses = -own.log()
     least = torch.finfo(p.dtype).tiny
-    if len(own) and not own.amin() >= least:
+    if len(own) and not own.is_meta and not own.amin() >= least:
         tiny = (own < least).nonzero().flatten()
         # log p = f_own - (f_best - log p_best), for the likeliest column, which is neither its own nor a hit.
         best = p[tiny].argmax(-1)
@@ -230,7 +230,10 @@ def _heat(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
         if __debug__ and not 0 < checks.read(temperature.detach().reshape(()), default=1.0)[0] < math.inf:
             raise ValueError(f"temperature is {temperature.item()!r}; it must be positive: learn its logarithm")
         return for_sums(scores) / temperature.reshape(()), 1.0
-    return scores, 1 / checks.number("temperature", temperature)
+    scale = 1 / checks.number("temperature", temperature)
+    if scale > torch.finfo(_precision(scores)).max:
+        raise ValueError(f"temperature is {temperature!r}: no score divided by it is a number; take a larger one")
+    return scores, scale
 
 
 def _law(name: str, log_q: checks.Values | None, scores: Tensor, length: int, *, needed: bool) -> Tensor | None:

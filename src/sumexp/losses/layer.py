@@ -58,7 +58,7 @@ class SampledOutput(nn.Module):
             ids: [m] negatives that all examples share (one matrix product), or [B, m].
 
         Raises:
-            ValueError: if a shape does not fit, or an id is no class.
+            ValueError: if a shape or a type does not fit, or an id is no class.
         """
         checks.floating("hidden", hidden, f"[B, {self.weight.shape[1]}]", 2)
         labels = checks.integers("label", labels).to(hidden.device)
@@ -79,6 +79,11 @@ class SampledOutput(nn.Module):
         """All logits [B, L], for evaluation or a full loss."""
         return F.linear(hidden, self.weight, None if self.bias is None else self.bias.squeeze(-1))
 
+    def extra_repr(self) -> str:
+        """What stands between the brackets."""
+        classes, features = self.weight.shape
+        return f"features={features}, classes={classes}, bias={self.bias is not None}, sparse={self.sparse}"
+
     def _rows(self, ids: Tensor) -> tuple[Tensor, Tensor | None]:
         rows = F.embedding(ids, self.weight, sparse=self.sparse)
         return rows, None if self.bias is None else F.embedding(ids, self.bias, sparse=self.sparse).squeeze(-1)
@@ -89,6 +94,10 @@ class SampledOutput(nn.Module):
         if hidden.shape != (size, features) or labels.ndim != 1:
             raise ValueError(
                 f"hidden {tuple(hidden.shape)} and labels {tuple(labels.shape)} must be [B, {features}] and [B]"
+            )
+        if hidden.dtype != self.weight.dtype and not torch.is_autocast_enabled(hidden.device.type):
+            raise ValueError(
+                f"hidden is {hidden.dtype} and the weights {self.weight.dtype}: move one by .to(), or use autocast"
             )
         if ids.ndim not in (1, 2) or (ids.ndim == 2 and len(ids) != size):
             raise ValueError(f"ids have shape {tuple(ids.shape)}; expected [m], or [{size}, m]")

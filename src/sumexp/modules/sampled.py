@@ -173,9 +173,7 @@ class SampledSoftmax(nn.Module):
 
     def _check_hidden(self, hidden: Tensor) -> None:
         checks.floating("hidden", hidden, "[B, d] or [B, T, d]", 2, 3)
-        dtype, device = self.output.weight.dtype, self.output.weight.device
-        if hidden.dtype != dtype and not torch.is_autocast_enabled(hidden.device.type):
-            raise ValueError(f"hidden is {hidden.dtype} and the weights {dtype}: move one by .to(), or use autocast")
+        device = self.output.weight.device
         if hidden.device != device:
             raise ValueError(f"hidden lies on {hidden.device} and the weights on {device}: move one by .to()")
 

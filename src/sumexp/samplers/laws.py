@@ -95,6 +95,8 @@ class Mixture(Law):
     (To take fixed numbers :math:`m_i` of negatives from each law instead, draw from each and join the results with the
     mixture's ``log_prob`` for :math:`\alpha_i = m_i/m`: the expected counts :math:`m q_y` are the same.)
 
+    ``Categorical(mixture.log_prob(torch.arange(L)).exp())`` is the same law, with one table in place of several laws.
+
     Args:
         samplers: laws on the same classes.
         proportions: their shares, non-negative, of sum 1.
