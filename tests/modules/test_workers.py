@@ -20,6 +20,12 @@ LAW = samplers.LogUniform(10**6)
 LAYER = SampledSoftmax(3, 50, samplers.Uniform(50), 4, generator=seeded())
 
 
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loader that is given up waits for each worker as long as this, five seconds."""
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.2)
+
+
 class Draws(Dataset[Tensor]):
     """Of each of four examples five negatives."""
 
