@@ -18,7 +18,7 @@ settings.load_profile("patient")
 
 
 TOGETHER = re.compile(
-    r"tests/book/test_(?:pages|accessible)\.py::\w+\[(.+)\]"
+    r"tests/book/test_pages\.py::\w+::\w+\[(.+)\]"
     r"|tests/(companion/build/|companion/authoring/test_runs|book/test_(?:links|pdf))"
 )
 """What one worker does: all tests of a page, which it visits once, and those that share what is slow to make."""

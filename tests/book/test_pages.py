@@ -1,7 +1,6 @@
 """The rendered pages in a real browser, opened as files: what a reader sees, in the light, in the dark, on a phone.
 
-Each page is opened once and looked at in all its ways; chapters, the API and the others are three classes, so that
-workers can share them.
+Each page is opened once and looked at in all its ways; of chapters more has to hold than of others.
 """
 
 from collections import Counter
