@@ -156,7 +156,10 @@ class _Race:
         place = nodes.unsqueeze(-1) - x.unsqueeze(1)
         if isinstance(noise, Gaussian):
             cdf = torch.erfc(place * -math.sqrt(0.5))  # twice the distribution function
-            self.ratio = place.square_().mul_(-0.5).exp_().mul_(math.sqrt(2 / math.pi)).div_(cdf)
+            # A density below 1e-19 (1e-154) is none: exp takes 40 times as long where it underflows.
+            least = math.sqrt(torch.finfo(place.dtype).tiny)
+            density = place.clamp_max_(math.sqrt(-2 * math.log(least))).square_().mul_(-0.5).exp_()
+            self.ratio = torch.threshold_(density, 1.01 * least, 0.0).mul_(math.sqrt(2 / math.pi)).div_(cdf)
             cdf /= 2
         else:
             cdf = torch.sigmoid(place)

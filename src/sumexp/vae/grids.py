@@ -113,7 +113,7 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
         "digits": Plan(2, 3, (0.25, 1.0), True, True, (), {"samples": 2, "importance": 3, "test_images": 60}, 10, True)
     },
     "cpu": {
-        "digits": Plan(30, 4, TEMPERATURES, True, True, (), _SMALL, 300, True),
+        "digits": Plan(20, 4, TEMPERATURES, True, True, (), _SMALL, 300, True),
         "mnist": Plan(8, 4, TEMPERATURES[1:], True, True, (), _SMALL, 300),
         "fashion-mnist": Plan(3, 4, settings=_SMALL),
         "omniglot": Plan(3, 4, settings=_SMALL),
