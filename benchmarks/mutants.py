@@ -22,9 +22,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from benchmarks import measure
@@ -35,8 +37,8 @@ MACHINERY = "companion"
 PARTS = ("subject", "machinery")
 SECONDS = 40
 """On the processor, for the tests of one mutant; what takes longer is undecided."""
-PATIENCE = 150
-"""On the clock."""
+PATIENCE = 600
+"""On the clock, which runs on while another has the processor."""
 MODULES = 4
 """The most test modules that are tried on a mutant, its own first."""
 
@@ -182,8 +184,8 @@ def _run(project: Path, tests: Sequence[str]) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS)),
     )
+    resource.prlimit(started.pid, resource.RLIMIT_CPU, (SECONDS, SECONDS))
     try:
         said, _ = started.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
@@ -201,23 +203,36 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
     parser.add_argument("--subject", type=int, default=300, help="how many of the subject (default 300)")
     parser.add_argument("--machinery", type=int, default=200, help="how many of the machinery (default 200)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once (default: all cores)")
     options = parser.parse_args()
     seed, minutes = options.seed, options.minutes
     wanted = sample(seed, {part: getattr(options, part) for part in PARTS})
     rows: list[dict[str, Any]] = []
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as name:
-        project = checkout(Path(name))
-        for mutant in wanted:
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(options.jobs) as pool:
+        projects: SimpleQueue[Path] = SimpleQueue()
+        for number in range(options.jobs):  # a copy for each that runs at once
+            projects.put(checkout(Path(name, str(number))))
+
+        def tried(mutant: Mutant) -> tuple[str, str] | None:
             if time.monotonic() - began > 60 * minutes:
-                break
-            outcome, by = decide(project, mutant)
+                return None
+            project = projects.get()
+            try:
+                return decide(project, mutant)
+            finally:
+                projects.put(project)
+
+        for mutant, done in zip(wanted, pool.map(tried, wanted), strict=True):
+            if done is None:
+                continue
+            outcome, by = done
             if outcome == "survived" and mutant.name in EQUIVALENT:
                 outcome, by = "equivalent", EQUIVALENT[mutant.name]
             part = "machinery" if MACHINERY in Path(mutant.file).parts else "subject"
             rows.append({"part": part, **asdict(mutant), "outcome": outcome, "by": by})
             print(f"{outcome:10s} {mutant.name}, line {mutant.line}", flush=True)
-    found: dict[str, Any] = {"seed": seed, "drawn": len(wanted)}
+    found: dict[str, Any] = {"seed": seed, "drawn": len(wanted), "tried": len(rows)}
     for part in PARTS:
         counts = Counter(row["outcome"] for row in rows if row["part"] == part)
         decided = counts["killed"] + counts["survived"]

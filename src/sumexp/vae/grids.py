@@ -114,7 +114,7 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
     },
     "cpu": {
         "digits": Plan(20, 4, TEMPERATURES, True, True, (), _SMALL, 300, True),
-        "mnist": Plan(8, 4, TEMPERATURES[1:], True, True, (), _SMALL, 300),
+        "mnist": Plan(7, 4, TEMPERATURES[1:], True, True, (), _SMALL, 300),
         "fashion-mnist": Plan(3, 4, settings=_SMALL),
         "omniglot": Plan(3, 4, settings=_SMALL),
     },
