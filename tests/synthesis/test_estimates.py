@@ -3,12 +3,15 @@
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, product
 
 import pytest
 import torch
 
+from sumexp import expectations
 from sumexp.bias.rational import softmax
+from sumexp.expectations.laws import Law
 from sumexp.synthesis import Estimate, drawn, dyadic, estimates, front, halves, occasional, subset
 
 A = (Fraction(1), Fraction(3), Fraction(1, 2), Fraction(2))
@@ -139,8 +142,28 @@ def test_what_is_refused(call: Callable[[], Estimate], message: str) -> None:
         call()
 
 
-def test_pieces_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("numbers", [4_000_000, 50])
+def test_the_transform_on_two_nodes_at_once(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also class by class: of 50 numbers there is one for each node."""
+    monkeypatch.setattr(estimates, "NUMBERS", numbers)
     t = torch.linspace(0, 9, 50, dtype=torch.float64)
-    whole = estimates._laplace(LOG_A, LOG_Q, 3, t)
-    direct = (torch.exp(-t[:, None] * LOG_A.exp()) @ LOG_Q.exp()) ** 3
-    torch.testing.assert_close(whole, direct, rtol=1e-13, atol=0)
+    alone, among = estimates._laplace(LOG_A, LOG_Q, 3, t)
+    assert_close = partial(torch.testing.assert_close, rtol=1e-13, atol=1e-17)
+    assert_close(alone, (torch.exp(-t[:, None] / 2 * LOG_A.exp()) @ LOG_Q.exp()) ** 3)
+    assert_close(among, (torch.exp(-(t + t[:, None] / 2)[..., None] * LOG_A.exp()) @ LOG_Q.exp()) ** 3)
+
+
+def test_schedules_share_what_they_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    law = expectations.without_replacement
+
+    def counted(log_x: torch.Tensor, m: int) -> Law:
+        counts.append(m)
+        return law(log_x, m)
+
+    monkeypatch.setattr(expectations, "without_replacement", counted)
+    log_a = torch.linspace(-1, 1, 8, dtype=torch.float64)
+    for rate in (0.5, 1.0, 2.0):
+        dyadic(log_a, rate)
+    subset(log_a, 2), occasional(log_a, 3, 0.5), dyadic(log_a + 1, 1.0)
+    assert counts == [1, 2, 4, 3, 1, 2, 4]

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -15,6 +16,9 @@ from torch import Tensor
 from sumexp import checks, expectations
 from sumexp.bias import estimators
 from sumexp.expectations import quadrature
+
+NUMBERS = 4_000_000
+"""Exponentials held at a time."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,9 @@ def subset(log_a: Tensor, k: int) -> Estimate:
     """
     n, log_a = _negatives(log_a)
     k = checks.whole("k", k, 1, n)
-    found = expectations.expect(expectations.without_replacement(log_a + math.log(n / k), k))
+    if k == n:
+        return Estimate(k, 0.0, 0.0)
+    found = _read(tuple(log_a.tolist()), k)
     return Estimate(k, found.inverse_gap.item(), found.inverse_variance.sqrt().item())
 
 
@@ -72,7 +78,9 @@ def halves(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
     :math:`T = \frac2{1+(A+B)/2} - \frac12\big(\frac1{1+A}+\frac1{1+B}\big)`. The mixed moment is a double integral,
 
     .. math:: \mathbb E\frac1{1+(A+B)/2}\,\frac1{1+A}
-        = \iint e^{-s-t}\,L\big(t+\tfrac s2\big)\,L\big(\tfrac s2\big)\,ds\,dt, \qquad L(t) = \mathbb Ee^{-tA}.
+        = \iint e^{-s-t}\,L\big(t+\tfrac s2\big)\,L\big(\tfrac s2\big)\,ds\,dt, \qquad L(t) = \mathbb Ee^{-tA},
+
+    on nodes s and t whose exponentials are one product of matrices, :math:`e^{-(t+s/2)x} = e^{-tx}e^{-sx/2}`.
 
     Arguments and errors as for :func:`drawn`; 2k logits are read. The variance is a difference of moments: its absolute
     error is some 1e-12.
@@ -84,8 +92,8 @@ def halves(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
     rule = quadrature.rule(1e-12, half.log_max)
     t = rule.nodes(log_a.device).exp()
     weight = rule.step * t * torch.exp(-t)
-    among = _laplace(log_x - math.log(k), log_q, k, (t + t[:, None] / 2).flatten()).reshape(len(t), len(t))
-    mixed = (weight * _laplace(log_x - math.log(k), log_q, k, t / 2)) @ among @ weight
+    alone, among = _laplace(log_x - math.log(k), log_q, k, t)
+    mixed = (weight * alone) @ among @ weight
     second = 4 * large.inverse_square + (small.inverse_square + small.inverse**2) / 2 - 4 * mixed
     mean = 2 * large.inverse - small.inverse
     bias = (2 * large.inverse_gap - small.inverse_gap).item()
@@ -128,8 +136,17 @@ def front(estimates: Sequence[Estimate]) -> list[Estimate]:
     return [one for one, value in zip(estimates, values, strict=True) if not beaten(value)]
 
 
+@lru_cache(64)
+def _read(log_a: tuple[float, ...], k: int) -> expectations.Expectations:
+    """The sum that a uniform k-subset estimates: schedules ask for the same k again and again."""
+    terms = torch.tensor(log_a, dtype=torch.float64) + math.log(len(log_a) / k)
+    return expectations.expect(expectations.without_replacement(terms, k))
+
+
 def _unbiased(schedule: estimators.Schedule, log_a: Tensor) -> Estimate:
-    return Estimate(float(schedule.cost), 0.0, estimators.variance(schedule, log_a).sqrt().item())
+    found = [_read(tuple(log_a.tolist()), level) for level in schedule.levels[:-1]]
+    errors = torch.stack([one.inverse_variance + one.inverse_gap.square() for one in found])
+    return Estimate(float(schedule.cost), 0.0, estimators.roulette_variance(schedule, errors).sqrt().item())
 
 
 def _negatives(log_a: Tensor) -> tuple[int, Tensor]:
@@ -152,9 +169,17 @@ def _draw(log_a: Tensor, k: int, log_q: Tensor | None) -> tuple[Tensor, Tensor]:
     return torch.where(log_q > -math.inf, log_a - log_q, -math.inf), log_q
 
 
-def _laplace(log_x: Tensor, log_q: Tensor, k: int, t: Tensor) -> Tensor:
-    """(sum_i q_i e^{-t x_i})^k at each t, in pieces of a few million exponentials."""
-    x, q = log_x.exp(), log_q.exp()
-    pieces = torch.split(t, max(1, 4_000_000 // len(x)))
-    missing = torch.cat([-torch.expm1(-piece[:, None] * x) @ q for piece in pieces])
+def _laplace(log_x: Tensor, log_q: Tensor, k: int, t: Tensor) -> tuple[Tensor, Tensor]:
+    r""":math:`L(s/2)` [s] and :math:`L(t+s/2)` [s, t] for s and t among the nodes, :math:`L = (q\cdot e^{-tx})^k`."""
+    alone, among = t.new_zeros(len(t), 1), t.new_zeros(len(t), len(t))  # what is missing of 1 in the sum
+    for x, q in zip(*(torch.split(part.exp(), max(1, NUMBERS // len(t))) for part in (log_x, log_q)), strict=True):
+        late, early = -torch.expm1(-t[:, None] * x), -torch.expm1(-t[:, None] / 2 * x)
+        own = early @ q[:, None]
+        alone += own
+        # 1 - (1 - a)(1 - b) = a + b - ab, which is no smaller than either.
+        among += own + late @ q - (early * q) @ late.T
+    return _power(alone.squeeze(1), k), _power(among, k)
+
+
+def _power(missing: Tensor, k: int) -> Tensor:
     return torch.exp(k * torch.log1p(-missing.clamp_max(1.0)))
