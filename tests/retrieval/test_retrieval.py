@@ -83,8 +83,11 @@ def test_it_learns(method: Method) -> None:
 
 
 @pytest.mark.parametrize("method", SAMPLED, ids=lambda method: method.name)
-def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(method: Method) -> None:
+def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
+    method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same loss from whole tables by torch's own functions, and Adagrad by hand."""
+    monkeypatch.setattr(training, "WHOLE", 0)
     learner = Learner(replace(TINY, method=method), DATA.train, torch.from_numpy(DATA.counts))
     before = learner.features.detach().clone(), learner.labels.detach().clone()
     rows = np.arange(16)
@@ -122,6 +125,19 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(method: Method
         # The first step of Adagrad is the sign: where a slope is rounded to almost 0 that is no number to compare.
         sure = slope.abs() > 1e-7
         assert torch.allclose(found.detach()[sure], wanted[sure], atol=1e-5)
+
+
+@pytest.mark.parametrize("method", [SAMPLED[1], SAMPLED[14]], ids=lambda method: method.name)
+def test_small_tables_have_dense_gradients_and_the_same_losses(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = replace(TINY, method=method)
+    found = []
+    for most in (training.WHOLE, 0):
+        monkeypatch.setattr(training, "WHOLE", most)
+        learner = Learner(config, DATA.train, torch.from_numpy(DATA.counts))
+        found.append([learner.run_epoch() for _ in range(2)])
+        assert learner.features.grad is not None
+        assert learner.features.grad.is_sparse == (not most)
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
 
 
 def test_hits_and_negatives_of_a_batch() -> None:

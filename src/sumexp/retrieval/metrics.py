@@ -62,8 +62,11 @@ def precision(scores: Tensor, relevant: Tensor, k: int, weights: Tensor | None =
     Source: Jain, Prabhu, Varma (2016), section 4.
     """
     worth = relevant.to(torch.float64) * (1.0 if weights is None else weights)
-    # Of equal scores what is worth less comes first.
-    order = torch.argsort(worth, dim=1, stable=True)
-    order = order.gather(1, torch.argsort(scores.gather(1, order), dim=1, descending=True, stable=True))
-    got = worth.gather(1, order[:, :k]).sum(1) / k
-    return got, worth.topk(min(k, worth.shape[1]), dim=1).values.sum(1) / k
+    most = min(k, scores.shape[1])
+    last = scores.topk(most, dim=1).values[:, -1:]
+    # Above the last score that counts all count; of those equal to it what is worth less comes first.
+    above, equal = scores > last, scores == last
+    least = worth.masked_fill(~equal, torch.inf).topk(most, dim=1, largest=False).values
+    left = torch.arange(most, device=scores.device) < most - above.sum(1, keepdim=True)
+    got = ((worth * above).sum(1) + torch.where(left, least, 0.0).sum(1)) / k
+    return got, worth.topk(most, dim=1).values.sum(1) / k

@@ -3,7 +3,8 @@ r"""Training one method on examples with several labels, step by step on the row
 An example with t labels becomes t examples of one label each. The hidden layer is linear, :math:`h = \sum_i x_i E_i`
 over the features that are not 0, and a label has the score :math:`h\cdot V_y`, or for the contrastive loss the cosine.
 With sampled negatives a step reads and writes the rows of E of the batch's features and the rows of V of its labels and
-its m negatives, and no others: neither gradients nor the optimiser's state are ever as large as a table.
+its m negatives, and no others: neither gradients nor the optimiser's state are ever as large as a table. Small tables,
+of `WHOLE` numbers together, are sooner written as a whole.
 
 The optimiser is Adagrad: rows whose gradient is 0 stay as they are, so that its sparse step is the dense one, which
 that of Adam, whose moments decay in every row, is not. So methods over all labels and sampled ones have one optimiser.
@@ -16,6 +17,7 @@ Source: Rawat et al., section 5.2 and appendix G.
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -43,6 +45,9 @@ RECALLS = (1, 10, 50)
 PRECISIONS = (1, 3, 5)
 
 CROSS_ENTROPY = Method()
+
+WHOLE = 1 << 17
+"""Up to so many numbers in both tables a step with sampled negatives has dense gradients."""
 
 _JUDGED = 500
 
@@ -88,14 +93,20 @@ def load(source: Source) -> Extreme:
         DataError: if it is absent, damaged or undeclared.
     """
     if source == "shakespeare":
-        words = followers(datasets.shakespeare())
-        names = tuple(map(str, range(words.train_gains.shape[1])))
-        return extreme.of_dense(
-            datasets.MultiLabel(words.train, words.train_gains > 0, words.test, words.test_gains > 0, names)
-        )
+        return _words()
     found = datasets.read(source)
     assert isinstance(found, datasets.MultiLabel)
     return extreme.of_dense(found)
+
+
+@cache
+def _words() -> Extreme:
+    """Words and their followers, counted once for all methods and seeds."""
+    words = followers(datasets.shakespeare())
+    names = tuple(map(str, range(words.train_gains.shape[1])))
+    return extreme.of_dense(
+        datasets.MultiLabel(words.train, words.train_gains > 0, words.test, words.test_gains > 0, names)
+    )
 
 
 def train(
@@ -217,6 +228,7 @@ class Learner(Resumable):
     Attributes:
         features: the table E [F, width].
         labels: the table V [L, width].
+        sparse: whether gradients are.
     """
 
     def __init__(self, config: Config, part: Part, counts: Tensor, device: str = "cpu") -> None:
@@ -246,6 +258,7 @@ class Learner(Resumable):
         ]
         self.features, self.labels = (one.to(device).requires_grad_() for one in tables)
         self.parameters = {"features": self.features, "labels": self.labels}
+        self.sparse = config.method.law != "all" and self.features.numel() + self.labels.numel() > WHOLE
         self.optimiser = torch.optim.Adagrad(self.parameters.values(), config.learning_rate)
         self.epoch = 0
 
@@ -281,13 +294,13 @@ class Learner(Resumable):
             x.starts,
             mode="sum",
             per_sample_weights=x.values,
-            sparse=self.config.method.law != "all",
+            sparse=self.sparse,
         )
         return F.normalize(h, dim=1) if self.config.method.loss == "contrastive" else h
 
     def rows(self, ids: Tensor | None = None) -> Tensor:
         """Rows of V, all if no ids are given; for cosines of length 1."""
-        rows = self.labels if ids is None else F.embedding(ids, self.labels, sparse=True)
+        rows = self.labels if ids is None else F.embedding(ids, self.labels, sparse=self.sparse)
         return F.normalize(rows, dim=1) if self.config.method.loss == "contrastive" else rows
 
     def scores(self, x: Bag) -> Tensor:
