@@ -165,7 +165,7 @@ def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
     pairs, draws = (torch.Generator().manual_seed(2 * seed + i) for i in range(2))
     features, log_q = truth.contexts.float(), truth.log_q.float()
     towers = Towers(setting, torch.zeros_like(log_q) if scheme == "no log q" else log_q, pairs)
-    optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate)
+    optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, fused=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, setting.steps)
     for contexts, items in zip(*_pairs(setting, truth, pairs), strict=True):
         loss = SCHEMES[scheme](towers, features[contexts], items, log_q, draws)
