@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,6 @@ from sumexp.models.skipgram.population import SkipGram, pairs
 from sumexp.nce.joint import Joint
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 from sumexp.samplers.alias import Categorical, unigram
-from sumexp.samplers.negatives import draw
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def fit(config: SkipGramConfig, joint: Joint, *, device: str = "cpu", progress: 
     start = -math.log(config.negatives)  # what would be right if x and y were independent
     model = (LowRank(size, start, config.rank, generator) if config.rank else Table(size, start)).to(device)
     make = torch.optim.Adam if config.rank else torch.optim.Adagrad
-    optimiser = make(model.parameters(), lr=config.learning_rate)
+    optimiser = make(model.parameters(), lr=config.learning_rate, fused=device == "cpu")
     loss_of = _population(config, joint, device) if config.population else _drawn(config, joint, generator, device)
     history = descend(optimiser, lambda: loss_of(model()), config.steps, progress)
     loss = history[-max(1, config.steps // 10) :].double().mean().item()
@@ -121,8 +120,8 @@ def _drawn(config: SkipGramConfig, joint: Joint, generator: torch.Generator, dev
 
     def loss(scores: Tensor) -> Tensor:
         pair = cells.sample((config.batch,), generator)
-        negatives = draw(noise, pair % size, config.negatives, hits="keep", generator=generator)
-        false = (pair // size * size).unsqueeze(-1) + negatives.ids
+        negatives = noise.sample((config.batch, config.negatives), generator)
+        false = (pair // size * size).unsqueeze(-1) + negatives
         # One row for each example, the true pair first; index_select has a quicker gradient than indexing.
         candidates = torch.cat([pair.unsqueeze(-1), false], -1).to(device)
         chosen = scores.view(-1).index_select(0, candidates.view(-1)).view(candidates.shape)
@@ -137,11 +136,24 @@ def _population(config: SkipGramConfig, joint: Joint, device: str) -> Callable[[
     q = torch.softmax(config.power * joint.y.log(), 0)
     false = (config.negatives * joint.x.unsqueeze(1) * q).to(device, torch.float32)
 
-    def loss(scores: Tensor) -> Tensor:
-        # softplus(-s) = softplus(s) - s
-        return ((true + false) * nn.functional.softplus(scores) - true * scores).sum()
+    both = true + false
+    return lambda scores: cast(Tensor, _Population.apply(scores, true, both))  # type: ignore[no-untyped-call]
 
-    return loss
+
+class _Population(torch.autograd.Function):
+    r"""The sum of :math:`t\log(1+e^{-s}) + f\log(1+e^s)`, its derivative :math:`(t+f)\sigma(s) - t` along with it."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, true: Tensor, both: Tensor) -> Tensor:
+        ctx.save_for_backward(torch.sigmoid(scores).mul_(both).sub_(true))
+        # softplus(-s) = softplus(s) - s
+        return nn.functional.softplus(scores).mul_(both).addcmul_(true, scores, value=-1).sum()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (slope,) = ctx.saved_tensors
+        return grads[0] * slope, None, None
 
 
 _SMALL = SkipGramConfig(vocabulary=200, batch=16_384, steps=40)
