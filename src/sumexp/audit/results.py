@@ -1,7 +1,9 @@
 """What an audit found: frozen, readable when printed, and as plain values for JSON."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from textwrap import fill, wrap
 from typing import Literal
 
 import numpy as np
@@ -18,6 +20,9 @@ Floats = NDArray[np.float64]
 
 SMALL = 0.01
 """Nats of divergence below which a minimum is called right: a perplexity one per cent off."""
+
+WIDTH = 84
+"""Of what is printed: it fits the column of a notebook's page and half a screen."""
 
 Verdict = Literal["right", "wrong", "cannot tell"]
 
@@ -164,34 +169,50 @@ class Audit:
 
     def __str__(self) -> str:
         head = f"{self.classes:,} classes, {self.labels:,} labels; {self.scheme.title}; truth: {self.source}"
-        table = [
-            "",
-            f"{'scheme':58s} {'KL':>9s} {'loss':>9s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>6s}  noise",
-        ]
-        for each in (self.scheme, *self.alternatives):
-            shift = " ".join(f"{_signed(x):>7s}" for x in each.shift)
-            table.append(
-                f"{each.title:58s} {nats(each.kl):>9s} {nats(each.gap):>9s} {shift} {each.overlap:6.3g} {each.noise:6.3f}"  # noqa: E501
-            )
-        by_spread = ", ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
-        spreads = ["", f"KL by spread of log P(y|x)/pi(y): {by_spread}"] if by_spread else []
-        many = ["", "KL by negatives (first example): " + ", ".join(f"{m:,}: {nats(k)}" for m, k in self.by_m)]
-        losses = ", ".join(f"{m:,}: {nats(bias)} ± {deviation:.2g}" for m, bias, deviation in self.loss_by_m)
-        many.append(f"mean loss at the truth less the full loss ± its deviation: {losses}")
-        pulls = ", ".join(f"{m:,}: {nats(bias)} ± {noise:.2g}" for m, bias, noise in self.gradient_by_m)
-        many.append(f"mean gradient at the truth ± its deviation: {pulls}")
-        if self.choice is not None:
-            many += ["", f"for these numbers use: {self.choice.use}: {self.choice.because}"]
-        faults = ["", *(f"fault: {f.name}: {f.says}" for f in self.faults if f.found)]
+        found = [*map(folded, (head, *self.lines())), "", *_schemes((self.scheme, *self.alternatives)), ""]
+        if self.by_spread:
+            spreads = "   ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
+            found += [f"KL by spread of log P(y|x)/pi(y):   {spreads}", ""]
         if self.evaluation is not None:
             ends = ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in self.evaluation.true)
-            spreads += ["", f"true metrics that fit those among {self.evaluation.candidates} candidates: {ends}"]
-        assumed = ["", *(f"assumed: {a}" for a in self.assumptions)]
-        return "\n".join([head, *self.lines(), *table, *spreads, *many, *faults, *assumed])
+            found += [folded(f"true metrics that fit those among {self.evaluation.candidates} candidates: {ends}"), ""]
+        if self.by_m:
+            found += [*_numbers(self.by_m, self.loss_by_m, self.gradient_by_m), ""]
+        if self.choice is not None:
+            found += [folded(f"for these numbers use: {self.choice.use}: {self.choice.because}"), ""]
+        faults = [folded(f"fault     {f.name}: {f.says}") for f in self.faults if f.found]
+        found += [*faults, ""] if faults else []
+        return "\n".join([*found, *(folded(f"assumed   {a}") for a in self.assumptions)])
 
     def plain(self) -> dict[str, object]:
         """All of it as plain values, for JSON; what is infinite or no number is null."""
         return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def folded(line: str, indent: int = 10) -> str:
+    """A line, folded where it is longer than `WIDTH`; what goes on is indented."""
+    return line if len(line) <= WIDTH else fill(line, WIDTH, subsequent_indent=" " * indent, break_long_words=False)
+
+
+def _schemes(rows: Sequence[Row]) -> list[str]:
+    """A line of numbers for each scheme, whose title takes as many lines as it needs."""
+    found = [f"{'scheme':28s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s} noise"]
+    for each in rows:
+        first, *rest = wrap(each.title, 28, subsequent_indent="  ")
+        shift = " ".join(f"{_signed(x):>7s}" for x in each.shift)
+        numbers = f"{nats(each.kl):>9s} {nats(each.gap):>8s} {shift} {each.overlap:5.3g} {each.noise:5.3f}"
+        found += [f"{first:28s} {numbers}", *rest]
+    return found
+
+
+def _numbers(
+    kls: Sequence[tuple[int, float]], losses: Sequence[Sequence[float]], gradients: Sequence[Sequence[float]]
+) -> list[str]:
+    """What other numbers of negatives give, of the first example: mean and deviation of loss and gradient."""
+    found = ["negatives        KL    loss at the truth less the full loss    gradient at the truth"]
+    for (m, kl), (_, bias, deviation), (_, pull, noise) in zip(kls, losses, gradients, strict=True):
+        found.append(f"{m:9,} {nats(kl):>9s} {nats(bias):>22s} ± {deviation:<15.2g} {nats(pull):>12s} ± {noise:.2g}")
+    return found
 
 
 def nats(value: float) -> str:
