@@ -43,6 +43,11 @@ IN_FULL = {PAGES[0], CHAPTERS[0], API[0]}
 """Where the colours of code are looked at, and those of a page of the API: others have them from the same styles."""
 
 
+COLOURS = np.arange(256) / 255
+LIGHT = np.where(COLOURS <= 0.04045, COLOURS / 12.92, ((COLOURS + 0.055) / 1.055) ** 2.4)
+"""How bright each value of a colour is, as the web's accessibility guidelines define it."""
+
+
 @dataclass
 class Visit:
     """What one page did and showed."""
@@ -204,9 +209,8 @@ def press_tab(page: Page) -> tuple[int, set[str]]:
 
 
 def pixels(png: bytes) -> NDArray[np.float64]:
-    """A screenshot as linear light, (height, width, 3), as the web's accessibility guidelines define it."""
-    colours = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=float) / 255
-    return np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    """A screenshot as linear light, (height, width, 3)."""
+    return LIGHT[np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))]
 
 
 def luminance(light: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,14 +1,17 @@
 """The book as a reader gets it: built once, at profile smoke and without any data set, in a copy of the project."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
 from filelock import FileLock
 from playwright.sync_api import Browser, sync_playwright
 
@@ -33,6 +36,20 @@ SOURCES = (
     "benchmarks",
     "tests",
 )
+
+
+_DRAWING = re.compile(r"(<svg\b[^>]*>).*?(?=</svg>)", re.DOTALL)
+
+
+def tree(text: str) -> BeautifulSoup:
+    """A page without what its pictures are drawn of, which is most of it and takes most of the time to read."""
+    return BeautifulSoup(_DRAWING.sub(r"\1", text), "html.parser")
+
+
+@cache
+def tree_of(file: Path) -> BeautifulSoup:
+    """The same of a page that several tests look at."""
+    return tree(file.read_text("utf-8"))
 
 
 @pytest.hookimpl(trylast=True)

@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page
 
 from sumexp.companion.build import joining, pdf
-from tests.book.conftest import CHROMIUM, ROOT
+from tests.book.conftest import CHROMIUM, ROOT, tree
 from tests.companion.build.test_pdf import outline
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
@@ -60,26 +60,35 @@ def made(sheet: Page) -> bytes:
     return pdf.printed(sheet)
 
 
-def test_every_page_has_its_bookmark_and_its_sheet(document: str, made: bytes) -> None:
-    chapters = [tag.get_text() for tag in BeautifulSoup(document, "html.parser").select("article h2")]
+@pytest.fixture(scope="module")
+def text(document: str) -> BeautifulSoup:
+    return tree(document)
+
+
+@pytest.fixture(scope="module")
+def numbers(made: bytes) -> dict[str, int]:
+    return pdf.page_numbers(made)
+
+
+def test_every_page_has_its_bookmark_and_its_sheet(text: BeautifulSoup, made: bytes, numbers: dict[str, int]) -> None:
+    chapters = [tag.get_text() for tag in text.select("article h2")]
     assert len(chapters) == len(PAGES)
     assert set(chapters) <= outline(made).keys()
-    numbers = pdf.page_numbers(made)
     places = [numbers[page] for page in PAGES]
     assert sorted(set(places)) == places  # in their order, each on sheets of its own
 
 
-def test_every_section_of_a_chapter_has_its_bookmark(document: str, made: bytes) -> None:
-    found = BeautifulSoup(document, "html.parser").select('article[id^="notebooks/"] h3')
+def test_every_section_of_a_chapter_has_its_bookmark(text: BeautifulSoup, made: bytes) -> None:
+    found = text.select('article[id^="notebooks/"] h3')
     sections = {" ".join(tag.get_text().split()) for tag in found if not tag.select(".math")}
     assert len(sections) > 50
     assert sections <= outline(made).keys()
 
 
-def test_every_link_within_leads_somewhere(document: str, made: bytes) -> None:
+def test_every_link_within_leads_somewhere(made: bytes, numbers: dict[str, int]) -> None:
     links = set(re.findall(rb"/Dest /(\S+)", made))
     assert len(links) > 300
-    there = {name.encode() for name in pdf.page_numbers(made)}
+    there = {name.encode() for name in numbers}
     assert {re.sub(rb"#([0-9A-F]{2})", lambda one: bytes([int(one[1], 16)]), link) for link in links} <= there
     assert b"/URI (file:" not in made  # nor to this machine
 
@@ -91,9 +100,9 @@ def test_formulas_are_typeset_and_none_is_left_raw(sheet: Page) -> None:
 
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="no pdftotext here: install Debian's package 'poppler-utils'")
 def test_the_text_of_the_pdf_has_no_raw_formula(made: bytes) -> None:
-    text = subprocess.run(["pdftotext", "-", "-"], input=made, capture_output=True, check=True).stdout.decode()
-    assert "Biased by necessity" in text
-    assert not re.findall(r"\\\[|\\\(|\\frac|\\mathbb", text)
+    printed = subprocess.run(["pdftotext", "-", "-"], input=made, capture_output=True, check=True).stdout.decode()
+    assert "Biased by necessity" in printed
+    assert not re.findall(r"\\\[|\\\(|\\frac|\\mathbb", printed)
 
 
 def test_pictures_are_drawn_not_painted(document: str, made: bytes) -> None:
@@ -109,8 +118,7 @@ def test_nothing_is_wider_than_a_sheet(sheet: Page) -> None:
     assert sheet.evaluate(SPILLING) == []
 
 
-def test_what_is_folded_on_the_pages_is_open_or_left_out(document: str) -> None:
-    text = BeautifulSoup(document, "html.parser")
+def test_what_is_folded_on_the_pages_is_open_or_left_out(text: BeautifulSoup) -> None:
     assert not text.select("details, .claim-card, script[src*='claims'], .register-graph, .above-input")
     exercises, solutions = text.select(".exercise.admonition[id]"), text.select("div.solution")
     assert 0 < len(solutions) <= len(exercises)

@@ -10,10 +10,10 @@ from urllib.parse import unquote, urldefrag
 
 import nbformat
 import pytest
-from bs4 import BeautifulSoup
 
 from sumexp.companion.build.sources import chapters_of
 from sumexp.companion.build.takeaway import BRANCH, install, leftovers
+from tests.book.conftest import tree_of
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
@@ -64,7 +64,7 @@ def test_references_are_called_as_on_the_page(html: Path, chapter: str) -> None:
     """What a notebook calls its theorems, exercises and formulas is what Sphinx has called them."""
     notebook = json.loads((html / "notebooks" / f"{chapter}.ipynb").read_text("utf-8"))
     text = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
-    page = BeautifulSoup((html / "notebooks" / f"{chapter}.html").read_text("utf-8"), "html.parser")
+    page = tree_of(html / "notebooks" / f"{chapter}.html")
     titles = [title.get_text() for title in page.select("article span.caption-number")]
     counted = [title.strip() for title in titles if re.match(rf"{KINDS} \d", title.strip())]
     assert counted
@@ -74,7 +74,7 @@ def test_references_are_called_as_on_the_page(html: Path, chapter: str) -> None:
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_figure_offers_its_data(html: Path, chapter: str) -> None:
-    page = BeautifulSoup((html / "notebooks" / f"{chapter}.html").read_text("utf-8"), "html.parser")
+    page = tree_of(html / "notebooks" / f"{chapter}.html")
     for figure in page.select("figure[id^=fig-]"):
         (link,) = figure.select("a[download]")
         with (html / "notebooks" / str(link["href"])).resolve().open(encoding="utf-8") as file:
@@ -100,7 +100,7 @@ def test_a_known_figure_has_the_data_that_its_chapter_prints(html: Path, project
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_menu_offers_notebook_and_source_and_no_place_that_is_not_there(html: Path, chapter: str) -> None:
     file = html / "notebooks" / f"{chapter}.html"
-    page = BeautifulSoup(file.read_text("utf-8"), "html.parser")
+    page = tree_of(file)
     menu = page.select(".dropdown-download-buttons a")
     assert [link.get_text(strip=True) for link in menu] == [".ipynb", ".md"]
     for link in menu:
@@ -127,7 +127,7 @@ def test_authors_are_named_as_in_a_sentence(extension: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("page", ["book/intro", *(f"notebooks/{chapter}" for chapter in CHAPTERS)])
 def test_a_link_to_a_page_shows_what_it_is(html: Path, page: str) -> None:
-    soup = BeautifulSoup((html / f"{page}.html").read_text("utf-8"), "html.parser")
+    soup = tree_of(html / f"{page}.html")
     said = {str(tag.get("property") or tag.get("name")): str(tag["content"]) for tag in soup.select("meta[content]")}
     assert said["og:title"]
     assert len(said["og:description"].split()) > 5
