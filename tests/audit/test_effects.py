@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sumexp.audit.effects import Truth, divergence, effect
 from sumexp.audit.minimiser import minimise
-from sumexp.audit.rows import Rows, assumed, given, groups, spread
+from sumexp.audit.rows import given, groups
 from sumexp.audit.setup import Setup, Weights, setup
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 from sumexp.samplers import Hits
@@ -108,40 +108,6 @@ def test_training_ends_where_the_audit_says() -> None:
             kept += f / (steps - steps // 2)
     assert said > 0.1
     assert kl(p, kept.numpy()) == pytest.approx(said, rel=0.1)
-
-
-def test_rows_of_alike_classes_are_their_classes() -> None:
-    counts = np.repeat([1, 2, 5, 40, 1000], [4000, 2000, 1000, 100, 5])
-    prior = counts / counts.sum()
-    how = setup(prior, "within-batch", "importance", "mask", 64, None)
-    rows = assumed(counts, prior, alike=True)
-    assert len(rows.number) < 1500 < 7105 == rows.number.sum()
-    p, each = rows.truth(2.0), rows.number.astype(int)
-    together = effect(Truth(rows, p, rows.of(how)), rows.of(how))
-    whole = Rows(
-        np.ones(7105),
-        np.repeat(rows.first, each),
-        np.repeat(rows.prior, each),
-        np.repeat(rows.group, each),
-        np.repeat(rows.z, each),
-    )
-    alone = effect(Truth(whole, np.repeat(p, each), whole.of(how)), whole.of(how))
-    assert together.kl == pytest.approx(alone.kl, rel=1e-3)
-    assert together.overlap == pytest.approx(alone.overlap, abs=1)
-    assert rows.number @ rows.z / 7105 == pytest.approx(0, abs=5 / math.sqrt(7105))  # five deviations
-    assert rows.number @ rows.z**2 / 7105 == pytest.approx(1, abs=5 * math.sqrt(2 / 7105))
-
-
-def test_groups_are_thirds_of_the_labels_and_keep_equal_counts_together() -> None:
-    counts = np.array([2, 2, 6, 0, 2])
-    assert groups(counts).tolist() == [1, 1, 0, -1, 1]  # 6 of 12 labels; the equal ones begin at a half
-
-
-def test_the_spread_is_that_of_the_truth() -> None:
-    _, prior, _ = zipf(20000)
-    z = np.random.default_rng(0).standard_normal(20000)
-    p = prior * np.exp(2 * (z - prior @ z) / math.sqrt(prior @ z**2 - (prior @ z) ** 2))
-    assert spread(p / p.sum(), prior) == pytest.approx(2)
 
 
 def test_divergence_keeps_its_digits() -> None:

@@ -1,6 +1,8 @@
 """The call: verdicts, known faults, limits, and every bad argument."""
 
+import html
 import math
+import re
 from collections.abc import Callable
 from itertools import combinations, product
 from typing import Any, cast, get_args
@@ -15,6 +17,7 @@ from sumexp.audit import Audit, AuditError, audit
 from sumexp.audit.advice import TORCH
 from sumexp.audit.faults import homogeneity
 from sumexp.audit.rates import rank_bound, rates
+from sumexp.audit.report import page
 from sumexp.audit.rows import groups
 from sumexp.audit.run import least_number
 from sumexp.audit.setup import Floats, Setup, Weights, setup
@@ -189,6 +192,58 @@ def test_the_bound_on_the_rank_by_enumeration(sampler: str, m: int, weights: Wei
         assert 0 < found.constant <= worst + 1e-9
     if sampler == "uniform":
         assert found.exact
+
+
+def expected_losses(scores: Floats, how: Setup) -> Floats:
+    """[examples, labels] the expected loss of every label without weights: all draws of four classes in turn."""
+    found = np.zeros(scores.shape)
+    for drawn in product(range(4), repeat=int(how.negatives)):
+        for y in range(4):
+            pulls = [np.exp(scores[:, j] - scores[:, y]) for j in drawn if j != y or how.hits == "keep"]
+            found[:, y] += float(np.prod(how.q[0, list(drawn)])) * np.log1p(sum(pulls))
+    return found
+
+
+def of_ranks(page: str, losses: Floats) -> tuple[Floats, Floats]:
+    """What the page says of MRR and of NDCG where the mean loss is so much: its own formulas, evaluated."""
+    [said] = re.findall(r"MRR is at least ([^,]*), and NDCG of one relevant item at least ([^<]*)\.<", page)
+    more = float(re.findall(r"With ([0-9.]+) nats added to the loss", page)[0]) if "sum" in said[0] else 0.0
+    names = {"exp": np.exp, "log2": np.log2, "loss": losses, "sum": losses + more}
+    mrr, ndcg = (eval(formula, {"__builtins__": {}}, names) for formula in said)  # noqa: S307
+    return mrr, ndcg
+
+
+@pytest.mark.parametrize("hits, holds", [("keep", True), ("mask", False)])
+def test_what_the_page_says_of_mrr_and_ndcg_is_true(hits: Hits, holds: bool) -> None:
+    """Four draws from four classes: single labels with ties and without, and means over examples of each kind."""
+    counts = np.full(4, 10)
+    result = audit(counts, sampler="uniform", weights="none", hits=hits, m=4)
+    assert (result.rank_bound.holds, result.rank_bound.exact) == (holds, True)
+    generator = np.random.default_rng(0)
+    some = generator.normal(size=(400, 4)) * generator.choice([0.1, 1.0, 5.0], size=(400, 1))
+    tied = 60.0 * np.array(list(product([0, 1], repeat=4)))  # every set at the top, the others far below
+    scores = np.concatenate([some, np.round(some), tied])
+    losses = expected_losses(scores, setup(counts / 40, "uniform", "none", hits, 4, None))
+    rank = (scores[:, None, :] >= scores[:, :, None]).sum(-1)  # of those that tie the label is the last
+    text = html.unescape(page(result, "r.csv", "r.json"))
+    for group in (1, 7, 400):  # of one example, of seven, of four hundred
+        which = generator.integers(losses.size, size=(5000, group)) if group > 1 else np.arange(losses.size)[:, None]
+        true = (1 / rank).flat[which].mean(1), (1 / np.log2(1 + rank)).flat[which].mean(1)
+        for measured, said in zip(true, of_ranks(text, losses.flat[which].mean(1)), strict=True):
+            assert (measured >= said - 1e-12).all()
+            if group == 1 and not holds:  # "and with no less": some label has exactly that
+                assert (measured - said).min() < 1e-3
+
+
+def test_the_least_constant_that_the_page_names_is_not_enough() -> None:
+    """A label that ties with the rarest class, all others far below: with less added MRR is below what was said."""
+    counts = np.array([50, 30, 15, 5])
+    result = audit(counts, sampler="within-batch", weights="none", hits="mask", m=4)
+    [least] = re.findall(r"At least ([0-9.]+) nats would have to be added", page(result, "r.csv", "r.json"))
+    how = setup(counts / 100, "within-batch", "none", "mask", 4, None)
+    loss = expected_losses(np.array([[0.0, -60, -60, 0]]), how)[0, 0]
+    assert float(least) > 0.1
+    assert math.exp(-(loss + float(least) - 1e-3)) > 1 / 2
 
 
 def test_classes_never_drawn_need_a_finite_constant() -> None:

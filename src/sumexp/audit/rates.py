@@ -107,9 +107,9 @@ def rank_bound(prior: Floats, how: Setup) -> RankBound:
         return RankBound(constant == 0, constant, True)
     if how.weights in ("relative", "added"):
         return RankBound(None, None, False)
-    rarest = np.argsort(q, kind="stable")[:2]
+    rarest = _least(q)
     labels = np.flatnonzero(prior > 0)
-    pairs = [(y, next(j for j in rarest if j != y)) for y in labels[np.argsort(q[labels], kind="stable")[:2]]]
+    pairs = [(y, next(j for j in rarest if j != y)) for y in labels[_least(q[labels])]]
     if q[rarest[0]] == 0:  # classes that are never drawn can all be above the label, unseen
         unseen, drawn = int((q == 0).sum()), labels[q[labels] > 0]
         rare = [labels[q[labels].argmin()], *drawn[q[drawn].argsort(kind="stable")[:1]]]
@@ -122,6 +122,12 @@ def rank_bound(prior: Floats, how: Setup) -> RankBound:
     alone = math.log(2) - _expected(replace(how, hits="mask"), m, other, int(rarest[0]))
     enough = how.weights in ("none", "constant", "negatives") and alone <= 1e-12
     return RankBound(True, 0.0, True) if enough else RankBound(None, None, False)
+
+
+def _least(q: Floats) -> NDArray[np.intp]:
+    """The places of the two least values, in rising order."""
+    found = np.argpartition(q, 1)[:2]
+    return np.asarray(found[np.argsort(q[found])])
 
 
 def _flat(how: Setup, classes: int, m: int) -> float:

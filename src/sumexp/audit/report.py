@@ -6,7 +6,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -214,14 +214,20 @@ def _sentences(audit: Audit, book: str) -> str:
         ("bounds the log rank", "not decided" if bound.holds is None else "yes" if bound.holds else "no",
          "MRR is at least exp(-loss), and NDCG of one relevant item at least 1 / log2(1 + exp(loss))." if bound.holds
          else "For sets, several pools, own tables and most weights that depend on the label the condition is not tested." if bound.constant is None
-         else f"With {bound.constant:.3g} nats added to the loss, and with no less, MRR is at least exp(-sum), and NDCG of one relevant item at least 1 / log2(1 + exp(sum))." if bound.exact
-         else f"At least {bound.constant:.3g} nats would have to be added; how many are enough is not looked for.", "condition on all sets of negatives", "sumexp-rank-criterion"),
+         else f"With {_rounded(bound.constant, math.ceil)} nats added to the loss, and with no less, MRR is at least exp(-sum), and NDCG of one relevant item at least 1 / log2(1 + exp(sum))." if bound.exact
+         else f"At least {_rounded(bound.constant, math.floor)} nats would have to be added; how many are enough is not looked for.", "condition on all sets of negatives", "sumexp-rank-criterion"),
     ]  # fmt: skip
     body = "".join(
         f"<tr><td>{a}</td><td class=number>{escape(b)}</td><td class=text>{escape(c)}</td><td class=text>{_why(d, claim, book)}</td></tr>"
         for a, b, c, d, claim in rows
     )
     return f'<div class="wide"><table class="sort words">{_head("what", "value", "in a sentence", "why it holds")}<tbody>{body}</tbody></table></div>'
+
+
+def _rounded(value: float, way: Callable[[float], int]) -> str:
+    """Three digits of a positive number, rounded to the side on which the sentence about it stays true."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{way(value / unit) * unit:.3g}"
 
 
 def _evaluation(audit: Audit) -> str:

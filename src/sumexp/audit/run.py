@@ -145,7 +145,7 @@ def audit(
     known = None if labels is None else _labels(labels, len(number))
     if scores is None:
         shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
-        rows = tables.assumed(number, prior, _alike(number, how), seed)
+        rows = tables.assumed(number, prior, _log_laws(how), seed)
         truths = [rows.truth(SHOWN)]
         spread = SHOWN
     else:
@@ -173,10 +173,11 @@ def _audit(
     spread: float, found: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None, scored: bool,
     estimated: str | None,
 ) -> Audit:  # fmt: skip
-    laws = [Truth(rows, p, rows.of(how)) for p in truths]
-    mine = [effect(truth, rows.of(how)) for truth in laws]
+    here = rows.of(how)
+    laws = [Truth(rows, p, here) for p in truths]
+    mine = [effect(truth, here) for truth in laws]
     scheme = row(how.title, mine)
-    others = tuple(_row(rows, truths, each, how, laws) for each in _alternatives(prior, how, rows))
+    others = tuple(_row(rows, truths, each, how, here, laws) for each in _alternatives(prior, how))
     right_way = how.with_way(*remedy(how))
     after = next((r for r in others if r.title == right_way.title), scheme)
     by_spread: tuple[tuple[float, float], ...] = ()
@@ -184,9 +185,7 @@ def _audit(
         by_spread = tuple(
             (
                 s,
-                scheme.kl
-                if s == SHOWN
-                else effect(Truth(rows, rows.truth(s), rows.of(how)), rows.of(how), 0.02, 640).kl,
+                scheme.kl if s == SHOWN else effect(Truth(rows, rows.truth(s), here), here, 0.02, 640).kl,
             )
             for s in SPREADS
         )
@@ -194,9 +193,9 @@ def _audit(
     proved = how.kind != "union" and how.table is None and len(how.m) == 1 and (how.weights, how.hits) == remedy(how)
     verdict, sentence = _verdict(scheme, by_spread, found.never_drawn, found.never_labels, proved)
     advised = advice(how, verdict == "right", found.never_drawn, scheme.noise, after.noise)
-    full, one = _one_per_cent(laws[0], rows, rows.of(how))
+    full, one = _one_per_cent(laws[0], rows, here)
     first = mine[0]
-    numbers = () if found.never_drawn else _by_m(laws[0], rows, how, first)
+    numbers = () if found.never_drawn else _by_m(laws[0], rows, how, here, first)
     return Audit(
         verdict, sentence + (f"; change {_lines(advised.change)}" if advised.change else ""), len(number),
         int(number.sum()), how.negatives, how.asked or round(how.negatives), source, spread, scheme, others, by_spread,
@@ -217,16 +216,15 @@ def _choice(prior: Floats, how: Setup, batch: int | None, memory: int) -> Choice
     return choose(len(labels), number + 1 if batch is None else batch, number, skew, memory, means)
 
 
-def _row(rows: Rows, truths: list[Floats], how: Setup, mine: Setup, laws: list[Truth]) -> Row:
-    """Another scheme; where it has the same negatives as the reader's, in the cells that there are."""
-    here = rows.of(how)
+def _row(rows: Rows, truths: list[Floats], how: Setup, mine: Setup, here: Setup, laws: list[Truth]) -> Row:
+    """Another scheme; where it has the same negatives as the reader's (``here`` on rows), in the cells there are."""
     alike = how.q is mine.q and how.table is mine.table
-    return row(
-        how.title, [effect(law, here, 0.01, 640) for law in (laws if alike else [Truth(rows, p, here) for p in truths])]
-    )
+    there = here.with_way(how.weights, how.hits) if alike else rows.of(how)
+    found = laws if alike else [Truth(rows, p, there) for p in truths]
+    return row(how.title, [effect(law, there, 0.01, 640) for law in found])
 
 
-def _alternatives(prior: Floats, how: Setup, rows: Rows) -> list[Setup]:
+def _alternatives(prior: Floats, how: Setup) -> list[Setup]:
     """Five others: three that treat the same negatives otherwise, uniform ones, and some uniform ones mixed in.
 
     For one negative there are four: it has no halves.
@@ -248,9 +246,9 @@ def _alternatives(prior: Floats, how: Setup, rows: Rows) -> list[Setup]:
     return [each for each in found if each.title != how.title][:5]
 
 
-def _by_m(truth: Truth, rows: Rows, how: Setup, first: Effect) -> tuple[ByNumber, ...]:
+def _by_m(truth: Truth, rows: Rows, how: Setup, here: Setup, first: Effect) -> tuple[ByNumber, ...]:
     """What other numbers of negatives give, on fewer bins; the divergence for the reader's own is that of the audit."""
-    here, own = rows.of(how), how.asked or round(how.negatives)
+    own = how.asked or round(how.negatives)
     least, most = len(how.m), math.inf
     if how.law is not None and how.kind == "distinct":
         most = int((how.law > 0).sum()) - (2 if how.weights == "arrival" else 1)
@@ -406,11 +404,11 @@ def _assumptions(how: Setup, outside: float | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _alike(counts: NDArray[Any], how: Setup) -> bool:
-    """Whether classes of equal count have equal laws."""
-    _, first, inverse = np.unique(counts, return_index=True, return_inverse=True)
-    laws = [*how.q] + ([] if how.table is None else [how.table])
-    return all(bool(np.array_equal(law, law[first][inverse], equal_nan=True)) for law in laws)
+def _log_laws(how: Setup) -> list[Floats]:
+    """What can tell classes of one count apart: laws of one draw, of which those of sets are smooth, and a table."""
+    with np.errstate(divide="ignore"):
+        found = [np.log(law) for law in (how.q if how.law is None else [how.law])]
+    return found if how.table is None else [*found, how.table]
 
 
 def _counts(counts: Numbers) -> NDArray[np.int64]:

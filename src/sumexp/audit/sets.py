@@ -152,14 +152,16 @@ def held(kind: Literal["union", "distinct"], q: Floats, m: int, number: Floats) 
 
 def merged(q: Floats, number: Floats, most: int = VALUES) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Different positive values in rising order, how many classes have each, and the place of each class in them."""
-    values, each = np.unique(q, return_inverse=True)
-    if len(values) > most:
-        log_q = np.log(q)
-        width = np.ptp(log_q) / (most - 1)
-        cell = np.minimum(((log_q - log_q.min()) / width).astype(np.int64), most - 1)
-        each = np.unique(cell, return_inverse=True)[1]
-        values = np.bincount(each, weights=number * q) / np.bincount(each, weights=number)
-    return values, np.asarray(np.bincount(each, weights=number), dtype=np.float64), each.astype(np.int64)
+    some = q[:: max(1, len(q) // (4 * most))]
+    if len(np.unique(some)) <= most:  # else there are too many, and no need to sort all of them
+        values, each = np.unique(q, return_inverse=True)
+        if len(values) <= most:
+            return values, np.asarray(np.bincount(each, weights=number), dtype=np.float64), each.astype(np.int64)
+    log_q = np.log(q)
+    cell = np.minimum(((log_q - log_q.min()) / (np.ptp(log_q) / (most - 1))).astype(np.int64), most - 1)
+    place = (np.cumsum(np.bincount(cell) > 0) - 1)[cell]
+    members = np.bincount(place, weights=number)
+    return np.bincount(place, weights=number * q) / members, members, place
 
 
 def _inclusion(values: Floats, count: Floats, m: int) -> Floats:

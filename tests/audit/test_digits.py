@@ -1,0 +1,76 @@
+"""The digits that are printed, against searches over single classes, for counts of many shapes."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp.audit.effects import Truth, effect
+from sumexp.audit.results import nats
+from sumexp.audit.rows import given
+from sumexp.audit.setup import Floats, Setup, Weights, setup
+from sumexp.negatives.consistency import factors, minimiser, multiset_losses
+from sumexp.samplers import Hits
+
+CLASSES = 2000
+RANK = np.arange(1, CLASSES + 1.0)
+FAR = -400.0
+"""Score of a class without labels: as a negative it weighs nothing."""
+
+
+def tables() -> dict[str, NDArray[np.int64]]:
+    """Counts: power laws, few different ones, one class with nearly all labels, and a third without any."""
+    zipf = 80_000 / RANK
+    shapes = {
+        "power 1/2": 80_000 / RANK**0.5,
+        "power 1": zipf,
+        "power 2": 4e9 / RANK**2,
+        "ties": np.repeat([1000, 3, 2, 1], [250, 250, 500, 1000]),
+        "giant": np.where(RANK == 1, 50 * zipf.sum(), zipf),
+        "zeros": np.where(np.arange(CLASSES) % 3 == 1, 0, zipf),
+    }
+    return {name: np.asarray(values, dtype=np.int64) for name, values in shapes.items()}
+
+
+def exact(counts: NDArray[np.int64], how: Setup, p: Floats) -> float:
+    """The divergence of the minimum over single classes, by the search of `sumexp.negatives.consistency`."""
+    labels, log_q, m = torch.from_numpy(counts > 0), torch.from_numpy(how.log_q), round(how.negatives)
+    zero = torch.zeros(CLASSES, dtype=torch.float64)
+    weights = (zero, zero) if how.weights == "none" else factors(how.weights, log_q, m, hits=how.hits)
+    all_losses = multiset_losses(log_q, m, weights, how.hits, tol=1e-9)
+
+    def losses(scores: Tensor) -> Tensor:
+        return all_losses(torch.full((CLASSES,), FAR, dtype=torch.float64).masked_scatter(labels, scores))[labels]
+
+    truth = torch.from_numpy(p)[labels]
+    return float(truth @ (truth.log() - minimiser(losses, truth, tol=1e-6).log_softmax(-1)))
+
+
+@pytest.mark.parametrize("name", tables())
+@pytest.mark.parametrize(
+    "sampler, weights, hits, m, sigma",
+    [
+        ("within-batch", "none", "keep", 64, 1.0),
+        ("within-batch", "importance", "mask", 64, 3.0),
+        ("log-uniform", "relative", "mask", 16, 2.0),
+        ("uniform", "none", "mask", 256, 2.0),
+    ],
+)
+def test_the_divergence_is_right_to_the_digits_that_are_printed(
+    name: str, sampler: str, weights: Weights, hits: Hits, m: int, sigma: float
+) -> None:
+    """Within a unit of the last digit: half of it for rounding, half for the bins."""
+    counts = tables()[name]
+    p = counts * np.exp(sigma * np.random.default_rng(0).standard_normal(CLASSES))
+    p /= p.sum()
+    prior = counts / counts.sum()
+    how = setup(prior, sampler, weights, hits, m, None)
+    text, expected = nats(effect(Truth(given(counts, prior), p, how), how).kl), exact(counts, how, p)
+    assert abs(float(text) - expected) <= unit(text)
+
+
+def unit(text: str) -> float:
+    """Of the last digit of a number as it is printed; of 0, the least that is not."""
+    digits, _, power = text.partition("e")
+    return 1e-7 if text == "0" else 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
