@@ -160,8 +160,8 @@ def merged(q: Floats, number: Floats, most: int = VALUES) -> tuple[Floats, Float
     log_q = np.log(q)
     cell = np.minimum(((log_q - log_q.min()) / (np.ptp(log_q) / (most - 1))).astype(np.int64), most - 1)
     place = (np.cumsum(np.bincount(cell) > 0) - 1)[cell]
-    members = np.bincount(place, weights=number)
-    return np.bincount(place, weights=number * q) / members, members, place
+    members = np.asarray(np.bincount(place, weights=number), dtype=np.float64)
+    return np.bincount(place, weights=number * q) / members, members, place.astype(np.int64)
 
 
 def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
