@@ -4,9 +4,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from sumexp.audit import AuditError
-from sumexp.audit.evaluation import can_change_places, drawn_rank_law, fitting, metric, rank_law
+from sumexp.audit import AuditError, audit
+from sumexp.audit.evaluation import _shares, can_change_places, drawn_rank_law, fitting, metric, rank_law
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -56,6 +57,79 @@ def test_a_sampled_recall_of_one_says_little() -> None:
     assert high > 0.85
 
 
+def every_case(q: list[float]) -> tuple[list[float], list[int]]:
+    """For each positive and each set of classes above it the share of q that they have, and the positive's rank."""
+    shares, ranks = [], []
+    for positive in range(len(q)):
+        others = [j for j in range(len(q)) if j != positive]
+        for many in range(len(q)):
+            for above in combinations(others, many):
+                shares.append(min(1.0, sum(q[j] for j in above) / (1 - q[positive])))
+                ranks.append(1 + many)
+    return shares, ranks
+
+
+LAWS = [[0.4, 0.3, 0.15, 0.1, 0.05], [0.9, 0.06, 0.02, 0.02, 0.0], [0.5, 0.5, 0.0, 0.0, 0.0], [0.2] * 5]
+
+
+@pytest.mark.parametrize("q", LAWS)
+def test_no_set_has_a_share_beyond_the_ends_and_some_have_the_ends(q: list[float]) -> None:
+    shares, ranks = every_case(q)
+    above, best, worst = _shares(np.array(q), np.arange(1, 6))
+    for rank in range(1, 6):
+        mine = [share for share, r in zip(shares, ranks, strict=True) if r == rank]
+        allowed = above[(best <= rank) & (rank <= worst)]
+        assert [allowed.min(), allowed.max()] == pytest.approx([min(mine), max(mine)], abs=1e-12)
+
+
+@pytest.mark.parametrize("q", LAWS[:2])
+def test_candidates_by_popularity_leave_open_what_enumeration_finds(q: list[float]) -> None:
+    """The same program with a column for each positive and each set above it: no wider than what is reported."""
+    shares, ranks = every_case(q)
+    seen = drawn_rank_law(np.array(shares), 4)
+    mean = seen @ metric("recall@2", np.arange(1, 6))
+    found = {name: ends for name, *ends in fitting({"recall@2": 0.8}, 5, 4, law=np.array(q), tolerance=1e-3).true}
+    for name in ("recall@1", "mrr", "ndcg"):
+        cost = metric(name, np.array(ranks))
+        ends = [
+            sign * linprog(
+                sign * cost, A_ub=[mean, -mean], b_ub=[0.801, -0.799], A_eq=np.ones((1, len(cost))), b_eq=[1.0]
+            ).fun
+            for sign in (1, -1)
+        ]  # fmt: skip
+        assert found[name][0] <= ends[0] + 1e-9
+        assert ends[1] <= found[name][1] + 1e-9
+        assert found[name] == pytest.approx(ends, abs=0.06)  # shares between two sets are thought to occur
+
+
+def test_a_uniform_law_of_ones_own_is_uniform() -> None:
+    """The ends with a law that is uniform are those without; for no others is the rank all that matters."""
+    shown = {"recall@10": 0.7, "mrr": 0.4}
+    own = fitting(shown, 3000, 100, law=np.full(3000, 1 / 3000))
+    for (name, *ends), (other, *uniform) in zip(own.true, fitting(shown, 3000, 100).true, strict=True):
+        assert name == other
+        assert ends == pytest.approx(uniform, abs=1e-6)
+
+
+def test_classes_that_are_never_candidates_may_all_stand_above() -> None:
+    """Three of ten are drawn: whoever beats them all has a true rank from 1 to 1 + 7, or 1 + 6 if it is not drawn."""
+    law = np.array([0.5, 0.3, 0.2] + [0.0] * 7)
+    found = {name: ends for name, *ends in fitting({"recall@1": 1.0}, 10, 400, law=law, tolerance=1e-12).true}
+    assert found["mrr"] == pytest.approx([1 / 8, 1.0], abs=1e-9)
+    assert found["recall@1"] == pytest.approx([0.0, 1.0], abs=1e-9)
+
+
+def test_popular_candidates_hide_the_rare_ones_above() -> None:
+    """A recall of .7 among popular candidates is compatible with less than one among uniform ones."""
+    law = 1 / np.arange(1, 2001.0)
+    law /= law.sum()
+    shown = {"recall@10": 0.7, "recall@1": 0.3}
+    uniform, popular = (fitting(shown, 2000, 100, law=each).true for each in (None, law))
+    for (name, low, high), (_, least, most) in zip(uniform, popular, strict=True):
+        assert least <= low + 1e-6, name
+        assert high <= most + 1e-6, name
+
+
 def test_everything_seen_leaves_nothing_open() -> None:
     """With all negatives as candidates, none twice, the sampled metric is the true one."""
     found = fitting({"recall@10": 0.3}, 50, 49, replacement=False, tolerance=1e-9)
@@ -85,6 +159,32 @@ def test_models_that_can_change_places() -> None:
 def test_bad_values_are_one_message(reported: dict[str, float], classes: int, m: int, message: str) -> None:
     with pytest.raises(AuditError, match=message):
         fitting(reported, classes, m)
+
+
+def test_laws_that_candidates_cannot_come_from() -> None:
+    with pytest.raises(AuditError, match="a law with one class"):
+        fitting({"mrr": 0.5}, 3, 2, law=np.array([0.0, 1.0, 0.0]))
+    with pytest.raises(AuditError, match="not both"):
+        fitting({"mrr": 0.5}, 3, 2, law=np.full(3, 1 / 3), replacement=False)
+    with pytest.raises(AuditError, match="drawn one by one; 'distinct:uniform' is not a law of one draw"):
+        audit(np.array([3, 2, 1]), m=1, sampled={"mrr": 0.5}, candidates=2, candidates_from="distinct:uniform")
+    with pytest.raises(AuditError, match="no sampler 'popular'"):
+        audit(np.array([3, 2, 1]), m=1, sampled={"mrr": 0.5}, candidates=2, candidates_from="popular")
+
+
+def test_the_audit_says_where_the_candidates_come_from() -> None:
+    counts = np.array([30, 20, 10, 5, 1])
+    named, own = (
+        audit(counts, m=2, sampled={"mrr": 0.7}, candidates=3, candidates_from=each).evaluation
+        for each in ("unigram", counts / counts.sum())
+    )
+    assert named is not None
+    assert own is not None
+    assert (named.sampler, own.sampler) == ("unigram", "a law of your own")
+    direct = fitting({"mrr": 0.7}, 5, 3, law=counts / counts.sum())
+    for each in (named, own):
+        assert [name for name, *_ in each.true] == [name for name, *_ in direct.true]
+        assert np.allclose([ends for _, *ends in each.true], [ends for _, *ends in direct.true], atol=1e-9)
 
 
 def test_ranks_out_of_range() -> None:

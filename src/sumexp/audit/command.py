@@ -13,7 +13,7 @@ from sumexp.audit.estimates import NAMES as ESTIMATES
 from sumexp.audit.report import write
 from sumexp.audit.results import Audit
 from sumexp.audit.run import audit
-from sumexp.audit.setup import NAMES, AuditError, Weights
+from sumexp.audit.setup import NAMES, AuditError, Law, Weights
 from sumexp.samplers import Hits
 
 
@@ -50,7 +50,8 @@ def parser() -> argparse.ArgumentParser:
         metavar="METRIC=VALUE",
         help="metrics among sampled candidates: recall@10=.7",
     )
-    add("--candidates", type=int, default=100, help="uniform candidates of those metrics (default: 100)")
+    add("--candidates", type=int, default=100, help="candidates of those metrics (default: 100)")
+    add("--candidates-from", default="uniform", metavar="LAW", help="what they are drawn from (default: uniform)")
     add("--examples", type=int, default=4, help="examples of the scores to audit (default: 4)")
     add("--seed", type=int, default=0, help="of the assumed truth, without scores (default: 0)")
     add("--output", type=Path, help="an .html report; its data lie beside it as .csv and .json")
@@ -73,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(found if options.full else "\n".join(found.lines()))
     if found.evaluation is not None and not options.full:
         ends = ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in found.evaluation.true)
-        print(f"evaluated among {options.candidates} candidates; the true metrics that fit: {ends}")
+        among = f"{options.candidates} candidates, {found.evaluation.sampler}"
+        print(f"evaluated among {among}; the true metrics that fit: {ends}")
     if options.output is not None:
         print(f"report    {options.output}")
 
@@ -90,30 +92,33 @@ def _audit(options: argparse.Namespace) -> Audit:
     if options.examples < 1:
         raise AuditError(f"--examples is {options.examples}; at least one is audited")
     counts = inputs.counts(options.counts, options.column, options.holds, options.classes)
-    given = options.log_q
+    log_q = options.log_q
     scores: inputs.Numbers | tuple[inputs.Numbers, inputs.Numbers] | None = None
     if options.scores:
         scores = inputs.numbers(options.scores)
     if options.embeddings:
         queries, items = (inputs.numbers(path) for path in options.embeddings)
         scores = (queries, items)
-    sampler = options.sampler
-    if sampler.endswith(".npy"):
-        sampler = torch.from_numpy(inputs.numbers(Path(sampler)))
     return audit(
-        counts, sampler=sampler, weights=options.weights, hits=options.hits, m=options.m, batch=options.batch,
-        scores=scores, log_q=inputs.numbers(Path(given)) if given and given != "multiset" else given,
+        counts, sampler=_law(options.sampler), weights=options.weights, hits=options.hits, m=options.m,
+        batch=options.batch, scores=scores,
+        log_q=inputs.numbers(Path(log_q)) if log_q and log_q != "multiset" else log_q,
         estimated=options.estimated, temperature=options.temperature,
         labels=inputs.numbers(options.labels) if options.labels else None,
         sampled=dict(map(_metric, options.sampled)) or None, candidates=options.candidates,
-        examples=options.examples, seed=options.seed, memory=options.memory,
+        candidates_from=_law(options.candidates_from), examples=options.examples, seed=options.seed,
+        memory=options.memory,
     )  # fmt: skip
+
+
+def _law(name: str) -> Law:
+    return torch.from_numpy(inputs.numbers(Path(name))) if name.endswith(".npy") else name
 
 
 def _spare(options: argparse.Namespace) -> None:
     """Stop where the report, or the data beside it, would take the place of a file that is read."""
-    own = (options.sampler, options.log_q) if options.sampler.endswith(".npy") else (options.log_q,)
-    given = [options.counts, options.scores, options.labels, *(options.embeddings or ()), *own]
+    own = [name for name in (options.sampler, options.candidates_from) if name.endswith(".npy")]
+    given = [options.counts, options.scores, options.labels, *(options.embeddings or ()), options.log_q, *own]
     read = {Path(path).resolve() for path in given if path is not None}
     for suffix in (".html", ".csv", ".json"):
         path = options.output.with_suffix(suffix)

@@ -6,8 +6,11 @@ Each that scores higher has been drawn with probability :math:`(r-1)/n`, so that
 .. math:: 1 + \mathrm{Bin}\Big(m, \frac{r-1}n\Big), \qquad \text{without replacement}\quad
           1 + \mathrm{Hyp}(n, r-1, m).
 
-The mean of a sampled metric is thus linear in the law of the true ranks. Many laws share the values that were reported;
-:func:`fitting` finds the least and the greatest true metric among all of them, a linear program.
+From a law q that is not uniform it is :math:`1+\mathrm{Bin}(m,a)`, where a is the share that the classes above the
+positive have of q without it: *which* classes they are matters, not only how many.
+
+The mean of a sampled metric is thus linear in the law of the true ranks and shares. Many laws agree with the values
+that were reported; :func:`fitting` finds the least and the greatest true metric among all of them, a linear program.
 
 Source: W. Krichene and S. Rendle, On Sampled Metrics for Item Recommendation (2020).
 """
@@ -28,6 +31,9 @@ Floats = NDArray[np.float64]
 
 DENSE = 2000
 """Ranks that are all looked at; beyond them 400 a decade."""
+
+ROUNDING = 1e-9
+"""Shares that differ by less are one: by so little a sum over ten million classes may be wrong."""
 
 TRUE = ("recall@1", "recall@10", "recall@100", "mrr", "ndcg", "ndcg@10")
 
@@ -84,26 +90,36 @@ class Evaluation:
         candidates: sampled negatives.
         reported: the sampled metrics.
         true: for each metric over all classes its least and greatest value that fits the reported ones.
+        sampler: what the candidates were drawn from.
     """
 
     candidates: int
     reported: tuple[tuple[str, float], ...]
     true: tuple[tuple[str, float, float], ...]
+    sampler: str = "uniform"
 
 
 def fitting(
-    reported: Mapping[str, float], classes: int, m: int, *, replacement: bool = True, tolerance: float = 5e-4
+    reported: Mapping[str, float],
+    classes: int,
+    m: int,
+    *,
+    law: Floats | None = None,
+    replacement: bool = True,
+    tolerance: float = 5e-4,
 ) -> Evaluation:
     """All true metrics that fit the sampled ones: the ends of the interval of each.
 
     What was reported is taken for a mean over all examples: that they are finitely many widens the interval further.
-    Beyond rank 2000 ranks are looked at on a grid, 400 a decade, so that an end may be missed by that much.
+    Of which classes are labels, and which score higher, nothing is assumed. Beyond rank 2000 ranks are looked at on a
+    grid, 400 a decade, so that an end may be missed by that much.
 
     Args:
         reported: sampled metrics by name, as they were reported.
         classes: number of classes.
         m: sampled negatives.
-        replacement: whether one can be drawn twice.
+        law: [classes] what the candidates are drawn from, if not uniform; a draw of the positive is drawn again.
+        replacement: whether one can be drawn twice; without, they are uniform.
         tolerance: how far a reported value may be from its mean: half a unit of its last digit.
 
     Raises:
@@ -112,9 +128,15 @@ def fitting(
     if not reported:
         raise AuditError("no sampled metric is given, as in recall@10=0.7")
     ranks = _ranks(classes)
-    law = rank_law(ranks, classes, m, replacement=replacement)
+    if law is None:
+        seen, best, worst = rank_law(ranks, classes, m, replacement=replacement), ranks, ranks
+    elif replacement:
+        above, best, worst = _shares(law, ranks)
+        seen = drawn_rank_law(above, m)
+    else:
+        raise AuditError("without replacement candidates are uniform here; give law or replacement=False, not both")
     sampled = np.arange(1, m + 2)
-    means = np.stack([law @ metric(name, sampled) for name in reported])
+    means = np.stack([seen @ metric(name, sampled) for name in reported])
     values = np.array(list(reported.values()))
     if not (np.isfinite(values) & (values >= 0) & (values <= 1)).all():
         raise AuditError(f"sampled metrics are {dict(reported)}; they must lie between 0 and 1")
@@ -122,10 +144,10 @@ def fitting(
     true = []
     for name in TRUE:
         ends = []
-        for sign in (1, -1):
+        for sign, rank in ((1, worst), (-1, best)):
             found = linprog(
-                sign * metric(name, ranks), A_ub=np.concatenate([means, -means]), b_ub=bounds,
-                A_eq=np.ones((1, len(ranks))), b_eq=[1.0], method="highs",
+                sign * metric(name, rank), A_ub=np.concatenate([means, -means]), b_ub=bounds,
+                A_eq=np.ones((1, len(rank))), b_eq=[1.0], method="highs",
             )  # fmt: skip
             if found.status == 2:
                 raise AuditError(f"no law of ranks has the sampled metrics {dict(reported)} with {m} candidates")
@@ -133,7 +155,25 @@ def fitting(
                 raise AuditError(f"the linear program for {name} was not solved: {found.message}")
             ends.append(sign * float(found.fun or 0.0))
         true.append((name, ends[0], ends[1]))
-    return Evaluation(m, tuple(reported.items()), tuple(true))
+    return Evaluation(m, tuple(reported.items()), tuple(true), "uniform" if law is None else "a law of your own")
+
+
+def _shares(law: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
+    r"""Shares of q that the classes above a positive can have, and for each the best and the worst rank it can have.
+
+    The k classes above it have at most :math:`S_k/(1-q_{k+1})` with q falling: they are the k likeliest and the
+    positive is the next one. A likelier positive p leaves them :math:`(S_{k+1}-p)/(1-p)`, which falls with p, a less
+    likely one a larger total. With q rising it is the least that they have, for the same reason.
+    """
+    rising = np.sort(law)
+    if not rising[-1] < 1:
+        raise AuditError("candidates are drawn from a law with one class: where it is the positive there are none")
+    least, most = (np.minimum(np.append(0.0, np.cumsum(one[:-1])) / (1 - one), 1.0) for one in (rising, rising[::-1]))
+    least[-1] = most[-1] = 1.0
+    above = np.unique(np.concatenate([least[ranks - 1], most[ranks - 1]]))
+    best = np.searchsorted(most, above * (1 - ROUNDING), side="left") + 1
+    worst = np.searchsorted(least, above * (1 + ROUNDING), side="right")
+    return above, best, worst
 
 
 def can_change_places(first: Evaluation, second: Evaluation) -> tuple[str, ...]:

@@ -236,7 +236,7 @@ def _evaluation(audit: Audit) -> str:
     rows = "".join(f"<tr><td>{escape(n)}</td>{_cell(a, f'{a:.3f}')}{_cell(b, f'{b:.3f}')}</tr>" for n, a, b in e.true)
     given = ", ".join(f"{escape(n)} = {v:g}" for n, v in e.reported)
     return (
-        f"<p>Among {e.candidates} uniform candidates you report {given}. Over all classes every value between these ends fits that, "
+        f"<p>Among {e.candidates} candidates ({escape(e.sampler)}) you report {given}. Over all classes every value between these ends fits that, "
         "to three digits and apart from the chance of finitely many examples "
         "(Krichene and Rendle 2020); two models whose intervals overlap can change places.</p>"
         f'<table class="sort" style="width:auto">{_head("true metric", "least", "greatest")}<tbody>{rows}</tbody></table>'

@@ -175,7 +175,8 @@ class Audit:
             found += [f"KL by spread of log P(y|x)/pi(y):   {spreads}", ""]
         if self.evaluation is not None:
             ends = ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in self.evaluation.true)
-            found += [folded(f"true metrics that fit those among {self.evaluation.candidates} candidates: {ends}"), ""]
+            among = f"{self.evaluation.candidates} candidates, {self.evaluation.sampler}"
+            found += [folded(f"true metrics that fit those among {among}: {ends}"), ""]
         if self.by_m:
             found += [*_numbers(self.by_m, self.loss_by_m, self.gradient_by_m), ""]
         if self.choice is not None:

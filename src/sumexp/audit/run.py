@@ -18,14 +18,14 @@ from sumexp.audit.advice import advice, remedy
 from sumexp.audit.bins import merge
 from sumexp.audit.effects import SET_BINS, Effect, Minimum, Truth, divergence_of_set, effect, minimum
 from sumexp.audit.estimates import estimate
-from sumexp.audit.evaluation import fitting
+from sumexp.audit.evaluation import Evaluation, fitting
 from sumexp.audit.faults import faults
 from sumexp.audit.minimiser import state
 from sumexp.audit.moments import moments
 from sumexp.audit.rates import Rates, certificate, rank_bound, rates
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
 from sumexp.audit.rows import Rows
-from sumexp.audit.setup import AuditError, Law, Setup, Weights, log_weights, setup
+from sumexp.audit.setup import AuditError, Law, Setup, Weights, law_of, log_weights, setup
 from sumexp.samplers import Hits
 from sumexp.synthesis.choice import Choice, Means, choose
 
@@ -87,6 +87,7 @@ def audit(
     labels: Numbers | None = None,
     sampled: Mapping[str, float] | None = None,
     candidates: int = 100,
+    candidates_from: Law = "uniform",
     examples: int = 4,
     seed: int = 0,
     memory: int = 1 << 30,
@@ -117,7 +118,8 @@ def audit(
         temperature: the scores are divided by it.
         labels: classes of some examples, to compare with the counts.
         sampled: metrics among sampled candidates as they were reported, as in ``{"recall@10": 0.7}``.
-        candidates: uniform candidates of that evaluation.
+        candidates: candidates of that evaluation, drawn beside the positive.
+        candidates_from: what they are drawn from, like ``sampler``; of names those whose draws are independent.
         examples: at most so many of the scores' examples are audited, the first ones.
         seed: of the assumed truths.
         memory: bytes for a step's logits and their gradient, for what to use instead.
@@ -141,7 +143,7 @@ def audit(
         )
     group = tables.groups(number)
     found = rates(prior, group, how)
-    evaluated = None if sampled is None else fitting(sampled, len(number), candidates)
+    evaluated = None if sampled is None else _evaluated(sampled, candidates, candidates_from, prior)
     known = None if labels is None else _labels(labels, len(number))
     if scores is None:
         shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
@@ -205,6 +207,12 @@ def _audit(
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
         _assumptions(how, None if shares is None else 1 - float(shares[1].sum(-1).mean())),
     )  # fmt: skip
+
+
+def _evaluated(sampled: Mapping[str, float], candidates: int, source: Law, prior: Floats) -> Evaluation:
+    law = None if isinstance(source, str) and source == "uniform" else law_of(source, prior)
+    found = fitting(sampled, len(prior), candidates, law=law)
+    return replace(found, sampler=source) if isinstance(source, str) else found
 
 
 def _choice(prior: Floats, how: Setup, batch: int | None, memory: int) -> Choice:

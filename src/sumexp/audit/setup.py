@@ -274,6 +274,20 @@ def _kind(name: str) -> tuple[str, str]:
     return (first, rest) if first in ("union", "distinct") else ("draws", name)
 
 
+def law_of(sampler: Law, prior: Floats) -> Floats:
+    """The law of one draw, [classes], of a sampler that draws one by one.
+
+    Raises:
+        AuditError: if it draws otherwise, or is none.
+    """
+    if not isinstance(sampler, str):
+        return _given(sampler, len(prior))
+    kind, base = _kind(sampler)
+    if kind != "draws":
+        raise AuditError(f"candidates are drawn one by one; {sampler!r} is not a law of one draw")
+    return _named(base, prior)
+
+
 def _named(name: str, prior: Floats) -> Floats:
     first, _, power = name.partition(":")
     if first == "uniform" and not power:
