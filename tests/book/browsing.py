@@ -104,10 +104,19 @@ TOO_WIDE = """() => {
 }"""
 
 
-# Formulas and figures are pictures with a name of their own; with their many parts axe takes minutes. A tooltip, which
-# what has the focus shows, lies in no landmark.
-RUN = """async ([code, colours]) => {
-    const exclude = ['mjx-container', 'figure svg > *', '.tooltip', '.register-graph > *', ...(code ? [] : ['pre'])];
+# What formulas, figures and code are made of: nine elements in ten, which axe looks at at length and in vain. Formulas
+# and figures are pictures with a name of their own; the colours of code are looked at on one page of each kind.
+FOLD = """([formulas, code]) => {
+    const names = [...formulas ? ['mjx-container > *', 'figure svg > :not(title, desc)', '.register-graph > *'] : [],
+                   ...code ? ['pre', '.sig > :not(a, :has(a))'] : []];
+    window.folded = [...document.querySelectorAll(names.join())].map(e => [e, [...e.childNodes]]);
+    folded.forEach(([e]) => e.replaceChildren());
+}"""
+UNFOLD = "() => folded.forEach(([e, parts]) => e.replaceChildren(...parts))"
+
+# A tooltip, which what has the focus shows, lies in no landmark.
+RUN = """async colours => {
+    const exclude = ['mjx-container', '.tooltip', '.register-graph > *'];
     const rules = {'color-contrast': {enabled: colours}};
     const where = {include: [['html']], exclude: exclude.map(one => [one])};
     const found = await axe.run(where, {resultTypes: ['violations'], rules, preload: false});
@@ -162,14 +171,20 @@ def faults(page: Page, name: str) -> list[str]:
     """What axe-core finds at this size and in this theme, and what scrolls where no key reaches it."""
     if axe is None:
         return []
+    for _ in range(30):  # a page looks for what scrolls once the size of the window has settled
+        unreached = page.evaluate(UNREACHED)
+        if not unreached:
+            break
+        page.wait_for_timeout(100)
     page.evaluate(axe.AXE_SCRIPT)
-    colours = name in IN_FULL or name not in API
-    for _ in range(10):  # a page looks for what scrolls once the size of the window has settled
-        page.wait_for_timeout(300)
-        found = [*page.evaluate(RUN, [name in IN_FULL, colours]), *page.evaluate(UNREACHED)]
+    page.evaluate(FOLD, [True, name not in IN_FULL])
+    for _ in range(5):  # while a theme changes its colours may be too faint
+        found = page.evaluate(RUN, name in IN_FULL or name not in API)
         if not found:
             break
-    return found
+        page.wait_for_timeout(300)
+    page.evaluate(UNFOLD)
+    return [*unreached, *found]
 
 
 def listen(page: Page, seen: Visit) -> None:
@@ -200,7 +215,7 @@ def press_tab(page: Page) -> tuple[int, set[str]]:
     missed = dict(text.split(" ", 1) for text in wanted)
     for _ in range(0, len(wanted) + 200, 50):
         for _ in range(50):
-            page.keyboard.press("Tab")
+            page.keyboard.down("Tab")
         for number in page.evaluate("reached.splice(0)"):
             missed.pop(number, None)
         if not missed:

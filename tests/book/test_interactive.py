@@ -51,7 +51,9 @@ def test_the_library_is_as_published() -> None:
 
 
 def opened(browser: Browser, html: Path, name: str, **options: Any) -> tuple[Page, Locator]:
+    """The page of a figure, whose formulas are not typeset: most of what a page takes, and no part of the figure."""
     page = browser.new_context(**{"viewport": DESKTOP} | options).new_page()
+    page.route("**/mathjax/*", lambda route: route.abort())
     page.goto((html / f"notebooks/{FIGURES[name]}.html").as_uri())
     return page, page.locator(f"#by-hand-{name}")
 
