@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# nb_regression is loaded here, and not by its entry point, so that sumexp.companion comes first: see what it says there.
+# nb_regression not by its entry point, so that sumexp.companion comes first: it says why.
 pytest_plugins = ["sumexp.companion.register.evidence", "sumexp.companion.build.keeper", "pytest_notebook.plugin"]
 
 # No test asserts speed: one that waits for a slow machine is right, and its claim holds there too.

@@ -14,7 +14,6 @@ from typing import Any, TextIO
 
 from sumexp.companion import CompanionError
 from sumexp.companion.build.sources import THREADS, declared_data, parse, source_path
-from sumexp.companion.build.spared import spared
 from sumexp.companion.store import parts, progress
 from sumexp.companion.store.provenance import Meter, Provenance
 
@@ -80,8 +79,7 @@ def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
     Raises:
         CompanionError: if a parameter is unknown or its value is not of the default's kind.
     """
-    with spared():
-        import jupytext
+    import jupytext
 
     path = source_path(name)
     cells = [cell for cell in jupytext.read(path).cells if "parameters" in cell.metadata.get("tags", ())]
@@ -114,8 +112,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     Raises:
         NotebookError: if a cell fails or the kernel dies.
     """
-    with spared():
-        import jupytext
+    import jupytext
 
     path = source_path(name)
     source = jupytext.read(path)

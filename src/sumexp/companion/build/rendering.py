@@ -20,7 +20,6 @@ from typing import Any
 
 import sumexp
 from sumexp.companion import CompanionError
-from sumexp.companion.build.spared import spared
 
 _SHOWN = 20
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -75,8 +74,7 @@ def _render(stage: Path, output: Path, jobs: int, work: Path) -> None:
 
 def _sphinx(source: Path, html: Path, trees: Path, jobs: int, extension: str) -> list[str]:
     """Run Sphinx with one extension more than the book asks for; returns its warnings and, if it failed, why."""
-    with spared():
-        from jupyter_book.config import get_final_config
+    from jupyter_book.config import get_final_config
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError
     from sphinx.util.docutils import docutils_namespace, patch_docutils

@@ -13,7 +13,6 @@ from sumexp.companion.build.executions import provenance
 from sumexp.companion.build.notebooks import EXECUTED, INJECTED
 from sumexp.companion.build.pages import DATA, FIGURES, WRITTEN
 from sumexp.companion.build.sources import NOTEBOOKS, source_path
-from sumexp.companion.build.spared import spared
 from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
@@ -59,8 +58,7 @@ def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
     Raises:
         CompanionError: if the text lacks a sentence that the code guards.
     """
-    with spared():
-        import jupytext
+    import jupytext
 
     notebook = dict(jupytext.read(source_path(name)))
     if entry is None:

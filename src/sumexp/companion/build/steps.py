@@ -40,7 +40,7 @@ def evidence_step(plan: Plan, names: str) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence"]
     options += ["-p", "sumexp.companion.build.keeper", "--keep-evidence", "--plan", str(BUILD / "plan.json")]
-    options += ["-p", "no:nb_regression", "-p", "no:cacheprovider"]  # the first takes seconds to start
+    options += ["-p", "no:cacheprovider"]
     with progress.step(f"claims of {len(modules)} test modules", "testing"), _to(log):
         code = pytest.main([*(plan.tests[name] for name in modules), *options])
     store = default()
