@@ -53,6 +53,9 @@ def test_what_is_kept_changes_no_byte_and_a_warning_is_given_each_time(stage: Pa
     cache, pages = tmp_path / "cache", tmp_path / "pages"
     render(stage, pages, jobs=2, cache=cache)
     before = files(pages)
+    # Nothing, as where all was there already when the first pages of a build were rendered.
+    render(stage, pages, jobs=2, cache=cache)
+    assert files(pages) == before
     # A changed word, and a changed title, which other pages show.
     (stage / "two.md").write_text(PAGES["two"].replace("words", "phrases").replace("Page two", "The second page"))
     render(stage, pages, jobs=2, cache=cache)

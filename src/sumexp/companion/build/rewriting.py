@@ -83,7 +83,7 @@ def settle(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def choose(app: Sphinx, env: BuildEnvironment) -> Iterable[str]:
-    """The pages to write besides those read again: none, or all."""
+    """The pages to write besides those read again: one, or all; if there were none Sphinx would copy no styles either."""
     builder = app.builder
     assert isinstance(builder, Pages)
     builder.shared, builder.earlier = digest(env), _earlier(env)
@@ -93,7 +93,7 @@ def choose(app: Sphinx, env: BuildEnvironment) -> Iterable[str]:
         return env.found_docs
     # Pages name checksums of the static files that are there already, which must not be those of the last time.
     copytree(Path(app.outdir).with_name(BEFORE), app.outdir, dirs_exist_ok=True, ignore=ignore_patterns("_static"))
-    return ()
+    return (env.config.root_doc,)
 
 
 def keep(app: Sphinx, error: Exception | None) -> None:
