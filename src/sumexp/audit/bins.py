@@ -64,7 +64,7 @@ def cells(features: Floats, sums: Floats, group: Integers, mass: Floats, width: 
         span = int(place.max()) + 1
         if span > 1:
             key = key * span + place
-            if key.max() > 1 << 24:
+            if key.max() > 1 << 21:
                 key = np.unique(key, return_inverse=True)[1]
     most = int(key.max()) + 1
     number = np.bincount(key, minlength=most)

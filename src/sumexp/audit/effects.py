@@ -247,16 +247,20 @@ def correction(truth: Truth, how: Setup, kl: float, digits: float) -> Correction
         digits: change of the difference at which to stop, relative to the divergence (or :data:`LEAST` nats).
     """
     before, bins = np.inf, SET_BINS
+    place = merge(truth.cells, bins)
     while True:
-        rough = _on_few(truth, how, bins, None)
-        exact = _on_few(truth, how, bins, rough)
+        exact, rough = _both_ways(truth, how, place)
         if len(truth.cells.count) <= bins:
             return Correction(exact, None, 0.0)
         change = exact.kl - rough.kl
         moved = abs(change - before)
         if moved <= max(digits * (kl + change), LEAST) or bins >= MOST_SET_BINS:
             return Correction(exact, rough, moved)
+        # bins are cut where the two differ
+        apart = (exact.error - rough.error) ** 2
+        mass = exact.state.problem.count * exact.state.problem.p
         before, bins = change, 2 * bins
+        place = merge(truth.cells, bins, truth.cells.mass * (1 + apart / max(float(mass @ apart), 1e-300))[place])
 
 
 def divergence_of_set(truth: Truth, how: Setup, digits: float, most: int) -> float:
@@ -266,13 +270,16 @@ def divergence_of_set(truth: Truth, how: Setup, digits: float, most: int) -> flo
     return exact.kl if rough is None else max(0.0, found.kl + exact.kl - rough.kl)
 
 
-def _on_few(truth: Truth, how: Setup, bins: int, begin: Minimum | None) -> Minimum:
-    """The minimum on a few bins: of coins, or of the true law with theirs to begin with."""
-    place = merge(truth.cells, bins)
-    problem, group, prior = truth.binned(how, place, begin is not None, True)
-    found = minimise(problem, None if begin is None else begin.state.scores)
-    error = found.scores - np.log(problem.p)
-    return Minimum(found, place, group, prior, error, divergence(problem.count * problem.p, error), 0.0)
+def _both_ways(truth: Truth, how: Setup, place: Integers) -> tuple[Minimum, Minimum]:
+    """The minimum on a few bins under the true law of a set, and that of coins, where its search begins."""
+    problem, group, prior = truth.binned(how, place, exact=True, few=True)
+    start, found = None, []
+    for law in (replace(problem, fixed=None), problem):
+        state = minimise(law, start)
+        start, error = state.scores, state.scores - np.log(problem.p)
+        kl = divergence(problem.count * problem.p, error)
+        found.append(Minimum(state, place, group, prior, error, kl, 0.0))
+    return found[1], found[0]
 
 
 def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS) -> Effect:

@@ -14,9 +14,10 @@ matrices [bins, nodes].
 """  # noqa: E501
 
 import math
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,9 @@ STEEP = 1e-6
 """Length of a gradient, in the metric of the second derivatives, at which a search without them ends.
 
 Its square is what is left to gain."""
+
+PART = 1 << 16
+"""Terms of a part of a set's grid: few enough to stay near the processor, enough to be worth a call."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,9 @@ class Binned:
     fixed: Fixed | None = None
 
 
+_grid = cache(rule)  # looked for among hundreds of steps, and few ends differ
+
+
 class State:
     """What the risk and its derivatives are made of at scores f [K]; all arrays [K, nodes] unless said otherwise.
 
@@ -82,7 +89,7 @@ class State:
         log_c, log_z = problem.log_a - scores, problem.log_b + scores
         draws = problem.count.sum() if problem.coins else problem.m.sum()
         largest = log_z.max() + log_c.max() + math.log(draws)
-        grid = rule(tol, max(largest, 0.0) + float(np.ptp(log_c)))
+        grid = _grid(tol, math.ceil(max(largest, 0.0) + float(np.ptp(log_c))))
         self.step = grid.step
         u = grid.nodes().numpy() + log_c.max()
         self.log_t = u - log_c[:, None]
@@ -184,10 +191,7 @@ class State:
 
 
 class SetState(State):
-    """The same for a set of a fixed law: losses are sums over its terms.
-
-    ``at`` gives the terms of one node s with what its labels weigh on each.
-    """
+    """The same for a set of a fixed law: losses are sums over its terms, part by part of the grid."""
 
     noise, slack = 1e-9, 1e3
 
@@ -201,54 +205,35 @@ class SetState(State):
         self.log_z = b[:, None] - coin + scores[:, None]
         draws = math.log(problem.count.sum())
         largest = float((self.log_z.max(0) + self.log_c.max(0)).max()) + draws
-        grid = rule(tol, max(largest, 0.0) + float(np.ptp(self.log_c)))
+        grid = _grid(tol, math.ceil(max(largest, 0.0) + float(np.ptp(self.log_c))))
         self.step = grid.step
-        self.digits = 5 - math.log(tol)
+        self.digits = 8 - math.log(tol)  # variances are differences of numbers a thousand times as large
         self.u = grid.nodes().numpy() + float(self.log_c.max())
         self.own = 0.0 if problem.hits == "keep" else 1.0
         self._pools()
 
     def _pools(self) -> None:
-        self.base = self._base()
+        """The probability of each time node for each label, [K, times]."""
+        none = np.zeros((len(self.scores), self.law.nodes))
+        self.base = transform(self.law, none, self.problem.hits == "keep", self.digits).by_time(self.law.nodes)
+
+    def parts(self) -> Iterator[tuple[Terms, Floats, Floats, Floats]]:
+        """Some nodes of the grid at a time: terms, and [K, nodes x times] t = s/c, the kernel and what is lost."""
+        bins, times = self.base.shape
+        some = max(1, PART // (bins * times * self.law.angles))
+        for u in np.split(self.u, range(some, len(self.u), some)):
+            t, s = (
+                np.broadcast_to(np.exp(np.minimum(u[:, None] + x[:, None], most)), (bins, len(u), times))
+                for x, most in ((-self.log_c, 690.0), (self.log_z, 340.0))
+            )
+            t, s = t.reshape(bins, -1), s.reshape(bins, -1)
+            terms = transform(self.law, s, self.problem.hits == "keep", self.digits)
+            yield terms, t, self.step * np.exp(-t), np.tile(self.base, len(u)) - terms.by_time(t.shape[1])
 
     @cached_property
-    def sums(self) -> Floats:
-        """[K, nodes] the parts of the losses."""
-        return np.stack([self._lost(i) for i in range(len(self.u))], 1)
-
-    def _base(self) -> Floats:
-        """[K, times] the probability of each time node, for each label."""
-        zero = np.zeros((len(self.scores), 1))
-        return self._by_time(transform(self.law, zero, self.problem.hits == "keep", self.digits))
-
-    def _by_time(self, terms: Terms) -> Floats:
-        found = np.zeros((len(self.scores), self.law.nodes))
-        if len(terms.time):
-            first = np.flatnonzero(np.diff(terms.time, prepend=-1))  # the terms of one time stand together
-            sums = np.add.reduceat((terms.part * terms.rate).real, first, axis=1)
-            for place, time in enumerate(terms.time[first]):
-                found[:, time] += sums[:, place]
-        return found
-
-    def at(self, i: int) -> tuple[Terms, Floats, Floats]:
-        """The terms of a node, with t = s/c and the kernel, [K, times] or [K, 1]."""
-        log_t = self.u[i] - self.log_c
-        t = np.exp(np.minimum(log_t, 690.0))
-        s = np.exp(np.minimum(self.u[i] + self.log_z, 340.0))
-        return transform(self.law, s, self.problem.hits == "keep", self.digits), t, self.step * np.exp(-t)
-
-    def left(self, terms: Terms) -> Floats:
-        r"""[K, times] what is lost at each time, the parts of :math:`1-\mathbb E_ye^{-sZ}`."""
-        return self.base - self._by_time(terms)
-
-    def _lost(self, i: int) -> Floats:
-        terms, _, kernel = self.at(i)
-        return np.asarray((kernel * self.left(terms)).sum(1))
-
-    @property
     def losses(self) -> Floats:
         """The expected sampled loss of each label, [K]."""
-        return np.asarray(self.sums.sum(-1))
+        return np.asarray(sum((kernel * left).sum(1) for _, _, kernel, left in self.parts()))
 
     @property
     def risk(self) -> float:
@@ -271,19 +256,14 @@ class SetState(State):
         """The gradient [K] of the risk in the bins' scores, in one pass with the losses."""
         b, own = self.problem, self.own
         n, mass = b.count[:, None], (b.count * b.p)[:, None]
-        found, sums = np.zeros(len(b.count)), np.zeros((len(b.count), len(self.u)))
-        for i in range(len(self.u)):
-            terms, t, kernel = self.at(i)
-            left = self.left(terms)
-            sums[:, i] = (kernel * left).sum(1)
+        found, losses = np.zeros(len(b.count)), np.zeros(len(b.count))
+        for terms, t, kernel, left in self.parts():
+            losses += (kernel * left).sum(1)
             found -= (mass * t * kernel * left).sum(1)
-            if not terms.part.shape[1]:
-                continue
-            weight = mass * kernel
-            v = (weight if weight.shape[1] == 1 else weight[:, terms.time]) * terms.part
+            v = (mass * kernel)[:, terms.time] * terms.part
             push = n * ((v * terms.rate).sum(0) * terms.pull - v.sum(0) * terms.turn)
             found += (push - own * v * (terms.rate * terms.pull - terms.turn)).real.sum(1)
-        self.sums = sums
+        self.losses = losses
         return found
 
     def derivatives(self) -> tuple[Floats, Floats]:
@@ -299,37 +279,27 @@ class SetState(State):
         b, own = self.problem, self.own
         n, mass = b.count[:, None], (b.count * b.p)[:, None]
         size = len(b.count)
-        gradient, diagonal, matrix = np.zeros(size), np.zeros(size), np.zeros((size, size))
-        sums = np.zeros((size, len(self.u)))
-        for i in range(len(self.u)):
-            terms, t, kernel = self.at(i)
-            left = self.left(terms)
-            sums[:, i] = (kernel * left).sum(1)
-            gradient -= (mass * t * kernel * left).sum(1)
-            diagonal += (mass * (t - 1) * t * kernel * left).sum(1)
-            if not terms.part.shape[1]:
-                continue
-            weight, times = (
-                (mass * kernel, t) if t.shape[1] == 1 else ((mass * kernel)[:, terms.time], t[:, terms.time])
-            )
-            v = weight * terms.part
-            rate, r, e = terms.rate, terms.own, terms.pull
-            alone, joint = v.sum(0), (v * rate).sum(0)
-            mine = v * (rate - r)
-            push = n * (joint - r * alone) - own * mine
+        gradient, diagonal, losses = np.zeros(size), np.zeros(size), np.zeros(size)
+        matrix = np.zeros((size, size))
+        for terms, t, kernel, left in self.parts():
+            losses += (kernel * left).sum(1)
+            lost = mass * t * kernel * left
+            gradient -= lost.sum(1)
+            diagonal += ((t - 1) * lost).sum(1)
+            v, times = (mass * kernel)[:, terms.time] * terms.part, t[:, terms.time]
+            r, e = terms.own, terms.pull
+            whole = v * terms.rate
+            joint, twice = n * whole.sum(0), n * v.sum(0) * r
+            mine = own * (whole - v * r)
+            push = joint - twice - mine
             gradient += (e * push).real.sum(1)
-            twice = n * (joint - 2 * r * alone) - own * v * (rate - 2 * r)
-            moved = own * times * v * e * (rate - r)
-            single = e * (1 - terms.s) * push + e**2 * (twice - own * v * (rate - 2 * r))
-            diagonal += (single + 2 * moved).real.sum(1)
-            x = n * e
-            first = own * v * e * (rate - r) - times * v * rate - x * joint / 2 + x * r * alone
-            second = own * v * e - times * v
-            matrix += first.real @ x.real.T - first.imag @ x.imag.T
-            x = x * r
-            if terms.own.any():
-                matrix -= second.real @ x.real.T - second.imag @ x.imag.T
-        self.sums = sums
+            twice -= 2 * own * v * r
+            diagonal += (e * ((1 - terms.s) * push + e * (push - mine - twice) + 2 * times * mine)).real.sum(1)
+            first = (e * (joint / 2 - push) - times * whole).view(np.float64)
+            matrix += first @ (n * e).conj().view(np.float64).T
+            if r.any():
+                matrix -= (v * (own * e - times)).view(np.float64) @ (n * e * r).conj().view(np.float64).T
+        self.losses = losses
         matrix += matrix.T
         matrix[np.diag_indices(size)] += diagonal
         return gradient, matrix

@@ -78,16 +78,11 @@ def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
     r"""The same for a set of a fixed law, with :math:`\mathbb E\,X_lX_k/(1+X)^2` from pairs of its members."""
     n = state.problem.count[:, None]
     size = len(n)
-    mean, squares, total, second = np.zeros((size, size)), np.zeros(size), np.zeros(size), np.zeros(size)
-    sums = np.zeros((size, len(state.u)))
-    for i in range(len(state.u)):
-        terms, t, kernel = state.at(i)
-        left = state.left(terms)
-        sums[:, i] = (kernel * left).sum(1)
+    mean, squares, total, second, losses = np.zeros((size, size)), *np.zeros((4, size))
+    for terms, t, kernel, left in state.parts():
+        losses += (kernel * left).sum(1)
         second -= 2 * (kernel * left * (np.log(np.maximum(t, 1e-300)) + np.euler_gamma)).sum(1)
-        if not terms.part.shape[1]:
-            continue
-        v = terms.part * (kernel if kernel.shape[1] == 1 else kernel[:, terms.time])
+        v = terms.part * kernel[:, terms.time]
         rate, e, x = terms.rate, terms.pull, terms.turn
         joint = v * rate
         mean += joint.real @ e.real.T - joint.imag @ e.imag.T - v.real @ x.real.T + v.imag @ x.imag.T
@@ -98,7 +93,7 @@ def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
         alike = (v * (rate * single - weighted)).real.sum(1)
         squares += alike
         total += alike + (v * (rate * (one**2 - two) - 2 * (one * first - both))).real.sum(1)
-    state.sums = sums  # what the losses are made of
+    state.losses = losses
     return _moments(state, group, groups, mean, second, squares, total)
 
 

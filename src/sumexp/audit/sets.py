@@ -76,10 +76,21 @@ class Fixed:
             return np.zeros((len(self.law), 1))
         return np.asarray(coin - coin.max(0))
 
+    @cached_property
+    def exposures(self) -> tuple[Floats, ...]:
+        """Draws of each class until each time, in the mean, and the log odds that there is one; [K, times] and idle."""
+        seen, idle = (_exposure(law[:, None], self.times[0]) for law in (self.law, self.idle))
+        return seen, idle, _log_odds(seen), _log_odds(idle)
+
     @property
     def nodes(self) -> int:
         """How many times, or numbers of tries, there are."""
         return len(self.numbers[0] if self.tries else self.times[0])
+
+    @property
+    def angles(self) -> int:
+        """About how many terms there are for one of them."""
+        return 64 if self.tries else 8
 
     @cached_property
     def times(self) -> tuple[Floats, float]:
@@ -188,27 +199,26 @@ def transform(law: Fixed, s: Floats, keep: bool, digits: float = DIGITS) -> Term
 
     Args:
         law: of the set.
-        s: [K, 1], or [K, times] where weights depend on the time, :math:`sz` of each class.
+        s: [K, columns] :math:`sz` of each class, for all the law's times one after another, and again for the next s.
         keep: whether a label counts as a negative.
         digits: nats below the largest term from which on terms are dropped.
     """
     if law.kind == "union":
-        return _union(law, s, keep, digits)
+        return joined([_union(law, s, i, keep, digits) for i in range(s.shape[1])])
     if law.tries:
         return tries.terms(law.law, law.count, law.idle, law.idle_count, law.m, law.numbers, s, keep, digits)
-    if not law.arrival:
-        return _distinct(law, s, keep, law.m, digits)
     # without the label m others come: m of all where it would be late, m + 1 where it would be among them
-    return joined([_distinct(law, s, keep, level, digits) for level in (law.m, law.m + 1)])
+    return joined([_distinct(law, s, keep, level, digits) for level in (law.m, *[law.m + 1] * law.arrival)])
 
 
 def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> Terms:
     """The terms on circles on which ``level`` classes come up in the mean; of labels out of the race those it suits."""
     times, step = law.times
+    repeats = s.shape[1] // len(times)
     q, n, m = law.law[:, None], law.count, law.m
     faint = np.minimum(s, FAINT)
-    seen_law, seen_idle = _exposure(q, times), _exposure(law.idle[:, None], times)
-    log_odds, idle = _log_odds(seen_law), _log_odds(seen_idle)
+    time = np.tile(times, repeats)
+    seen_law, seen_idle, log_odds, idle = (np.tile(each, repeats) for each in law.exposures)
     odds, number = np.concatenate([log_odds - faint, idle]), np.append(n, law.idle_count)
     x = _level(odds, number, level)
     tilt, idle_tilt = x + log_odds - faint, x + idle
@@ -219,42 +229,48 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
         log_ratio = np.where(late == (level == m), -rest, -np.inf)
     else:
         log_ratio = np.zeros_like(rest) if keep else softplus(tilt + faint) - softplus(tilt)
-    there = np.flatnonzero(size + log_ratio.max(0) + np.log(times) > -digits - 5)
-    if not len(there):
-        return nothing(len(n))
-    h, idle_h = expit(tilt[:, there]), expit(idle_tilt[:, there])
+    h, idle_h = expit(tilt), expit(idle_tilt)
     variance = n @ (h * (1 - h)) + law.idle_count @ (idle_h * (1 - idle_h))
-    angle, weight = _angles(variance.min(), variance.max(), digits)
-    z = np.exp(1j * angle)
-    h, idle_h = h[:, :, None], idle_h[:, :, None]
-    factor, idle_factor = 1 - h + h * z, 1 - idle_h + idle_h * z
-    log_value = log_product(n, factor) + log_product(law.idle_count, idle_factor)
-    value = np.exp(log_value + size[there, None] - 1j * m * angle) * (weight * step * times[there, None])
-    own = q[:, :, None] * (1 - h) / factor
-    rate = np.tensordot(n, own, 1)
-    if len(law.idle):
-        rate = rate + np.tensordot(law.idle_count * law.idle, (1 - idle_h) / idle_factor, 1)
-    ratio = np.exp(log_ratio[:, there])[:, :, None]
-    if law.arrival:
-        part, rates = value * ratio / factor, rate - own
-    elif keep:
-        part, rates = np.broadcast_to(value, own.shape), np.broadcast_to(rate, own.shape)
-    else:
-        full = expit(tilt + faint)[:, there, None]  # of the label, with g = 1
-        mine = 1 - full + full * z
-        part, rates = value * ratio * mine / factor, rate - own + q[:, :, None] * (1 - full) / mine
+    # columns of nearly one variance share their angles
+    alike = np.ceil(3 * np.log(np.maximum(variance, 1.0)))
+    alike[size + log_ratio.max(0) + np.log(time) <= -digits - 5] = -1
     seen = np.where(s < FAINT, s, 0.0)
-    seen = np.repeat(seen[:, there] if s.shape[1] > 1 else np.broadcast_to(seen, (len(n), len(there))), len(angle), 1)
-    pull = h * z / factor
-    flat = (len(n), -1)
-    return Terms(
-        np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(flat), own.reshape(flat),
-        (own * pull).reshape(flat) * seen, pull.reshape(flat) * seen, seen,
-    )  # fmt: skip
+    found = [nothing(len(n))]
+    for which in np.unique(alike[alike >= 0]):
+        there = np.flatnonzero(alike == which)
+        angle, weight = _angles(variance[there].min(), variance[there].max(), digits)
+        z = np.exp(1j * angle)
+        # [K, columns, angles]
+        heads, idle_heads = h[:, there, None], idle_h[:, there, None]
+        factor, idle_factor = 1 + heads * (z - 1), 1 + idle_heads * (z - 1)
+        log_value = log_product(n, factor) + log_product(law.idle_count, idle_factor)
+        value = np.exp(log_value + size[there, None] - 1j * m * angle) * (weight * step * time[there, None])
+        own = q[:, :, None] * (1 - heads) / factor
+        rate = np.tensordot(n, own, 1)
+        if len(law.idle):
+            rate = rate + np.tensordot(law.idle_count * law.idle, (1 - idle_heads) / idle_factor, 1)
+        ratio = np.exp(log_ratio[:, there, None])
+        if law.arrival:
+            part, rates = value * ratio / factor, rate - own
+        elif keep:
+            part, rates = np.broadcast_to(value, own.shape), np.broadcast_to(rate, own.shape)
+        else:
+            full = expit(tilt + faint)[:, there, None]  # of the label, with g = 1
+            mine = 1 + full * (z - 1)
+            part, rates = value * ratio * mine / factor, rate - own + q[:, :, None] * (1 - full) / mine
+        sz = np.broadcast_to(seen[:, there, None], own.shape)
+        pull = heads * z / factor * sz
+        flat = (len(n), -1)
+        found.append(Terms(
+            np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(flat), own.reshape(flat),
+            (own * pull).reshape(flat), pull.reshape(flat), sz.reshape(flat),
+        ))  # fmt: skip
+    return joined(found)
 
 
-def _union(law: Fixed, s: Floats, keep: bool, digits: float) -> Terms:
-    q, n, m = law.law[:, None], law.count, law.m
+def _union(law: Fixed, columns: Floats, column: int, keep: bool, digits: float) -> Terms:
+    """The terms of one column of s."""
+    q, n, m, s = law.law[:, None], law.count, law.m, columns[:, [column]]
     faint = np.minimum(s, FAINT)
     g, odds = np.exp(-faint), -faint - np.log(np.maximum(-np.expm1(-s), 1e-300))  # log g / (1 - g)
     idle = max(0.0, 1 - float(n @ law.law))
@@ -283,7 +299,7 @@ def _union(law: Fixed, s: Floats, keep: bool, digits: float) -> Terms:
         part[here] = value if keep else value / factor[here]
         seen, none = np.where(s < FAINT, s, 0.0) * np.ones(len(angle)), np.zeros_like(part)
         pull = -expm1(-q * x) * g / factor * seen
-        found.append(Terms(np.zeros(len(angle), dtype=np.int64), part, np.ones_like(part), none, none, pull, seen))
+        found.append(Terms(np.full(len(angle), column), part, np.ones_like(part), none, none, pull, seen))
     return joined(found) if found else nothing(len(n))
 
 
@@ -323,7 +339,7 @@ def _angles(least: float, most: float, digits: float = DIGITS) -> tuple[Floats, 
 
 
 def _level(log_odds: Floats, count: Floats, m: int) -> Floats:
-    """[J] the shift x with which coins of the log odds, [V, J], come up m times in the mean, to a few thousandths.
+    """[J] the shift x with which coins of the log odds, [V, J], come up m times in the mean, to 1/20 of a deviation.
 
     Newton's steps in the logarithm of the mean, which begin where the odds alone would come up so often; a step that
     leaves the interval known to hold the root halves it instead.
@@ -333,10 +349,10 @@ def _level(log_odds: Floats, count: Floats, m: int) -> Floats:
     for _ in range(200):
         chance = expit(x + log_odds)
         mean = count @ chance
-        if not np.abs(mean - m).max() > 2e-3:
+        slope = count @ (chance * (1 - chance))
+        if not (np.abs(mean - m) > np.maximum(2e-3, 0.05 * np.sqrt(slope))).any():
             break
         low, high = np.where(mean < m, x, low), np.where(mean < m, high, x)
-        slope = count @ (chance * (1 - chance))
         new = x + np.log(m / mean) * mean / np.maximum(slope, 1e-300)
         x = np.where((new > low) & (new < high), new, (low + high) / 2)
     return np.asarray(x)

@@ -18,16 +18,16 @@ FAINT = 200.0
 
 
 class Terms(NamedTuple):
-    r"""What :math:`\mathbb E_ye^{-sZ}` and its derivatives are sums of, for one s: [K, N] unless said otherwise.
+    r"""What :math:`\mathbb E_ye^{-sZ}` and its derivatives are sums of, for some s: [K, N] unless said otherwise.
 
     Attributes:
-        time: [N] the time node of each term.
+        time: [N] the column of s, with its time, that each term belongs to.
         part: complex; the terms of :math:`\mathbb E_y` without the rates.
         rate: complex; the sum of the rates, or 1.
         own: complex; what each class adds to that sum, or 0.
         turn: complex; the derivative of that in a member's score.
         pull: complex; minus the derivative of a member's logarithm of P.
-        s: [K, N] or [K, 1] :math:`sz`, and 0 beyond :data:`FAINT`.
+        s: [K, N] :math:`sz`, and 0 beyond :data:`FAINT`.
     """
 
     time: NDArray[np.int64]
@@ -38,11 +38,20 @@ class Terms(NamedTuple):
     pull: Complexes
     s: Floats
 
+    def by_time(self, columns: int) -> Floats:
+        """[K, columns] the sums of the terms."""
+        found = np.zeros((len(self.part), columns))
+        if len(self.time):
+            first = np.flatnonzero(np.diff(self.time, prepend=-1))  # those of one column stand together, perhaps twice
+            sums = np.add.reduceat((self.part * self.rate).real, first, axis=1)
+            np.add.at(found.T, self.time[first], sums.T)
+        return found
+
 
 def joined(found: Sequence[Terms]) -> Terms:
     """Terms beside one another."""
-    columns = (np.concatenate([each[i] for each in found], axis=-1) for i in range(len(Terms._fields)))
-    return Terms(*columns)
+    some = [each for each in found if len(each.time)] or found[:1]
+    return some[0] if len(some) == 1 else Terms(*(np.concatenate(each, axis=-1) for each in zip(*some, strict=True)))
 
 
 def nothing(classes: int) -> Terms:
@@ -56,8 +65,8 @@ def log_product(count: Floats, factor: Complexes) -> Complexes:
 
     In real parts, since numpy's complex logarithm takes twenty times as long as both of them.
     """
-    size = np.log(np.abs(factor))
-    return np.asarray(np.tensordot(count, size, 1) + 1j * np.tensordot(count, np.arctan2(factor.imag, factor.real), 1))
+    size, angle = np.log(np.abs(factor)), np.arctan2(factor.imag, factor.real)
+    return np.asarray(np.tensordot(count, size, 1) + 1j * np.tensordot(count, angle, 1))
 
 
 def expm1(x: Complexes) -> Complexes:

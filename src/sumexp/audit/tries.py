@@ -198,10 +198,9 @@ def terms(
     A label that is left out has g = 1. Most hardly move the saddle point and share the circles of all, where their
     factors take the place of their own; those that then take many draws have circles of their own.
     """
-    tries, weight = numbers
-    size = len(law)
-    shape = (size, len(tries))
-    s = np.broadcast_to(s, shape)
+    size, shape = len(law), s.shape
+    repeats = shape[1] // len(numbers[0])
+    tries, weight = np.tile(numbers[0], repeats), np.tile(numbers[1], repeats)
     q, number = np.append(law, idle), np.append(count, idle_count)
     log_q = np.broadcast_to(np.log(q)[:, None], (len(q), len(tries)))
     faint = np.concatenate([np.minimum(s, FAINT), np.zeros((len(idle), len(tries)))])
@@ -225,8 +224,7 @@ def terms(
         saddle = _Saddle(log_g_y, q_y, number_y, m, tries[there])
         found.append(_on_circles(saddle, log_g_y, q_y, number_y, size, there, weight[there], seen[:, there], digits, m,
                                  keep, int(y), far[:, there], mine[:, there]))  # fmt: skip
-    found = [each for each in found if len(each.time)]
-    return joined(found) if found else nothing(size)
+    return joined(found)
 
 
 def _on_circles(
