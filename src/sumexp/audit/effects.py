@@ -4,9 +4,10 @@ The scores' errors are smooth in q and in P, so that each member of a bin gets i
 :math:`f_y = \log P_y + \Delta_{\text{bin}}`.
 """
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,9 +161,7 @@ class Truth:
         fixed = None
         if exact and how.kind != "draws":
             assert how.asked is not None
-            # the number of one try is known
-            arrival, tries = how.weights == "arrival", how.weights == "tries" and how.asked > 1
-            fixed = Fixed(how.kind, how.asked, law / count, count, *self.idle, arrival, tries)
+            fixed = Fixed(how.kind, how.asked, law / count, count, *self.idle, how.weights == "arrival", how.tries)
         return Binned(count, p / count, laws, how.m, how.coins, a, b, how.hits, fixed), group, prior / count
 
 
@@ -224,11 +223,11 @@ def minimum(
 
 
 class Correction(NamedTuple):
-    """What a set's true law adds to that of coins, on a few bins.
+    """What a set's law adds to a simpler one, on a few bins.
 
     Attributes:
-        exact: the minimum under the true law.
-        rough: that under coins; None where there are no more cells than bins, so that nothing is left out.
+        exact: the minimum under the law.
+        rough: that under the simpler one; None where there are no more cells than bins, so that nothing is left out.
         moved: by how much the difference of the divergences moved when the bins were last doubled.
     """
 
@@ -237,8 +236,11 @@ class Correction(NamedTuple):
     moved: float
 
 
-def correction(truth: Truth, how: Setup, kl: float, digits: float) -> Correction:
-    """A set's true law against coins, on bins that are doubled until what the two differ by stands still.
+def corrections(truth: Truth, how: Setup, kl: float, digits: float) -> Iterator[Correction]:
+    """A set's true law against coins, and weights that know the number of tries against the table of inclusion.
+
+    Each is on bins of its own, doubled until what the two differ by stands still: the number of tries, whose law costs
+    most, needs the fewest.
 
     Args:
         truth: the law, in cells for this scheme's sampler.
@@ -246,35 +248,49 @@ def correction(truth: Truth, how: Setup, kl: float, digits: float) -> Correction
         kl: divergence at the minimum under coins, on many bins.
         digits: change of the difference at which to stop, relative to the divergence (or :data:`LEAST` nats).
     """
-    before, bins = np.inf, SET_BINS
-    place = merge(truth.cells, bins)
-    while True:
-        exact, rough = _both_ways(truth, how, place)
-        if len(truth.cells.count) <= bins:
-            return Correction(exact, None, 0.0)
-        change = exact.kl - rough.kl
-        moved = abs(change - before)
-        if moved <= max(digits * (kl + change), LEAST) or bins >= MOST_SET_BINS:
-            return Correction(exact, rough, moved)
-        # bins are cut where the two differ
-        apart = (exact.error - rough.error) ** 2
-        mass = exact.state.problem.count * exact.state.problem.p
-        before, bins = change, 2 * bins
-        place = merge(truth.cells, bins, truth.cells.mass * (1 + apart / max(float(mass @ apart), 1e-300))[place])
+    for tries in (False, True) if how.tries else (False,):
+        before, bins, place = np.inf, SET_BINS, merge(truth.cells, SET_BINS)
+        while True:
+            exact, rough = _both_ways(truth, how, place, tries)
+            change = exact.kl - rough.kl
+            moved = abs(change - before)
+            whole = len(truth.cells.count) <= bins
+            if whole or moved <= max(digits * (kl + change), LEAST) or bins >= MOST_SET_BINS:
+                break
+            before, bins = change, 2 * bins
+            place = _refined(truth.cells, bins, place, exact.error - rough.error, tries)
+        yield Correction(exact, None if whole else rough, 0.0 if whole else moved)
+        kl = exact.kl if whole else kl + change
+
+
+def _refined(found: Cells, bins: int, place: Integers, apart: Floats, along: bool) -> Integers:
+    """More bins, cut where two minima on those there are lie apart; ``along`` what their distance varies with."""
+    apart = apart[place]
+    share = found.mass / found.mass.sum()
+    weight = 1 + apart**2 / max(float(share @ apart**2), 1e-300)
+    if along:
+        far = (found.features - (found.features @ share)[:, None]) * np.sqrt(share)
+        slope = np.abs(np.linalg.lstsq(far.T, (apart - apart @ share) * np.sqrt(share), rcond=1e-6)[0])
+        scale = 0.1 + slope / max(float(slope.max()), 1e-300)
+        found = replace(found, features=found.features * scale[:, None])
+    return merge(found, bins, found.mass * weight)
 
 
 def divergence_of_set(truth: Truth, how: Setup, digits: float, most: int) -> float:
     """The divergence alone, for a set; arguments as for :func:`minimum`."""
-    found = minimum(truth, how, digits, most)
-    exact, rough, _ = correction(truth, how, found.kl, digits)
-    return exact.kl if rough is None else max(0.0, found.kl + exact.kl - rough.kl)
+    kl = minimum(truth, how, digits, most).kl
+    for exact, rough, _ in corrections(truth, how, kl, digits):
+        kl = exact.kl if rough is None else kl + exact.kl - rough.kl
+    return max(0.0, kl)
 
 
-def _both_ways(truth: Truth, how: Setup, place: Integers) -> tuple[Minimum, Minimum]:
-    """The minimum on a few bins under the true law of a set, and that of coins, where its search begins."""
+def _both_ways(truth: Truth, how: Setup, place: Integers, tries: bool) -> tuple[Minimum, Minimum]:
+    """The minimum on a few bins under a set's law, and under the simpler one, where its search begins."""
     problem, group, prior = truth.binned(how, place, exact=True, few=True)
+    assert problem.fixed is not None
+    table = replace(problem, fixed=replace(problem.fixed, tries=False))
     start, found = None, []
-    for law in (replace(problem, fixed=None), problem):
+    for law in (table, problem) if tries else (replace(problem, fixed=None), table):
         state = minimise(law, start)
         start, error = state.scores, state.scores - np.log(problem.p)
         kl = divergence(problem.count * problem.p, error)
@@ -290,12 +306,18 @@ def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS
     rather = minimum(truth, how, digits, most)
     if how.kind == "draws":
         return _effect(truth, rather)
-    best, coins, moved = correction(truth, how, rather.kl, digits)
-    exact = _effect(truth, best)
-    if coins is None:
-        return exact
-    rough, found = _effect(truth, coins), _effect(truth, rather)
-    parts = {
+    found, last = _effect(truth, rather), None
+    for best, rough, moved in corrections(truth, how, rather.kl, digits):
+        last = exact = _effect(truth, best)
+        found = exact if rough is None else _corrected(found, exact, _effect(truth, rough), moved)
+    assert last is not None
+    found = replace(found, kl=max(0.0, found.kl), gap=max(0.0, found.gap), overlap=min(10.0, max(0.0, found.overlap)))
+    return replace(found, bins=last.bins, popularity=last.popularity, error=last.error, mass=last.mass)
+
+
+def _corrected(found: Effect, exact: Effect, rough: Effect, moved: float) -> Effect:
+    """What was found, with the difference of two that are on fewer bins."""
+    parts: dict[str, Any] = {
         name: getattr(found, name) + getattr(exact, name) - getattr(rough, name)
         for name in ("kl", "inside", "shift", "items", "learned", "gap", "overlap")
     }
@@ -303,13 +325,7 @@ def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS
         name: getattr(found.at_truth, name) + getattr(exact.at_truth, name) - getattr(rough.at_truth, name)
         for name in ("loss", "deviation", "noise", "weight", "full_weight")
     }
-    limits = {
-        "kl": max(0.0, parts["kl"]),
-        "gap": max(0.0, parts["gap"]),
-        "overlap": min(10.0, max(0.0, parts["overlap"])),
-    }
-    error = found.kl_error + moved
-    return replace(exact, **parts | limits, kl_error=error, at_truth=Moments(**theirs), truth=found.truth)
+    return replace(found, **parts, kl_error=found.kl_error + moved, at_truth=Moments(**theirs))
 
 
 def _effect(truth: Truth, found: Minimum) -> Effect:

@@ -81,6 +81,11 @@ class Setup:
         return self.kind != "draws"
 
     @property
+    def tries(self) -> bool:
+        """Whether weights know the number of tries; that of one try is known."""
+        return self.weights == "tries" and self.asked != 1
+
+    @property
     def negatives(self) -> float:
         """The number of negatives, expected where it is random."""
         return float(self.m.sum())

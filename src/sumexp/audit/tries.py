@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 from scipy.special import expit, gammaln
 
 from sumexp.audit.terms import (
@@ -33,6 +34,9 @@ from sumexp.audit.terms import (
 )
 
 Integers = NDArray[np.int64]
+
+FEW = 1e-9
+"""Error of the sums over numbers of tries, of what they add up, with which some stand for all."""
 
 FAR = 2.0
 """Squared distance, in deviations, from the common saddle point at which a label gets one of its own."""
@@ -77,16 +81,47 @@ def numbers(q: Floats, count: Floats, m: int) -> tuple[Integers, Floats]:
         inside = np.flatnonzero(log_p > log_p.max() - DIGITS - 3)
         low, high = int(grid[max(inside[0] - 1, 0)]), int(grid[min(inside[-1] + 1, len(grid) - 1)])
     if high - low < 40:
-        found = np.arange(low, high + 1)
-        return found, np.ones(len(found))
-    if low > m:
+        found = np.arange(low, high + 1), np.ones(high - low + 1)
+    elif low > m:
         chance = np.exp(size(grid) - log_p.max())
         mass = np.gradient(grid.astype(float)) * chance
         mean = mass @ grid / mass.sum()
         step = max(1, int(0.7 * math.sqrt(mass @ (grid - mean) ** 2 / mass.sum())))
-        found = np.arange(low, high + step, step)
-        return found, np.full(len(found), float(step))
-    return _blocks(m, high)
+        every = np.arange(low, high + step, step)
+        found = every, np.full(len(every), float(step))
+    else:
+        found = _blocks(m, high)
+    return _fewer(found, q, count, m)
+
+
+def _fewer(found: tuple[Integers, Floats], q: Floats, count: Floats, m: int) -> tuple[Integers, Floats]:
+    """Some of the numbers, with weights that are exact for polynomials in log N under its law.
+
+    As many as the coins of all classes need, and what a negative adds to a loss; N = m stays, whose coin is another.
+    """
+    tries, weight = found
+    none = np.zeros((len(q), len(tries)))
+    law = terms(q, count, np.zeros(0), np.zeros(0), m, (tries, np.ones_like(weight)), none, True, DIGITS)
+    chance = law.by_time(len(tries))[0]
+    part = np.flatnonzero((tries > m) & (chance * weight > FEW * chance.max()))
+    if len(part) < 12:
+        return found
+    mass = np.sqrt(weight[part] * chance[part])
+    x = np.log(tries[part])
+    coin = log_coin(q[:, None], tries[part], m)
+    needed = np.concatenate([coin, np.log1p(np.exp(coin.mean(1, keepdims=True) - coin))])
+    for points in range(4, len(part) // 2):
+        basis = np.polynomial.legendre.legvander(2 * (x - x[0]) / (x[-1] - x[0]) - 1, points - 1)
+        basis = np.linalg.qr(basis * mass[:, None])[0]
+        some = np.sort(linalg.qr(basis.T, mode="r", pivoting=True)[1][:points])
+        share = np.linalg.solve(basis[some].T, basis.T @ mass) * mass[some]
+        if np.abs(needed[:, some] @ share - needed @ mass**2).max() < FEW:
+            kept = np.flatnonzero(tries <= m)
+            return (
+                np.append(tries[kept], tries[part[some]]),
+                np.append(weight[kept], share / chance[part[some]]),
+            )
+    return found
 
 
 def _blocks(low: int, high: int, points: int = 10) -> tuple[Integers, Floats]:
