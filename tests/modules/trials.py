@@ -184,7 +184,8 @@ def fused(names: Sequence[str]) -> bool:
         return torch.stack([CALLS[name](z) for name in names])
 
     found = []
-    once = {"compile_threads": 1, "cpp_cache_precompile_headers": False}  # one compilation: neither a pool nor a header
+    # One compilation: neither a pool, nor a header, nor trials of what this compiler can make of the processor.
+    once = {"compile_threads": 1, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": True}
     for function in (together, torch.compile(together, fullgraph=True, backend="inductor", options=once)):
         leaf = scores().requires_grad_()
         values = function(leaf)
