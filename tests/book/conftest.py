@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 from filelock import FileLock
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from sumexp.companion.build.sources import chapters_of
 from sumexp.companion.store import default
@@ -115,9 +115,15 @@ def html(project: Path) -> Path:
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    """One for all pages; a second one beside it Playwright refuses."""
+def playwright() -> Iterator[Playwright]:
+    """One for all pages: a second one beside it is refused."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
+        yield playwright
+
+
+@pytest.fixture(scope="package")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """One for all pages."""
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    yield browser
+    browser.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page, Playwright
 
 from sumexp.companion.build import joining, pdf
 from tests.book.conftest import CHROMIUM, ROOT, tree
@@ -47,12 +47,12 @@ def document(project: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def sheet(document: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def sheet(document: str, playwright: Playwright, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     file = tmp_path_factory.mktemp("paper") / "book.html"
     file.write_text(document, "utf-8")
-    page = pdf.lay_out(browser, file)
-    yield page
-    page.close()
+    browser = pdf.launch(playwright)
+    yield pdf.lay_out(browser, file)
+    browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,7 @@ def test_pictures_are_drawn_not_painted(document: str, made: bytes) -> None:
 
 
 def test_nothing_is_wider_than_a_sheet(sheet: Page) -> None:
+    """As styles lay it out for the width of a sheet; the browser would print everything smaller."""
     assert sheet.evaluate(WIDE, pdf.WIDTH) == []
     assert sheet.evaluate(SPILLING) == []
 

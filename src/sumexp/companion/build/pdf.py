@@ -23,6 +23,8 @@ CONFIG = Path("_config.yml")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 WIDTH = 597
 """Of a sheet between its margins, in CSS pixels: ``--width`` of ``print.css``."""
+SHEET = 794
+"""With its margins: the width that styles ask about on paper (``@media (min-width: ...)``)."""
 HEIGHT = 933
 """Of a sheet between its margins, in CSS pixels."""
 FONTS = {
@@ -187,7 +189,7 @@ def document() -> str:
 
 def lay_out(browser: "Browser", file: Path) -> "Page":
     """Open a document as on sheets of paper, formulas typeset, all as wide as its place, figures where they fit."""
-    page = browser.new_page(viewport={"width": WIDTH, "height": WIDTH})
+    page = browser.new_page(viewport={"width": SHEET, "height": SHEET})
     page.set_default_timeout(0)  # hundreds of sheets take their time on a slow machine
     page.emulate_media(media="print", color_scheme="light")
     page.goto(file.resolve().as_uri())

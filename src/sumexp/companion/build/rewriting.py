@@ -83,7 +83,7 @@ def settle(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def choose(app: Sphinx, env: BuildEnvironment) -> Iterable[str]:
-    """The pages to write besides those read again: one, or all; if there were none Sphinx would copy no styles either."""
+    """The pages to write besides those read again: one, as for none Sphinx would copy no styles either, or all."""
     builder = app.builder
     assert isinstance(builder, Pages)
     builder.shared, builder.earlier = digest(env), _earlier(env)
