@@ -120,6 +120,15 @@ def test_a_killed_run_goes_on_to_the_same_numbers() -> None:
     assert np.array_equal(again.history["train_loss"], whole.history["train_loss"])
 
 
+def test_the_photographs_of_a_source_lie_in_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder, first, last = photos()
+    (tmp_path / "inaturalist-2018").symlink_to(folder)
+    monkeypatch.setenv("SUMEXP_DATA", str(tmp_path))
+    monkeypatch.setattr(photographs, "lists", {"inaturalist-2018": (first, last)}.__getitem__)
+    whole, same = fit(TINY, folder, first, last), photographs.train(replace(TINY, source="inaturalist-2018"))
+    assert np.array_equal(same.arrays["errors"], whole.arrays["errors"])
+
+
 def test_pictures_are_cut_anew_in_each_epoch_and_alike_in_each_run() -> None:
     folder, first, _ = photos()
     seen = [photographs._Pictures(folder, first, TINY, epoch)[3][0] for epoch in (0, 0, 1)]

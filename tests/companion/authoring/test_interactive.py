@@ -10,7 +10,7 @@ import pytest
 
 from sumexp.companion import CompanionError
 from sumexp.companion.authoring import interactive
-from sumexp.companion.authoring.interactive import Control, Interactive, Line, Panel
+from sumexp.companion.authoring.interactive import CORNERS, Control, Interactive, Line, Panel
 
 SLIDER = Control("draws $m$", ["1", "10"], 1)
 LIST = Control("hits", ["kept", "<out>", "again"], 0, "select")
@@ -48,6 +48,11 @@ def test_numbers_are_short_and_what_is_none_is_left_out() -> None:
     (row,) = interactive.table(replace(FIGURE, lines=[line]))["lines"]
     assert row["curves"]["0"] == {"by": [], "values": [[0.33333, None]]}
     assert "reading" not in row
+
+
+def test_the_corners_of_a_triangle_are_equally_far_apart() -> None:
+    sides = CORNERS - np.roll(CORNERS, 1, axis=0)
+    assert np.allclose(np.linalg.norm(sides, axis=1), 1, atol=1e-15)
 
 
 def test_numbers_are_said_as_in_print() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from sumexp import datasets
-from sumexp.companion.build import plan, sources, why
+from sumexp.companion import CompanionError
+from sumexp.companion.build import notebooks, plan, sources, why
 from sumexp.companion.store import Computation, default, grids
 from sumexp.companion.store.provenance import Meter
 
@@ -51,6 +52,16 @@ def test_the_part_that_changed_is_named() -> None:
     assert said()[0].startswith("one: fresh, computed ")  # prose alone
     Path("notebooks/one.md").write_text(NOTEBOOK.replace("x = 1", "import sumexp.intervals"))
     assert "  module sumexp.intervals: new" in said()
+
+
+def test_what_is_stored_needs_no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there in (False, True):
+        monkeypatch.setattr(notebooks, "cuda_available", lambda there=there: there)
+        devices = [plan.make("cpu", device, "", stored=True).device for device in ("cuda", "cpu", "auto")]
+        assert devices == ["cuda", "cpu", "cuda" if there else "cpu"]
+    monkeypatch.setattr(notebooks, "cuda_available", lambda: False)
+    with pytest.raises(CompanionError, match="device is 'cuda', but torch finds no CUDA device"):
+        plan.make("cpu", "cuda", "")
 
 
 def test_a_grid_that_is_whole_changes_its_chapter(monkeypatch: pytest.MonkeyPatch) -> None:
