@@ -78,13 +78,11 @@ def test_inverse_coins_count_every_class_once() -> None:
     """E 1{i drawn}/(1 - e^{-q_i T}) = 1 for each class other than the label. 4,000 races, 5 classes by 4, |z| > 5:
     false alarm 1.2e-5."""
     n = RACES
-    total, square = torch.zeros(5, 5, dtype=torch.float64), torch.zeros(5, 5, dtype=torch.float64)
-    for drawn in batches():
-        coin = -torch.expm1(-q[drawn.ids] * drawn.time.unsqueeze(1))
-        share = torch.zeros(5, 5, dtype=torch.float64)
-        share[:, drawn.ids] = torch.where(drawn.hits, 0.0, 1 / coin)
-        total += share
-        square += share.square()
+    ids, _, hits, time = (torch.stack(parts) for parts in zip(*batches(), strict=True))
+    coin = -torch.expm1(-q[ids].unsqueeze(1) * time.unsqueeze(2))
+    shares = torch.zeros(n, 5, 5, dtype=torch.float64)
+    shares.scatter_(2, ids.unsqueeze(1).expand_as(coin), torch.where(hits, 0.0, 1 / coin))
+    total, square = shares.sum(0), shares.square().sum(0)
     mean, error = total / n, ((square / n - (total / n).square()) / n).sqrt()
     others = ~torch.eye(5, dtype=torch.bool)
     assert mean.diagonal().abs().max() == 0
@@ -96,11 +94,12 @@ def test_the_mean_of_the_loss_is_the_exact_one() -> None:
     """4,000 batches of all five labels, 4 standard errors each: false alarm 3e-4."""
     f = torch.tensor([1.0, -0.5, 0.3, 2.0, -1.0], dtype=torch.float64)
     exact = race.race_losses(q.log(), 2)(f)
-    found = []
-    for drawn in batches():
-        scores = f[drawn.ids].expand(5, -1)
-        found.append(sampled_softmax(f, scores, weights=drawn.weights, hits=drawn.hits, reduction="none"))
-    losses = torch.stack(found)
+    ids, weights, hits, _ = (torch.stack(parts) for parts in zip(*batches(), strict=True))
+    scores = f[ids].repeat_interleave(5, 0)  # the five labels of a batch share its ids
+    rows = sampled_softmax(
+        f.repeat(RACES), scores, weights=weights.flatten(0, 1), hits=hits.flatten(0, 1), reduction="none"
+    )
+    losses = rows.view(RACES, 5)
     assert ((losses.mean(0) - exact).abs() < 4 * losses.std(0) / sqrt(RACES)).all()
 
 
