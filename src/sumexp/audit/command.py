@@ -64,6 +64,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error of what was given is one line on stderr and exit code 1."""
     options = parser().parse_args(arguments)
+    if options.weights == "tries":
+        print("tries: each number of draws is a law of its own; with few negatives that takes minutes", file=sys.stderr)
     try:
         found = _audit(options)
         if options.output is not None:

@@ -34,6 +34,10 @@ SET_BINS = 12
 
 MOST_SET_BINS = 128
 
+SETTLED = 5e-3
+"""Relative change of the divergence at which bins are no longer doubled: half a unit of the second digit. That change
+is what the error is estimated by, no bound of it."""
+
 LEAST = 1e-7
 """Nats of divergence below which bins are not doubled."""
 
@@ -189,7 +193,7 @@ class Minimum:
 
 
 def minimum(
-    truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS, begin: Minimum | None = None
+    truth: Truth, how: Setup, digits: float = SETTLED, most: int = MOST_BINS, begin: Minimum | None = None
 ) -> Minimum:
     """The minimum of a scheme's expected loss, on bins that are doubled until its divergence stands still.
 
@@ -276,7 +280,7 @@ def _refined(found: Cells, bins: int, place: Integers, apart: Floats, along: boo
     return merge(found, bins, found.mass * weight)
 
 
-def divergence_of_set(truth: Truth, how: Setup, digits: float, most: int) -> float:
+def divergence_of_set(truth: Truth, how: Setup, digits: float = SETTLED, most: int = MOST_BINS) -> float:
     """The divergence alone, for a set; arguments as for :func:`minimum`."""
     kl = minimum(truth, how, digits, most).kl
     for exact, rough, _ in corrections(truth, how, kl, digits):
@@ -298,7 +302,7 @@ def _both_ways(truth: Truth, how: Setup, place: Integers, tries: bool) -> tuple[
     return found[1], found[0]
 
 
-def effect(truth: Truth, how: Setup, digits: float = 5e-3, most: int = MOST_BINS) -> Effect:
+def effect(truth: Truth, how: Setup, digits: float = SETTLED, most: int = MOST_BINS) -> Effect:
     """What a scheme learns of one truth; arguments as for :func:`minimum`.
 
     A set is first taken for coins, on as many bins as that needs; what its true law adds is found on fewer, both ways.

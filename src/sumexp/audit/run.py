@@ -187,7 +187,7 @@ def _audit(
         by_spread = tuple(
             (
                 s,
-                scheme.kl if s == SHOWN else effect(Truth(rows, rows.truth(s), here), here, 0.02, 640).kl,
+                scheme.kl if s == SHOWN else effect(Truth(rows, rows.truth(s), here), here).kl,
             )
             for s in SPREADS
         )
@@ -229,7 +229,7 @@ def _row(rows: Rows, truths: list[Floats], how: Setup, mine: Setup, here: Setup,
     alike = how.q is mine.q and how.table is mine.table
     there = here.with_way(how.weights, how.hits) if alike else rows.of(how)
     found = laws if alike else [Truth(rows, p, there) for p in truths]
-    return row(how.title, [effect(law, there, 0.01, 640) for law in found])
+    return row(how.title, [effect(law, there) for law in found])
 
 
 def _alternatives(prior: Floats, how: Setup) -> list[Setup]:
@@ -255,7 +255,7 @@ def _alternatives(prior: Floats, how: Setup) -> list[Setup]:
 
 
 def _by_m(truth: Truth, rows: Rows, how: Setup, here: Setup, first: Effect) -> tuple[ByNumber, ...]:
-    """What other numbers of negatives give, on fewer bins; the divergence for the reader's own is that of the audit."""
+    """What other numbers of negatives give; the divergence for the reader's own is that of the audit."""
     own = how.asked or round(how.negatives)
     least, most = len(how.m), math.inf
     if how.law is not None and how.kind == "distinct":
@@ -268,11 +268,11 @@ def _by_m(truth: Truth, rows: Rows, how: Setup, here: Setup, first: Effect) -> t
             law = truth if m == own else truth.by(way)
             place, kl = merge(law.cells, 2 * SET_BINS), first.kl
             if m != own:
-                kl = divergence_of_set(law, way, 0.02, 320)
+                kl = divergence_of_set(law, way)
             group = np.zeros(int(place.max()) + 1, dtype=np.int64)
             group[place] = law.cells.group
         else:
-            law, last = truth, minimum(truth, way, 0.02, 320, last)
+            law, last = truth, minimum(truth, way, begin=last)
             kl, place, group = last.kl, last.place, last.group
         problem = law.binned(way, place, exact=True)[0]
         there = state(problem, np.log(problem.p))
@@ -400,8 +400,8 @@ def _assumptions(how: Setup, outside: float | None) -> tuple[str, ...]:
         "; of a set the part that only its exact law shows is refined by itself, to the same end." if how.coins else "."
     )
     found.append(
-        "Classes that are alike share a bin, and bins are doubled until the divergence moves by less than .5 % "
-        "(1 % for other schemes): the ± beside it is that last move, a measured error and no bound" + of_sets
+        "Classes that are alike share a bin, and bins are doubled until the divergence moves by less than .5 %, "
+        "or 1,280 of them: the ± beside it is that last move, a measured error and no bound" + of_sets
     )
     if how.name.startswith("cross-"):
         found.append("Labels of other batches and devices have the same law, and their embeddings are as those of now.")
