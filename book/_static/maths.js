@@ -31,6 +31,7 @@
       if (formula.classList.toggle("wide", Boolean(isWide))) scrolls.tabIndex = 0;
       else scrolls?.removeAttribute("tabindex");
     }
+    dispatchEvent(new Event("fitted"));
   };
   const isRaw = (formula) => !formula.querySelector("mjx-container");
   const typeset = async (formulas) => {

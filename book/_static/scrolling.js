@@ -1,14 +1,18 @@
-// What scrolls to the side can be reached by keyboard: tables and code on a narrow screen. maths.js does so for formulas.
+// What scrolls to the side can be reached by keyboard, and fades where more of it is: pictures, tables and code on a
+// narrow screen. maths.js lets formulas be reached.
 (() => {
   "use strict";
-  const PLACES = "table, pre, .register-scroll, .pst-scrollable-table-container, .cell_output .text_html";
+  const PLACES = "table, pre, .register-scroll, .pst-scrollable-table-container, .cell_output .text_html, " +
+    ".figure-picture, mjx-container[tabindex], .math[tabindex]";
+  const isMore = (place) => place.scrollLeft + place.clientWidth < place.scrollWidth - 1 && place.clientWidth > 0;
   const reach = () => {
     const article = document.querySelector("article");
     const places = [...article?.querySelectorAll(PLACES) ?? []];
-    const scrolls = places.map((place) => place.scrollWidth > place.clientWidth && place.clientWidth);
-    places.forEach((place, number) => {
-      if (scrolls[number]) place.tabIndex = 0;
-    });
+    const found = places.map((place) => [place, place.scrollWidth > place.clientWidth && place.clientWidth, isMore(place)]);
+    for (const [place, scrolls, more] of found) {
+      if (scrolls) place.tabIndex = 0;
+      place.classList.toggle("more", more && getComputedStyle(place).overflowX !== "visible");
+    }
   };
   let timer = 0;
   const later = () => {
@@ -17,5 +21,9 @@
   };
   addEventListener("load", later);
   addEventListener("resize", later);
+  addEventListener("fitted", later); // by maths.js
   document.addEventListener("toggle", later, true);
+  document.addEventListener("scroll", ({ target }) => {
+    if (target.matches?.(PLACES)) target.classList.toggle("more", isMore(target));
+  }, true);
 })();

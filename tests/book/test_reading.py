@@ -1,5 +1,6 @@
 """What the pages do under a reader's hands: entries of the register open, links to claims show what they lead to."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -86,4 +87,17 @@ def test_the_first_touch_shows_the_card_and_the_second_follows_the_link(browser:
     expect(page.locator(f"#card-{CLAIM}")).to_be_in_viewport(ratio=1)
     link.tap()
     page.wait_for_url(f"**/register.html#claim-{CLAIM}")
+    page.context.close()
+
+
+@pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_picture_that_goes_on_to_the_side_fades_there(browser: Browser, html: Path, screen: dict[str, int]) -> None:
+    page = opened(browser, html, "book/intro.html", viewport=screen)
+    picture = page.locator(".sumexp-figure .figure-picture").first
+    if screen == PHONE:
+        expect(picture).to_have_css("mask-image", re.compile("linear-gradient"))
+        picture.evaluate("e => e.scrollTo(e.scrollWidth, 0)")  # to its end
+    else:
+        page.wait_for_timeout(500)  # the page looks for what scrolls once it has settled
+    expect(picture).to_have_css("mask-image", "none")
     page.context.close()
