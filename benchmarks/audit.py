@@ -2,6 +2,7 @@
 
 Beside it stands the search over single classes, without bins, at a size that it can still do, and what a careful
 person would do without an exact expectation: draw negatives in torch until the mean loss is known to a thousandth.
+Run it as the command ``sumexp audit`` runs, with ``OPENBLAS_NUM_THREADS=1``.
 """
 
 import math

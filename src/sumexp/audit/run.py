@@ -44,6 +44,9 @@ DRAWS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 SET_DRAWS = (1, 16, 256, 4096)
 """The same for sets, whose exact law costs more."""
 
+COARSE = 0.02, 320
+"""Change at which to stop and bins to end with, for the curve over the number of negatives."""
+
 MOST_DRAWS = 1 << 24
 
 MOST_SET_DRAWS = 1 << 14
@@ -268,11 +271,11 @@ def _by_m(truth: Truth, rows: Rows, how: Setup, here: Setup, first: Effect) -> t
             law = truth if m == own else truth.by(way)
             place, kl = merge(law.cells, 2 * SET_BINS), first.kl
             if m != own:
-                kl = divergence_of_set(law, way)
+                kl = divergence_of_set(law, way, *COARSE)
             group = np.zeros(int(place.max()) + 1, dtype=np.int64)
             group[place] = law.cells.group
         else:
-            law, last = truth, minimum(truth, way, begin=last)
+            law, last = truth, minimum(truth, way, *COARSE, last)
             kl, place, group = last.kl, last.place, last.group
         problem = law.binned(way, place, exact=True)[0]
         there = state(problem, np.log(problem.p))
@@ -401,7 +404,8 @@ def _assumptions(how: Setup, outside: float | None) -> tuple[str, ...]:
     )
     found.append(
         "Classes that are alike share a bin, and bins are doubled until the divergence moves by less than .5 %, "
-        "or 1,280 of them: the ± beside it is that last move, a measured error and no bound" + of_sets
+        "or 1,280 of them (2 % and 320 for other numbers of negatives): the ± beside it is that last move, a "
+        "measured error and no bound" + of_sets
     )
     if how.name.startswith("cross-"):
         found.append("Labels of other batches and devices have the same law, and their embeddings are as those of now.")

@@ -1,5 +1,6 @@
 """The command line, ``sumexp``; without typer it says what to install, and does what needs nothing more."""
 
+import os
 import sys
 
 from sumexp import __version__
@@ -9,6 +10,8 @@ from sumexp.companion import CompanionError
 def main() -> None:
     """Run the command line; an error of the person's input or surroundings is one message on stderr and exit code 1."""
     if sys.argv[1:2] == ["audit"]:  # needs nothing but the package, and so no typer
+        # Its matrices are too small to share: a second thread of BLAS makes a million classes take twice as long.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from sumexp.audit.command import main as audit
 
         audit(sys.argv[2:])
