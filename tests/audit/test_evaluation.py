@@ -120,7 +120,7 @@ def test_classes_that_are_never_candidates_may_all_stand_above() -> None:
 
 
 def test_popular_candidates_hide_the_rare_ones_above() -> None:
-    """A recall of .7 among popular candidates is compatible with less than one among uniform ones."""
+    """The same values leave no less open among popular candidates than among uniform ones."""
     law = 1 / np.arange(1, 2001.0)
     law /= law.sum()
     shown = {"recall@10": 0.7, "recall@1": 0.3}

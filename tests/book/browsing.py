@@ -106,9 +106,9 @@ TOO_WIDE = """() => {
 
 # What formulas, figures and code are made of: nine elements in ten, which axe looks at at length and in vain. Formulas
 # and figures are pictures with a name of their own; the colours of code are looked at on one page of each kind.
-FOLD = """([formulas, code]) => {
-    const names = [...formulas ? ['mjx-container > *', 'figure svg > :not(title, desc)', '.register-graph > *'] : [],
-                   ...code ? ['pre', '.sig > :not(a, :has(a))'] : []];
+FOLD = """code => {
+    const drawn = ['mjx-container > *', 'figure svg > :not(title, desc)', '.register-graph > *'];
+    const names = code ? [...drawn, 'pre'] : drawn;
     window.folded = [...document.querySelectorAll(names.join())].map(e => [e, [...e.childNodes]]);
     folded.forEach(([e]) => e.replaceChildren());
 }"""
@@ -177,7 +177,7 @@ def faults(page: Page, name: str) -> list[str]:
             break
         page.wait_for_timeout(100)
     page.evaluate(axe.AXE_SCRIPT)
-    page.evaluate(FOLD, [True, name not in IN_FULL])
+    page.evaluate(FOLD, name not in IN_FULL)
     for _ in range(5):  # while a theme changes its colours may be too faint
         found = page.evaluate(RUN, name in IN_FULL or name not in API)
         if not found:

@@ -33,7 +33,12 @@ def parser() -> argparse.ArgumentParser:
         default="within-batch",
         help=f"{', '.join(NAMES)}, or a law in an .npy file (default: within-batch)",
     )
-    add("--weights", default="none", choices=get_args(Weights), help="what is done to the logits (default: none)")
+    add(
+        "--weights",
+        default="none",
+        choices=get_args(Weights),
+        help="what is done to the logits (default: none); tries take minutes where negatives are few",
+    )
     add("--hits", default="keep", choices=get_args(Hits), help="what becomes of draws of the label (default: keep)")
     add("-m", type=int, help="negatives of an example")
     add("--batch", type=int, help="examples of a batch")
@@ -64,8 +69,6 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error of what was given is one line on stderr and exit code 1."""
     options = parser().parse_args(arguments)
-    if options.weights == "tries":
-        print("tries: each number of draws is a law of its own; with few negatives that takes minutes", file=sys.stderr)
     try:
         found = _audit(options)
         if options.output is not None:
@@ -75,9 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
     print(found if options.full else "\n".join(found.lines()))
     if found.evaluation is not None and not options.full:
-        ends = ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in found.evaluation.true)
-        among = f"{options.candidates} candidates, {found.evaluation.sampler}"
-        print(f"evaluated among {among}; the true metrics that fit: {ends}")
+        print(f"evaluated among {found.evaluation.among}; the true metrics that fit: {found.evaluation.ends}")
     if options.output is not None:
         print(f"report    {options.output}")
 

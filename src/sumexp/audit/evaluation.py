@@ -98,6 +98,16 @@ class Evaluation:
     true: tuple[tuple[str, float, float], ...]
     sampler: str = "uniform"
 
+    @property
+    def among(self) -> str:
+        """Among what the reported metrics were taken, in words."""
+        return f"{self.candidates} candidates, {self.sampler}"
+
+    @property
+    def ends(self) -> str:
+        """The ends of each true metric, in words."""
+        return ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in self.true)
+
 
 def fitting(
     reported: Mapping[str, float],
@@ -163,7 +173,8 @@ def _shares(law: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, NDArray[np.i
 
     The k classes above it have at most :math:`S_k/(1-q_{k+1})` with q falling: they are the k likeliest and the
     positive is the next one. A likelier positive p leaves them :math:`(S_{k+1}-p)/(1-p)`, which falls with p, a less
-    likely one a larger total. With q rising it is the least that they have, for the same reason.
+    likely one a larger total. With q rising it is the least that they have, for the same reason. The k/n of uniform
+    candidates lies between, as the k likeliest have at least the mean of the others: no law leaves less open.
     """
     rising = np.sort(law)
     if not rising[-1] < 1:

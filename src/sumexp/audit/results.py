@@ -174,9 +174,8 @@ class Audit:
             spreads = "   ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
             found += [f"KL by spread of log P(y|x)/pi(y):   {spreads}", ""]
         if self.evaluation is not None:
-            ends = ", ".join(f"{name} {low:.3f} to {high:.3f}" for name, low, high in self.evaluation.true)
-            among = f"{self.evaluation.candidates} candidates, {self.evaluation.sampler}"
-            found += [folded(f"true metrics that fit those among {among}: {ends}"), ""]
+            here = self.evaluation
+            found += [folded(f"true metrics that fit those among {here.among}: {here.ends}"), ""]
         if self.by_m:
             found += [*_numbers(self.by_m, self.loss_by_m, self.gradient_by_m), ""]
         if self.choice is not None:

@@ -258,7 +258,7 @@ def _alternatives(prior: Floats, how: Setup) -> list[Setup]:
 
 
 def _by_m(truth: Truth, rows: Rows, how: Setup, here: Setup, first: Effect) -> tuple[ByNumber, ...]:
-    """What other numbers of negatives give; the divergence for the reader's own is that of the audit."""
+    """What other numbers of negatives give, on fewer bins; the divergence for the reader's own is that of the audit."""
     own = how.asked or round(how.negatives)
     least, most = len(how.m), math.inf
     if how.law is not None and how.kind == "distinct":

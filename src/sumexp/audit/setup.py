@@ -179,11 +179,8 @@ def setup(
         raise AuditError("mixed negatives need batch, the size of a batch, beside m, the uniform ones")
     draws = _whole("m", own if m is None and own and named != "mixed" else m, 1)
     known = None
-    if isinstance(sampler, str):
-        kind, base = _kind(sampler)
-        q = _named(base, prior)[None]
-    else:
-        kind, q = "draws", _given(sampler, len(prior))[None]
+    kind, one = _read(sampler, prior)
+    q = one[None]
     number = np.array([float(draws)])
     if kind == "mixed":
         q = np.stack([prior, np.full_like(prior, 1 / len(prior))])
@@ -285,12 +282,18 @@ def law_of(sampler: Law, prior: Floats) -> Floats:
     Raises:
         AuditError: if it draws otherwise, or is none.
     """
-    if not isinstance(sampler, str):
-        return _given(sampler, len(prior))
-    kind, base = _kind(sampler)
+    kind, q = _read(sampler, prior)
     if kind != "draws":
         raise AuditError(f"candidates are drawn one by one; {sampler!r} is not a law of one draw")
-    return _named(base, prior)
+    return q
+
+
+def _read(sampler: Law, prior: Floats) -> tuple[str, Floats]:
+    """How a sampler draws, and the law, [classes], that its draws begin from."""
+    if not isinstance(sampler, str):
+        return "draws", _given(sampler, len(prior))
+    kind, base = _kind(sampler)
+    return kind, _named(base, prior)
 
 
 def _named(name: str, prior: Floats) -> Floats:
