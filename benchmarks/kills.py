@@ -9,7 +9,6 @@ import errno
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -42,7 +41,7 @@ def main(threads: int, quick: bool) -> None:
     source = random.Random(0)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        disturbed, undisturbed = checkout(place / "disturbed"), checkout(place / "undisturbed")
+        disturbed, undisturbed = measure.checkout(place / "disturbed"), measure.checkout(place / "undisturbed")
         found = {}
         for what, command in (("book", BOOK), ("grid", GRID)):
             found[what] = _campaign(disturbed, command, kills, source)
@@ -122,15 +121,6 @@ def _full_disk(project: Path) -> dict[str, Any]:
             return {"tried": True, "exit code": done.returncode, "said so": said, "whole entries": len(whole)}
         finally:
             subprocess.run(["umount", str(small)], check=True)
-
-
-def checkout(place: Path) -> Path:
-    """A copy of the project, with a store of its own and no data."""
-    files = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
-    for file in filter(None, files.split("\0")):
-        (place / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, place / file)
-    return place
 
 
 def _environment(project: Path) -> dict[str, str]:

@@ -12,11 +12,11 @@ functions are not those whose code the store's keys are made of.
 import argparse
 import ast
 import json
+import multiprocessing
 import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,8 +29,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+import pytest
+
 from benchmarks import measure
-from benchmarks.kills import checkout
 
 PACKAGE = Path("src/sumexp")
 MACHINERY = "companion"
@@ -49,6 +50,17 @@ SWAPS: dict[type[ast.AST], tuple[type[ast.AST], str]] = {
     ast.Mult: (ast.Div, "/"), ast.Div: (ast.Mult, "*"), ast.FloorDiv: (ast.Mult, "*"), ast.Pow: (ast.Mult, "*"),
     ast.And: (ast.Or, "or"), ast.Or: (ast.And, "and"),
 }  # fmt: skip
+
+PRELOADED = ("torch", "scipy.stats", "scipy.optimize", "pandas", "matplotlib.pyplot", "pytest", "hypothesis", "nbformat")
+"""What most tests import: a process forked from one that has it starts its tests seconds earlier."""
+FORK = multiprocessing.get_context("forkserver")
+
+LOOKS = {
+    "alpha", "aspect", "capsize", "color", "constrained_layout", "dpi", "figsize", "fontsize", "frameon", "gridspec_kw",
+    "handlelength", "height_ratios", "hspace", "labelpad", "linestyle", "linewidth", "loc", "lw", "marker", "markersize",
+    "pad", "rotation", "s", "width_ratios", "wspace", "xytext", "zorder",
+}  # fmt: skip
+"""Arguments of drawings, which only an eye can judge: not changed."""
 
 EQUIVALENT: dict[str, str] = {}
 """Changes that no test can notice, each by its name and with the reason."""
@@ -72,7 +84,7 @@ class Mutant:
 
 
 def mutants(file: Path) -> list[Mutant]:
-    """All changes of a file, in order; none in docstrings, annotations, imports or what an error says."""
+    """All changes of a file, in order; none in docstrings, annotations, imports, what an error says or ``LOOKS``."""
     source = file.read_bytes()
     begins = [0]
     for line in source.splitlines(keepends=True):
@@ -115,6 +127,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[Any, str]]:
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Raise() | ast.Import() | ast.ImportFrom() | ast.JoinedStr():
+            return
+        case ast.keyword(arg=name) if name in LOOKS:
             return
         case ast.AnnAssign(value=value):
             yield from [value] if value else []
@@ -173,27 +187,34 @@ def decide(project: Path, mutant: Mutant) -> tuple[str, str]:
 
 def _run(project: Path, tests: Sequence[str]) -> tuple[int, str]:
     """Run test modules until one fails."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SUMEXP_")}
-    environment |= {"PYTHONPATH": str(project / "src"), "OMP_NUM_THREADS": "1", "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp"}
-    environment |= {"XDG_CACHE_HOME": str(project / "cache")}
-    started = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no", *tests],
-        cwd=project,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    resource.prlimit(started.pid, resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    try:
-        said, _ = started.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        return -signal.SIGALRM, ""
-    finally:
-        with suppress(ProcessLookupError):  # whatever it started
-            os.killpg(started.pid, signal.SIGKILL)
-    return started.returncode, said
+    said = project / "said.txt"
+    started = FORK.Process(target=_pytest, args=(project, tests, said))
+    started.start()
+    started.join(PATIENCE)
+    assert started.pid is not None
+    with suppress(ProcessLookupError):  # whatever it started, and itself if it still runs
+        os.killpg(started.pid, signal.SIGKILL)
+    started.join()
+    assert started.exitcode is not None
+    return started.exitcode, said.read_text(errors="replace")
+
+
+def _pytest(project: Path, tests: Sequence[str], said: Path) -> None:
+    """What a test process does, which begins with ``PRELOADED`` in it and without ``sumexp``."""
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    with said.open("w") as out:
+        os.dup2(out.fileno(), 1)
+        os.dup2(out.fileno(), 2)
+    os.chdir(project)
+    for name in [name for name in os.environ if name.startswith("SUMEXP_")]:
+        del os.environ[name]
+    source = str(project / "src")
+    os.environ |= {"PYTHONPATH": source, "XDG_CACHE_HOME": str(project / "cache")}
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(project / "cache")
+    sys.path[:0] = [str(project), source]
+    assert not any(name.split(".")[0] in ("sumexp", "tests") for name in sys.modules)
+    sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no", *tests]))
 
 
 def main() -> None:
@@ -206,13 +227,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once (default: all cores)")
     options = parser.parse_args()
     seed, minutes = options.seed, options.minutes
+    os.environ["OMP_NUM_THREADS"] = "1"
+    FORK.set_forkserver_preload([*PRELOADED])
     wanted = sample(seed, {part: getattr(options, part) for part in PARTS})
     rows: list[dict[str, Any]] = []
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(options.jobs) as pool:
         projects: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.jobs):  # a copy for each that runs at once
-            projects.put(checkout(Path(name, str(number))))
+            projects.put(measure.checkout(Path(name, str(number))))
 
         def tried(mutant: Mutant) -> tuple[str, str] | None:
             if time.monotonic() - began > 60 * minutes:
