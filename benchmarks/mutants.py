@@ -51,7 +51,7 @@ SWAPS: dict[type[ast.AST], tuple[type[ast.AST], str]] = {
     ast.And: (ast.Or, "or"), ast.Or: (ast.And, "and"),
 }  # fmt: skip
 
-PRELOADED = ("torch", "scipy.stats", "scipy.optimize", "pandas", "matplotlib.pyplot", "pytest", "hypothesis", "nbformat")
+PRELOADED = ("torch", "scipy.stats", "scipy.optimize", "pandas", "matplotlib.pyplot", "pytest", "nbformat")
 """What most tests import: a process forked from one that has it starts its tests seconds earlier."""
 FORK = multiprocessing.get_context("forkserver")
 
@@ -61,6 +61,9 @@ LOOKS = {
     "pad", "rotation", "s", "width_ratios", "wspace", "xytext", "zorder",
 }  # fmt: skip
 """Arguments of drawings, which only an eye can judge: not changed."""
+
+NOTICED = ("FAILED", "ERROR", "ImportError while loading conftest")
+"""How a line begins by which pytest says that a test fails, or cannot even be read."""
 
 EQUIVALENT: dict[str, str] = {}
 """Changes that no test can notice, each by its name and with the reason."""
@@ -179,10 +182,10 @@ def decide(project: Path, mutant: Mutant) -> tuple[str, str]:
         file.write_bytes(before)
     if code == 0:
         return "survived", ""
-    if code < 0 or code > 2:  # a signal: out of time; 3 and more: pytest itself
-        return "undecided", f"ended with {code}"
-    failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return "killed", failed[0].split(" - ")[0] if failed else said[-200:]
+    noticed = [line for line in said.splitlines() if line.startswith(NOTICED)]
+    if code > 0 and noticed:
+        return "killed", noticed[0].split(" - ")[0]
+    return "undecided", f"ended with {code}: {said[-200:]}"  # a signal: out of time; else what runs the tests itself
 
 
 def _run(project: Path, tests: Sequence[str]) -> tuple[int, str]:
