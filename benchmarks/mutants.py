@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -34,6 +35,9 @@ import pytest
 from benchmarks import measure
 
 PACKAGE = Path("src/sumexp")
+TESTS = Path("tests")
+SPECIAL = {TESTS / "book", TESTS / "accelerator"}
+"""Tests that need the whole book, or an accelerator."""
 MACHINERY = "companion"
 PARTS = ("subject", "machinery")
 SECONDS = 40
@@ -151,13 +155,33 @@ def _is_text(*sides: ast.AST) -> bool:
 
 
 def tests_of(file: Path) -> list[str]:
-    """The test modules that name a module: its own first, then the others of its package and of those beside it."""
+    """The test modules that name a module: its own first, then the others of its package, then those that import it.
+
+    Where the tests have no folder for the package, those of the package above are meant.
+    """
     package = file.relative_to(PACKAGE).parent
-    folder = Path("tests") / package if (Path("tests") / package).is_dir() else Path("tests")
     word = file.stem if file.stem != "__init__" else file.parent.name
-    found = [test for test in sorted(folder.glob("test_*.py")) if word in test.read_text("utf-8")]
-    found = found or sorted(folder.glob("test_*.py"))
-    return [str(test) for test in sorted(found, key=lambda test: test.stem != f"test_{word}")[:MODULES]]
+    folder = next(one for one in (TESTS / package, *(TESTS / package).parents) if one.is_dir())
+    imported = _imported(file)
+    ranks = {}
+    for test in sorted(TESTS.rglob("test_*.py")):
+        source = test.read_text("utf-8")
+        if test.parent == folder and test.stem == f"test_{word}":
+            ranks[test] = 0
+        elif test.parent == folder and word in source:
+            ranks[test] = 1
+        elif imported.search(source) and not SPECIAL & {*test.parents}:
+            ranks[test] = 2
+    found = sorted(ranks, key=lambda test: ranks[test]) or sorted(folder.glob("test_*.py"))
+    return [str(test) for test in found[:MODULES]]
+
+
+def _imported(file: Path) -> re.Pattern[str]:
+    """What a test has that imports a module: ``a.b.name``, or ``from a.b import ..., name``."""
+    *above, name = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    if name == "__init__":
+        *above, name = above
+    return re.compile(rf"\b{re.escape('.'.join(above))}(\.| import (.*\b|\([^)]*\b)){name}\b")
 
 
 def sample(seed: int, sizes: dict[str, int]) -> list[Mutant]:
