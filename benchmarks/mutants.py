@@ -61,16 +61,18 @@ FORK = multiprocessing.get_context("forkserver")
 
 LOOKS = {
     "alpha", "aspect", "capsize", "color", "constrained_layout", "dpi", "figsize", "fontsize", "frameon", "gridspec_kw",
-    "handlelength", "height_ratios", "hspace", "labelpad", "linestyle", "linewidth", "loc", "lw", "marker", "markersize",
-    "pad", "rotation", "s", "width_ratios", "wspace", "xytext", "zorder",
+    "handlelength", "height_ratios", "hspace", "labelpad", "linestyle", "linewidth", "loc", "lw", "marker",
+    "markersize", "pad", "refresh_per_second", "rotation", "s", "width_ratios", "wspace", "xytext", "zorder",
 }  # fmt: skip
 """Arguments of drawings, which only an eye can judge: not changed."""
+TYPED = {"frozen"}
+"""Arguments that the type checker holds all code to: not changed."""
 
 NOTICED = ("FAILED", "ERROR", "ImportError while loading conftest")
 """How a line begins by which pytest says that a test fails, or cannot even be read."""
 
 EQUIVALENT: dict[str, str] = {}
-"""Changes that no test can notice, each by its name and with the reason."""
+"""Changes that no test can notice, each by its name, or by its name and place, and with the reason."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +85,29 @@ class Mutant:
     end: int
     before: str
     after: str
+    within: str
 
     @property
     def name(self) -> str:
         """The file, what stood there, and what stands there now; lines move, and are no part of it."""
         return f"{self.file}: {_short(self.before)} -> {_short(self.after)}"
 
+    @property
+    def place(self) -> str:
+        """The name, with the line where it is: of many changes of one number in a file it tells which."""
+        return f"{self.name}, in: {self.within}"
+
+    @property
+    def equivalent(self) -> str | None:
+        """Why no test can notice it, if that is known."""
+        return EQUIVALENT.get(self.place, EQUIVALENT.get(self.name))
+
 
 def mutants(file: Path) -> list[Mutant]:
     """All changes of a file, in order; none in docstrings, annotations, imports, what an error says or ``LOOKS``."""
     source = file.read_bytes()
     begins = [0]
+    lines = source.decode().splitlines()
     for line in source.splitlines(keepends=True):
         begins.append(begins[-1] + len(line))
     found = []
@@ -102,7 +116,7 @@ def mutants(file: Path) -> list[Mutant]:
         assert node.end_col_offset is not None
         start, end = begins[node.lineno - 1] + node.col_offset, begins[node.end_lineno - 1] + node.end_col_offset
         before = source[start:end].decode()
-        found.append(Mutant(str(file), node.lineno, start, end, before, after))
+        found.append(Mutant(str(file), node.lineno, start, end, before, after, lines[node.lineno - 1].strip()))
     return found
 
 
@@ -135,8 +149,14 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Raise() | ast.Import() | ast.ImportFrom() | ast.JoinedStr():
             return
-        case ast.keyword(arg=name) if name in LOOKS:
+        case ast.keyword(arg=name) if name in LOOKS | TYPED:
             return
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if not isinstance(key, ast.Constant):
+                    yield from [key, value] if key else [value]
+                elif key.value not in LOOKS:
+                    yield value
         case ast.AnnAssign(value=value):
             yield from [value] if value else []
         case ast.FunctionDef(args=arguments, body=body):
@@ -157,12 +177,14 @@ def _is_text(*sides: ast.AST) -> bool:
 def tests_of(file: Path) -> list[str]:
     """The test modules that name a module: its own first, then the others of its package, then those that import it.
 
-    Where the tests have no folder for the package, those of the package above are meant.
+    Where the tests have no folder for the package, those of the package above are meant. A module without tests of its
+    own is tried on those, too, that import what imports it, such as the command that it is a part of.
     """
     package = file.relative_to(PACKAGE).parent
     word = file.stem if file.stem != "__init__" else file.parent.name
     folder = next(one for one in (TESTS / package, *(TESTS / package).parents) if one.is_dir())
     imported = _imported(file)
+    further = [_imported(one) for one in PACKAGE.rglob("*.py") if imported.search(one.read_text("utf-8"))]
     ranks = {}
     for test in sorted(TESTS.rglob("test_*.py")):
         source = test.read_text("utf-8")
@@ -170,8 +192,14 @@ def tests_of(file: Path) -> list[str]:
             ranks[test] = 0
         elif test.parent == folder and word in source:
             ranks[test] = 1
-        elif imported.search(source) and not SPECIAL & {*test.parents}:
+        elif SPECIAL & {*test.parents}:
+            continue
+        elif imported.search(source):
             ranks[test] = 2
+        elif any(one.search(source) for one in further):
+            ranks[test] = 3
+    if 0 in ranks.values():
+        ranks = {test: rank for test, rank in ranks.items() if rank < 3}
     found = sorted(ranks, key=lambda test: ranks[test]) or sorted(folder.glob("test_*.py"))
     return [str(test) for test in found[:MODULES]]
 
@@ -277,8 +305,8 @@ def main() -> None:
             if done is None:
                 continue
             outcome, by = done
-            if outcome == "survived" and mutant.name in EQUIVALENT:
-                outcome, by = "equivalent", EQUIVALENT[mutant.name]
+            if outcome == "survived" and mutant.equivalent:
+                outcome, by = "equivalent", mutant.equivalent
             part = "machinery" if MACHINERY in Path(mutant.file).parts else "subject"
             rows.append({"part": part, **asdict(mutant), "outcome": outcome, "by": by})
             print(f"{outcome:10s} {mutant.name}, line {mutant.line}", flush=True)
