@@ -21,6 +21,8 @@ THEMES = ("light", "dark")
 PATIENCE = 180_000
 """Milliseconds: a page of hundreds of formulas takes long where two browsers share a slow machine."""
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+LOW = {"width": 1280, "height": 60}
+"""A desk of which little is seen: less to draw anew at each key."""
 
 
 def toc_files(node: Any) -> list[str]:
@@ -114,12 +116,14 @@ FOLD = """code => {
 }"""
 UNFOLD = "() => folded.forEach(([e, parts]) => e.replaceChildren(...parts))"
 
-# A tooltip, which what has the focus shows, lies in no landmark.
-RUN = """async colours => {
+# A tooltip, which what has the focus shows, lies in no landmark. Names that differ from what is written are looked for
+# too, which axe leaves out unless it is asked.
+RUN = """async only => {
     const exclude = ['mjx-container', '.tooltip', '.register-graph > *'];
-    const rules = {'color-contrast': {enabled: colours}};
     const where = {include: [['html']], exclude: exclude.map(one => [one])};
-    const found = await axe.run(where, {resultTypes: ['violations'], rules, preload: false});
+    const rules = {'label-content-name-mismatch': {enabled: true}, 'color-contrast': {enabled: only !== 'structure'}};
+    const runOnly = only === 'colours' ? {runOnly: ['color-contrast', 'link-in-text-block']} : {rules};
+    const found = await axe.run(where, {resultTypes: ['violations'], preload: false, ...runOnly});
     return found.violations.flatMap(v => v.nodes.map(n => `${v.id}: ${n.target} ${n.html.slice(0, 100)}`));
 }"""
 
@@ -145,6 +149,7 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
             shot = pixels(figure.locator("svg").first.screenshot(animations="disabled"))
             seen.figures.setdefault(str(figure.get_attribute("id")), {})[theme] = shot
     if name in CHAPTERS:
+        page.set_viewport_size(LOW)  # type: ignore[arg-type]
         seen.stops, seen.unreached = press_tab(page)
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     for _ in range(20):  # a page fits its formulas in once the window's size has settled
@@ -153,7 +158,7 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
         if not seen.too_wide:
             break
         page.wait_for_timeout(250)
-    seen.faults["on a phone, dark"] = faults(page, name)
+    seen.faults["on a phone, dark"] = faults(page, name, again=True)
     # Last, as it is more for all that looks at the page: what is folded is typeset then, or when it opens.
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     seen.formulas = page.evaluate(FORMULAS)
@@ -167,8 +172,12 @@ def turn(page: Page, theme: str) -> None:
     page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
 
 
-def faults(page: Page, name: str) -> list[str]:
-    """What axe-core finds at this size and in this theme, and what scrolls where no key reaches it."""
+def faults(page: Page, name: str, again: bool = False) -> list[str]:
+    """What axe-core finds at this size and in this theme, and what scrolls where no key reaches it.
+
+    ``again``: it looked at the page before, in another theme and at another size; of most pages it looks at what these
+    change, colours, and at the structure no more.
+    """
     if axe is None:
         return []
     for _ in range(30):  # a page looks for what scrolls once the size of the window has settled
@@ -176,10 +185,15 @@ def faults(page: Page, name: str) -> list[str]:
         if not unreached:
             break
         page.wait_for_timeout(100)
+    only = "structure" if name in API else "colours" if again else "all"
+    if name in IN_FULL:
+        only = "all"
+    elif again and only == "structure":
+        return list(unreached)
     page.evaluate(axe.AXE_SCRIPT)
     page.evaluate(FOLD, name not in IN_FULL)
     for _ in range(5):  # while a theme changes its colours may be too faint
-        found = page.evaluate(RUN, name in IN_FULL or name not in API)
+        found = page.evaluate(RUN, only)
         if not found:
             break
         page.wait_for_timeout(300)

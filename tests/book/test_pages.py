@@ -109,7 +109,7 @@ def test_a_fault_would_be_found(browser: Browser) -> None:
     page = browser.new_page()
     page.set_content("<html lang=en><title>x</title><main><h1>x</h1><button></button></main></html>")
     page.evaluate(axe.AXE_SCRIPT)
-    assert [fault.split(":")[0] for fault in page.evaluate(RUN, True)] == ["button-name"]
+    assert [fault.split(":")[0] for fault in page.evaluate(RUN, "all")] == ["button-name"]
     page.close()
 
 
