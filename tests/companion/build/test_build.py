@@ -115,6 +115,51 @@ def test_going_back_costs_nothing(project: Project) -> None:
     assert len(project.entries("notebook")) == 5
 
 
+TRAINING = """from dataclasses import dataclass
+
+from sumexp.runtime import Result
+
+
+@dataclass(frozen=True)
+class Config:
+    seed: int
+
+
+def train(config, *, device, progress, checkpoint):
+    return Result({}, {"seed": config.seed})
+"""
+WAITING = """import pytest
+
+import sumexp.companion.authoring.runs
+from sumexp.companion.store import default
+
+
+@pytest.mark.claim("bias-sum", shows="statement", evidence="exact")
+def test_sum():
+    assert default().paths("run"), "nothing was trained"
+"""
+
+
+def test_what_training_runs_decide_is_decided_by_those_of_the_build(project: Project) -> None:
+    """And again once there are more: by the chapters, by hand, or by `make runs`."""
+    project.write("src/sumexp/used.py", TRAINING)
+    project.write("tests/test_tiny.py", WAITING)
+    cached = "from sumexp.companion.authoring.runs import cached"
+    train = f"{cached}\nfrom sumexp.used import *\ncached(train, Config(seed), device='cpu', quiet=True)"
+    project.write("notebooks/one.md", chapter("one", train))
+    project.build()
+    (claim,) = json.loads((project.path / "build/register.json").read_text("utf-8"))
+    assert claim["verdict"] == "holds"
+    assert "missing" not in project.run("status", "--profile", "smoke")
+    decided = project.entries("evidence")
+    project.build()
+    assert project.entries("evidence") == decided
+    project.run("notebook", "run", "one", "-p", "profile=smoke", "-p", "seed=7")
+    assert "test_tiny" in project.run("status", "--profile", "smoke").partition("missing")[0]
+    project.build()
+    assert project.entries("evidence").keys() > decided.keys()
+
+
 def test_prose_executes_nothing_and_is_rendered(project: Project) -> None:
     left = project.path / "build" / ".preview-killed"
     left.mkdir()

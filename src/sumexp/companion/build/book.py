@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -11,11 +11,11 @@ from shutil import rmtree
 import sumexp
 from sumexp.companion import CompanionError
 from sumexp.companion.build import plan as plans
-from sumexp.companion.build import workflow
+from sumexp.companion.build import sources, workflow
 from sumexp.companion.build.plan import BUILD, FINISHED, TOC, Plan
-from sumexp.companion.build.sources import NOTEBOOKS, TESTS
+from sumexp.companion.build.sources import NOTEBOOKS, RUNS, TESTS
 from sumexp.companion.build.view import HTML, PREVIEW
-from sumexp.companion.store import default, processes, progress
+from sumexp.companion.store import Computation, default, processes, progress
 from sumexp.companion.store.files import write_text
 
 PAGE = HTML / "index.html"
@@ -37,10 +37,11 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     if cores < 1:
         raise CompanionError(f"CORES is {cores}; expected 1 or more")
     arguments = (profile, device, only, str(stored))
-    # Most builds have nothing to do: told by the bytes of the sources, before anything is worked out. What is stored
-    # they do not tell.
-    if not stored and PAGE.exists() and _read(FINISHED) == (now := _fingerprint(arguments)):
+    # Most builds have nothing to do: told by the bytes of the sources and by which runs there are, before anything is
+    # worked out. What else is stored they do not tell.
+    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {sources.runs()}":
         return PAGE
+    runs = sources.runs()
     plan = plans.make(profile, device, only, stored=stored)
     BUILD.mkdir(exist_ok=True)
     with _alone():
@@ -50,20 +51,24 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
             rmtree(left, ignore_errors=True)
         plan.write(BUILD / "plan.json")
         if not stored:
-            _compute(plan, cores)
+            if default().lacking(plan.notebooks[name] for name in plan.selected):
+                _compute(plan, [one for one in plan.wanted() if RUNS not in one.parts], cores)
+                plan = plan.with_runs(runs := sources.runs())  # those that notebooks have trained are among them
+                plan.write(BUILD / "plan.json")
+            _compute(plan, plan.wanted(), cores)
         _show(plan, cores)
-        write_text(FINISHED, now)
+        write_text(FINISHED, f"{now} {runs}")
     return PAGE
 
 
-def _compute(plan: Plan, cores: int) -> None:
-    """Have what is lacking computed.
+def _compute(plan: Plan, wanted: Iterable[Computation], cores: int) -> None:
+    """Have what is lacking of a plan computed.
 
     Raises:
         CompanionError: if a step failed.
     """
     store = default()
-    missing = store.lacking(plan.wanted())
+    missing = store.lacking(wanted)
     if not missing:
         return
     modules = [one.name for one in missing if one.kind == "evidence"]

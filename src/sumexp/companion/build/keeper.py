@@ -166,7 +166,9 @@ def _merged(stored: Iterable[Test], ended: Iterable[Test]) -> tuple[Test, ...]:
 
 def _settled(wanted: Computation) -> dict[str, str]:
     """The parts that a run of the tests cannot change; others may train models meanwhile."""
-    return {name: value for name, value in wanted.parts.items() if name != "runs"}
+    from sumexp.companion.build.sources import RUNS
+
+    return {name: value for name, value in wanted.parts.items() if name != RUNS}
 
 
 def _is_unfiltered(config: pytest.Config) -> bool:

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sumexp.companion import CompanionError
 from sumexp.companion.build.notebooks import DEVICES, PROFILES, choice, resolve_device
-from sumexp.companion.build.sources import chapters_of, claim_modules, evidence, module_name, notebook
+from sumexp.companion.build.sources import RUNS, chapters_of, claim_modules, evidence, module_name, notebook
 from sumexp.companion.store import Computation
 from sumexp.companion.store.files import write_text
 
@@ -42,6 +42,14 @@ class Plan:
     def wanted(self) -> list[Computation]:
         """What is to be computed before the pages: chapters first, in their order."""
         return [*(self.notebooks[name] for name in self.selected), *self.evidence.values()]
+
+    def with_runs(self, now: str) -> "Plan":
+        """The same, but that what reads training runs reads those that there are now."""
+        evidence = {
+            name: replace(one, parts={**one.parts, RUNS: now}) if RUNS in one.parts else one
+            for name, one in self.evidence.items()
+        }
+        return replace(self, evidence=evidence)
 
     def write(self, path: Path) -> None:
         """Write it to a file, for `read`."""

@@ -18,6 +18,8 @@ from sumexp.companion.store.computation import digest
 NOTEBOOKS = Path("notebooks")
 TESTS = Path("tests")
 PROOFS = Path("proofs")
+RUNS = "runs"
+"""The part of a key that says which training runs there are."""
 THREADS = 1
 """For every notebook, whatever the machine and CORES: sums in another order are other bytes."""
 
@@ -107,13 +109,14 @@ def evidence(path: Path) -> Computation:
             if PROOFS.name in path.parts
             else {}
         )
-        | (_runs() if "sumexp.companion.authoring.runs" in reached else {})
+        | ({RUNS: runs()} if "sumexp.companion.authoring.runs" in reached else {})
         | parts.modules(reached),
     )
 
 
-def _runs() -> dict[str, str]:
-    return {"runs": digest(*(path.name for path in default().paths("run")))}
+def runs() -> str:
+    """A digest of which training runs the store has."""
+    return digest(*(path.name for path in default().paths("run")))
 
 
 def module_name(path: Path) -> str:
