@@ -57,6 +57,13 @@ def test_a_sampled_recall_of_one_says_little() -> None:
     assert high > 0.85
 
 
+def test_the_best_rank_is_one_of_those_that_are_looked_at_among_however_many_classes() -> None:
+    """Not one of 100 candidates scores higher, for whatever example: it may be that none of the classes does."""
+    for classes in (100, 2001, 10**5):
+        found = {name: high for name, _, high in fitting({"recall@1": 1.0}, classes, 100).true}
+        assert found == pytest.approx(dict.fromkeys(found, 1.0), abs=1e-9)
+
+
 def every_case(q: list[float]) -> tuple[list[float], list[int]]:
     """For each positive and each set of classes above it the share of q that they have, and the positive's rank."""
     shares, ranks = [], []

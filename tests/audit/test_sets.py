@@ -8,7 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sumexp.audit import audit, sets
+from sumexp.audit import audit, sets, terms
 from sumexp.audit.minimiser import Binned, SetState, minimise
 from sumexp.audit.moments import moments
 from sumexp.audit.sets import Fixed, inclusion
@@ -361,3 +361,10 @@ def test_tries_and_sets_by_drawing() -> None:
     seen[sets, labels] = False
     values = np.log1p((seen * p / coin).sum(1) * coin[sets, labels] / p[labels])
     assert abs(values.mean() - exact) < 5 * values.std() / math.sqrt(20_000)
+
+
+@pytest.mark.parametrize("variance, digits", [(0.0, 20.0), (0.3, 5.0), (40.0, 20.0)])
+def test_how_far_a_sum_of_coins_strays(variance: float, digits: float) -> None:
+    """Bernstein: a sum with variance v lies t or more above its mean with at most exp(-t^2 / (2 (v + t/3)))."""
+    t = terms.tail(variance, digits)
+    assert t * t / (2 * (variance + t / 3)) == pytest.approx(digits, rel=1e-14)

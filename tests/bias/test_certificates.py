@@ -154,6 +154,15 @@ def test_certificate_for_log_softmax(name: str) -> None:
     assert certificate.difference == pytest.approx(-math.log(certificate.value), rel=1e-12)
 
 
+def test_on_a_tiny_box_the_log_softmax_keeps_its_digits() -> None:
+    # (1 + S) at the corners of (1, 1 + d)^2: 3 (3 + 2d) / (3 + d)^2 = 1 - d^2 / (3 + d)^2, of which -log is d^2 / 9.
+    d = Q(1, 10**9)
+    certificate = certificates.certify(reading.without_replacement(2, 1), (1, 1), (1 + d, 1 + d), "log")
+    assert certificate.value == 1 - d**2 / (3 + d) ** 2
+    assert certificate.difference == pytest.approx(float(d**2 / (3 + d) ** 2), rel=1e-14, abs=0)
+    assert certificate.difference == pytest.approx(1e-18 / 9, rel=1e-8, abs=0)
+
+
 # -- certificates -----------------------------------------------------------------------------------------------------
 
 

@@ -152,6 +152,22 @@ def test_features_mirror_with_the_picture(data: Labelled) -> None:
     assert torch.allclose(judged, again, atol=1e-5)
 
 
+@pytest.mark.parametrize("side, quadrants", [(15, [True, False, False, False]), (16, [True] * 4)])
+def test_patches_of_pictures_from_16_pixels_on_are_of_6(side: int, quadrants: list[bool]) -> None:
+    """What a change of the pixel (5, 5) reaches.
+
+    A patch of 6 has 11 places in 16 pixels, the quadrants meet in place 5, and the patch there begins with pixel 5.
+    A patch of 4 has 12 places in 15 pixels, and the last quadrants begin at place 6.
+    """
+    train = np.random.default_rng(0).integers(0, 256, (50, side, side, 1), dtype=np.uint8)
+    changed = train.copy()
+    changed[:, 5, 5] ^= 128
+    _, _, plain = features(train, train, 20)
+    _, _, other = features(train, changed, 20)
+    moved = (plain != other).unflatten(1, (40, 4)).any(1)
+    assert moved.tolist() == [quadrants] * 50
+
+
 # The grid
 
 

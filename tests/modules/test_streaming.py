@@ -48,6 +48,17 @@ def test_by_hand() -> None:
     assert counts([0, 1, 2]).exp().tolist() == pytest.approx([(1 / 4 + 1) / (7 / 4), 1 / (7 / 4), 1 / (7 / 4)])
 
 
+@pytest.mark.parametrize("kind", ["gap", "count"])
+def test_what_is_not_known_yet_counts_as_seen_once(kind: Any) -> None:
+    stream = StreamingLogQ(3, kind=kind)
+    assert stream([0, 1, 2]).tolist() == [0, 0, 0]  # log(1/1): before the first example as if one had come
+    stream.update([1])
+    assert stream([0, 1, 2]).tolist() == pytest.approx([0, 0, 0], abs=1e-15)
+    stream.update([1])
+    gaps, counts = [-math.log(2), 0], [-math.log(2 - 1e-5), math.log(1)]
+    assert stream([0, 1]).tolist() == pytest.approx(gaps if kind == "gap" else counts)
+
+
 def test_the_error_of_gaps_is_sqrt_of_half_the_rate_for_frequent_and_rare() -> None:
     """Each of 60 classes came 500 times at least, so that log q has the variance rate / 2 = 1/100 up to 4 %; the mean
     of 30 squares has a standard error of 26 % of that (of a chi-square with 30), and 5 of them are allowed: false alarm

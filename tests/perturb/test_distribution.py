@@ -145,6 +145,16 @@ def test_log_probability_of_the_sure_and_of_the_impossible() -> None:
     assert PerturbArgmax(torch.tensor([30.0, 0.0]), Gaussian()).log_prob(torch.eye(2))[1].isfinite()
 
 
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian()], ids=str)
+def test_a_value_on_the_boundary_pulls_at_nothing(noise: Any) -> None:
+    loc = real(1.0, 0.0, -2.0).requires_grad_()
+    law = PerturbSoftmax(loc, 0.7, noise)
+    inside, edge = real(0.2, 0.5, 0.3), real(0.4, 0.6, 0.0)
+    [alone] = torch.autograd.grad(law.log_prob(inside), loc)
+    [both] = torch.autograd.grad(law.log_prob(torch.stack([inside, edge])).sum(), loc)
+    assert both.tolist() == alone.tolist() != [0, 0, 0]
+
+
 @pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Cauchy(), Uniform(), signs()], ids=str)
 @pytest.mark.parametrize("tau", [0.02, 0.5, 3.0])
 def test_relaxed_draws_lie_in_the_open_simplex(noise: Any, tau: float) -> None:
@@ -156,6 +166,13 @@ def test_relaxed_draws_lie_in_the_open_simplex(noise: Any, tau: float) -> None:
         assert bool(law.log_prob(drawn).isfinite().all())
         edge = torch.tensor([1.0] + [0.0] * 9)
         assert law.log_prob(edge).item() == -math.inf
+
+
+def test_what_is_not_said_is_temperature_one_and_gumbel() -> None:
+    law, said = PerturbSoftmax(LOC), PerturbSoftmax(LOC, 1.0, Gumbel())
+    assert law.temperature == 1
+    assert law.mean.tolist() == said.mean.tolist()
+    assert law.entropy().item() == said.entropy().item()
 
 
 @pytest.mark.parametrize("noise", [Gumbel(), Gumbel(0.3, 2.0), Gaussian(), Gaussian(-1.0, 0.5), Logistic()], ids=str)

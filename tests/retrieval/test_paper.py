@@ -15,7 +15,7 @@ from sumexp.intervals import Interval, paired
 from sumexp.models.sampled import comparison
 from sumexp.models.sampled.groups import GROUPS, groups
 from sumexp.models.sampled.methods import Method, Weighting
-from sumexp.retrieval import Config, grids
+from sumexp.retrieval import Config, grids, training
 from tests.retrieval.cached import Found, found
 
 STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")
@@ -29,6 +29,7 @@ TABLE_4 = {  # labels, training points, test points, points of a label, labels o
 
 def test_the_published_setting() -> None:
     assert Config().width == 512
+    assert (training.RECALLS, training.PRECISIONS) == ((1, 10, 50), (1, 3, 5))
     assert {plan.negatives for name in ("cpu", "paper") for plan in grids.PLANS[name].values()} == {64}
     # 1..100: above the 66 % quantile 34 labels, up to the 33 % quantile 33.
     sizes = {name: own.sum() for name, own in groups(np.arange(1, 101), "quantiles").items()}

@@ -228,6 +228,20 @@ def test_the_grid() -> None:
         grids.chosen("huge", [])
 
 
+def test_work_by_hand() -> None:
+    """Delicious: 246,000 pairs, 3,185 test examples of 18 features, 983 labels; a unit is 2 operations a number.
+
+    A pair takes its features twice, there and back, and the scores of its labels three times: there, and back to the
+    labels' vectors and to the layer.
+    """
+    every = 246_000 * (2 * 18 + 3 * 983) * 2 * 512
+    judged = 3_185 * (18 + 983) * 2 * 512
+    assert grids.work(Config("delicious", Method(), 0, width=512, epochs=2)) == 2 * every + judged
+    sampled = 246_000 * (2 * 18 + 3 * (64 + 1)) * 2 * 512
+    method = Method("softmax", "uniform", "importance", 64)
+    assert grids.work(Config("delicious", method, 0, width=512, epochs=20)) == 20 * sampled + judged
+
+
 def test_words_stand_in_and_are_foreseen() -> None:
     data = training.load("shakespeare")
     assert data.train.features.shape[1] == 400

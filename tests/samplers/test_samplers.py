@@ -221,6 +221,13 @@ def test_bad_laws_are_named(make: Callable[[], Sampler], message: str) -> None:
         make()
 
 
+def test_a_table_of_more_classes_than_it_has_room_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alias, "MOST", 3)
+    assert len(alias.whole_units(double(0.5, 0.25, 0.25))) == 3
+    with pytest.raises(ValueError, match="classes is 4"):
+        Categorical(double(0.25, 0.25, 0.25, 0.25))
+
+
 # -- negatives of a batch -------------------------------------------------------------------------------------------
 
 Q = (0.5, 0.3, 0.2)

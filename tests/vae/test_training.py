@@ -3,6 +3,7 @@
 import copy
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -281,6 +282,26 @@ def test_short_precisions_stay_near_float64(precision: str) -> None:
     before = torch.get_float32_matmul_precision()
     assert learner.run_epoch().isfinite().all()
     assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize(
+    "precision, products", [("tf32", "high"), ("float32", "highest"), ("bfloat16", "highest"), ("float64", "highest")]
+)
+def test_an_epoch_has_the_matrix_products_that_were_asked_for(
+    precision: str, products: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    objective = training.objective
+
+    def spied(*arguments: Any) -> Tensor:
+        seen.append(torch.get_float32_matmul_precision())
+        return objective(*arguments)
+
+    monkeypatch.setattr(training, "objective", spied)
+    settings = config(MIXED, precision=precision, images=240)
+    learner = training.Learner(settings, images(torch.float64 if precision == "float64" else torch.float32)[:240])
+    learner.run_epoch()
+    assert seen == [products] * 2
 
 
 def test_the_last_batch_may_be_smaller() -> None:
