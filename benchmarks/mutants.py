@@ -71,7 +71,18 @@ TYPED = {"frozen"}
 NOTICED = ("FAILED", "ERROR", "ImportError while loading conftest")
 """How a line begins by which pytest says that a test fails, or cannot even be read."""
 
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT: dict[str, str] = {
+    "src/sumexp/audit/tries.py: 1 -> 2, in: grid = np.unique(np.concatenate([low + np.round("
+    "np.geomspace(1, high - low + 1, 60)).astype(np.int64) - 1,": "the ends are among the evenly spaced points as well",
+    "src/sumexp/bias/minimax.py: 2 -> 3, in: elif k > 2 * at + 2 and 2 * bound < best:": "the search has ended anyway",
+    "src/sumexp/bias/minimax.py: 2 * bound -> (2 / bound)": "the search has ended anyway",
+    "src/sumexp/models/multilabel.py: 16 -> 17, in: "
+    '"shakespeare": replace(_WORDS, width=32, epochs=3, batch=32, queries=100, pairs=16),': "a budget of a smoke run",
+    "src/sumexp/nce/gaussians.py: -1 -> (1), in: w = np.exp(np.linspace(low, high, nodes, axis=-1))": "of two axes",
+    "src/sumexp/negatives/race.py: 20.0 -> 40.0": "two ids come before e^-20 with a chance of 2e-18",
+    "src/sumexp/perturb/distribution.py: 1.0 -> 2.0, in: "
+    "log_x, d = value.masked_fill(value <= 0, 1.0).log(), value.shape[-1]": "such a row ends as -inf anyhow",
+}
 """Changes that no test can notice, each by its name, or by its name and place, and with the reason."""
 
 

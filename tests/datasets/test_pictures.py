@@ -101,6 +101,16 @@ def test_mnist_needs_all_its_images(tmp_path: Path) -> None:
         datasets.read_mnist(idx(train, (60_000, 784), bytes(60_000 * 784)), test)
 
 
+def test_mnist_is_split_after_50_000_and_a_byte_of_255_is_1(tmp_path: Path) -> None:
+    train = idx(tmp_path / "train.gz", (60_000, 28, 28), bytes(50_000 * 784) + bytes([51]) * (10_000 * 784))
+    test = idx(tmp_path / "test.gz", (10_000, 28, 28), bytes([255]) * (10_000 * 784))
+    data = datasets.read_mnist(train, test)
+    for part, number, value in ((data.train, 50_000, 0), (data.validation, 10_000, 51 / 255), (data.test, 10_000, 1)):
+        assert part.shape == (number, 784)
+        assert part.dtype == np.float32
+        assert part.min() == part.max() == np.float32(value)
+
+
 # Text matrices
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sumexp import negatives, samplers
 from sumexp.negatives import consistency, decoupled, information, race, reference, wild
+from sumexp.negatives.schemes import Weights
 
 Q = Fraction
 GOOD = torch.tensor([0.5, 0.25, 0.15, 0.1], dtype=torch.float64).log()
@@ -101,6 +102,17 @@ def test_a_positive_outside_the_support() -> None:
     )
     with pytest.raises(ValueError, match="positive mass on label 0"):
         negatives.scheme(law, 0, 2, "tail", "mask", prior=law)
+
+
+@pytest.mark.parametrize("weights", ["constant", "importance", "tail"])
+def test_a_class_that_is_never_drawn_has_no_weight(weights: Weights) -> None:
+    law = torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64).log()
+    prior = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64).log()
+    scheme = negatives.scheme(law, 0, 2, weights, "mask", prior=prior)
+    # 1/m; 1/(m q); prior / (m q) of the prior of the label: 0.25 / (2 * 0.5) / 0.25
+    each = {"constant": 1 / 2, "importance": 1 / (2 * 0.5), "tail": 0.25 / (2 * 0.5) / 0.25}
+    assert scheme.log_w.exp().tolist() == pytest.approx([0, each[weights], 0])
+    assert scheme.log_rho.exp().tolist() == pytest.approx([0, 2 * 0.5 * each[weights], 0])
 
 
 def test_a_negative_at_minus_infinity_adds_nothing() -> None:
