@@ -30,6 +30,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+import psutil
 import pytest
 
 from benchmarks import measure
@@ -40,10 +41,12 @@ SPECIAL = {TESTS / "book", TESTS / "accelerator"}
 """Tests that need the whole book, or an accelerator."""
 MACHINERY = "companion"
 PARTS = ("subject", "machinery")
-SECONDS = 40
-"""On the processor, for the tests of one mutant; what takes longer is undecided."""
 PATIENCE = 600
-"""On the clock, which runs on while another has the processor."""
+"""Seconds on the clock, which runs on while another has the processor."""
+STILL = 60
+"""Seconds without work after which a test hangs."""
+HANGS = 99
+"""No exit code of pytest's."""
 MODULES = 4
 """The most test modules that are tried on a mutant, its own first."""
 
@@ -234,13 +237,13 @@ def sample(seed: int, sizes: dict[str, int]) -> list[Mutant]:
     return both
 
 
-def decide(project: Path, mutant: Mutant) -> tuple[str, str]:
+def decide(project: Path, mutant: Mutant, seconds: int) -> tuple[str, str]:
     """``killed``, ``survived`` or ``undecided``, and the test that noticed."""
     file = project / mutant.file
     before = file.read_bytes()
     file.write_bytes(before[: mutant.start] + mutant.after.encode() + before[mutant.end :])
     try:
-        code, said = _run(project, tests_of(Path(mutant.file)))
+        code, said = _run(project, tests_of(Path(mutant.file)), seconds)
     finally:
         file.write_bytes(before)
     if code == 0:
@@ -248,27 +251,45 @@ def decide(project: Path, mutant: Mutant) -> tuple[str, str]:
     noticed = [line for line in said.splitlines() if line.startswith(NOTICED)]
     if code > 0 and noticed:
         return "killed", noticed[0].split(" - ")[0]
+    if code == HANGS:
+        return "killed", "a test that hangs"
     return "undecided", f"ended with {code}: {said[-200:]}"  # a signal: out of time; else what runs the tests itself
 
 
-def _run(project: Path, tests: Sequence[str]) -> tuple[int, str]:
-    """Run test modules until one fails."""
+def _run(project: Path, tests: Sequence[str], seconds: int) -> tuple[int, str]:
+    """Run test modules until one fails; the exit code, and what was said."""
     said = project / "said.txt"
-    started = FORK.Process(target=_pytest, args=(project, tests, said))
+    started = FORK.Process(target=_pytest, args=(project, tests, said, seconds))
     started.start()
-    started.join(PATIENCE)
     assert started.pid is not None
+    end, before, code = time.monotonic() + PATIENCE, -1.0, None
+    while started.is_alive() and time.monotonic() < end:
+        started.join(STILL)
+        now = _busy(started.pid)
+        if started.is_alive() and now == before:
+            code = HANGS
+            break
+        before = now
     with suppress(ProcessLookupError):  # whatever it started, and itself if it still runs
         os.killpg(started.pid, signal.SIGKILL)
     started.join()
     assert started.exitcode is not None
-    return started.exitcode, said.read_text(errors="replace")
+    return code or started.exitcode, said.read_text(errors="replace")
 
 
-def _pytest(project: Path, tests: Sequence[str], said: Path) -> None:
+def _busy(pid: int) -> float:
+    """Seconds on the processor, rounded, of a process and all that it started."""
+    try:
+        process = psutil.Process(pid)
+        return round(sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True))), 1)
+    except psutil.NoSuchProcess:
+        return -1.0
+
+
+def _pytest(project: Path, tests: Sequence[str], said: Path, seconds: int) -> None:
     """What a test process does, which begins with ``PRELOADED`` in it and without ``sumexp``."""
     os.setsid()
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     with said.open("w") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
@@ -287,48 +308,78 @@ def main() -> None:
     """Try the sample until the time is up, print score and survivors, and keep both."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60, help="when to stop (default 60)")
+    parser.add_argument("--seconds", type=int, default=40, help="on the processor, for the tests of one (default 40)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
     parser.add_argument("--subject", type=int, default=300, help="how many of the subject (default 300)")
     parser.add_argument("--machinery", type=int, default=200, help="how many of the machinery (default 200)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once (default: all cores)")
+    parser.add_argument("--again", action="store_true", help="try only what was not killed the last time")
     options = parser.parse_args()
-    seed, minutes = options.seed, options.minutes
     os.environ["OMP_NUM_THREADS"] = "1"
     FORK.set_forkserver_preload([*PRELOADED])
-    wanted = sample(seed, {part: getattr(options, part) for part in PARTS})
-    rows: list[dict[str, Any]] = []
+    if options.again:
+        found = json.loads((measure.RESULTS / "mutants.json").read_text("utf-8"))
+        wanted, rows = left(found["others"])
+    else:
+        wanted, rows = sample(options.seed, {part: getattr(options, part) for part in PARTS}), []
+        found = {"seed": options.seed, "drawn": len(wanted), "killed": dict.fromkeys(PARTS, 0)}
+    for row in _tried(wanted, options.jobs, options.minutes, options.seconds):
+        if row["outcome"] == "killed":
+            found["killed"][_part(row)] += 1
+        else:
+            rows.append(row)
+    for part in PARTS:
+        counts = Counter(row["outcome"] for row in rows if _part(row) == part)
+        decided = found["killed"][part] + counts["survived"]
+        print(f"{part}: killed {found['killed'][part]} of {decided} decided; {dict(counts)}")
+    measure.write("mutants", {**found, "others": rows})
+
+
+def _tried(wanted: Sequence[Mutant], jobs: int, minutes: float, seconds: int) -> Iterator[dict[str, Any]]:
+    """What became of each mutant, as it is known."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(options.jobs) as pool:
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(jobs) as pool:
         projects: SimpleQueue[Path] = SimpleQueue()
-        for number in range(options.jobs):  # a copy for each that runs at once
+        for number in range(jobs):  # a copy for each that runs at once
             projects.put(measure.checkout(Path(name, str(number))))
 
-        def tried(mutant: Mutant) -> tuple[str, str] | None:
+        def outcome(mutant: Mutant) -> tuple[str, str]:
             if time.monotonic() - began > 60 * minutes:
-                return None
+                return "not tried", ""
             project = projects.get()
             try:
-                return decide(project, mutant)
+                return decide(project, mutant, seconds)
             finally:
                 projects.put(project)
 
-        for mutant, done in zip(wanted, pool.map(tried, wanted), strict=True):
-            if done is None:
-                continue
-            outcome, by = done
-            if outcome == "survived" and mutant.equivalent:
-                outcome, by = "equivalent", mutant.equivalent
-            part = "machinery" if MACHINERY in Path(mutant.file).parts else "subject"
-            rows.append({"part": part, **asdict(mutant), "outcome": outcome, "by": by})
-            print(f"{outcome:10s} {mutant.name}, line {mutant.line}", flush=True)
-    found: dict[str, Any] = {"seed": seed, "drawn": len(wanted), "tried": len(rows)}
-    for part in PARTS:
-        counts = Counter(row["outcome"] for row in rows if row["part"] == part)
-        decided = counts["killed"] + counts["survived"]
-        found[part] = {**counts, "score": counts["killed"] / decided if decided else None}
-    found["survivors"] = [row for row in rows if row["outcome"] in ("survived", "equivalent", "undecided")]
-    print(json.dumps({part: found[part] for part in PARTS}, indent=1))
-    measure.write("mutants", found)
+        for mutant, (what, by) in zip(wanted, pool.map(outcome, wanted), strict=True):
+            if what == "survived" and mutant.equivalent:
+                what, by = "equivalent", mutant.equivalent
+            print(f"{what:10s} {mutant.name}, line {mutant.line}", flush=True)
+            yield {**asdict(mutant), "outcome": what, "by": by}
+
+
+def left(others: Sequence[dict[str, Any]]) -> tuple[list[Mutant], list[dict[str, Any]]]:
+    """What of those that were not killed is to be tried again, as it stands in today's code, and what stays as it is.
+
+    The latter is equivalent, or gone with its code.
+    """
+    wanted, stays = [], []
+    for row in others:
+        there = mutants(Path(row["file"])) if Path(row["file"]).exists() else []
+        changes = ("before", "after", "within")
+        same = [one for one in there if all(getattr(one, part) == row[part] for part in changes)]
+        if row["outcome"] == "equivalent":
+            stays.append(row)
+        elif not same:
+            stays.append({**row, "outcome": "gone"})
+        else:
+            wanted.append(min(same, key=lambda one: abs(one.line - row["line"])))
+    return wanted, stays
+
+
+def _part(row: dict[str, Any]) -> str:
+    return "machinery" if MACHINERY in Path(row["file"]).parts else "subject"
 
 
 def _short(code: str) -> str:
