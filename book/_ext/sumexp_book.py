@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 WORD_JOINER = "\u2060"  # no line begins with a mark
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
+OPENING = pattern(r"[(\[‘“]+$")
+ARRAY = pattern(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
+IN_TEXT = pattern(r"\\(?:text|textrm|mbox)\{[^{}]*\}")
 DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
 SENTENCE = "application/papermill.record/text/markdown"
@@ -90,15 +93,23 @@ def import_once(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> None:
 
 
 def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
-    """Keep a formula and the punctuation after it on one line, where a browser would break between the two."""
+    """Keep a formula, a bracket before it and the punctuation after it on one line, where a browser would break it."""
     for formula in list(doctree.findall(nodes.math)):
         parent, after = formula.parent, formula.next_node(descend=False, siblings=True)
+        place = next(place for place, child in enumerate(parent.children) if child is formula)
+        before = parent.children[place - 1] if place else None
         mark = PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
-        if mark:
-            put(parent, after, nodes.Text(after.astext()[mark.end() :]))
+        bracket = OPENING.search(before.astext()) if isinstance(before, nodes.Text) else None
+        if mark or bracket:
             together = nodes.inline("", classes=["nobreak"])
             put(parent, formula, together)
-            together += [formula, nodes.Text(mark[0])]
+            if before is not None and bracket:
+                put(parent, before, nodes.Text(before.astext()[: bracket.start()]))
+                together += nodes.Text(bracket[0])
+            together += formula
+            if after is not None and mark:
+                put(parent, after, nodes.Text(after.astext()[mark.end() :]))
+                together += nodes.Text(mark[0])
 
 
 def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:
@@ -111,6 +122,28 @@ def free_contents(app: Sphinx, doctree: nodes.document) -> None:
     for section in list(doctree.findall(nodes.section)):
         if section["ids"] in (["exercise-content"], ["solution-content"]):
             section.parent.replace(section, nodes.container("", *section.children))
+
+
+def plain_texts(app: Sphinx, doctree: nodes.document) -> None:
+    """Words within a formula: LaTeX wants their underscores escaped, MathJax would show the backslash."""
+    for formula in (*doctree.findall(nodes.math), *doctree.findall(nodes.math_block)):
+        if "\\_" in (text := formula.astext()):
+            formula[:] = [nodes.Text(IN_TEXT.sub(lambda found: found[0].replace("\\_", "_"), text))]
+
+
+def name_types(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """NumPy's types by the names that code gives them: what they stand for takes half a page in a signature."""
+    from numpy.typing import ArrayLike
+    from sphinx.util.typing import stringify_annotation
+
+    meant = stringify_annotation(ArrayLike, "fully-qualified")
+
+    def named(text: str | None) -> str | None:
+        return text and ARRAY.sub(r"numpy.typing.NDArray[\1]", text.replace(meant, "numpy.typing.ArrayLike"))
+
+    return named(signature), named(returned)
 
 
 class FoldSolutions(SphinxPostTransform):
@@ -471,6 +504,9 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.connect("env-check-consistency", check_names)
     app.connect("env-before-read-docs", import_once)
     app.connect("doctree-read", keep_punctuation)
+    app.connect("doctree-read", plain_texts)
+    if "sphinx.ext.autodoc" in app.extensions:
+        app.connect("autodoc-process-signature", name_types)
     # It numbers sections once everything is read, in the main process, and does not say so.
     if numbering := app.extensions.get("sphinx_multitoc_numbering"):
         numbering.parallel_read_safe = True

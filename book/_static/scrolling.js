@@ -4,10 +4,15 @@
   "use strict";
   const PLACES = "table, pre, .register-scroll, .pst-scrollable-table-container, .cell_output .text_html, " +
     ".figure-picture, mjx-container[tabindex], .math[tabindex]";
+  const SHRUNK = 0.87; // of what is set smaller: 0.7rem instead of 0.8 (custom.css)
   const isMore = (place) => place.scrollLeft + place.clientWidth < place.scrollWidth - 1 && place.clientWidth > 0;
   const reach = () => {
     const article = document.querySelector("article");
     const places = [...article?.querySelectorAll(PLACES) ?? []];
+    const printed = [...article?.querySelectorAll(".cell_output pre") ?? []];
+    for (const one of printed) one.classList.remove("tight");
+    const slightly = printed.filter((one) => one.scrollWidth > one.clientWidth && one.scrollWidth * SHRUNK <= one.clientWidth);
+    for (const one of slightly) one.classList.add("tight");
     const found = places.map((place) => [place, place.scrollWidth > place.clientWidth && place.clientWidth, isMore(place)]);
     for (const [place, scrolls, more] of found) {
       if (scrolls) place.tabIndex = 0;

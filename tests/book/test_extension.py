@@ -3,17 +3,22 @@
 import json
 import re
 import runpy
+from inspect import Signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
+from numpy.typing import ArrayLike, NDArray
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import docutils_namespace, patch_docutils
+from sphinx.util.inspect import stringify_signature
+from sphinx.util.typing import stringify_annotation
 
 EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_book.py"
 
@@ -62,6 +67,38 @@ def test_punctuation_is_taken_from_after_its_own_formula() -> None:
     )
     runpy.run_path(str(EXTENSION))["keep_punctuation"](None, document)
     assert document.astext() == "E1. But y."
+
+
+def test_a_bracket_stays_with_its_formula() -> None:
+    document = new_document("page")
+    document += nodes.paragraph(
+        "", "", nodes.math("", "x"), nodes.Text(" (so"), nodes.Text(" (“"), nodes.math("", "y"), nodes.Text(" too)")
+    )
+    runpy.run_path(str(EXTENSION))["keep_punctuation"](None, document)
+    (paragraph,) = document.children
+    assert paragraph.astext() == "x (so (“y too)"
+    assert [one.astext() for one in paragraph.children] == ["x", " (so", " ", "(“y", " too)"]
+    assert paragraph.children[3]["classes"] == ["nobreak"]
+
+
+def test_words_in_a_formula_show_no_backslash() -> None:
+    document = new_document("page")
+    document += nodes.math_block("", r"w\_1 = \text{without log\_q, or log\_p}")
+    runpy.run_path(str(EXTENSION))["plain_texts"](None, document)
+    assert document.astext() == r"w\_1 = \text{without log_q, or log_p}"
+
+
+def test_a_signature_has_numpy_s_names_of_types() -> None:
+    def signed(x: ArrayLike | None, y: NDArray[np.float64]) -> NDArray[np.int64]:
+        raise NotImplementedError(x, y)
+
+    told = Signature.from_callable(signed)
+    shown = stringify_signature(told, show_return_annotation=False), stringify_annotation(told.return_annotation)
+    named = runpy.run_path(str(EXTENSION))["name_types"]
+    assert named(None, "function", "signed", signed, {}, *shown) == (
+        "(x: numpy.typing.ArrayLike | None, y: numpy.typing.NDArray[numpy.float64])",
+        "numpy.typing.NDArray[numpy.int64]",
+    )
 
 
 def test_a_figure_can_be_referred_to_and_its_cell_found() -> None:

@@ -1,4 +1,4 @@
-"""The table "What torch makes of them" on the package's pages is what the trials find, row by row."""
+"""The table "What torch makes of losses and samplers" on the package's pages is what the trials find, row by row."""
 
 import json
 import shutil

@@ -278,7 +278,7 @@ def _line(entry: Entry, explained: Mapping[str, Erratum], page: str) -> tuple[st
     return name, badge(entry.verdict), prose(shortened(claim.statement)), _errata(claim.erratum, explained)
 
 
-def shortened(text: str, length: int = 140) -> str:
+def shortened(text: str, length: int = 240) -> str:
     """The first words of a text, about ``length`` letters; a formula is kept whole or left out."""
     pieces = re.findall(r"[^\s$]*(?:\$[^$]*\$[^\s$]*)+|\S+", text)
     kept = 0
