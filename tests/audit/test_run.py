@@ -13,7 +13,7 @@ import torch
 
 import sumexp.losses
 from sumexp import ranking, samplers
-from sumexp.audit import Audit, AuditError, audit
+from sumexp.audit import Audit, AuditError, audit, faults
 from sumexp.audit.advice import TORCH
 from sumexp.audit.faults import homogeneity
 from sumexp.audit.rates import rank_bound, rates
@@ -110,6 +110,16 @@ def test_unsorted_ids_are_found() -> None:
         audit(COUNTS[::-1].copy(), sampler="log-uniform", weights="relative", m=9)
     )
     assert found(audit(COUNTS, sampler="log-uniform", weights="relative", m=9)) == set()
+
+
+def test_a_table_that_multinomial_does_not_take_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = torch.ones(1)
+    assert torch.multinomial(one.expand(faults.CUT), 1, replacement=True).shape == (1,)
+    with pytest.raises(RuntimeError, match="number of categories"):
+        torch.multinomial(one.expand(faults.CUT + 1), 1, replacement=True)
+    for most, fault in ((200, set()), (199, {"a table cut off"})):
+        monkeypatch.setattr(faults, "CUT", most)
+        assert found(audit(COUNTS, weights="relative", m=9)) == fault
 
 
 def test_labels_that_follow_the_counts_are_no_fault() -> None:

@@ -310,6 +310,14 @@ def test_bad_weights_are_named(loss: Loss, change: dict[str, Tensor], message: s
 
 
 @every_weighted_loss
+def test_a_logarithm_of_a_probability_may_be_rounded_above_0_and_no_further(loss: Loss) -> None:
+    arguments = double(0), double(0, 0).unsqueeze(0)
+    assert loss(*arguments, log_q=double(-1.0, 9e-7)).isfinite()
+    with pytest.raises(ValueError, match=r"logarithms of probabilities, got 1\.1e-06"):
+        loss(*arguments, log_q=double(-1.0, 1.1e-6))
+
+
+@every_weighted_loss
 def test_a_weight_that_the_precision_does_not_hold_is_an_error_or_right(loss: Loss) -> None:
     # 1/q = e^800 is above all doubles. The softmax takes its logarithm, a decoupled loss the weight itself.
     log_q = double(-800.0, -1.0)

@@ -75,6 +75,7 @@ def test_ties_masks_and_extreme_scales(scale: float) -> None:
     (lambda: global_nce.bound(JOINT, SCORES, []), "n is 0; NCE compares"),
     (lambda: global_nce.ceiling(JOINT, 1), "n is 1; NCE compares"),
     (lambda: global_nce.ceiling(JOINT, 2.5), "n is 2.5; NCE compares"),
+    (lambda: global_nce.ceiling(JOINT, 2**53 + 1), "n is 9007199254740993; NCE compares n >= 2 candidates, 2.53 at"),
 ])  # fmt: skip
 def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -228,6 +228,23 @@ def test_a_table_of_more_classes_than_it_has_room_for_is_refused(monkeypatch: py
         Categorical(double(0.25, 0.25, 0.25, 0.25))
 
 
+@pytest.mark.parametrize("make", [Uniform, LogUniform])
+def test_of_one_class_each_draw_is_it(make: Callable[[int], Sampler]) -> None:
+    law = make(1)
+    assert law.log_prob([0]).tolist() == [0]
+    assert law.sample(4).tolist() == [0, 0, 0, 0]
+
+
+def test_a_mixture_is_drawn_under_vmap() -> None:
+    """First one of two laws that have no class in common, then a class: 100 draws of 50 at once see all four."""
+    mixture = Mixture([Categorical(double(0.5, 0.5, 0, 0)), Categorical(double(0, 0, 0.5, 0.5))], [0.25, 0.75])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        drawn = torch.func.vmap(lambda _: mixture.sample(50), randomness="different")(torch.zeros(100))
+    assert drawn.shape == (100, 50)
+    assert follows(drawn, double(0.125, 0.125, 0.375, 0.375))
+
+
 # -- negatives of a batch -------------------------------------------------------------------------------------------
 
 Q = (0.5, 0.3, 0.2)

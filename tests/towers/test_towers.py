@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from sumexp import samplers, towers
 
@@ -33,6 +34,15 @@ def test_pairs_follow_the_truth() -> None:
     # Chi-squared with 179 degrees of freedom: above 269 with probability 1e-5.
     large = expected > 1
     assert ((found - expected).square() / expected)[large].sum() < 269
+
+
+def test_towers_begin_near_the_scores_of_the_features() -> None:
+    setting = replace(SMALL, items=100, features=50)
+    model = towers.Towers(setting, torch.linspace(-5, 0, 100), torch.Generator().manual_seed(0))
+    off = (model.context - torch.eye(50), model.item)
+    # Of n normal numbers the root mean square is off by 1/sqrt(2n), of 2,500 by 1.4 %: five of them.
+    assert [one.square().mean().sqrt().item() for one in off] == pytest.approx([0.1, 0.1], rel=0.07)
+    assert model.offset.tolist() == torch.linspace(-5, 0, 100).tolist()
 
 
 def test_losses_by_their_definition() -> None:
@@ -105,6 +115,33 @@ def test_what_is_foretold() -> None:
     assert towers.foretold(setting, "no log q", contexts=2) == pytest.approx(wanted, rel=1e-6)
     with pytest.raises(ValueError, match="scheme is 'log-uniform'; expected one of no log q"):
         towers.foretold(setting, "log-uniform")
+
+
+def least(log_p: Tensor, log_q: Tensor, scheme: str) -> Tensor:
+    """The best scores in batches of two: a label y has one negative j, which adds log(1 + e^(s_j - s_y)) or nothing."""
+    f = log_p.clone().requires_grad_()
+    search = torch.optim.LBFGS([f], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        own = f - log_q if "off all" in scheme else f
+        negative = f if scheme == "no log q" else f - log_q
+        each = F.softplus(negative - own[:, None]) * (log_p[:, None] + log_q).exp()
+        value = each.sum() - each.trace() if "masked" in scheme else each.sum()
+        search.zero_grad()
+        value.backward()
+        return value
+
+    search.step(loss)
+    return f.detach()
+
+
+@pytest.mark.parametrize("scheme", towers.THEORY)
+def test_what_is_foretold_of_pairs_by_a_sum_over_all(scheme: str) -> None:
+    setting = replace(SMALL, items=5, batch=2)
+    truth = towers.world(setting, torch.Generator().manual_seed(0))
+    learned = torch.stack([least(log_p, truth.log_q, scheme) for log_p in truth.log_p[:2]]).log_softmax(-1)
+    wanted = (truth.log_p[:2].exp() * (truth.log_p[:2] - learned)).sum(-1).mean().item()
+    assert towers.foretold(setting, scheme, contexts=2) == pytest.approx(wanted, rel=1e-4, abs=1e-9)
 
 
 def test_a_table_and_what_it_says() -> None:
