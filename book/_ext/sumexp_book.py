@@ -23,6 +23,7 @@ from sphinx_proof.domain import ProofDomain
 from sumexp.companion.build import devices, executions, speeds
 from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
+from sumexp.companion.register.verdict import VERDICTS
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ WORD_JOINER = "\u2060"  # no line begins with a mark
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
 OPENING = pattern(r"[(\[‘“]+$")
 ARRAY = pattern(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
+MARKED = pattern(r'<span class="math [^>]*>[^<]*</span>[.,;:!?)’”]+')
 IN_TEXT = pattern(r"\\(?:text|textrm|mbox)\{[^{}]*\}")
 DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
@@ -122,6 +124,13 @@ def free_contents(app: Sphinx, doctree: nodes.document) -> None:
     for section in list(doctree.findall(nodes.section)):
         if section["ids"] in (["exercise-content"], ["solution-content"]):
             section.parent.replace(section, nodes.container("", *section.children))
+
+
+def keep_captions(app: Sphinx, doctree: nodes.document) -> None:
+    """The same in captions of figures, which are HTML."""
+    for raw in doctree.findall(nodes.raw):
+        if 'class="sumexp-figure"' in (html := raw.astext()):
+            raw[:] = [nodes.Text(MARKED.sub(r'<span class="nobreak">\g<0></span>', html))]
 
 
 def plain_texts(app: Sphinx, doctree: nodes.document) -> None:
@@ -257,6 +266,18 @@ def sources(env: BuildEnvironment) -> dict[str, str]:
     return {str(file): f"{up}{TESTS}/{file.with_suffix('.html')}" for file in files}
 
 
+class VerdictRole(SphinxRole):
+    """``{verdict}`holds``` is a verdict with its mark, for a page that has no claims."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        verdict = next((one for one in VERDICTS if one == self.text), None)
+        if verdict is None:
+            raise ExtensionError(f"{self.env.docname} has a verdict that there is not: {self.text!r}")
+        first = not self.env.temp_data.get("sumexp_marks")
+        self.env.temp_data["sumexp_marks"] = True
+        return [raw((drawn.symbols() if first else "") + drawn.badge(verdict))], []
+
+
 class RegisterNumber(SphinxRole):
     """``{register-number}`open``` is how many entries have that verdict, ``ours`` how many no paper states.
 
@@ -292,10 +313,11 @@ class RegisterTable(SphinxDirective):
         """A section for each chapter, with a link to it where the book has it."""
         sections: list[nodes.Node] = []
         for chapter, table in drawn.claims(register(self.env), explained(self.env), sources(self.env)).items():
-            section = nodes.section("", nodes.title("", chapter), ids=[f"claims-{chapter}"], names=[])
+            title = heading(self.env, chapter)
+            section = nodes.section("", nodes.title("", title), ids=[f"claims-{chapter}"], names=[])
             if f"notebooks/{chapter}" in self.env.found_docs:
                 where = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refdoc": self.env.docname}
-                link = addnodes.pending_xref("", nodes.inline("", chapter), reftarget=f"/notebooks/{chapter}", **where)
+                link = addnodes.pending_xref("", nodes.inline("", title), reftarget=f"/notebooks/{chapter}", **where)
                 section += nodes.paragraph("", "", nodes.Text("Decided in the chapter "), link, nodes.Text("."))
             section += raw(table)
             sections.append(section)
@@ -477,6 +499,7 @@ def raw(html: str) -> nodes.raw:
 
 def setup(app: Sphinx) -> dict[str, object]:
     app.add_role("claim", ClaimRole())
+    app.add_role("verdict", VerdictRole())
     app.add_role("register-number", RegisterNumber())
     app.add_directive("register-table", RegisterTable)
     app.add_directive("register-graph", RegisterGraph)
@@ -504,6 +527,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.connect("env-check-consistency", check_names)
     app.connect("env-before-read-docs", import_once)
     app.connect("doctree-read", keep_punctuation)
+    app.connect("doctree-read", keep_captions)
     app.connect("doctree-read", plain_texts)
     if "sphinx.ext.autodoc" in app.extensions:
         app.connect("autodoc-process-signature", name_types)

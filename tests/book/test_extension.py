@@ -81,6 +81,35 @@ def test_a_bracket_stays_with_its_formula() -> None:
     assert paragraph.children[3]["classes"] == ["nobreak"]
 
 
+def test_punctuation_stays_with_its_formula_in_a_caption() -> None:
+    math = r'<span class="math notranslate nohighlight">\(x\)</span>'
+    document = new_document("page")
+    document += nodes.raw("", f'<figure class="sumexp-figure">Of {math}, {math} and {math}.</figure>', format="html")
+    document += nodes.raw("", f"<p>{math}.</p>", format="html")
+    runpy.run_path(str(EXTENSION))["keep_captions"](None, document)
+    assert [one.astext() for one in document.children] == [
+        f'<figure class="sumexp-figure">Of <span class="nobreak">{math},</span> {math} and '
+        f'<span class="nobreak">{math}.</span></figure>',
+        f"<p>{math}.</p>",
+    ]
+
+
+def test_a_verdict_is_shown_with_its_mark_which_is_drawn_once() -> None:
+    role = runpy.run_path(str(EXTENSION))["VerdictRole"]()
+    environment = SimpleNamespace(docname="intro", temp_data={})
+    document = SimpleNamespace(settings=SimpleNamespace(env=environment))
+    role.inliner = SimpleNamespace(document=document)
+    shown = []
+    for role.text in ("holds", "open"):
+        [node], _ = role.run()
+        shown.append(node.astext())
+    assert [one.count('<symbol id="mark-holds"') for one in shown] == [1, 0]
+    assert shown[1].endswith('href="#mark-open"/></svg> open</span>')
+    role.text = "true"
+    with pytest.raises(ExtensionError, match="intro has a verdict that there is not: 'true'"):
+        role.run()
+
+
 def test_words_in_a_formula_show_no_backslash() -> None:
     document = new_document("page")
     document += nodes.math_block("", r"w\_1 = \text{without log\_q, or log\_p}")
