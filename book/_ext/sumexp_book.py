@@ -140,6 +140,11 @@ def plain_texts(app: Sphinx, doctree: nodes.document) -> None:
             formula[:] = [nodes.Text(IN_TEXT.sub(lambda found: found[0].replace("\\_", "_"), text))]
 
 
+def leave_out_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """The fields of a named tuple stand among its variables: no entry of their own says that one is its third."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+
+
 def name_types(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
@@ -531,6 +536,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.connect("doctree-read", plain_texts)
     if "sphinx.ext.autodoc" in app.extensions:
         app.connect("autodoc-process-signature", name_types)
+        app.connect("autodoc-skip-member", leave_out_fields)
     # It numbers sections once everything is read, in the main process, and does not say so.
     if numbering := app.extensions.get("sphinx_multitoc_numbering"):
         numbering.parallel_read_safe = True

@@ -6,7 +6,7 @@ import runpy
 from inspect import Signature
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -128,6 +128,23 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
         "(x: numpy.typing.ArrayLike | None, y: numpy.typing.NDArray[numpy.float64])",
         "numpy.typing.NDArray[numpy.int64]",
     )
+
+
+def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
+    class Pair(NamedTuple):
+        """Two numbers."""
+
+        first: int
+        second: int
+
+        def both(self) -> int:
+            """Their sum."""
+            return self.first + self.second
+
+    left_out = runpy.run_path(str(EXTENSION))["leave_out_fields"]
+    members = {"first": Pair.first, "second": Pair.second, "both": Pair.both}
+    found = {name: left_out(None, "class", name, one, False, {}) for name, one in members.items()}
+    assert found == {"first": True, "second": True, "both": None}
 
 
 def test_a_figure_can_be_referred_to_and_its_cell_found() -> None:
