@@ -63,11 +63,12 @@ PRELOADED = ("torch", "scipy.stats", "scipy.optimize", "pandas", "matplotlib.pyp
 FORK = multiprocessing.get_context("forkserver")
 
 LOOKS = {
-    "alpha", "aspect", "capsize", "color", "constrained_layout", "dpi", "figsize", "fontsize", "frameon", "gridspec_kw",
-    "handlelength", "height_ratios", "hspace", "labelpad", "linestyle", "linewidth", "loc", "lw", "marker",
-    "markersize", "pad", "refresh_per_second", "rotation", "s", "width_ratios", "wspace", "xytext", "zorder",
+    "alpha", "aspect", "capsize", "color", "constrained_layout", "dpi", "ensure_ascii", "figsize", "fontsize",
+    "frameon", "gridspec_kw", "handlelength", "height_ratios", "hspace", "indent", "labelpad", "linestyle",
+    "linewidth", "loc", "lw", "marker", "markersize", "pad", "refresh_per_second", "rotation", "s", "width_ratios",
+    "wspace", "xytext", "zorder",
 }  # fmt: skip
-"""Arguments of drawings, which only an eye can judge: not changed."""
+"""Arguments of drawings, which only an eye can judge, and of how JSON is laid out: not changed."""
 TYPED = {"frozen"}
 """Arguments that the type checker holds all code to: not changed."""
 

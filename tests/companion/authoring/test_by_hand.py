@@ -94,6 +94,12 @@ def test_where_there_are_settings_from_end_to_end_the_ends_have_numbers(
             assert (panel.xticks[0], panel.xticks[-1]) == (panel.x[0], panel.x[-1])
 
 
+@pytest.mark.parametrize("settings", [draws.DRAWS, failures.DRAWS, failures.WEIGHTS], ids=["draws", "m", "w"])
+def test_settings_over_decades_go_by_one_two_and_five(settings: Sequence[int]) -> None:
+    steps = [digit * 10**power for power in range(5) for digit in (1, 2, 5)]
+    assert list(settings) == steps[: len(settings)]
+
+
 @pytest.mark.parametrize(
     ("name", "lines", "panel"),
     [

@@ -237,6 +237,13 @@ def test_a_damaged_entry_is_computed_again_with_a_note(root: Path, caplog: pytes
     assert len(CALLS) == 2
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_run_has_the_threads_it_asks_for(threads: int) -> None:
+    before = torch.get_num_threads()
+    assert runs.cached(task, Config(), threads=threads).metrics["threads"] == threads
+    assert torch.get_num_threads() == before
+
+
 def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
     def fail(config: Config, /, **_: object) -> runs.Result:
         raise RuntimeError("diverged")

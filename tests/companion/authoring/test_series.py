@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Polygon
 
 from sumexp.companion.authoring import figures, series
 
@@ -67,6 +68,15 @@ def test_bars_of_error_bear_the_name_of_their_series_and_caps_are_no_data() -> N
         ("2", "2", "5"),
         ("2", "2", "7"),
     ]
+
+
+def test_a_polygon_is_data_where_it_has_the_coordinates_of_the_data() -> None:
+    fig, ax = plt.subplots()
+    ax.fill([0, 2, 1], [0, 0, 3], label="a triangle")
+    ax.add_patch(Polygon([[0.1, 0.1], [0.9, 0.1], [0.5, 0.5]], transform=ax.transAxes))
+    found = rows(fig)
+    assert {row["series"] for row in found} == {"a triangle"}
+    assert [(row["x"], row["y"]) for row in of("area", found)] == [("0", "0"), ("2", "0"), ("1", "3"), ("0", "0")]
 
 
 def test_areas_steps_images_and_maps() -> None:

@@ -114,6 +114,21 @@ def test_what_did_not_run_whole_is_not_kept(project: Project, options: tuple[str
     assert project.kept() is None
 
 
+CASES = {"a name": ("-k", "1"), "a case": ("tests/test_a.py::test_passes[1]",)}
+CASES["one left out"] = ("--deselect", "tests/test_a.py::test_passes[2]")
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_a_module_whose_only_test_ran_in_one_of_two_cases_is_not_kept(
+    project: Project, options: tuple[str, ...]
+) -> None:
+    project.write("test_a.py", MODULE[: MODULE.index("def test_passes")] + "def test_passes(n): ...\n")
+    project.test(*options, code=0)
+    assert project.kept() is None
+    project.test(code=0)
+    assert project.kept() == {"test_passes": "passed"}
+
+
 @pytest.mark.parametrize(
     "source, options, code",
     [

@@ -121,7 +121,6 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     register.write_json(entries, folder / "register.json")
     records = [record(entry) for entry in shown.values() if entry is not None]
     write_text(folder / "executions.json", json.dumps(records, indent=1) + "\n")
-    (stage / DATA).mkdir(exist_ok=True)
     for table in (folder / "register.json", folder / "executions.json", *MEASURED):
         if table.exists():
             copy2(table, stage / DATA)
@@ -130,5 +129,4 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
         copy2(file, stage / DATA / DECIDING / file)
     render(stage, folder / "html", jobs=jobs, cache=BUILD / ".sphinx")
     rmtree(BUILD / "stage", ignore_errors=True)
-    BUILD.mkdir(exist_ok=True)
     stage.replace(BUILD / "stage")

@@ -37,7 +37,6 @@ def evidence_step(plan: Plan, names: str) -> None:
 
     modules = names.split("+")
     log = BUILD / "logs" / f"evidence-{modules[0]}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence"]
     options += ["-p", "sumexp.companion.build.keeper", "--keep-evidence", "--plan", str(BUILD / "plan.json")]
     options += ["-p", "no:cacheprovider"]

@@ -284,6 +284,11 @@ def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[st
         yield "it has no test: mark one with its id, or give the reason under `open`"
 
 
+def _function(test: str) -> str:
+    """The name of a test within its module or class."""
+    return test.rpartition("::")[2]
+
+
 def decide(claims: Claims, evidence_dir: Path, tests_dir: Path = Path("tests")) -> Register:
     """Compute every verdict from the evidence of the last test run.
 
@@ -308,8 +313,8 @@ def decide(claims: Claims, evidence_dir: Path, tests_dir: Path = Path("tests")) 
     register: list[Entry] = []
     for claim in claims.values():
         tests = tuple(sorted(by_claim.get(claim.id, ()), key=lambda test: (EVIDENCE.index(test.evidence), test.test)))
-        ran = {test.test.rsplit("::", 1)[-1] for test in tests}
-        waiting = any(mark.claim == claim.id and mark.test.rsplit("::", 1)[-1] not in ran for mark in declared)
+        ran = {_function(test.test) for test in tests}
+        waiting = any(mark.claim == claim.id and _function(mark.test) not in ran for mark in declared)
         faults += [f"claims/{claim.paper}.yml: entry {claim.id}: {fault}" for fault in _faults(claim, tests, waiting)]
         seen = facts(claim, tests, waiting)
         verdict = next(row.verdict for row in TRUTH_TABLE if row.applies(seen))
