@@ -80,6 +80,13 @@ EQUIVALENT: dict[str, str] = {
     "np.geomspace(1, high - low + 1, 60)).astype(np.int64) - 1,": "the ends are among the evenly spaced points as well",
     "src/sumexp/bias/minimax.py: 2 -> 3, in: elif k > 2 * at + 2 and 2 * bound < best:": "the search has ended anyway",
     "src/sumexp/bias/minimax.py: 2 * bound -> (2 / bound)": "the search has ended anyway",
+    "src/sumexp/companion/authoring/by_hand/perturb.py: 25 -> 26, in: POINTS = 25": "no eye sees one point more",
+    "src/sumexp/companion/authoring/by_hand/perturb.py: 4 -> 5, in: "
+    'Line("line $(t, 2t, 3t)$", "vermilion", (2, 4), {0: drawn[1]}, third),': "how a line is dashed",
+    "src/sumexp/companion/authoring/interactive.py: 1 -> 2, in: "
+    "return places.reshape(*places.shape[:-2], -1)": "any negative length is one for NumPy to find",
+    "src/sumexp/companion/build/pages.py: 1 -> 2, in: "
+    "_render(plan, chapters(plan), evidence(plan), Path(name), 1)": "in how many processes first pages are rendered",
     "src/sumexp/models/multilabel.py: 16 -> 17, in: "
     '"shakespeare": replace(_WORDS, width=32, epochs=3, batch=32, queries=100, pairs=16),': "a budget of a smoke run",
     "src/sumexp/nce/gaussians.py: -1 -> (1), in: w = np.exp(np.linspace(low, high, nodes, axis=-1))": "of two axes",

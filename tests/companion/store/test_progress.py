@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,6 +138,6 @@ def test_a_driver_shows_what_its_block_reports(
     monkeypatch.delenv(progress.FOLDER, raising=False)
     with progress.shown("the book", 1, int), progress.step("one", "starting"):
         assert len(threading.enumerate()) > 1
-    assert progress.FOLDER not in progress.os.environ
+    assert progress.FOLDER not in os.environ
     assert capsys.readouterr().err.splitlines()[-1] == "one: 0 s"
     progress.report("nobody listens")
