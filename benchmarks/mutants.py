@@ -80,9 +80,17 @@ EQUIVALENT: dict[str, str] = {
     "np.geomspace(1, high - low + 1, 60)).astype(np.int64) - 1,": "the ends are among the evenly spaced points as well",
     "src/sumexp/bias/minimax.py: 2 -> 3, in: elif k > 2 * at + 2 and 2 * bound < best:": "the search has ended anyway",
     "src/sumexp/bias/minimax.py: 2 * bound -> (2 / bound)": "the search has ended anyway",
+    "src/sumexp/companion/authoring/by_hand/nce.py: information >= math.log(VALUES) -> (information > "
+    "math.log(VALUES))": "the search for the share would end at 1 as well",
+    "src/sumexp/companion/authoring/by_hand/negatives.py: 8 -> 9, in: _LOOKS: dict[Weights, tuple[str, "
+    'tuple[int, ...]]] = {"importance": ("vermilion", ()), "relative": ("blue", (8, 4))}': "how a line is dashed",
     "src/sumexp/companion/authoring/by_hand/perturb.py: 25 -> 26, in: POINTS = 25": "no eye sees one point more",
     "src/sumexp/companion/authoring/by_hand/perturb.py: 4 -> 5, in: "
     'Line("line $(t, 2t, 3t)$", "vermilion", (2, 4), {0: drawn[1]}, third),': "how a line is dashed",
+    "src/sumexp/companion/authoring/by_hand/perturb.py: 1 -> 2, in: "
+    "flat = np.full((1, 1, len(TEMPERATURES)), missed(plain))": "the page leaves out axes along which all is equal",
+    'src/sumexp/companion/authoring/by_hand/promises.py: 2 -> 3, in: Control("items $L$", '
+    '[f"{n:,}" for n in ITEMS], 2),': "which setting is shown first",
     "src/sumexp/companion/authoring/interactive.py: 1 -> 2, in: "
     "return places.reshape(*places.shape[:-2], -1)": "any negative length is one for NumPy to find",
     "src/sumexp/companion/build/pages.py: 1 -> 2, in: "

@@ -100,6 +100,17 @@ def test_settings_over_decades_go_by_one_two_and_five(settings: Sequence[int]) -
     assert list(settings) == steps[: len(settings)]
 
 
+@pytest.mark.parametrize("name", FIGURES)
+def test_numbers_of_many_sizes_are_round(figures: dict[str, Interactive], name: str) -> None:
+    """One digit and zeros, or a power of two: on logarithmic axes, and of items and places."""
+    found = [*promises.ITEMS, *promises.PLACES]
+    for panel in figures[name].panels:
+        if isinstance(panel, Panel):
+            found += [*panel.xticks] if "x" in panel.log else []
+            found += [*panel.yticks] if "y" in panel.log else []
+    assert all(float(f"{one:.0e}") == one or math.log2(one).is_integer() for one in found)
+
+
 @pytest.mark.parametrize(
     ("name", "lines", "panel"),
     [
@@ -293,3 +304,4 @@ def test_axes_of_offsets_and_places_reach_a_little_further_than_their_points(fig
     assert (offsets.xlim, offsets.xticks) == ((-2, 3), [-2, -1, 0, 1, 2, 3])
     assert offsets.ylim == (-0.5, 0.5)  # the greatest is 0.48
     assert (places.xlim, places.ylim) == ((0, 4), (0, 4))
+    assert longtail._places(29).xticks == longtail._places(29).yticks == [1, 10, 20]

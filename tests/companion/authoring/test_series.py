@@ -95,6 +95,14 @@ def test_areas_steps_images_and_maps() -> None:
     assert {row["panel"] for row in found} == {f"panel {number}" for number in range(1, 5)}  # no scale of colours
 
 
+def test_of_a_picture_in_colours_each_pixel_has_the_mean_of_red_green_and_blue() -> None:
+    fig, (one, two) = plt.subplots(1, 2)
+    colours = np.array([[[0.1, 0.2, 0.6], [0.0, 0.5, 1.0]]])
+    one.imshow(colours)
+    two.imshow(np.concatenate([colours, [[[0.7], [0.0]]]], -1))  # how opaque it is does not count
+    assert [row["value"] for row in of("pixels", rows(fig))] == ["0.3 0.5", "0.3 0.5"]
+
+
 def test_a_figure_without_numbers_has_no_table() -> None:
     fig, ax = plt.subplots()
     ax.text(0.5, 0.5, "words")

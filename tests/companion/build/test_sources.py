@@ -170,6 +170,16 @@ def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> Non
     assert sources.claim_modules() == [path]
 
 
+def test_evidence_of_proofs_counts_what_is_proved() -> None:
+    write("proofs/a.v", "Qed.")
+    proved, other = (write(f"tests/{folder}/test_a.py", CLAIM.format("True")) for folder in ("proofs", "bias"))
+    before = sources.evidence(proved)
+    assert "proofs/a.v" in " ".join(before.parts)
+    assert "proofs/a.v" not in " ".join(sources.evidence(other).parts)
+    write("proofs/a.v", "Admitted.")
+    assert sources.evidence(proved).key != before.key
+
+
 def test_evidence_counts_data_where_the_code_can_read_them() -> None:
     path = write("tests/test_a.py", CLAIM.format("True"))
     assert not any(name.startswith("data") for name in sources.evidence(path).parts)

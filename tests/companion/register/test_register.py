@@ -221,6 +221,7 @@ FAULTS = {
     "formula not closed": (entry(paper_says="$a=b"), "the formula that begins with $a=b is not closed"),
     "display formula": (entry(paper_says="$$a$$"), "never as $$...$$"),
     "braces": (entry(paper_says=r"$\frac{a}{b$"), "braces do not balance"),
+    "braces further on": (entry(paper_says=r"If $a<1$ then $b_{1$."), r"braces do not balance in $b_{1$"),
     "kind": (entry(kind="thought"), "kind: Input should be 'definition'"),
     "chapter": (entry(chapter="baas"), "chapter is 'baas', expected one of expectations, bias, nce"),
     "erratum of another paper": (entry(erratum=["D1"]), "erratum label 'D1' is not of the form B1, B2, ..."),
@@ -539,6 +540,11 @@ def test_command_prints_claims_and_counts(project):
     assert "bias-x" in result.stdout
     assert "holds (exact)" in result.stdout
     assert result.stdout.endswith("2 claims: 1 holds, 1 open\n")
+
+
+def test_a_claim_is_never_broken_over_lines(project, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    assert "bias-x" in run("--chapter", "bias").stdout
 
 
 def test_command_ends_with_one_if_a_listed_claim_fails(project):

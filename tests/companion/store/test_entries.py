@@ -39,6 +39,24 @@ def test_an_entry_comes_back_as_it_was_written(store: Store) -> None:
     assert again.size == sum((again.path / file).stat().st_size for file in files)
 
 
+def test_what_is_not_here_is_fetched_once(store: Store, tmp_path: Path) -> None:
+    there = keep(Store(tmp_path / "there"), asked())
+    fetched = []
+
+    def fetch(computation: Computation, part: Path) -> bool:
+        fetched.append(computation)
+        return computation == asked() and bool(shutil.copytree(there.path, part))
+
+    asking = Store(store.root, fetch)
+    for _ in range(2):
+        entry = asking.find(asked())
+        assert entry is not None
+        assert entry.path == store.path(asked())
+    assert fetched == [asked()]
+    assert asking.find(asked(1)) is None
+    assert fetched == [asked(), asked(1)]
+
+
 def test_the_checksums_are_in_the_usual_form(store: Store) -> None:
     entry = keep(store, asked())
     subprocess.run(["sha256sum", "--check", "--strict", "--quiet", SUMS], cwd=entry.path, check=True)
