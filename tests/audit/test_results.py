@@ -1,13 +1,15 @@
 """What an audit prints: each line fits the column of a page, and nothing of it is lost."""
 
+import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sumexp.audit import Audit, audit
+from sumexp.audit import Audit, audit, report, results
 from sumexp.audit.evaluation import Evaluation
-from sumexp.audit.results import WIDTH, folded
+from sumexp.audit.results import WIDTH, folded, nats
 
 COUNTS = np.maximum(1, 3000 // np.arange(1, 301))
 
@@ -44,3 +46,23 @@ def test_numbers_stand_with_their_scheme(found: Audit) -> None:
         assert f"{each.overlap:.3g} {each.noise:.3f}" in text
     for m, kl in found.by_m:
         assert f"{m:,} {kl:.3g}" in text
+
+
+def test_the_figure_by_number_of_negatives_by_hand(found: Audit) -> None:
+    """1, 10 and 1,000 across the 583 from 92 to 675; 10^0, 10^-1 and what is below 10^-8 on the 258 from 12 to 270."""
+    page = report._numbers(replace(found, by_m=((1, 1.0), (10, 0.1), (1000, 1e-9)), asked=10))
+    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"', page)
+    assert dots == [("92.0", "12.0", "3.5"), (f"{92 + 583 / 3:.1f}", "44.2", "6"), ("675.0", "270.0", "3.5")]
+    across = re.findall(r'<text x="([\d.]+)" y="290.0" text-anchor="middle">([^<]*)<', page)
+    assert across == [("92.0", "1"), ("286.3", "10"), ("480.7", "100"), ("675.0", "1,000")]
+    up = re.findall(r'<text x="84.0" y="([\d.]+)" text-anchor="end">([^<]*)<', page)
+    powers = ["0", "10⁻⁷", "10⁻⁶", "10⁻⁵", "0.0001", "0.001", "0.01", "0.1", "1"]
+    assert up == [(f"{274 - 258 * k / 8:.1f}", power) for k, power in enumerate(powers)]
+
+
+def test_numbers_are_rounded_to_the_side_on_which_a_sentence_stays_true() -> None:
+    found = [report._rounded(value, way) for value in (0.12345, 98.76, 2.0) for way in (math.floor, math.ceil)]
+    assert found == ["0.123", "0.124", "98.7", "98.8", "2", "2"]
+    assert [nats(value) for value in (math.inf, 9e-8, 0.00012345, 0.0012345)] == ["infinite", "0", "1.2e-04", "0.00123"]
+    for each in (report._signed, results._signed):
+        assert [each(value) for value in (-4e-4, 0.0041, -0.012345, 12.345)] == ["0", "+0.004", "-0.0123", "+12.3"]

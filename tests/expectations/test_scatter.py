@@ -171,3 +171,7 @@ def test_a_certain_coin_too_large_for_its_gradient_is_named() -> None:
     assert expectations.expect(expectations.independent(log_x, terms(0.0, -1.0))).log.item() == pytest.approx(400.0)
     with pytest.raises(ValueError, match="log_x is 400, and a class above 330 is certain"):
         expectations.independent(log_x, terms(0.0, -1.0).requires_grad_())
+    log_pi = terms(0.0, -1.0).requires_grad_()
+    expectations.expect(expectations.independent(terms(330.0, 0.0), log_pi)).log.backward()
+    assert log_pi.grad is not None
+    assert log_pi.grad.isfinite().all()

@@ -32,6 +32,18 @@ def test_the_weights_and_the_binomial_by_hand() -> None:
     assert binomial.p.tolist() == pytest.approx([mass / (1 - 0.3**12) for mass in by_hand], rel=1e-12)
 
 
+def test_what_is_not_said_is_the_public_code_with_the_paper_s_samples() -> None:
+    fit = fits.FitConfig("poisson", "gaussian")
+    assert (fit.scale, fit.temperatures, fit.rates, fit.samples, fit.steps) == (1, (0.1,), (0.01,), 1000, 200)
+    usual = torch.optim.Adam([torch.zeros(1)]).defaults
+    assert (training.BETAS, training.EPS) == (usual["betas"], usual["eps"])
+    assert {protocols.sampled("poisson", "gaussian", profile).steps for profile in ("cpu", "paper")} == {200}
+    for family, noise in training.NOISES.items():
+        drawn = noise().sample((20_000,), torch.Generator().manual_seed(0))
+        # The deviation of n draws is off by sqrt((kurtosis - 1) / (4 n)), at most 0.8 % of it; five of them.
+        assert drawn.std().item() == pytest.approx(protocols.DEVIATIONS[family], rel=0.04)
+
+
 @pytest.mark.parametrize("classes", [20, 40, 100])
 def test_what_the_published_truncations_drop(classes: int) -> None:
     # Poisson(50) and the failures before the 50th success at 0.6, summed in log space from the definition.

@@ -312,6 +312,8 @@ def test_outcomes() -> None:
     assert comparison.outcome(one(-0.03, -0.01), 0.01) == "less"
     assert comparison.outcome(one(0.01, 0.03), 0.01) == "more"
     assert comparison.outcome(one(-0.02, 0.005), 0.01) == "undecided"
+    assert comparison.outcome(one(-0.01, 0.005), 0.01) == "undecided"  # within is not on the edge
+    assert comparison.outcome(one(-0.005, 0.01), 0.01) == "undecided"
 
 
 def test_all_below() -> None:

@@ -33,6 +33,8 @@ def test_the_ratio_is_that_of_the_densities() -> None:
     given = torch.distributions.Normal(rho * x[:, None], sqrt(1 - rho**2)).log_prob(y[None]).sum(-1)
     alone = torch.distributions.Normal(0.0, 1.0).log_prob(y).sum(-1)
     torch.testing.assert_close(gaussians.log_ratio(x, y, rho), given - alone, rtol=1e-12, atol=1e-12)
+    several = gaussians.log_ratio(torch.stack([x, y]), torch.stack([y, x]), rho)
+    torch.testing.assert_close(several[0], given - alone, rtol=1e-12, atol=1e-12)
 
 
 def test_samples_have_unit_variance_and_the_correlation() -> None:

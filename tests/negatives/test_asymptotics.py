@@ -285,3 +285,10 @@ def test_the_binomial_moments_agree_with_the_expansion() -> None:
     exact = float((binom.pmf(np.arange(many + 1), many, p) * np.log(g / 5.0) ** 2).sum())  # mu = 2 + 1 + 3 p
     assert negatives.expansion(logits, scheme).square_at(many).item() == pytest.approx(exact, rel=1e-9, abs=0)
     assert negatives.implicit_loss(logits, scheme).squared_error.item() == pytest.approx(exact, rel=1e-12, abs=0)
+
+
+def test_truncated_series_by_hand() -> None:
+    gap, square = ([torch.tensor(float(c)) for c in found] for found in ((2, -3), (5, 7, -11)))
+    series = negatives.Expansion((gap[0], gap[1]), (square[0], square[1], square[2]))
+    assert series.gap_at(10).item() == pytest.approx(0.2 - 0.03)
+    assert series.square_at(10).item() == pytest.approx(0.5 + 0.07 - 0.011)

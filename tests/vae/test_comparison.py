@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sumexp.intervals import interval
+from sumexp.intervals import Interval, interval
 from sumexp.vae import comparison
 from sumexp.vae.comparison import CRITERIA, Difference
 from sumexp.vae.config import Member, Stack, fixed, public
@@ -100,6 +100,13 @@ def around(mean: float, half: float):
 def test_both_intervals_must_agree(seeds, images, outcome) -> None:
     assert around(*seeds).half_width == pytest.approx(seeds[1])
     assert Difference(around(*seeds), around(*images)).outcome(margin=0.5) == outcome
+
+
+def test_an_interval_that_reaches_the_margin_is_not_within_it() -> None:
+    within, below, above = (Interval(0.0, low, high, 1.0, 2) for low, high in ((-0.4, 0.4), (-0.5, 0.4), (-0.4, 0.5)))
+    assert Difference(within, within).outcome(margin=0.5) == "alike"
+    for edge in (below, above):
+        assert Difference(within, edge).outcome(margin=0.5) == "undecided"
 
 
 def test_a_lost_temperature_must_not_matter() -> None:
