@@ -97,8 +97,14 @@ EQUIVALENT: dict[str, str] = {
     "_render(plan, chapters(plan), evidence(plan), Path(name), 1)": "in how many processes first pages are rendered",
     "src/sumexp/models/multilabel.py: 16 -> 17, in: "
     '"shakespeare": replace(_WORDS, width=32, epochs=3, batch=32, queries=100, pairs=16),': "a budget of a smoke run",
-    "src/sumexp/nce/gaussians.py: -1 -> (1), in: w = np.exp(np.linspace(low, high, nodes, axis=-1))": "of two axes",
+    "src/sumexp/nce/gaussians.py: -1 -> (1), in: "
+    "w = np.exp(np.linspace(low, high, nodes, axis=-1))": "the last of two axes",
     "src/sumexp/negatives/race.py: 20.0 -> 40.0": "two ids come before e^-20 with a chance of 2e-18",
+    "src/sumexp/expectations/sums.py: -1 -> (1), in: "
+    "masses = sum_terms([points[j].roll(j + 1 - POINTS // 2, -1) for j in range(POINTS)])": "the last of two axes",
+    "src/sumexp/nce/global_nce.py: 1e-12 -> 2e-12, in: tol: float = 1e-12,": "what is computed keeps to either",
+    "src/sumexp/negatives/implicit.py: 1.0 -> 2.0, in: "
+    "near = torch.exp(-t * mean) * torch.expm1(exponent.clamp_max(1.0))": "above 1 the next line takes another formula",
     "src/sumexp/perturb/distribution.py: 1.0 -> 2.0, in: "
     "log_x, d = value.masked_fill(value <= 0, 1.0).log(), value.shape[-1]": "such a row ends as -inf anyhow",
 }

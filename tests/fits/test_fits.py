@@ -36,7 +36,7 @@ def test_what_is_not_said_is_the_public_code_with_the_paper_s_samples() -> None:
     fit = fits.FitConfig("poisson", "gaussian")
     assert (fit.scale, fit.temperatures, fit.rates, fit.samples, fit.steps) == (1, (0.1,), (0.01,), 1000, 200)
     usual = torch.optim.Adam([torch.zeros(1)]).defaults
-    assert (training.BETAS, training.EPS) == (usual["betas"], usual["eps"])
+    assert (usual["betas"], usual["eps"]) == (training.BETAS, training.EPS)
     assert {protocols.sampled("poisson", "gaussian", profile).steps for profile in ("cpu", "paper")} == {200}
     for family, noise in training.NOISES.items():
         drawn = noise().sample((20_000,), torch.Generator().manual_seed(0))
