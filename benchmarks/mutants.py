@@ -91,6 +91,7 @@ EQUIVALENT: dict[str, str] = {
     "flat = np.full((1, 1, len(TEMPERATURES)), missed(plain))": "the page leaves out axes along which all is equal",
     'src/sumexp/companion/authoring/by_hand/promises.py: 2 -> 3, in: Control("items $L$", '
     '[f"{n:,}" for n in ITEMS], 2),': "which setting is shown first",
+    "src/sumexp/companion/authoring/by_hand/promises.py: 3 -> 4, in: PLACES = (1, 3, 10, 100)": "a choice of places",
     "src/sumexp/companion/authoring/interactive.py: 1 -> 2, in: "
     "return places.reshape(*places.shape[:-2], -1)": "any negative length is one for NumPy to find",
     "src/sumexp/companion/build/pages.py: 1 -> 2, in: "

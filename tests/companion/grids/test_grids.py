@@ -305,6 +305,24 @@ def test_snakemake_is_asked_once_for_what_is_lacking(
     assert (root / "logs/tiny-cpu-cpu.log").exists()
 
 
+def test_processes_that_start_elsewhere_find_the_same_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = {"SUMEXP_STORE": "the store", "SUMEXP_DATA": "data", "SUMEXP_REMOTE": "remote"}
+    found = {}
+
+    def run(*_: object, **__: object) -> bool:
+        found.update({name: Path(os.environ[name].removeprefix("file://")) for name in folders})
+        return False
+
+    (tmp_path / "remote").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(workflow, "run", run)
+    for name, value in folders.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(CompanionError, match="3 of 3 runs are not finished"):
+        filling.fill("tiny", "cpu", "cpu", cores=1)
+    assert found == {name: tmp_path / value for name, value in folders.items()}
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
