@@ -242,3 +242,11 @@ def test_what_draw_hands_out_fits_the_scheme(hits: samplers.Hits) -> None:
     sampled = losses.sampled_softmax(LOGITS[labels], LOGITS[ids], log_q=log_q, hits=hit, reduction="none")
     exact = negatives.implicit_loss(LOGITS, negatives.scheme(logs(PI), 0, 2, "importance", hits))
     assert abs(((sampled.mean() - exact.loss) / (exact.variance / 200_000).sqrt()).item()) < 5
+
+
+def test_the_lengths_of_gradients_go_over_the_classes() -> None:
+    variance = torch.tensor([[[1.0, 4.0, 4.0], [0.0, 9.0, 16.0]]])
+    bias = torch.tensor([[[3.0, -4.0, 0.0], [0.0, 0.0, 2.0]]])
+    found = negatives.GradientMoments(torch.zeros(1, 2, 3), variance, bias)
+    assert found.deviation.tolist() == [[3, 5]]  # roots of 9 and of 25
+    assert found.bias_norm.tolist() == [[5, 2]]

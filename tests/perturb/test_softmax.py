@@ -283,3 +283,11 @@ def test_gpu_agrees_with_cpu() -> None:
         there = softmax.mean(THETA.cuda(), noise, 0.8)
         assert there.is_cuda
         assert (there.cpu() - softmax.mean(THETA, noise, 0.8)).abs().max() < 1e-13
+
+
+@pytest.mark.parametrize("sums", [[1.0, 1.5, 1.0], [1.0, 0.5, 1.0], [0.9, 1.5, math.nan]])
+def test_nodes_that_do_not_serve_are_named(sums: list[float]) -> None:
+    softmax._whole(torch.tensor([1.0, 1 + 9e-7, 1 - 9e-7], dtype=torch.float64), Gumbel(), 0.5)
+    worst = sums[-1] if math.isnan(sums[-1]) else sums[1]
+    with pytest.raises(ValueError, match=rf"sum to {worst}: the nodes do not serve .*tau = 0.5; please report it"):
+        softmax._whole(torch.tensor(sums, dtype=torch.float64), Gumbel(), 0.5)

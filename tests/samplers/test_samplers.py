@@ -228,7 +228,7 @@ def test_a_table_of_more_classes_than_it_has_room_for_is_refused(monkeypatch: py
         Categorical(double(0.25, 0.25, 0.25, 0.25))
 
 
-@pytest.mark.parametrize("make", [Uniform, LogUniform])
+@pytest.mark.parametrize("make", [Uniform, LogUniform, lambda classes: Categorical(torch.ones(classes))])
 def test_of_one_class_each_draw_is_it(make: Callable[[int], Sampler]) -> None:
     law = make(1)
     assert law.log_prob([0]).tolist() == [0]
