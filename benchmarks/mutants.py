@@ -89,6 +89,9 @@ EQUIVALENT: dict[str, str] = {
     'Line("line $(t, 2t, 3t)$", "vermilion", (2, 4), {0: drawn[1]}, third),': "how a line is dashed",
     "src/sumexp/companion/authoring/by_hand/perturb.py: 1 -> 2, in: "
     "flat = np.full((1, 1, len(TEMPERATURES)), missed(plain))": "the page leaves out axes along which all is equal",
+    "src/sumexp/companion/authoring/by_hand/perturb.py: 1 -> 2, in: "
+    "far = torch.logspace(0, 1, 13, dtype=torch.float64)[1:] * 3": "where a curve has points near its end; the areas "
+    "are the same to 1e-4",
     'src/sumexp/companion/authoring/by_hand/promises.py: 2 -> 3, in: Control("items $L$", '
     '[f"{n:,}" for n in ITEMS], 2),': "which setting is shown first",
     "src/sumexp/companion/authoring/by_hand/promises.py: 3 -> 4, in: PLACES = (1, 3, 10, 100)": "a choice of places",

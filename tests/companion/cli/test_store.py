@@ -1,12 +1,15 @@
-"""`sumexp clean` asks before it removes, unless it is told not to."""
+"""`sumexp clean` asks before it removes, unless it is told not to; `sumexp store push` says what it has copied."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from sumexp.companion.build import why
+from sumexp.companion import CompanionError
+from sumexp.companion.build import plan, why
 from sumexp.companion.cli.commands import app
+from sumexp.companion.store.remote import Remote
 
 
 @pytest.fixture
@@ -24,6 +27,22 @@ def removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
     monkeypatch.setattr(why, "leftovers", lambda: [(entry, "no longer asked for")])
     monkeypatch.setattr(why, "remove", remove)
     return gone
+
+
+def test_what_the_remote_lacks_is_pushed_and_a_remote_must_be_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    there, missing = SimpleNamespace(size=1000), SimpleNamespace(size=5000)
+    monkeypatch.setattr(plan, "make", lambda *_, **__: None)
+    monkeypatch.setattr(why, "needed", lambda _: [there, missing])
+    monkeypatch.setattr(Remote, "push", lambda remote, entry: entry is missing)
+    monkeypatch.delenv("SUMEXP_REMOTE", raising=False)
+    refused = CliRunner().invoke(app, ["store", "push"])
+    assert isinstance(refused.exception, CompanionError)
+    assert "SUMEXP_REMOTE is not set" in str(refused.exception)
+    monkeypatch.setenv("SUMEXP_REMOTE", str(tmp_path))
+    done = CliRunner().invoke(app, ["store", "push"])
+    assert done.output == f"pushed 1 of 2 entries, 5.0 kB, to {tmp_path}; the others are there already\n"
 
 
 @pytest.mark.parametrize(
