@@ -99,6 +99,8 @@ EQUIVALENT: dict[str, str] = {
     "return places.reshape(*places.shape[:-2], -1)": "any negative length is one for NumPy to find",
     "src/sumexp/companion/build/pages.py: 1 -> 2, in: "
     "_render(plan, chapters(plan), evidence(plan), Path(name), 1)": "in how many processes first pages are rendered",
+    'src/sumexp/longtail/grids.py: 8 -> 9, in: "cpu": '
+    '{source: Plan(5, (32, 8, 96), (20, 9), fresh=20) for source in ("cifar-100", "cifar-100-small")},': "our choice",
     "src/sumexp/models/multilabel.py: 16 -> 17, in: "
     '"shakespeare": replace(_WORDS, width=32, epochs=3, batch=32, queries=100, pairs=16),': "a budget of a smoke run",
     "src/sumexp/nce/gaussians.py: -1 -> (1), in: "
@@ -111,6 +113,9 @@ EQUIVALENT: dict[str, str] = {
     "near = torch.exp(-t * mean) * torch.expm1(exponent.clamp_max(1.0))": "above 1 the next line takes another formula",
     "src/sumexp/perturb/distribution.py: 1.0 -> 2.0, in: "
     "log_x, d = value.masked_fill(value <= 0, 1.0).log(), value.shape[-1]": "such a row ends as -inf anyhow",
+    "src/sumexp/ranking/sampled.py: 22 -> 23": "how much is held at a time",
+    "src/sumexp/ranking/sampled.py: m * p -> (m / p), in: low = -torch.log(m * p)": "a search begins lower",
+    "src/sumexp/retrieval/grids.py: 5 -> 6, in: _WORDS = Plan(5, 64, 2, width=64)": "our choice",
 }
 """Changes that no test can notice, each by its name, or by its name and place, and with the reason."""
 

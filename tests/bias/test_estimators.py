@@ -321,3 +321,12 @@ def test_the_spike_among_negatives_that_sum_to_one_has_a_quarter_of_the_variance
     _, alone = estimators.two_valued_moments(schedule, 10**6, Fraction(1, 10**9), 1)
     _, among = estimators.two_valued_moments(schedule, 10**6, Fraction(1, 1024), 1)
     assert float(among / alone) == pytest.approx(1 / 4, abs=0.005)  # F^2 = (1/2)^2
+
+
+def test_of_one_negative_a_schedule_by_doubling_reads_it() -> None:
+    alone = estimators.dyadic(1, 1)
+    assert (alone.levels, alone.survival) == ((1,), (1,))
+    assert estimators.dyadic(4, 1).levels == (1, 2, 4)
+    for n in (3, 6, 12):
+        with pytest.raises(ValueError, match=f"n is {n}; it must be a power of two"):
+            estimators.dyadic(n, 1)
