@@ -72,8 +72,8 @@ LOOKS = {
 TYPED = {"frozen"}
 """Arguments that the type checker holds all code to: not changed."""
 
-NOTICED = ("FAILED", "ERROR", "ImportError while loading conftest")
-"""How a line begins by which pytest says that a test fails, or cannot even be read."""
+NOTICED = ("FAILED", "ERROR", "INTERNALERROR", "ImportError while loading conftest")
+"""How a line begins by which pytest says that a test fails, or cannot even be read or run."""
 
 EQUIVALENT: dict[str, str] = {
     "src/sumexp/audit/tries.py: 1 -> 2, in: grid = np.unique(np.concatenate([low + np.round("
