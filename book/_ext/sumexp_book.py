@@ -155,9 +155,34 @@ def name_types(
     meant = stringify_annotation(ArrayLike, "fully-qualified")
 
     def named(text: str | None) -> str | None:
-        return text and ARRAY.sub(r"numpy.typing.NDArray[\1]", text.replace(meant, "numpy.typing.ArrayLike"))
+        return text and array_types(text.replace(meant, "numpy.typing.ArrayLike"))
 
     return named(signature), named(returned)
+
+
+def array_types(text: str) -> str:
+    """Array types and generators by the names that a user knows."""
+    return ARRAY.sub(r"numpy.typing.NDArray[\1]", text).replace("torch._C.Generator", "torch.Generator")
+
+
+def mend_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """What stands before a colon in the text on a value is no type, for which Napoleon takes it: types are in code."""
+    lines[:] = [array_types(line) for line in lines]
+    at = next((place for place, line in enumerate(lines) if line.startswith(":type: ")), None)
+    if what in ("attribute", "data", "property") and at is not None:
+        start = lines.pop(at).removeprefix(":type: ")
+        lines[0] = f"{start}: {lines[0]}"
+
+
+def plain_types(app: Sphinx, doctree: nodes.document) -> None:
+    """Types that pass by the events of autodoc: of properties; and those that a name stands for, with code's quotes."""
+    for annotation in doctree.findall(addnodes.desc_annotation):
+        if (shown := array_types(annotation.astext())) != annotation.astext():
+            annotation[:] = [nodes.Text(shown)]
+    for paragraph in doctree.findall(nodes.paragraph):
+        if paragraph.astext().startswith("alias of "):
+            for text in list(paragraph.findall(nodes.Text)):
+                put(text.parent, text, nodes.Text(text.replace("‘", "'").replace("’", "'")))
 
 
 class FoldSolutions(SphinxPostTransform):
@@ -536,6 +561,8 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.connect("doctree-read", plain_texts)
     if "sphinx.ext.autodoc" in app.extensions:
         app.connect("autodoc-process-signature", name_types)
+        app.connect("autodoc-process-docstring", mend_docstring, priority=600)  # after Napoleon
+        app.connect("doctree-read", plain_types)
         app.connect("autodoc-skip-member", leave_out_fields)
     # It numbers sections once everything is read, in the main process, and does not say so.
     if numbering := app.extensions.get("sphinx_multitoc_numbering"):

@@ -120,6 +120,12 @@
     const statement = make("div", { class: "register-statement", "aria-live": "polite" }, hint);
     graph.closest("details").append(statement);
 
+    // Where the page is narrower than the graph, its middle is in view.
+    const frame = graph.parentElement;
+    const centre = () => { frame.scrollLeft = (frame.scrollWidth - frame.clientWidth) / 2; };
+    graph.closest("details").addEventListener("toggle", centre, { once: true });
+    centre();
+
     const choose = (node) => {
       const { id } = node.dataset;
       const above = reach(id, rests);

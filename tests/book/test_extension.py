@@ -14,6 +14,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.utils import new_document
 from numpy.typing import ArrayLike, NDArray
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -128,6 +129,35 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
         "(x: numpy.typing.ArrayLike | None, y: numpy.typing.NDArray[numpy.float64])",
         "numpy.typing.NDArray[numpy.int64]",
     )
+
+
+def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it() -> None:
+    mend = runpy.run_path(str(EXTENSION))["mend_docstring"]
+    lines = ["see `log_weights`.", "", ":type: What a negative weighs"]
+    mend(None, "data", "Weights", None, {}, lines)
+    assert lines == ["What a negative weighs: see `log_weights`.", ""]
+    fields = [":ivar q: the law", ":vartype q: numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]"]
+    mend(None, "class", "Setup", None, {}, fields)
+    assert fields == [":ivar q: the law", ":vartype q: numpy.typing.NDArray[numpy.float64]"]
+
+
+def test_types_of_properties_and_what_names_stand_for_are_those_of_code() -> None:
+    printed = "numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]"
+    page = nodes.section(
+        "",
+        addnodes.desc_annotation("", "", nodes.Text(": "), nodes.Text(printed)),
+        addnodes.desc_annotation("", "", nodes.literal("", "property")),
+        nodes.paragraph("", "", nodes.Text("alias of "), nodes.literal("", "Literal"), nodes.Text("[‘none’, ‘tail’]")),
+        nodes.paragraph("", "", nodes.Text("one ‘word’")),
+    )
+    runpy.run_path(str(EXTENSION))["plain_types"](None, page)
+    assert [child.astext() for child in page.children] == [
+        ": numpy.typing.NDArray[numpy.float64]",
+        "property",
+        "alias of Literal['none', 'tail']",
+        "one ‘word’",
+    ]
+    assert isinstance(page[1][0], nodes.literal)
 
 
 def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
