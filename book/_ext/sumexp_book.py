@@ -102,7 +102,9 @@ def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
         before = parent.children[place - 1] if place else None
         mark = PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
         bracket = OPENING.search(before.astext()) if isinstance(before, nodes.Text) else None
-        if mark or bracket:
+        if isinstance(after, nodes.Text) and after.astext() == WORD_JOINER:
+            keep_marks(formula)
+        elif mark or bracket:
             together = nodes.inline("", classes=["nobreak"])
             put(parent, formula, together)
             if before is not None and bracket:
@@ -112,6 +114,21 @@ def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
             if after is not None and mark:
                 put(parent, after, nodes.Text(after.astext()[mark.end() :]))
                 together += nodes.Text(mark[0])
+
+
+def keep_marks(formula: nodes.math) -> None:
+    """Keep a formula and the marks of verdicts after it on one line, with the punctuation after them."""
+    parent = formula.parent
+    place = next(place for place, child in enumerate(parent.children) if child is formula)
+    end = place + 1
+    while end < len(parent) and (isinstance(parent[end], nodes.raw) or parent[end].astext() == WORD_JOINER):
+        end += 1
+    together = nodes.inline("", "", *parent.children[place:end], classes=["nobreak"])
+    mark = PUNCTUATION.match(parent[end].astext()) if end < len(parent) else None
+    if mark and isinstance(parent[end], nodes.Text):
+        together += nodes.Text(mark[0])
+        parent[end] = nodes.Text(parent[end].astext()[mark.end() :])
+    parent[place:end] = [together]
 
 
 def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:

@@ -131,6 +131,19 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
     )
 
 
+def test_marks_of_verdicts_stay_with_the_formula_before_them() -> None:
+    extension = runpy.run_path(str(EXTENSION))
+    joiner, mark = nodes.Text(extension["WORD_JOINER"]), nodes.raw("", "<a>1</a>", format="html")
+    other = nodes.raw("", "<a>2</a>", format="html")
+    paragraph = nodes.paragraph("", "", nodes.Text("A score "), nodes.math("", "f"))
+    paragraph += [joiner, mark, joiner.copy(), other, nodes.Text(", with a sign")]
+    extension["keep_punctuation"](None, nodes.section("", paragraph))
+    before, together, after = paragraph.children
+    assert together["classes"] == ["nobreak"]
+    assert [type(child).__name__ for child in together] == ["math", "Text", "raw", "Text", "raw", "Text"]
+    assert (before.astext(), together[-1].astext(), after.astext()) == ("A score ", ",", " with a sign")
+
+
 def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it() -> None:
     mend = runpy.run_path(str(EXTENSION))["mend_docstring"]
     lines = ["see `log_weights`.", "", ":type: What a negative weighs"]
