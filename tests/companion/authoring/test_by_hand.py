@@ -111,6 +111,20 @@ def test_numbers_of_many_sizes_are_round(figures: dict[str, Interactive], name: 
     assert all(float(f"{one:.0e}") == one or math.log2(one).is_integer() for one in found)
 
 
+@pytest.mark.parametrize("name", FIGURES)
+def test_numbers_at_an_axis_are_equally_far_apart(figures: dict[str, Interactive], name: str) -> None:
+    """Where settings go by one, two and five, or places from 1 on, they are round instead."""
+    found = []
+    for panel in figures[name].panels:
+        if isinstance(panel, Panel):
+            found += [panel.xticks] if "x" not in panel.log else []
+            found += [np.log(panel.yticks) if "y" in panel.log else panel.yticks]
+        elif isinstance(panel, Plane) and panel.xticks[0] != 1:
+            found += [panel.xticks, panel.yticks]
+    for ticks in found:
+        assert_allclose(np.diff(ticks), ticks[1] - ticks[0])
+
+
 @pytest.mark.parametrize(
     ("name", "lines", "panel"),
     [
@@ -224,6 +238,11 @@ def test_errors_of_a_sampled_softmax_are_those_of_all_draws(figures: dict[str, I
     assert_allclose(deviation.curves[0][0, at, 0, 0, 1], math.sqrt(means[1] - means[0] ** 2) / p, rtol=1e-7)
     assert_allclose(bias.curves[1][1, 0, 0, 1, at], abs(means[2] + math.log(p)), rtol=1e-9)
     assert_allclose(deviation.curves[1][1, 0, 0, 1, at], math.sqrt(means[3] - means[2] ** 2), rtol=1e-7)
+    assert bias.reading is not None
+    assert deviation.reading is not None
+    signed = [f"{error:+.2g}".replace("-", "−") for error in (means[0] / p - 1, means[2] + math.log(p))]
+    assert bias.reading[1, at, 0].tolist() == signed
+    assert not any(text.startswith("+") for text in deviation.reading.ravel())
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -1,5 +1,6 @@
 """Figures: legible on both papers, the same bytes twice, and nothing left out."""
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,8 +72,14 @@ def test_black_is_the_colour_of_the_text_and_the_paper_is_transparent() -> None:
     assert "stroke: currentColor" in figures.svg(picture(), "line", "A line.")
 
 
-def test_no_style_sheet_reaches_the_page() -> None:
-    assert "<style" not in figures.svg(picture(), "line", "A line.")
+def test_no_style_sheet_reaches_the_page_and_what_it_would_say_stands_on_the_picture() -> None:
+    text, file = figures.svg(picture(), "line", "A line."), io.StringIO()
+    assert "<style" not in text
+    picture().savefig(file, format="svg")
+    (sheet,) = re.findall(r"<style[^>]*>\*\{(.*)\}</style>", file.getvalue())
+    root = ElementTree.fromstring(text)
+    for name, value in (rule.split(": ") for rule in sheet.split("; ")):
+        assert root.get(name) == value
 
 
 def test_ids_are_unique_and_every_reference_finds_its_own_figure() -> None:

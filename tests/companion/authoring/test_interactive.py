@@ -50,6 +50,22 @@ def test_numbers_are_short_and_what_is_none_is_left_out() -> None:
     assert "reading" not in row
 
 
+@pytest.mark.parametrize(
+    ("ticks", "labels"),
+    [
+        ([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"]),
+        ([0, 0.001, 1], ["0", "10⁻³", "1"]),
+        ([1, 1000, 20_000], ["1", "1,000", "20,000"]),
+        ([1, 10, 1000, 100_000], ["1", "10", "10³", "10⁵"]),
+    ],
+)
+def test_numbers_at_an_axis_are_powers_of_ten_where_one_is_below_a_hundredth_or_has_six_digits(
+    ticks: list[float], labels: list[str]
+) -> None:
+    (panel,) = interactive.table(replace(FIGURE, panels=[replace(PANEL, yticks=ticks)]))["panels"]
+    assert panel["yticks"] == {"at": ticks, "labels": labels}
+
+
 def test_the_corners_of_a_triangle_are_equally_far_apart() -> None:
     sides = CORNERS - np.roll(CORNERS, 1, axis=0)
     assert np.allclose(np.linalg.norm(sides, axis=1), 1, atol=1e-15)

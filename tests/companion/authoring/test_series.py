@@ -82,13 +82,13 @@ def test_a_polygon_is_data_where_it_has_the_coordinates_of_the_data() -> None:
 def test_areas_steps_images_and_maps() -> None:
     fig, (one, two, three, four) = plt.subplots(1, 4)
     one.fill_between([0, 1], [1, 2], [3, 5])
-    two.stairs([7, 8], [0, 1, 3])
+    two.stairs([7, 8, 9], [0, 1, 3, 4])
     three.imshow(np.array([[0.25, 1], [0, -0.5]]))
     drawn = four.contourf([0, 1], [0, 1], [[0, 1], [0, 1]], levels=[0, 0.5, 1])
     fig.colorbar(drawn)
     found = rows(fig)
     assert {(row["x"], row["y"]) for row in of("area", found)} == {("0", "1"), ("1", "2"), ("0", "3"), ("1", "5")}
-    assert [(row["x"], row["y"]) for row in of("step", found)] == [("0", "7"), ("1", "8"), ("3", "8")]
+    assert [(row["x"], row["y"]) for row in of("step", found)] == [("0", "7"), ("1", "8"), ("3", "9"), ("4", "9")]
     assert [(row["y"], row["value"]) for row in of("pixels", found)] == [("0", "0.25 1"), ("1", "0 -0.5")]
     map_of = {value: {r["x"] for r in of("contour", found) if r["value"] == value} for value in ("0", "0.5")}
     assert map_of == {"0": {"0", "0.5"}, "0.5": {"0.5", "1"}}

@@ -8,7 +8,7 @@ import pytest
 from sumexp import datasets
 from sumexp.companion.build import keeper, sources, view
 from sumexp.companion.register import evidence
-from sumexp.companion.store import Store
+from sumexp.companion.store import Store, progress
 
 pytest_plugins = "pytester"
 NEEDED = (datasets, view)
@@ -92,6 +92,17 @@ def test_a_module_has_the_time_of_its_own_tests(project: Project, options: tuple
     assert quick is not None
     assert slow is not None
     assert quick.provenance.seconds < 1 <= slow.provenance.seconds
+
+
+def test_it_says_how_many_tests_have_ended(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("progress")
+    monkeypatch.setenv(progress.FOLDER, str(folder))
+    monkeypatch.setenv(progress.STEP, "claims")
+    project.test()
+    [said] = progress._reports(folder)
+    assert (said.what, said.done, said.total) == ("testing claims", 5, 5)
 
 
 FILTERED = {

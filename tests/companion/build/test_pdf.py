@@ -257,6 +257,28 @@ def test_the_contents_have_the_numbers_of_their_sheets(book: Path) -> None:
 
 
 @needs_chromium
+def test_who_listens_hears_a_formula_as_it_was_written(tmp_path: Path) -> None:
+    """MathJax says that it is ready by a promise, and here it draws at the last moment."""
+    from playwright.sync_api import sync_playwright
+
+    file = tmp_path / "book.html"
+    file.write_text(
+        """<html><body><p id="place"></p><script>
+        const math = [{ math: 'x^2', typesetRoot: document.getElementById('place') }];
+        const drawn = new Promise(resolve => setTimeout(() => {
+            math[0].typesetRoot.innerHTML = '<svg aria-hidden="true"></svg>';
+            resolve();
+        }, 100));
+        window.MathJax = { startup: { promise: drawn, document: { math } } };
+        </script></body></html>""",
+        "utf-8",
+    )
+    with sync_playwright() as playwright, pdf.launch(playwright) as browser:
+        drawn = pdf.lay_out(browser, file).evaluate("document.querySelector('svg')?.outerHTML")
+    assert drawn == '<svg aria-label="x^2"></svg>'
+
+
+@needs_chromium
 def test_what_is_too_wide_is_drawn_smaller(tmp_path: Path) -> None:
     from playwright.sync_api import sync_playwright
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sumexp.companion.build.speeds import NARROW, READERS, Row, compared, rows
+from sumexp.companion.build.speeds import NARROW, READERS, Row, _timed, compared, rows
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
@@ -33,6 +33,25 @@ def test_what_all_rows_share_and_what_is_not_known_is_in_no_column() -> None:
     assert shown(Row("a", "b", 3.0, {})) == [["**a**"], ["size", "time"], ["b", "3.0 s"]]
     found = shown(Row("a", "b", 3.0, {"one": 1e-3}, memory={"here": 1.0}))
     assert found == [["**a**, beside one"], ["size", "time", "of its time"], ["b", "3.0 s", "3,000"]]
+
+
+def test_there_is_no_ratio_to_what_took_no_time() -> None:
+    assert shown(Row("a", "b", 3.0, {"one": 0.0}, floor=0.0))[-1] == ["b", "3.0 s"]
+
+
+def test_memory_is_told_where_it_is_more_than_a_peak_can_tell_apart() -> None:
+    case = {
+        "mine": {"seconds": 1.0, "bytes": 2**20},
+        "large": {"seconds": 2.0, "bytes": 2**20 + 1},
+        "unknown": {"seconds": 3.0},
+        "absent": None,
+    }
+    assert _timed(case, "mine", ["large", "unknown", "absent"]) == {
+        "here": 1.0,
+        "others": {"large": 2.0, "unknown": 3.0},
+        "memory": {"large": 2**20 + 1},
+    }
+    assert _timed(case, "large", [])["memory"] == {"here": 2**20 + 1}
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ text = Text("tiny", {"error": "3 × 10⁻¹³", "order": "It is $\\E x$ ({claim}
         ("```{warning}\nOld.\n```", "> **Warning**\n>\n> Old."),
         (":::{prf:theorem} of Ash\n:label: tiny-thm\n$x$\n\n$$\ny\n$$\n:::", "> **Theorem 3.1 (of Ash)**\n>\n> $x$\n>\n> $$\n> y\n> $$"),
         (":::{table} Of Ash.\n:class: paper-table\n\n| a | b |\n|---|---|\n| $x$ | [3 ({claim}`tiny-one`)]{.denied} |\n:::", f"*Of Ash.*\n\n\n| a | b |\n|---|---|\n| $x$ | ✗ 3 ([● holds]({ONE})) |"),
+        (":::{exercise}\nShow it.\n:::", "> **Exercise**\n>\n> Show it."),
+        (":::{prf:lemma} of Ash\nIt holds.\n:::", "> **Lemma (of Ash)**\n>\n> It holds."),
         (":::{prf:proof}\nClear.\n:::", "*Proof.*\nClear."),
         (":::{exercise}\n:label: tiny-ex-two\nShow it.\n:::", "> **Exercise 3.2**\n>\n> Show it."),
         (":::{solution-start} tiny-ex-two\n:::\n\nSo.\n\n:::{solution-end}\n:::", "**Solution of Exercise 3.2**\n\n\nSo."),

@@ -219,17 +219,20 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
     assert "data: without mnist" in printed
     assert not root.exists()
     assert CALLS == []
-    finish(0, seconds=3600.0, size=10_000)
+    finish(0, seconds=8281.0, size=10_000)
     printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
     assert "2 of 3 runs to compute" in printed
-    assert f"time: {2 + 3} hours on 2 cores" in printed
+    assert "time: 12 hours on 2 cores" in printed  # (2 + 3) * 8281 / 3600 = 11.501
     assert "disk: 20.0 kB" in printed
     assert "measured on 1 finished runs" in printed
     assert "GPU hours" in command("run", "--grid", "tiny", "--device", "cuda", "--dry-run")
 
 
 def test_a_grid_is_run_once_and_only_what_is_lacking() -> None:
-    assert "all 3 runs are in the store" in command("run", "--grid", "tiny", "--device", "cpu")
+    said = command("run", "--grid", "tiny", "--device", "cpu").splitlines()
+    asked = [f"run {number + 1} of 3: {__name__}.task {place(number).name[:12]}" for number in range(3)]
+    assert [line for line in said if line.startswith("run ")] == asked
+    assert "all 3 runs are in the store" in said[-1]
     assert CALLS == [0, 1, 2]
     command("run", "--grid", "tiny", "--device", "cpu")
     assert CALLS == [0, 1, 2]

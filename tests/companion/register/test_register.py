@@ -142,6 +142,12 @@ def test_gap_between_an_interval_and_what_is_published(published, gap):
     assert Finding(estimate=2, low=1, high=3, published=published).gap == gap
 
 
+@pytest.mark.parametrize("high", [float("inf"), float("nan")])
+def test_the_ends_of_an_interval_are_numbers(high):
+    with pytest.raises(ValueError, match="should be a finite number"):
+        Finding(estimate=2, low=1, high=high)
+
+
 OF_MNIST = entry(open=None, kind="finding", data=["mnist", "omniglot"])
 
 
@@ -514,6 +520,13 @@ def test_graphs_run_downwards_and_labels_do_not_meet(papers):
             for other, neighbour in places.items():
                 if node < other and place.row == neighbour.row:
                     assert abs(place.x - neighbour.x) > (width(node) + width(other)) / 2
+
+
+def test_a_claim_stands_in_the_middle_of_what_it_rests_on():
+    edges = {"a": (), "b": (), "c": (), "on all": ("a", "b", "c"), "on c": ("c",), "on a": ("a",)}
+    places = layout(edges, dict.fromkeys(edges, "a label"))
+    assert places["a"].x < places["b"].x < places["c"].x
+    assert places["on a"].x < places["on all"].x < places["on c"].x
 
 
 # The command line -----------------------------------------------------------------------------------------------------
