@@ -131,6 +131,22 @@ EQUIVALENT: dict[str, str] = {
     "src/sumexp/ranking/sampled.py: 22 -> 23": "how much is held at a time",
     "src/sumexp/ranking/sampled.py: m * p -> (m / p), in: low = -torch.log(m * p)": "a search begins lower",
     "src/sumexp/retrieval/grids.py: 5 -> 6, in: _WORDS = Plan(5, 64, 2, width=64)": "our choice",
+    "src/sumexp/perturb/noises.py: 0 -> 1, in: return min(max(42.0, tau * (FAR - low)), 42 / spare if spare > 0 else "
+    "math.inf)": "the rule goes on where nothing is left",
+    "src/sumexp/perturb/noises.py: 42 -> 43, in: return min(max(42.0, tau * (FAR - low)), 42 / spare if spare > 0 else "
+    "math.inf)": "the rule goes on where nothing is left",
+    "src/sumexp/towers.py: True -> False, in: optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, "
+    "fused=True)": "the same steps, computed at another speed",
+    "src/sumexp/expectations/laws.py: -1 -> (1), in: "
+    "log_mean = deviation.mean(-1, keepdim=True).log()": "the last of two axes",
+    "src/sumexp/expectations/laws.py: 2 -> 3, in: RECURSION_LIMIT = 2 * 10**10": "our choice of how much is refused",
+    'src/sumexp/models/multilabel.py: 400 -> 401, in: "shakespeare": replace(_WORDS, width=256, epochs=30, '
+    "queries=400, pairs=400),": "our choice",
+    "src/sumexp/perturb/softmax.py: BLOCK // (classes * nodes.count) -> (BLOCK * (classes * nodes.count))": "how much "
+    "is held at a time",
+    "src/sumexp/audit/tries.py: 32 -> 33, in: low, length = m, 32": "a search for a range begins higher",
+    "src/sumexp/audit/tries.py: 10 -> 11, in: "
+    "most, start, length = max(points, (high - low) // 10), low, points": "how finely a sum is cut",
 }
 """Changes that no test can notice, each by its name, or by its name and place, and with the reason."""
 

@@ -111,6 +111,15 @@ def test_cosines_and_first_weights() -> None:
     assert again.network[0].weight.std().item() == pytest.approx(math.sqrt(2 / (49 * 4)), rel=0.1)
 
 
+def test_an_epoch_after_errors_were_counted_trains_again() -> None:
+    folder, first, last = photos()
+    one = Learner(replace(TINY, epochs=2), folder, first)
+    one.errors(last)
+    means = one.network[1].running_mean.clone()
+    one.run_epoch()
+    assert not torch.equal(one.network[1].running_mean, means)  # of a batch, not what stood there
+
+
 def test_a_killed_run_goes_on_to_the_same_numbers() -> None:
     whole, memory = fit(TINY, *photos()), Memory(last=2)
     with pytest.raises(KeyboardInterrupt):

@@ -72,6 +72,8 @@ def test_jacobian_by_autograd_by_formula_and_by_differences(noise: Continuous) -
     assert (jacobian - difference).abs().max() < 1e-7  # exact for uniform noise up to its own third derivative's jump
     v = torch.tensor([1.0, -3.0, 0.5, 7.0], dtype=torch.float64)
     assert (jacobian @ v - argmax.jacobian_product(THETA, v, noise)).abs().max() < 1e-14
+    rows = argmax.jacobian_product(torch.stack([THETA, THETA + 3]), torch.stack([v, 1 - 2 * v]), noise)
+    assert (rows - torch.stack([jacobian @ v, -2 * (jacobian @ v)])).abs().max() < 2e-14  # J 1 = 0, and J is invariant
 
 
 @pytest.mark.parametrize("noise", [noise for noise in NOISES if noise.finite_max], ids=str)

@@ -1,5 +1,7 @@
 """What methods add where an example says something: by other functions, and where the answer is known."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -55,6 +57,17 @@ def test_a_posterior_by_hand() -> None:
 def test_groups_by_hand() -> None:
     own, law = torch.tensor([1.0, 2.0, 5.0]), torch.tensor([0.5, 0.25, 0.25])
     assert informed.grouped(own, law, torch.tensor([False, True, True])) == pytest.approx(3.5)
+
+
+def test_features_of_so_many_pairs_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 49 examples have the first feature, 50 the second, one the third, and each has one label.
+    features = np.array([[i < 49, True, i == 0] for i in range(50)], np.float32)
+    labels = np.array([[i % 5 == j for j in range(5)] for i in range(50)])
+    part = Part(csr_array(features), csr_array(labels))
+    data = SimpleNamespace(counts=labels.sum(0), train=part)
+    monkeypatch.setattr(informed, "load", lambda _: data)
+    found = explain(Informed("shakespeare", (Method("softmax", "batch", "relative", 2, "keep"),), 3)).arrays
+    assert found["features"].tolist() == [1]
 
 
 def test_the_task() -> None:
