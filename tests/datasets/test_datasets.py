@@ -28,6 +28,7 @@ from sumexp import datasets
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.listing import elsewhere
 from sumexp.datasets import DataError, DataFile, Dataset
+from sumexp.datasets.download import download
 
 CONTENT = bytes(range(256)) * 1000
 
@@ -224,6 +225,16 @@ def test_fetch_downloads_once(server: Server, tiny: DataFile, cache: Path, capfd
         assert datasets.fetch("tiny") == [path]
     assert server.starts == [0]
     assert datasets.available("tiny")
+
+
+def test_the_progress_bar_says_what_comes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there = {tmp_path / name: DataFile(name, "http://127.0.0.1/") for name in ("a.txt", "b.txt")}  # so none is sent
+    for path in there:
+        path.touch()
+    one = dict([*there.items()][:1])
+    for files, said in ((one, "a.txt: "), (there, "2 files: ")):
+        assert download(files) == {}
+        assert capsys.readouterr().err.strip().startswith(said)
 
 
 def test_a_cut_transfer_is_an_error_and_the_next_fetch_continues_it(
