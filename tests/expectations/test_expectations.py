@@ -365,6 +365,16 @@ def test_nodes_grow_at_most_like_the_square_of_the_digits(log_max: float) -> Non
     assert 0.1 < each < 0.25  # no "few per cent more nodes" for one more digit
 
 
+@pytest.mark.parametrize("step", [0.125, 0.5, 1.0])
+def test_a_rule_with_another_step_keeps_its_range_and_what_that_cuts_off(step: float) -> None:
+    rule = quadrature.rule(1e-6, 5.0)
+    other = rule.with_step(step)
+    first, last = (one.nodes()[[0, -1]] for one in (rule, other))
+    assert last[0] == first[0]
+    assert 0 <= last[1] - first[1] < step
+    assert other.bound == pytest.approx(quadrature.discretisation_bound(step) + 2e-8, rel=1e-6)  # 1e-8 on either side
+
+
 @pytest.mark.claim("sumexp-discretisation", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("step", [0.25, 0.5, 1.0, 1.5])
 def test_the_discretisation_bound_holds_and_is_not_idle(step: float) -> None:
