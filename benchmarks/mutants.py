@@ -105,6 +105,7 @@ EQUIVALENT: dict[str, str] = {
     "return places.reshape(*places.shape[:-2], -1)": "any negative length is one for NumPy to find",
     "src/sumexp/companion/authoring/runs.py: False -> True, in: "
     "for fault in error.errors(include_url=False)": "the address is among what is not said",
+    "src/sumexp/companion/build/book.py: BUILD.mkdir(exist_ok=True) -> pass": "the lock makes its folder as well",
     "src/sumexp/companion/build/book.py: 0 -> 1, in: "
     'with FileLock(BUILD / ".lock", timeout=0):': "how long it waits before it names the other build",
     "src/sumexp/companion/build/pages.py: 1 -> 2, in: "

@@ -114,11 +114,11 @@ def test_numbers_of_many_sizes_are_round(figures: dict[str, Interactive], name: 
 @pytest.mark.parametrize("name", FIGURES)
 def test_numbers_at_an_axis_are_equally_far_apart(figures: dict[str, Interactive], name: str) -> None:
     """Where settings go by one, two and five, or places from 1 on, they are round instead."""
-    found = []
+    found: list[Sequence[float]] = []
     for panel in figures[name].panels:
         if isinstance(panel, Panel):
             found += [panel.xticks] if "x" not in panel.log else []
-            found += [np.log(panel.yticks) if "y" in panel.log else panel.yticks]
+            found += [np.log(panel.yticks).tolist() if "y" in panel.log else panel.yticks]
         elif isinstance(panel, Plane) and panel.xticks[0] != 1:
             found += [panel.xticks, panel.yticks]
     for ticks in found:

@@ -1,5 +1,6 @@
 """A notebook that is executed: its parameters, and how far it is."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,15 @@ def test_a_notebook_says_how_many_of_its_cells_have_run(monkeypatch: pytest.Monk
     shown.write("Executing:  40%|####      | 2/5 [00:01<00:02]")
     [said] = progress._reports(tmp_path)
     assert (said.what, said.done, said.total) == ("executing cells", 2, 5)
+
+
+def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "", "OMP_NUM_THREADS": str(notebooks.THREADS)}
+    folders = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")
+    for name in (*fixed, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", *folders):
+        monkeypatch.setenv(name, "another")
+    with notebooks._surroundings(Path("notebooks/one.md")) as folder:
+        assert {name: os.environ[name] for name in fixed} == fixed
+        assert {os.environ[name] for name in folders} == {folder}
+        assert Path(folder).is_dir()
+    assert not Path(folder).exists()

@@ -1,7 +1,9 @@
 """The pages as one document, and that document on paper: on pages written by hand, as the theme writes them."""
 
 import re
+import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -317,6 +319,12 @@ def test_a_figure_that_no_longer_fits_lets_the_text_after_it_go_first(tmp_path: 
         order = sheet.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
     # 933 - 700 leave room for the short paragraph and not for the tall one, behind which nothing overtakes the figure.
     assert order == ["before", "short", "picture", "tall", "last", "heading", "small", "other", "after"]
+
+
+def test_only_who_prints_needs_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("playwright", "playwright.sync_api"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert runpy.run_path(pdf.__file__)["FONTS"] == pdf.FONTS
 
 
 def test_without_pages_it_says_how_to_make_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

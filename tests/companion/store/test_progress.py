@@ -129,6 +129,7 @@ def test_a_terminal_shows_the_whole_and_a_line_for_each_running_step(
     for words in ("the book: 1 of 3", "  step 0: what 0, 3 s", "  step 2: what 2, 3 s"):
         assert words in shown
     assert shown.count("error: what 1") == 1
+    assert shown.rpartition("the book")[2].count("\x1b[2K") == 3  # the three lines are taken off at the end
 
 
 def test_a_driver_shows_what_its_block_reports(
