@@ -9,11 +9,11 @@ from sumexp.companion.build.plan import Plan
 
 
 def test_first_pages_are_shown_only_where_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = ""
+    texts = iter(("first", "second"))
 
     def render(_plan: object, _shown: object, _decided: object, folder: Path, _jobs: int) -> None:
         (folder / "html").mkdir()
-        (folder / "html" / "index.html").write_text(text)
+        (folder / "html" / "index.html").write_text(next(texts))
 
     monkeypatch.chdir(tmp_path)
     pages.BUILD.mkdir()
@@ -21,7 +21,8 @@ def test_first_pages_are_shown_only_where_there_are_none(tmp_path: Path, monkeyp
         monkeypatch.setattr(pages, part, lambda plan: {})
     monkeypatch.setattr(pages, "_render", render)
     plan = Plan.__new__(Plan)
-    for text in ("first", "second"):
+    for _ in range(2):
         pages.preview(plan)
         assert (pages.HTML / "index.html").read_text() == "first"
         assert list(pages.BUILD.iterdir()) == [pages.HTML]
+    assert not list(texts)
