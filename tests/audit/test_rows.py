@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sumexp.audit import rows as tables
 from sumexp.audit.effects import Truth, effect
-from sumexp.audit.rows import Rows, assumed, given, groups, spread
+from sumexp.audit.rows import Rows, assumed, given, groups, posteriors, spread
 from sumexp.audit.setup import Floats, Setup, Weights, setup
 
 COUNTS = np.repeat([1000, 40, 5, 2, 1], [5, 100, 1000, 2000, 4000])
@@ -124,6 +124,13 @@ def test_small_tables_have_a_row_for_each_class() -> None:
     assert (rows.number == 1).all()
     assert np.array_equal(rows.first[rows.lot], np.arange(400))
     assert np.array_equal(rows.z, np.random.default_rng(0).standard_normal(400))
+
+
+@pytest.mark.parametrize("constant", [0.0, 2000.0, -2000.0])
+def test_what_all_scores_have_in_common_is_no_truth(constant: float) -> None:
+    found = posteriors(np.array([[0.0, 2.0, 4.0]]) + constant, 2.0, 3)
+    total = 1 + math.e + math.e**2
+    assert found[0].tolist() == pytest.approx([1 / total, math.e / total, math.e**2 / total], rel=1e-12)
 
 
 def test_groups_are_thirds_of_the_labels_and_keep_equal_counts_together() -> None:
