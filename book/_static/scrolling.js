@@ -12,7 +12,10 @@
     const printed = [...article?.querySelectorAll(".cell_output pre") ?? []];
     for (const one of printed) one.classList.remove("tight");
     const slightly = printed.filter((one) => one.scrollWidth > one.clientWidth && one.scrollWidth * SHRUNK <= one.clientWidth);
-    for (const one of slightly) one.classList.add("tight");
+    for (const one of slightly) {
+      one.classList.add("tight");
+      one.tabIndex = -1; // it scrolls no longer
+    }
     const found = places.map((place) => [place, place.scrollWidth > place.clientWidth && place.clientWidth, isMore(place)]);
     for (const [place, scrolls, more] of found) {
       if (scrolls) place.tabIndex = 0;

@@ -238,7 +238,7 @@ def test_of_one_class_each_draw_is_it(make: Callable[[int], Sampler]) -> None:
 def test_a_mixture_is_drawn_under_vmap() -> None:
     """First one of two laws that have no class in common, then a class: 100 draws of 50 at once see all four."""
     mixture = Mixture([Categorical(double(0.5, 0.5, 0, 0)), Categorical(double(0, 0, 0.5, 0.5))], [0.25, 0.75])
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         drawn = torch.func.vmap(lambda _: mixture.sample(50), randomness="different")(torch.zeros(100))
     assert drawn.shape == (100, 50)

@@ -9,11 +9,10 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -170,32 +169,19 @@ def cached_all(
     settings: dict[str, Any] = {"device": device, "threads": threads}
     code = code_of(task)
     missing = [c for c in configs if store.find(computation(task, c, data=data(c), code=code, **settings)) is None]
-    workers = max(1, (os.cpu_count() or 1) // threads)
+    workers = min(len(missing), max(1, (os.cpu_count() or 1) // threads))
     settings["store"] = store
-    if min(len(missing), workers) > 1 and torch.device(device).type == "cpu":
-        pool = _pool(workers, frozenset(os.environ.items()))
-        pending = [pool.submit(_compute, task, c, data=data(c), **settings) for c in missing]
-        done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
-        try:
-            for one in done:
-                one.result()
-        except BaseException as error:
-            for one in pending:
-                one.cancel()
-            wait(pending)
-            if isinstance(error, BrokenProcessPool):  # a worker was killed; those that are asked next are others
-                _pool.cache_clear()
-            raise
+    if workers > 1 and torch.device(device).type == "cpu":
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, context, initializer=processes.bind) as pool:
+            pending = [pool.submit(_compute, task, c, data=data(c), **settings) for c in missing]
+            done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
+            try:
+                for one in done:
+                    one.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
     return [cached(task, c, data=data(c), **settings) for c in configs]
-
-
-@lru_cache(maxsize=1)
-def _pool(workers: int, environment: frozenset[tuple[str, str]]) -> ProcessPoolExecutor:
-    """Processes that compute runs, kept for the next that are asked for: each takes seconds to begin.
-
-    What has another environment gets others, since they have that of when they began.
-    """
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=processes.bind)
 
 
 def _compute(task: Task[Any], config: object, **settings: Any) -> None:
