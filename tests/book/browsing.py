@@ -21,6 +21,8 @@ THEMES = ("light", "dark")
 PATIENCE = 180_000
 """Milliseconds: a page of hundreds of formulas takes long where two browsers share a slow machine."""
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+SETTLED = 600
+"""Milliseconds after which a page and its theme have looked for what scrolls in a window of a new size."""
 LOW = {"width": 1280, "height": 60}
 """A desk of which little is seen: less to draw anew at each key."""
 
@@ -150,6 +152,7 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
             seen.figures.setdefault(str(figure.get_attribute("id")), {})[theme] = shot
     if name in CHAPTERS:
         page.set_viewport_size(LOW)  # type: ignore[arg-type]
+        page.wait_for_timeout(SETTLED)
         seen.stops, seen.unreached = press_tab(page)
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     for _ in range(20):  # a page fits its formulas in once the window's size has settled
