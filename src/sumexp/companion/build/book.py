@@ -36,12 +36,11 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     """
     if cores < 1:
         raise CompanionError(f"CORES is {cores}; expected 1 or more")
-    arguments = (profile, device, only, str(stored))
+    arguments, runs = (profile, device, only, str(stored)), sources.runs()
     # Most builds have nothing to do: told by the bytes of the sources and by which runs there are, before anything is
     # worked out. What else is stored they do not tell.
-    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {sources.runs()}":
+    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {runs}":
         return PAGE
-    runs = sources.runs()
     plan = plans.make(profile, device, only, stored=stored)
     BUILD.mkdir(exist_ok=True)
     with _alone():
