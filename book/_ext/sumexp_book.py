@@ -95,40 +95,28 @@ def import_once(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> None:
 
 
 def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
-    """Keep a formula, a bracket before it and the punctuation after it on one line, where a browser would break it."""
+    """Keep a formula, a bracket before it, and marks of verdicts and punctuation after it on one line.
+
+    A browser would break the line at each of them.
+    """
     for formula in list(doctree.findall(nodes.math)):
-        parent, after = formula.parent, formula.next_node(descend=False, siblings=True)
-        place = next(place for place, child in enumerate(parent.children) if child is formula)
-        before = parent.children[place - 1] if place else None
-        mark = PUNCTUATION.match(after.astext()) if isinstance(after, nodes.Text) else None
-        bracket = OPENING.search(before.astext()) if isinstance(before, nodes.Text) else None
-        if isinstance(after, nodes.Text) and after.astext() == WORD_JOINER:
-            keep_marks(formula)
-        elif mark or bracket:
-            together = nodes.inline("", classes=["nobreak"])
-            put(parent, formula, together)
-            if before is not None and bracket:
-                put(parent, before, nodes.Text(before.astext()[: bracket.start()]))
-                together += nodes.Text(bracket[0])
-            together += formula
-            if after is not None and mark:
-                put(parent, after, nodes.Text(after.astext()[mark.end() :]))
-                together += nodes.Text(mark[0])
-
-
-def keep_marks(formula: nodes.math) -> None:
-    """Keep a formula and the marks of verdicts after it on one line, with the punctuation after them."""
-    parent = formula.parent
-    place = next(place for place, child in enumerate(parent.children) if child is formula)
-    end = place + 1
-    while end < len(parent) and (isinstance(parent[end], nodes.raw) or parent[end].astext() == WORD_JOINER):
-        end += 1
-    together = nodes.inline("", "", *parent.children[place:end], classes=["nobreak"])
-    mark = PUNCTUATION.match(parent[end].astext()) if end < len(parent) else None
-    if mark and isinstance(parent[end], nodes.Text):
-        together += nodes.Text(mark[0])
-        parent[end] = nodes.Text(parent[end].astext()[mark.end() :])
-    parent[place:end] = [together]
+        parent = formula.parent
+        start = parent.index(formula)
+        end = start + 1
+        if parent[end:] and parent[end].astext() == WORD_JOINER:
+            while parent[end:] and (isinstance(parent[end], nodes.raw) or parent[end].astext() == WORD_JOINER):
+                end += 1
+        before, after = parent[:start][-1:], parent[end : end + 1]
+        bracket = OPENING.search(before[0]) if before and isinstance(before[0], nodes.Text) else None
+        mark = PUNCTUATION.match(after[0]) if after and isinstance(after[0], nodes.Text) else None
+        if mark or bracket or end > start + 1:
+            if bracket:
+                parent[start - 1] = nodes.Text(bracket.string[: bracket.start()])
+            if mark:
+                parent[end] = nodes.Text(mark.string[mark.end() :])
+            texts = [nodes.Text(found[0]) if found else None for found in (bracket, mark)]
+            kept = [texts[0], *parent[start:end], texts[1]]
+            parent[start:end] = [nodes.inline("", "", *filter(None, kept), classes=["nobreak"])]
 
 
 def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:
