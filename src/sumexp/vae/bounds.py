@@ -24,8 +24,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from sumexp.vae import posterior, stack
 from sumexp.vae.config import Divergence, Member
 
-BLOCK = {"cpu": 1 << 22, "cuda": 1 << 26}
-"""Logits of pixels held at once."""
+BLOCK = {"cpu": 1 << 11, "cuda": 1 << 16}
+"""Images held at once, those of all members together: on a CPU what its caches hold."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def hard_bound(
     for images, logits in _encoded(parameters, members, x, samples):
         missed = torch.zeros(logits.shape[:2], dtype=torch.float64, device=logits.device)
         for _ in range(samples):
-            missed += _missed(parameters, hard(logits, generator), images)
+            missed += _missed(parameters, stack.indicator(hard(logits, generator), logits), images)
         values.append(missed / samples + _divergence(logits, members, "exact"))
         published.append(missed / samples + _divergence(logits, members, "softmax"))
     return Bound(torch.cat(values, 1), torch.cat(published, 1))
@@ -147,8 +147,8 @@ def importance(
         found = []
         for drawn in range(1, counts[-1] + 1):
             chosen = hard(logits, generator)
-            log_chosen = log_q.masked_fill(chosen == 0, 0.0).sum((-2, -1))
-            log_weight = -_missed(parameters, chosen, images) + log_prior.unsqueeze(-1) - log_chosen
+            missed = _missed(parameters, stack.indicator(chosen, logits), images)
+            log_weight = -missed + log_prior.unsqueeze(-1) - log_q.gather(-1, chosen).sum((-2, -1))
             total = torch.logaddexp(total, log_weight)
             if drawn in counts:
                 found.append(math.log(drawn) - total)
@@ -169,7 +169,7 @@ def _encoded(
     if len(x) < 1 or samples < 1:
         raise ValueError(f"{len(x)} images and {samples} samples; at least one of each is needed")
     weight = parameters["decoder_out_weight"]
-    rows = max(1, BLOCK.get(weight.device.type, BLOCK["cpu"]) // (len(members) * x.shape[1]))
+    rows = max(1, BLOCK.get(weight.device.type, BLOCK["cpu"]) // len(members))
     for images in torch.split(x.to(weight), rows):
         shared = images.expand(len(members), -1, -1)
         yield shared, stack.encode(parameters, shared, [member.categories for member in members])
@@ -182,14 +182,14 @@ def _uniforms(logits: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _race(members: Sequence[Member]) -> Callable[[Tensor, torch.Generator], Tensor]:
-    """What draws one-hot samples [S, B, N, K] of the argmax under each member's noise, each noise made once."""
+    """What draws samples [S, B, N, 1] of the argmax under each member's noise, each noise made once."""
     laws = list(dict.fromkeys((one.noise, one.scale) for one in members))
     kinds = [Member(noise, scale) for noise, scale in laws]
     which = [laws.index((one.noise, one.scale)) for one in members]
 
     def hard(logits: Tensor, generator: torch.Generator) -> Tensor:
         uniforms = _uniforms(logits, generator).expand(len(laws), -1, -1, -1)
-        return stack.one_hot(logits + stack.perturbations(uniforms, kinds)[which])
+        return (logits + stack.perturbations(uniforms, kinds)[which]).max(-1, keepdim=True).indices  # faster than argmax
 
     return hard
 
