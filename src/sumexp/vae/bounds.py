@@ -189,7 +189,8 @@ def _race(members: Sequence[Member]) -> Callable[[Tensor, torch.Generator], Tens
 
     def hard(logits: Tensor, generator: torch.Generator) -> Tensor:
         uniforms = _uniforms(logits, generator).expand(len(laws), -1, -1, -1)
-        return (logits + stack.perturbations(uniforms, kinds)[which]).max(-1, keepdim=True).indices  # faster than argmax
+        scores = logits + stack.perturbations(uniforms, kinds)[which]
+        return scores.max(-1, keepdim=True).indices  # faster than argmax
 
     return hard
 
