@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -442,6 +443,7 @@ def test_several_runs_side_by_side_are_those_of_one_by_one(
 ) -> None:
     """In processes of their own, hence with a task of the package; what is there already is not computed again."""
     monkeypatch.undo()  # the other processes have the code of the package
+    monkeypatch.setattr(runs, "SHORT", 0.0)
     monkeypatch.setenv("SUMEXP_STORE", str(root))
     configs = [fits.FitConfig("discrete", noise, samples=None, steps=3) for noise in ("gumbel", "gaussian")]
     one = runs.cached(fits.train, configs[0], threads=1)
@@ -453,6 +455,28 @@ def test_several_runs_side_by_side_are_those_of_one_by_one(
     new = [replace(config, steps=4) for config in configs]
     assert [len(run.arrays["law"][0, 0, 0]) for run in runs.cached_all(fits.train, new)] == [10, 10]
     assert len(left(root)) == 4
+
+
+@pytest.mark.parametrize("short, cores, started", [(600.0, 2, []), (0.0, 2, [2]), (0.0, 1, []), (0.0, 9, [3])])
+def test_short_runs_need_no_other_processes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, short: float, cores: int, started: list[int]
+) -> None:
+    asked = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, workers: int, *_: object, **__: object) -> None:
+            asked.append(workers)
+            super().__init__(1)
+
+    monkeypatch.setattr(runs, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(runs, "SHORT", short)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    configs = [fits.FitConfig("discrete", "gumbel", samples=None, steps=steps) for steps in (1, 2, 3)]
+    found = runs.cached_all(fits.train, configs)
+    assert asked == started
+    assert [run.config["steps"] for run in found] == [1, 2, 3]
+    assert runs.cached_all(fits.train, configs[:2])[1].provenance == found[1].provenance
+    assert asked == started
 
 
 def test_several_runs_report_the_fault_of_one() -> None:

@@ -8,6 +8,7 @@ entry holds ``arrays.npz``, ``history.npz`` and ``run.json`` (config and metrics
 import json
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ from sumexp.companion.store.provenance import Provenance
 from sumexp.runtime import Arrays, Result, Task
 
 Config = TypeVar("Config")
+
+SHORT = 10.0
+"""Seconds that are not worth processes of their own, each of which has to import torch first."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,7 @@ def cached_all(
 ) -> list[Run]:
     """The runs of `cached` for several configs, in their order; on a CPU as many are computed side by side as fit.
 
+    What is left after `SHORT` is worth processes of its own; until then one run is computed after the other, here.
     Two runs of one thread each, in two processes, are as quick as one after the other on two threads where a core is
     the machine's own, and many times quicker where other work disturbs: threads that share a run wait for the slowest.
 
@@ -169,11 +174,15 @@ def cached_all(
     settings: dict[str, Any] = {"device": device, "threads": threads}
     code = code_of(task)
     missing = [c for c in configs if store.find(computation(task, c, data=data(c), code=code, **settings)) is None]
-    workers = min(len(missing), max(1, (os.cpu_count() or 1) // threads))
     settings["store"] = store
-    if workers > 1 and torch.device(device).type == "cpu":
+    cores = max(1, (os.cpu_count() or 1) // threads) if torch.device(device).type == "cpu" else 1
+    began = time.monotonic()
+    while missing and (min(cores, len(missing)) == 1 or time.monotonic() - began < SHORT):
+        config = missing.pop(0)
+        cached(task, config, data=data(config), **settings)
+    if missing:
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, context, initializer=processes.bind) as pool:
+        with ProcessPoolExecutor(min(cores, len(missing)), context, initializer=processes.bind) as pool:
             pending = [pool.submit(_compute, task, c, data=data(c), **settings) for c in missing]
             done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
             try:
