@@ -263,7 +263,11 @@ def in_brackets(first: claim_link) -> list[claim_link]:
         return []
     for comma in siblings[start + 1 : end : 2]:
         put(first.parent, comma, nodes.Text(WORD_JOINER))
-    put(first.parent, texts[0], nodes.Text(texts[0].removesuffix("(").rstrip() + WORD_JOINER))
+    word = texts[0].removesuffix("(").rstrip()
+    if not word and start > 1 and isinstance(siblings[start - 2], nodes.Text):  # a line of the source ends there
+        ended = siblings[start - 2].rstrip()
+        first.parent[start - 2 : start - 1] = [nodes.Text(ended)] if ended else []
+    put(first.parent, texts[0], nodes.Text(word + WORD_JOINER))
     put(first.parent, texts[1], nodes.Text(texts[1].removeprefix(")")))
     return siblings[start:end:2]
 

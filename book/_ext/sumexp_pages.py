@@ -20,6 +20,8 @@ _COUNTED = re.compile(
 )
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
+_NAME = re.compile(r'<code>[^<]{44,}(?=</)|<span class="pre">[^<]{28,}(?=</)')  # longer than a line of a phone
+_JOINT = re.compile(r"(?<=[A-Za-z_][.(])(?=[A-Za-z_])")
 FIGURES = "book/_data/figures"
 LENGTH = 200
 """How much of a page's first paragraph its description has."""
@@ -78,6 +80,12 @@ def address_of_card(root: str) -> str:
     return f"{root.rstrip('/')}/_static/{card.NAME}" if root else ""
 
 
+def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Let a name that is longer than a line of a phone go on after a dot or bracket, and not within a word."""
+    if body := context.get("body"):
+        context["body"] = _NAME.sub(lambda name: _JOINT.sub("<wbr>", name[0]), body)
+
+
 def draw_card(app: Sphinx, error: Exception | None) -> None:
     """Lay the picture beside the pages."""
     if error or app.builder.format != "html":
@@ -100,6 +108,7 @@ def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> 
 def setup(app: Sphinx) -> dict[str, object]:
     app.connect("builder-inited", add_filter)
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", break_names)
     app.connect("build-finished", draw_card)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 

@@ -79,8 +79,8 @@
     const faint = () => `color-mix(in srgb, ${ink()} 15%, transparent)`;
     const font = () => `${pixels(parseFloat(LETTERS))}px ${getComputedStyle(place).fontFamily}`;
     const scale = (isLog, range) => ({ time: false, distr: isLog ? 3 : 1, range: () => range });
-    const axis = (label, { at: places, labels }, size) => ({
-      label, stroke: ink, font: font(), labelFont: font(), size, labelSize: 22, gap: 4,
+    const axis = (label, { at: places, labels }, size, gap) => ({
+      label, stroke: ink, font: font(), labelFont: font(), size, labelSize: 22, gap,
       grid: { stroke: faint, width: 1 }, ticks: { show: false },
       splits: () => places, filter: () => places, values: () => labels,
     });
@@ -103,7 +103,8 @@
       width: place.clientWidth, height: place.clientHeight, padding: [10, 24, 0, 0],
       legend: { show: false }, cursor: { show: false },
       scales: { x: scale(panel.log.includes("x"), [first, last]), y: scale(panel.log.includes("y"), panel.ylim) },
-      axes: [axis(panel.xlabel, panel.xticks, 28), axis(panel.ylabel, panel.yticks, 46)],
+      // A first number on the left may stand beside the first one below, and not on it.
+      axes: [axis(panel.xlabel, panel.xticks, 33, 9), axis(panel.ylabel, panel.yticks, 46, 4)],
       series: [{}, ...own.map(({ color, dash }) => (
         { stroke: color || ink, dash: dash.length ? dash : undefined, width: 2.2, pxAlign: 0, points: { show: false } }
       ))],

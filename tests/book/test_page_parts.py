@@ -31,6 +31,8 @@ def pages() -> dict[str, Any]:
     [
         (["It holds (", "@", ")."], 1, "It holds\u2060."),
         (["It holds\n(", "@", ", ", "@", ")."], 2, "It holds\u2060\u2060."),
+        (["It holds", "\n", "(", "@", ")."], 1, "It holds\u2060."),
+        (["It holds \n", "(", "@", ")."], 1, "It holds\u2060."),
         (["The difference of ", "@", " vanishes."], 0, "The difference of  vanishes."),
         (["It holds (", "@", ", see above)."], 0, "It holds (, see above)."),
         (["@"], 0, ""),
@@ -56,6 +58,22 @@ def test_what_axe_misses_is_added(pages: dict[str, Any]) -> None:
         '<i>all</i></a><details><summary aria-label="Pages of Errata, all"><i></i></summary></details></div>'
         '<dl><dt class="sig sig-object py" id="f">f(<span class="sig-lines">\n<span>a</span>\n</span>)</dt></dl>'
         '<div class="citation-list"><div class="citation" id="x"></div></div>'
+    )
+
+
+def test_a_long_name_breaks_after_its_dots_and_brackets(pages: dict[str, Any]) -> None:
+    body = (
+        "<code>sumexp.perturb.representation.HalfSpace.contains</code> <code>sumexp.perturb.softmax.mean</code> "
+        '<code><span class="pre">inversion.softmax_parameters(p,</span> <span class="pre">tau)</span></code>'
+        "<pre>sumexp.perturb.representation.HalfSpace.contains</pre>"
+    )
+    context = {"body": body}
+    pages["break_names"](None, "page", "page.html", context, None)
+    assert context["body"] == (
+        "<code>sumexp.<wbr>perturb.<wbr>representation.<wbr>HalfSpace.<wbr>contains</code> "
+        "<code>sumexp.perturb.softmax.mean</code> "
+        '<code><span class="pre">inversion.<wbr>softmax_parameters(<wbr>p,</span> <span class="pre">tau)</span></code>'
+        "<pre>sumexp.perturb.representation.HalfSpace.contains</pre>"
     )
 
 
