@@ -153,7 +153,9 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     if name in CHAPTERS:
         page.set_viewport_size(LOW)  # type: ignore[arg-type]
         page.wait_for_timeout(SETTLED)
+        page.evaluate(FOLD, False)
         seen.stops, seen.unreached = press_tab(page)
+        page.evaluate(UNFOLD)
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     for _ in range(20):  # a page fits its formulas in once the window's size has settled
         seen.width = page.evaluate("document.documentElement.scrollWidth")
