@@ -47,7 +47,7 @@ STILL = 60
 """Seconds without work after which a test hangs."""
 HANGS = 99
 """No exit code of pytest's."""
-MODULES = 4
+MODULES = 8
 """The most test modules that are tried on a mutant, its own first."""
 
 SWAPS: dict[type[ast.AST], tuple[type[ast.AST], str]] = {
@@ -252,7 +252,8 @@ def _is_text(*sides: ast.AST) -> bool:
 
 
 def tests_of(file: Path) -> list[str]:
-    """The test modules that name a module: its own first, then the others of its package, then those that import it.
+    """The test modules that reach a module: its own first, then those of its package that name it, then the others of
+    its package, which may reach it under the package's name, then those that import it.
 
     Where the tests have no folder for the package, those of the package above are meant. A module without tests of its
     own is tried on those, too, that import what imports it, such as the command that it is a part of.
@@ -267,18 +268,17 @@ def tests_of(file: Path) -> list[str]:
         source = test.read_text("utf-8")
         if test.parent == folder and test.stem == f"test_{word}":
             ranks[test] = 0
-        elif test.parent == folder and word in source:
-            ranks[test] = 1
+        elif test.parent == folder:
+            ranks[test] = 1 if word in source else 2
         elif SPECIAL & {*test.parents}:
             continue
         elif imported.search(source):
-            ranks[test] = 2
-        elif any(one.search(source) for one in further):
             ranks[test] = 3
+        elif any(one.search(source) for one in further):
+            ranks[test] = 4
     if 0 in ranks.values():
-        ranks = {test: rank for test, rank in ranks.items() if rank < 3}
-    found = sorted(ranks, key=lambda test: ranks[test]) or sorted(folder.glob("test_*.py"))
-    return [str(test) for test in found[:MODULES]]
+        ranks = {test: rank for test, rank in ranks.items() if rank < 4}
+    return [str(test) for test in sorted(ranks, key=lambda test: ranks[test])[:MODULES]]
 
 
 def _imported(file: Path) -> re.Pattern[str]:
