@@ -28,6 +28,8 @@ from sumexp.companion.register.verdict import VERDICTS
 logger = logging.getLogger(__name__)
 
 WORD_JOINER = "\u2060"  # no line begins with a mark
+TIMES = "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}"  # no line ends within a number
+SHORT = 28  # letters of code that a line of a phone has room for, even in a list
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
 OPENING = pattern(r"[(\[‘“]+$")
 ARRAY = pattern(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
@@ -136,6 +138,14 @@ def keep_captions(app: Sphinx, doctree: nodes.document) -> None:
     for raw in doctree.findall(nodes.raw):
         if 'class="sumexp-figure"' in (html := raw.astext()):
             raw[:] = [nodes.Text(MARKED.sub(r'<span class="nobreak">\g<0></span>', html))]
+
+
+def keep_names(app: Sphinx, doctree: nodes.document) -> None:
+    """Let no line end within a short name of code: ``--`` alone is no option."""
+    for literal in doctree.findall(nodes.literal):
+        words = literal.astext().split()
+        if words and max(map(len, words)) <= SHORT:
+            literal["classes"].append("whole")
 
 
 def plain_texts(app: Sphinx, doctree: nodes.document) -> None:
@@ -404,7 +414,7 @@ class ErrataTable(SphinxDirective):
         known = explained(self.env).values()
         lines: list[str] = []
         for weight in errata.WEIGHTS:
-            those = [one for one in known if one.weight == weight]
+            those = sorted((one for one in known if one.weight == weight), key=lambda one: one.order)
             if those:
                 lines += [f"**{weight[0].upper()}{weight[1:]}** ({len(those)})", ""]
                 lines += [f"- {{ref}}`{one.label} <{one.target}>`: {one.title}" for one in those] + [""]
@@ -470,7 +480,7 @@ class QuotedResult(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
         data = quoted(self.env, chapter, "result", name)
-        return [nodes.Text(literal_eval(data[RESULT]) if data else "…")], []
+        return [nodes.Text(literal_eval(data[RESULT]).replace(" × ", TIMES) if data else "…")], []
 
 
 class QuotedSentence(SphinxDirective):
@@ -568,6 +578,7 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.connect("doctree-read", keep_punctuation)
     app.connect("doctree-read", keep_captions)
     app.connect("doctree-read", plain_texts)
+    app.connect("doctree-read", keep_names)
     if "sphinx.ext.autodoc" in app.extensions:
         app.connect("autodoc-process-signature", name_types)
         app.connect("autodoc-process-docstring", mend_docstring, priority=600)  # after Napoleon

@@ -22,10 +22,18 @@
       place.classList.toggle("more", more && getComputedStyle(place).overflowX !== "visible");
     }
   };
+  const WAIT = 200; // in ms, for what changes together
+  const PATIENCE = 1000; // but no longer, where a long page is typeset
   let timer = 0;
+  let first = 0;
   const later = () => {
+    const now = performance.now();
+    first ||= now;
     clearTimeout(timer);
-    timer = setTimeout(reach, 200);
+    timer = setTimeout(() => {
+      first = 0;
+      reach();
+    }, Math.max(0, Math.min(WAIT, first + PATIENCE - now)));
   };
   addEventListener("load", later);
   addEventListener("resize", later);

@@ -118,6 +118,15 @@ def test_words_in_a_formula_show_no_backslash() -> None:
     assert document.astext() == r"w\_1 = \text{without log_q, or log_p}"
 
 
+def test_a_short_name_of_code_stays_whole() -> None:
+    document = new_document("page")
+    long = "sumexp.bias.estimators.poisson_absolute_exponent"
+    texts = ("--weights relative --hits keep", f"{long} x", " ")
+    document += [nodes.literal("", text) for text in texts]
+    runpy.run_path(str(EXTENSION))["keep_names"](None, document)
+    assert [literal["classes"] for literal in document.findall(nodes.literal)] == [["whole"], [], []]
+
+
 def test_a_signature_has_numpy_s_names_of_types() -> None:
     def signed(x: ArrayLike | None, y: NDArray[np.float64]) -> NDArray[np.int64]:
         raise NotImplementedError(x, y)

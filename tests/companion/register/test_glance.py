@@ -35,6 +35,13 @@ def test_every_erratum_is_named_with_its_weight(
     assert found == {one.target for one in explained.values()}
 
 
+def test_errata_are_listed_by_letter_and_number() -> None:
+    listed = sorted(
+        (errata.Erratum(label, "", errata.WEIGHTS[0], "") for label in ("E10", "C1", "E9")), key=lambda one: one.order
+    )
+    assert [one.label for one in listed] == ["C1", "E9", "E10"]
+
+
 @pytest.mark.parametrize(
     "text, length, short",
     [

@@ -32,6 +32,11 @@ class Erratum:
     page: str
 
     @property
+    def order(self) -> tuple[str, int]:
+        """By which errata are listed: ``B5`` before ``B12``, and all of a letter together."""
+        return self.label[0], int(self.label[1:])
+
+    @property
     def target(self) -> str:
         """Its place on the page."""
         return f"erratum-{self.label.lower()}"
