@@ -62,6 +62,8 @@ def test_memory_is_told_where_it_is_more_than_a_peak_can_tell_apart() -> None:
         (3.2e-4, 8.0, "320 µs", "1/25,000"),
         (1.5e-9, 1.0, "1.5 ns", "1/670,000,000"),
         (1234.0, 12.34, "1,200 s", "100"),
+        (9.994, 1.0, "10 s", "9.99"),
+        (97.99, 1.0, "98 s", "98.0"),
     ],
 )
 def test_numbers_without_exponents(here: float, other: float, time: str, ratio: str) -> None:

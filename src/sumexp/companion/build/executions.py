@@ -29,7 +29,13 @@ def record(entry: Entry) -> dict[str, Any]:
 def provenance(entry: Entry) -> str:
     """The line under a figure: what it was made from, nothing of when and how long."""
     values: Mapping[str, object] = entry.provenance.more["parameters"]
-    return " · ".join((f"key {entry.computation.key[:12]}", *(f"{name} {value}" for name, value in values.items())))
+    told = (f"{name} {_said(value)}" for name, value in values.items())
+    return " · ".join((f"key {entry.computation.key[:12]}", *told))
+
+
+def _said(parameter: object) -> object:
+    """An empty text shows nothing."""
+    return "none" if parameter == "" else parameter
 
 
 def cost(records: Iterable[Mapping[str, Any]]) -> str:
@@ -55,7 +61,7 @@ def origin(records: Iterable[Mapping[str, Any]]) -> str:
     rows = (
         (
             _page(one),
-            ", ".join(f"{name} = {value}" for name, value in one["parameters"].items()),
+            ", ".join(f"{name}{_SPACE}={_SPACE}{_said(value)}" for name, value in one["parameters"].items()),
             ", ".join(one["data"]) or "none",
             one["key"][:12],
         )

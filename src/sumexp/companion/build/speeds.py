@@ -15,6 +15,7 @@ HEADS = {"size": "", "time": ":", OTHER: "", "of its time": ":", "of the floor":
 
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 """Between a number and its unit, which stay on one line."""
+TIMES = "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}"
 SEEN = 2**20
 """Bytes: the peak of a process tells no less apart."""
 FULL = {
@@ -93,7 +94,9 @@ def _ratio(here: float | None, other: float | None) -> str:
     if here is None or other is None or min(here, other) <= 0:
         return ""
     ratio = here / other
-    return f"{ratio:.2f}" if 0.01 <= ratio < 100 else f"1/{_two(1 / ratio)}" if ratio < 0.01 else f"{ratio:,.0f}"
+    if ratio < 0.01:
+        return f"1/{_two(1 / ratio)}"
+    return f"{ratio:,.{2 if ratio < 9.995 else 1 if ratio < 99.95 else 0}f}"
 
 
 def _two(value: float) -> str:
@@ -147,13 +150,13 @@ def _batch(results: Figures) -> Iterator[Row]:
         for what, times in (("on scores", case["matrix"]), ("from two towers", case["towers"])):
             others = {name: times[name] for name in ("F.cross_entropy", "by hand")}
             memory = {"here": case["bytes"]["in_batch"], **{name: case["bytes"][name] for name in others}}
-            yield Row(f"In-batch loss {what}", f"{case['size']:,} x {results['features']}", times["in_batch"], others,
-                      memory=memory)  # fmt: skip
+            size = f"{case['size']:,}{TIMES}{results['features']}"
+            yield Row(f"In-batch loss {what}", size, times["in_batch"], others, memory=memory)
 
 
 def _ranking(results: Figures) -> Iterator[Row]:
     for case in results["cases"]:
-        size = f"{case['lists']:,} x {case['items']:,}"
+        size = f"{case['lists']:,}{TIMES}{case['items']:,}"
         floor = case["topk(10)"]["seconds"]
         for ours, ranx, trec in (
             ("recall@10", "recall@10", "recall_10"),
@@ -172,7 +175,7 @@ def _ranking(results: Figures) -> Iterator[Row]:
 
 def _relaxed(results: Figures) -> Iterator[Row]:
     for case in results["cases"]:
-        size = f"{case['rows']:,} x {case['classes']}"
+        size = f"{case['rows']:,}{TIMES}{case['classes']}"
         floor = case["softmax of normals"]["seconds"]
         gumbel = ("RelaxedOneHotCategorical", "F.gumbel_softmax")
         for noise, others in (("Gumbel", gumbel), ("Gaussian", ())):
@@ -183,8 +186,8 @@ def _relaxed(results: Figures) -> Iterator[Row]:
 def _moments(results: Figures) -> Iterator[Row]:
     for case in results["cases"]:
         others = {f"Monte Carlo, to {results['target']:g}": case["samples_mean"] * case["sample"]}
-        yield Row(f"The mean of a relaxed draw, exactly, {case['noise']}", f"{case['rows']:,} x {case['classes']:,}",
-                  case["mean"], others)  # fmt: skip
+        size = f"{case['rows']:,}{TIMES}{case['classes']:,}"
+        yield Row(f"The mean of a relaxed draw, exactly, {case['noise']}", size, case["mean"], others)
 
 
 def _steps(results: Figures) -> Iterator[Row]:
