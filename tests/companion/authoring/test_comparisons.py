@@ -25,6 +25,9 @@ def test_a_line_of_differences() -> None:
 def test_a_line_of_orders() -> None:
     row = comparisons.order_row(Order(interval([0.5, 0.5]), 12, 3, 1))
     assert row.split() == ["0.50", "[", "0.50,", "0.50]", "12", "3", "1"]
+    # Numbers end where their words do, and intervals begin there.
+    assert len(row) == len(comparisons.ORDERS)
+    assert comparisons.ORDERS.index("interval") == row.index("[")
 
 
 def test_points_have_intervals() -> None:

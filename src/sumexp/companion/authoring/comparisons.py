@@ -23,8 +23,8 @@ WORDS: Mapping[Outcome, str] = {"less": "less", "more": "more", "alike": "no dif
 DIFFERENCES = "on    difference  interval          seen  says"
 """Above the lines of `difference_row`."""
 
-ORDERS = "tau    interval         pairs right, wrong, tied in the prediction"
-"""Above the lines of `order_row`."""
+ORDERS = "   tau   interval      pairs right  wrong  tied"
+"""Above the lines of `order_row`; tied are pairs that the prediction does not tell apart."""
 
 
 def points(ax: Axes, names: Sequence[str], values: Mapping[str, Sequence[Values]]) -> None:
@@ -51,5 +51,5 @@ def difference_row(group: str, found: Interval, margin: float) -> str:
 def order_row(found: Order) -> str:
     """A predicted order against the measured one."""
     tau = found.correlation
-    counts = f"{found.right:8d}{found.wrong:7d}{found.untold:6d}"
+    counts = f"{found.right:10d}{found.wrong:7d}{found.untold:6d}"
     return f"{tau.mean:6.2f}   [{tau.low:5.2f}, {tau.high:5.2f}] {counts}"

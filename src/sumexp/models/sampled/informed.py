@@ -26,7 +26,7 @@ def added(method: Method, prior: Tensor, label: int, ratio: float) -> float:
     Args:
         method: of the softmax loss.
         prior: frequencies of the classes [C], all positive.
-        label: t.
+        label: the class t.
         ratio: r, by how much its share of the posterior grows against the others'.
 
     Raises:
