@@ -22,6 +22,7 @@ _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
 _NAME = re.compile(r'<code>[^<]{44,}(?=</)|<span class="pre">[^<]{28,}(?=</)')  # longer than a line of a phone
 _JOINT = re.compile(r"(?<=[A-Za-z_][.(])(?=[A-Za-z_])")
+_JOINT_OF_TEST = re.compile(r"(?<=::)|(?<=[a-z][/_])(?=[a-z])")
 FIGURES = "book/_data/figures"
 LENGTH = 200
 """How much of a page's first paragraph its description has."""
@@ -83,7 +84,9 @@ def address_of_card(root: str) -> str:
 def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
     """Let a name that is longer than a line of a phone go on after a dot or bracket, and not within a word."""
     if body := context.get("body"):
-        context["body"] = _NAME.sub(lambda name: _JOINT.sub("<wbr>", name[0]), body)
+        context["body"] = _NAME.sub(
+            lambda name: (_JOINT_OF_TEST if "::" in name[0] else _JOINT).sub("<wbr>", name[0]), body
+        )
 
 
 def draw_card(app: Sphinx, error: Exception | None) -> None:

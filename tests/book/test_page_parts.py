@@ -65,6 +65,7 @@ def test_a_long_name_breaks_after_its_dots_and_brackets(pages: dict[str, Any]) -
     body = (
         "<code>sumexp.perturb.representation.HalfSpace.contains</code> <code>sumexp.perturb.softmax.mean</code> "
         '<code><span class="pre">inversion.softmax_parameters(p,</span> <span class="pre">tau)</span></code>'
+        '<span class="pre">tests/bias/test_exercises.py::test_one_draw</span>'
         "<pre>sumexp.perturb.representation.HalfSpace.contains</pre>"
     )
     context = {"body": body}
@@ -73,6 +74,7 @@ def test_a_long_name_breaks_after_its_dots_and_brackets(pages: dict[str, Any]) -
         "<code>sumexp.<wbr>perturb.<wbr>representation.<wbr>HalfSpace.<wbr>contains</code> "
         "<code>sumexp.perturb.softmax.mean</code> "
         '<code><span class="pre">inversion.<wbr>softmax_parameters(<wbr>p,</span> <span class="pre">tau)</span></code>'
+        '<span class="pre">tests/<wbr>bias/<wbr>test_<wbr>exercises.py::<wbr>test_<wbr>one_<wbr>draw</span>'
         "<pre>sumexp.perturb.representation.HalfSpace.contains</pre>"
     )
 
