@@ -13,9 +13,8 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
-from sumexp.perturb import checks, heavy
+from sumexp.perturb import heavy
 from sumexp.perturb.noises import Cauchy, Discrete, Gaussian, Gumbel, Logistic
 from sumexp.perturb.race import Race, RandomLaws
 from sumexp.perturb.transforms import Edged, Noise, Transform
@@ -69,28 +68,25 @@ class Table:
         return torch.full((), math.log(self.step), dtype=x.dtype, device=x.device)
 
     def _looked_up(self, x: Tensor, parts: tuple[Tensor, ...]) -> list[Tensor]:
-        flat = x.reshape(-1)
-        windows = [part.unfold(1, self.count, 1) for part in parts]
-        columns: list[list[Tensor]] = []
-        for block in checks.pieces(flat, BLOCK // (3 * POINTS * self.count)):
-            if torch.is_grad_enabled() and (x.requires_grad or self.columns.log.requires_grad):
-                columns.append(list(checkpoint(self._look_up, block, *windows, use_reentrant=False)))
-            else:
-                columns.append(list(self._look_up(block, *windows)))
-        return [torch.cat(column).reshape(*x.shape, self.count) for column in zip(*columns, strict=True)]
+        first, weights = self._places(x.reshape(-1))
+        order = first.argsort(stable=True)  # places with the same cells are looked up in one product
+        cells, sizes = first[order].unique_consecutive(return_counts=True)  # type: ignore[no-untyped-call]
+        groups = list(zip(cells.tolist(), torch.split(weights[order], sizes.tolist()), strict=True))
+        back = order.argsort()
+        return [
+            torch.cat([own @ part[:, cell : cell + self.count] for cell, own in groups])[back].reshape(*x.shape, -1)
+            for part in parts
+        ]
 
-    def _look_up(self, x: Tensor, *windows: Tensor) -> tuple[Tensor, ...]:
+    def _places(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The cell of the first node and the weights of the points in each cell, [n] and [n, POINTS]."""
         x = x.clamp_min((self.below + 1) * self.step)
         cell = torch.floor(x.detach() / self.step)
         place = 2 * (x / self.step - cell) - 1
         # The last cell has no window of its own right of it: x = 0 is the right end of the cell before.
         at_end = cell >= 0
         cell, place = cell - at_end.to(cell.dtype), place + 2 * at_end.to(place.dtype)
-        index = cell.to(torch.int64) - self.below
-        weights = lagrange(place)
-        return tuple(
-            torch.bmm(weights.unsqueeze(-2), window[:, index].transpose(0, 1)).squeeze(-2) for window in windows
-        )
+        return cell.to(torch.int64) - self.below, lagrange(place)
 
 
 def chebyshev(device: torch.device) -> Tensor:
@@ -218,7 +214,7 @@ def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.d
     return _kept(noise, tau.item(), size, below, step, str(device))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _kept(noise: Noise, tau: float, classes: int, below: int, step: float, device: str) -> Table:
     with torch.no_grad():
         return _build(noise, torch.tensor(tau, dtype=torch.float64, device=device), classes, below, step)
