@@ -201,6 +201,25 @@ def test_learned_scores_keep_below_the_bound_of_the_best() -> None:
     assert bool((best <= limit + 1e-12).all())
 
 
+@pytest.mark.parametrize("rank, ratio", [(0, 0.5**0.5), (2, 1.0)], ids=["table: Adagrad", "low rank: Adam"])
+def test_which_optimiser_descends(rank: int, ratio: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where gradients stay as they are, Adagrad's second step is shorter by a root of 2, Adam's as long as its first."""
+    steps = []
+
+    def two(optimiser: torch.optim.Optimizer, *_: object) -> torch.Tensor:
+        (some,) = optimiser.param_groups[0]["params"][:1]
+        for _ in range(2):
+            before = some.detach().clone()
+            some.grad = torch.ones_like(some)
+            optimiser.step()
+            steps.append((before - some.detach()).mean().item())
+        return torch.zeros(10)
+
+    monkeypatch.setattr("sumexp.models.skipgram.training.descend", two)
+    skipgram.fit(replace(SMALL, rank=rank), LAW)
+    assert steps == pytest.approx([SMALL.learning_rate, SMALL.learning_rate * ratio], rel=1e-5)
+
+
 def test_one_seed_one_result_and_no_global_randomness() -> None:
     before = torch.get_rng_state()
     for rank in (0, 2):
