@@ -78,6 +78,13 @@ NOTICED = ("FAILED", "ERROR", "INTERNALERROR", "ImportError while loading confte
 EQUIVALENT: dict[str, str] = {
     "src/sumexp/audit/tries.py: 1 -> 2, in: grid = np.unique(np.concatenate([low + np.round("
     "np.geomspace(1, high - low + 1, 60)).astype(np.int64) - 1,": "the ends are among the evenly spaced points as well",
+    "src/sumexp/audit/sets.py: 0.0 -> 1.0, in: seen = np.where(s < FAINT, s, 0.0)": "it multiplies less than e^-200",
+    "src/sumexp/audit/sets.py: 1e-300 -> 2e-300, in: smooth = CubicSpline(np.log(values), np.log(np.maximum(chance, "
+    "1e-300)))": "either is beyond what is drawn",
+    "src/sumexp/audit/sets.py: 2 -> 3, in: for _ in range(2):  # a second, finer table where the density is": "a third "
+    "table has the same ends",
+    "src/sumexp/audit/tries.py: more**2 * (c - 2 * b * k + a * k**2) / np.maximum(a * c - b * b, 1e... -> (more ** 2 * "
+    "(c - 2 * b * k + a * k ** 2) / np.maximum(a * c - b * ...": "a boundary that nothing hits",
     "src/sumexp/bias/minimax.py: 2 -> 3, in: elif k > 2 * at + 2 and 2 * bound < best:": "the search has ended anyway",
     "src/sumexp/bias/minimax.py: 2 * bound -> (2 / bound)": "the search has ended anyway",
     "src/sumexp/companion/authoring/by_hand/longtail.py: -1 -> (1), in: "

@@ -203,7 +203,7 @@ def test_learned_scores_keep_below_the_bound_of_the_best() -> None:
 
 @pytest.mark.parametrize("rank, ratio", [(0, 0.5**0.5), (2, 1.0)], ids=["table: Adagrad", "low rank: Adam"])
 def test_which_optimiser_descends(rank: int, ratio: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where gradients stay as they are, Adagrad's second step is shorter by a root of 2, Adam's as long as its first."""
+    """Where gradients stay as they are, Adagrad's second step is shorter by a root of 2, Adam's is its first again."""
     steps = []
 
     def two(optimiser: torch.optim.Optimizer, *_: object) -> torch.Tensor:

@@ -89,6 +89,7 @@ def test_changed_code_runs_the_chapters_that_import_it(project: Project) -> None
 def test_one_notebook_with_parameters_of_ones_own_leaves_the_book_alone(project: Project, tmp_path: Path) -> None:
     before = project.executed()
     output = tmp_path / "mine" / "one.ipynb"
+    shutil.rmtree(project.path / "build" / "logs")  # as it is before a first build
     printed = project.run("notebook", "run", "one", "-p", "profile=paper", "-p", "seed=7", "--output", str(output))
     assert str(output) in printed
     assert "'paper'" in output.read_text("utf-8")
