@@ -2,8 +2,8 @@ r"""What sampling does to the loss and its gradient at given scores: means, bias
 
 The integrals are those of `sumexp.negatives.gradients`, for all labels at once: with :math:`t = s/c_y`,
 
-.. math:: \mathbb E g_l = \int (-\partial_{T}e^{-\Lambda_y})\,\partial_{f_l}T\;e^{-s/c_y}\frac{ds}s, \qquad
-          \mathbb E\ell^2 = -2\int(\log t+\gamma)\,e^{-t}\,(1-e^{-\Lambda_y})\,\frac{dt}t .
+.. math:: \mathbb E g_l &= \int (-\partial_{T}e^{-\Lambda_y})\,\partial_{f_l}T\;e^{-s/c_y}\frac{ds}s, \\
+          \mathbb E\ell^2 &= -2\int(\log t+\gamma)\,e^{-t}\,(1-e^{-\Lambda_y})\,\frac{dt}t .
 """
 
 from dataclasses import dataclass
