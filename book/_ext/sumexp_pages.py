@@ -21,6 +21,7 @@ _COUNTED = re.compile(
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
 _NAME = re.compile(r'<code>[^<]{44,}(?=</)|<span class="pre">[^<]{28,}(?=</)')  # longer than a line of a phone
+_TYPE_OF = "<em>[</em>"  # as in numpy.typing.NDArray[numpy.float64], among the fields of a function
 _JOINT = re.compile(r"(?<=[A-Za-z_][.(])(?=[A-Za-z_])")
 _JOINT_OF_TEST = re.compile(r"(?<=::)|(?<=[a-z][/_])(?=[a-z])")
 FIGURES = "book/_data/figures"
@@ -84,9 +85,8 @@ def address_of_card(root: str) -> str:
 def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
     """Let a name that is longer than a line of a phone go on after a dot or bracket, and not within a word."""
     if body := context.get("body"):
-        context["body"] = _NAME.sub(
-            lambda name: (_JOINT_OF_TEST if "::" in name[0] else _JOINT).sub("<wbr>", name[0]), body
-        )
+        broken = _NAME.sub(lambda name: (_JOINT_OF_TEST if "::" in name[0] else _JOINT).sub("<wbr>", name[0]), body)
+        context["body"] = broken.replace(_TYPE_OF, f"{_TYPE_OF}<wbr>")
 
 
 def draw_card(app: Sphinx, error: Exception | None) -> None:

@@ -77,6 +77,9 @@ def test_a_long_name_breaks_after_its_dots_and_brackets(pages: dict[str, Any]) -
         '<span class="pre">tests/<wbr>bias/<wbr>test_<wbr>exercises.py::<wbr>test_<wbr>one_<wbr>draw</span>'
         "<pre>sumexp.perturb.representation.HalfSpace.contains</pre>"
     )
+    context = {"body": "(<em>tuple</em><em>[</em><em>int</em><em>, </em><em>...</em><em>]</em>)"}
+    pages["break_names"](None, "page", "page.html", context, None)
+    assert context["body"] == "(<em>tuple</em><em>[</em><wbr><em>int</em><em>, </em><em>...</em><em>]</em>)"
 
 
 def test_theorems_and_exercises_have_a_permalink_with_a_name(pages: dict[str, Any]) -> None:
