@@ -2,6 +2,7 @@ r"""The trapezoid rule in :math:`u = \log t`: step and range that a tolerance as
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -71,9 +72,15 @@ def rule(tol: float, log_max: float) -> Rule:
         raise ValueError(f"tol is {tol!r}; ask for a relative error between 1e-15 and 0.1")
     if not log_max < 700:
         raise ValueError(f"log of the largest sum is {log_max!r}; it must be below 700 (shift or scale the logits)")
-    step = max(k * GRID for k in range(32, 512) if discretisation_bound(k * GRID, VARIANCE_POWER) <= tol)
+    step = _widest(tol)
     cut = math.log(100 / tol)
     low = -cut - max(0.0, log_max)
     high = math.log(cut + 3 * math.log(cut) + 5)
     count = math.ceil((high - low) / step) + 1
     return Rule(low, step, count, discretisation_bound(step) + 2 * tol / 100)
+
+
+@lru_cache(maxsize=64)
+def _widest(tol: float) -> float:
+    """The widest step whose discretisation keeps below a tolerance."""
+    return max(k * GRID for k in range(32, 512) if discretisation_bound(k * GRID, VARIANCE_POWER) <= tol)
