@@ -283,6 +283,20 @@ def zipf(classes: int, power: float = 1.0) -> Tensor:
     return weights / weights.sum()
 
 
+@given(scores, st.integers(1, 9), st.sampled_from(WEIGHTS), st.sampled_from(["keep", "mask", "redraw"]))
+@settings(deadline=None, max_examples=60)
+def test_the_curvature_in_closed_form(f: Tensor, m: int, weights: Weights, hits: Hits) -> None:
+    p = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+    losses = consistency.multiset_losses(
+        log_q, m, consistency.factors(weights, log_q, m, hits=hits, prior=p.log()), hits
+    )
+    expected = torch.autograd.functional.hessian(lambda x: p @ losses(x), f)  # type: ignore[no-untyped-call]
+    assert isinstance(losses, consistency._Multiset)
+    product = losses.curvature(f, p)
+    found = torch.stack([product(v) for v in torch.eye(3, dtype=torch.float64)])
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.claim("sumexp-consistent", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("m", [1, 7])
 def test_hundreds_of_classes_are_learned_from_few_negatives(m: int) -> None:

@@ -16,7 +16,8 @@ classes times nodes instead of classes squared. Three schemes are consistent for
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import get_args
 
@@ -93,19 +94,61 @@ def multiset_losses(
     if hits == "redraw" and q.max() >= 1:
         raise ValueError("a class is drawn with certainty; as a label it leaves no negative to draw again")
 
-    def of_scores(scores: Tensor) -> Tensor:
-        u, kernel, log_z = _grid(scores, weights, math.log(m), q > 0, tol)
-        lost = -q * torch.expm1(-torch.exp(u + log_z))  # [nodes, classes]; their sum is 1 - E e^{-sz}
-        total = lost.sum(-1, keepdim=True)
-        if hits != "keep":
-            total = total - lost
-        if hits == "redraw":
-            total = total / (1 - q)
-        none_left = total < 1
-        log_power = m * torch.log1p(-torch.where(none_left, total, 0.5))
+    return _Multiset(q, m, weights, hits, tol)
+
+
+@dataclass(frozen=True)
+class _Multiset:
+    """What :func:`multiset_losses` returns."""
+
+    q: Tensor
+    m: int
+    weights: tuple[Tensor, Tensor]
+    hits: Hits
+    tol: float
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        u, _, kernel, log_z = self._nodes(scores)
+        total, none_left = self._drawn(-self.q * torch.expm1(-torch.exp(u + log_z)))
+        log_power = self.m * torch.log1p(-torch.where(none_left, total, 0.5))
         return (kernel * torch.where(none_left, -torch.expm1(log_power), 1.0)).sum(0)
 
-    return of_scores
+    @torch.no_grad()
+    def curvature(self, scores: Tensor, posterior: Tensor) -> Callable[[Tensor], Tensor]:
+        r"""The Hessian of :math:`\sum_y P(y)\,\ell(y,f)`, as its product with a vector [classes].
+
+        At a node classes meet in one sum alone, so that it is a diagonal and :math:`D^\top B + B^\top D`, both
+        [nodes, classes], where D is how fast a class's part of the sum grows with its score.
+        """
+        u, rate, kernel, log_z = self._nodes(scores)
+        masked, share = self.hits != "keep", 1 / (1 - self.q) if self.hits == "redraw" else 1.0
+        z = torch.exp(u + log_z)
+        total, none_left = self._drawn(-self.q * torch.expm1(-z))
+        log_rest = torch.log1p(-torch.where(none_left, total, 0.5))
+        # 1 - (1 - total)^m and its two derivatives in the sum over classes
+        value = torch.where(none_left, -torch.expm1(self.m * log_rest), 1.0)
+        first = torch.where(none_left, self.m * torch.exp((self.m - 1) * log_rest), 0.0) * share
+        second = (1 - self.m) * torch.exp(-log_rest) * first * share
+        grows, weight = self.q * z * torch.exp(-z), posterior * kernel
+        falls = -rate * weight
+        sum_first, sum_second = (torch.sum(weight * part, -1, keepdim=True) for part in (first, second))
+        diagonal = falls * (1 - rate) * value + grows * (1 - z) * (sum_first - masked * weight * first)
+        diagonal += masked * grows * (grows * weight * second - 2 * falls * first)
+        beside = falls * first + grows * (sum_second / 2 - masked * weight * second)
+        own = diagonal.sum(0)
+        return lambda v: own * v + grows.T @ (beside @ v) + beside.T @ (grows @ v)
+
+    def _nodes(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return _grid(scores, self.weights, math.log(self.m), self.q > 0, self.tol)
+
+    def _drawn(self, lost: Tensor) -> tuple[Tensor, Tensor]:
+        """1 - E e^{-sz} of one draw beside each label, and where it is below 1; both [nodes, classes]."""
+        total = lost.sum(-1, keepdim=True)  # 1 - E e^{-sz}
+        if self.hits != "keep":
+            total = total - lost
+        if self.hits == "redraw":
+            total = total / (1 - self.q)
+        return total, total < 1
 
 
 def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None, tol: float = 1e-12) -> Losses:
@@ -129,7 +172,7 @@ def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None, tol: fl
     taken_off = log_inclusion if correction is None else correction
 
     def of_scores(scores: Tensor) -> Tensor:
-        u, kernel, log_z = _grid(scores, (taken_off, -taken_off), math.log(len(scores)), inclusion > 0, tol)
+        u, _, kernel, log_z = _grid(scores, (taken_off, -taken_off), math.log(len(scores)), inclusion > 0, tol)
         log_each = torch.log1p(inclusion * torch.expm1(-torch.exp(u + log_z)))
         return (kernel * -torch.expm1(log_each.sum(-1, keepdim=True) - log_each)).sum(0)
 
@@ -193,47 +236,53 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
     p = checks.law("posterior", posterior.detach())
     if not bool((p > 0).all()):
         raise ValueError("the posterior of a class is 0; give a positive law")
-    scale = p.sqrt()
+    scale, closed = p.sqrt(), isinstance(of_scores, _Multiset)
 
     def slope(scores: Tensor) -> tuple[Tensor, Tensor]:
         point = scores.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(p @ of_scores(point), point, create_graph=True)
-        return point, gradient / scale
+        (gradient,) = torch.autograd.grad(p @ of_scores(point), point, create_graph=not closed)
+        return point, gradient
 
     point, gradient = slope(p.log() if start is None else start.to(torch.float64))
     change = math.inf
     for _ in range(60):
-        direction = _newton_direction(point, gradient, scale)
+        direction = _newton_direction(_curvature(of_scores, p, point, gradient), gradient.detach(), scale)
         change = direction.abs().max().item()
         if change <= tol:
             return point.detach() - point.detach().mean()
         direction = direction * min(1.0, STRIDE / change)
-        length = gradient.detach().norm()
+        length = (gradient.detach() / scale).norm()
         for halvings in range(30):
             trial = slope(point + 0.5**halvings * direction)
-            if trial[1].detach().norm() < length:
+            if (trial[1].detach() / scale).norm() < length:
                 break
         point, gradient = trial
     raise ValueError(f"the search still moves a score by {change:.1e}; is the minimum finite?")
 
 
-def _newton_direction(point: Tensor, gradient: Tensor, scale: Tensor) -> Tensor:
+def _curvature(of_scores: Losses, p: Tensor, point: Tensor, gradient: Tensor) -> Callable[[Tensor], Tensor]:
+    """The Hessian's product with a vector: in closed form where there is one, else from the graph of the gradient."""
+    if isinstance(of_scores, _Multiset):
+        return of_scores.curvature(point, p)
+    return lambda v: torch.autograd.grad(gradient, point, v, retain_graph=True)[0]
+
+
+def _newton_direction(hessian: Callable[[Tensor], Tensor], gradient: Tensor, scale: Tensor) -> Tensor:
     flat = (scale / scale.norm()).numpy()  # a common shift: no curvature of its own
 
     def curvature(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        (product,) = torch.autograd.grad(gradient, point, torch.from_numpy(vector), retain_graph=True)
-        return np.asarray((product / scale).numpy() + flat * (flat @ vector))
+        product = hessian(torch.from_numpy(vector) / scale) / scale
+        return np.asarray(product.numpy() + flat * (flat @ vector))
 
-    size = len(point)
-    operator = LinearOperator((size, size), matvec=curvature, dtype=np.float64)
-    step, _ = cg(operator, -gradient.detach().numpy(), rtol=1e-2, maxiter=60)
+    operator = LinearOperator((len(scale), len(scale)), matvec=curvature, dtype=np.float64)
+    step, _ = cg(operator, -(gradient / scale).numpy(), rtol=1e-2, maxiter=60)
     return torch.from_numpy(step) / scale
 
 
 def _grid(
     scores: Tensor, weights: tuple[Tensor, Tensor], log_draws: float, drawn: Tensor, tol: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Nodes u = log s [nodes, 1], :math:`h\,e^{-s/c_y}` [nodes, classes] and log z [classes]."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r"""Nodes u = log s [nodes, 1], :math:`s/c_y` and :math:`h\,e^{-s/c_y}` [nodes, classes], and log z [classes]."""
     log_a, log_b = weights
     if scores.shape != log_a.shape or not bool(scores.isfinite().all()):
         raise ValueError(
@@ -246,8 +295,8 @@ def _grid(
     largest = (log_z.max() + log_c.max()).item() + log_draws
     base = rule(tol, max(largest, 0.0) + spread)
     nodes = base.nodes(scores.device).unsqueeze(-1) + log_c.detach().max()
-    kernel = base.step * torch.exp(-torch.exp(nodes - log_c))
-    return nodes, torch.where(worthless, 0.0, kernel), log_z
+    rate = torch.exp(nodes - log_c)
+    return nodes, rate, torch.where(worthless, 0.0, base.step * torch.exp(-rate)), log_z
 
 
 def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
