@@ -25,7 +25,8 @@ def newton(joint: Joint, negatives: int, log_q: Tensor | None = None, steps: int
     share = local_nce.posterior(joint, negatives + 1, log_q)
     scores = torch.zeros_like(share)
     for _ in range(steps):
-        scores = scores + (share - torch.sigmoid(scores)) / (torch.sigmoid(scores) * torch.sigmoid(-scores))
+        true, false = torch.sigmoid(scores), torch.sigmoid(-scores)
+        scores += (share - true).div_(false.mul_(true))
     return scores
 
 
