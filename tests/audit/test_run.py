@@ -422,6 +422,15 @@ def test_what_to_use_is_the_rule_of_the_synthesis() -> None:
     assert towers.use.startswith("the other labels of the batch")
 
 
+@pytest.mark.parametrize("others, use", [(15_000, "draws by the classes' counts"), (16_000, "each negative by a coin")])
+def test_a_class_that_is_hardly_ever_a_negative_asks_for_a_mixture(others: int, use: str) -> None:
+    """In 10^5 steps of 31 negatives a label seen once comes up 3.1e6 / 2,985,001 or 3.1e6 / 3,184,001 times."""
+    counts = np.array([1, *[others] * 199])
+    found = audit(counts, sampler="uniform", m=31, memory=1).choice
+    assert found is not None
+    assert found.use.startswith(use)
+
+
 def test_one_negative_has_no_halves() -> None:
     """Five alternatives at the reader's number of negatives; for one there is no mixture of one."""
     assert not any("half" in each.title for each in audit(COUNTS, m=1, scores=scores(1)).alternatives)
