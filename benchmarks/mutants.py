@@ -82,7 +82,7 @@ EQUIVALENT: dict[str, str] = {
     "src/sumexp/audit/sets.py: 1e-300 -> 2e-300, in: smooth = CubicSpline(np.log(values), np.log(np.maximum(chance, "
     "1e-300)))": "either is beyond what is drawn",
     "src/sumexp/audit/sets.py: 35.0 -> 70.0": "where a table that is made again begins",
-    "src/sumexp/audit/sets.py: math.log(m) - 0.01 -> (math.log(m) + 0.01)": "a circle of any radius near the best serves",
+    "src/sumexp/audit/sets.py: math.log(m) - 0.01 -> (math.log(m) + 0.01)": "any radius near the best serves",
     "src/sumexp/audit/sets.py: 2 -> 3, in: for _ in range(2):  # a second, finer table where the density is": "a third "
     "table has the same ends",
     "src/sumexp/audit/tries.py: more**2 * (c - 2 * b * k + a * k**2) / np.maximum(a * c - b * b, 1e... -> (more ** 2 * "
