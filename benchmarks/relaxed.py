@@ -4,6 +4,7 @@ The floor is what every relaxed sample costs: as many random normals, a softmax 
 gradient. Seconds are the processor's, of one thread.
 """
 
+import importlib.util
 from typing import Any
 
 import torch
@@ -38,6 +39,11 @@ def case(rows: int, classes: int, threads: int) -> dict[str, Any]:
         "RelaxedOneHotCategorical": lambda: RelaxedOneHotCategorical(tau, logits=loc, validate_args=False).rsample(),
         "F.gumbel_softmax": lambda: functional.gumbel_softmax(loc, tau=TAU),
     }
+
+    if importlib.util.find_spec("relaxit"):
+        from relaxit.distributions.LogisticNormalSoftmax import LogisticNormalSoftmax
+
+        draws["relaxit"] = lambda: LogisticNormalSoftmax(loc / TAU, 1 / tau, validate_args=False).rsample()
 
     def step(draw: Any) -> None:
         loc.grad = None

@@ -178,7 +178,7 @@ def _relaxed(results: Figures) -> Iterator[Row]:
         size = f"{case['rows']:,}{TIMES}{case['classes']}"
         floor = case["softmax of normals"]["seconds"]
         gumbel = ("RelaxedOneHotCategorical", "F.gumbel_softmax")
-        for noise, others in (("Gumbel", gumbel), ("Gaussian", ())):
+        for noise, others in (("Gumbel", gumbel), ("Gaussian", ("relaxit",))):
             found = _timed(case, f"PerturbSoftmax, {noise}", others)
             yield Row(f"Relaxed draws with gradient, {noise}", size, floor=floor, **found)
 
