@@ -425,7 +425,7 @@ def _tried(wanted: Sequence[Mutant], jobs: int, minutes: float, seconds: int) ->
                 projects.put(project)
 
         for mutant, (what, by) in zip(wanted, pool.map(outcome, wanted), strict=True):
-            if what == "survived" and mutant.equivalent:
+            if what in ("survived", "undecided") and mutant.equivalent:
                 what, by = "equivalent", mutant.equivalent
             print(f"{what:10s} {mutant.name}, line {mutant.line}", flush=True)
             yield {**asdict(mutant), "outcome": what, "by": by}
