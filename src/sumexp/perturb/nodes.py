@@ -13,8 +13,9 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
-from sumexp.perturb import heavy
+from sumexp.perturb import checks, heavy
 from sumexp.perturb.noises import Cauchy, Discrete, Gaussian, Gumbel, Logistic
 from sumexp.perturb.race import Race, RandomLaws
 from sumexp.perturb.transforms import Edged, Noise, Transform
@@ -69,14 +70,28 @@ class Table:
 
     def _looked_up(self, x: Tensor, parts: tuple[Tensor, ...]) -> list[Tensor]:
         first, weights = self._places(x.reshape(-1))
-        order = first.argsort(stable=True)  # places with the same cells are looked up in one product
+        looked_up = self._by_cells if x.device.type == "cpu" else self._one_by_one
+        return [each.reshape(*x.shape, self.count) for each in looked_up(first, weights, parts)]
+
+    def _by_cells(self, first: Tensor, weights: Tensor, parts: tuple[Tensor, ...]) -> list[Tensor]:
+        """One product for all places with the same cells, [n, K]: how many there are a host has to know."""
+        order = first.argsort(stable=True)
         cells, sizes = first[order].unique_consecutive(return_counts=True)  # type: ignore[no-untyped-call]
         groups = list(zip(cells.tolist(), torch.split(weights[order], sizes.tolist()), strict=True))
         back = order.argsort()
-        return [
-            torch.cat([own @ part[:, cell : cell + self.count] for cell, own in groups])[back].reshape(*x.shape, -1)
-            for part in parts
-        ]
+        return [torch.cat([own @ part[:, cell : cell + self.count] for cell, own in groups])[back] for part in parts]
+
+    def _one_by_one(self, first: Tensor, weights: Tensor, parts: tuple[Tensor, ...]) -> list[Tensor]:
+        """A product for each place, [n, K], for which no host has to wait; its cells are not kept for the gradient."""
+        windows = [part.unfold(1, self.count, 1) for part in parts]
+
+        def products(at: Tensor, own: Tensor) -> tuple[Tensor, ...]:
+            return tuple(torch.bmm(own.unsqueeze(-2), each[:, at].transpose(0, 1)).squeeze(-2) for each in windows)
+
+        rows = BLOCK // (3 * POINTS * self.count)
+        blocks = zip(checks.pieces(first, rows), checks.pieces(weights, rows), strict=True)
+        columns = [checkpoint(products, *block, use_reentrant=False) for block in blocks]
+        return [torch.cat(column) for column in zip(*columns, strict=True)]
 
     def _places(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """The cell of the first node and the weights of the points in each cell, [n] and [n, POINTS]."""

@@ -208,12 +208,7 @@ def relaxed(logits: Tensor, uniforms: Tensor, members: Sequence[Member], tempera
 
 def one_hot(scores: Tensor) -> Tensor:
     """The one-hot vector of the largest score along the last dimension."""
-    return indicator(scores.max(-1, keepdim=True).indices, scores)
-
-
-def indicator(chosen: Tensor, like: Tensor) -> Tensor:
-    """The one-hot vectors of chosen places [..., 1], of the shape and type of another tensor."""
-    return torch.zeros_like(like).scatter_(-1, chosen, 1.0)
+    return torch.zeros_like(scores).scatter_(-1, scores.max(-1, keepdim=True).indices, 1.0)
 
 
 def alike(
