@@ -13,6 +13,9 @@ from sumexp.perturb.transforms import Continuous, Noise, checked
 
 Shape = Size | list[int] | tuple[int, ...]
 
+FEW = 16
+"""Classes: as many numbers as one operation of a CPU takes at most."""
+
 
 class _Perturbed(Distribution):
     arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real_vector}
@@ -109,7 +112,7 @@ class PerturbSoftmax(_Perturbed):
 
     def rsample(self, sample_shape: Shape = (), generator: Generator | None = None) -> Tensor:
         r"""Reparameterised draws [\*sample_shape, ..., d]; what underflows is the smallest normal number, not 0."""
-        drawn = torch.softmax(self._perturb(sample_shape, generator) / self.temperature, -1).to(self.loc.dtype)
+        drawn: Tensor = _softmax(self._perturb(sample_shape, generator) / self.temperature).to(self.loc.dtype)
         return drawn.clamp_min(torch.finfo(drawn.dtype).tiny)
 
     def sample(self, sample_shape: Shape = (), generator: Generator | None = None) -> Tensor:
@@ -255,6 +258,12 @@ class PerturbArgmax(_Perturbed):
     def _one_hot(self, winner: Tensor) -> Tensor:
         hot: Tensor = torch.nn.functional.one_hot(winner, self.event_shape[0])
         return hot.to(self.loc.dtype)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """Along the last dimension; across rows where a CPU has so few classes that one row fills no vector register."""
+    few = scores.device.type == "cpu" and scores.ndim > 1 and scores.shape[-1] < FEW
+    return torch.softmax(scores.mT, -2).mT.contiguous() if few else torch.softmax(scores, -1)
 
 
 @register_kl(PerturbArgmax, PerturbArgmax)  # type: ignore[no-untyped-call, untyped-decorator]
