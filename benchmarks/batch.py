@@ -3,16 +3,18 @@
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import alone, bytes_beside, machine, write
+from benchmarks.measure import alone, by_turns, bytes_beside, machine, write
 from sumexp import losses, samplers
 
 FEATURES = 64
+TEMPERATURE = 0.1
 CLASSES = 20_000
 
 Loss = Callable[[Tensor], Tensor]
@@ -64,6 +66,35 @@ def step_bytes(name: str, size: int, threads: int) -> int:
     return bytes_beside(lambda: loss(matrix).backward())  # type: ignore[no-untyped-call]
 
 
+def whole_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
+    """InfoNCE from two matrices of unit vectors to their gradients, as libraries of losses take it.
+
+    pytorch-metric-learning's loss holds each pair against all others of both sides, and is left out where these fill
+    the memory.
+    """
+    from info_nce import InfoNCE
+    from pytorch_metric_learning.losses import SupConLoss
+
+    torch.set_num_threads(threads)
+    generator = torch.Generator().manual_seed(1)
+    left, right = (F.normalize(torch.randn(size, FEATURES, generator=generator)).requires_grad_() for _ in range(2))
+    places, peer, supcon = torch.arange(size), InfoNCE(TEMPERATURE), SupConLoss(TEMPERATURE)
+    whole: dict[str, Callable[[], Tensor]] = {
+        "in_batch": lambda: losses.in_batch(left @ right.T, places, correct="none", temperature=TEMPERATURE),
+        "F.cross_entropy": lambda: F.cross_entropy(left @ right.T / TEMPERATURE, places),
+        "info-nce-pytorch": lambda: peer(left, right),
+        "SupConLoss": lambda: supcon(torch.cat([left, right]), places.repeat(2)),
+    }
+    if size > 1024:
+        del whole["SupConLoss"]
+
+    def step(loss: Callable[[], Tensor]) -> None:
+        left.grad = right.grad = None
+        loss().backward()  # type: ignore[no-untyped-call]
+
+    return by_turns({name: partial(step, loss) for name, loss in whole.items()}, rounds, threads)
+
+
 def main(threads: int, quick: bool) -> None:
     cases: list[dict[str, Any]] = []
     for size in (256,) if quick else (1024, 4096):
@@ -71,6 +102,7 @@ def main(threads: int, quick: bool) -> None:
         rounds = (1 << 16) // size
         case["matrix"] = alone(step_seconds, size, False, rounds, threads)
         case["towers"] = alone(step_seconds, size, True, rounds, threads)
+        case["whole"] = alone(whole_seconds, size, max(5, rounds // 4), threads)
         case["bytes"] = {name: alone(step_bytes, name, size, threads) for name in contenders(8)}
         cases.append(case)
         print(f"{size} x {FEATURES}, forward and backward: ms of the loss, with the towers' product; MiB")
@@ -78,5 +110,8 @@ def main(threads: int, quick: bool) -> None:
             row = [1e3 * case["matrix"][name], 1e3 * case["towers"][name], case["bytes"][name] / 2**20]
             ratios = [case[kind][name] / case[kind]["F.cross_entropy"] for kind in ("matrix", "towers", "bytes")]
             print(f"  {name:16s}", *(f"{x:8.2f} ({r:4.2f})" for x, r in zip(row, ratios, strict=True)))
+        print("InfoNCE from unit vectors, forward and backward: ms")
+        for name, found in case["whole"].items():
+            print(f"  {name:16s} {1e3 * found:8.2f} ({found / case['whole']['F.cross_entropy']:4.2f})")
     if not quick:
         print(f"written to {write('batch', {'machine': machine(threads), 'features': FEATURES, 'cases': cases})}")

@@ -157,36 +157,6 @@ def timed(step: Callable[[], object], device: str, repeats: int = 5) -> dict[str
     return {"seconds": seconds(step, repeats), "bytes": peak_bytes() - before}
 
 
-def in_batch(name: str, threads: int) -> dict[str, float]:
-    """In-batch InfoNCE of 1,024 pairs of 64 features, forward and backward."""
-    from info_nce import InfoNCE
-    from pytorch_metric_learning.losses import SupConLoss
-
-    torch.set_num_threads(threads)
-    generator = torch.Generator().manual_seed(0)
-    left, right = (F.normalize(torch.randn(1024, 64, generator=generator)).requires_grad_() for _ in range(2))
-
-    def ours() -> Tensor:
-        scores = left @ right.T / 0.1
-        return losses.info_nce(scores.diagonal(), samplers.off_diagonal(scores))
-
-    def cross_entropy() -> Tensor:
-        return F.cross_entropy(left @ right.T / 0.1, torch.arange(1024))
-
-    pairs, peer, supcon = torch.arange(1024).repeat(2), InfoNCE(0.1), SupConLoss(0.1)
-    rivals: dict[str, Callable[[], Tensor]] = {
-        "sumexp": ours,
-        "F.cross_entropy": cross_entropy,
-        "info-nce-pytorch": lambda: peer(left, right),
-        "SupConLoss": lambda: supcon(torch.cat([left, right]), pairs),
-    }
-
-    def step() -> None:
-        rivals[name]().backward()  # type: ignore[no-untyped-call]
-
-    return timed(step, "cpu", 20)
-
-
 def gpu_case(classes: int) -> dict[str, Any]:
     """The draws and the steps on a GPU."""
     q, generator = zipf(classes).cuda(), torch.Generator("cuda").manual_seed(0)
@@ -228,11 +198,6 @@ def main(threads: int, quick: bool) -> None:
         for name in ("sampled", "full", "chunked"):
             f = case[name]
             print(f"  {name:8s} " + ("too large" if f is None else f"{f['seconds']:9.4f} {f['bytes'] / 2**20:8.0f}"))
-    print("In-batch InfoNCE, 1,024 x 64, forward and backward: milliseconds, MiB")
-    batch = {}
-    for name in ("sumexp", "F.cross_entropy", "info-nce-pytorch", "SupConLoss"):
-        f = batch[name] = alone(in_batch, name, threads)
-        print(f"  {name:17s} {1e3 * f['seconds']:8.2f} {f['bytes'] / 2**20:6.0f}")
     gpu = [gpu_case(10**k) for k in (4, 5, 6, 7)] if torch.cuda.is_available() and not quick else []
     for f in gpu:
         print(f"GPU {f}")
@@ -243,7 +208,6 @@ def main(threads: int, quick: bool) -> None:
             **settings,
             "cases": draws,
             "steps": steps,
-            "in_batch": batch,
             "gpu": gpu,
         }
         print(f"written to {write('negatives', results)}")

@@ -152,6 +152,8 @@ def _batch(results: Figures) -> Iterator[Row]:
             memory = {"here": case["bytes"]["in_batch"], **{name: case["bytes"][name] for name in others}}
             size = f"{case['size']:,}{TIMES}{results['features']}"
             yield Row(f"In-batch loss {what}", size, times["in_batch"], others, memory=memory)
+        whole = dict(case["whole"])
+        yield Row("InfoNCE from unit vectors", size, whole.pop("in_batch"), whole)
 
 
 def _ranking(results: Figures) -> Iterator[Row]:
