@@ -84,16 +84,17 @@ def whole_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
         "F.cross_entropy": lambda: F.cross_entropy(left @ right.T / TEMPERATURE, places),
         "info-nce-pytorch": lambda: peer(left, right),
     }
-    large = {"SupConLoss": lambda: supcon(torch.cat([left, right]), places.repeat(2))} if size <= 1024 else {}
+    large = {"SupConLoss": lambda: supcon(torch.cat([left, right]), places.repeat(2))}
 
     def step(loss: Callable[[], Tensor]) -> None:
         left.grad = right.grad = None
         loss().backward()  # type: ignore[no-untyped-call]
 
     # by itself: whatever came after it would pay for the memory that it gives back
-    turns = [by_turns({name: partial(step, loss) for name, loss in some.items()}, rounds, threads)
-             for some in (whole, large)]  # fmt: skip
-    return turns[0] | turns[1]
+    found = {}
+    for some in [whole, large] if size <= 1024 else [whole]:
+        found |= by_turns({name: partial(step, loss) for name, loss in some.items()}, rounds, threads)
+    return found
 
 
 def main(threads: int, quick: bool) -> None:
