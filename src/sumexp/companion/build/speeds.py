@@ -177,12 +177,12 @@ def _ranking(results: Figures) -> Iterator[Row]:
 
 def _relaxed(results: Figures) -> Iterator[Row]:
     for case in results["cases"]:
-        size = f"{case['rows']:,}{TIMES}{case['classes']}"
+        size, task = f"{case['rows']:,} rows", f"Relaxed draws of {case['classes']} classes with gradient"
         floor = case["softmax of normals"]["seconds"]
         gumbel = ("RelaxedOneHotCategorical", "F.gumbel_softmax")
         for noise, others in (("Gumbel", gumbel), ("Gaussian", ("relaxit",))):
             found = _timed(case, f"PerturbSoftmax, {noise}", others)
-            yield Row(f"Relaxed draws with gradient, {noise}", size, floor=floor, **found)
+            yield Row(f"{task}, {noise}", size, floor=floor, **found)
 
 
 def _moments(results: Figures) -> Iterator[Row]:
