@@ -26,8 +26,6 @@ CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 OPTIONS = [*QUIET.split(), "--disable-component-update", "--disable-sync"]
 BUILDS = "test_the_book_is_built"
-LONG = {"test_pages.py", "test_pdf.py"}
-"""Of what reads the book these begin, so that no worker is left alone with them."""
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 STEPS = "sumexp.companion.build.steps"
 SOURCES = (
@@ -64,11 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return item.path.parent == HERE and "project" in getattr(item, "fixturenames", ())
 
     late = {item.path for item in items if reads(item)}  # whole modules: a worker has all tests of some
-
-    def turn(item: pytest.Item) -> int:
-        return 0 if item.name == BUILDS else 1 if item.path not in late else 2 if item.path.name in LONG else 3
-
-    items.sort(key=turn)
+    items.sort(key=lambda item: 0 if item.name == BUILDS else 2 if item.path in late else 1)
 
 
 def sumexp(project: Path, module: str, *arguments: str) -> None:

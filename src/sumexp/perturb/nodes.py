@@ -90,7 +90,7 @@ class Table:
 
         rows = BLOCK // (3 * POINTS * self.count)
         blocks = zip(checks.pieces(first, rows), checks.pieces(weights, rows), strict=True)
-        columns = [checkpoint(products, *block, use_reentrant=False) for block in blocks]
+        columns = [checkpoint(products, *block, use_reentrant=False, preserve_rng_state=False) for block in blocks]
         return [torch.cat(column) for column in zip(*columns, strict=True)]
 
     def _places(self, x: Tensor) -> tuple[Tensor, Tensor]:
