@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# nb_regression not by its entry point, so that sumexp.companion comes first: it says why.
-pytest_plugins = ["sumexp.companion.register.evidence", "sumexp.companion.build.keeper", "pytest_notebook.plugin"]
+pytest_plugins = ["sumexp.companion.register.evidence", "sumexp.companion.build.keeper"]
 
 # No test asserts speed: one that waits for a slow machine is right, and its claim holds there too.
 settings.register_profile("wandering", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -24,6 +23,11 @@ TOGETHER = re.compile(
     r"|fits/test_paper|modules/test_gather|samplers/test_distinct)"
 )
 """What one worker does: all tests of a page, which it visits once, and those that share what is slow to make."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--write-references``."""
+    parser.addoption("--write-references", action="store_true", help="write the notebooks' reference outputs anew")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,9 +1,10 @@
 """Re-executed notebooks (profile smoke, no data set) give the committed outputs, figures' bytes and times excepted.
 
-``pytest tests/book/test_reference_outputs.py --nb-force-regen`` writes the references anew.
+``pytest tests/book/test_reference_outputs.py --write-references`` writes the references anew.
 """
 
 import copy
+import difflib
 import math
 import re
 from pathlib import Path
@@ -12,8 +13,6 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat import NotebookNode
-from pytest_notebook.diffing import diff_notebooks, diff_to_string, filter_diff
-from pytest_notebook.post_processors import coalesce_streams
 
 from sumexp.companion.build.sources import chapters_of
 
@@ -23,8 +22,6 @@ CHAPTERS = chapters_of(ROOT / "_toc.yml")
 DIGITS = 6
 # Printed numbers below this are errors of rounding: theirs is a size, not digits that another machine would repeat.
 NOISE = 1e-9
-# Values are compared by `moved`, each with its tolerance.
-IGNORED = ["/cells/*/outputs/*/metadata"]
 # A number with a decimal point or an exponent: integers are left as they are.
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?![\w.])", re.IGNORECASE)
 
@@ -32,14 +29,27 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+)(?![
 def reference_form(executed: NotebookNode) -> NotebookNode:
     """The outputs of every code cell, reduced to what is the same on every machine."""
     notebook = nbformat.v4.new_notebook()
-    executed, _ = coalesce_streams(executed, {})  # how a cell's prints are cut into outputs is chance
     cells = [cell for cell in executed.cells if cell.cell_type == "code"]
     cells = [cell for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
     for number, cell in enumerate(cells):
-        outputs = [reduced(output) for output in cell.outputs if output.get("name") != "stderr"]
+        outputs = [reduced(output) for output in joined(cell.outputs) if output.get("name") != "stderr"]
         code = nbformat.v4.new_code_cell(id=f"cell-{number}", outputs=outputs)
         notebook.cells.append(code)
     return notebook
+
+
+def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Outputs with all that a cell prints as one, where it began: how it is cut is chance."""
+    found: list[NotebookNode] = []
+    streams: dict[str, NotebookNode] = {}
+    for output in outputs:
+        if output.output_type == "stream" and output.name in streams:
+            streams[output.name].text += output.text
+        else:
+            found.append(copy.copy(output))
+            if output.output_type == "stream":
+                streams[output.name] = found[-1]
+    return found
 
 
 def reduced(output: NotebookNode) -> NotebookNode:
@@ -79,19 +89,31 @@ def moved(before: NotebookNode, after: NotebookNode) -> list[str]:
     return faults
 
 
+def lines(notebook: NotebookNode) -> list[str]:
+    """What its cells show, without the values of results: those are compared by `moved`, each with its tolerance."""
+    return [
+        line
+        for number, cell in enumerate(notebook.cells)
+        for output in cell.outputs
+        for line in (
+            f"cell {number}, {output.get('name', 'displayed')}:",
+            *(output.text if "text" in output else output.data["text/plain"]).split("\n"),
+        )
+    ]
+
+
 def difference(before: NotebookNode, after: NotebookNode) -> str:
-    found = filter_diff(diff_notebooks(before, after), IGNORED)
-    return str(diff_to_string(before, found, use_color=False)) if found else ""
+    return "\n".join(difflib.unified_diff(lines(before), lines(after), "reference", "executed", lineterm=""))
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_outputs_are_the_committed_ones(project: Path, chapter: str, request: pytest.FixtureRequest) -> None:
     after = reference_form(nbformat.read(project / "build" / "executed" / f"{chapter}.ipynb", as_version=4))
     reference = REFERENCES / f"{chapter}.ipynb"
-    if request.config.getoption("nb_force_regen", default=False):
+    if request.config.getoption("write_references"):
         reference.parent.mkdir(exist_ok=True)
         nbformat.write(after, reference)
-    assert reference.exists(), f"no {reference.relative_to(ROOT)}: write it with --nb-force-regen, and look at it"
+    assert reference.exists(), f"no {reference.relative_to(ROOT)}: write it with --write-references, and look at it"
     before = nbformat.read(reference, as_version=4)
     assert difference(before, after) == ""
     assert moved(before, after) == []
