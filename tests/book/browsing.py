@@ -98,6 +98,20 @@ FORMULAS = r"""() => {
 }"""
 
 
+# Shows figures and nothing else, in places and sizes of their own; tells their names and where their pictures lie.
+ONLY_FIGURES = """() => {
+    const style = document.createElement('style');
+    style.id = 'only-figures';
+    const kept = ':has(figure svg), figure:has(svg), figure :has(svg), figure svg, figure svg *';
+    style.textContent = `body :not(${kept}) { display: none !important }`;
+    document.head.append(style);
+    const figures = [...document.querySelectorAll('article figure')];
+    const boxes = figures.map(one => one.querySelector('svg').getBoundingClientRect()).map(
+        box => [box.left, box.top + scrollY, box.right, box.bottom + scrollY].map(Math.round));
+    return [figures.map(one => one.id), boxes];
+}"""
+
+
 # What is wider than the screen and cannot be scrolled to, be it cut off or not.
 TOO_WIDE = """() => {
     const scrolls = e => e && (['auto', 'scroll'].includes(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
@@ -118,16 +132,39 @@ FOLD = """code => {
 }"""
 UNFOLD = "() => folded.forEach(([e, parts]) => e.replaceChildren(...parts))"
 
+# Of texts of the same colour, size and weight on the same grounds one is looked at: a contrast depends on no more.
+ALIKE = """() => {
+    const grounds = new Map([[null, '']]), seen = new Set();
+    const ground = e => {
+        if (!grounds.has(e)) {
+            const {backgroundColor, backgroundImage, opacity, position} = getComputedStyle(e);
+            const own = [backgroundColor, backgroundImage, opacity, position].join();
+            grounds.set(e, ground(e.parentElement) + (own === 'rgba(0, 0, 0, 0),none,1,static' ? '' : ' ' + own));
+        }
+        return grounds.get(e);
+    };
+    for (const e of document.querySelectorAll('body :not(svg *, mjx-container *)')) {
+        const written = [...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
+        const {color, fontSize, fontWeight, textShadow} = getComputedStyle(e);
+        const key = [color, fontSize, fontWeight, textShadow, ground(e)].join();
+        const first = written && !seen.has(key) && e.checkVisibility();
+        if (first) seen.add(key);
+        e.toggleAttribute('data-first-of-its-colours', first);
+    }
+    axe.configure({rules: [{id: 'color-contrast', selector: '[data-first-of-its-colours]'}]});
+}"""
+
 # A tooltip, which what has the focus shows, lies in no landmark. Names that differ from what is written are looked for
 # too, which axe leaves out unless it is asked.
 RUN = """async only => {
     const exclude = ['mjx-container', '.tooltip', '.register-graph > *'];
     const where = {include: [['html']], exclude: exclude.map(one => [one])};
-    const rules = {'label-content-name-mismatch': {enabled: true}, 'color-contrast': {enabled: only !== 'structure'}};
-    const runOnly = only === 'colours' ? {runOnly: ['color-contrast', 'link-in-text-block']} : {rules};
-    const found = await axe.run(where, {resultTypes: ['violations'], preload: false, ...runOnly});
+    const rules = {'label-content-name-mismatch': {enabled: true}};
+    const options = {resultTypes: ['violations'], preload: false, ...(only ? {runOnly: only} : {rules})};
+    const found = await axe.run(where, options);
     return found.violations.flatMap(v => v.nodes.map(n => `${v.id}: ${n.target} ${n.html.slice(0, 100)}`));
 }"""
+COLOURS_ALONE = ["color-contrast", "link-in-text-block"]
 
 # What scrolls and is no stop of the Tab key, nor holds one; axe leaves formulas out, this does not.
 UNREACHED = """() => [...document.querySelectorAll('body :not(svg *, mjx-container *)')].filter(e => e.checkVisibility()
@@ -144,31 +181,37 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     listen(page, seen)
     open_page(page, html / f"{name}.html")
     seen.faults["on a desk, light"] = faults(page, name)
-    for theme in THEMES:
-        turn(page, theme)
-        seen.paper[theme] = pixels(page.screenshot(clip={"x": 900, "y": 2, "width": 2, "height": 2}))[0, 0]
-        for figure in page.locator("article figure").all():
-            shot = pixels(figure.locator("svg").first.screenshot(animations="disabled"))
-            seen.figures.setdefault(str(figure.get_attribute("id")), {})[theme] = shot
     if name in CHAPTERS:
+        look_at_figures(page, seen)
         page.set_viewport_size(LOW)  # type: ignore[arg-type]
         page.wait_for_timeout(SETTLED)
         page.evaluate(FOLD, False)
         seen.stops, seen.unreached = press_tab(page)
         page.evaluate(UNFOLD)
+    turn(page, "dark")
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
-    for _ in range(20):  # a page fits its formulas in once the window's size has settled
-        seen.width = page.evaluate("document.documentElement.scrollWidth")
-        seen.too_wide = page.evaluate(TOO_WIDE)
-        if not seen.too_wide:
-            break
-        page.wait_for_timeout(250)
-    seen.faults["on a phone, dark"] = faults(page, name, again=True)
+    seen.too_wide = awaited(page, TOO_WIDE)  # a page fits its formulas in once the window's size has settled
+    seen.width = page.evaluate("document.documentElement.scrollWidth")
+    if name in IN_FULL or name not in API:  # pages of the API have their colours from the same styles
+        seen.faults["on a phone, dark"] = faults(page, name, None if name in IN_FULL else COLOURS_ALONE)
     # Last, as it is more for all that looks at the page: what is folded is typeset then, or when it opens.
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     seen.formulas = page.evaluate(FORMULAS)
     page.close()
     return seen
+
+
+def look_at_figures(page: Page, seen: Visit) -> None:
+    """All figures of a page in each theme, with what else the page shows out of the way."""
+    ids, boxes = page.evaluate(ONLY_FIGURES)
+    for theme in THEMES:
+        turn(page, theme)
+        seen.paper[theme] = pixels(page.screenshot(clip={"x": 900, "y": 2, "width": 2, "height": 2}))[0, 0]
+        if ids:
+            shot = pixels(page.screenshot(full_page=True, animations="disabled"))
+            for name, (left, top, right, bottom) in zip(ids, boxes, strict=True):
+                seen.figures.setdefault(name, {})[theme] = shot[top:bottom, left:right]
+    page.evaluate("document.getElementById('only-figures').remove()")
 
 
 def turn(page: Page, theme: str) -> None:
@@ -177,33 +220,28 @@ def turn(page: Page, theme: str) -> None:
     page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
 
 
-def faults(page: Page, name: str, again: bool = False) -> list[str]:
-    """What axe-core finds at this size and in this theme, and what scrolls where no key reaches it.
-
-    ``again``: it looked at the page before, in another theme and at another size; of most pages it looks at what these
-    change, colours, and at the structure no more.
-    """
+def faults(page: Page, name: str, only: list[str] | None = None) -> list[str]:
+    """What axe-core finds by all of its rules or by these, and what scrolls where no key reaches it."""
+    unreached = awaited(page, UNREACHED)
     if axe is None:
-        return []
-    for _ in range(30):  # a page looks for what scrolls once the size of the window has settled
-        unreached = page.evaluate(UNREACHED)
-        if not unreached:
-            break
-        page.wait_for_timeout(100)
-    only = "structure" if name in API else "colours" if again else "all"
-    if name in IN_FULL:
-        only = "all"
-    elif again and only == "structure":
-        return list(unreached)
-    page.evaluate(axe.AXE_SCRIPT)
+        return unreached
+    if not page.evaluate("window.axe"):
+        page.evaluate(axe.AXE_SCRIPT)
     page.evaluate(FOLD, name not in IN_FULL)
-    for _ in range(5):  # while a theme changes its colours may be too faint
-        found = page.evaluate(RUN, only)
-        if not found:
-            break
-        page.wait_for_timeout(300)
+    page.evaluate(ALIKE)
+    found = awaited(page, RUN, only)
     page.evaluate(UNFOLD)
     return [*unreached, *found]
+
+
+def awaited(page: Page, script: str, argument: object = None) -> list[str]:
+    """What a script finds wrong, for as long as a page or its theme may still be changing."""
+    for _ in range(60):
+        found = list(page.evaluate(script, argument))
+        if not found:
+            break
+        page.wait_for_timeout(50)
+    return found
 
 
 def listen(page: Page, seen: Visit) -> None:
@@ -231,6 +269,7 @@ def press_tab(page: Page) -> tuple[int, set[str]]:
             .map((e, i) => (e.dataset.tried = String(i)) + ' ' + e.outerHTML.slice(0, 80))"""
     )
     page.evaluate("window.reached = []; addEventListener('focusin', e => reached.push(e.target.dataset.tried))")
+    page.evaluate("const first = document.querySelector('article'); first.tabIndex = -1; first.focus()")
     missed = dict(text.split(" ", 1) for text in wanted)
     for _ in range(0, len(wanted) + 200, 50):
         for _ in range(50):

@@ -16,15 +16,16 @@ from playwright.sync_api import Browser
 from tests.book.browsing import (
     API,
     CHAPTERS,
+    COLOURS_ALONE,
     DESKTOP,
     PAGES,
     PATIENCE,
     PHONE,
-    RUN,
     TOC,
     Visit,
     axe,
     contrasts,
+    faults,
     luminance,
     visit,
 )
@@ -107,9 +108,13 @@ def test_what_nobody_can_see_would_be_found() -> None:
 @with_axe
 def test_a_fault_would_be_found(browser: Browser) -> None:
     page = browser.new_page()
-    page.set_content("<html lang=en><title>x</title><main><h1>x</h1><button></button></main></html>")
-    page.evaluate(axe.AXE_SCRIPT)
-    assert [fault.split(":")[0] for fault in page.evaluate(RUN, "all")] == ["button-name"]
+    link = "<a href=x style='color: #222; text-decoration: none'>of hardly another colour</a>"
+    dark = f"<p>as dark as <b>dark</b> can be</p><p>a link {link} among these words that are dark</p>"
+    faint = "<p><i style='color: #888'>faint</i></p><b style='opacity: .4'>faint</b>"
+    page.set_content(f"<html lang=en><title>x</title><main><h1>x</h1><button></button>{dark}{faint}</main></html>")
+    coloured = ["color-contrast: i", "color-contrast: main > b", "link-in-text-block: a"]
+    for only, expected in ((None, ["button-name: button", *coloured]), (COLOURS_ALONE, coloured)):
+        assert sorted(fault.partition(" <")[0] for fault in faults(page, "x", only)) == expected
     page.close()
 
 
