@@ -39,11 +39,13 @@ def page(name: str, title: str, body: str) -> str:
 TO_TWO = '<p><a href="../notebooks/two.html#sum">Two</a> and <a href="api.html">x</a></p>'
 TO_ONE = '<a href="one.html">1</a>'
 WORDS = "in a title of so many words that it takes two lines"
+SECTION = '<section id="sum"><h2>{}.1. Sum</h2>{}</section>'
 LONG = "<p>Words that fill a sheet of paper, line by line.</p>" * 60
+DRAWN = '<svg version="1.1"><defs><path id="m"/></defs><use href="#m" clip-path="url(#m)"/></svg>'
 PAGES = {
     "book/intro": page("intro", "Intro", TO_TWO),
-    "notebooks/one": page("one", "1. One", LONG + '<section id="sum"><h2>1.1. Sum</h2><p id="p">1</p></section>'),
-    "notebooks/two": page("two", f"2. Two “é” {WORDS}", f'<section id="sum"><h2>2.1. Sum</h2>{TO_ONE}</section>'),
+    "notebooks/one": page("one", "1. One", DRAWN + LONG + SECTION.format(1, '<p id="p">1</p>')),
+    "notebooks/two": page("two", f"2. Two “é” {WORDS}", DRAWN + SECTION.format(2, TO_ONE)),
     "book/errata": page("errata", "Errata", '<p><a href="https://example.org/#x">there</a></p>'),
     "book/errata/one": page("one", "Errata: one", '<p><a href="../../notebooks/one.html#p">1</a></p>'),
     "book/api": page("api", "The package", ""),
@@ -68,7 +70,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def text_of(html: str) -> Tag:
-    return joining.article(f'<article class="bd-article">{html}</article>')
+    return joining.article(f'<article class="bd-article">{html}</article>', "page", [])
 
 
 def outline(made: bytes) -> dict[str, int]:
@@ -138,6 +140,15 @@ def test_ids_of_two_pages_do_not_meet_and_what_refers_to_them_follows() -> None:
     assert joining.dangling([text]) == []
     other = joining.anchored(text_of('<a href="q.html#t">1</a><a href="q.html#gone">2</a>'), "p/r", ["p/q", "p/r"])
     assert joining.dangling([text, other]) == ["#p/q:gone"]
+
+
+def test_what_pictures_are_drawn_of_stays_as_it_was_but_for_its_ids(book: Path) -> None:
+    """Not even read: two pages' drawings, which have the same ids."""
+    made = pdf.document()
+    for name in ("notebooks/one", "notebooks/two"):
+        drawn = f'<defs><path id="{name}:m"/></defs><use href="#{name}:m" clip-path="url(#{name}:m)"/>'
+        assert made.count(f'<svg version="1.1">{drawn}</svg>') == 1
+    assert "\ue000" not in made
 
 
 def test_what_is_for_a_screen_is_taken_away_and_what_is_folded_is_opened() -> None:

@@ -27,6 +27,10 @@ SCREEN = (
 )
 """What a page has for a screen: navigation, what opens or scrolls, code that is folded away, graphs to click in."""
 
+_DRAWING = re.compile(r'(<svg\b[^>]*\bversion="1\.1"[^>]*>)(.*?)(?=</svg>)', re.DOTALL)
+"""What matplotlib drew: marks and graphs, which pages draw themselves, have no version."""
+_OWN = re.compile(r"""(\bid="|\bhref="#|\burl\(#)""")
+_ASIDE = re.compile("\ue000(\\d+)\ue000")
 _CELL = re.compile(r"\s+in\s*$")
 _TYPESETTING = """<script>
 // MathJax would write each formula a second time, for screen readers, beside its picture.
@@ -61,10 +65,22 @@ def _files(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield from _files(entry.get("sections", ()))
 
 
-def article(html: str) -> Tag:
-    """What a page says, without the theme around it."""
+def article(html: str, page: str, drawings: list[str]) -> Tag:
+    """What a page says, without the theme around it, and a mark where a picture was drawn.
+
+    Args:
+        html: the page.
+        page: its name.
+        drawings: gets what pictures are drawn of, most of a page, which nothing here looks at; its ids are those that
+            `anchored` would give.
+    """
     start, end = html.index("<article"), html.rindex("</article>") + len("</article>")
-    found = BeautifulSoup(html[start:end], "html.parser").article
+
+    def aside(found: re.Match[str]) -> str:
+        drawings.append(_OWN.sub(rf"\g<1>{page}:", found[2]))
+        return f"{found[1]}\ue000{len(drawings) - 1}\ue000"
+
+    found = BeautifulSoup(_DRAWING.sub(aside, html[start:end]), "html.parser").article
     assert found is not None
     return found
 
@@ -227,11 +243,13 @@ def joined(html: Path, listed: Sequence[Part], title: str, front: str, style: st
     lines: list[Heading] = []
     titles: dict[str, str] = {}
     body: list[Tag] = []
+    drawings: list[str] = []
     for number, part in enumerate(listed):
         if part.title:
             lines.append(Heading(1, f"part-{number}", escape(part.title)))
         for page in part.pages:
-            text = anchored(lowered(for_paper(article((html / f"{page}.html").read_text("utf-8")))), page, pages)
+            text = article((html / f"{page}.html").read_text("utf-8"), page, drawings)
+            text = anchored(lowered(for_paper(text)), page, pages)
             found = headings(text)
             lines += found[:1] if page.startswith(BRIEF) else found
             titles[page] = plain(found[0].title)
@@ -244,7 +262,7 @@ def joined(html: Path, listed: Sequence[Part], title: str, front: str, style: st
     maths = _MATHS.search((html / f"{pages[0]}.html").read_text("utf-8"))
     static = (html / "_static").resolve().as_uri()
     styles = (f'<link rel="stylesheet" href="{static}/{name}">' for name in STYLES)
-    texts = (text.decode(formatter="minimal") for text in body)
+    texts = (_ASIDE.sub(lambda mark: drawings[int(mark[1])], text.decode(formatter="minimal")) for text in body)
     return "\n".join(
         (
             '<!doctype html>\n<html lang="en" data-theme="light"><head><meta charset="utf-8">',

@@ -100,6 +100,10 @@ FLOAT = """height => {
     }
     return moved;
 }"""
+BLANK = """blank => {
+    for (const old of document.querySelectorAll('#blank')) old.remove();
+    if (blank) document.head.insertAdjacentHTML('beforeend', '<style id="blank">svg > * { display: none }</style>');
+}"""
 NUMBER = """numbers => {
     for (const place of document.querySelectorAll('[data-target]')) place.textContent = numbers[place.dataset.target];
 }"""
@@ -204,7 +208,9 @@ def printed(page: "Page") -> bytes:
 
     Each element with ``data-target`` is given the number of the sheet where that id lies.
     """
+    page.evaluate(BLANK, True)  # pictures keep their places, which say on which sheet all others are
     page.evaluate(NUMBER, page_numbers(_pdf(page, final=False)))
+    page.evaluate(BLANK, False)
     return undated(_pdf(page, final=True))
 
 
