@@ -97,6 +97,8 @@ def merge(found: Cells, most: int, mass: Floats | None = None) -> Integers:
         most: number of bins.
         mass: [cells] what widths are weighted with, the cells' own mass if not given.
     """
+    if most >= len(found.count):
+        return np.arange(len(found.count))
     mass = found.mass if mass is None else mass
     bins = np.zeros(len(found.count), dtype=np.int64)
     queue: list[tuple[float, int, int]] = []

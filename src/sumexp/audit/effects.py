@@ -116,6 +116,13 @@ class Truth:
         )
         sums = self._sums(how)
         self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), sums[-1])
+        self._merged: dict[int, Integers] = {}
+
+    def merged(self, most: int) -> Integers:
+        """The bin of each cell on so many bins, by the cells' own mass."""
+        if most not in self._merged:
+            self._merged[most] = merge(self.cells, most)
+        return self._merged[most]
 
     def _sums(self, how: Setup) -> Floats:
         """[quantities, classes] what is summed over the members of a cell; the last weights its means."""
@@ -204,8 +211,9 @@ def minimum(
         most: bins to end with.
         begin: a minimum of a like problem on the same cells, to start at.
     """
-    before, size, cells = np.inf, min(BINS, most), len(truth.cells.count)
-    place = merge(truth.cells, size)
+    cells = len(truth.cells.count)
+    before, size = np.inf, min(BINS if cells > 2 * BINS else 2 * BINS, most)  # the first bins are never the last
+    place = truth.merged(size)
     old = None if begin is None else begin.error[begin.place]
     while True:
         problem, group, prior = truth.binned(how, place)
@@ -253,7 +261,7 @@ def corrections(truth: Truth, how: Setup, kl: float, digits: float) -> Iterator[
         digits: change of the difference at which to stop, relative to the divergence (or :data:`LEAST` nats).
     """
     for tries in (False, True) if how.tries else (False,):
-        before, bins, place = np.inf, SET_BINS, merge(truth.cells, SET_BINS)
+        before, bins, place = np.inf, SET_BINS, truth.merged(SET_BINS)
         while True:
             exact, rough = _both_ways(truth, how, place, tries)
             change = exact.kl - rough.kl

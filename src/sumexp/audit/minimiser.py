@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +75,34 @@ class Binned:
 _grid = cache(rule)  # looked for among hundreds of steps, and few ends differ
 
 
+class Nodes(NamedTuple):
+    r"""What a loss of pools or coins is made of on the grid; [K, nodes], or [1, nodes] where labels do not differ.
+
+    Attributes:
+        log_t: of each label's :math:`s/c_y`.
+        t: the same, not its logarithm.
+        kernel: weights of the labels' integrals.
+        s: :math:`sz` of each class.
+        first: of each pool the derivative of a member's part of T in its score.
+        second: the second derivative.
+        slope: of each pool the derivative of Lambda in T.
+        none: :math:`\mathbb E e^{-sZ}`.
+        some: 1 less that.
+    """
+
+    log_t: Floats
+    t: Floats
+    kernel: Floats
+    s: Floats
+    first: list[Floats]
+    second: list[Floats]
+    slope: list[Floats]
+    none: Floats
+    some: Floats
+
+
 class State:
-    """What the risk and its derivatives are made of at scores f [K]; all arrays [K, nodes] unless said otherwise.
+    """The risk and its derivatives at scores f [K]; what they are made of is computed when it is first asked for.
 
     Attributes:
         noise: relative error of the risk by rounding and by what is left out of the sums.
@@ -85,96 +112,105 @@ class State:
     noise, slack = 1e-14, 1.0
 
     def __init__(self, problem: Binned, scores: Floats, tol: float = 1e-9) -> None:
-        self.problem, self.scores = problem, scores
+        self.problem, self.scores, self.tol = problem, scores, tol
+        self.own = 0.0 if problem.hits == "keep" else 1.0
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Everything on the grid."""
+        problem, scores = self.problem, self.scores
         log_c, log_z = problem.log_a - scores, problem.log_b + scores
         draws = problem.count.sum() if problem.coins else problem.m.sum()
         largest = log_z.max() + log_c.max() + math.log(draws)
-        grid = _grid(tol, math.ceil(max(largest, 0.0) + float(np.ptp(log_c))))
-        self.step = grid.step
+        grid = _grid(self.tol, math.ceil(max(largest, 0.0) + float(np.ptp(log_c))))
         u = grid.nodes().numpy() + log_c.max()
-        self.log_t = u - log_c[:, None]
-        self.t = np.exp(np.minimum(self.log_t, 690.0))
-        self.kernel = grid.step * np.exp(-self.t)
-        self.s = np.exp(np.minimum(u + log_z[:, None], 340.0))  # whose square is a float too; exp(-s) is 0 long before
-        self.own = 0.0 if problem.hits == "keep" else 1.0
-        self._pools()
+        log_t = u - log_c[:, None]
+        t = np.exp(np.minimum(log_t, 690.0))
+        s = np.exp(np.minimum(u + log_z[:, None], 340.0))  # whose square is a float too; exp(-s) is 0 long before
+        return Nodes(log_t, t, grid.step * np.exp(-t), s, *self._pools(s))
 
-    def _pools(self) -> None:
-        """For each pool its parts e_k, their derivatives, and Lambda with its derivatives for each label."""
-        b = self.problem
-        gone, lost = np.exp(-self.s), -np.expm1(-self.s)
-        moving = self.s * gone
-        self.first, self.second, self.slope = [], [], []
-        exponent = np.zeros_like(self.t)
+    def _pools(self, s: Floats) -> tuple[list[Floats], list[Floats], list[Floats], Floats, Floats]:
+        """For each pool the derivatives of its parts and of Lambda; both functions of Lambda itself."""
+        b, own = self.problem, self.own
+        gone, lost = np.exp(-s), -np.expm1(-s)
+        moving = s * gone
+        firsts, seconds, slopes = [], [], []
+        exponent = np.zeros((1, s.shape[1]))
         for q, m in zip(b.q[:, :, None], b.m, strict=True):
             if b.coins:
                 certain = q >= 1  # among so many draws that the class is always there: its part is s itself
                 q = np.where(certain, 0.0, q)
                 left = 1 - q * lost
-                part = np.where(certain, self.s, -np.log1p(-q * lost))
-                first = np.where(certain, self.s, q * moving / left)
-                second = np.where(certain, self.s, q * (1 - self.s) * moving / left + first**2)
-                exponent = exponent + b.count @ part - self.own * part
-                slope = np.ones_like(part)
+                part = np.where(certain, s, -np.log1p(-q * lost))
+                first = np.where(certain, s, q * moving / left)
+                second = np.where(certain, s, q * (1 - s) * moving / left + first**2)
+                total = (b.count @ part)[None]
+                exponent = exponent + (total - part if own else total)
+                slope = np.ones((1, 1))
             else:
-                part, first, second = q * lost, q * moving, q * (1 - self.s) * moving
-                total = b.count @ part - self.own * part
-                remaining = (1 - b.count @ q) + b.count @ (q * gone) + self.own * part
-                scale = 1 - q if b.hits == "redraw" else np.ones_like(q)
+                part, first = q * lost, q * moving
+                second = (1 - s) * first
+                total = (b.count @ part)[None]
+                remaining = (1 - b.count @ q) + (b.count @ (q * gone))[None]
+                if own:
+                    total, remaining = total - part, remaining + part
+                scale = 1 - q if b.hits == "redraw" else np.ones((1, 1))
                 if b.hits == "redraw":
                     total, remaining = total / scale, (remaining - q) / scale
                 remaining = np.maximum(remaining, 1e-100)
                 few = total < 0.5
                 exponent = exponent - m * np.where(few, np.log1p(-np.where(few, total, 0.0)), np.log(remaining))
                 slope = m / remaining / scale
-            self.first.append(first)
-            self.second.append(second)
-            self.slope.append(slope)
-        self.none = np.exp(-exponent)  # E exp(-sZ)
-        self.some = -np.expm1(-exponent)
+            firsts.append(first)
+            seconds.append(second)
+            slopes.append(slope)
+        return firsts, seconds, slopes, np.exp(-exponent), -np.expm1(-exponent)
 
     @cached_property
     def weight(self) -> Floats:
         """What the labels of a bin weigh on each node."""
-        return np.asarray((self.problem.count * self.problem.p)[:, None] * self.kernel)
+        return np.asarray((self.problem.count * self.problem.p)[:, None] * self.nodes.kernel)
 
     @property
     def losses(self) -> Floats:
         """The expected sampled loss of each label, [K]."""
-        return np.asarray((self.kernel * self.some).sum(-1))
+        return np.asarray((self.nodes.kernel * self.nodes.some).sum(-1))
 
     @property
     def risk(self) -> float:
         """The expected sampled loss over the labels, in nats."""
-        return float((self.weight * self.some).sum())
+        return float((self.weight * self.nodes.some).sum())
 
     def derivatives(self) -> tuple[Floats, Floats]:
         """The gradient [K] and the matrix of second derivatives [K, K] of the risk in the bins' scores."""
-        b, own = self.problem, self.own
+        b, own, at = self.problem, self.own, self.nodes
         count = b.count[:, None]
-        down, down2 = -self.t * self.weight, (self.t - 1) * self.t * self.weight
-        gradient = (down * self.some).sum(-1)
-        diagonal = (down2 * self.some).sum(-1)
+        down = -at.t * self.weight
+        lost = down * at.some
+        gradient = lost.sum(-1)
+        diagonal = ((1 - at.t) * lost).sum(-1)
         size = len(b.count)
         matrix = np.zeros((size, size))
-        alone = self.weight * self.none
-        for i, (first, second) in enumerate(zip(self.first, self.second, strict=True)):
-            pull = alone * self.slope[i]
+        alone = self.weight * at.none
+        pulls = [alone * slope for slope in at.slope]
+        many = [count * first for first in at.first]
+        for i, (first, second, pull) in enumerate(zip(at.first, at.second, pulls, strict=True)):
             others = count * pull.sum(0) - own * pull
             gradient += (first * others).sum(-1)
             diagonal += (second * others).sum(-1)
-            cross = down * self.none * self.slope[i]
-            many = count * first
-            matrix += cross @ many.T + many @ cross.T
+            cross = down * (at.none * at.slope[i])
+            left = 2 * cross  # what is multiplied by the pool's parts, of the matrix and its transpose together
             diagonal -= 2 * own * (cross * first).sum(-1)
-            for j, other in enumerate(self.first):
+            for j, other in enumerate(at.first):
                 # a draw is no pair with itself: m (m - 1) of them
-                pairs = alone * self.slope[i] * self.slope[j] * (1 - 1 / b.m[i] if i == j and not b.coins else 1.0)
-                twice = count * other
-                matrix -= (many * pairs.sum(0)) @ twice.T
+                share = 1 - 1 / b.m[i] if i == j and not b.coins else 1.0
+                pairs = pull * (share * at.slope[j])
+                left = left - many[j] * pairs.sum(0)
                 if own:
-                    matrix += many @ (pairs * other).T + (pairs * first) @ twice.T
-                    diagonal -= (pairs * first * other).sum(-1)
+                    pairs = pairs * other
+                    left = left + 2 * pairs
+                    diagonal -= (pairs * first).sum(-1)
+            matrix += left @ many[i].T
         matrix[np.diag_indices(size)] += diagonal
         return gradient, (matrix + matrix.T) / 2
 

@@ -47,20 +47,21 @@ def moments(state: State, group: NDArray[np.int64], groups: int = 3) -> Moments:
         return _of_sets(state, group, groups)
     b = state.problem
     mass = b.count * b.p
-    second = -2 * (state.kernel * state.some * (state.log_t + np.euler_gamma)).sum(-1)
-    alone = state.kernel * state.none
+    at = state.nodes
+    second = -2 * (at.kernel * at.some * (at.log_t + np.euler_gamma)).sum(-1)
+    alone = at.kernel * at.none
     mean = np.zeros((len(mass), len(mass)))  # [label, class]: one member's expected coordinate
     squares = np.zeros(len(mass))  # sum over the classes other than the label
     total = np.zeros(len(mass))  # of the label's coordinate, minus that sum
-    for i, first in enumerate(state.first):
-        pull = alone * state.slope[i]
+    for i, first in enumerate(at.first):
+        pull = alone * at.slope[i]
         mean += pull @ first.T
-        single = first * state.s
+        single = first * at.s
         alike = (pull * (b.count @ single - single)).sum(-1)
         squares += alike
         total += alike
-        for j, other in enumerate(state.first):
-            pairs = alone * state.slope[i] * state.slope[j]
+        for j, other in enumerate(at.first):
+            pairs = alone * at.slope[i] * at.slope[j]
             if i == j and not b.coins:
                 pairs = pairs * (1 - 1 / b.m[i])
             both = first * other

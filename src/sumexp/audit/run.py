@@ -15,7 +15,6 @@ from torch import Tensor
 from sumexp import checks
 from sumexp.audit import rows as tables
 from sumexp.audit.advice import advice, remedy
-from sumexp.audit.bins import merge
 from sumexp.audit.effects import SET_BINS, Effect, Minimum, Truth, divergence_of_set, effect, minimum
 from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import Evaluation, fitting
@@ -269,7 +268,7 @@ def _by_m(truth: Truth, rows: Rows, how: Setup, here: Setup, first: Effect) -> t
         way = here if m == own else here.draws(m, rows.number)
         if how.coins:  # what it holds changes with m
             law = truth if m == own else truth.by(way)
-            place, kl = merge(law.cells, 2 * SET_BINS), first.kl
+            place, kl = law.merged(2 * SET_BINS), first.kl
             if m != own:
                 kl = divergence_of_set(law, way, *COARSE)
             group = np.zeros(int(place.max()) + 1, dtype=np.int64)
@@ -291,7 +290,7 @@ def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | No
     way = replace(how, weights="importance", hits="mask", table=None)
     if how.coins:
         return _set_one_per_cent(truth, rows, way)
-    place = merge(truth.cells, 320)
+    place = truth.merged(320)
     problem, _, prior = truth.binned(way, place)
     entropy = float(-(problem.count * problem.p) @ np.log(problem.p))
 
@@ -309,7 +308,7 @@ def _set_one_per_cent(truth: Truth, rows: Rows, way: Setup) -> tuple[float, int 
     """The same for a set: draws of a union, or ids that differ, by the sets' true law on few bins."""
     part = truth.p > 0
     entropy = float(-(truth.number * truth.p)[part] @ np.log(truth.p[part]))
-    place = merge(truth.cells, 4 * SET_BINS)
+    place = truth.merged(4 * SET_BINS)
 
     def missing(m: int) -> float:
         problem = truth.binned(replace(way, asked=m), place, exact=True)[0]

@@ -24,15 +24,22 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
-from scipy.special import expit, gammaln
+from scipy.special import gammaln
 
 from sumexp.audit import tries
-from sumexp.audit.terms import DIGITS, FAINT, Terms, expm1, joined, log_product, nothing, softplus, tail
+from sumexp.audit.terms import DIGITS, FAINT, Terms, expit, exponentials, joined, log_product, nothing, softplus, tail
 
 Floats = NDArray[np.float64]
 
 VALUES = 2048
 """Different probabilities up to which each is taken as it is; beyond them they are merged, and the result smoothed."""
+
+
+RADII = 100
+"""Entries of a table of the radii of circles."""
+
+PART = 1 << 18
+"""Numbers of the tables that are made at once: few enough to stay near the processor."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +211,8 @@ def transform(law: Fixed, s: Floats, keep: bool, digits: float = DIGITS) -> Term
         digits: nats below the largest term from which on terms are dropped.
     """
     if law.kind == "union":
-        return joined([_union(law, s, i, keep, digits) for i in range(s.shape[1])])
+        some = max(1, PART // (len(s) * RADII))
+        return joined([_union(law, s, i, keep, digits) for i in np.split(np.arange(s.shape[1]), range(some, s.shape[1], some))])
     if law.tries:
         return tries.terms(law.law, law.count, law.idle, law.idle_count, law.m, law.numbers, s, keep, digits)
     # without the label m others come: m of all where it would be late, m + 1 where it would be among them
@@ -242,24 +250,27 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
         z = np.exp(1j * angle)
         # [K, columns, angles]
         heads, idle_heads = h[:, there, None], idle_h[:, there, None]
-        factor, idle_factor = 1 + heads * (z - 1), 1 + idle_heads * (z - 1)
-        log_value = log_product(n, factor) + log_product(law.idle_count, idle_factor)
-        value = np.exp(log_value + size[there, None] - 1j * m * angle) * (weight * step * time[there, None])
-        own = q[:, :, None] * (1 - heads) / factor
+        factor = 1 + heads * (z - 1)
+        inverse = 1 / factor
+        log_value = log_product(n, factor)
+        own = (q * (1 - h[:, there]))[:, :, None] * inverse
         rate = np.tensordot(n, own, 1)
         if len(law.idle):
+            idle_factor = 1 + idle_heads * (z - 1)
+            log_value = log_value + log_product(law.idle_count, idle_factor)
             rate = rate + np.tensordot(law.idle_count * law.idle, (1 - idle_heads) / idle_factor, 1)
+        value = np.exp(log_value + size[there, None] - 1j * m * angle) * (weight * step * time[there, None])
         ratio = np.exp(log_ratio[:, there, None])
         if law.arrival:
-            part, rates = value * ratio / factor, rate - own
+            part, rates = ratio * value * inverse, rate - own
         elif keep:
             part, rates = np.broadcast_to(value, own.shape), np.broadcast_to(rate, own.shape)
         else:
-            full = expit(tilt + faint)[:, there, None]  # of the label, with g = 1
+            full = expit(tilt[:, there] + faint[:, there])[:, :, None]  # of the label, with g = 1
             mine = 1 + full * (z - 1)
-            part, rates = value * ratio * mine / factor, rate - own + q[:, :, None] * (1 - full) / mine
+            part, rates = ratio * value * mine * inverse, rate - own + q[:, :, None] * (1 - full) / mine
         sz = np.broadcast_to(seen[:, there, None], own.shape)
-        pull = heads * z / factor * sz
+        pull = (h * seen)[:, there, None] * (z * inverse)
         flat = (len(n), -1)
         found.append(Terms(
             np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(flat), own.reshape(flat),
@@ -268,67 +279,88 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
     return joined(found)
 
 
-def _union(law: Fixed, columns: Floats, column: int, keep: bool, digits: float) -> Terms:
-    """The terms of one column of s."""
-    q, n, m, s = law.law[:, None], law.count, law.m, columns[:, [column]]
+def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, digits: float) -> Terms:
+    """The terms of some columns of s."""
+    q, n, m, s = law.law[:, None], law.count, law.m, columns[:, which]
     faint = np.minimum(s, FAINT)
     g, odds = np.exp(-faint), -faint - np.log(np.maximum(-np.expm1(-s), 1e-300))  # log g / (1 - g)
     idle = max(0.0, 1 - float(n @ law.law))
+    seen = np.where(s < FAINT, s, 0.0)
 
     # a label that counts for nothing can take many draws, and then its saddle point is far from the others'
     own = _radii(q, n, odds, idle, m, keep)
-    found, left = [], np.arange(len(n))
-    while len(left):
-        log_t = float(own[left].min())
-        t = math.exp(log_t)
-        heads = expit(q * t + odds)
-        variance = float(n @ (heads * q * t + heads * (1 - heads) * (q * t) ** 2)[:, 0]) + idle * t
-        near = own[left] <= log_t + min(0.5, 2 / math.sqrt(variance))
-        here, left = left[near], left[~near]
-        log_t = float(own[here].mean())
-        t = math.exp(log_t)
-        log_p = np.log(g + (1 - g) * np.exp(-q * t))  # P at angle 0, [K, 1]
-        size = float(n @ log_p[:, 0]) + t + float(gammaln(m + 1)) - m * log_t
-        if size + (0.0 if keep else float(-log_p[here].min())) < -digits - 5:
+    found, left = [nothing(len(n))], np.ones(s.shape, dtype=bool)
+    while (there := np.flatnonzero(left.any(0))).size:
+        log_t = np.where(left, own, np.inf).min(0)[there]
+        variance = _variance(np.exp(log_t), n, q, odds[:, there], idle)
+        here = left[:, there] & (own[:, there] <= log_t + np.minimum(0.5, 2 / np.sqrt(variance)))
+        left[:, there] &= ~here
+        log_t = np.where(here, own[:, there], 0.0).sum(0) / here.sum(0)
+        log_p = np.log(g[:, there] + (1 - g[:, there]) * np.exp(-q * np.exp(log_t)))  # P at angle 0
+        size = n @ log_p + np.exp(log_t) + gammaln(m + 1) - m * log_t
+        large = size + (0.0 if keep else np.where(here, -log_p, -np.inf).max(0)) >= -digits - 5
+        there, here, log_t = there[large], here[:, large], log_t[large]
+        if not len(there):
             continue
-        angle, weight = _circle(t, n, q, odds, idle, digits)
+        place, angle, weight = _circles(np.exp(log_t), n, q, odds[:, there], idle, digits)
+        column, t = there[place], np.exp(log_t)[place]
         x = t * np.exp(1j * angle)
-        factor = g + (1 - g) * np.exp(-q * x)
-        value = np.exp(log_product(n, factor / np.exp(log_p)) + x - t + size - 1j * m * angle) * weight
-        part = np.zeros(factor.shape, dtype=np.complex128)
-        part[here] = value if keep else value / factor[here]
-        seen, none = np.where(s < FAINT, s, 0.0) * np.ones(len(angle)), np.zeros_like(part)
-        pull = -expm1(-q * x) * g / factor * seen
-        found.append(Terms(np.full(len(angle), column), part, np.ones_like(part), none, none, pull, seen))
-    return joined(found) if found else nothing(len(n))
+        whole, less = exponentials(-q * x)
+        factor = g[:, column] + (1 - g[:, column]) * whole
+        log_value = log_product(n, factor / np.exp(log_p[:, large])[:, place]) + x - t + size[large][place] - 1j * m * angle
+        value, inverse = np.exp(log_value) * weight, 1 / factor
+        part = np.broadcast_to(value, factor.shape) if keep else value * inverse
+        pull = -less * inverse * (g * seen)[:, column]
+        none = np.zeros_like(factor)
+        found.append(Terms(which[column], part * here[:, place], np.ones_like(factor), none, none, pull, seen[:, column]))
+    return joined(found)
+
+
+def _variance(t: Floats, n: Floats, q: Floats, odds: Floats, idle: float) -> Floats:
+    """Of the number of draws on circles of the radii t, [J]."""
+    heads, draws = expit(q * t + odds), q * t
+    return np.asarray(n @ (heads * draws * (1 + (1 - heads) * draws)) + idle * t)
 
 
 def _radii(q: Floats, n: Floats, odds: Floats, idle: float, m: int, keep: bool) -> Floats:
-    """[K] the logarithm of the radius at which m draws are expected, for each label, by a table of the radii."""
-    log_t = np.linspace(math.log(m) - 0.01, math.log((2 * FAINT + 2 * m) / float(q.max())), 200)
+    """[K, J] logarithms of the radii at which m draws are expected, for each label, by tables of the radii."""
+    size, columns = odds.shape
+    against = np.exp(-odds)[:, :, None]
+    ends = math.log(m) - 0.01, math.log((2 * FAINT + 2 * m) / float(q.max()))
+    log_t = np.linspace(*ends, RADII)[None]
     for _ in range(2):  # a second, finer table where the labels' radii lie
-        x = q * np.exp(log_t)
-        mine = x * expit(x + odds)
-        draws = n @ mine + idle * np.exp(log_t)
-        each = np.broadcast_to(draws, x.shape) if keep else draws + x - mine
-        place = np.clip((each < m).sum(1), 1, len(log_t) - 1)
-        low, high = (np.take_along_axis(each, (place - k)[:, None], 1)[:, 0] for k in (1, 0))
+        t = np.exp(log_t)
+        x = q[:, :, None] * t
+        mine = x / (1 + against * np.exp(-x))
+        each = (np.tensordot(n, mine, 1) + idle * t)[None]  # [K, J, radii]
+        if not keep:
+            each = each + (x - mine)
+        place = np.clip((each < m).sum(-1), 1, RADII - 1)
+        low, high = (np.take_along_axis(each, (place - k)[:, :, None], -1)[:, :, 0] for k in (1, 0))
         share = np.clip((m - low) / np.maximum(high - low, 1e-300), 0, 1)
-        found = log_t[place - 1] + share * (log_t[place] - log_t[place - 1])
-        log_t = np.linspace(log_t[place.min() - 1], log_t[place.max()], 200)
-    return np.asarray(found)
+        log_t, column = np.broadcast_to(log_t, (columns, RADII)), np.arange(columns)
+        found = log_t[column, place - 1] + share * (log_t[column, place] - log_t[column, place - 1])
+        ends = log_t[column, place.min(0) - 1], log_t[column, place.max(0)]
+        log_t = np.linspace(*ends, RADII, axis=-1)
+    return np.asarray(np.broadcast_to(found, (size, columns)))
 
 
-def _circle(t: float, n: Floats, q: Floats, odds: Floats, idle: float, digits: float) -> tuple[Floats, float]:
-    """Half a circle of radius t for a union, up to the angle where 1 - g + g e^{q Re x}, a bound on P, is small."""
+def _circles(
+    t: Floats, n: Floats, q: Floats, odds: Floats, idle: float, digits: float
+) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Half circles of radii t for a union, up to the angles where 1 - g + g e^{q Re x}, a bound on P, is small.
+
+    Returns:
+        the circle of each point, its angle, and its weight.
+    """
     tilt = odds + q * t
-    heads = expit(tilt)
-    variance = float(n @ (heads * q * t + heads * (1 - heads) * (q * t) ** 2)[:, 0]) + idle * t
-    points = 2 * math.ceil(1.3 * tail(variance, digits) / 2 + 4)
-    angle = (np.arange(points // 2) + 0.5) * (2 * math.pi / points)
-    less = q * t * (1 - np.cos(angle))
-    loss = n @ (softplus(tilt) - softplus(tilt - less)) + idle * t * (1 - np.cos(angle))
-    return angle[loss < digits], 2 / points
+    half = np.ceil(1.3 * tail(_variance(t, n, q, odds, idle), digits) / 2 + 4).astype(np.int64)
+    place = np.repeat(np.arange(len(t)), half)
+    angle = (np.arange(len(place)) - (np.cumsum(half) - half)[place] + 0.5) * (math.pi / half)[place]
+    less = t[place] * (1 - np.cos(angle))
+    loss = (n @ softplus(tilt))[place] - n @ softplus(tilt[:, place] - q * less) + idle * less
+    inside = loss < digits
+    return place[inside], angle[inside], (1 / half)[place][inside]
 
 
 def _angles(least: float, most: float, digits: float = DIGITS) -> tuple[Floats, float]:

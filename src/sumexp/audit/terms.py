@@ -1,8 +1,7 @@
 """What the losses of sets are sums of, for one node of the grid; shared by `sets` and `tries`."""
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,11 +68,26 @@ def log_product(count: Floats, factor: Complexes) -> Complexes:
     return np.asarray(np.tensordot(count, size, 1) + 1j * np.tensordot(count, angle, 1))
 
 
-def expm1(x: Complexes) -> Complexes:
-    """e^x - 1 of complex x, to all digits near 0 as well; in real parts for the same reason."""
+def exponentials(x: Complexes) -> tuple[Complexes, Complexes]:
+    """e^x and e^x - 1 of complex x, to all digits near 0 as well; in real parts for the same reason."""
     half = np.sin(x.imag / 2)
+    turn, size = 2 * half**2, np.exp(x.real)
     less = np.expm1(x.real)
-    return np.asarray(less * (1 - 2 * half**2) - 2 * half**2 + 2j * (less + 1) * half * np.cos(x.imag / 2))
+    whole, rest = np.empty(x.shape, dtype=np.complex128), np.empty(x.shape, dtype=np.complex128)
+    whole.real = size * (1 - turn)
+    rest.real = less * (1 - turn) - turn
+    whole.imag = rest.imag = 2 * size * half * np.cos(x.imag / 2)
+    return whole, rest
+
+
+def expm1(x: Complexes) -> Complexes:
+    """e^x - 1 of complex x."""
+    return exponentials(x)[1]
+
+
+def expit(x: Floats) -> Floats:
+    """1 / (1 + e^-x), which in numpy's exponential takes a fifth of the time of scipy's."""
+    return np.asarray(1 / (1 + np.exp(-np.maximum(x, -700.0))))
 
 
 def softplus(x: Floats) -> Floats:
@@ -81,6 +95,10 @@ def softplus(x: Floats) -> Floats:
     return np.asarray(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
 
 
-def tail(variance: float, digits: float) -> float:
+@overload
+def tail(variance: float, digits: float) -> float: ...
+@overload
+def tail(variance: Floats, digits: float) -> Floats: ...
+def tail(variance: float | Floats, digits: float) -> float | Floats:
     """How far a sum of coins of that variance strays with the chance e^-digits, by Bernstein's inequality."""
-    return digits / 3 + math.sqrt(digits**2 / 9 + 2 * digits * variance)
+    return digits / 3 + (digits**2 / 9 + 2 * digits * variance) ** 0.5
