@@ -26,7 +26,7 @@ from scipy import optimize
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from sumexp.audit.sets import Fixed, transform
-from sumexp.audit.terms import Terms
+from sumexp.audit.terms import Terms, by_time
 from sumexp.expectations import rule
 from sumexp.samplers import Hits
 
@@ -246,14 +246,14 @@ class SetState(State):
         self.digits = 8 - math.log(tol)  # variances are differences of numbers a thousand times as large
         self.u = grid.nodes().numpy() + float(self.log_c.max())
         self.own = 0.0 if problem.hits == "keep" else 1.0
-        self._pools()
 
-    def _pools(self) -> None:
+    @cached_property
+    def base(self) -> Floats:
         """The probability of each time node for each label, [K, times]."""
         none = np.zeros((len(self.scores), self.law.nodes))
-        self.base = transform(self.law, none, self.problem.hits == "keep", self.digits).by_time(self.law.nodes)
+        return by_time(transform(self.law, none, self.problem.hits == "keep", self.digits), none.shape)
 
-    def parts(self) -> Iterator[tuple[Terms, Floats, Floats, Floats]]:
+    def parts(self) -> Iterator[tuple[list[Terms], Floats, Floats, Floats]]:
         """Some nodes of the grid at a time: terms, and [K, nodes x times] t = s/c, the kernel and what is lost."""
         bins, times = self.base.shape
         some = max(1, PART // (bins * times * self.law.angles))
@@ -264,7 +264,7 @@ class SetState(State):
             )
             t, s = t.reshape(bins, -1), s.reshape(bins, -1)
             terms = transform(self.law, s, self.problem.hits == "keep", self.digits)
-            yield terms, t, self.step * np.exp(-t), np.tile(self.base, len(u)) - terms.by_time(t.shape[1])
+            yield terms, t, self.step * np.exp(-t), np.tile(self.base, len(u)) - by_time(terms, t.shape)
 
     @cached_property
     def losses(self) -> Floats:
@@ -293,12 +293,16 @@ class SetState(State):
         b, own = self.problem, self.own
         n, mass = b.count[:, None], (b.count * b.p)[:, None]
         found, losses = np.zeros(len(b.count)), np.zeros(len(b.count))
-        for terms, t, kernel, left in self.parts():
+        for parts, t, kernel, left in self.parts():
             losses += (kernel * left).sum(1)
             found -= (mass * t * kernel * left).sum(1)
-            v = (mass * kernel)[:, terms.time] * terms.part
-            push = n * ((v * terms.rate).sum(0) * terms.pull - v.sum(0) * terms.turn)
-            found += (push - own * v * (terms.rate * terms.pull - terms.turn)).real.sum(1)
+            for terms in parts:
+                v = (mass * kernel)[:, terms.time] * terms.part
+                whole = v * terms.rate
+                push = (n * whole.sum(0) - own * whole) * terms.pull
+                if terms.own is not None:
+                    push -= (n * v.sum(0) - own * v) * terms.turn
+                found += push.real.sum(1)
         self.losses = losses
         return found
 
@@ -317,24 +321,29 @@ class SetState(State):
         size = len(b.count)
         gradient, diagonal, losses = np.zeros(size), np.zeros(size), np.zeros(size)
         matrix = np.zeros((size, size))
-        for terms, t, kernel, left in self.parts():
+        for parts, t, kernel, left in self.parts():
             losses += (kernel * left).sum(1)
             lost = mass * t * kernel * left
             gradient -= lost.sum(1)
             diagonal += ((t - 1) * lost).sum(1)
-            v, times = (mass * kernel)[:, terms.time] * terms.part, t[:, terms.time]
-            r, e = terms.own, terms.pull
-            whole = v * terms.rate
-            joint, twice = n * whole.sum(0), n * v.sum(0) * r
-            mine = own * (whole - v * r)
-            push = joint - twice - mine
-            gradient += (e * push).real.sum(1)
-            twice -= 2 * own * v * r
-            diagonal += (e * ((1 - terms.s) * push + e * (push - mine - twice) + 2 * times * mine)).real.sum(1)
-            first = (e * (joint / 2 - push) - times * whole).view(np.float64)
-            matrix += first @ (n * e).conj().view(np.float64).T
-            if r.any():
-                matrix -= (v * (own * e - times)).view(np.float64) @ (n * e * r).conj().view(np.float64).T
+            for terms in parts:
+                v, times = (mass * kernel)[:, terms.time] * terms.part, t[:, terms.time]
+                r, e = terms.own, terms.pull
+                whole = v * terms.rate
+                joint, mine = n * whole.sum(0), own * whole
+                push = joint - mine
+                again = push - mine
+                if r is not None:
+                    both, twice = v * r, n * v.sum(0) * r
+                    push += own * both - twice
+                    again += 4 * own * both - 2 * twice
+                    mine -= own * both
+                    matrix -= (v * (own * e - times)).view(np.float64) @ (n * e * r).conj().view(np.float64).T
+                pushed = e * push
+                gradient += pushed.real.sum(1)
+                diagonal += (pushed.real * (1 - terms.s)).sum(1) + (e * (e * again + 2 * times * mine)).real.sum(1)
+                first = (e * joint / 2 - pushed - times * whole).view(np.float64)
+                matrix += first @ (n * e).conj().view(np.float64).T
         self.losses = losses
         matrix += matrix.T
         matrix[np.diag_indices(size)] += diagonal

@@ -80,20 +80,26 @@ def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
     n = state.problem.count[:, None]
     size = len(n)
     mean, squares, total, second, losses = np.zeros((size, size)), *np.zeros((4, size))
-    for terms, t, kernel, left in state.parts():
+    for parts, t, kernel, left in state.parts():
         losses += (kernel * left).sum(1)
         second -= 2 * (kernel * left * (np.log(np.maximum(t, 1e-300)) + np.euler_gamma)).sum(1)
-        v = terms.part * kernel[:, terms.time]
-        rate, e, x = terms.rate, terms.pull, terms.turn
-        joint = v * rate
-        mean += joint.real @ e.real.T - joint.imag @ e.imag.T - v.real @ x.real.T + v.imag @ x.imag.T
-        # sums over the classes other than the label, which is a member of its own bin
-        one, two, first, both = ((n * each).sum(0) - each for each in (e, e * e, x, e * x))
-        single = (n * e * terms.s).sum(0) - e * terms.s
-        weighted = (n * x * terms.s).sum(0) - x * terms.s
-        alike = (v * (rate * single - weighted)).real.sum(1)
-        squares += alike
-        total += alike + (v * (rate * (one**2 - two) - 2 * (one * first - both))).real.sum(1)
+        for terms in parts:
+            v = terms.part * kernel[:, terms.time]
+            e = terms.pull
+            joint = v * terms.rate
+            mean += joint.real @ e.real.T - joint.imag @ e.imag.T
+            # sums over the classes other than the label, which is a member of its own bin
+            one, two = ((n * each).sum(0) - each for each in (e, e * e))
+            single = (n * e * terms.s).sum(0) - e * terms.s
+            alike, pairs = joint * single, joint * (one**2 - two)
+            if terms.own is not None:
+                x = terms.turn
+                mean -= v.real @ x.real.T - v.imag @ x.imag.T
+                first, both = ((n * each).sum(0) - each for each in (x, e * x))
+                alike -= v * ((n * x * terms.s).sum(0) - x * terms.s)
+                pairs -= 2 * v * (one * first - both)
+            squares += alike.real.sum(1)
+            total += (alike + pairs).real.sum(1)
     state.losses = losses
     return _moments(state, group, groups, mean, second, squares, total)
 

@@ -17,6 +17,7 @@ Source: Rosén (1972) for successive sampling; `sumexp.negatives.race` visits al
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -27,7 +28,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import gammaln
 
 from sumexp.audit import tries
-from sumexp.audit.terms import DIGITS, FAINT, Terms, expit, exponentials, joined, log_product, nothing, softplus, tail
+from sumexp.audit.terms import DIGITS, FAINT, Terms, expit, exponentials, log_product, softplus, tail
 
 Floats = NDArray[np.float64]
 
@@ -201,8 +202,8 @@ def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
     return found
 
 
-def transform(law: Fixed, s: Floats, keep: bool, digits: float = DIGITS) -> Terms:
-    r"""The terms of :math:`\mathbb E_ye^{-sZ}` for every label y.
+def transform(law: Fixed, s: Floats, keep: bool, digits: float = DIGITS) -> list[Terms]:
+    r"""The terms of :math:`\mathbb E_ye^{-sZ}` for every label y; none of them is without a term.
 
     Args:
         law: of the set.
@@ -212,14 +213,16 @@ def transform(law: Fixed, s: Floats, keep: bool, digits: float = DIGITS) -> Term
     """
     if law.kind == "union":
         some = max(1, PART // (len(s) * RADII))
-        return joined([_union(law, s, i, keep, digits) for i in np.split(np.arange(s.shape[1]), range(some, s.shape[1], some))])
+        parts = np.split(np.arange(s.shape[1]), range(some, s.shape[1], some))
+        return [terms for part in parts for terms in _union(law, s, part, keep, digits)]
     if law.tries:
         return tries.terms(law.law, law.count, law.idle, law.idle_count, law.m, law.numbers, s, keep, digits)
     # without the label m others come: m of all where it would be late, m + 1 where it would be among them
-    return joined([_distinct(law, s, keep, level, digits) for level in (law.m, *[law.m + 1] * law.arrival)])
+    levels = (law.m, law.m + 1) if law.arrival else (law.m,)
+    return [terms for level in levels for terms in _distinct(law, s, keep, level, digits)]
 
 
-def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> Terms:
+def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> Iterator[Terms]:
     """The terms on circles on which ``level`` classes come up in the mean; of labels out of the race those it suits."""
     times, step = law.times
     repeats = s.shape[1] // len(times)
@@ -243,7 +246,6 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
     alike = np.ceil(3 * np.log(np.maximum(variance, 1.0)))
     alike[size + log_ratio.max(0) + np.log(time) <= -digits - 5] = -1
     seen = np.where(s < FAINT, s, 0.0)
-    found = [nothing(len(n))]
     for which in np.unique(alike[alike >= 0]):
         there = np.flatnonzero(alike == which)
         angle, weight = _angles(variance[there].min(), variance[there].max(), digits)
@@ -264,32 +266,30 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> T
         if law.arrival:
             part, rates = ratio * value * inverse, rate - own
         elif keep:
-            part, rates = np.broadcast_to(value, own.shape), np.broadcast_to(rate, own.shape)
+            part, rates = np.broadcast_to(value, own.shape), rate[None]
         else:
             full = expit(tilt[:, there] + faint[:, there])[:, :, None]  # of the label, with g = 1
             mine = 1 + full * (z - 1)
             part, rates = ratio * value * mine * inverse, rate - own + q[:, :, None] * (1 - full) / mine
-        sz = np.broadcast_to(seen[:, there, None], own.shape)
         pull = (h * seen)[:, there, None] * (z * inverse)
         flat = (len(n), -1)
-        found.append(Terms(
-            np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(flat), own.reshape(flat),
-            (own * pull).reshape(flat), pull.reshape(flat), sz.reshape(flat),
-        ))  # fmt: skip
-    return joined(found)
+        yield Terms(
+            np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(len(rates), -1), own.reshape(flat),
+            pull.reshape(flat), np.repeat(seen[:, there], len(angle), axis=1),
+        )  # fmt: skip
 
 
-def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, digits: float) -> Terms:
+def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, digits: float) -> Iterator[Terms]:
     """The terms of some columns of s."""
     q, n, m, s = law.law[:, None], law.count, law.m, columns[:, which]
     faint = np.minimum(s, FAINT)
     g, odds = np.exp(-faint), -faint - np.log(np.maximum(-np.expm1(-s), 1e-300))  # log g / (1 - g)
     idle = max(0.0, 1 - float(n @ law.law))
-    seen = np.where(s < FAINT, s, 0.0)
+    seen, one = np.where(s < FAINT, s, 0.0), np.ones((1, 1), dtype=np.complex128)
 
     # a label that counts for nothing can take many draws, and then its saddle point is far from the others'
     own = _radii(q, n, odds, idle, m, keep)
-    found, left = [nothing(len(n))], np.ones(s.shape, dtype=bool)
+    left = np.ones(s.shape, dtype=bool)
     while (there := np.flatnonzero(left.any(0))).size:
         log_t = np.where(left, own, np.inf).min(0)[there]
         variance = _variance(np.exp(log_t), n, q, odds[:, there], idle)
@@ -311,9 +311,7 @@ def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, di
         value, inverse = np.exp(log_value) * weight, 1 / factor
         part = np.broadcast_to(value, factor.shape) if keep else value * inverse
         pull = -less * inverse * (g * seen)[:, column]
-        none = np.zeros_like(factor)
-        found.append(Terms(which[column], part * here[:, place], np.ones_like(factor), none, none, pull, seen[:, column]))
-    return joined(found)
+        yield Terms(which[column], part * here[:, place], one, None, pull, seen[:, column])
 
 
 def _variance(t: Floats, n: Floats, q: Floats, odds: Floats, idle: float) -> Floats:

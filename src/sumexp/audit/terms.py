@@ -22,41 +22,36 @@ class Terms(NamedTuple):
     Attributes:
         time: [N] the column of s, with its time, that each term belongs to.
         part: complex; the terms of :math:`\mathbb E_y` without the rates.
-        rate: complex; the sum of the rates, or 1.
-        own: complex; what each class adds to that sum, or 0.
-        turn: complex; the derivative of that in a member's score.
+        rate: complex; the sum of the rates, or 1; [1, N] where it is the same for all labels.
+        own: complex; what each class adds to that sum; None where there is no sum.
         pull: complex; minus the derivative of a member's logarithm of P.
         s: [K, N] :math:`sz`, and 0 beyond :data:`FAINT`.
+        weighted: whether what a class adds to the rates has the factor :math:`e^{-sz}`.
     """
 
     time: NDArray[np.int64]
     part: Complexes
     rate: Complexes
-    own: Complexes
-    turn: Complexes
+    own: Complexes | None
     pull: Complexes
     s: Floats
+    weighted: bool = False
 
-    def by_time(self, columns: int) -> Floats:
-        """[K, columns] the sums of the terms."""
-        found = np.zeros((len(self.part), columns))
-        if len(self.time):
-            first = np.flatnonzero(np.diff(self.time, prepend=-1))  # those of one column stand together, perhaps twice
-            sums = np.add.reduceat((self.part * self.rate).real, first, axis=1)
-            np.add.at(found.T, self.time[first], sums.T)
-        return found
+    @property
+    def turn(self) -> Complexes:
+        """The derivative of ``own`` in a member's score."""
+        assert self.own is not None
+        return self.own * (self.pull - self.s if self.weighted else self.pull)
 
 
-def joined(found: Sequence[Terms]) -> Terms:
-    """Terms beside one another."""
-    some = [each for each in found if len(each.time)] or found[:1]
-    return some[0] if len(some) == 1 else Terms(*(np.concatenate(each, axis=-1) for each in zip(*some, strict=True)))
-
-
-def nothing(classes: int) -> Terms:
-    """No terms."""
-    none = np.zeros((classes, 0), dtype=np.complex128)
-    return Terms(np.zeros(0, dtype=np.int64), none, none, none, none, none, np.zeros((classes, 0)))
+def by_time(found: Sequence[Terms], shape: tuple[int, ...]) -> Floats:
+    """[K, columns] the sums of the terms."""
+    sums = np.zeros(shape)
+    for terms in found:
+        first = np.flatnonzero(np.diff(terms.time, prepend=-1))  # those of one column stand together, perhaps twice
+        some = np.add.reduceat((terms.part * terms.rate).real, first, axis=1)
+        np.add.at(sums.T, terms.time[first], some.T)
+    return sums
 
 
 def log_product(count: Floats, factor: Complexes) -> Complexes:
@@ -78,11 +73,6 @@ def exponentials(x: Complexes) -> tuple[Complexes, Complexes]:
     rest.real = less * (1 - turn) - turn
     whole.imag = rest.imag = 2 * size * half * np.cos(x.imag / 2)
     return whole, rest
-
-
-def expm1(x: Complexes) -> Complexes:
-    """e^x - 1 of complex x."""
-    return exponentials(x)[1]
 
 
 def expit(x: Floats) -> Floats:

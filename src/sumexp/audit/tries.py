@@ -17,21 +17,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.special import expit, gammaln
+from scipy.special import gammaln
 
-from sumexp.audit.terms import (
-    DIGITS,
-    FAINT,
-    Complexes,
-    Floats,
-    Terms,
-    expm1,
-    joined,
-    log_product,
-    nothing,
-    softplus,
-    tail,
-)
+from sumexp.audit.terms import DIGITS, FAINT, Complexes, Floats, Terms, by_time, expit, log_product, softplus, tail
 
 Integers = NDArray[np.int64]
 
@@ -102,7 +90,7 @@ def _fewer(found: tuple[Integers, Floats], q: Floats, count: Floats, m: int) -> 
     tries, weight = found
     none = np.zeros((len(q), len(tries)))
     law = terms(q, count, np.zeros(0), np.zeros(0), m, (tries, np.ones_like(weight)), none, True, DIGITS)
-    chance = law.by_time(len(tries))[0]
+    chance = by_time(law, none.shape)[0]
     part = np.flatnonzero((tries > m) & (chance * weight > FEW * chance.max()))
     if len(part) < 12:
         return found
@@ -227,7 +215,7 @@ def _repetitions(v: Floats) -> tuple[Floats, Floats, Floats]:
 def terms(
     law: Floats, count: Floats, idle: Floats, idle_count: Floats, m: int, numbers: tuple[Integers, Floats],
     s: Floats, keep: bool, digits: float,
-) -> Terms:  # fmt: skip
+) -> list[Terms]:  # fmt: skip
     """The terms of the transform for every label; arguments as of `sumexp.audit.sets.transform`.
 
     A label that is left out has g = 1. Most hardly move the saddle point and share the circles of all, where their
@@ -259,79 +247,91 @@ def terms(
         saddle = _Saddle(log_g_y, q_y, number_y, m, tries[there])
         found.append(_on_circles(saddle, log_g_y, q_y, number_y, size, there, weight[there], seen[:, there], digits, m,
                                  keep, int(y), far[:, there], mine[:, there]))  # fmt: skip
-    return joined(found)
+    return [each for each in found if each is not None]
 
 
 def _on_circles(
     at: _Saddle, log_g: Floats, q: Floats, number: Floats, size: int, places: Integers, weight: Floats, seen: Floats,
     digits: float, m: int, keep: bool, label: int | None, rows: NDArray[np.bool_], mine: Floats,
-) -> Terms:  # fmt: skip
+) -> Terms | None:  # fmt: skip
     """The terms on the circles of a saddle point: for the ``rows`` [size, T] that share it, or for one ``label``."""
     log_ratio = np.zeros(mine.shape)
     if label is None and not keep:
         log_ratio = np.where(rows, softplus(mine) - at.rest[:size], -np.inf)
-    large = at.size + log_ratio.max(0) + np.log(np.abs(weight))
-    places_of, turns, again, column, scale, twice = [], [], [], [], [], []
-    start = 0
-    for i in np.flatnonzero(large > -digits - 5):
-        first, second, (on_first, on_second), share = _grid(at.cov[:, i], at.fall[:, i], at.repeats[i], digits)
-        column.append(on_second + start)
-        start += len(second)
-        turns.append(first[on_first])
-        again.append(second)
-        twice.append(np.full(len(second), i))
-        places_of.append(np.full(len(on_first), i))
-        scale.append(np.full(len(on_first), share * weight[i]))
-    if not turns:
-        return nothing(size)
-    place, turn, second_of = np.concatenate(places_of), np.concatenate(turns), np.concatenate(column)
-    angle = np.concatenate(again)  # of the second circle, of which many terms share a point
-    z, y = np.exp(1j * turn), np.exp(1j * angle)
-    v = at.v[:, np.concatenate(twice)]
-    # E(v y) / E(v), with all that grows taken out
-    few = np.clip(v, 1e-300, 1.0)
-    many = np.exp(v * (y.real - 1)) * np.exp(1j * (v * y.imag)) - np.exp(-v)
-    ratio = np.where(v < 1, expm1(few * y) / np.expm1(few), many / -np.expm1(-np.maximum(v, 1.0))) / y
-    up = z * ratio[:, second_of]
+    large = np.flatnonzero(at.size + log_ratio.max(0) + np.log(np.abs(weight)) > -digits - 5)
+    if not len(large):
+        return None
+    place, turn, second_of, twice, angle, share = _grid(at.cov[:, large], at.fall[:, large], at.repeats[large], digits)
+    place, twice = large[place], large[twice]
+    z, y = np.exp(1j * turn), np.exp(1j * angle)  # of the second circle many terms share a point
+    up = z * _ratio(at.v[:, twice], y)[:, second_of]
     heads = at.heads[:, place]
-    factor = 1 - heads + heads * up
+    comes = heads * up
+    factor = 1 - heads + comes
     log_value = log_product(number, factor) + at.size[place] - 1j * (m - 1) * turn
     log_value -= 1j * at.repeats[place] * angle[second_of]
-    value: Complexes = np.exp(log_value) * np.concatenate(scale)
+    value: Complexes = np.exp(log_value) * (share * weight[place])
     inverse = 1 / factor
     own = np.exp(log_g - at.rest)[:, place] * inverse
-    rate = number @ own
-    rate_rows = np.broadcast_to(rate, (size, len(place)))
-    part = np.zeros((size, len(place)), dtype=np.complex128)
+    rate = (number @ own)[None]
     if label is not None:
+        part = np.zeros((size, len(place)), dtype=np.complex128)
         part[label] = value
     elif keep:
-        part[:] = value
+        part = np.broadcast_to(value, (size, len(place)))
     else:
         full = expit(mine)[:, place]
         mine_factor = 1 - full + full * up[:size]
         part = value * np.where(rows, np.exp(np.where(rows, log_ratio, 0.0)), 0.0)[:, place]
         part *= mine_factor * inverse[:size]
         mine_own = np.exp(np.log(q[:size])[:, None] - softplus(mine))[:, place] / mine_factor
-        rate_rows = rate - own[:size] + mine_own
+        rate = rate - own[:size] + mine_own
     sz = seen[:, place]
-    pull = heads[:size] * up[:size] * inverse[:size] * sz
-    return Terms(places[place], part, np.array(rate_rows), own[:size], own[:size] * (pull - sz), pull, sz)
+    pull = comes[:size] * inverse[:size] * sz
+    return Terms(places[place], part, rate, own[:size], pull, sz, weighted=True)
+
+
+def _ratio(v: Floats, y: Complexes) -> Complexes:
+    """E(v y) / E(v) for |y| = 1, with all that grows taken out, [V, N]."""
+    v = np.maximum(v, 1e-300)
+    half = np.sin(v * y.imag / 2)
+    turn, least, large = 2 * half**2, np.exp(-v), np.exp(v * (y.real - 1))
+    found = np.empty(v.shape, dtype=np.complex128)
+    few = least * (np.expm1(np.minimum(v, 1.0) * y.real) * (1 - turn) - turn)
+    found.real = np.where(v < 1, few, large * (1 - turn) - least)
+    found.imag = 2 * large * half * np.cos(v * y.imag / 2)
+    return found / (-np.expm1(-v) * y)
 
 
 def _grid(
-    cov: Floats, fall: Floats, repeats: float, digits: float
-) -> tuple[Floats, Floats, tuple[Integers, Integers], float]:
-    """Angles on half of one circle and on the other, their pairs where the integrand is not small, and a weight."""
-    points = 2 * math.ceil(tail(cov[0], digits) / 2 + 1)
-    first = np.asarray((np.arange(points // 2) + 0.5) * (2 * math.pi / points))
-    if not repeats:
-        keep: Integers = np.flatnonzero(cov[0] * (1 - np.cos(first)) < digits)
-        return first, np.zeros(1), (keep, np.zeros_like(keep)), 2 / points
-    others = 2 * math.ceil(1.3 * tail(cov[2], digits) / 2 + 4)
-    second = np.asarray((np.arange(others) + 0.5) * (2 * math.pi / others) - math.pi)
-    x, y = 2 * np.sin(first / 2)[:, None], 2 * np.sin(second / 2)
+    cov: Floats, fall: Floats, repeats: Floats, digits: float
+) -> tuple[Integers, Floats, Integers, Integers, Floats, Floats]:
+    """Angles on half of one circle and on the other, in pairs where the integrand is not small.
+
+    Returns:
+        the column of each pair, its angle on the first circle, its point on the second, that point's column and angle,
+        and the weight of each pair.
+    """
+    again = repeats > 0
+    half = np.ceil(tail(cov[0], digits) / 2 + 1).astype(np.int64)
+    others = np.where(again, 2 * np.ceil(1.3 * tail(cov[2], digits) / 2 + 4), 1).astype(np.int64)
+    of_first, first = _flat(half)
+    of_second, second = _flat(others)
+    angle, turn = (first + 0.5) * (math.pi / half)[of_first], (second + 0.5) * (2 * math.pi / others)[of_second] - math.pi
+    x, y = 2 * np.sin(angle / 2), 2 * np.sin(turn / 2)
     # half of what a normal law has, to be on the safe side
-    a, b, c = fall
-    i, j = (np.asarray(each, dtype=np.int64) for each in np.nonzero((a * x**2 + 2 * b * x * y + c * y**2) / 4 < digits))
-    return first, second, (i, j), 2 / points / others
+    a, b, c = np.where(again, fall / 4, np.stack([cov[0] / 2, *np.zeros((2, len(half)))]))
+    column, pair = _flat(half * others)
+    i = pair // others[column]
+    j = pair - i * others[column] + (np.cumsum(others) - others)[column]
+    i += (np.cumsum(half) - half)[column]
+    size = (a[of_first] * x**2)[i] + (c[of_second] * y**2)[j] + (2 * b[of_first] * x)[i] * y[j]
+    inside = np.flatnonzero(size < digits)
+    column = column[inside]
+    return column, angle[i[inside]], j[inside], of_second, turn, (1 / (half * others))[column]
+
+
+def _flat(sizes: Integers) -> tuple[Integers, Integers]:
+    """The numbers 0, 1, ... below each size, one after another, and of which each is."""
+    which = np.repeat(np.arange(len(sizes)), sizes)
+    return which, np.arange(len(which)) - (np.cumsum(sizes) - sizes)[which]
