@@ -26,7 +26,7 @@ from scipy import optimize
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from sumexp.audit.sets import Fixed, transform
-from sumexp.audit.terms import Terms, by_time
+from sumexp.audit.terms import Terms, by_time, take
 from sumexp.expectations import rule
 from sumexp.samplers import Hits
 
@@ -297,7 +297,7 @@ class SetState(State):
             losses += (kernel * left).sum(1)
             found -= (mass * t * kernel * left).sum(1)
             for terms in parts:
-                v = (mass * kernel)[:, terms.time] * terms.part
+                v = take(mass * kernel, terms.time) * terms.part
                 whole = v * terms.rate
                 push = (n * whole.sum(0) - own * whole) * terms.pull
                 if terms.own is not None:
@@ -327,7 +327,7 @@ class SetState(State):
             gradient -= lost.sum(1)
             diagonal += ((t - 1) * lost).sum(1)
             for terms in parts:
-                v, times = (mass * kernel)[:, terms.time] * terms.part, t[:, terms.time]
+                v, times = take(mass * kernel, terms.time) * terms.part, take(t, terms.time)
                 r, e = terms.own, terms.pull
                 whole = v * terms.rate
                 joint, mine = n * whole.sum(0), own * whole

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit.minimiser import SetState, State
+from sumexp.audit.terms import take
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +85,7 @@ def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
         losses += (kernel * left).sum(1)
         second -= 2 * (kernel * left * (np.log(np.maximum(t, 1e-300)) + np.euler_gamma)).sum(1)
         for terms in parts:
-            v = terms.part * kernel[:, terms.time]
+            v = terms.part * take(kernel, terms.time)
             e = terms.pull
             joint = v * terms.rate
             mean += joint.real @ e.real.T - joint.imag @ e.imag.T

@@ -28,7 +28,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import gammaln
 
 from sumexp.audit import tries
-from sumexp.audit.terms import DIGITS, FAINT, Terms, expit, exponentials, log_product, softplus, tail
+from sumexp.audit.terms import DIGITS, FAINT, Terms, expit, exponentials, log_product, softplus, tail, take
 
 Floats = NDArray[np.float64]
 
@@ -251,37 +251,37 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> I
         angle, weight = _angles(variance[there].min(), variance[there].max(), digits)
         z = np.exp(1j * angle)
         # [K, columns, angles]
-        heads, idle_heads = h[:, there, None], idle_h[:, there, None]
+        heads, idle_heads = take(h, there)[:, :, None], take(idle_h, there)[:, :, None]
         factor = 1 + heads * (z - 1)
         inverse = 1 / factor
         log_value = log_product(n, factor)
-        own = (q * (1 - h[:, there]))[:, :, None] * inverse
+        own = q[:, :, None] * (1 - heads) * inverse
         rate = np.tensordot(n, own, 1)
         if len(law.idle):
             idle_factor = 1 + idle_heads * (z - 1)
             log_value = log_value + log_product(law.idle_count, idle_factor)
             rate = rate + np.tensordot(law.idle_count * law.idle, (1 - idle_heads) / idle_factor, 1)
         value = np.exp(log_value + size[there, None] - 1j * m * angle) * (weight * step * time[there, None])
-        ratio = np.exp(log_ratio[:, there, None])
+        ratio = np.exp(take(log_ratio, there)[:, :, None])
         if law.arrival:
             part, rates = ratio * value * inverse, rate - own
         elif keep:
             part, rates = np.broadcast_to(value, own.shape), rate[None]
         else:
-            full = expit(tilt[:, there] + faint[:, there])[:, :, None]  # of the label, with g = 1
+            full = expit(take(tilt, there) + take(faint, there))[:, :, None]  # of the label, with g = 1
             mine = 1 + full * (z - 1)
             part, rates = ratio * value * mine * inverse, rate - own + q[:, :, None] * (1 - full) / mine
-        pull = (h * seen)[:, there, None] * (z * inverse)
+        pull = take(h * seen, there)[:, :, None] * (z * inverse)
         flat = (len(n), -1)
         yield Terms(
             np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(len(rates), -1), own.reshape(flat),
-            pull.reshape(flat), np.repeat(seen[:, there], len(angle), axis=1),
+            pull.reshape(flat), np.repeat(take(seen, there), len(angle), axis=1),
         )  # fmt: skip
 
 
 def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, digits: float) -> Iterator[Terms]:
     """The terms of some columns of s."""
-    q, n, m, s = law.law[:, None], law.count, law.m, columns[:, which]
+    q, n, m, s = law.law[:, None], law.count, law.m, take(columns, which)
     faint = np.minimum(s, FAINT)
     g, odds = np.exp(-faint), -faint - np.log(np.maximum(-np.expm1(-s), 1e-300))  # log g / (1 - g)
     idle = max(0.0, 1 - float(n @ law.law))
@@ -292,26 +292,27 @@ def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, di
     left = np.ones(s.shape, dtype=bool)
     while (there := np.flatnonzero(left.any(0))).size:
         log_t = np.where(left, own, np.inf).min(0)[there]
-        variance = _variance(np.exp(log_t), n, q, odds[:, there], idle)
-        here = left[:, there] & (own[:, there] <= log_t + np.minimum(0.5, 2 / np.sqrt(variance)))
+        variance = _variance(np.exp(log_t), n, q, take(odds, there), idle)
+        here = take(left, there) & (take(own, there) <= log_t + np.minimum(0.5, 2 / np.sqrt(variance)))
         left[:, there] &= ~here
-        log_t = np.where(here, own[:, there], 0.0).sum(0) / here.sum(0)
-        log_p = np.log(g[:, there] + (1 - g[:, there]) * np.exp(-q * np.exp(log_t)))  # P at angle 0
+        log_t = np.where(here, take(own, there), 0.0).sum(0) / here.sum(0)
+        log_p = np.log(take(g, there) + (1 - take(g, there)) * np.exp(-q * np.exp(log_t)))  # P at angle 0
         size = n @ log_p + np.exp(log_t) + gammaln(m + 1) - m * log_t
-        large = size + (0.0 if keep else np.where(here, -log_p, -np.inf).max(0)) >= -digits - 5
-        there, here, log_t = there[large], here[:, large], log_t[large]
+        most = size + (0.0 if keep else np.where(here, -log_p, -np.inf).max(0))
+        large = np.flatnonzero(most >= -digits - 5)
+        there, here, log_t = there[large], take(here, large), log_t[large]
         if not len(there):
             continue
-        place, angle, weight = _circles(np.exp(log_t), n, q, odds[:, there], idle, digits)
+        place, angle, weight = _circles(np.exp(log_t), n, q, take(odds, there), idle, digits)
         column, t = there[place], np.exp(log_t)[place]
         x = t * np.exp(1j * angle)
         whole, less = exponentials(-q * x)
-        factor = g[:, column] + (1 - g[:, column]) * whole
-        log_value = log_product(n, factor / np.exp(log_p[:, large])[:, place]) + x - t + size[large][place] - 1j * m * angle
+        factor = take(g, column) + (1 - take(g, column)) * whole
+        log_value = log_product(n, factor / take(np.exp(take(log_p, large)), place)) + x - t + size[large][place] - 1j * m * angle
         value, inverse = np.exp(log_value) * weight, 1 / factor
         part = np.broadcast_to(value, factor.shape) if keep else value * inverse
-        pull = -less * inverse * (g * seen)[:, column]
-        yield Terms(which[column], part * here[:, place], one, None, pull, seen[:, column])
+        pull = -less * inverse * take(g * seen, column)
+        yield Terms(which[column], part * take(here, place), one, None, pull, take(seen, column))
 
 
 def _variance(t: Floats, n: Floats, q: Floats, odds: Floats, idle: float) -> Floats:
@@ -356,7 +357,7 @@ def _circles(
     place = np.repeat(np.arange(len(t)), half)
     angle = (np.arange(len(place)) - (np.cumsum(half) - half)[place] + 0.5) * (math.pi / half)[place]
     less = t[place] * (1 - np.cos(angle))
-    loss = (n @ softplus(tilt))[place] - n @ softplus(tilt[:, place] - q * less) + idle * less
+    loss = (n @ softplus(tilt))[place] - n @ softplus(take(tilt, place) - q * less) + idle * less
     inside = loss < digits
     return place[inside], angle[inside], (1 / half)[place][inside]
 

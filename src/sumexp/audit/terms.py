@@ -1,7 +1,7 @@
 """What the losses of sets are sums of, for one node of the grid; shared by `sets` and `tries`."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, overload
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ Complexes = NDArray[np.complex128]
 
 DIGITS = 20.0
 """Nats below the largest term from which on terms are dropped: a relative 10^-9."""
+
+Value = TypeVar("Value", bound=np.generic)
 
 FAINT = 200.0
 """sz from which on a negative has no part left of its weight."""
@@ -52,6 +54,11 @@ def by_time(found: Sequence[Terms], shape: tuple[int, ...]) -> Floats:
         some = np.add.reduceat((terms.part * terms.rate).real, first, axis=1)
         np.add.at(sums.T, terms.time[first], some.T)
     return sums
+
+
+def take(values: NDArray[Value], which: NDArray[np.int64]) -> NDArray[Value]:
+    """Columns of a matrix; ``values[:, which]`` has them one after another in memory, where all that follows is slow."""
+    return np.take(values, which, axis=1)
 
 
 def log_product(count: Floats, factor: Complexes) -> Complexes:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.special import gammaln
 
-from sumexp.audit.terms import DIGITS, FAINT, Complexes, Floats, Terms, by_time, expit, log_product, softplus, tail
+from sumexp.audit.terms import DIGITS, FAINT, Complexes, Floats, Terms, by_time, expit, log_product, softplus, tail, take
 
 Integers = NDArray[np.int64]
 
@@ -264,15 +264,15 @@ def _on_circles(
     place, turn, second_of, twice, angle, share = _grid(at.cov[:, large], at.fall[:, large], at.repeats[large], digits)
     place, twice = large[place], large[twice]
     z, y = np.exp(1j * turn), np.exp(1j * angle)  # of the second circle many terms share a point
-    up = z * _ratio(at.v[:, twice], y)[:, second_of]
-    heads = at.heads[:, place]
+    up = z * take(_ratio(take(at.v, twice), y), second_of)
+    heads = take(at.heads, place)
     comes = heads * up
     factor = 1 - heads + comes
     log_value = log_product(number, factor) + at.size[place] - 1j * (m - 1) * turn
     log_value -= 1j * at.repeats[place] * angle[second_of]
     value: Complexes = np.exp(log_value) * (share * weight[place])
     inverse = 1 / factor
-    own = np.exp(log_g - at.rest)[:, place] * inverse
+    own = take(np.exp(log_g - at.rest), place) * inverse
     rate = (number @ own)[None]
     if label is not None:
         part = np.zeros((size, len(place)), dtype=np.complex128)
@@ -280,13 +280,13 @@ def _on_circles(
     elif keep:
         part = np.broadcast_to(value, (size, len(place)))
     else:
-        full = expit(mine)[:, place]
+        full = take(expit(mine), place)
         mine_factor = 1 - full + full * up[:size]
-        part = value * np.where(rows, np.exp(np.where(rows, log_ratio, 0.0)), 0.0)[:, place]
+        part = value * take(np.where(rows, np.exp(np.where(rows, log_ratio, 0.0)), 0.0), place)
         part *= mine_factor * inverse[:size]
-        mine_own = np.exp(np.log(q[:size])[:, None] - softplus(mine))[:, place] / mine_factor
+        mine_own = take(np.exp(np.log(q[:size])[:, None] - softplus(mine)), place) / mine_factor
         rate = rate - own[:size] + mine_own
-    sz = seen[:, place]
+    sz = take(seen, place)
     pull = comes[:size] * inverse[:size] * sz
     return Terms(places[place], part, rate, own[:size], pull, sz, weighted=True)
 
