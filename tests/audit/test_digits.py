@@ -47,7 +47,7 @@ def exact(counts: NDArray[np.int64], how: Setup, p: Floats, start: Floats) -> fl
         return all_losses(torch.full((CLASSES,), FAR, dtype=torch.float64).masked_scatter(labels, scores))[labels]
 
     truth = torch.from_numpy(p)[labels]
-    found = minimiser(losses, truth, torch.from_numpy(start)[labels], tol=1e-6)
+    found = minimiser(all_losses if labels.all() else losses, truth, torch.from_numpy(start)[labels], tol=1e-6)
     return float(truth @ (truth.log() - found.log_softmax(-1)))
 
 

@@ -94,7 +94,7 @@ def test_training_ends_where_the_audit_says() -> None:
     generator = torch.Generator().manual_seed(0)
     q, truth = torch.from_numpy(prior), torch.from_numpy(p)
     f, kept = truth.log(), torch.zeros(300, dtype=torch.float64)
-    steps, size = 3000, 512
+    steps, size = 1000, 512
     for step in range(steps):
         labels = torch.multinomial(truth, size, replacement=True, generator=generator).unsqueeze(1)
         drawn = torch.multinomial(q, size * m, replacement=True, generator=generator).view(size, m)

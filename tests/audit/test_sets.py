@@ -47,7 +47,8 @@ def every_set(kind: Kind, m: int) -> tuple[NDArray[np.bool_], Floats]:
 @pytest.mark.parametrize("kind", ["union", "distinct"])
 def test_losses_and_moments_are_sums_over_all_sets(kind: Kind, m: int, hits: Hits) -> None:
     b = problem(kind, m, hits)
-    found = moments(SetState(b, F, 1e-9), np.array([0, 0, 1, 1, 2, 2]))
+    here = SetState(b, F, 1e-9)
+    found = moments(here, np.array([0, 0, 1, 1, 2, 2]))
     loss = square = noise = 0.0
     pushed = np.zeros(6)
     for y in range(6):
@@ -61,7 +62,7 @@ def test_losses_and_moments_are_sums_over_all_sets(kind: Kind, m: int, hits: Hit
             pull[y] = -pull.sum()
             loss, square = loss + P[y] * chance * value, square + P[y] * chance * value**2
             mean, second = mean + chance * pull, second + chance * float(pull @ pull)
-        square -= P[y] * SetState(b, F, 1e-9).losses[y] ** 2
+        square -= P[y] * here.losses[y] ** 2
         noise += P[y] * (second - float(mean @ mean))
         mean[y] = 0
         pushed += P[y] * mean
@@ -126,12 +127,12 @@ def test_bins_and_classes_without_a_score_are_their_classes(kind: Kind, hits: Hi
         members, chance = union_law(log_q, 3)
     else:
         members, chance, _ = race.distinct_law(log_q, 3)
-    scores = np.array([0.2, -0.3, -0.3, 0.5, -np.inf, 0.0])
+    scores, found = np.array([0.2, -0.3, -0.3, 0.5, -np.inf, 0.0]), SetState(b, f, 1e-9).losses
     for label, place in enumerate((0, 1, 3, 5)):
         terms = np.where(members.numpy(), np.exp(scores - scores[place]), 0.0)
         terms[:, place] *= hits == "keep"
         expected = float(chance.numpy() @ np.log1p(terms.sum(1)))
-        assert SetState(b, f, 1e-9).losses[label] == pytest.approx(expected, abs=1e-7)
+        assert found[label] == pytest.approx(expected, abs=1e-7)
 
 
 def test_inclusion_for_thousands_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,13 +322,13 @@ def test_bins_and_classes_without_a_score_are_their_classes_by_tries() -> None:
     b = Binned(law.count, np.array([0.3, 0.2, 0.2, 0.1]), np.full((1, 4), 0.5), np.array([3.0]), True, zero, zero,
                "mask", law)  # fmt: skip
     sets = race.tries_law(torch.from_numpy(q).log(), 3)
-    scores = np.array([0.2, -0.3, -0.3, 0.5, -np.inf, 0.0])
+    scores, found = np.array([0.2, -0.3, -0.3, 0.5, -np.inf, 0.0]), SetState(b, f).losses
     for label, y in enumerate((0, 1, 3, 5)):
         coin = np.exp(sets.log_coin[:, [y]].numpy() - sets.log_coin.numpy())
         terms = np.where(sets.members.numpy(), coin * np.exp(scores - scores[y]), 0.0)
         terms[:, y] = 0
         expected = float(sets.probability.numpy() @ np.log1p(terms.sum(1)))
-        assert SetState(b, f).losses[label] == pytest.approx(expected, abs=2e-6)
+        assert found[label] == pytest.approx(expected, abs=2e-6)
 
 
 @pytest.mark.parametrize("name, m", [("falling", 2), ("far first", 2)])

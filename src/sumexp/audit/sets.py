@@ -308,7 +308,8 @@ def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, di
         x = t * np.exp(1j * angle)
         whole, less = exponentials(-q * x)
         factor = take(g, column) + (1 - take(g, column)) * whole
-        log_value = log_product(n, factor / take(np.exp(take(log_p, large)), place)) + x - t + size[large][place] - 1j * m * angle
+        scaled = factor / take(np.exp(take(log_p, large)), place)
+        log_value = log_product(n, scaled) + x - t + size[large][place] - 1j * m * angle
         value, inverse = np.exp(log_value) * weight, 1 / factor
         part = np.broadcast_to(value, factor.shape) if keep else value * inverse
         pull = -less * inverse * take(g * seen, column)

@@ -57,7 +57,7 @@ def by_time(found: Sequence[Terms], shape: tuple[int, ...]) -> Floats:
 
 
 def take(values: NDArray[Value], which: NDArray[np.int64]) -> NDArray[Value]:
-    """Columns of a matrix; ``values[:, which]`` has them one after another in memory, where all that follows is slow."""
+    """Columns of a matrix, row by row in memory; of ``values[:, which]``, column by column, all sums are slow."""
     return np.take(values, which, axis=1)
 
 

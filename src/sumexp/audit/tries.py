@@ -19,7 +19,19 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.special import gammaln
 
-from sumexp.audit.terms import DIGITS, FAINT, Complexes, Floats, Terms, by_time, expit, log_product, softplus, tail, take
+from sumexp.audit.terms import (
+    DIGITS,
+    FAINT,
+    Complexes,
+    Floats,
+    Terms,
+    by_time,
+    expit,
+    log_product,
+    softplus,
+    tail,
+    take,
+)
 
 Integers = NDArray[np.int64]
 
@@ -317,7 +329,8 @@ def _grid(
     others = np.where(again, 2 * np.ceil(1.3 * tail(cov[2], digits) / 2 + 4), 1).astype(np.int64)
     of_first, first = _flat(half)
     of_second, second = _flat(others)
-    angle, turn = (first + 0.5) * (math.pi / half)[of_first], (second + 0.5) * (2 * math.pi / others)[of_second] - math.pi
+    angle = (first + 0.5) * (math.pi / half)[of_first]
+    turn = (second + 0.5) * (2 * math.pi / others)[of_second] - math.pi
     x, y = 2 * np.sin(angle / 2), 2 * np.sin(turn / 2)
     # half of what a normal law has, to be on the safe side
     a, b, c = np.where(again, fall / 4, np.stack([cov[0] / 2, *np.zeros((2, len(half)))]))
