@@ -89,8 +89,8 @@ def cells(features: Floats, sums: Floats, group: Integers, mass: Floats, width: 
 def merge(found: Cells, most: int, mass: Floats | None = None) -> Integers:
     """The bin of each cell, [cells]: the groups, of which the widest part is cut in two until there are ``most``.
 
-    A part's width is the sum over its cells of mass times squared distance from the mean; it is cut at the mean of the
-    feature that contributes most.
+    Where there are no more cells than that, each is its own bin. Else a part's width is the sum over its cells of mass
+    times squared distance from the mean; it is cut at the mean of the feature that contributes most.
 
     Args:
         found: the cells.

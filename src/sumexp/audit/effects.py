@@ -212,7 +212,8 @@ def minimum(
         begin: a minimum of a like problem on the same cells, to start at.
     """
     cells = len(truth.cells.count)
-    before, size = np.inf, min(BINS if cells > 2 * BINS else 2 * BINS, most)  # the first bins are never the last
+    # the first bins are never the last: where the second have all cells, they are the first
+    before, size = np.inf, min(BINS if cells > 2 * BINS else 2 * BINS, most)
     place = truth.merged(size)
     old = None if begin is None else begin.error[begin.place]
     while True:
