@@ -104,14 +104,13 @@ class Plan:
     crossed: bool = False
 
 
+_TINY = {"hidden": 30, "samples": 2, "importance": 3, "test_images": 60}
 _SMALL = {"samples": 10, "importance": 100, "test_images": 1000}
 _PAPER = Plan(
     300, 8, TEMPERATURES, True, False, (30, 50), {**_SMALL, "importance": 1000, "test_images": 2000}, 5000, True
 )
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
-    "smoke": {
-        "digits": Plan(2, 3, (0.25, 1.0), True, True, (), {"samples": 2, "importance": 3, "test_images": 60}, 10, True)
-    },
+    "smoke": {"digits": Plan(2, 2, (0.25, 1.0), True, True, (), _TINY, 10, True)},
     "cpu": {
         "digits": Plan(20, 4, TEMPERATURES, True, True, (), _SMALL, 300, True),
         "mnist": Plan(7, 4, TEMPERATURES[1:], True, True, (), _SMALL, 300),

@@ -131,6 +131,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
 def _execute(source: Any, values: Mapping[str, object], target: Path, name: str, log: Any, folder: str) -> None:
     import papermill
     from jupyter_client.manager import AsyncKernelManager
+    from papermill.engines import NBClientEngine, papermill_engines
     from traitlets.config import Config
 
     class Manager(AsyncKernelManager):
@@ -139,12 +140,25 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, name: str,
         async def _async_interrupt_kernel(self) -> None:
             pass
 
+    class Engine(NBClientEngine):  # type: ignore[misc]
+        """Writes the notebook once, however it ends: twice a cell, as papermill does, costs seconds."""
+
+        @classmethod
+        def execute_managed_notebook(cls, manager: Any, *arguments: Any, **options: Any) -> None:
+            path, manager.output_path = manager.output_path, None
+            try:
+                super().execute_managed_notebook(manager, *arguments, **options)
+            finally:
+                manager.output_path = path
+
+    papermill_engines.register("once", Engine)
     # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
     sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
     papermill.execute_notebook(
         source,
         str(target),
         parameters=dict(values),
+        engine_name="once",
         kernel_name="python3",
         config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
         progress_bar={"file": _Cells(), "bar_format": "{n}/{total}", "mininterval": 0.1},
