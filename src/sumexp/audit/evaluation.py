@@ -23,7 +23,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.stats import binom, hypergeom
 
 from sumexp.audit.setup import AuditError
 
@@ -55,6 +54,8 @@ def rank_law(ranks: NDArray[np.int64], classes: int, m: int, *, replacement: boo
         raise AuditError(f"{m} candidates of {n} negatives; give at least one, and without replacement at most all")
     if len(ranks) and not (ranks.min() >= 1 and ranks.max() <= classes):
         raise AuditError(f"a rank is {ranks.min()} or {ranks.max()}; the ranks are 1..{classes}")
+    from scipy.stats import binom, hypergeom  # half a second of every start, and seldom asked for
+
     above, beaten = (ranks - 1)[:, None], np.arange(m + 1)
     law = binom.pmf(beaten, m, above / n) if replacement else hypergeom.pmf(beaten, n, above, m)
     return np.asarray(law)
@@ -65,6 +66,8 @@ def drawn_rank_law(above: Floats, m: int) -> Floats:
 
     For a sampler that is not uniform the true rank does not decide it: it matters *which* classes score higher.
     """
+    from scipy.stats import binom
+
     return np.asarray(binom.pmf(np.arange(m + 1), m, np.asarray(above)[:, None]))
 
 
