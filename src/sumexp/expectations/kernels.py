@@ -21,9 +21,9 @@ def growth(s: Tensor) -> Tensor:
 def bend(s: Tensor) -> Tensor:
     r""":math:`e^{-s} - 1 + s \approx s^2/2`, accurate where s is tiny; any sign of s."""
     small = s.clamp(-0.7, 0.7)
-    series = torch.full_like(small, _SERIES[-1])
+    opposite, series = small.neg(), torch.full_like(small, _SERIES[-1])
     for coefficient in reversed(_SERIES[:-1]):
-        series = series.mul_(small.neg()).add_(coefficient)
+        series = series.mul_(opposite).add_(coefficient)
     return torch.where(s.abs() < 0.7, series * small.square(), torch.expm1(-s) + s)
 
 

@@ -64,9 +64,9 @@ class ClassSum(ABC):
 
     @abstractmethod
     def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
-        """log Σ q e^{-tx} + t Σ q x >= 0 of one draw, [batch, nodes], wherever t Σ q x < 500 (inf or NaN beyond).
+        """log Σ q e^{-tx} + t Σ q x >= 0 of one draw, [batch, wanted], wherever t Σ q x < 500 (inf or NaN beyond).
 
-        Given are 1 - M and log M, M = Σ q e^{-tx}, on the nodes.
+        Given are 1 - M and log M, M = Σ q e^{-tx}, on the first nodes, those on which it is wanted.
         """
 
     @abstractmethod
@@ -96,12 +96,12 @@ class DirectSum(ClassSum):
 
     def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
         """log(1 + Σ q bend(t (x - Σ q x))): a sum of non-negative terms, since the deviations have mean 0."""
-        t = rule.nodes(self.log_x.device).exp()
+        t = rule.nodes(self.log_x.device)[: missing.shape[-1]].exp()
         log_mean = torch.where(self.mean > 0, self.mean, 1.0).log().unsqueeze(-1)
         drift = torch.zeros_like(self.mean)
         for rows, columns in blocks(self.log_x):
             drift[rows] += (self.probabilities(rows, columns) * self._deviation(log_mean, rows, columns)).sum(-1)
-        total = self.log_x.new_zeros(self.log_x.shape[0], rule.count)
+        total = torch.zeros_like(missing)
         for rows, columns in blocks(self.log_x, rule.count):
             deviation = self._deviation(log_mean, rows, columns) - drift[rows].unsqueeze(-1)
             values = bend(deviation.unsqueeze(-1) * t)
@@ -206,8 +206,10 @@ class SpreadSum(ClassSum):
 
     def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
         """Σ q bend(tx) - bend(-log M) or log M + t Σ q x; by the direct sum where the terms scatter slightly."""
-        by_mean = log_one + self.mean.unsqueeze(-1) * rule.nodes(self.log_x.device).exp()
-        result = torch.where(missing < 0.5, self.at_nodes(bend, rule) + log1p_bend(missing.clamp_max(0.5)), by_mean)
+        wanted = missing.shape[-1]
+        by_mean = log_one + self.mean.unsqueeze(-1) * rule.nodes(self.log_x.device)[:wanted].exp()
+        bent = self.at_nodes(bend, rule)[:, :wanted]
+        result = torch.where(missing < 0.5, bent + log1p_bend(missing.clamp_max(0.5)), by_mean)
         grid = self.low + GRID * torch.arange(self.size, dtype=torch.float64, device=self.log_x.device)
         ratio = grid.exp() / torch.where(self.mean > 0, self.mean, 1.0).unsqueeze(-1)
         slight = (self.masses * (ratio - 1).square()).sum(-1) + self.zero_mass < SLIGHT
