@@ -115,20 +115,18 @@ def build(units: Tensor) -> Tensor:
     weights = torch.nn.functional.pad(units, (0, size - len(units)))
     is_light = weights < full
     light, heavy = is_light.nonzero().squeeze(-1), (~is_light).nonzero().squeeze(-1)
-    deficit = (full - weights[light]).cumsum(0)
-    surplus = (weights[heavy] - full).cumsum(0)
+    spent = torch.nn.functional.pad(full - weights[light], (1, 0)).cumsum_(0)
+    surplus = (weights[heavy] - full).cumsum_(0)
 
-    threshold, alias = torch.empty_like(weights), torch.empty_like(weights)
-    # A light class is filled up by the heavy one whose surplus is not yet spent on the light ones before it.
-    threshold[light] = weights[light]
-    spent = torch.nn.functional.pad(deficit, (1, 0))
+    # A light class keeps its weight; the heavy one whose surplus is not yet spent on those before it fills it up.
+    threshold, alias = weights, torch.empty_like(weights)
     alias[light] = heavy[torch.searchsorted(surplus, spent[:-1], right=True)]
     # A heavy class ends with what the last light one it fills leaves of it, and the next heavy one fills it up.
     left = full + surplus - spent[torch.searchsorted(spent, surplus)]
     whole = left == full
     threshold[heavy] = torch.where(whole, 0, left)
     alias[heavy] = torch.where(whole, heavy, heavy.roll(-1))
-    return (threshold << columns) | alias
+    return threshold.bitwise_left_shift_(columns).bitwise_or_(alias)
 
 
 def _look_up(table: Tensor, drawn: Tensor) -> None:
