@@ -123,10 +123,10 @@ TOO_WIDE = """() => {
 
 
 # What formulas, figures and code are made of: nine elements in ten, which axe looks at at length and in vain. Formulas
-# and figures are pictures with a name of their own; the colours of code are looked at on one page of each kind.
+# and figures are pictures with a name of their own; code and signatures are looked at on one page of each kind.
 FOLD = """code => {
     const drawn = ['mjx-container > *', 'figure svg > :not(title, desc)', '.register-graph > *'];
-    const names = code ? [...drawn, 'pre'] : drawn;
+    const names = code ? [...drawn, 'pre', 'dt.sig'] : drawn;
     window.folded = [...document.querySelectorAll(names.join())].map(e => [e, [...e.childNodes]]);
     folded.forEach(([e]) => e.replaceChildren());
 }"""
