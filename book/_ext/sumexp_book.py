@@ -28,7 +28,6 @@ from sumexp.companion.register.verdict import VERDICTS
 logger = logging.getLogger(__name__)
 
 WORD_JOINER = "\u2060"  # no line begins with a mark
-TIMES = "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}"  # no line ends within a number
 SHORT = 28  # letters of code that a line of a phone has room for, even in a list
 PUNCTUATION = pattern(r"[.,;:!?)’”]+")
 OPENING = pattern(r"[(\[‘“]+$")
@@ -480,7 +479,7 @@ class QuotedResult(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
         data = quoted(self.env, chapter, "result", name)
-        return [nodes.Text(literal_eval(data[RESULT]).replace(" × ", TIMES) if data else "…")], []
+        return [nodes.Text(literal_eval(data[RESULT]).replace(" × ", speeds.TIMES) if data else "…")], []
 
 
 class QuotedSentence(SphinxDirective):

@@ -199,6 +199,7 @@ HERE: Mapping[str, Call] = {
     "vae.stack.initial": parameters,
     "vae.stack.member": lambda z: stack.member(parameters(z), MEMBERS, 1),
     "vae.stack.one_hot": stack.one_hot,
+    "vae.stack.one_hot_of": lambda z: stack.one_hot_of(z.argmin(-1, keepdim=True), z),
     "vae.stack.perturbations": lambda z: stack.perturbations(uniforms(z), MEMBERS),
     "vae.stack.relaxed": lambda z: stack.relaxed(of_logits(z), uniforms(z), MEMBERS, temperatures(z)),
     "vae.gradients.equal_laws": lambda z: gradients.equal_laws(z.softmax(-1).view(2, 2, 4), MEMBERS),

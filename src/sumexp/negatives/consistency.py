@@ -236,17 +236,23 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
     p = checks.law("posterior", posterior.detach())
     if not bool((p > 0).all()):
         raise ValueError("the posterior of a class is 0; give a positive law")
-    scale, closed = p.sqrt(), isinstance(of_scores, _Multiset)
+    scale, closed = p.sqrt(), of_scores.curvature if isinstance(of_scores, _Multiset) else None
 
     def slope(scores: Tensor) -> tuple[Tensor, Tensor]:
         point = scores.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(p @ of_scores(point), point, create_graph=not closed)
+        (gradient,) = torch.autograd.grad(p @ of_scores(point), point, create_graph=closed is None)
         return point, gradient
+
+    def hessian(point: Tensor, gradient: Tensor) -> Callable[[Tensor], Tensor]:
+        """Its product with a vector: in closed form where there is one, else from the graph of the gradient."""
+        if closed is not None:
+            return closed(point, p)
+        return lambda v: torch.autograd.grad(gradient, point, v, retain_graph=True)[0]
 
     point, gradient = slope(p.log() if start is None else start.to(torch.float64))
     change = math.inf
     for _ in range(60):
-        direction = _newton_direction(_curvature(of_scores, p, point, gradient), gradient.detach(), scale)
+        direction = _newton_direction(hessian(point, gradient), gradient.detach(), scale)
         change = direction.abs().max().item()
         if change <= tol:
             return point.detach() - point.detach().mean()
@@ -258,13 +264,6 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
                 break
         point, gradient = trial
     raise ValueError(f"the search still moves a score by {change:.1e}; is the minimum finite?")
-
-
-def _curvature(of_scores: Losses, p: Tensor, point: Tensor, gradient: Tensor) -> Callable[[Tensor], Tensor]:
-    """The Hessian's product with a vector: in closed form where there is one, else from the graph of the gradient."""
-    if isinstance(of_scores, _Multiset):
-        return of_scores.curvature(point, p)
-    return lambda v: torch.autograd.grad(gradient, point, v, retain_graph=True)[0]
 
 
 def _newton_direction(hessian: Callable[[Tensor], Tensor], gradient: Tensor, scale: Tensor) -> Tensor:

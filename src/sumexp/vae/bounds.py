@@ -104,7 +104,7 @@ def hard_bound(
     for images, logits in _encoded(parameters, members, x, samples):
         missed = torch.zeros(logits.shape[:2], dtype=torch.float64, device=logits.device)
         for _ in range(samples):
-            missed += _missed(parameters, _one_hot(hard(logits, generator), logits), images)
+            missed += _missed(parameters, stack.one_hot_of(hard(logits, generator), logits), images)
         values.append(missed / samples + _divergence(logits, members, "exact"))
         published.append(missed / samples + _divergence(logits, members, "softmax"))
     return Bound(torch.cat(values, 1), torch.cat(published, 1))
@@ -147,7 +147,7 @@ def importance(
         found = []
         for drawn in range(1, counts[-1] + 1):
             chosen = hard(logits, generator)
-            missed = _missed(parameters, _one_hot(chosen, logits), images)
+            missed = _missed(parameters, stack.one_hot_of(chosen, logits), images)
             log_weight = -missed + log_prior.unsqueeze(-1) - log_q.gather(-1, chosen).sum((-2, -1))
             total = torch.logaddexp(total, log_weight)
             if drawn in counts:
@@ -193,11 +193,6 @@ def _race(members: Sequence[Member]) -> Callable[[Tensor, torch.Generator], Tens
         return scores.max(-1, keepdim=True).indices  # faster than argmax
 
     return hard
-
-
-def _one_hot(chosen: Tensor, logits: Tensor) -> Tensor:
-    """The one-hot vectors of chosen categories [S, B, N, 1], [S, B, N, K]."""
-    return torch.zeros_like(logits).scatter_(-1, chosen, 1.0)
 
 
 def _missed(parameters: stack.Parameters, z: Tensor, images: Tensor) -> Tensor:

@@ -208,7 +208,12 @@ def relaxed(logits: Tensor, uniforms: Tensor, members: Sequence[Member], tempera
 
 def one_hot(scores: Tensor) -> Tensor:
     """The one-hot vector of the largest score along the last dimension."""
-    return torch.zeros_like(scores).scatter_(-1, scores.max(-1, keepdim=True).indices, 1.0)
+    return one_hot_of(scores.max(-1, keepdim=True).indices, scores)
+
+
+def one_hot_of(which: Tensor, classes: Tensor) -> Tensor:
+    """The one-hot vectors of chosen classes [..., 1], with as many as another tensor [..., K] has, and of its type."""
+    return torch.zeros_like(classes).scatter_(-1, which, 1.0)
 
 
 def alike(

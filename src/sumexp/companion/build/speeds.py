@@ -15,7 +15,7 @@ HEADS = {"size": "", "time": ":", OTHER: "", "of its time": ":", "of the floor":
 
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 """Between a number and its unit, which stay on one line."""
-TIMES = "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}"
+TIMES = "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}"  # no line ends within a number
 SEEN = 2**20
 """Bytes: the peak of a process tells no less apart."""
 FULL = {
