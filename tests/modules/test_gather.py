@@ -110,8 +110,8 @@ def process(rank: int, world: int, folder: str) -> None:
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """What each of two or four processes found."""
     world, folder = int(request.param), tmp_path_factory.mktemp("ranks")
-    # One server imports torch, and its forks need not: a spawned process would each.
-    torch.multiprocessing.set_forkserver_preload([__name__])
+    # One server imports torch, and what its optimisers do at their first step: a spawned process would each.
+    torch.multiprocessing.set_forkserver_preload([__name__, "torch._dynamo"])
     torch.multiprocessing.start_processes(  # type: ignore[no-untyped-call]
         process, (world, str(folder)), nprocs=world, start_method="forkserver"
     )

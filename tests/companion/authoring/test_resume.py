@@ -106,7 +106,7 @@ def test_a_training_that_is_killed_ends_with_the_same_numbers(
     killed, whole = Store(tmp_path / "killed"), Store(tmp_path / "whole")
     # One server imports what a training needs; each that is to be killed is a fork of it.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, "sklearn.datasets", "torch._dynamo"])
     process = context.Process(target=train_until_the_fourth_epoch_kills, args=(name, str(killed.root)))
     process.start()
     process.join(300)

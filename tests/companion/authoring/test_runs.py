@@ -340,9 +340,7 @@ def ask(task: Any, config: Config, root: Path, options: dict[str, Any]) -> None:
 
 def start(task: Any, config: Config, root: Path, **options: Any) -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["sumexp.companion.authoring.runs", "sumexp.models.wordmodel", "pytest", "hypothesis.extra.numpy"]
-    )
+    context.set_forkserver_preload([__name__])
     process = context.Process(target=ask, args=(task, config, root, options))
     process.start()
     return process
