@@ -105,5 +105,6 @@ $(READY): pyproject.toml constraints.txt
 	'$(PYTHON)' -m venv .venv
 	$(RUN) pip install -q --disable-pip-version-check -c constraints.txt uv
 	$(UV) install --compile-bytecode -c constraints.txt $(TORCH_BACKEND) $(if $(filter-out $@,$(wildcard .venv/ready-*)),--reinstall-package torch) -e '.[dev]'
+	$(RUN) compileall -q src
 	@rm -f .venv/ready-*
 	@touch $@

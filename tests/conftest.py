@@ -20,7 +20,7 @@ settings.load_profile("patient")
 TOGETHER = re.compile(
     r"tests/book/test_pages\.py::\w+::\w+\[(.+)\]"
     r"|tests/(companion/build/|companion/authoring/test_(?:by_hand|resume|runs)|companion/register/test_page|book/test_(?:links|pdf)"
-    r"|fits/test_paper|modules/test_gather|samplers/test_distinct)"
+    r"|accelerator/test_tasks|fits/test_paper|modules/test_gather|samplers/test_distinct)"
 )
 """What one worker does: all tests of a page, which it visits once, and those that share what is slow to make."""
 
