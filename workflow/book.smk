@@ -1,16 +1,13 @@
 # What a build computes before its pages; `sumexp book` (companion/build/book.py) drives it. An output is an entry of the
 # store, whose key stands for everything that it depends on: one that exists is up to date. Another build may finish it
 # meanwhile: Snakemake removes what it is to make before it starts, but not what it is to update.
-import sys
 from pathlib import Path
 
-from sumexp.companion.build import plan
+from sumexp.companion.build import plan, steps
 
 PLAN = config["plan"]
-PYTHON = sys.executable
 book = plan.read(Path(PLAN))
 lacking = (config["lacking"] or "").split(",")  # an empty text is read as none
-STEP = "{PYTHON:q} -m sumexp.companion.build.steps {PLAN:q}"
 
 
 def output_of(computation):
@@ -42,8 +39,8 @@ for number, (name, path) in enumerate(notebooks.items()):
         priority: 100 - number
         resources:
             gpu=int(book.device == "cuda"),
-        shell:
-            STEP + " notebook {params.name}"
+        run:
+            steps.fork(PLAN, "notebook", params.name)
 
 
 for number, group in enumerate(groups):
@@ -56,8 +53,8 @@ for number, group in enumerate(groups):
         params:
             names="+".join(group),
         priority: 1
-        shell:
-            STEP + " evidence {params.names}"
+        run:
+            steps.fork(PLAN, "evidence", params.names)
 
 
 if config["early"]:
@@ -68,5 +65,5 @@ if config["early"]:
         output:
             touch(config["early"]),
         priority: 1000
-        shell:
-            STEP + " early"
+        run:
+            steps.fork(PLAN, "early")

@@ -10,8 +10,8 @@ from shutil import rmtree
 
 import sumexp
 from sumexp.companion import CompanionError
+from sumexp.companion.build import forks, sources, workflow
 from sumexp.companion.build import plan as plans
-from sumexp.companion.build import sources, workflow
 from sumexp.companion.build.plan import BUILD, FINISHED, TOC, Plan
 from sumexp.companion.build.sources import NOTEBOOKS, RUNS, TESTS
 from sumexp.companion.build.view import HTML, PREVIEW
@@ -82,6 +82,7 @@ def _compute(plan: Plan, wanted: Iterable[Computation], cores: int) -> None:
     options = ["--cores", str(cores), "--resources", "gpu=1", "--latency-wait", "0"]
     log = (BUILD / "logs" / "snakemake.log").absolute()
     with progress.shown("the book", len(missing), lambda: sum(map(store.has, missing))):
+        forks.begin(len(config["lacking"].split(",")))
         finished = workflow.run("book", config, store.root, log, options)
     if early:
         (store.root / early).unlink(missing_ok=True)

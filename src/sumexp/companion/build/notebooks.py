@@ -13,7 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from sumexp.companion import CompanionError
-from sumexp.companion.build.sources import THREADS, declared_data, parse, source_path
+from sumexp.companion.build.forks import SURROUNDINGS, Kernel
+from sumexp.companion.build.sources import declared_data, parse, source_path
 from sumexp.companion.store import parts, progress
 from sumexp.companion.store.provenance import Meter, Provenance
 
@@ -100,7 +101,7 @@ def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
     return values
 
 
-def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Provenance:
+def run(name: str, values: Mapping[str, object], folder: Path, log: Path, kernel: Kernel | None = None) -> Provenance:
     """Execute a notebook and put what it gave into ``folder``; the process's environment becomes the notebook's.
 
     Args:
@@ -108,6 +109,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
         values: its parameters.
         folder: an empty folder.
         log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` beside its folder.
+        kernel: one that waits; by default one is started.
 
     Raises:
         NotebookError: if a cell fails or the kernel dies.
@@ -120,7 +122,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     meter, executed = Meter(), folder / EXECUTED
     with log.open("w", encoding="utf-8") as output, _surroundings(path) as sockets:
         try:
-            _execute(source, values, executed, name, output, sockets)
+            _execute(source, values, executed, output, sockets, kernel)
         except Exception as error:
             raise _failure(error, path, executed, log, output) from error
     _partial(log).unlink(missing_ok=True)
@@ -128,9 +130,12 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     return meter.read(str(values.get("device", "cpu")), _present(path), parameters=dict(values))
 
 
-def _execute(source: Any, values: Mapping[str, object], target: Path, name: str, log: Any, folder: str) -> None:
+def _execute(
+    source: Any, values: Mapping[str, object], target: Path, log: Any, folder: str, kernel: Kernel | None
+) -> None:
     import papermill
     from jupyter_client.manager import AsyncKernelManager
+    from jupyter_client.provisioning.local_provisioner import LocalProvisioner
     from papermill.engines import NBClientEngine, papermill_engines
     from traitlets.config import Config
 
@@ -139,6 +144,21 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, name: str,
 
         async def _async_interrupt_kernel(self) -> None:
             pass
+
+        async def _async_pre_start_kernel(self, **options: Any) -> Any:
+            if kernel is not None:
+                self.kernel_id = "forked"
+                self.provisioner = Waiting(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
+            return await super()._async_pre_start_kernel(**options)
+
+    class Waiting(LocalProvisioner):
+        """Has no process started, but the kernel that waits told what it is to be."""
+
+        async def launch_kernel(self, cmd: list[str], **options: Any) -> Any:
+            assert kernel is not None
+            kernel.begin(cmd, options["env"])
+            self.process, self.pid = kernel, kernel.pid  # type: ignore[assignment]
+            return self.connection_info
 
     class Engine(NBClientEngine):  # type: ignore[misc]
         """Writes the notebook once, however it ends: twice a cell, as papermill does, costs seconds."""
@@ -170,12 +190,10 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, name: str,
 @contextmanager
 def _surroundings(path: Path) -> Iterator[str]:
     """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS))
     declared = ",".join(declared_data(parse(path), path))
     # Not below the project: the path of a named socket has little room.
     with TemporaryDirectory(prefix="sumexp-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
-        os.environ |= threads | {
-            "PYTHONHASHSEED": "0",
+        os.environ |= SURROUNDINGS | {
             "SUMEXP_DECLARED_DATA": declared,
             "IPYTHONDIR": folder,
             "JUPYTER_RUNTIME_DIR": folder,

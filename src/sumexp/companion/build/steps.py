@@ -1,4 +1,4 @@
-"""The steps of a build, each a process of its own: ``python -m sumexp.companion.build.steps PLAN STEP [NAME]``.
+"""The steps of a build, each a process of its own: a fork, or `python -m sumexp.companion.build.steps PLAN STEP NAME`.
 
 They end when the driver does, however it ends.
 """
@@ -8,15 +8,17 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from sumexp.companion import CompanionError
+from sumexp.companion.build import forks
 from sumexp.companion.build import plan as plans
 from sumexp.companion.build.plan import BUILD, Plan
 from sumexp.companion.store import default, processes, progress
 
 
-def notebook_step(plan: Plan, name: str) -> None:
-    """Execute the notebook of a chapter."""
+def notebook_step(plan: Plan, name: str, kernel: forks.Kernel | None = None) -> None:
+    """Execute the notebook of a chapter, with a kernel that waits for it, if there is one."""
     from sumexp.companion.build import notebooks
 
     store, wanted = default(), plan.notebooks[name]
@@ -24,7 +26,7 @@ def notebook_step(plan: Plan, name: str) -> None:
         if store.find(wanted) is None:
             values = notebooks.parameters(name, [f"profile={plan.profile}", f"device={plan.device}"])
             with store.writing(wanted) as (folder, seal):
-                seal(notebooks.run(name, values, folder, BUILD / "logs" / f"{name}.log"))
+                seal(notebooks.run(name, values, folder, BUILD / "logs" / f"{name}.log", kernel))
 
 
 def evidence_step(plan: Plan, names: str) -> None:
@@ -40,6 +42,8 @@ def evidence_step(plan: Plan, names: str) -> None:
     options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence"]
     options += ["-p", "sumexp.companion.build.keeper", "--keep-evidence", "--plan", str(BUILD / "plan.json")]
     options += ["-p", "no:cacheprovider"]
+    # Plugins that a fork has imported before pytest could rewrite their assertions have none that tests show.
+    options += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     with progress.step(f"claims of {len(modules)} test modules", "testing"), _to(log):
         code = pytest.main([*(plan.tests[name] for name in modules), *options])
     store = default()
@@ -64,7 +68,7 @@ def pages_step(plan: Plan, name: str) -> None:
         pages.make(plan, int(name))
 
 
-STEPS: Mapping[str, Callable[[Plan, str], None]] = {
+STEPS: Mapping[str, Callable[..., None]] = {
     "notebook": notebook_step,
     "evidence": evidence_step,
     "early": early_step,
@@ -72,13 +76,31 @@ STEPS: Mapping[str, Callable[[Plan, str], None]] = {
 }
 
 
-def main(path: str, step: str, name: str = "") -> None:
-    """Run one step of the build, as a rule of the workflow asks for it."""
+def fork(*arguments: str) -> None:
+    """Run `main` in a fork and wait for its end, as a rule of the workflow asks for it.
+
+    Raises:
+        CompanionError: if it fails; it has said why.
+    """
+    if code := forks.call(_forked, *arguments):
+        raise CompanionError(f"the step {' '.join(arguments)} ended with {code}")
+
+
+def _forked(path: str, step: str, name: str = "") -> None:
+    if step == "notebook" and forks.KERNELS:
+        with forks.Kernel() as kernel:
+            main(path, step, name, kernel)
+    else:
+        main(path, step, name)
+
+
+def main(path: str, step: str, name: str = "", *more: Any) -> None:
+    """Run one step of the build in this process."""
     processes.bind()
     plan = plans.read(Path(path))
     os.chdir(plan.project)
     try:
-        STEPS[step](plan, name)
+        STEPS[step](plan, name, *more)
     except CompanionError:  # what it says is shown by the driver
         raise SystemExit(1) from None
 

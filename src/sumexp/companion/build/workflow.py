@@ -17,7 +17,7 @@ from sumexp.companion.store import processes
 FOLDER = Path("workflow")
 _ALWAYS = (
     "--nolock --drop-metadata --ignore-incomplete --keep-incomplete --rerun-triggers mtime --keep-going "
-    "--scheduler greedy"
+    "--scheduler greedy --force-use-threads"
 )
 
 

@@ -1,0 +1,158 @@
+"""The steps of a build are forks of one process that has imported what they need; so are the kernels of its notebooks.
+
+Torch, matplotlib and papermill take five seconds of a processor to import, which each notebook would spend anew. The
+process that steps are forked from is the standard library's `multiprocessing.forkserver`: it has one thread, begins
+with the driver and ends with the last of its forks. A step forks the kernel of its notebook before it does anything
+else, so that it has one thread, too; the kernel waits to be told of its connection.
+"""
+
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Self
+
+from sumexp.companion.build.sources import THREADS
+
+IMPORTED = (
+    "tqdm.auto",  # before IPython, which it would take for a notebook's
+    "ipykernel.kernelapp",
+    "jupytext",
+    "papermill",
+    "pytest",
+    "matplotlib.pyplot",
+    "torch._dynamo",  # as an optimiser does
+    "scipy.stats",
+    "sumexp.companion.build.steps",
+    "sumexp.companion.build.notebooks",
+    "sumexp.companion.authoring.figures",
+    "sumexp.companion.authoring.runs",
+    "sumexp.losses",
+)
+"""What most steps import."""
+
+SURROUNDINGS = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS)),
+    "PYTHONHASHSEED": "0",
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # which a kernel sets itself, but too late for a fork
+}
+"""What is fixed in the environment of every step: libraries read it when they are imported."""
+
+KERNELS = sys.platform == "linux"
+"""Whether kernels are forked, and steps from what has imported anything: libraries of other systems forbid it."""
+
+_TURN = threading.Lock()
+
+
+def begin(notebooks: int) -> None:
+    """Start the process that the steps of a build are forked from; it imports while this one goes on.
+
+    Two notebooks, side by side, have imported what they need themselves as soon.
+    """
+    forkserver.set_forkserver_preload(list(IMPORTED) if KERNELS and notebooks > 2 else [])
+    with surrounded(SURROUNDINGS):
+        forkserver.ensure_running()
+
+
+@contextmanager
+def surrounded(environment: Mapping[str, str]) -> Iterator[None]:
+    """Let this process's environment have these values for a while."""
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def call(target: Callable[..., object], *arguments: object) -> int | None:
+    """How a fork ends that calls ``target`` with this process's environment: 0, its exit status, or minus a signal."""
+    environment = dict(os.environ) | SURROUNDINGS
+    process = multiprocessing.get_context("forkserver").Process(target=_call, args=(environment, target, *arguments))
+    # Threads of Snakemake wait for their steps: who starts one also looks whether others have ended, which two must not
+    # do at once.
+    with _TURN:
+        process.start()
+    wait([process.sentinel])
+    with _TURN:
+        process.join()
+    return process.exitcode
+
+
+def _call(environment: Mapping[str, str], target: Callable[..., object], *arguments: object) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    target(*arguments)
+
+
+class Kernel:
+    """A kernel that waits, forked from this process; to jupyter it is what `subprocess.Popen` would have started.
+
+    At the end of the context it ends if it has not begun.
+    """
+
+    stdin = stdout = stderr = None
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("fork")
+        theirs, self._connection = context.Pipe(duplex=False)
+        self._process = context.Process(target=_wait, args=(theirs, self._connection))
+        self._process.start()
+        theirs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        self._connection.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.ident or 0
+
+    def begin(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Let it be what ``command`` would start, ``python -m ipykernel_launcher ARGUMENTS``, in this folder."""
+        self._connection.send((command[3:], dict(environment), Path.cwd()))
+
+    def poll(self) -> int | None:
+        """How it ended; None while it runs."""
+        return self._process.exitcode
+
+    def wait(self) -> int | None:
+        """How it ended, once it has."""
+        self._process.join()
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End it."""
+        self._process.kill()
+
+
+def _wait(connection: Connection, other: Connection) -> None:
+    other.close()  # so that the end of who forked it ends this one, too
+    try:
+        arguments, environment, folder = connection.recv()
+    except EOFError:
+        return
+    os.setsid()  # a signal to the build's group is not for it
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    from ipykernel.kernelapp import IPKernelApp
+
+    IPKernelApp.launch_instance([*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])

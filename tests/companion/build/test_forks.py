@@ -1,0 +1,118 @@
+"""Steps and kernels as forks: they have the environment of who asks, say how they end, and wait for nobody in vain."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sumexp.companion import CompanionError
+from sumexp.companion.build import forks, steps
+
+
+def end_with(code: int) -> None:
+    os._exit(code)
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def write_down(file: str, *names: str) -> None:
+    Path(file).write_text("\n".join(os.environ[name] for name in names), "utf-8")
+
+
+@pytest.mark.parametrize("name", forks.IMPORTED)
+def test_what_is_imported_exists(name: str) -> None:
+    assert find_spec(name) is not None  # the server passes over what it cannot import
+
+
+def test_a_call_says_how_it_ended() -> None:
+    assert forks.call(end_with, 0) == 0
+    assert forks.call(end_with, 7) == 7
+    assert forks.call(kill_itself) == -signal.SIGKILL
+
+
+def test_calls_of_several_threads_end_each_as_its_own() -> None:
+    codes = [number % 5 for number in range(40)]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda code: forks.call(end_with, code), codes)) == codes
+
+
+def test_a_fork_has_the_environment_of_now_and_what_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = tmp_path / "said"
+    for value in ("one", "two"):  # the server began before
+        monkeypatch.setenv("SUMEXP_TEST", value)
+        monkeypatch.setenv("PYTHONHASHSEED", "7")
+        assert forks.call(write_down, str(said), "SUMEXP_TEST", "PYTHONHASHSEED", "OMP_NUM_THREADS") == 0
+        assert said.read_text("utf-8") == f"{value}\n0\n1"
+
+
+def test_the_environment_is_fixed_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    with forks.surrounded(forks.SURROUNDINGS):
+        assert os.environ["PYTHONHASHSEED"] == "0"
+        assert "matplotlib_inline" in os.environ["MPLBACKEND"]
+    assert os.environ["PYTHONHASHSEED"] == "7"
+    assert "MPLBACKEND" not in os.environ
+
+
+def test_a_step_that_fails_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CompanionError, match=r"the step .*nowhere\.json notebook nce ended with 1"):
+        steps.fork(str(tmp_path / "nowhere.json"), "notebook", "nce")
+
+
+def test_a_kernel_that_is_never_told_ends() -> None:
+    with forks.Kernel() as kernel:
+        assert kernel.poll() is None
+        assert psutil.Process(kernel.pid).ppid() == os.getpid()
+    assert kernel.wait() == 0
+
+
+@pytest.mark.parametrize("end, code", [("kill", -signal.SIGKILL), ("terminate", -signal.SIGTERM)])
+def test_a_kernel_that_is_ended_says_so(end: str, code: int) -> None:
+    with forks.Kernel() as kernel:
+        getattr(kernel, end)()
+        assert kernel.wait() == kernel.poll() == code
+
+
+def test_a_kernel_gets_signals() -> None:
+    with forks.Kernel() as kernel:
+        kernel.send_signal(signal.SIGUSR1)
+        assert kernel.wait() == -signal.SIGUSR1
+
+
+WAITS_FOR_ITS_MAKER = """
+import multiprocessing, os, time
+from sumexp.companion.store import processes
+
+def work():
+    processes.bind()
+    time.sleep(300)
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context("forkserver").Process(target=work)
+    process.start()
+    print(process.pid, flush=True)
+    time.sleep(300)
+"""
+
+
+def test_a_fork_ends_with_who_asked_for_it_though_its_server_lives(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(WAITS_FOR_ITS_MAKER, "utf-8")
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as maker:
+        assert maker.stdout is not None
+        fork = psutil.Process(int(maker.stdout.readline()))
+        server = fork.parent()
+        assert server is not None
+        assert server.ppid() == maker.pid
+        maker.kill()
+    fork.wait(20)
+    server.wait(20)
