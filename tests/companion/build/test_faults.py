@@ -114,7 +114,7 @@ def test_nothing_outlives_its_build_whoever_dies_first(project: Project) -> None
             "two",
             "import multiprocessing\nfrom concurrent.futures import ProcessPoolExecutor\n"
             "from sumexp.companion.store import processes\n"
-            "context = multiprocessing.get_context('forkserver')\n"
+            "context = multiprocessing.get_context('spawn')\n"
             "with ProcessPoolExecutor(2, context, initializer=processes.bind) as pool:\n"
             "    waiting = [pool.submit(time.sleep, 300) for _ in range(2)]\n"
             "    Path('pool').write_text(' '.join(map(str, pool._processes)))\n"

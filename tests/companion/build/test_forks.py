@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -86,33 +84,3 @@ def test_a_kernel_gets_signals() -> None:
     with forks.Kernel() as kernel:
         kernel.send_signal(signal.SIGUSR1)
         assert kernel.wait() == -signal.SIGUSR1
-
-
-WAITS_FOR_ITS_MAKER = """
-import multiprocessing, os, time
-from sumexp.companion.store import processes
-
-def work():
-    processes.bind()
-    time.sleep(300)
-
-if __name__ == "__main__":
-    process = multiprocessing.get_context("forkserver").Process(target=work)
-    process.start()
-    print(process.pid, flush=True)
-    time.sleep(300)
-"""
-
-
-def test_a_fork_ends_with_who_asked_for_it_though_its_server_lives(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(WAITS_FOR_ITS_MAKER, "utf-8")
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as maker:
-        assert maker.stdout is not None
-        fork = psutil.Process(int(maker.stdout.readline()))
-        server = fork.parent()
-        assert server is not None
-        assert server.ppid() == maker.pid
-        maker.kill()
-    fork.wait(20)
-    server.wait(20)

@@ -181,8 +181,7 @@ def cached_all(
         config = missing.pop(0)
         cached(task, config, data=data(config), **settings)
     if missing:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([task.__module__])  # torch is imported once
+        context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(cores, len(missing)), context, initializer=processes.bind) as pool:
             pending = [pool.submit(_compute, task, c, data=data(c), **settings) for c in missing]
             done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)

@@ -1,10 +1,9 @@
 """No process outlives its driver: who computes ends within seconds of the one that asked for it, however that one ends.
 
-A process that was killed by SIGKILL can end nobody, so each one watches for itself: its parent, the one that asked for
-it (another, if it is the fork of a server), and the driver of the build, which it knows from the environment.
+A process that was killed by SIGKILL can end nobody, so each one watches for itself: its parent, and the driver of the
+build, which it knows from the environment.
 """
 
-import multiprocessing
 import os
 import threading
 import time
@@ -22,14 +21,13 @@ def drive() -> None:
 
 
 def bind() -> None:
-    """End this process and all that it started as soon as its parent, who asked for it or its driver is gone."""
+    """End this process and all that it started as soon as its parent or its driver is gone."""
     driver = os.environ.get(DRIVER, "")
     threading.Thread(target=_watch, args=(os.getppid(), driver), daemon=True).start()
 
 
 def _watch(parent: int, driver: str) -> None:
-    asked = multiprocessing.parent_process()
-    while os.getppid() == parent and (asked is None or asked.is_alive()) and (not driver or _is_there(driver)):
+    while os.getppid() == parent and (not driver or _is_there(driver)):
         time.sleep(_EVERY)
     import psutil
 
