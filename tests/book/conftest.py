@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +26,20 @@ QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-back
 OPTIONS = [*QUIET.split(), "--disable-component-update", "--disable-sync"]
 BUILDS = "test_the_book_is_built"
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
-STEPS = "sumexp.companion.build.steps"
+EXECUTE = """
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from sumexp.companion.build import forks, plan, steps
+from sumexp.companion.store import default
+
+made, file = plan.make("smoke", "cpu", ""), Path("build/plan.json").absolute()
+made.write(file)
+lacking = [one.name for one in default().lacking(made.notebooks.values())]
+forks.begin(len(lacking))
+with ThreadPoolExecutor(os.cpu_count()) as pool:  # the other workers wait for this book
+    list(pool.map(lambda name: steps.fork(str(file), "notebook", name), lacking))
+"""
 SOURCES = (
     "_config.yml",
     "_toc.yml",
@@ -65,13 +77,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: 0 if item.name == BUILDS else 2 if item.path in late else 1)
 
 
-def sumexp(project: Path, module: str, *arguments: str) -> None:
-    """Run a part of the build in a project, without data, so that it is the same everywhere; in the user's store."""
+def sumexp(project: Path, *arguments: str) -> None:
+    """Run Python in a project, without data, so that it is the same everywhere, and with the user's store."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SUMEXP_")}
     environment |= {"XDG_CACHE_HOME": str(project / "cache"), "PYTHONHASHSEED": "0"}
     environment["SUMEXP_STORE"] = str(default().root)  # what another build has executed is not executed again
-    command = [sys.executable, *arguments] if module == "-" else [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}"
 
 
@@ -88,11 +101,8 @@ def _build(place: Path) -> None:
     place.mkdir()
     for name in SOURCES:
         _copy(ROOT / name, place / name)
-    plan = "from pathlib import Path; from sumexp.companion.build import plan; "
-    sumexp(place, "-", "-c", f"{plan}plan.make('smoke', 'cpu', '').write(Path('build/plan.json'))")
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the other workers wait for this book
-        list(pool.map(lambda name: sumexp(place, STEPS, "build/plan.json", "notebook", name), CHAPTERS))
-    sumexp(place, "sumexp.companion.cli", "book", "--profile", "smoke", "--device", "cpu", "--stored")
+    sumexp(place, "-c", EXECUTE)
+    sumexp(place, "-m", "sumexp.companion.cli", "book", "--profile", "smoke", "--device", "cpu", "--stored")
 
 
 @pytest.fixture(scope="session")
