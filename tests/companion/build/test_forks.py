@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from sumexp.companion import CompanionError
 from sumexp.companion.build import forks, steps
+from sumexp.companion.store import processes
 
 
 def end_with(code: int) -> None:
@@ -84,3 +87,12 @@ def test_a_kernel_gets_signals() -> None:
     with forks.Kernel() as kernel:
         kernel.send_signal(signal.SIGUSR1)
         assert kernel.wait() == -signal.SIGUSR1
+
+
+@pytest.mark.parametrize(("driver", "code"), [("", 0), ("1 long ago", 1)])  # 1 is another one now
+def test_nothing_more_is_imported_when_the_driver_is_gone(driver: str, code: int) -> None:
+    lines = "import sys; from sumexp.companion.build import forks; forks.IMPORTED = ('this',); "
+    lines += "import sumexp.companion.build.imports; sys.exit(0 if 'this' in sys.modules else 2)"
+    environment = os.environ | {processes.DRIVER: driver}
+    done = subprocess.run([sys.executable, "-c", lines], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Zen" in done.stdout) == (code, code == 0)

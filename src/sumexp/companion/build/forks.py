@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from sumexp.companion.build.sources import THREADS
+from sumexp.companion.store import processes
 
 IMPORTED = (
     "tqdm.auto",  # before IPython, which it would take for a notebook's
@@ -34,7 +35,7 @@ IMPORTED = (
     "sumexp.companion.authoring.runs",
     "sumexp.losses",
 )
-"""What most steps import."""
+"""What most steps import, in the order of `imports`."""
 
 SURROUNDINGS = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS)),
@@ -52,9 +53,11 @@ _TURN = threading.Lock()
 def begin(notebooks: int) -> None:
     """Start the process that the steps of a build are forked from; it imports while this one goes on.
 
-    Two notebooks, side by side, have imported what they need themselves as soon.
+    It ends when this one does, which is the driver of all that it starts. Two notebooks, side by side, have imported
+    what they need themselves as soon.
     """
-    forkserver.set_forkserver_preload(list(IMPORTED) if KERNELS and notebooks > 2 else [])
+    processes.drive()
+    forkserver.set_forkserver_preload(["sumexp.companion.build.imports"] if KERNELS and notebooks > 2 else [])
     with surrounded(SURROUNDINGS):
         forkserver.ensure_running()
 

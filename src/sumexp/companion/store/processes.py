@@ -20,14 +20,19 @@ def drive() -> None:
     os.environ[DRIVER] = f"{os.getpid()} {_started(os.getpid())}"
 
 
+def is_driven() -> bool:
+    """Whether the driver is there, or there never was one."""
+    driver = os.environ.get(DRIVER, "")
+    return not driver or _is_there(driver)
+
+
 def bind() -> None:
     """End this process and all that it started as soon as its parent or its driver is gone."""
-    driver = os.environ.get(DRIVER, "")
-    threading.Thread(target=_watch, args=(os.getppid(), driver), daemon=True).start()
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
 
 
-def _watch(parent: int, driver: str) -> None:
-    while os.getppid() == parent and (not driver or _is_there(driver)):
+def _watch(parent: int) -> None:
+    while os.getppid() == parent and is_driven():
         time.sleep(_EVERY)
     import psutil
 
