@@ -59,7 +59,7 @@ def test_a_notebook_says_how_many_of_its_cells_have_run(monkeypatch: pytest.Monk
 
 
 def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "", "OMP_NUM_THREADS": str(notebooks.THREADS)}
+    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "", "OMP_NUM_THREADS": "1"}
     folders = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")
     for name in (*fixed, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", *folders):
         monkeypatch.setenv(name, "another")

@@ -234,7 +234,7 @@ def test_a_page_of_tables_is_read_again_when_what_it_shows_has_changed(tables: P
     render(tables, pages, jobs=1, cache=cache)
     assert words(pages / "book" / "executions.html") == [
         ["bias", "12.3\xa0s", "20.0\xa0s", "300\xa0MiB", "cpu", "2026-01-02 03:04"],
-        ["bias", "profile = smoke, device = cpu, seed = 0", "none", "0123456789ab"],
+        ["bias", "profile\xa0=\xa0smoke, device\xa0=\xa0cpu, seed\xa0=\xa00", "none", "0123456789ab"],
     ]
     assert "With numpy 2.0." in (pages / "book" / "executions.html").read_text("utf-8")
     register = BeautifulSoup((pages / "book" / "register.html").read_text("utf-8"), "html.parser")
@@ -254,7 +254,7 @@ def test_a_page_of_tables_is_read_again_when_what_it_shows_has_changed(tables: P
     assert files(pages) == files(tmp_path / "anew")
     assert words(pages / "book" / "executions.html")[0][1] == "56.8\xa0s"
     assert words(pages / "book" / "executions.html")[1:] == [
-        ["bias", "profile = smoke, device = cpu, seed = 0", "brown, delicious", "0123456789ab"],
+        ["bias", "profile\xa0=\xa0smoke, device\xa0=\xa0cpu, seed\xa0=\xa00", "brown, delicious", "0123456789ab"],
         ["the book", "50", "1.2\xa0s", "40"],
         ["a grid of training runs", "49", "0.5\xa0s", "12"],
     ]

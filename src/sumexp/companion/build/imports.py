@@ -10,6 +10,6 @@ from sumexp.companion.build.forks import IMPORTED
 from sumexp.companion.store import processes
 
 for name in IMPORTED:
-    if not processes.is_driven():
+    if not processes.is_there(processes.driver()):
         os._exit(1)
     import_module(name)

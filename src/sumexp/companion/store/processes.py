@@ -20,19 +20,24 @@ def drive() -> None:
     os.environ[DRIVER] = f"{os.getpid()} {_started(os.getpid())}"
 
 
-def is_driven() -> bool:
-    """Whether the driver is there, or there never was one."""
-    driver = os.environ.get(DRIVER, "")
-    return not driver or _is_there(driver)
+def driver() -> str:
+    """Who drives this process; empty if nobody does."""
+    return os.environ.get(DRIVER, "")
+
+
+def is_there(driver: str) -> bool:
+    """Whether a driver has not ended; so has nobody."""
+    pid, _, started = driver.partition(" ")
+    return not driver or _started(int(pid)) == started
 
 
 def bind() -> None:
-    """End this process and all that it started as soon as its parent or its driver is gone."""
-    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+    """End this process and all that it started as soon as its parent or its driver, those of now, are gone."""
+    threading.Thread(target=_watch, args=(os.getppid(), driver()), daemon=True).start()
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent and is_driven():
+def _watch(parent: int, driver: str) -> None:
+    while os.getppid() == parent and is_there(driver):
         time.sleep(_EVERY)
     import psutil
 
@@ -42,11 +47,6 @@ def _watch(parent: int) -> None:
         except psutil.NoSuchProcess:
             continue
     os._exit(1)
-
-
-def _is_there(driver: str) -> bool:
-    pid, _, started = driver.partition(" ")
-    return _started(int(pid)) == started
 
 
 def _started(pid: int) -> str:
