@@ -24,7 +24,7 @@ CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 """The first is the same browser without its own windows, which take a sixth of the time."""
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 OPTIONS = [*QUIET.split(), "--disable-component-update", "--disable-sync"]
-BUILDS = "test_the_book_is_built"
+BUILDS, LONGEST = "test_the_book_is_built", ("test_pages.py", "test_pdf.py")
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 EXECUTE = """
 import os
@@ -68,13 +68,22 @@ def tree_of(file: Path) -> BeautifulSoup:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The book is built first, by one worker, and read last: so that no other worker waits for it."""
+    """The book is built first, by one worker, and read last: so that no other worker waits for it.
+
+    What takes longest comes first, so that no worker is left with it at the end.
+    """
 
     def reads(item: pytest.Item) -> bool:
         return item.path.parent == HERE and "project" in getattr(item, "fixturenames", ())
 
     late = {item.path for item in items if reads(item)}  # whole modules: a worker has all tests of some
-    items.sort(key=lambda item: 0 if item.name == BUILDS else 2 if item.path in late else 1)
+
+    def turn(item: pytest.Item) -> int:
+        if item.path not in late:
+            return 1
+        return 0 if item.name == BUILDS else 2 if item.path.name in LONGEST else 3
+
+    items.sort(key=turn)
 
 
 def sumexp(project: Path, *arguments: str) -> None:

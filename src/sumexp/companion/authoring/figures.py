@@ -21,7 +21,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from sumexp.companion import CompanionError
-from sumexp.companion.authoring import series
+from sumexp.companion.authoring import PROVENANCE, series
 
 PALETTE = {
     "blue": "#1f78b4",
@@ -47,9 +47,6 @@ WIDTH = 7.0
 
 DATA = "_figures"
 """The folder of the pages that has for each figure what it draws, as CSV."""
-
-PROVENANCE = "<!-- provenance -->"
-"""Where the pipeline writes what the figure was made from: content key, profile, device, seed."""
 
 _STYLE: Any = {
     "figure.figsize": (WIDTH, 3.6),

@@ -8,7 +8,7 @@ from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
 
 from sumexp.companion import CompanionError
-from sumexp.companion.authoring.figures import PROVENANCE
+from sumexp.companion.authoring import PROVENANCE
 from sumexp.companion.build.executions import provenance
 from sumexp.companion.build.notebooks import EXECUTED, INJECTED
 from sumexp.companion.build.pages import DATA, FIGURES, WRITTEN
