@@ -31,8 +31,9 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from sumexp.companion.build import forks, plan, steps
-from sumexp.companion.store import default
+from sumexp.companion.store import default, processes
 
+processes.drive()
 made, file = plan.make("smoke", "cpu", ""), Path("build/plan.json").absolute()
 made.write(file)
 lacking = [one.name for one in default().lacking(made.notebooks.values())]

@@ -6,7 +6,7 @@ import pytest
 
 from sumexp import datasets
 from sumexp.companion import CompanionError
-from sumexp.companion.build import notebooks, plan, sources, why
+from sumexp.companion.build import plan, settings, sources, why
 from sumexp.companion.store import Computation, default, grids
 from sumexp.companion.store.provenance import Meter
 
@@ -56,10 +56,10 @@ def test_the_part_that_changed_is_named() -> None:
 
 def test_what_is_stored_needs_no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
     for there in (False, True):
-        monkeypatch.setattr(notebooks, "cuda_available", lambda there=there: there)
+        monkeypatch.setattr(settings, "cuda_available", lambda there=there: there)
         devices = [plan.make("cpu", device, "", stored=True).device for device in ("cuda", "cpu", "auto")]
         assert devices == ["cuda", "cpu", "cuda" if there else "cpu"]
-    monkeypatch.setattr(notebooks, "cuda_available", lambda: False)
+    monkeypatch.setattr(settings, "cuda_available", lambda: False)
     with pytest.raises(CompanionError, match="device is 'cuda', but torch finds no CUDA device"):
         plan.make("cpu", "cuda", "")
 

@@ -44,6 +44,7 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     plan = plans.make(profile, device, only, stored=stored)
     BUILD.mkdir(exist_ok=True)
     with _alone():
+        processes.drive()
         now = _fingerprint(arguments)
         FINISHED.unlink(missing_ok=True)
         for left in BUILD.glob(f"{PREVIEW}*"):  # of a build that was killed
@@ -106,7 +107,6 @@ def _show(plan: Plan, cores: int) -> None:
     wanted = pages.computation(plan, shown, decided)
     entry = store.find(wanted)
     if entry is None:
-        processes.drive()
         command = [sys.executable, "-m", "sumexp.companion.build.steps", str(BUILD / "plan.json"), "pages", str(cores)]
         with progress.shown("the book", 1, lambda: int(store.has(wanted))):
             code = subprocess.run(command, check=False).returncode

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Self
 
 from sumexp.companion.build.sources import THREADS
-from sumexp.companion.store import processes
 
 IMPORTED = (
     "tqdm.auto",  # before IPython, which it would take for a notebook's
@@ -53,10 +52,8 @@ _TURN = threading.Lock()
 def begin(notebooks: int) -> None:
     """Start the process that the steps of a build are forked from; it imports while this one goes on.
 
-    It ends when this one does, which is the driver of all that it starts. Two notebooks, side by side, have imported
-    what they need themselves as soon.
+    It ends when this one does. Two notebooks, side by side, have imported what they need themselves as soon.
     """
-    processes.drive()
     forkserver.set_forkserver_preload(["sumexp.companion.build.imports"] if KERNELS and notebooks > 2 else [])
     with surrounded(SURROUNDINGS):
         forkserver.ensure_running()
@@ -70,8 +67,13 @@ def surrounded(environment: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        _take(before)
+
+
+def _take(environment: Mapping[str, str]) -> None:
+    """Let this be the whole environment of this process."""
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def call(target: Callable[..., object], *arguments: object) -> int | None:
@@ -89,8 +91,7 @@ def call(target: Callable[..., object], *arguments: object) -> int | None:
 
 
 def _call(environment: Mapping[str, str], target: Callable[..., object], *arguments: object) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
+    _take(environment)
     target(*arguments)
 
 
@@ -154,8 +155,7 @@ def _wait(connection: Connection, other: Connection) -> None:
         return
     os.setsid()  # a signal to the build's group is not for it
     os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
+    _take(environment)
     from ipykernel.kernelapp import IPKernelApp
 
     IPKernelApp.launch_instance([*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])

@@ -14,12 +14,11 @@ from typing import Any, TextIO
 
 from sumexp.companion import CompanionError
 from sumexp.companion.build.forks import SURROUNDINGS, Kernel
+from sumexp.companion.build.settings import PROFILES, choice, resolve_device
 from sumexp.companion.build.sources import declared_data, parse, source_path
 from sumexp.companion.store import parts, progress
 from sumexp.companion.store.provenance import Meter, Provenance
 
-PROFILES = ("smoke", "cpu", "paper")
-DEVICES = ("auto", "cpu", "cuda")
 EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
 """What the entry of an executed notebook holds: the notebook, each number the prose quotes, a figure as SVG and CSV."""
 
@@ -28,50 +27,6 @@ INJECTED = "injected-parameters"
 
 class NotebookError(CompanionError):
     """A notebook that failed; the message says where, and where the partial notebook and the log are."""
-
-
-def choice(name: str, value: str, allowed: Iterable[str]) -> str:
-    """``value``, if it is one of ``allowed``.
-
-    Raises:
-        CompanionError: if it is not.
-    """
-    if value not in allowed:
-        raise CompanionError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
-    return value
-
-
-def resolve_device(device: str) -> str:
-    """``cpu`` or ``cuda``; ``auto`` is ``cuda`` where torch can use it.
-
-    Raises:
-        CompanionError: if ``device`` is unknown, or ``cuda`` and torch cannot use it.
-    """
-    if choice("device", device, DEVICES) == "cpu":
-        return "cpu"
-    if cuda_available():
-        return "cuda"
-    if device == "cuda":
-        raise CompanionError(
-            "device is 'cuda', but torch finds no CUDA device; take cpu, or install a CUDA build (make TORCH=cuda)"
-        )
-    return "cpu"
-
-
-def cuda_available() -> bool:
-    """Whether torch can use a GPU; a CPU build of torch is told without importing it (a second or more)."""
-    from importlib.util import find_spec
-    from runpy import run_path
-
-    spec = find_spec("torch")
-    if spec is None or spec.origin is None:
-        return False
-    build = run_path(str(Path(spec.origin).parent / "version.py"))
-    if not (build.get("cuda") or build.get("hip")):
-        return False
-    import torch
-
-    return torch.cuda.is_available()
 
 
 def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sumexp.companion import CompanionError
-from sumexp.companion.build.notebooks import DEVICES, PROFILES, choice, resolve_device
+from sumexp.companion.build.settings import DEVICES, PROFILES, choice, resolve_device
 from sumexp.companion.build.sources import RUNS, chapters_of, claim_modules, evidence, module_name, notebook
 from sumexp.companion.store import Computation
 from sumexp.companion.store.files import write_text

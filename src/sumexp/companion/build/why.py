@@ -8,8 +8,8 @@ from typing import Any, get_type_hints
 
 from sumexp.companion.build import pages
 from sumexp.companion.build import plan as plans
-from sumexp.companion.build.notebooks import PROFILES
 from sumexp.companion.build.plan import Plan
+from sumexp.companion.build.settings import PROFILES
 from sumexp.companion.build.sources import declared_runs, notebook, parse, source_path
 from sumexp.companion.store import Computation, Entry, Status, Store, default, grids
 from sumexp.companion.store.entries import DamagedError, read, size

@@ -12,7 +12,6 @@ from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from sumexp.companion import CompanionError
-from sumexp.companion.store import processes
 
 FOLDER = Path("workflow")
 _ALWAYS = (
@@ -21,9 +20,7 @@ _ALWAYS = (
 )
 
 
-def run(
-    name: str, config: Mapping[str, str], root: Path, log: Path, options: Sequence[str], *, here: bool = True
-) -> bool:
+def run(name: str, config: Mapping[str, str], root: Path, log: Path, options: Sequence[str]) -> bool:
     """Run ``workflow/NAME.smk`` in this process, so that the two end together; whether all went well.
 
     Args:
@@ -32,7 +29,6 @@ def run(
         root: the store; Snakemake works in it.
         log: what Snakemake says goes there.
         options: more of its command-line options.
-        here: whether the steps are processes of this machine, which end when this one does.
 
     Raises:
         CompanionError: if there is no such file here.
@@ -46,10 +42,6 @@ def run(
     arguments = ["--snakefile", str(file.absolute()), *_ALWAYS.split(), *options, *settings]
     root.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
-    if here:
-        processes.drive()
-    else:
-        os.environ.pop(processes.DRIVER, None)
     os.environ["PYTHONHASHSEED"] = "0"
     with log.open("w", encoding="utf-8") as output, _quiet(output), chdir(root):
         try:

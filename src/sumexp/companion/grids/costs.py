@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sumexp.companion.build.notebooks import PROFILES
+from sumexp.companion.build.settings import PROFILES
 from sumexp.companion.grids.jobs import GRIDS, Job, computations, jobs_of
 from sumexp.companion.store import Store
 

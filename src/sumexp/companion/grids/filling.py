@@ -10,10 +10,10 @@ from pathlib import Path
 
 from sumexp.companion import CompanionError
 from sumexp.companion.build import workflow
-from sumexp.companion.build.notebooks import choice, resolve_device
+from sumexp.companion.build.settings import choice, resolve_device
 from sumexp.companion.grids.costs import estimates
 from sumexp.companion.grids.jobs import Job, by_source, computations, jobs_of
-from sumexp.companion.store import default, progress
+from sumexp.companion.store import default, processes, progress
 from sumexp.companion.store.grids import mark
 from sumexp.companion.store.provenance import Meter
 
@@ -47,8 +47,12 @@ def fill(
     config = {"grid": grid, "profile": profile, "device": device}
     title = f"{grid}, {profile}"
     shown = nullcontext() if executor else progress.shown(title, len(lacking), lambda: sum(map(store.has, lacking)))
+    if executor:
+        os.environ.pop(processes.DRIVER, None)  # other machines know no process of this one
+    else:
+        processes.drive()
     with store.guarded(log), shown:
-        workflow.run("runs", config, store.root, log, chosen, here=not executor)
+        workflow.run("runs", config, store.root, log, chosen)
     if lacking := [one for one in wanted if not store.has(one)]:
         raise CompanionError(
             f"{len(lacking)} of {len(wanted)} runs are not finished: see above, and {log}. What is finished is kept, "

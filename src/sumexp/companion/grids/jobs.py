@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, get_args
 
 from sumexp import datasets
 from sumexp.companion.authoring import runs
-from sumexp.companion.build.notebooks import PROFILES, choice, resolve_device
+from sumexp.companion.build.settings import PROFILES, choice, resolve_device
 from sumexp.companion.store import Computation
 from sumexp.runtime import Task
 

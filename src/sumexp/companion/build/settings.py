@@ -1,0 +1,53 @@
+"""What a reader chooses of a build: its profile and its device."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from sumexp.companion import CompanionError
+
+PROFILES = ("smoke", "cpu", "paper")
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def choice(name: str, value: str, allowed: Iterable[str]) -> str:
+    """``value``, if it is one of ``allowed``.
+
+    Raises:
+        CompanionError: if it is not.
+    """
+    if value not in allowed:
+        raise CompanionError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
+    return value
+
+
+def resolve_device(device: str) -> str:
+    """``cpu`` or ``cuda``; ``auto`` is ``cuda`` where torch can use it.
+
+    Raises:
+        CompanionError: if ``device`` is unknown, or ``cuda`` and torch cannot use it.
+    """
+    if choice("device", device, DEVICES) == "cpu":
+        return "cpu"
+    if cuda_available():
+        return "cuda"
+    if device == "cuda":
+        raise CompanionError(
+            "device is 'cuda', but torch finds no CUDA device; take cpu, or install a CUDA build (make TORCH=cuda)"
+        )
+    return "cpu"
+
+
+def cuda_available() -> bool:
+    """Whether torch can use a GPU; a CPU build of torch is told without importing it (a second or more)."""
+    from importlib.util import find_spec
+    from runpy import run_path
+
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        return False
+    build = run_path(str(Path(spec.origin).parent / "version.py"))
+    if not (build.get("cuda") or build.get("hip")):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
