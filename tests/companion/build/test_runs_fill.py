@@ -79,11 +79,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 FILL = ("runs", "run", "--grid", "tiny", "--profile", "smoke", "--cores", "4")
 
 
-def finished(project: Project) -> dict[str, float]:
-    """When each finished run was written."""
-    return {path.parent.name: path.stat().st_mtime for path in project.store.glob("run/*/*/SHA256SUMS")}
-
-
 def calls(project: Project) -> list[str]:
     """The runs that were begun since this was last asked."""
     file = project.path / "calls"
@@ -100,14 +95,14 @@ def hangs(project: Project) -> bool:
 def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     project.write("hang1", "")
     driver = project.start(*FILL)
-    assert wait_until(lambda: driver.poll() is not None or (hangs(project) and len(finished(project)) == 2), 120)
+    assert wait_until(lambda: driver.poll() is not None or (hangs(project) and len(project.entries("run")) == 2), 120)
     assert driver.poll() is None, driver.communicate()
     family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
     assert int((project.path / "pid").read_text("utf-8")) in family
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
     assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 30)
-    before = finished(project)
+    before = project.entries("run")
     assert calls(project) == ["0", "1", "2"]
 
     (project.path / "hang1").unlink()
@@ -119,7 +114,7 @@ def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     assert "ArithmeticError: 1 diverged" in output
     assert "error: 1 of 3 runs are not finished: see above, and" in output
     assert len(calls(project)) == 2
-    after = finished(project)
+    after = project.entries("run")
     assert after.keys() == before.keys()
     assert after[damaged] > before[damaged]
     assert after[untouched] == before[untouched]
@@ -137,13 +132,13 @@ def test_what_another_driver_finished_meanwhile_stays(project: Project) -> None:
     for number in {"0", "1", "2"} - {first}:
         (project.path / f"hang{number}").unlink()
     quick = project.start(*FILL)
-    assert wait_until(lambda: len(finished(project)) == 2, 120)
+    assert wait_until(lambda: len(project.entries("run")) == 2, 120)
     quick.send_signal(signal.SIGKILL)
     quick.communicate()
-    before = {path: path.stat().st_mtime for path in project.store.glob("run/*/*/entry.json")}
+    before = project.entries("run")
     assert len(calls(project)) == 2
     os.kill(int((project.path / "pid").read_text("utf-8")), signal.SIGKILL)
     slow.communicate(timeout=120)  # its other two runs it finds finished
     assert calls(project) == []
-    assert {path: path.stat().st_mtime for path in project.store.glob("run/*/*/entry.json")} == before
-    assert len(finished(project)) == 2
+    assert project.entries("run") == before
+    assert len(project.entries("run")) == 2
