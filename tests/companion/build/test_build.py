@@ -143,6 +143,7 @@ def test_sum():
 
 def test_what_training_runs_decide_is_decided_by_those_of_the_build(project: Project) -> None:
     """And again once there are more: by the chapters, by hand, or by `make runs`."""
+    project.leave_torch_out()
     project.write("src/sumexp/used.py", TRAINING)
     project.write("tests/test_tiny.py", WAITING)
     cached = "from sumexp.companion.authoring.runs import cached"

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 from sumexp.companion import CompanionError
 from sumexp.companion.build import forks, steps
 from sumexp.companion.store import processes
+
+from .test_faults import wait_until
 
 
 def end_with(code: int) -> None:
@@ -87,6 +90,28 @@ def test_a_kernel_gets_signals() -> None:
     with forks.Kernel() as kernel:
         kernel.send_signal(signal.SIGUSR1)
         assert kernel.wait() == -signal.SIGUSR1
+
+
+ORPHAN = """
+import os
+from sumexp.companion.build import forks
+
+kernel = forks.Kernel()
+print(kernel.pid, flush=True)
+kernel.begin(["python", "-m", "ipykernel_launcher", "-f", {file!r}], os.environ)
+os._exit(0)
+"""
+
+
+def test_a_kernel_whose_step_ended_as_it_began_ends(tmp_path: Path) -> None:
+    lines = ORPHAN.format(file=str(tmp_path / "connection.json"))
+    with subprocess.Popen([sys.executable, "-c", lines], stdout=subprocess.PIPE, text=True) as step:
+        assert step.stdout is not None
+        kernel = psutil.Process(int(step.stdout.readline()))
+        ended = wait_until(lambda: not kernel.is_running(), 15)
+        with suppress(psutil.NoSuchProcess):
+            kernel.kill()
+        assert ended
 
 
 @pytest.mark.parametrize(("driver", "code"), [("", 0), ("1 long ago", 1)])  # 1 is another one now

@@ -45,22 +45,6 @@ from sumexp import tiny
 JOBS = tuple(Job(tiny.train, tiny.Config(number), work=1e9) for number in range(3))
 GRIDS = {"tiny": Grid(lambda profile, there: JOBS, {"cpu": 1e9})}
 """
-TORCH = '''"""What a run asks of torch, which takes each of seven processes seconds to import, and counts no better."""
-
-from types import SimpleNamespace
-
-
-def device(name):
-    return SimpleNamespace(type=name)
-
-
-def get_num_threads():
-    return 1
-
-
-def set_num_threads(threads):
-    pass
-'''
 
 
 @pytest.fixture
@@ -68,8 +52,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project without torch, whose one grid has three tiny runs, in a folder with a space."""
     project = make_project(tmp_path / "a project")
     project.write("src/sumexp/tiny.py", TINY)
-    project.write("src/torch/__init__.py", TORCH)
-    project.write("src/torch/version.py", "cuda = hip = None")
+    project.leave_torch_out()
     jobs = project.path / "src/sumexp/companion/grids/jobs.py"
     jobs.write_text(jobs.read_text("utf-8") + GRID, "utf-8")
     monkeypatch.setenv("TINY", str(project.path))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from sumexp.companion.build.sources import THREADS
+from sumexp.companion.store import processes
 
 IMPORTED = (
     "tqdm.auto",  # before IPython, which it would take for a notebook's
@@ -106,7 +107,7 @@ class Kernel:
     def __init__(self) -> None:
         context = multiprocessing.get_context("fork")
         theirs, self._connection = context.Pipe(duplex=False)
-        self._process = context.Process(target=_wait, args=(theirs, self._connection))
+        self._process = context.Process(target=_wait, args=(theirs, self._connection, os.getpid()))
         self._process.start()
         theirs.close()
 
@@ -147,7 +148,7 @@ class Kernel:
         self._process.kill()
 
 
-def _wait(connection: Connection, other: Connection) -> None:
+def _wait(connection: Connection, other: Connection, parent: int) -> None:
     other.close()  # so that the end of who forked it ends this one, too
     try:
         arguments, environment, folder = connection.recv()
@@ -156,6 +157,7 @@ def _wait(connection: Connection, other: Connection) -> None:
     os.setsid()  # a signal to the build's group is not for it
     os.chdir(folder)
     _take(environment)
+    processes.bind(parent)  # which ipykernel does not see to if that one has ended before it looks
     from ipykernel.kernelapp import IPKernelApp
 
-    IPKernelApp.launch_instance([*arguments, f"--IPKernelApp.parent_handle={os.getppid()}"])
+    IPKernelApp.launch_instance([*arguments, f"--IPKernelApp.parent_handle={parent}"])

@@ -31,9 +31,13 @@ def is_there(driver: str) -> bool:
     return not driver or _started(int(pid)) == started
 
 
-def bind() -> None:
-    """End this process and all that it started as soon as its parent or its driver, those of now, are gone."""
-    threading.Thread(target=_watch, args=(os.getppid(), driver()), daemon=True).start()
+def bind(parent: int | None = None) -> None:
+    """End this process and all that it started as soon as its parent or its driver is gone.
+
+    Args:
+        parent: who started this process, which may have ended already; by default the parent of now.
+    """
+    threading.Thread(target=_watch, args=(parent or os.getppid(), driver()), daemon=True).start()
 
 
 def _watch(parent: int, driver: str) -> None:
