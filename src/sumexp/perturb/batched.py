@@ -9,7 +9,8 @@ winner, measured from the row's largest parameter: with :math:`x_i = (\theta_i-\
     p_i = \int r_i P\,du,\qquad r_i = \frac{f(u-x_i)}{F(u-x_i)},\qquad P = \prod_j F(u-x_j) \le F(u),
 
 so that nothing is lost left of where F is negligible, and no F underflows right of it. The integrand is analytic; the
-more classes, the narrower it can be and the finer the step. The Jacobian is the Laplacian of
+more classes, the narrower it can be and the finer the step. Right of all races the logistic's falls like
+:math:`e^{-u}`, which needs ever fewer nodes: there u grows exponentially. The Jacobian is the Laplacian of
 :mod:`sumexp.perturb.race`: its product with a vector takes the same nodes and no graph. A class of parameter -inf never
 wins. Values are not looked at, for that would stop a GPU: a row that holds NaN or +inf, or no finite logit, gives NaN.
 
@@ -17,6 +18,7 @@ Source: Cohen Indelman and Hazan, equation (3).
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -36,7 +38,7 @@ BLOCK = {"cpu": 1 << 18, "cuda": 1 << 25}
 
 @dataclass(frozen=True)
 class Rule:
-    r"""A trapezoid rule in units of the noise's scale.
+    r"""A trapezoid rule in t, with places :math:`u(t)` in units of the noise's scale.
 
     Attributes:
         low: the left end.
@@ -44,6 +46,8 @@ class Rule:
         coarsest: the step for few classes.
         step: the step for K classes is at most :math:`\mathrm{step}\cdot K^{-\mathrm{power}}`.
         power: of K.
+        growth: a in :math:`u = t + e^{a(t-\log K-\mathrm{onset})}/a`; 0 for :math:`u = t`.
+        onset: how far right of log K, where the largest of K equals lies, u begins to grow.
     """
 
     low: float
@@ -51,6 +55,8 @@ class Rule:
     coarsest: float
     step: float
     power: float
+    growth: float = 0.0
+    onset: float = 0.0
 
     def width(self, classes: int) -> float:
         """The step for so many classes."""
@@ -61,8 +67,8 @@ class Rule:
 _RULES: dict[tuple[type[Common], torch.dtype], Rule] = {
     (Gaussian, torch.float32): Rule(low=-7.0, tail=1e-8, coarsest=0.5, step=0.8, power=0.25),
     (Gaussian, torch.float64): Rule(low=-12.5, tail=1e-17, coarsest=0.3, step=0.45, power=0.25),
-    (Logistic, torch.float32): Rule(low=-22.0, tail=1e-8, coarsest=0.8, step=0.9, power=0.1),
-    (Logistic, torch.float64): Rule(low=-60.0, tail=1e-17, coarsest=0.4, step=0.5, power=0.1),
+    (Logistic, torch.float32): Rule(low=-22.0, tail=1e-8, coarsest=0.8, step=0.9, power=0.1, growth=0.75, onset=2.0),
+    (Logistic, torch.float64): Rule(low=-60.0, tail=1e-17, coarsest=0.4, step=0.5, power=0.1, growth=0.75, onset=2.0),
 }
 
 
@@ -152,7 +158,7 @@ class _Race:
     The classes lead and the rows are last, so that every product and sum runs along contiguous rows.
     """
 
-    def __init__(self, x: Tensor, noise: Common, nodes: Tensor, step: float) -> None:
+    def __init__(self, x: Tensor, noise: Common, nodes: Tensor, weights: Tensor) -> None:
         place = nodes.unsqueeze(-1) - x.unsqueeze(1)
         if isinstance(noise, Gaussian):
             cdf = torch.erfc(place * -math.sqrt(0.5))  # twice the distribution function
@@ -164,7 +170,7 @@ class _Race:
         else:
             cdf = torch.sigmoid(place)
             self.ratio = place.neg_().sigmoid_()
-        self.measure = cdf.prod(0).mul_(step)
+        self.measure = cdf.prod(0).mul_(weights.unsqueeze(-1))
         self.won = torch.mul(self.ratio, self.measure, out=cdf)
         self.probabilities = self.won.sum(1)
 
@@ -182,19 +188,37 @@ class _Race:
         return v * total - along
 
 
+def _grid(noise: Common, classes: int, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """The nodes u and the weights of the rule for so many classes, of the type of theta."""
+    rule = _RULES[type(noise), theta.dtype]
+    step, beyond = rule.width(classes), math.log(classes / rule.tail)
+    high = math.sqrt(2 * beyond) if isinstance(noise, Gaussian) else beyond
+    most = math.ceil((high - rule.low) / step)
+    if not rule.growth:
+        nodes = rule.low + step * torch.arange(most + 1, dtype=theta.dtype, device=theta.device)
+        return nodes, torch.full_like(nodes, step)
+    begin = math.log(classes) + rule.onset
+
+    def place(i: int) -> float:
+        t = rule.low + step * i
+        return t + math.exp(rule.growth * (t - begin)) / rule.growth
+
+    last = bisect_left(range(most), high, key=place)
+    t = rule.low + step * torch.arange(last + 1, dtype=theta.dtype, device=theta.device)
+    grown = (rule.growth * (t - begin)).exp()
+    return t + grown / rule.growth, step * (1 + grown)
+
+
 def _by_rows(theta: Tensor, noise: Common, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:
     """``work(race, ...)`` [columns, rows] in chunks of rows, as [..., columns]."""
     classes = theta.shape[-1]
-    rule = _RULES[type(noise), theta.dtype]
-    step = rule.width(classes)
-    beyond = math.log(classes / rule.tail)
-    high = math.sqrt(2 * beyond) if isinstance(noise, Gaussian) else beyond
-    count = math.ceil((high - rule.low) / step) + 1
-    nodes = rule.low + step * torch.arange(count, dtype=theta.dtype, device=theta.device)
+    nodes, weights = _grid(noise, classes, theta)
     x = (theta.detach() - theta.detach().amax(-1, keepdim=True)) / noise.scale
-    rows = BLOCK.get(theta.device.type, BLOCK["cpu"]) // (classes * count)
+    rows = BLOCK.get(theta.device.type, BLOCK["cpu"]) // (classes * len(nodes))
     chunks = zip(*(pieces(part.reshape(-1, classes), rows) for part in (x, *beside)), strict=True)
-    parts = [work(_Race(part.T.contiguous(), noise, nodes, step), *(more.T for more in rest)) for part, *rest in chunks]
+    parts = [
+        work(_Race(part.T.contiguous(), noise, nodes, weights), *(more.T for more in rest)) for part, *rest in chunks
+    ]
     return torch.cat(parts, -1).T.reshape(*theta.shape[:-1], -1)
 
 
