@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}; it must lie inside (0, 1)")
     sd = float(runs.std(ddof=1))
-    reach = float(stats.t.ppf((1 + confidence) / 2, runs.size - 1)) * sd / math.sqrt(runs.size)
+    reach = float(stdtrit(runs.size - 1, (1 + confidence) / 2)) * sd / math.sqrt(runs.size)
     mean = float(runs.mean())
     return Interval(mean, mean - reach, mean + reach, sd, runs.size)
 

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from scipy.special import stdtrit
 
 from sumexp.intervals import Interval, interval, paired
 from sumexp.models.sampled.methods import Method
@@ -64,7 +65,7 @@ def detectable(one: Interval, power: float = POWER, confidence: float = 0.95) ->
     """
     if not (0 < power < 1 and 0 < confidence < 1):
         raise ValueError(f"power is {power}, confidence {confidence}; both must lie inside (0, 1)")
-    reach = stats.t.ppf((1 + confidence) / 2, one.count - 1) + stats.t.ppf(power, one.count - 1)
+    reach = stdtrit(one.count - 1, (1 + confidence) / 2) + stdtrit(one.count - 1, power)
     return float(reach * one.sd / math.sqrt(one.count))
 
 
@@ -109,17 +110,49 @@ def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike
     """
     if predicted.keys() != measured.keys() or len(predicted) < 2:
         raise ValueError(f"{len(predicted)} predicted and {len(measured)} measured methods; give the same, two or more")
-    methods = list(predicted)
-    table = np.array([measured[one] for one in methods], dtype=np.float64)
-    said = np.round(np.array([predicted[one] for one in methods]) / tie)
-    taus = [float(stats.kendalltau(-said, errors).statistic) for errors in table.T]
-    right = wrong = untold = 0
-    for i in range(len(methods)):
-        for j in range(i):
-            if sign := paired(table[i], table[j]).sign:
-                expected = -int(np.sign(said[i] - said[j]))
-                right, wrong, untold = right + (sign == expected), wrong + (sign == -expected), untold + (not expected)
-    return Order(interval(np.nan_to_num(taus)), right, wrong, untold)
+    measured = {one: measured[one] for one in predicted}
+    ends = signs(predicted, measured, tie)
+    taus = [float(stats.kendalltau(-_rounded(predicted, tie), errors).statistic) for errors in _table(measured).T]
+    once = np.tril_indices(len(predicted), -1)
+    decided, told = ends.measured[once], (ends.measured * ends.predicted)[once]
+    counts = (told == 1).sum(), (told == -1).sum(), ((decided != 0) & (told == 0)).sum()
+    return Order(interval(np.nan_to_num(taus)), *map(int, counts))
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Of each pair of methods, in their order, which errs more: 1 if the row's does, -1 if the column's, 0 if neither.
+
+    Attributes:
+        measured: by an interval off zero [methods, methods].
+        predicted: [methods, methods].
+    """
+
+    measured: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+
+
+def signs(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike], tie: float = 1e-3) -> Signs:
+    """Which of two methods errs more, as measured and as predicted.
+
+    Args:
+        predicted: as in :func:`order`.
+        measured: of the same methods in the same order.
+        tie: as in :func:`order`.
+    """
+    said, table = _rounded(predicted, tie), _table(measured)
+    found = np.zeros((len(table), len(table)), dtype=np.int64)
+    for i, j in zip(*np.tril_indices(len(table), -1), strict=True):
+        found[i, j] = paired(table[i], table[j]).sign
+    return Signs(found - found.T, np.sign(said - said[:, None]).astype(np.int64))
+
+
+def _table(measured: Mapping[Method, ArrayLike]) -> Values:
+    return np.array(list(measured.values()), dtype=np.float64)
+
+
+def _rounded(predicted: Mapping[Method, float], tie: float) -> Values:
+    return np.asarray(np.round(np.array(list(predicted.values())) / tie))
 
 
 def agreement(first: Mapping[Method, Values], second: Mapping[Method, Values]) -> Interval:

@@ -72,26 +72,26 @@ def spans(found: Found, methods: Sequence[Method]) -> NDArray[np.float64]:
     return np.array([[[x, y.low], [x, y.high]] for x, y in rows])
 
 
-def _order(found: Found) -> comparison.Order:
-    return comparison.order({one: x for one, (x, _) in found.items()}, {one: y for one, (_, y) in found.items()})
-
-
 def agreement(found: Found) -> str:
     """What is said of all methods."""
-    order = _order(found)
+    order = comparison.order(*_parts(found))
     tau = typeset(f"{order.correlation.mean:.2f}")
     return f"tau {tau}; of {order.right + order.wrong} pairs {order.right} right"
 
 
 def pairs(found: Found, methods: Sequence[Method]) -> list[str]:
     """What is said of each method: how many of its pairs with another the prediction has right."""
-    return [_own(found, one, [other for other in methods if other != one]) for one in methods]
+    ends = comparison.signs(*_parts({one: found[one] for one in methods}))
+    told = ends.measured * ends.predicted
+    return [
+        f"{right} of its {either} pairs right"
+        for right, either in zip((told == 1).sum(1), (told != 0).sum(1), strict=True)
+    ]
 
 
-def _own(found: Found, one: Method, others: Sequence[Method]) -> str:
-    orders = [_order({m: found[m] for m in (one, other)}) for other in others]
-    right, wrong = (sum(getattr(order, part) for order in orders) for part in ("right", "wrong"))
-    return f"{right} of its {right + wrong} pairs right"
+def _parts(found: Found) -> tuple[Mapping[Method, float], Mapping[Method, NDArray[np.float64]]]:
+    """What is predicted, and what is measured."""
+    return {one: x for one, (x, _) in found.items()}, {one: y for one, (_, y) in found.items()}
 
 
 def _offsets(dots: NDArray[np.float64]) -> Plane:
