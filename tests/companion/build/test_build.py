@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sumexp.companion.build import staging
-from sumexp.companion.store import Computation, Store
+from sumexp.companion.build import book, staging
+from sumexp.companion.store import Computation, Store, default, grids
+from sumexp.companion.store.provenance import Meter
 
 from .conftest import Project, chapter, make_project
 
@@ -53,6 +54,24 @@ def test_a_second_build_does_nothing(built: Project) -> None:
     before = built.executed()
     assert built.build() == "the book: build/html/index.html\n"
     assert built.executed() == before
+
+
+def test_a_changed_proof_and_a_grid_found_whole_are_something_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    told = [book._fingerprint(())]
+    (tmp_path / "proofs").mkdir()
+    for text in ("Qed.", "Admitted."):
+        (tmp_path / "proofs/a.v").write_text(text)
+        told.append(book._fingerprint(()))
+    mark = grids.mark("vae", "mnist", "cpu", "cpu")
+    with default().locked(mark), default().writing(mark) as (_, seal):
+        seal(Meter().read(parameters={}))
+    told.append(book._fingerprint(()))
+    assert len(set(told)) == 4
+    assert book._fingerprint(()) == told[-1]
 
 
 def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:
