@@ -6,7 +6,7 @@ import pytest
 
 from sumexp import datasets
 from sumexp.companion import CompanionError
-from sumexp.companion.build import plan, settings, sources, why
+from sumexp.companion.build import pages, plan, settings, sources, why
 from sumexp.companion.store import Computation, default, grids
 from sumexp.companion.store.provenance import Meter
 
@@ -52,6 +52,14 @@ def test_the_part_that_changed_is_named() -> None:
     assert said()[0].startswith("one: fresh, computed ")  # prose alone
     Path("notebooks/one.md").write_text(NOTEBOOK.replace("x = 1", "import sumexp.intervals"))
     assert "  module sumexp.intervals: new" in said()
+
+
+def test_pages_are_compared_with_the_last_of_their_profile() -> None:
+    for profile in ("cpu", "smoke"):
+        asked_for = plan.make(profile, "cpu", "", stored=True)
+        keep(pages.computation(asked_for, pages.chapters(asked_for), pages.evidence(asked_for)))
+    Path("book/intro.md").write_text("# Intro\n")
+    assert why.why("pages", plan.make("cpu", "cpu", "", stored=True))[1:] == ["  file book/intro.md: new"]
 
 
 def test_what_is_stored_needs_no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
