@@ -103,8 +103,9 @@ def test_clean_keeps_what_any_machine_asks_for_and_what_runs() -> None:
 
 def test_how_far_everything_is() -> None:
     def told() -> list[tuple[str, str, str]]:
-        """Kind, name and state, after a look at what the line says of time and size."""
+        """Kind, name and state, after a look at what the line says of time and key."""
         lines = list(why.status(plan.make("cpu", "cpu", "", stored=True)))
+        assert [line.key for line in lines if line.kind == "run"] in ([], ["0" * 64])
         assert all((line.seconds is not None) == (line.status == "fresh") for line in lines)
         return [(line.kind, line.name, line.status) for line in lines]
 
