@@ -58,7 +58,7 @@ SWAPS: dict[type[ast.AST], tuple[type[ast.AST], str]] = {
     ast.And: (ast.Or, "or"), ast.Or: (ast.And, "and"),
 }  # fmt: skip
 
-PRELOADED = ("torch", "scipy.stats", "scipy.optimize", "pandas", "matplotlib.pyplot", "pytest", "nbformat")
+PRELOADED = ("torch", "scipy.stats", "scipy.optimize", "matplotlib.pyplot", "pytest", "nbformat")
 """What most tests import: a process forked from one that has it starts its tests seconds earlier."""
 FORK = multiprocessing.get_context("forkserver")
 

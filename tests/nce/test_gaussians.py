@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import erf, exp, log, pi, sqrt
+from math import erf, exp, inf, log, pi, sqrt
 
 import numpy as np
 import pytest
@@ -228,6 +228,7 @@ def test_honest_and_oracle_selection() -> None:
     [
         ({"steps": 0}, "steps must be positive, got 0"),
         ({"learning_rate": -1.0}, "learning_rate must be positive, got -1.0"),
+        ({"learning_rate": inf}, "learning_rate must be finite, got inf"),
         ({"rho": 1.0}, "rho must lie strictly between -1 and 1, got 1.0"),
         ({"hidden": -1}, "hidden must not be negative, got -1"),
     ],

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
+from sumexp import checks
 from sumexp.descent import descend
 from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
 
@@ -157,9 +158,7 @@ class GaussianConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "dim", "candidates", "steps", "evaluations"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+        checks.positive(self, "learning_rate", "dim", "candidates", "steps", "evaluations")
         if not abs(self.rho) < 1:
             raise ValueError(f"rho must lie strictly between -1 and 1, got {self.rho!r}")
         if self.hidden < 0:

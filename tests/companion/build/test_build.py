@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sumexp.companion.build import staging
-from sumexp.companion.store import Computation, Store
+from sumexp.companion import CompanionError
+from sumexp.companion.build import book, staging, workflow
+from sumexp.companion.store import Computation, Store, default, grids
+from sumexp.companion.store.provenance import Meter
 
 from .conftest import Project, chapter, make_project
 
@@ -53,6 +55,35 @@ def test_a_second_build_does_nothing(built: Project) -> None:
     before = built.executed()
     assert built.build() == "the book: build/html/index.html\n"
     assert built.executed() == before
+
+
+def test_a_changed_proof_and_a_grid_found_whole_are_something_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    told = [book._fingerprint(())]
+    (tmp_path / "proofs").mkdir()
+    for text in ("Qed.", "Admitted."):
+        (tmp_path / "proofs/a.v").write_text(text)
+        told.append(book._fingerprint(()))
+    mark = grids.mark("vae", "mnist", "cpu", "cpu")
+    with default().locked(mark), default().writing(mark) as (_, seal):
+        seal(Meter().read(parameters={}))
+    told.append(book._fingerprint(()))
+    assert len(set(told)) == 4
+    assert book._fingerprint(()) == told[-1]
+
+
+def test_a_store_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workflow").mkdir()
+    (tmp_path / "workflow/book.smk").touch()
+    (tmp_path / "store").touch()
+    with pytest.raises(
+        CompanionError, match=r"cannot keep .*store: .*File exists.*; name another folder by SUMEXP_STORE"
+    ):
+        workflow.run("book", {}, tmp_path / "store", tmp_path / "log", [])
 
 
 def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from sumexp import datasets
 from sumexp.companion import CompanionError
-from sumexp.companion.build import plan, settings, sources, why
+from sumexp.companion.build import pages, plan, settings, sources, why
 from sumexp.companion.store import Computation, default, grids
 from sumexp.companion.store.provenance import Meter
 
@@ -54,6 +54,14 @@ def test_the_part_that_changed_is_named() -> None:
     assert "  module sumexp.intervals: new" in said()
 
 
+def test_pages_are_compared_with_the_last_of_their_profile() -> None:
+    for profile in ("cpu", "smoke"):
+        asked_for = plan.make(profile, "cpu", "", stored=True)
+        keep(pages.computation(asked_for, pages.chapters(asked_for), pages.evidence(asked_for)))
+    Path("book/intro.md").write_text("# Intro\n")
+    assert why.why("pages", plan.make("cpu", "cpu", "", stored=True))[1:] == ["  file book/intro.md: new"]
+
+
 def test_what_is_stored_needs_no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
     for there in (False, True):
         monkeypatch.setattr(settings, "cuda_available", lambda there=there: there)
@@ -95,8 +103,9 @@ def test_clean_keeps_what_any_machine_asks_for_and_what_runs() -> None:
 
 def test_how_far_everything_is() -> None:
     def told() -> list[tuple[str, str, str]]:
-        """Kind, name and state, after a look at what the line says of time and size."""
+        """Kind, name and state, after a look at what the line says of time and key."""
         lines = list(why.status(plan.make("cpu", "cpu", "", stored=True)))
+        assert [line.key for line in lines if line.kind == "run"] in ([], ["0" * 64])
         assert all((line.seconds is not None) == (line.status == "fresh") for line in lines)
         return [(line.kind, line.name, line.status) for line in lines]
 

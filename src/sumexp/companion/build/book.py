@@ -13,7 +13,7 @@ from sumexp.companion import CompanionError
 from sumexp.companion.build import forks, sources, workflow
 from sumexp.companion.build import plan as plans
 from sumexp.companion.build.plan import BUILD, FINISHED, TOC, Plan
-from sumexp.companion.build.sources import NOTEBOOKS, RUNS, TESTS
+from sumexp.companion.build.sources import NOTEBOOKS, PROOFS, RUNS, TESTS
 from sumexp.companion.build.view import HTML, PREVIEW
 from sumexp.companion.store import Computation, default, processes, progress
 from sumexp.companion.store.files import write_text
@@ -37,8 +37,8 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     if cores < 1:
         raise CompanionError(f"CORES is {cores}; expected 1 or more")
     arguments, runs = (profile, device, only, str(stored)), sources.runs()
-    # Most builds have nothing to do: told by the bytes of the sources and by which runs there are, before anything is
-    # worked out. What else is stored they do not tell.
+    # Most builds have nothing to do: told by the bytes of the sources and by which runs and grids there are, before
+    # anything is worked out. What else is stored they do not tell.
     if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {runs}":
         return PAGE
     plan = plans.make(profile, device, only, stored=stored)
@@ -137,13 +137,15 @@ def _alone() -> Iterator[None]:
 
 
 def _fingerprint(arguments: Sequence[str]) -> str:
-    """A digest of all that a build could depend on: sources by their bytes, data by what is there, settings."""
+    """A digest of all that a build could depend on: sources by their bytes, settings, which data and grids we have."""
     package = Path(sumexp.__path__[0])
-    folders = (Path("book"), NOTEBOOKS, Path("claims"), TESTS, package)
+    folders = (Path("book"), NOTEBOOKS, Path("claims"), TESTS, PROOFS, package)
     files = [file for folder in folders for file in sorted(folder.rglob("*")) if _counts(file)]
     files += [path for path in (Path("_config.yml"), TOC, Path("constraints.txt")) if path.is_file()]
     files += sorted(Path("benchmarks/results").glob("*.json"))
-    total = sha256(repr((arguments, sys.version, str(default().root), str(package), _data())).encode())
+    store = default()
+    grids = [path.name for path in store.paths("grid")]  # may be found to be whole without a new run
+    total = sha256(repr((arguments, sys.version, str(store.root), str(package), _data(), grids)).encode())
     for file in files:
         total.update(f"{file}\0".encode() + sha256(file.read_bytes()).digest())
     return total.hexdigest()

@@ -70,7 +70,8 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
     files |= {f"evidence {name}": entry.path / OUTCOMES for name, entry in decided.items() if entry}
     files |= {str(file): file for file in _deciding(decided)}
     wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
-    return Computation("pages", "book", parts.files(files) | parts.pins() | entries | wanted)
+    settings = {"parameter profile": plan.profile, "parameter device": plan.device}
+    return Computation("pages", "book", settings | parts.files(files) | parts.pins() | entries | wanted)
 
 
 def _deciding(decided: Shown) -> list[Path]:

@@ -25,6 +25,7 @@ class Line:
         status: how far it is.
         seconds: that it took; None if there is no entry.
         bytes: of its entry.
+        key: that tells runs of one task apart.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Line:
     status: Status
     seconds: float | None
     bytes: int
+    key: str
 
 
 def status(plan: Plan) -> Iterator[Line]:
@@ -45,13 +47,13 @@ def status(plan: Plan) -> Iterator[Line]:
         try:
             entry = read(path)
         except DamagedError:
-            yield Line("run", path.parent.name, "damaged", None, size(path))
+            yield Line("run", path.parent.name, "damaged", None, size(path), path.name)
             continue
         if _is_current(entry):
             yield _line(store, entry.computation)
     for path in sorted(store.root.glob("run/*/*.checkpoint")):
         state: Status = "running" if store.is_running(path.stem) else "half-done"
-        yield Line("run", path.parent.name, state, None, size(path))
+        yield Line("run", path.parent.name, state, None, size(path), path.stem)
 
 
 def needed(plan: Plan) -> list[Entry]:
@@ -79,8 +81,8 @@ def _line(store: Store, one: Computation) -> Line:
     state = store.status(one)
     entry = store.find(one) if state == "fresh" else None
     if entry is None:
-        return Line(one.kind, one.name, state, None, 0)
-    return Line(one.kind, one.name, state, entry.provenance.seconds, entry.size)
+        return Line(one.kind, one.name, state, None, 0, one.key)
+    return Line(one.kind, one.name, state, entry.provenance.seconds, entry.size, one.key)
 
 
 def why(name: str, plan: Plan) -> list[str]:

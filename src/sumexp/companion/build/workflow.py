@@ -12,6 +12,7 @@ from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from sumexp.companion import CompanionError
+from sumexp.companion.store import Store
 
 FOLDER = Path("workflow")
 _ALWAYS = (
@@ -31,7 +32,7 @@ def run(name: str, config: Mapping[str, str], root: Path, log: Path, options: Se
         options: more of its command-line options.
 
     Raises:
-        CompanionError: if there is no such file here.
+        CompanionError: if there is no such file here, or the store cannot be made.
     """
     from snakemake.cli import main
 
@@ -40,7 +41,8 @@ def run(name: str, config: Mapping[str, str], root: Path, log: Path, options: Se
         raise CompanionError(f"no {file} here ({Path.cwd()}); run this from the project's root")
     settings = ["--config", *(f"{key}={value}" for key, value in config.items())]
     arguments = ["--snakefile", str(file.absolute()), *_ALWAYS.split(), *options, *settings]
-    root.mkdir(parents=True, exist_ok=True)
+    with Store(root).guarded(root):
+        root.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONHASHSEED"] = "0"
     with log.open("w", encoding="utf-8") as output, _quiet(output), chdir(root):

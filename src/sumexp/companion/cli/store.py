@@ -29,10 +29,17 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
 
     lines = list(status(plan.make(profile, device, "", stored=True)))
     rows = [
-        (one.kind, one.name, one.status, "" if one.seconds is None else as_time(one.seconds), as_size(one.bytes))
+        (
+            one.kind,
+            one.name,
+            one.status,
+            "" if one.seconds is None else as_time(one.seconds),
+            as_size(one.bytes),
+            one.key[:SHORT] if one.kind == "run" else "",  # as `sumexp runs show` takes it
+        )
         for one in lines
     ]
-    print_table(("kind", "name", "state", "time", "size"), rows)
+    print_table(("kind", "name", "state", "time", "size", "key"), rows)
     counts = {state: sum(one.status == state for one in lines) for state in dict.fromkeys(one.status for one in lines)}
     typer.echo(f"\n{', '.join(f'{number} {state}' for state, number in counts.items())}")
 

@@ -11,8 +11,8 @@ class Computation:
     """Something to compute.
 
     Attributes:
-        kind: ``notebook``, ``evidence``, ``run`` or ``pages``.
-        name: which of them: a chapter, a module of tests, a task.
+        kind: ``notebook``, ``evidence``, ``run``, ``grid`` or ``pages``.
+        name: which of them: a chapter, a module of tests, a task, a grid with its data set.
         parts: what its result depends on, by name: ``module sumexp.losses.sampled``, ``data brown``, ``pins``; a digest
             or a short value each.
     """
