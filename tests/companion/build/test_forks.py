@@ -116,8 +116,7 @@ def test_a_kernel_whose_step_ended_as_it_began_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("driver", "code"), [("", 0), ("1 long ago", 1)])  # 1 is another one now
 def test_nothing_more_is_imported_when_the_driver_is_gone(driver: str, code: int) -> None:
-    lines = "import sys; from sumexp.companion.build import forks; forks.IMPORTED = ('this',); "
-    lines += "import sumexp.companion.build.imports; sys.exit(0 if 'this' in sys.modules else 2)"
-    environment = os.environ | {processes.DRIVER: driver}
+    lines = "import sys, sumexp.companion.build.imports; sys.exit(0 if 'this' in sys.modules else 2)"
+    environment = os.environ | {processes.DRIVER: driver, forks.NAMES: "this"}
     done = subprocess.run([sys.executable, "-c", lines], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, "Zen" in done.stdout) == (code, code == 0)
