@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
+from multiprocessing import forkserver
 from pathlib import Path
 
 import psutil
@@ -19,12 +20,10 @@ from sumexp.companion.store import processes
 from .test_faults import wait_until
 
 
-def end_with(code: int) -> None:
-    os._exit(code)
-
-
-def kill_itself() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+@pytest.fixture(scope="module", autouse=True)
+def _imported_once() -> None:
+    """What forks import to call what is asked for, they need not, unless the process they come from runs already."""
+    forkserver.set_forkserver_preload([__name__])
 
 
 def write_down(file: str, *names: str) -> None:
@@ -37,15 +36,15 @@ def test_what_is_imported_exists(name: str) -> None:
 
 
 def test_a_call_says_how_it_ended() -> None:
-    assert forks.call(end_with, 0) == 0
-    assert forks.call(end_with, 7) == 7
-    assert forks.call(kill_itself) == -signal.SIGKILL
+    assert forks.call(os._exit, 0) == 0
+    assert forks.call(os._exit, 7) == 7
+    assert forks.call(signal.raise_signal, signal.SIGKILL) == -signal.SIGKILL
 
 
 def test_calls_of_several_threads_end_each_as_its_own() -> None:
     codes = [number % 5 for number in range(40)]
     with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(lambda code: forks.call(end_with, code), codes)) == codes
+        assert list(threads.map(lambda code: forks.call(os._exit, code), codes)) == codes
 
 
 def test_a_fork_has_the_environment_of_now_and_what_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
