@@ -1,9 +1,11 @@
 """Steps and kernels as forks: they have the environment of who asks, say how they end, and wait for nobody in vain."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
@@ -39,6 +41,16 @@ def test_a_call_says_how_it_ended() -> None:
     assert forks.call(os._exit, 0) == 0
     assert forks.call(os._exit, 7) == 7
     assert forks.call(signal.raise_signal, signal.SIGKILL) == -signal.SIGKILL
+
+
+def test_who_is_interrupted_leaves_no_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(forks, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        forks.call(time.sleep, 300)
+    assert wait_until(lambda: not multiprocessing.active_children(), 15)
 
 
 def test_calls_of_several_threads_end_each_as_its_own() -> None:

@@ -96,7 +96,11 @@ def call(target: Callable[..., object], *arguments: object) -> int | None:
     # do at once.
     with _TURN:
         process.start()
-    wait([process.sentinel])
+    try:
+        wait([process.sentinel])
+    except BaseException:  # who is interrupted would wait for it at its own end
+        process.kill()
+        raise
     with _TURN:
         process.join()
     return process.exitcode
