@@ -11,6 +11,8 @@ import pytest
 
 import sumexp
 
+from . import server
+
 ROOT = Path(__file__).parents[3]
 
 HEADER = """---
@@ -139,33 +141,42 @@ class Project:
         self.write("src/torch/__init__.py", TORCH)
         self.write("src/torch/version.py", "cuda = hip = None")
 
-    def start(self, *arguments: str, group: bool = False) -> subprocess.Popen[str]:
-        """Start ``sumexp`` with its own copy of the package, without data; ``group``: in a process group of its own."""
+    def environment(self) -> dict[str, str]:
+        """One in which ``sumexp`` has its own copy of the package, and no data."""
         hidden = ("SUMEXP_DATA", "SUMEXP_DRIVER", "SUMEXP_DECLARED_DATA", "SUMEXP_STORE", "SUMEXP_REMOTE")
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         environment |= {"PYTHONPATH": str(self.path / "src"), "XDG_CACHE_HOME": str(self.path / "cache")}
+        # Its tests need no plugin of pytest; that of Hypothesis imports all of Hypothesis at the end.
+        return environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+    def start(self, *arguments: str, group: bool = False) -> subprocess.Popen[str]:
+        """Start ``sumexp``; ``group``: in a process group of its own."""
         command = [sys.executable, "-m", "sumexp.companion.cli", *arguments]
         pipe = subprocess.PIPE
         return subprocess.Popen(
             command,
             cwd=self.path,
-            env=environment,
+            env=self.environment(),
             stdout=pipe,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=group,
         )
 
-    def run(self, *arguments: str, code: int = 0) -> str:
-        """Run ``sumexp`` to its end; returns what it printed."""
-        process = self.start(*arguments)
-        output, _ = process.communicate(timeout=300)
-        assert process.returncode == code, output
+    def run(self, *arguments: str, code: int = 0, anew: bool = False) -> str:
+        """Run ``sumexp`` to its end, as a fork or ``anew``, with a hash seed of its own; returns what it printed."""
+        if anew:
+            process = self.start(*arguments)
+            output, _ = process.communicate(timeout=300)
+            ended = process.returncode
+        else:
+            ended, output = server.run(arguments, self.path, self.environment())
+        assert ended == code, output
         return output
 
-    def build(self, *arguments: str, code: int = 0) -> str:
+    def build(self, *arguments: str, code: int = 0, anew: bool = False) -> str:
         """Build the book at profile smoke."""
-        return self.run("book", "--profile", "smoke", "--cores", "2", *arguments, code=code)
+        return self.run("book", "--profile", "smoke", "--cores", "2", *arguments, code=code, anew=anew)
 
     def executed(self) -> dict[str, str]:
         """The executed notebooks; no two executions are the same bytes, as each says when it was."""
@@ -185,7 +196,7 @@ class Project:
 def make_project(path: Path, *, real_renderer: bool = False) -> Project:
     """Lay out a project that is not yet built."""
     project = Project(path)
-    shutil.copytree(sumexp.__path__[0], path / "src" / "sumexp", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(sumexp.__path__[0], path / "src" / "sumexp")  # with its bytecode, as installed packages have it
     shutil.copy2(ROOT / "constraints.txt", path)
     shutil.copytree(ROOT / "workflow", path / "workflow")
     for name, text in SETTINGS.items():
@@ -201,7 +212,7 @@ def make_project(path: Path, *, real_renderer: bool = False) -> Project:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project built first for one chapter only, then for both; rendering is left out."""
     project = make_project(tmp_path_factory.mktemp("pipeline") / "a project")
-    project.build("--only", "one")
+    project.build("--only", "one", anew=True)
     assert project.executed().keys() == {"one"}
     assert (project.path / "build/html/index.html").exists()
     shutil.copytree(project.path / "build/stage", project.path / "first-stage")

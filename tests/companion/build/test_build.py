@@ -275,7 +275,7 @@ show(fig, "line", caption="A line.", alt="A line.", source=sumexp.used.two)"""
     project.write("notebooks/one.md", chapter("one", figure))
     sites = []
     for _ in range(2):
-        project.build()
+        project.build(anew=True)
         pages = project.path / "build" / "html"
         sites.append({str(f.relative_to(pages)): f.read_bytes() for f in pages.rglob("*") if f.is_file()})
         figures = project.path / "build" / "figures"

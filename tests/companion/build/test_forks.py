@@ -1,12 +1,15 @@
 """Steps and kernels as forks: they have the environment of who asks, say how they end, and wait for nobody in vain."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
+from multiprocessing import forkserver
 from pathlib import Path
 
 import psutil
@@ -19,12 +22,10 @@ from sumexp.companion.store import processes
 from .test_faults import wait_until
 
 
-def end_with(code: int) -> None:
-    os._exit(code)
-
-
-def kill_itself() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+@pytest.fixture(scope="module", autouse=True)
+def _imported_once() -> None:
+    """What forks import to call what is asked for, they need not, unless the process they come from runs already."""
+    forkserver.set_forkserver_preload([__name__])
 
 
 def write_down(file: str, *names: str) -> None:
@@ -37,15 +38,25 @@ def test_what_is_imported_exists(name: str) -> None:
 
 
 def test_a_call_says_how_it_ended() -> None:
-    assert forks.call(end_with, 0) == 0
-    assert forks.call(end_with, 7) == 7
-    assert forks.call(kill_itself) == -signal.SIGKILL
+    assert forks.call(os._exit, 0) == 0
+    assert forks.call(os._exit, 7) == 7
+    assert forks.call(signal.raise_signal, signal.SIGKILL) == -signal.SIGKILL
+
+
+def test_who_is_interrupted_leaves_no_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(forks, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        forks.call(time.sleep, 300)
+    assert wait_until(lambda: not multiprocessing.active_children(), 15)
 
 
 def test_calls_of_several_threads_end_each_as_its_own() -> None:
     codes = [number % 5 for number in range(40)]
     with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(lambda code: forks.call(end_with, code), codes)) == codes
+        assert list(threads.map(lambda code: forks.call(os._exit, code), codes)) == codes
 
 
 def test_a_fork_has_the_environment_of_now_and_what_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +127,7 @@ def test_a_kernel_whose_step_ended_as_it_began_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("driver", "code"), [("", 0), ("1 long ago", 1)])  # 1 is another one now
 def test_nothing_more_is_imported_when_the_driver_is_gone(driver: str, code: int) -> None:
-    lines = "import sys; from sumexp.companion.build import forks; forks.IMPORTED = ('this',); "
-    lines += "import sumexp.companion.build.imports; sys.exit(0 if 'this' in sys.modules else 2)"
-    environment = os.environ | {processes.DRIVER: driver}
+    lines = "import sys, sumexp.companion.build.imports; sys.exit(0 if 'this' in sys.modules else 2)"
+    environment = os.environ | {processes.DRIVER: driver, forks.NAMES: "this"}
     done = subprocess.run([sys.executable, "-c", lines], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, "Zen" in done.stdout) == (code, code == 0)

@@ -32,7 +32,7 @@ def project(pytester, monkeypatch):
 def record(project, source, *options, code=0):
     """Run the tests in ``source`` and return the evidence they leave, if any."""
     project.makepyfile(test_bias=f"import pytest\n{source}")
-    alone = "-n" in options or "KeyboardInterrupt" in source  # else in this process: ten times as quick
+    alone = "KeyboardInterrupt" in source  # else in this process: ten times as quick
     run = project.runpytest_subprocess if alone else project.runpytest_inprocess
     result = run("--evidence", "build/evidence/bias.json", *options)
     assert result.ret == code, result.stdout.str() + result.stderr.str()
@@ -178,7 +178,7 @@ def test_faulty_marker_is_named_under_xdist(project):
     project.makepyfile(
         test_bias='import pytest\n@pytest.mark.claim("bias-z")\nclass TestIt:\n    def test_it(self): ...'
     )
-    result = project.runpytest_subprocess("--evidence", "bias.json", *XDIST, "1")
+    result = project.runpytest_inprocess("--evidence", "bias.json", *XDIST, "1")
     assert result.ret != 0
     assert not (project.path / "bias.json").exists()
     assert (

@@ -63,7 +63,7 @@ def server(tmp_path: Path) -> Iterator[type[Server]]:
     This.folder.mkdir(exist_ok=True)
     http = ThreadingHTTPServer(("127.0.0.1", 0), partial(This, directory=str(This.folder)))  # type: ignore[arg-type]
     http.handle_error = lambda *_: None  # type: ignore[method-assign]
-    threading.Thread(target=http.serve_forever, daemon=True).start()
+    threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()  # looks often for its end
     This.address = f"http://127.0.0.1:{http.server_address[1]}"  # type: ignore[attr-defined]
     yield This
     http.shutdown()

@@ -3,14 +3,14 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 
 import sumexp
 from sumexp.companion import CompanionError
-from sumexp.companion.build import forks, sources, workflow
+from sumexp.companion.build import forks, sources, steps, workflow
 from sumexp.companion.build import plan as plans
 from sumexp.companion.build.plan import BUILD, FINISHED, TOC, Plan
 from sumexp.companion.build.sources import NOTEBOOKS, PROOFS, RUNS, TESTS
@@ -71,19 +71,20 @@ def _compute(plan: Plan, wanted: Iterable[Computation], cores: int) -> None:
     missing = store.lacking(wanted)
     if not missing:
         return
+    notebooks = [one.name for one in missing if one.kind == "notebook"]
     modules = [one.name for one in missing if one.kind == "evidence"]
     groups = ["+".join(modules[number::cores]) for number in range(cores)]
-    early = "" if PAGE.exists() or len(missing) < 2 or missing[0].kind != "notebook" else f"early/{os.getpid()}"
+    early = "" if PAGE.exists() or len(missing) < 2 or not notebooks else f"early/{os.getpid()}"
     config = {
         "plan": str((BUILD / "plan.json").absolute()),
-        "lacking": ",".join(one.name for one in missing if one.kind == "notebook"),
+        "lacking": ",".join(notebooks),
         "groups": ",".join(group for group in groups if group),
         "early": early,
     }
     options = ["--cores", str(cores), "--resources", "gpu=1", "--latency-wait", "0"]
     log = (BUILD / "logs" / "snakemake.log").absolute()
     with progress.shown("the book", len(missing), lambda: sum(map(store.has, missing))):
-        forks.begin(len(config["lacking"].split(",")))
+        forks.begin(len(notebooks))
         finished = workflow.run("book", config, store.root, log, options)
     if early:
         (store.root / early).unlink(missing_ok=True)
@@ -99,19 +100,17 @@ def _show(plan: Plan, cores: int) -> None:
     Raises:
         CompanionError: if they could not be rendered.
     """
-    import subprocess
-
     from sumexp.companion.build import pages, view
 
     store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
     wanted = pages.computation(plan, shown, decided)
     entry = store.find(wanted)
     if entry is None:
-        command = [sys.executable, "-m", "sumexp.companion.build.steps", str(BUILD / "plan.json"), "pages", str(cores)]
-        with progress.shown("the book", 1, lambda: int(store.has(wanted))):
-            code = subprocess.run(command, check=False).returncode
+        with progress.shown("the book", 1, lambda: int(store.has(wanted))), suppress(CompanionError):
+            forks.begin(0)
+            steps.fork(str(BUILD / "plan.json"), "pages", str(cores))
         entry = store.find(wanted)
-        if code or entry is None:
+        if entry is None:
             raise CompanionError("the book is not finished: its pages could not be rendered, see above")
     view.show(shown, decided, entry)
 

@@ -20,22 +20,31 @@ from typing import Self
 from sumexp.companion.build.sources import THREADS
 from sumexp.companion.store import processes
 
-IMPORTED = (
+RUNNING = (
     "tqdm.auto",  # before IPython, which it would take for a notebook's
     "ipykernel.kernelapp",
     "jupytext",
     "papermill",
+    "sumexp.datasets",
+    "sumexp.companion.build.steps",
+    "sumexp.companion.build.notebooks",
+)
+"""What runs a notebook, in the order of `imports`."""
+
+IMPORTED = (
+    *RUNNING,
     "pytest",
     "matplotlib.pyplot",
     "torch._dynamo",  # as an optimiser does
     "scipy.stats",
-    "sumexp.companion.build.steps",
-    "sumexp.companion.build.notebooks",
     "sumexp.companion.authoring.figures",
     "sumexp.companion.authoring.runs",
     "sumexp.losses",
 )
 """What most steps import, in the order of `imports`."""
+
+NAMES = "SUMEXP_IMPORTS"
+"""Environment variable: which of them the process imports that steps are forked from."""
 
 SURROUNDINGS = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS)),
@@ -53,10 +62,12 @@ _TURN = threading.Lock()
 def begin(notebooks: int) -> None:
     """Start the process that the steps of a build are forked from; it imports while this one goes on.
 
-    It ends when this one does. Two notebooks, side by side, have imported what they need themselves as soon.
+    It ends when this one does. Two notebooks, side by side, have imported what they compute with themselves as soon;
+    what runs them is imported while Snakemake is.
     """
-    forkserver.set_forkserver_preload(["sumexp.companion.build.imports"] if KERNELS and notebooks > 2 else [])
-    with surrounded(SURROUNDINGS):
+    names = () if not notebooks or not KERNELS else RUNNING if notebooks <= 2 else IMPORTED
+    forkserver.set_forkserver_preload(["sumexp.companion.build.imports"] if names else [])
+    with surrounded(SURROUNDINGS | {NAMES: " ".join(names)}):
         forkserver.ensure_running()
 
 
@@ -85,7 +96,11 @@ def call(target: Callable[..., object], *arguments: object) -> int | None:
     # do at once.
     with _TURN:
         process.start()
-    wait([process.sentinel])
+    try:
+        wait([process.sentinel])
+    except BaseException:  # who is interrupted would wait for it at its own end
+        process.kill()
+        raise
     with _TURN:
         process.join()
     return process.exitcode

@@ -6,10 +6,10 @@ That process looks for the end of those who use it only when it has imported eve
 import os
 from importlib import import_module
 
-from sumexp.companion.build.forks import IMPORTED
+from sumexp.companion.build.forks import NAMES
 from sumexp.companion.store import processes
 
-for name in IMPORTED:
+for name in os.environ[NAMES].split():
     if not processes.is_there(processes.driver()):
         os._exit(1)
     import_module(name)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from filecmp import cmp
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import distributions
 from io import StringIO
@@ -17,6 +18,7 @@ from pathlib import Path
 from shutil import copy2, copytree, rmtree
 from tempfile import TemporaryDirectory
 from typing import Any
+from warnings import catch_warnings, filterwarnings
 
 import sumexp
 from sumexp.companion import CompanionError
@@ -81,7 +83,9 @@ def _sphinx(source: Path, html: Path, trees: Path, jobs: int, extension: str) ->
 
     said = StringIO()
     own: dict[str, Any] = {"external_toc_path": "_toc.yml", "latex_individualpages": False}
-    with _uncollected(), _extensions_of(source), patch_docutils(None), docutils_namespace():
+    with _uncollected(), _extensions_of(source), patch_docutils(None), docutils_namespace(), catch_warnings():
+        # sphinx-external-toc looks at every object there is, and torch warns when one of its own is looked at.
+        filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
         try:
             settings, _ = get_final_config(user_yaml=source / "_config.yml", cli_config=own, sourcedir=source)
             settings["extensions"] = [*settings["extensions"], extension]
@@ -127,9 +131,15 @@ def _fingerprint(stage: Path) -> str:
     for root, files in ((stage, others), (package, package.rglob("*.py"))):
         for file in sorted(files):
             total.update(f"{file.relative_to(root)}\0{sha256(file.read_bytes()).hexdigest()}\0".encode())
-    versions = sorted(f"{item.metadata['Name']}=={item.version}" for item in distributions())
-    total.update("\0".join([sys.version, *versions]).encode())
+    total.update("\0".join([sys.version, *_versions()]).encode())
     return total.hexdigest()
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """All that is installed, with its version; each file that says so takes a millisecond to read."""
+    told = (item.metadata for item in distributions())
+    return tuple(sorted(f"{one['Name']}=={one['Version']}" for one in told))
 
 
 def _mirror(stage: Path, source: Path) -> None:
