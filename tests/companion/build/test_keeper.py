@@ -47,7 +47,7 @@ class Project:
 
     def test(self, *options: str, code: int = 1) -> str:
         """Run the tests with ``--keep-evidence``; returns the last line, which counts them."""
-        run = self._pytester.runpytest_subprocess if "-n" in options else self._pytester.runpytest_inprocess
+        run = self._pytester.runpytest_inprocess
         result = run("--keep-evidence", *options)
         assert result.ret == code, result.stdout.str() + result.stderr.str()
         return "".join(result.stdout.lines[-1:])

@@ -32,7 +32,7 @@ def project(pytester, monkeypatch):
 def record(project, source, *options, code=0):
     """Run the tests in ``source`` and return the evidence they leave, if any."""
     project.makepyfile(test_bias=f"import pytest\n{source}")
-    alone = "-n" in options or "KeyboardInterrupt" in source  # else in this process: ten times as quick
+    alone = "KeyboardInterrupt" in source  # else in this process: ten times as quick
     run = project.runpytest_subprocess if alone else project.runpytest_inprocess
     result = run("--evidence", "build/evidence/bias.json", *options)
     assert result.ret == code, result.stdout.str() + result.stderr.str()
