@@ -253,6 +253,9 @@ def test_a_book_on_paper(book: Path) -> None:
     assert (book / "build/sumexp.pdf").read_bytes() == made
 
 
+DRAWN = "[...document.querySelectorAll('svg')].map(one => one.outerHTML)"
+
+
 @needs_chromium
 def test_the_contents_have_the_numbers_of_their_sheets(book: Path) -> None:
     from playwright.sync_api import sync_playwright
@@ -261,7 +264,10 @@ def test_the_contents_have_the_numbers_of_their_sheets(book: Path) -> None:
     file.write_text(pdf.document(), "utf-8")
     with sync_playwright() as playwright, pdf.launch(playwright) as browser:
         sheet = pdf.lay_out(browser, file)
+        sheet.evaluate("""document.querySelector('article').insertAdjacentHTML('beforeend', '<svg><g></g></svg>')""")
+        drawn = sheet.evaluate(DRAWN)
         numbers = pdf.page_numbers(pdf.printed(sheet))
+        assert sheet.evaluate(DRAWN) == drawn  # pictures are taken out while sheets are counted
         shown = sheet.evaluate(
             "[...document.querySelectorAll('.number')].map(one => [one.dataset.target, one.innerText])"
         )

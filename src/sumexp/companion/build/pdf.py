@@ -100,9 +100,17 @@ FLOAT = """height => {
     }
     return moved;
 }"""
-BLANK = """blank => {
-    for (const old of document.querySelectorAll('#blank')) old.remove();
-    if (blank) document.head.insertAdjacentHTML('beforeend', '<style id="blank">svg > * { display: none }</style>');
+BLANK = """() => {
+    // Taken out, not hidden: the browser works out styles of what is hidden, too.
+    window.drawn = new Map();
+    for (const svg of document.querySelectorAll('svg:not(svg svg, :has(symbol))')) {
+        const parts = document.createDocumentFragment();
+        parts.append(...svg.childNodes);
+        drawn.set(svg, parts);
+    }
+}"""
+DRAW = """() => {
+    for (const [svg, parts] of drawn) svg.append(parts);
 }"""
 NUMBER = """numbers => {
     for (const place of document.querySelectorAll('[data-target]')) place.textContent = numbers[place.dataset.target];
@@ -208,9 +216,9 @@ def printed(page: "Page") -> bytes:
 
     Each element with ``data-target`` is given the number of the sheet where that id lies.
     """
-    page.evaluate(BLANK, True)  # pictures keep their places, which say on which sheet all others are
+    page.evaluate(BLANK)  # pictures keep their places, which say on which sheet all others are
     page.evaluate(NUMBER, page_numbers(_pdf(page, final=False)))
-    page.evaluate(BLANK, False)
+    page.evaluate(DRAW)
     return undated(_pdf(page, final=True))
 
 
