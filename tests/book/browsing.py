@@ -1,6 +1,7 @@
 """What a reader sees of a page in a real browser, opened as a file: in the light, in the dark, on a phone."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ SETTLED = 600
 """Milliseconds after which a page and its theme have looked for what scrolls in a window of a new size."""
 LOW = {"width": 1280, "height": 60}
 """A desk of which little is seen: less to draw anew at each key."""
+PAPER = (900, 2, 902, 4)
+"""Where a page shows nothing, be it that figures are all it shows."""
 
 
 def toc_files(node: Any) -> list[str]:
@@ -100,11 +103,19 @@ FORMULAS = r"""() => {
 
 # Shows figures and nothing else, in places and sizes of their own; tells their names and where their pictures lie.
 ONLY_FIGURES = """() => {
+    const kept = new Set([...document.querySelectorAll('figure svg')].flatMap(svg => {
+        const around = [svg];
+        while (around[0] !== document.body) around.unshift(around[0].parentElement);
+        return around;
+    }).concat(document.body));
+    const others = [...kept].filter(e => !e.matches('svg')).flatMap(e => [...e.children]).filter(e => !kept.has(e));
+    others.forEach(e => e.classList.add('no-figure'));
     const style = document.createElement('style');
     style.id = 'only-figures';
-    const kept = ':has(figure svg), figure:has(svg), figure :has(svg), figure svg, figure svg *';
-    style.textContent = `body :not(${kept}) { display: none !important }`;
+    style.textContent = '.no-figure { display: none !important }';
     document.head.append(style);
+    window.deaf = event => event.stopImmediatePropagation();  // a picture of the whole page resizes it for a moment
+    addEventListener('resize', deaf, true);
     const figures = [...document.querySelectorAll('article figure')];
     const boxes = figures.map(one => one.querySelector('svg').getBoundingClientRect()).map(
         box => [box.left, box.top + scrollY, box.right, box.bottom + scrollY].map(Math.round));
@@ -123,12 +134,18 @@ TOO_WIDE = """() => {
 
 
 # What formulas, figures and code are made of: nine elements in ten, which axe looks at at length and in vain. Formulas
-# and figures are pictures with a name of their own; code and signatures are looked at on one page of each kind.
+# and figures are pictures with a name of their own, the nodes of a graph links; code and signatures are looked at on one
+# page of each kind. Of what is hidden axe asks for roles and names alone. (To have it leave elements out is no help: it
+# asks of every other one whether it lies in one of them.)
 FOLD = """code => {
-    const drawn = ['mjx-container > *', 'figure svg > :not(title, desc)', '.register-graph > *'];
-    const names = code ? [...drawn, 'pre', 'dt.sig'] : drawn;
+    const drawn = ['mjx-container', 'figure svg > :not(title, desc)', '.register-graph', '.register-graph > *'];
+    const hidden = ['.register-claim:not([open]) > :not(summary)', '.claim-card[hidden]'];
+    const names = [...drawn, ...hidden, ...(code ? ['pre', 'dt.sig'] : [])];
+    const told = '[id], [role], [aria-hidden], [accesskey]';
+    const stays = (e, part) => e.matches('.register-graph') ? part.matches?.('.node')
+        : e.matches(hidden.join()) && (part.matches?.(told) || part.querySelector?.(told));
     window.folded = [...document.querySelectorAll(names.join())].map(e => [e, [...e.childNodes]]);
-    folded.forEach(([e]) => e.replaceChildren());
+    folded.forEach(([e, parts]) => e.replaceChildren(...parts.filter(part => stays(e, part))));
 }"""
 UNFOLD = "() => folded.forEach(([e, parts]) => e.replaceChildren(...parts))"
 
@@ -144,12 +161,13 @@ ALIKE = """() => {
         return grounds.get(e);
     };
     for (const e of document.querySelectorAll('body :not(svg *, mjx-container *)')) {
+        e.removeAttribute('data-first-of-its-colours');
         const written = [...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
+        if (!written || !e.checkVisibility()) continue;
         const {color, fontSize, fontWeight, textShadow} = getComputedStyle(e);
         const key = [color, fontSize, fontWeight, textShadow, ground(e)].join();
-        const first = written && !seen.has(key) && e.checkVisibility();
-        if (first) seen.add(key);
-        e.toggleAttribute('data-first-of-its-colours', first);
+        e.toggleAttribute('data-first-of-its-colours', !seen.has(key));
+        seen.add(key);
     }
     axe.configure({rules: [{id: 'color-contrast', selector: '[data-first-of-its-colours]'}]});
 }"""
@@ -157,8 +175,7 @@ ALIKE = """() => {
 # A tooltip, which what has the focus shows, lies in no landmark. Names that differ from what is written are looked for
 # too, which axe leaves out unless it is asked.
 RUN = """async only => {
-    const exclude = ['mjx-container', '.tooltip', '.register-graph > *'];
-    const where = {include: [['html']], exclude: exclude.map(one => [one])};
+    const where = {include: [['html']], exclude: [['.tooltip']]};
     const rules = {'label-content-name-mismatch': {enabled: true}};
     const options = {resultTypes: ['violations'], preload: false, ...(only ? {runOnly: only} : {rules})};
     const found = await axe.run(where, options);
@@ -204,14 +221,20 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
 def look_at_figures(page: Page, seen: Visit) -> None:
     """All figures of a page in each theme, with what else the page shows out of the way."""
     ids, boxes = page.evaluate(ONLY_FIGURES)
+    lefts, tops, rights, bottoms = zip(PAPER, *boxes, strict=True)
+    left, top = min(lefts), min(tops)
+    clip = {"x": left, "y": top, "width": max(rights) - left, "height": max(bottoms) - top}
     for theme in THEMES:
         turn(page, theme)
-        seen.paper[theme] = pixels(page.screenshot(clip={"x": 900, "y": 2, "width": 2, "height": 2}))[0, 0]
-        if ids:
-            shot = pixels(page.screenshot(full_page=True, animations="disabled"))
-            for name, (left, top, right, bottom) in zip(ids, boxes, strict=True):
-                seen.figures.setdefault(name, {})[theme] = shot[top:bottom, left:right]
-    page.evaluate("document.getElementById('only-figures').remove()")
+        shot = read(page.screenshot(clip=clip, full_page=True, animations="disabled"))  # type: ignore[arg-type]
+
+        def cut(box: Sequence[int], shot: Image.Image = shot) -> NDArray[np.float64]:
+            return light(shot.crop((box[0] - left, box[1] - top, box[2] - left, box[3] - top)))
+
+        seen.paper[theme] = cut(PAPER)[0, 0]
+        for name, box in zip(ids, boxes, strict=True):
+            seen.figures.setdefault(name, {})[theme] = cut(box)
+    page.evaluate("document.getElementById('only-figures').remove(), removeEventListener('resize', deaf, true)")
 
 
 def turn(page: Page, theme: str) -> None:
@@ -225,7 +248,7 @@ def faults(page: Page, name: str, only: list[str] | None = None) -> list[str]:
     unreached = awaited(page, UNREACHED)
     if axe is None:
         return unreached
-    if not page.evaluate("window.axe"):
+    if not page.evaluate("Boolean(window.axe)"):
         page.evaluate(axe.AXE_SCRIPT)
     page.evaluate(FOLD, name not in IN_FULL)
     page.evaluate(ALIKE)
@@ -270,6 +293,7 @@ def press_tab(page: Page) -> tuple[int, set[str]]:
     )
     page.evaluate("window.reached = []; addEventListener('focusin', e => reached.push(e.target.dataset.tried))")
     page.evaluate("const first = document.querySelector('article'); first.tabIndex = -1; first.focus()")
+    page.evaluate("document.body.style.opacity = 0")  # to be reached it need not be drawn anew at each key
     missed = dict(text.split(" ", 1) for text in wanted)
     for _ in range(0, len(wanted) + 200, 50):
         for _ in range(50):
@@ -278,12 +302,21 @@ def press_tab(page: Page) -> tuple[int, set[str]]:
             missed.pop(number, None)
         if not missed:
             break
+    page.evaluate("document.body.style.opacity = ''")
     return len(wanted), set(missed.values())
 
 
 def pixels(png: bytes) -> NDArray[np.float64]:
     """A screenshot as linear light, (height, width, 3)."""
-    return LIGHT[np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))]
+    return light(read(png))
+
+
+def read(png: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(png)).convert("RGB")
+
+
+def light(picture: Image.Image) -> NDArray[np.float64]:
+    return LIGHT[np.asarray(picture)]
 
 
 def luminance(light: NDArray[np.float64]) -> NDArray[np.float64]:
