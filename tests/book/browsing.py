@@ -134,9 +134,9 @@ TOO_WIDE = """() => {
 
 
 # What formulas, figures and code are made of: nine elements in ten, which axe looks at at length and in vain. Formulas
-# and figures are pictures with a name of their own, the nodes of a graph links; code and signatures are looked at on one
-# page of each kind. Of what is hidden axe asks for roles and names alone. (To have it leave elements out is no help: it
-# asks of every other one whether it lies in one of them.)
+# and figures are pictures with a name of their own, the nodes of a graph links; code and signatures are looked at on
+# one page of each kind. Of what is hidden axe asks for roles and names alone. To have it exclude elements is no help:
+# of every other one it asks whether that lies in one of them.
 FOLD = """code => {
     const drawn = ['mjx-container', 'figure svg > :not(title, desc)', '.register-graph', '.register-graph > *'];
     const hidden = ['.register-claim:not([open]) > :not(summary)', '.claim-card[hidden]'];
@@ -316,7 +316,7 @@ def read(png: bytes) -> Image.Image:
 
 
 def light(picture: Image.Image) -> NDArray[np.float64]:
-    return LIGHT[np.asarray(picture)]
+    return np.asarray(LIGHT[np.asarray(picture)])
 
 
 def luminance(light: NDArray[np.float64]) -> NDArray[np.float64]:
