@@ -5,6 +5,7 @@ Without scripts and on paper there is the static figure, alone.
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,34 @@ def test_the_library_is_as_published() -> None:
     assert found == LIBRARY
 
 
-def opened(browser: Browser, html: Path, name: str, **options: Any) -> tuple[Page, Locator]:
+def opened(browser: Browser, html: Path, name: str, lacking: str = "", **options: Any) -> tuple[Page, Locator]:
     """The page of a figure, whose formulas are not typeset: most of what a page takes, and no part of the figure."""
     page = browser.new_context(**{"viewport": DESKTOP} | options).new_page()
-    page.route("**/mathjax/*", lambda route: route.abort())
+    for unwanted in filter(None, ("**/mathjax/*", lacking)):
+        page.route(unwanted, lambda route: route.abort())
     page.goto((html / f"notebooks/{FIGURES[name]}.html").as_uri())
     return page, page.locator(f"#by-hand-{name}")
+
+
+@pytest.fixture(scope="module", params=FIGURES)
+def name(request: pytest.FixtureRequest) -> str:
+    """One figure after another: the tests of one share what is opened for it."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def on_a_desk(browser: Browser, html: Path, name: str) -> Iterator[tuple[Page, Locator]]:
+    page, figure = opened(browser, html, name)
+    yield page, figure
+    page.context.close()
+
+
+@pytest.fixture(scope="module")
+def before_it_comes(browser: Browser, html: Path, name: str) -> Iterator[tuple[Page, Locator]]:
+    """The page while the script of such figures has not arrived: its layout is that of styles alone."""
+    page, figure = opened(browser, html, name, "**/interactive.js*", has_touch=True)
+    yield page, figure
+    page.context.close()
 
 
 def shown(figure: Locator) -> tuple[list[str], str]:
@@ -64,10 +87,9 @@ def shown(figure: Locator) -> tuple[list[str], str]:
 
 
 @needs_browser
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_key_changes_the_curves_and_what_is_said_of_them(browser: Browser, html: Path, name: str) -> None:
+def test_a_key_changes_the_curves_and_what_is_said_of_them(on_a_desk: tuple[Page, Locator]) -> None:
     complaints: list[str] = []
-    page, figure = opened(browser, html, name)
+    page, figure = on_a_desk
     page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     expect(figure).to_be_visible()
@@ -89,13 +111,13 @@ def test_a_key_changes_the_curves_and_what_is_said_of_them(browser: Browser, htm
         pictures, said = now_pictures, now_said
     assert figure.locator("[aria-live=polite]").count() == 1
     assert complaints == []
-    page.context.close()
 
 
 @needs_browser
-@pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_it_fits_and_nothing_moves_when_it_comes(browser: Browser, html: Path, name: str, screen: Any) -> None:
+def test_it_fits_and_nothing_moves_when_it_comes(
+    browser: Browser, html: Path, name: str, before_it_comes: tuple[Page, Locator], screen: Any
+) -> None:
     page, figure = opened(browser, html, name, viewport=screen, has_touch=True)
     expect(figure.locator("canvas").first).to_be_visible()
     drawn = figure.bounding_box()
@@ -106,25 +128,26 @@ def test_it_fits_and_nothing_moves_when_it_comes(browser: Browser, html: Path, n
         assert box["width"] <= place["width"] + 1
         assert box["height"] <= place["height"] + 1
         assert box["width"] > 200
-    page.route("**/interactive.js*", lambda route: route.abort())
-    page.reload()
+    page.context.close()
+    page, figure = before_it_comes
+    page.set_viewport_size(screen)
     expect(figure.locator("canvas")).to_have_count(0)
     before = figure.bounding_box()
     assert before
     assert drawn
     assert (before["width"], before["height"]) == (drawn["width"], drawn["height"])
-    page.context.close()
 
 
 @needs_browser
-@pytest.mark.parametrize("name", FIGURES)
-def test_on_paper_and_without_scripts_there_is_the_static_figure(browser: Browser, html: Path, name: str) -> None:
-    page, figure = opened(browser, html, name)
+def test_on_paper_and_without_scripts_there_is_the_static_figure(
+    browser: Browser, html: Path, name: str, on_a_desk: tuple[Page, Locator]
+) -> None:
+    page, figure = on_a_desk
     expect(figure).to_be_visible()
     page.emulate_media(media="print")
     expect(figure).to_be_hidden()
     expect(page.locator(f"#fig-{name} svg").first).to_be_visible()
-    page.context.close()
+    page.emulate_media(media="screen")
     page, figure = opened(browser, html, name, java_script_enabled=False)
     expect(figure).to_be_hidden()
     expect(page.locator(f"#fig-{name} svg").first).to_be_visible()
