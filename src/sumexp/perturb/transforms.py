@@ -253,7 +253,9 @@ class Edged(ByRule):
     """A noise whose density has an edge at the left end of its support, and perhaps at the right one."""
 
     def _places(self, s: Tensor, tau: Tensor) -> "Rule":
-        low, high = ((s + end / tau).clamp(LOW, HIGH) for end in self.standard_support)
+        # An end that is infinite does not move with tau; inf / tau would have the derivative nan.
+        ends = (s + end / tau if math.isfinite(end) else torch.full_like(s, end) for end in self.standard_support)
+        low, high = (end.clamp(LOW, HIGH) for end in ends)
         nodes, log_weights = between([torch.full_like(low, LOW), low, high, torch.full_like(high, HIGH)], 4.0, 32)
         return nodes, nodes - s.unsqueeze(-1), log_weights
 
