@@ -35,7 +35,8 @@ def test_a_bare_installation_says_what_to_install(arguments: tuple[str, ...]) ->
     done = bare(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
-    assert line.startswith("error: this needs typer, which is not installed; for all commands run: pip install 'sumexp")
+    assert line.startswith("error: this needs typer, which is not installed; for all commands, run in a copy of the ")
+    assert "book's sources: pip install '.[book]'" in line
 
 
 def test_a_bare_installation_knows_its_version_and_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -56,7 +57,8 @@ def test_a_package_that_one_command_lacks_is_named() -> None:
     done = sumexp("data", "fetch", "brown", "--data", "/", absent="name == 'tqdm'")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "error: tqdm is not installed; to have all that the commands need, run: pip install 'sumexp[book]'\n"
+        "error: tqdm is not installed; to have all that the commands need, "
+        "run in a copy of the book's sources: pip install '.[book]'\n"
     )
 
 

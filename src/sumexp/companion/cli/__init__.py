@@ -6,6 +6,9 @@ import sys
 from sumexp import __version__
 from sumexp.companion import CompanionError
 
+INSTALL = "run in a copy of the book's sources: pip install '.[book]'"
+"""Not by its name alone, which on an index of packages may be another's."""
+
 
 def main() -> None:
     """Run the command line; an error of the person's input or surroundings is one message on stderr and exit code 1."""
@@ -28,7 +31,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "sumexp").partition(".")[0] == "sumexp":
             raise
-        _fail(f"{error.name} is not installed; to have all that the commands need, run: pip install 'sumexp[book]'")
+        _fail(f"{error.name} is not installed; to have all that the commands need, {INSTALL}")
     except Exception as error:
         from sumexp.datasets import DataError  # imports NumPy, for which --help need not wait
 
@@ -47,7 +50,7 @@ def _without_typer(arguments: list[str]) -> None:
             print("\n".join(listing()))
         case _:
             _fail(
-                "this needs typer, which is not installed; for all commands run: pip install 'sumexp[book]' "
+                f"this needs typer, which is not installed; for all commands, {INSTALL} "
                 "(without it there are: sumexp audit, sumexp --version, sumexp data list)"
             )
 
