@@ -1,12 +1,18 @@
 """What changed, what is there, and what can go."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from sumexp import datasets
 from sumexp.companion import CompanionError
+from sumexp.companion.authoring import runs
 from sumexp.companion.build import pages, plan, settings, sources, why
+from sumexp.companion.cli.commands import app
+from sumexp.companion.grids import jobs
+from sumexp.companion.grids.jobs import Grid, Job
 from sumexp.companion.store import Computation, default, grids
 from sumexp.companion.store.provenance import Meter
 
@@ -125,3 +131,36 @@ def test_how_far_everything_is() -> None:
     run.parent.mkdir(parents=True)
     run.write_bytes(b"a state")
     assert told() == [("notebook", "one", "damaged"), pages, ("run", "some.task", "half-done")]
+
+
+def train(config: Computation, /, **_: object) -> runs.Result:
+    return runs.Result({}, {}, {})
+
+
+def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the chapters of this book alone, once each, however far they are."""
+    configs = [Computation("config", str(number), {}) for number in range(4)]
+    tasks = tuple(Job(train, config) for config in configs)
+    grid = Grid(lambda profile, there: tasks if profile == "smoke" else (), {})
+    monkeypatch.setattr(jobs, "GRIDS", {"one": grid, "two": grid, "three": replace(grid, shown=False)})
+    monkeypatch.setattr(why, "_is_current", lambda entry: True)
+    monkeypatch.setattr(runs, "code_of", lambda task: {})  # it is no module of the package
+    wanted = jobs.asked(["one", "three", "four"], "smoke", "cuda")
+    assert [one.key for one in wanted] == [job.computation("cuda").key for job in tasks]
+
+    def rows() -> dict[str, str]:
+        """State by key, as the command prints them."""
+        done = CliRunner().invoke(app, ["status", "--profile", "smoke", "--device", "cpu"])
+        lines = [line.split() for line in done.output.splitlines() if line.startswith("run ")]
+        assert len({line[-1] for line in lines}) == len(lines) == 4, done.output
+        assert {line[1] for line in lines} == {tasks[0].name}
+        return {line[-1]: line[2] for line in lines}
+
+    keys = [job.computation("cpu").key[:12] for job in tasks]
+    assert rows() == dict.fromkeys(keys, "missing")
+    fresh, damaged, half_done, running = (job.computation("cpu") for job in tasks)
+    keep(fresh)
+    (keep(damaged) / "entry.json").write_text("{}")
+    default().checkpoint(half_done).write_bytes(b"a state")
+    with default().locked(running):
+        assert rows() == dict(zip(keys, ["fresh", "damaged", "half-done", "running"], strict=True))

@@ -36,8 +36,11 @@ class Line:
     key: str
 
 
-def status(plan: Plan) -> Iterator[Line]:
-    """Every chapter, the evidence of every test module, the pages, and every run that today's code would ask for."""
+def status(plan: Plan, runs: Iterable[Computation] = ()) -> Iterator[Line]:
+    """Every chapter, the evidence of every test module, the pages, and every run that today's code would ask for.
+
+    Of runs that are not there, those given.
+    """
     store = _here()
     wanted = [*plan.notebooks.values(), *plan.evidence.values()]
     wanted.append(pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store)))
@@ -54,6 +57,9 @@ def status(plan: Plan) -> Iterator[Line]:
     for path in sorted(store.root.glob("run/*/*.checkpoint")):
         state: Status = "running" if store.is_running(path.stem) else "half-done"
         yield Line("run", path.parent.name, state, None, size(path), path.stem)
+    for one in runs:
+        if not (store.path(one).exists() or store.checkpoint(one).exists()):
+            yield _line(store, one)
 
 
 def needed(plan: Plan) -> list[Entry]:

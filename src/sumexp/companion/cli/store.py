@@ -26,8 +26,10 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
     """Print how far every chapter, the evidence of every test module, every run and the pages are."""
     from sumexp.companion.build import plan
     from sumexp.companion.build.why import status
+    from sumexp.companion.grids.jobs import asked
 
-    lines = list(status(plan.make(profile, device, "", stored=True)))
+    made = plan.make(profile, device, "", stored=True)
+    lines = list(status(made, asked(made.notebooks, made.profile, made.device)))
     rows = [
         (
             one.kind,

@@ -1,6 +1,6 @@
 """The runs of a grid, and how far each is."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias, get_args
@@ -170,6 +170,16 @@ def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
     """What each job computes, in their order; the code of a task is found once."""
     code = {task: runs.code_of(task) for task in {job.task for job in jobs}}
     return [job.computation(device, code[job.task]) for job in jobs]
+
+
+def asked(chapters: Iterable[str], profile: str, device: str) -> list[Computation]:
+    """What the chapters' grids hold with the data sets that are there.
+
+    Raises:
+        CompanionError: if the profile or the device is unknown.
+    """
+    shown = [name for name in chapters if name in GRIDS and GRIDS[name].shown]
+    return [one for name in shown for one in computations(jobs_of(name, profile), kind_of(device))]
 
 
 def present(name: str) -> bool:
