@@ -1,8 +1,6 @@
 """A step of the build as a process: where what it prints goes, and how it ends."""
 
 import os
-import runpy
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,7 +24,7 @@ def test_what_is_printed_meanwhile_goes_to_the_log_and_afterwards_where_it_went(
     assert tuple(capfd.readouterr()) == ("out", "err")
 
 
-def test_the_module_runs_the_step_that_is_asked_for_and_ends_with_one_where_it_fails(
+def test_the_step_that_is_asked_for_is_run_and_ends_with_one_where_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -40,7 +38,6 @@ def test_the_module_runs_the_step_that_is_asked_for_and_ends_with_one_where_it_f
     monkeypatch.setattr(processes, "bind", lambda: None)
     monkeypatch.setattr(plan, "read", lambda path: SimpleNamespace(project=path.parent))
     monkeypatch.setattr(pages, "make", make)
-    monkeypatch.setattr(sys, "argv", ["steps", str(tmp_path / "plan.json"), "pages", "7"])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(steps.__file__, run_name="__main__")
+        steps.main(str(tmp_path / "plan.json"), "pages", "7")
     assert (ended.value.code, asked) == (1, [7])

@@ -1,7 +1,4 @@
-"""The steps of a build, each a process of its own: a fork, or `python -m sumexp.companion.build.steps PLAN STEP NAME`.
-
-They end when the driver does, however it ends.
-"""
+"""The steps of a build, each a process of its own, which ends when the driver does, however it ends."""
 
 import os
 import sys
@@ -120,7 +117,3 @@ def _to(log: Path) -> Iterator[None]:
             for stream, before in zip((1, 2), saved, strict=True):
                 os.dup2(before, stream)
                 os.close(before)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -23,6 +23,7 @@ from sumexp.companion.store.entries import DamagedError, Entry, read
 
 _log = logging.getLogger(__name__)
 _STEP = 1 << 20
+_INSTEAD = "It will be computed here, but not with STORED=1"
 _unreachable: set[str] = set()
 """Addresses that are not asked again in this process: each entry would wait for them anew."""
 _barred: set[str] = set()
@@ -65,9 +66,9 @@ class Remote:
                     _unpack(file, folder)
             read(folder, Path(computation.kind, computation.name, computation.key))
         except (DamagedError, tarfile.TarError, EOFError) as error:
-            _log.warning("%s is refused: %s; remove it there. It will be computed here", address, error)
+            _log.warning("%s is refused: %s; remove it there. %s", address, error, _INSTEAD)
         except Exception as error:  # of many kinds: the transfer breaks off, the disk is full
-            _log.warning("%s cannot be had: %s; it will be computed here", address, _words(error))
+            _log.warning("%s cannot be had: %s. %s", address, _words(error), _INSTEAD)
         else:
             return True
         shutil.rmtree(folder, ignore_errors=True)
