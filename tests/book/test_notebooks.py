@@ -19,7 +19,7 @@ from sumexp.companion.build.sources import chapters_of, declared_runs, parse
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 LONGEST = 15
-PROSE = sorted((*ROOT.glob("notebooks/*.md"), *ROOT.glob("book/**/*.md")))
+PROSE = sorted((*ROOT.glob("notebooks/*.md"), *ROOT.glob("book/**/*.md"), ROOT / "CONTRIBUTING.md"))
 PARSER = MarkdownIt("commonmark").enable("table").disable("inline", True)
 for plugin in (front_matter_plugin, myst_block_plugin, colon_fence_plugin, dollarmath_plugin, deflist_plugin):
     PARSER.use(plugin)

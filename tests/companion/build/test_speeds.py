@@ -93,3 +93,54 @@ def test_the_page_names_all_where_something_else_is_faster() -> None:
     results = {name: json.loads((RESULTS / f"{name}.json").read_text("utf-8")) for name in READERS}
     slower = {row.task for row in rows(results) if row.here > 1.1 * min(row.others.values(), default=float("inf"))}
     assert slower == {"The expected loss and its variance, exactly", "A training step, sampled", "Ranks of all items"}
+
+
+def measured(task: str) -> list[Row]:
+    """The rows of a task, by the committed results."""
+    results = {name: json.loads((RESULTS / f"{name}.json").read_text("utf-8")) for name in READERS}
+    return [row for row in rows(results) if row.task.startswith(task)]
+
+
+def fastest(row: Row) -> tuple[str, float]:
+    """The name of the fastest other, and our time over its."""
+    name = min(row.others, key=row.others.__getitem__)
+    return name, row.here / row.others[name]
+
+
+def says(*sentences: str) -> None:
+    """See that the page has these words."""
+    page = (RESULTS.parents[1] / "book" / "speed.md").read_text("utf-8")
+    assert [one for one in sentences if one not in page] == []
+
+
+def test_the_page_says_where_monte_carlo_is_faster() -> None:
+    says("Monte Carlo, to three digits of the mean, takes less time at a hundred million classes")
+    found = {row.size: fastest(row) for row in measured("The expected loss")}
+    assert [size for size, (_, ratio) in found.items() if ratio > 1] == ["100,000,000 classes"]
+    assert found["100,000,000 classes"][0] == "Monte Carlo, to 0.001"
+
+
+def test_the_page_says_where_the_full_softmax_is_faster() -> None:
+    says("A sampled step over a thousand classes", "sampling pays from about ten thousand classes")
+    found = {row.size: fastest(row) for row in measured("A training step, sampled")}
+    assert [size for size, (_, ratio) in found.items() if ratio > 1] == ["1,000 classes"]
+    assert found["1,000 classes"][0].startswith("F.cross_entropy")  # the full softmax
+    assert "10,000 classes" in found
+
+
+def test_the_page_says_what_takes_less_than_a_sort() -> None:
+    says("The rank of one item, and the metrics that need no more, take less than a sort.")
+    sorts = {row.size: row.others["numpy.argsort"] for row in measured("Ranks of all items")}
+    assert all(fastest(row)[1] > 1 for row in measured("Ranks of all items"))
+    metrics = measured("Ranking: ")
+    assert {row.size for row in metrics} == set(sorts)
+    assert all(row.here < sorts[row.size] for row in metrics)
+
+
+def test_in_all_other_rows_no_other_is_faster_by_more_than_a_tenth() -> None:
+    says("In all other rows no other is faster by more than a tenth.")
+    named = (("The expected loss", "100,000,000"), ("A training step, sampled", "1,000 "), ("Ranks of all items", ""))
+    others = [
+        row for row in measured("") if not any(row.task.startswith(t) and row.size.startswith(s) for t, s in named)
+    ]
+    assert max(fastest(row)[1] for row in others if row.others) < 1.1

@@ -34,8 +34,8 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
         name: lower-case letters, digits and hyphens, once in a notebook.
         value: a finite number, or anything that is one (a tensor or array without dimensions).
         spec: how the prose prints it, as for `format`; integers keep all their digits under ``"d"`` or ``","``.
-        rtol: how far, relative to itself, a re-run on another machine may move it. 0 means that the printed digits
-            agree: right for exact work; trained numbers need more.
+        rtol: how far, relative to itself, a re-run on another machine may move it. 0 means that six digits agree,
+            however many are printed: right for exact work; trained numbers need more.
 
     Raises:
         CompanionError: if the name is malformed, the value is not finite, or the two do not fit the format.
