@@ -4,15 +4,11 @@
 from pathlib import Path
 
 from sumexp.companion.build import plan, steps
+from sumexp.companion.store.entries import output_of
 
 PLAN = config["plan"]
 book = plan.read(Path(PLAN))
 lacking = (config["lacking"] or "").split(",")  # an empty text is read as none
-
-
-def output_of(computation):
-    return f"{computation.kind}/{computation.name}/{computation.key}/SHA256SUMS"
-
 
 notebooks = {name: output_of(book.notebooks[name]) for name in book.selected if name in lacking}
 # A test module takes seconds, most of them to start: they run in as many groups as there are cores.

@@ -193,6 +193,37 @@ def test_what_training_runs_decide_is_decided_by_those_of_the_build(project: Pro
     assert project.entries("evidence").keys() > decided.keys()
 
 
+def test_what_runs_decide_is_shown_where_there_are_none_and_stays_decided_without_those_of_other_code(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.leave_torch_out()
+    project.write("src/sumexp/used.py", TRAINING)
+    project.write("tests/test_tiny.py", WAITING)
+    cached = "from sumexp.companion.authoring.runs import cached"
+    train = f"{cached}\nfrom sumexp.used import *\ncached(train, Config(seed), device='cpu', quiet=True)"
+    project.write("notebooks/one.md", chapter("one", train))
+    project.build()
+    (run,) = Store(project.store).entries("run")
+    other = Computation("run", run.computation.name, {**run.computation.parts, "module sumexp.used": "other code"})
+    with Store(project.store).locked(other), Store(project.store).writing(other) as (_, seal):
+        seal(run.provenance)
+    before = project.entries("evidence")
+    assert other.key[:12] in project.run("clean", "--yes")
+    assert "missing" not in project.run("status", "--profile", "smoke")
+    project.build()
+    assert project.entries("evidence").items() < before.items()  # nothing new: that of the project as it was is gone
+
+    environment, remote = Project.environment, project.path / "remote"
+    monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"SUMEXP_REMOTE": str(remote)})
+    project.run("store", "push", "--profile", "smoke")
+    for gone in (project.store, project.path / "build"):
+        shutil.rmtree(gone)
+    project.build("--stored")
+    assert not project.entries("run")
+    (claim,) = json.loads((project.path / "build/register.json").read_text("utf-8"))
+    assert claim["verdict"] == "holds"
+
+
 def test_prose_executes_nothing_and_is_rendered(project: Project) -> None:
     left = project.path / "build" / ".preview-killed"
     left.mkdir()

@@ -13,7 +13,8 @@ from sumexp.companion.build import pages, plan, settings, sources, why
 from sumexp.companion.cli.commands import app
 from sumexp.companion.grids import jobs
 from sumexp.companion.grids.jobs import Grid, Job
-from sumexp.companion.store import Computation, default, grids
+from sumexp.companion.store import Computation, default, grids, parts
+from sumexp.companion.store.checkpoints import Checkpoint
 from sumexp.companion.store.provenance import Meter
 
 from .conftest import HEADER
@@ -111,11 +112,14 @@ def test_how_far_everything_is() -> None:
     def told() -> list[tuple[str, str, str]]:
         """Kind, name and state, after a look at what the line says of time and key."""
         lines = list(why.status(plan.make("cpu", "cpu", "", stored=True)))
-        assert [line.key for line in lines if line.kind == "run"] in ([], ["0" * 64])
+        assert [line.key for line in lines if line.kind == "run"] in ([], [run.key])
         assert all((line.seconds is not None) == (line.status == "fresh") for line in lines)
         return [(line.kind, line.name, line.status) for line in lines]
 
-    pages = ("pages", "book", "missing")
+    run, pages = (
+        Computation("run", "sumexp.descent.task", parts.modules(["sumexp.descent"])),
+        ("pages", "book", "missing"),
+    )
     assert told() == [("notebook", "one", "missing"), pages]
     with default().locked(asked()):
         assert told() == [("notebook", "one", "running"), pages]
@@ -127,10 +131,8 @@ def test_how_far_everything_is() -> None:
     assert told() == [("notebook", "one", "fresh"), pages]
     (path / "entry.json").write_text("{}")
     assert told() == [("notebook", "one", "damaged"), pages]
-    run = default().root / "run" / "some.task" / f"{'0' * 64}.checkpoint"
-    run.parent.mkdir(parents=True)
-    run.write_bytes(b"a state")
-    assert told() == [("notebook", "one", "damaged"), pages, ("run", "some.task", "half-done")]
+    Checkpoint(default(), run, "cpu", every=0).save({"step": 1})
+    assert told() == [("notebook", "one", "damaged"), pages, ("run", "sumexp.descent.task", "half-done")]
 
 
 def train(config: Computation, /, **_: object) -> runs.Result:
@@ -143,10 +145,9 @@ def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyP
     tasks = tuple(Job(train, config) for config in configs)
     grid = Grid(lambda profile, there: tasks if profile == "smoke" else (), {})
     monkeypatch.setattr(jobs, "GRIDS", {"one": grid, "two": grid, "three": replace(grid, shown=False)})
-    monkeypatch.setattr(why, "_is_current", lambda entry: True)
-    monkeypatch.setattr(runs, "code_of", lambda task: {})  # it is no module of the package
-    wanted = jobs.asked(["one", "three", "four"], "smoke", "cuda")
-    assert [one.key for one in wanted] == [job.computation("cuda").key for job in tasks]
+    monkeypatch.setattr(parts, "modules", lambda names: {})  # the task is in none of the package
+    assert jobs.asked("one", "smoke", "cuda") == [job.computation("cuda") for job in tasks]
+    assert jobs.asked("three", "smoke", "cuda") == jobs.asked("four", "smoke", "cuda") == []
 
     def rows() -> dict[str, str]:
         """State by key, as the command prints them."""
@@ -161,6 +162,37 @@ def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyP
     fresh, damaged, half_done, running = (job.computation("cpu") for job in tasks)
     keep(fresh)
     (keep(damaged) / "entry.json").write_text("{}")
-    default().checkpoint(half_done).write_bytes(b"a state")
+    for one in (fresh, half_done):  # the first by a process that was killed before it removed it
+        Checkpoint(default(), one, "cpu", every=0).save({"step": 1})
+    default().path(running).mkdir()  # as Snakemake does before it starts a step
     with default().locked(running):
         assert rows() == dict(zip(keys, ["fresh", "damaged", "half-done", "running"], strict=True))
+        Checkpoint(default(), running, "cpu", every=0).save({"step": 1})
+        assert rows()[keys[3]] == "running"
+    default().checkpoint(half_done).write_bytes(b"no state")
+    assert rows()[keys[2]] == "damaged"
+    for path in (default().path(damaged), default().checkpoint(half_done)):
+        default().remove(path)
+    monkeypatch.setattr(parts, "modules", lambda names: {"module sumexp": "other code"})
+    assert set(rows().values()) == {"missing"}
+    assert not rows().keys() & set(keys)
+
+
+def test_a_chapter_asks_for_runs_on_what_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At cpu on the sets whose grid is whole, else on all that are there."""
+    declared = NOTEBOOK.replace("\n---\n", "\nsumexp: {runs: {one: [mnist, omniglot]}}\n---\n", 1)
+    Path("notebooks/one.md").write_text(declared)
+    monkeypatch.setattr(datasets, "available", lambda name: True)
+    monkeypatch.setattr(parts, "modules", lambda names: {})
+    sets = ("digits", "mnist", "omniglot")
+    found = {name: Job(train, Computation("config", name, {})) for name in sets}
+    grid = Grid(lambda profile, there: tuple(job for name, job in found.items() if name == "digits" or there(name)), {})
+    monkeypatch.setattr(jobs, "GRIDS", {"one": grid})
+
+    def said(profile: str) -> list[str]:
+        return [name for name in sets if found[name].computation("cpu") in jobs.asked("one", profile, "cpu")]
+
+    assert said("paper") == list(sets)
+    assert said("cpu") == ["digits"]
+    keep(grids.mark("one", "omniglot", "cpu", "cpu"))
+    assert said("cpu") == ["digits", "omniglot"]

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from sumexp.companion import CompanionError
 from sumexp.companion.build import plan, why
 from sumexp.companion.cli.commands import app
+from sumexp.companion.store import Computation
 from sumexp.companion.store.remote import Remote
 
 
@@ -32,7 +33,7 @@ def removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
 def test_what_the_remote_lacks_is_pushed_and_a_remote_must_be_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    there, missing = SimpleNamespace(size=1000), SimpleNamespace(size=5000)
+    there, missing = (SimpleNamespace(size=n, computation=Computation("run", "some.task", {})) for n in (1000, 5000))
     monkeypatch.setattr(plan, "make", lambda *_, **__: None)
     monkeypatch.setattr(why, "needed", lambda _: [there, missing])
     monkeypatch.setattr(Remote, "push", lambda remote, entry: entry is missing)

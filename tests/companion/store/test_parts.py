@@ -12,7 +12,7 @@ import sumexp
 from sumexp import datasets
 from sumexp.companion import CompanionError
 from sumexp.companion.store import parts
-from sumexp.companion.store.computation import digest
+from sumexp.companion.store.computation import Computation, digest
 from sumexp.datasets import DataError, DataFile, Dataset
 
 
@@ -124,3 +124,31 @@ def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path
 def test_an_unknown_module_is_named() -> None:
     with pytest.raises(CompanionError, match=r"no module sumexp\.nothing in the package; it has sumexp, "):
         parts.modules(["sumexp.nothing"])
+
+
+def test_runs_of_todays_code_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look at the task: its module tells, and what it read."""
+    tiny = {"tiny": Dataset("tiny", "", "", "", (DataFile("tiny/tiny.bin", "", "ab" * 32, 1),))}
+
+    def available(name: str) -> bool:
+        if name not in tiny:
+            raise DataError(f"no data set {name}")
+        return True
+
+    monkeypatch.setattr(datasets, "DATASETS", tiny)
+    monkeypatch.setattr(datasets, "available", available)
+    code = parts.modules(["sumexp.intervals"])
+    settings = {"config seed": "0", "device": "cpu", "threads": "1"}
+    now = Computation("run", "sumexp.intervals.task", settings | code | parts.data(["tiny"]))
+    other = [
+        Computation("run", name, now.parts | changed)
+        for name, changed in (
+            ("sumexp.gone.task", {}),
+            (now.name, {"module sumexp.intervals": "old"}),
+            (now.name, {"module sumexp.gone": "old"}),
+            (now.name, {"data tiny": "absent"}),
+            (now.name, {"data gone": "absent"}),
+        )
+    ]
+    elsewhere = Computation("run", now.name, now.parts | {"device": "cuda"})
+    assert list(parts.current([now, *other, elsewhere])) == [now, elsewhere]

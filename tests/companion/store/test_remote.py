@@ -2,8 +2,10 @@
 
 import io
 import os
+import shutil
 import socket
 import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
@@ -316,3 +318,70 @@ def test_a_store_of_objects(tmp_path: Path, store: Store) -> None:
     assert asking(store, there).find(asked(1)) is None
     assert [path for path in there._files.find("/bucket") if not path.endswith(".tar")] == []
     there._files.rm("/bucket", recursive=True)
+
+
+FETCHING = """
+import os, sys, time
+from pathlib import Path
+from sumexp.companion.store import Computation, Store
+from sumexp.companion.store.remote import Remote
+
+store, there = Path(sys.argv[1]), Remote(sys.argv[2])
+
+
+def fetch(computation, folder):
+    with (store / "fetched").open("a") as log:
+        log.write("once\\n")
+    time.sleep(1)
+    return there.fetch(computation, folder)
+
+
+sys.exit(Store(store, fetch).find(Computation("run", "some.task", {"number": "0"})) is None)
+"""
+
+
+def test_two_that_fetch_at_once_both_have_it(store: Store, there: Remote, tmp_path: Path) -> None:
+    there.push(keep(Store(tmp_path / "theirs"), asked()))
+    store.root.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-c", FETCHING, str(store.root), str(tmp_path / "remote")]
+    processes = [subprocess.Popen(command) for _ in range(2)]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    assert (store.root / "fetched").read_text() == "once\n"
+
+
+def test_who_looks_whether_a_run_is_computed_keeps_nobody_from_fetching_it(
+    store: Store, there: Remote, tmp_path: Path
+) -> None:
+    there.push(keep(Store(tmp_path / "theirs"), asked()))
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            store.is_running(asked().key)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        for _ in range(50):
+            assert asking(store, there).find(asked()) is not None
+            shutil.rmtree(store.path(asked()))
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def test_a_note_is_the_last_that_was_left(there: Remote, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "remote").mkdir()
+    assert there.note(asked()) == ""
+    for text in ("7 runs", "8 runs"):
+        there.leave_note(asked(), text)
+        assert there.note(asked()) == text
+    assert there.note(asked(1)) == ""
+    assert caplog.text == ""
+    (file,) = archive(tmp_path, asked()).parent.iterdir()
+    assert file.name == f"{asked().key}.txt"
+    file.write_bytes(b"\xff" * 9)
+    assert there.note(asked()) == ""
+    assert "cannot be had" in caplog.text
+    file.write_text("x" * 1000)
+    assert there.note(asked()) == "x" * remote.LINE

@@ -182,7 +182,7 @@ def cached_all(
         cached(task, config, data=data(config), **settings)
     if missing:
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(cores, len(missing)), context, initializer=processes.bind) as pool:
+        with ProcessPoolExecutor(min(cores, len(missing)), context, processes.bind, (os.getpid(),)) as pool:
             pending = [pool.submit(_compute, task, c, data=data(c), **settings) for c in missing]
             done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
             try:

@@ -15,7 +15,8 @@ from sumexp.companion.build import plan as plans
 from sumexp.companion.build.plan import BUILD, FINISHED, TOC, Plan
 from sumexp.companion.build.sources import NOTEBOOKS, PROOFS, RUNS, TESTS
 from sumexp.companion.build.view import HTML, PREVIEW
-from sumexp.companion.store import Computation, default, processes, progress
+from sumexp.companion.store import Computation, default, location, processes, progress
+from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 
 PAGE = HTML / "index.html"
@@ -36,10 +37,10 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     """
     if cores < 1:
         raise CompanionError(f"CORES is {cores}; expected 1 or more")
-    arguments, runs = (profile, device, only, str(stored)), sources.runs()
+    arguments, there = (profile, device, only, str(stored)), _runs()
     # Most builds have nothing to do: told by the bytes of the sources and by which runs and grids there are, before
     # anything is worked out. What else is stored they do not tell.
-    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {runs}":
+    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {there}":
         return PAGE
     plan = plans.make(profile, device, only, stored=stored)
     BUILD.mkdir(exist_ok=True)
@@ -49,15 +50,18 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
         FINISHED.unlink(missing_ok=True)
         for left in BUILD.glob(f"{PREVIEW}*"):  # of a build that was killed
             rmtree(left, ignore_errors=True)
+        if stored and (remote := location.remote()):
+            plan = plan.as_pushed(default(), remote)
         plan.write(BUILD / "plan.json")
         if not stored:
             if default().lacking(plan.notebooks[name] for name in plan.selected):
                 _compute(plan, [one for one in plan.wanted() if RUNS not in one.parts], cores)
-                plan = plan.with_runs(runs := sources.runs())  # those that notebooks have trained are among them
+                there = _runs()
+                plan = plan.with_runs(sources.runs())  # those that notebooks have trained are among them
                 plan.write(BUILD / "plan.json")
             _compute(plan, plan.wanted(), cores)
         _show(plan, cores)
-        write_text(FINISHED, f"{now} {runs}")
+        write_text(FINISHED, f"{now} {there}")
     return PAGE
 
 
@@ -148,6 +152,11 @@ def _fingerprint(arguments: Sequence[str]) -> str:
     for file in files:
         total.update(f"{file}\0".encode() + sha256(file.read_bytes()).digest())
     return total.hexdigest()
+
+
+def _runs() -> str:
+    """A digest of which training runs the store has, of any code."""
+    return digest(*(path.name for path in default().paths("run")))
 
 
 def _counts(file: Path) -> bool:

@@ -130,7 +130,7 @@ class Keeper(Recorder):
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Keep the evidence of each module all of whose tests have an outcome, if its key is still the same."""
-        from sumexp.companion.build.sources import evidence
+        from sumexp.companion.build.sources import evidence, without_runs
 
         if not self.is_whole(session, exitstatus) or not _is_unfiltered(session.config):
             return
@@ -143,7 +143,8 @@ class Keeper(Recorder):
                 tests = _merged(stored or (), ended.get(file, ()))
                 names = {name for test in tests for name in test.test.split("::")[1:]}  # of classes too
                 whole = self._marked[file] <= names or file in self._left_out
-                if whole and tests != stored and _settled(evidence(Path(file))) == _settled(wanted):
+                # A run of the tests cannot change the others; somebody may train models meanwhile.
+                if whole and tests != stored and without_runs(evidence(Path(file))) == without_runs(wanted):
                     self._keep(wanted, tests, round(self._seconds[file], 3))
 
     def _keep(self, wanted: Computation, tests: tuple[Test, ...], seconds: float) -> None:
@@ -162,13 +163,6 @@ def _merged(stored: Iterable[Test], ended: Iterable[Test]) -> tuple[Test, ...]:
     """The outcomes in the store, but for what has just ended; ordered by test and claim."""
     tests = {(test.test, test.claim, test.shows, test.evidence): test for test in (*stored, *ended)}
     return tuple(tests[key] for key in sorted(tests))
-
-
-def _settled(wanted: Computation) -> dict[str, str]:
-    """The parts that a run of the tests cannot change; others may train models meanwhile."""
-    from sumexp.companion.build.sources import RUNS
-
-    return {name: value for name, value in wanted.parts.items() if name != RUNS}
 
 
 def _is_unfiltered(config: pytest.Config) -> bool:

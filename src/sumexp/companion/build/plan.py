@@ -4,12 +4,25 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sumexp.companion import CompanionError
 from sumexp.companion.build.settings import DEVICES, PROFILES, choice, resolve_device
-from sumexp.companion.build.sources import RUNS, chapters_of, claim_modules, evidence, module_name, notebook
-from sumexp.companion.store import Computation
+from sumexp.companion.build.sources import (
+    RUNS,
+    chapters_of,
+    claim_modules,
+    evidence,
+    module_name,
+    notebook,
+    with_runs,
+    without_runs,
+)
+from sumexp.companion.store import Computation, Store
 from sumexp.companion.store.files import write_text
+
+if TYPE_CHECKING:
+    from sumexp.companion.store.remote import Remote
 
 BUILD = Path("build")
 FINISHED = BUILD / ".finished"
@@ -45,10 +58,14 @@ class Plan:
 
     def with_runs(self, now: str) -> "Plan":
         """The same, but that what reads training runs reads those that there are now."""
-        evidence = {
-            name: replace(one, parts={**one.parts, RUNS: now}) if RUNS in one.parts else one
-            for name, one in self.evidence.items()
-        }
+        return replace(self, evidence={name: with_runs(one, now) for name, one in self.evidence.items()})
+
+    def as_pushed(self, store: Store, remote: "Remote") -> "Plan":
+        """The same, but that what reads training runs, and is not decided with those here, is as it was pushed."""
+        evidence = dict(self.evidence)
+        for name, one in evidence.items():
+            if RUNS in one.parts and store.find(one) is None and (pushed := remote.note(without_runs(one))):
+                evidence[name] = with_runs(one, pushed)
         return replace(self, evidence=evidence)
 
     def write(self, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +115,19 @@ def evidence(path: Path) -> Computation:
 
 
 def runs() -> str:
-    """A digest of which training runs the store has."""
-    return digest(*(path.name for path in default().paths("run")))
+    """Which training runs of today's code and data the store has: their number and a digest."""
+    keys = sorted(one.key for one in parts.current(default().computations("run")))
+    return f"{len(keys)} {digest(*keys)}"
+
+
+def with_runs(evidence: Computation, now: str) -> Computation:
+    """The evidence of the same tests, with these training runs, if it depends on any."""
+    return replace(evidence, parts={**evidence.parts, RUNS: now}) if RUNS in evidence.parts else evidence
+
+
+def without_runs(evidence: Computation) -> Computation:
+    """What evidence depends on but for training runs."""
+    return replace(evidence, parts={name: text for name, text in evidence.parts.items() if name != RUNS})
 
 
 def module_name(path: Path) -> str:

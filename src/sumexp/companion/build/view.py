@@ -67,7 +67,8 @@ def _folder(entry: Entry, name: str, place: Path) -> None:
     if not _is_shown(entry, place):
         part = place.with_name(f".{place.name}.part")
         rmtree(part, ignore_errors=True)
-        part.parent.mkdir(parents=True, exist_ok=True)
-        copytree(entry.path / name, part)
+        part.mkdir(parents=True)
+        if (entry.path / name).is_dir():  # a remote keeps files, and so no empty folder
+            copytree(entry.path / name, part, dirs_exist_ok=True)
         swap(part, place)
         write_text(_mark(place), str(entry.path))

@@ -2,17 +2,24 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from sumexp.companion.build import pages
 from sumexp.companion.build import plan as plans
 from sumexp.companion.build.plan import Plan
 from sumexp.companion.build.settings import PROFILES
-from sumexp.companion.build.sources import declared_runs, notebook, parse, source_path
-from sumexp.companion.store import Computation, Entry, Status, Store, default, grids
+from sumexp.companion.build.sources import RUNS, declared_runs, notebook, parse, source_path, without_runs
+from sumexp.companion.store import Computation, Entry, Status, Store, default, grids, parts
 from sumexp.companion.store.entries import DamagedError, read, size
+
+if TYPE_CHECKING:
+    from sumexp.companion.store.remote import Remote
+
+
+KINDS = ("notebook", "evidence", "run", "grid", "pages")
+"""Of what a build computes."""
+DAMAGED = "damaged"
 
 
 @dataclass(frozen=True)
@@ -37,38 +44,70 @@ class Line:
 
 
 def status(plan: Plan, runs: Iterable[Computation] = ()) -> Iterator[Line]:
-    """Every chapter, the evidence of every test module, the pages, and every run that today's code would ask for.
+    """Every chapter, the evidence of every test module, the pages, and the runs of today's code and data.
 
-    Of runs that are not there, those given.
+    Of the runs that are not there those that are given: which ones a chapter asks for besides those of its grid, is
+    known when it is executed.
     """
     store = _here()
     wanted = [*plan.notebooks.values(), *plan.evidence.values()]
     wanted.append(pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store)))
     for one in wanted:
         yield _line(store, one)
+    told = set()
+    for line in (*_runs(store), *_half_done(store)):
+        told.add(line.key)
+        yield line
+    yield from (_line(store, one) for one in runs if one.key not in told)
+
+
+def _runs(store: Store) -> Iterator[Line]:
+    """The runs of today's code and data, and the damaged ones."""
+    found = []
     for path in store.paths("run"):
         try:
-            entry = read(path)
+            found.append(read(path).computation)
         except DamagedError:
             yield Line("run", path.parent.name, "damaged", None, size(path), path.name)
-            continue
-        if _is_current(entry):
-            yield _line(store, entry.computation)
-    for path in sorted(store.root.glob("run/*/*.checkpoint")):
-        state: Status = "running" if store.is_running(path.stem) else "half-done"
-        yield Line("run", path.parent.name, state, None, size(path), path.stem)
-    for one in runs:
-        if not (store.path(one).exists() or store.checkpoint(one).exists()):
-            yield _line(store, one)
+    yield from (_line(store, one) for one in parts.current(found))
+
+
+def _half_done(store: Store) -> Iterator[Line]:
+    for path, fault in _checkpoints(store):
+        if not fault or fault == DAMAGED:
+            state: Status = "running" if store.is_running(path.stem) else "damaged" if fault else "half-done"
+            yield Line("run", path.parent.name, state, None, size(path), path.stem)
 
 
 def needed(plan: Plan) -> list[Entry]:
     """The entries that a build shows, and the runs that the code of today would ask for."""
     store = _here()
-    found = [store.find(one) for one in (*plan.notebooks.values(), *plan.evidence.values())]
-    runs = [entry for entry in store.entries("run") if _is_current(entry)]
-    marks = [store.find(one) for one in _marks(plan.notebooks, plan.profile, plan.device)]
-    return [*(entry for entry in (*found, *marks) if entry is not None), *runs]
+    marks = _marks(plan.notebooks, plan.profile, plan.device)
+    runs = parts.current(store.computations("run"))
+    found = [store.find(one) for one in (*plan.notebooks.values(), *plan.evidence.values(), *marks, *runs)]
+    return [entry for entry in found if entry is not None]
+
+
+def push(entries: Iterable[Entry], remote: "Remote") -> list[Entry]:
+    """Copy to the remote what it lacks, and say there with which runs claims on them are decided; gives what it lacked.
+
+    Who lacks the runs cannot make the key of such evidence. Of those who push, who has most runs is heard, last.
+
+    Raises:
+        CompanionError: if the remote cannot be written.
+    """
+    entries = list(entries)
+    pushed = [entry for entry in entries if remote.push(entry)]
+    for one in (entry.computation for entry in entries):
+        if RUNS in one.parts and _number(one.parts[RUNS]) >= _number(remote.note(without_runs(one))):
+            remote.leave_note(without_runs(one), one.parts[RUNS])
+    return pushed
+
+
+def _number(runs: str) -> int:
+    """How many runs a key's part speaks of; -1 if it is none."""
+    number, _, _ = runs.partition(" ")
+    return int(number) if number.isdecimal() else -1
 
 
 def _marks(chapters: Iterable[str], profile: str, device: str) -> Iterator[Computation]:
@@ -151,65 +190,39 @@ def leftovers() -> list[tuple[Path, str]]:
     kept |= {notebook(name, values).key for name in book.notebooks for values in settings}
     kept |= {one.key for values in settings for one in _marks(book.notebooks, **values)}
     kept |= {entry.computation.key for entry in store.entries("pages", "book")[-pages.KEPT :]}
-    for path in store.paths():
-        if path.parts[-3] not in ("notebook", "evidence", "run", "grid", "pages") or store.is_running(path.name):
-            continue
-        try:
-            entry = read(path)
-        except DamagedError:
-            found.append((path, "damaged"))
-            continue
-        if path.name not in kept and not (entry.computation.kind == "run" and _is_current(entry)):
-            found.append((path, "of other code or data"))
-    for path in sorted(store.root.glob("*/*/*.part")):
+    kept |= {one.key for one in parts.current(store.computations("run"))}
+    for path in (path for kind in KINDS for path in store.paths(kind)):
+        if not store.is_running(path.name):
+            try:
+                read(path)
+            except DamagedError:
+                found.append((path, DAMAGED))
+                continue
+            if path.name not in kept:
+                found.append((path, "of other code or data"))
+    for path in store.half_written():
         if not store.is_running(path.name.partition(".")[0]):
             found.append((path, "half-written by a process that was killed"))
-    found += _checkpoints(store)
+    found += ((path, fault) for path, fault in _checkpoints(store) if fault and not store.is_running(path.stem))
     return found
 
 
 def _checkpoints(store: Store) -> Iterator[tuple[Path, str]]:
+    """The state of each half-done run, and why it can go; empty if a run would go on from it."""
     from sumexp.companion.store import checkpoints
 
-    for path in sorted(store.root.glob("run/*/*.checkpoint")):
-        if store.is_running(path.stem):
-            continue
+    for path in store.checkpoints():
         try:
             saved: Any = checkpoints.read(path)
             one = Computation("run", saved["name"], saved["parts"])
         except Exception:  # of many kinds, from damaged files
-            yield path, "damaged"
+            yield path, DAMAGED
             continue
         if store.find(one) is not None:
             yield path, "of a run that is finished"
-        elif one.key != path.stem or not _asks_for(one):
-            yield path, "of other code or data"
-
-
-def _is_current(entry: Entry) -> bool:
-    return _asks_for(entry.computation)
-
-
-def _asks_for(run: Computation) -> bool:
-    """Whether the task as it is now, asked for this config with these data, would be this computation."""
-    import json
-
-    from pydantic import TypeAdapter
-
-    from sumexp.companion.authoring import runs
-
-    module, _, name = run.name.rpartition(".")
-    try:
-        task = getattr(import_module(module), name)
-        values = {
-            part[len("config ") :]: json.loads(text) for part, text in run.parts.items() if part.startswith("config ")
-        }
-        config = TypeAdapter(next(iter(get_type_hints(task).values()))).validate_python(values)
-        data = [part.removeprefix("data ") for part in run.parts if part.startswith("data ")]
-        device, threads = run.parts["device"], int(run.parts["threads"])
-        return runs.computation(task, config, data=data, device=device, threads=threads).key == run.key
-    except Exception:  # of many kinds: the task, its module, a field or a data set is gone
-        return False
+        else:
+            current = one.key == path.stem and any(parts.current([one]))
+            yield path, "" if current else "of other code or data"
 
 
 def remove(paths: Iterable[Path]) -> tuple[int, int]:

@@ -135,7 +135,8 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
     from sumexp.companion.store import default, processes, progress
     from sumexp.datasets import DataError
 
-    processes.bind()
+    if processes.driver():  # a shell may end before what it started by nohup
+        processes.bind()
     store = default()
     lacking = [
         (job, wanted)

@@ -23,13 +23,13 @@ def why_command(
 
 
 def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
-    """Print how far every chapter, the evidence of every test module, every run and the pages are."""
+    """Print how far every chapter, the evidence of every test module, the pages and the training runs are."""
     from sumexp.companion.build import plan
     from sumexp.companion.build.why import status
     from sumexp.companion.grids.jobs import asked
 
     made = plan.make(profile, device, "", stored=True)
-    lines = list(status(made, asked(made.notebooks, made.profile, made.device)))
+    lines = list(status(made, (one for name in made.notebooks for one in asked(name, made.profile, made.device))))
     rows = [
         (
             one.kind,
@@ -77,13 +77,13 @@ def push_command(profile: Profile = "cpu", device: Device = "auto") -> None:
 
     from sumexp.companion import CompanionError
     from sumexp.companion.build import plan
-    from sumexp.companion.build.why import needed
-    from sumexp.companion.store.remote import Remote
+    from sumexp.companion.build.why import needed, push
+    from sumexp.companion.store import location
 
-    address = os.environ.get("SUMEXP_REMOTE")
-    if not address:
+    remote = location.remote()
+    if remote is None:
         raise CompanionError("SUMEXP_REMOTE is not set; name the remote, such as s3://bucket/sumexp or a folder")
-    remote, entries = Remote(address), needed(plan.make(profile, device, "", stored=True))
-    pushed = [entry for entry in entries if remote.push(entry)]
-    size = as_size(sum(entry.size for entry in pushed))
-    typer.echo(f"pushed {len(pushed)} of {len(entries)} entries, {size}, to {address}; the others are there already")
+    entries = needed(plan.make(profile, device, "", stored=True))
+    pushed = push(entries, remote)
+    size, place = as_size(sum(entry.size for entry in pushed)), os.environ["SUMEXP_REMOTE"]
+    typer.echo(f"pushed {len(pushed)} of {len(entries)} entries, {size}, to {place}; the others are there already")

@@ -14,6 +14,7 @@ from sumexp.companion.build.settings import choice, resolve_device
 from sumexp.companion.grids.costs import estimates
 from sumexp.companion.grids.jobs import Job, by_source, computations, jobs_of
 from sumexp.companion.store import default, processes, progress
+from sumexp.companion.store.entries import output_of
 from sumexp.companion.store.grids import mark
 from sumexp.companion.store.provenance import Meter
 
@@ -127,13 +128,15 @@ class Rules:
 
     def __init__(self, grid: str, profile: str, device: str) -> None:
         jobs = jobs_of(grid, profile)
-        self._jobs = {one.key: job for one, job in zip(computations(jobs, device), jobs, strict=True)}
+        wanted = computations(jobs, device)
+        self._wanted = {one.key: one for one in wanted}
+        self._jobs = {one.key: job for one, job in zip(wanted, jobs, strict=True)}
         self._estimates = estimates(grid, device, default())
 
     def shortest_first(self) -> list[tuple[str, str]]:
         """The key of each run, and the file by which the store has it."""
         ordered = sorted(self._jobs.items(), key=lambda one: self._estimates[one[1].name].seconds(one[1]))
-        return [(key, f"run/{job.name}/{key}/SHA256SUMS") for key, job in ordered]
+        return [(key, output_of(self._wanted[key])) for key, _ in ordered]
 
     def job(self, key: str) -> Job:
         """The run of this key.

@@ -1,6 +1,6 @@
 """The runs of a grid, and how far each is."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias, get_args
@@ -8,7 +8,9 @@ from typing import Any, TypeAlias, get_args
 from sumexp import datasets
 from sumexp.companion.authoring import runs
 from sumexp.companion.build.settings import PROFILES, choice, resolve_device
+from sumexp.companion.build.sources import declared_runs, parse, source_path
 from sumexp.companion.store import Computation
+from sumexp.companion.store.grids import trained
 from sumexp.runtime import Task
 
 Present: TypeAlias = Callable[[str], bool]
@@ -172,14 +174,17 @@ def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
     return [job.computation(device, code[job.task]) for job in jobs]
 
 
-def asked(chapters: Iterable[str], profile: str, device: str) -> list[Computation]:
-    """What the chapters' grids hold with the data sets that are there.
+def asked(chapter: str, profile: str, device: str) -> list[Computation]:
+    """The runs of its grid that a chapter shows, or would compute: at ``cpu`` on what the store has whole.
 
     Raises:
-        CompanionError: if the profile or the device is unknown.
+        CompanionError: if there is no such chapter.
     """
-    shown = [name for name in chapters if name in GRIDS and GRIDS[name].shown]
-    return [one for name in shown for one in computations(jobs_of(name, profile), kind_of(device))]
+    grid = GRIDS.get(chapter)
+    if grid is None or not grid.shown:
+        return []
+    there = trained(chapter, declared_runs(parse(source_path(chapter))).get(chapter, ()), profile, device)
+    return computations(grid.jobs(profile, there.__contains__), device)
 
 
 def present(name: str) -> bool:

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import torch
 
 from sumexp.companion.store.computation import Computation
-from sumexp.companion.store.entries import Store
+from sumexp.companion.store.entries import PART, Store
 from sumexp.companion.store.provenance import Meter
 from sumexp.runtime import State
 
@@ -48,7 +48,7 @@ class Checkpoint:
         """Put ``state`` in place of what was saved before, unless that was a moment ago."""
         if time.perf_counter() - self._saved < self._every:
             return
-        part = self.path.with_suffix(".checkpoint.part")
+        part = self.path.with_name(self.path.name + PART)
         record = {"name": self._computation.name, "parts": dict(self._computation.parts)}
         with self._store.guarded(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,12 @@ SUMS = "SHA256SUMS"
 """The checksums of an entry's other files, in the form that ``sha256sum --check`` reads; written last."""
 RECORD = "entry.json"
 """Kind, name, parts and provenance."""
+CHECKPOINT, PART = ".checkpoint", ".part"
+"""What the names of the state of a half-done computation, and of what is half written, end with."""
+MOMENT = 0.2
+"""Seconds: whoever holds a lock for longer computes; to look whether it is held takes it, too."""
+_FAULTS = (OSError, ValueError, LookupError, TypeError, AttributeError)
+"""What reading an entry raises that is not what was written."""
 _log = logging.getLogger(__name__)
 
 
@@ -73,18 +79,33 @@ class Store:
         Raises:
             CompanionError: if the store cannot be written, where there is a remote.
         """
-        from filelock import Timeout
-
         entry = self.here(computation)
         if entry is None and self.fetch is not None:
-            path = self.path(computation)
-            with suppress(Timeout), self.locked(computation, wait=False):  # what is being computed here is not fetched
-                # Another process may have been quicker.
-                if not _is_whole(path) and self.fetch(computation, part := _part(path)):
+            with self._fetching(computation) as free:
+                path = self.path(computation)
+                # Another process may have been quicker; what one computes here is not fetched.
+                if free and not _is_whole(path) and self.fetch(computation, part := _part(path)):
                     with self.guarded(path):
                         self._publish(part, path)
-                entry = self.here(computation) if _is_there(path) else None
+            entry = self.here(computation) if _is_there(path) else None
         return entry
+
+    @contextmanager
+    def _fetching(self, computation: Computation) -> Iterator[bool]:
+        """Wait for others that fetch the same; gives whether nobody computes it, which nobody does until the end."""
+        from filelock import FileLock, Timeout
+
+        turn = FileLock(self._lock(f"{computation.key}.fetch"))
+        with self.guarded(self.path(computation)):
+            self._lock(computation.key).parent.mkdir(parents=True, exist_ok=True)
+            turn.acquire()
+        try:
+            with self.locked(computation, wait=False):
+                yield True
+        except Timeout:
+            yield False
+        finally:
+            turn.release()
 
     def here(self, computation: Computation) -> Entry | None:
         """The entry as `find` gives it, if it is here: the remote is not asked."""
@@ -123,7 +144,15 @@ class Store:
 
     def checkpoint(self, computation: Computation) -> Path:
         """Where the state of a half-done computation lies."""
-        return self.path(computation).with_suffix(".checkpoint")
+        return self.path(computation).with_suffix(CHECKPOINT)
+
+    def checkpoints(self) -> list[Path]:
+        """The states of all half-done runs."""
+        return sorted(self.root.glob(f"run/*/*{CHECKPOINT}"))
+
+    def half_written(self) -> list[Path]:
+        """What processes are writing, or had begun to write when they were killed."""
+        return sorted(self.root.glob(f"*/*/*{PART}"))
 
     @contextmanager
     def writing(self, computation: Computation) -> Iterator[tuple[Path, Callable[[Provenance], None]]]:
@@ -185,7 +214,7 @@ class Store:
 
         Raises:
             CompanionError: if the store cannot be written.
-            filelock.Timeout: if another process holds the lock, and ``wait`` is false.
+            filelock.Timeout: if another process computes it, and ``wait`` is false.
         """
         from filelock import FileLock, Timeout
 
@@ -193,7 +222,7 @@ class Store:
         with self.guarded(self.path(computation)):
             self._lock(computation.key).parent.mkdir(parents=True, exist_ok=True)
             with suppress(Timeout):
-                lock.acquire(timeout=0)
+                lock.acquire(timeout=MOMENT)
         if not lock.is_locked:
             if not wait:
                 raise Timeout(lock.lock_file)
@@ -231,17 +260,24 @@ class Store:
                 found.append(read(path))
         return sorted(found, key=lambda entry: entry.provenance.finished)
 
+    def computations(self, kind: str) -> list[Computation]:
+        """What the entries of a kind say that they are, unverified: to verify them takes long where they are large."""
+        found = []
+        for path in self.paths(kind):
+            with suppress(*_FAULTS):
+                found.append(_computation(_record(path)))
+        return found
+
     def by_age(self, kind: str, name: str) -> list[Path]:
         """The folders of all entries of a kind and name, by when they say they were finished; what says nothing first.
 
-        They are not verified, which takes long where they are large.
+        They are not verified either.
         """
 
         def finished(path: Path) -> str:
-            try:
-                return str(json.loads((path / RECORD).read_text("utf-8"))["provenance"]["finished"])
-            except (OSError, ValueError, LookupError, TypeError):
-                return ""
+            with suppress(*_FAULTS):
+                return str(_record(path)["provenance"]["finished"])
+            return ""
 
         return sorted(self.paths(kind, name), key=finished)
 
@@ -257,6 +293,11 @@ class Store:
         return True
 
 
+def output_of(computation: Computation) -> str:
+    """The file, from the root of the store, that its entry has last: by it Snakemake knows that there is one."""
+    return f"{computation.kind}/{computation.name}/{computation.key}/{SUMS}"
+
+
 def read(path: Path, place: Path | None = None) -> Entry:
     """The entry in a folder, all of whose files are what was written, and whose parts make its key.
 
@@ -270,13 +311,21 @@ def read(path: Path, place: Path | None = None) -> Entry:
     try:
         if (path / SUMS).read_text("utf-8") != _sums(path):
             raise DamagedError(f"{path} is damaged: its files are not those that were written")
-        record: Mapping[str, Any] = json.loads((path / RECORD).read_text("utf-8"))
-        computation = Computation(record["kind"], record["name"], record["parts"])
+        computation = _computation(record := _record(path))
         if (computation.kind, computation.name, computation.key) != (place or path).parts[-3:]:
             raise DamagedError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
         return Entry(path, computation, Provenance.from_record(record["provenance"]))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except _FAULTS as error:
         raise DamagedError(f"{path} is damaged: {error}") from error
+
+
+def _record(path: Path) -> Mapping[str, Any]:
+    record: Mapping[str, Any] = json.loads((path / RECORD).read_text("utf-8"))
+    return record
+
+
+def _computation(record: Mapping[str, Any]) -> Computation:
+    return Computation(record["kind"], record["name"], record["parts"])
 
 
 def size(path: Path) -> int:
@@ -312,7 +361,7 @@ def _is_of_keeping(error: OSError, part: Path) -> bool:
 
 
 def _part(path: Path) -> Path:
-    return path.with_suffix(".part")
+    return path.with_suffix(PART)
 
 
 def _is_whole(path: Path) -> bool:

@@ -2,8 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sumexp.companion.store.entries import Store
+
+if TYPE_CHECKING:
+    from sumexp.companion.store.remote import Remote
 
 
 def default() -> Store:
@@ -15,9 +19,19 @@ def default() -> Store:
         from platformdirs import user_cache_path
 
         root = user_cache_path("sumexp") / "store"
-    remote = os.environ.get("SUMEXP_REMOTE")
-    if not remote:
-        return Store(root)
+    there = remote()
+    return Store(root, there.fetch if there else None)
+
+
+def remote() -> "Remote | None":
+    """The remote of this user's store: ``SUMEXP_REMOTE``.
+
+    Raises:
+        CompanionError: if fsspec does not know such an address, or lacks what it needs for it.
+    """
+    address = os.environ.get("SUMEXP_REMOTE")
+    if not address:
+        return None
     from sumexp.companion.store.remote import Remote
 
-    return Store(root, Remote(remote).fetch)
+    return Remote(address)

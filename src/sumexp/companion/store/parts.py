@@ -16,7 +16,7 @@ import grimp
 
 import sumexp
 from sumexp.companion import CompanionError
-from sumexp.companion.store.computation import digest
+from sumexp.companion.store.computation import Computation, digest
 
 PINS = Path("constraints.txt")
 
@@ -51,6 +51,22 @@ def data(names: Iterable[str]) -> dict[str, str]:
         return digest(*(file.sha256 or file.blob for file in files)) if files else "included"
 
     return {f"data {name}": state(name) for name in names}
+
+
+def current(runs: Iterable[Computation]) -> Iterator[Computation]:
+    """The training runs whose code and data are those of today."""
+    today = cache(lambda module: modules([module]))
+    state = cache(lambda name: data([name]))
+    for run in runs:
+        read = [part.removeprefix("data ") for part in run.parts if part.startswith("data ")]
+        try:
+            wanted = dict(today(run.name.rpartition(".")[0]))
+            for name in read:
+                wanted |= state(name)
+        except (CompanionError, LookupError):  # the task's module is gone, or a data set
+            continue
+        if wanted == {part: text for part, text in run.parts.items() if part.startswith(("module ", "data "))}:
+            yield run
 
 
 def pins() -> dict[str, str]:
