@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from sumexp import losses, modules, ranking, samplers
-from sumexp.ranking.sampled import Scheme
+from sumexp.ranking.sampled import WeightLaw
 
 Call = Callable[[Tensor], Tensor]
 MODULES: tuple[ModuleType, ...] = (losses, samplers, modules, ranking)
@@ -148,7 +148,7 @@ def of_items(z: Tensor) -> ranking.Chunks:
 
 
 def scheme(z: Tensor) -> Tensor:
-    return torch.tensor(ranking.worst_set(Scheme(law(z), law(z).expand(3, -1).T)).deficit)
+    return torch.tensor(ranking.worst_set(WeightLaw(law(z), law(z).expand(3, -1).T)).deficit)
 
 
 TABLE: dict[str, Call] = {

@@ -26,7 +26,11 @@ for plugin in (front_matter_plugin, myst_block_plugin, colon_fence_plugin, dolla
 MARKUP = re.compile(r"\{[\w:]+\}`[^`]*`|`[^`]*`|\$[^$]*\$|\]\([^)]*\)")
 ENDS = re.compile(r"[.!?:…][)\]\"”*_]*$|^x$")
 """How a line ends that another follows; alone in its line may be a sentence that the code has chosen."""
-SECOND = re.compile(r"[\w)\]*][.!?][)\]\"”*]* (?=[A-Zx(\[*])")
+SECOND = re.compile(
+    r"[\w)\]*][.!?][)\]\"”*]* (?=[A-Zx(\[*])"
+    r"|(?:[)\]*]|(?<![\w.])(?!(?:al|cf|etc|vs)\.)[\w-]*[^\W\d])[.!?][)\]\"”*]* (?=[a-z])"
+)
+"""Where a second sentence begins in a line, be it with a lowercase name; no number or abbreviation ends the first."""
 LABEL = re.compile(r"^\*+[^*]+\*+ ")
 """What a line of a list or of a proof may begin with: **Softmax.**, *2.*"""
 
@@ -48,6 +52,12 @@ def test_a_line_is_a_sentence(path: Path) -> None:
         broken += [line for line in lines[:-1] if not ENDS.search(line)]
         joined += [line for line in lines if SECOND.search(line)]
     assert (broken, joined) == ([], [])
+
+
+def test_a_name_in_lowercase_begins_a_sentence_and_an_abbreviation_ends_none() -> None:
+    assert all(map(SECOND.search, ("It is one step. trec_eval orders ties.", "(So is x.) numpy is not.", "x. it is")))
+    shortened = ("Lin et al. call it so", "i.i.d. draws, e.g. two, i.e. a pair", "cf. this, vs. that", "in 2. of it")
+    assert not any(map(SECOND.search, shortened))
 
 
 @pytest.mark.parametrize("name", CHAPTERS)

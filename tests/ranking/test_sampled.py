@@ -86,7 +86,7 @@ def test_the_criterion_is_exactly_what_all_logits_need(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     n = 4
     weights = 3 * torch.rand(5, n, generator=generator, dtype=F64) * (torch.rand(5, n, generator=generator) < 0.6)
-    scheme = sampled.Scheme(torch.softmax(torch.randn(5, generator=generator, dtype=F64), 0), weights)
+    scheme = sampled.WeightLaw(torch.softmax(torch.randn(5, generator=generator, dtype=F64), 0), weights)
 
     def missing(z: torch.Tensor) -> float:
         loss = scheme.probabilities @ torch.log1p(scheme.weights @ z.exp())
@@ -102,7 +102,7 @@ def test_the_criterion_is_exactly_what_all_logits_need(seed: int) -> None:
 
 def test_a_scheme_that_includes_all_or_nothing_needs_more_than_its_single_negatives() -> None:
     # The theorem needs negative dependence: here either all negatives are drawn or none, with weight 3.
-    scheme = sampled.Scheme(torch.tensor([0.5, 0.5], dtype=F64), torch.tensor([[3.0] * 4, [0.0] * 4], dtype=F64))
+    scheme = sampled.WeightLaw(torch.tensor([0.5, 0.5], dtype=F64), torch.tensor([[3.0] * 4, [0.0] * 4], dtype=F64))
     worst = ranking.worst_set(scheme)
     assert worst.negatives == (0, 1, 2, 3)
     assert worst.deficit == pytest.approx(log(5) - log(13) / 2)
@@ -436,14 +436,14 @@ def test_bad_input() -> None:
             ranking.certified_rank(loss, 10, 2)
     half = torch.tensor([0.5, 0.5])
     for scheme in (
-        sampled.Scheme(half, torch.tensor([[1.0, -1.0], [0.0, 0.0]])),
-        sampled.Scheme(half / 2, torch.ones(2, 2)),
+        sampled.WeightLaw(half, torch.tensor([[1.0, -1.0], [0.0, 0.0]])),
+        sampled.WeightLaw(half / 2, torch.ones(2, 2)),
     ):
         with pytest.raises(ValueError, match=r"weights must be finite numbers >= 0|probabilities sums to 0.5, not 1"):
             ranking.worst_set(scheme)
     for weights in (torch.ones(3, 2), torch.ones(2, 17), torch.ones(2, 0)):
         with pytest.raises(ValueError, match=r"must be \[K\] and \[K, n\]"):
-            ranking.worst_set(sampled.Scheme(half, weights))
+            ranking.worst_set(sampled.WeightLaw(half, weights))
     logits = torch.zeros(3)
     for label in (-1, 3):
         with pytest.raises(ValueError, match=f"label is {label}; it must be a whole number from 0 to 2"):

@@ -19,6 +19,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from sumexp import checks
+
 Objective = Literal["reverse", "forward", "absolute", "squared"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
@@ -29,6 +31,7 @@ def value(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
     Raises:
         ValueError: if the objective is unknown, or q holds integers where a logarithm is taken of it.
     """
+    checks.choice("objective", objective, OBJECTIVES)
     match objective:
         case "reverse":
             return (q * _log_ratio(q, p)).sum(-1)
@@ -38,8 +41,6 @@ def value(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
             return (q - p).abs().sum(-1)
         case "squared":
             return (q - p).square().sum(-1)
-        case _:
-            raise ValueError(f"objective is {objective!r}; expected one of {', '.join(OBJECTIVES)}")
 
 
 def slope(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
@@ -48,6 +49,7 @@ def slope(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
     Raises:
         ValueError: if the objective is unknown, or q holds integers where a logarithm is taken of it.
     """
+    checks.choice("objective", objective, OBJECTIVES)
     match objective:
         case "reverse":
             return _log_ratio(q, p)
@@ -57,8 +59,6 @@ def slope(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
             return torch.sign(q - p)
         case "squared":
             return 2 * (q - p)
-        case _:
-            raise ValueError(f"objective is {objective!r}; expected one of {', '.join(OBJECTIVES)}")
 
 
 def _log_ratio(q: Tensor, p: Tensor) -> Tensor:

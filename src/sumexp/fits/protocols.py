@@ -4,6 +4,7 @@ import math
 from itertools import product
 from typing import Literal
 
+from sumexp import checks
 from sumexp.fits import reach, targets
 from sumexp.fits.targets import Name
 from sumexp.fits.training import NOISES, Family, FitConfig
@@ -31,7 +32,7 @@ def sampled(target: Name, noise: Family, profile: str = "cpu") -> FitConfig:
     Raises:
         ValueError: if there is no such profile.
     """
-    _check(profile)
+    checks.choice("profile", profile, STEPS)
     seeds = tuple(range(SEEDS[profile] * MORE.get(target, 1)))
     return FitConfig(target, noise, temperatures=(COLD[profile],), seeds=seeds, steps=STEPS[profile])
 
@@ -49,7 +50,7 @@ def matched(target: Name, noise: Family, matching: Matching, profile: str = "cpu
     Raises:
         ValueError: if there is no such profile.
     """
-    _check(profile)
+    checks.choice("profile", profile, STEPS)
     settings = {"scale": 1.0, "rate": 0.01}
     if matching == "variance":
         settings["scale"] = DEVIATIONS["gumbel"] / DEVIATIONS[noise]
@@ -74,7 +75,7 @@ def tuned(target: Name, noise: Family, profile: str = "cpu") -> FitConfig:
     Raises:
         ValueError: if there is no such profile.
     """
-    _check(profile)
+    checks.choice("profile", profile, STEPS)
     temperatures, rates = ((COLD[profile],), RATES[::3]) if profile == "smoke" else (TEMPERATURES, RATES)
     return FitConfig(target, noise, temperatures=temperatures, rates=rates, samples=None, steps=STEPS[profile])
 
@@ -93,8 +94,3 @@ def grid(profile: str) -> tuple[FitConfig, ...]:
         configs += [sampled(target, noise, profile), tuned(target, noise, profile)]
         configs += [matched(target, noise, matching, profile) for matching in ("unit", "variance", "gain")]
     return tuple(dict.fromkeys(configs))
-
-
-def _check(profile: str) -> None:
-    if profile not in STEPS:
-        raise ValueError(f"profile is {profile!r}; expected one of {', '.join(STEPS)}")

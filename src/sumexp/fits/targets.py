@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
+from sumexp import checks
+
 Name = Literal["discrete", "binomial", "poisson", "negative-binomial"]
 NAMES: tuple[Name, ...] = get_args(Name)
 PUBLISHED_CLASSES = {"discrete": 10, "binomial": 12, "poisson": 100, "negative-binomial": 100}
@@ -98,6 +100,7 @@ def _cut(mass: NDArray[np.float64], first: int, end: int) -> Target:
 
 
 def _masses(name: Name) -> NDArray[np.float64]:
+    checks.choice("target", name, NAMES)
     values = np.arange(_REACH)
     match name:
         case "discrete":
@@ -108,5 +111,3 @@ def _masses(name: Name) -> NDArray[np.float64]:
             return np.asarray(stats.poisson.pmf(values, 50), dtype=np.float64)
         case "negative-binomial":
             return np.asarray(stats.nbinom.pmf(values, 50, 0.6), dtype=np.float64)
-        case _:
-            raise ValueError(f"target is {name!r}; expected one of {', '.join(NAMES)}")

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from sumexp import checks
 from sumexp.fits import objectives, targets
 from sumexp.fits.objectives import Objective
 from sumexp.fits.targets import Name, Target
@@ -61,8 +62,7 @@ class FitConfig:
     dropped: float | None = None
 
     def __post_init__(self) -> None:
-        if self.noise not in NOISES:
-            raise ValueError(f"noise is {self.noise!r}; expected one of {', '.join(NOISES)}")
+        checks.choice("noise", self.noise, NOISES)
         for field in ("temperatures", "rates", "seeds"):
             if not getattr(self, field):
                 raise ValueError(f"{field} is empty; give at least one")

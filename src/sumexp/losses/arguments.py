@@ -12,6 +12,8 @@ from sumexp.checks import read
 Reduction = Literal["mean", "sum", "none"]
 """Mean over the batch, sum, or one loss for each example."""
 
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
+
 
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
     """The losses [B], their sum or their mean.
@@ -19,6 +21,7 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
     Raises:
         ValueError: if the reduction is unknown, or the mean of an empty batch is asked for.
     """
+    checks.choice("reduction", reduction, REDUCTIONS)
     match reduction:
         case "none":
             return losses
@@ -28,7 +31,6 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
             if not len(losses):
                 raise ValueError("the batch is empty, so it has no mean; skip it, or use reduction='sum'")
             return losses.mean()
-    raise ValueError(f"reduction is {reduction!r}; expected one of {', '.join(get_args(Reduction))}")
 
 
 def for_sums(logits: Tensor) -> Tensor:

@@ -29,8 +29,8 @@ from torch import Tensor
 
 from sumexp import checks
 from sumexp.expectations.quadrature import rule
-from sumexp.negatives.population import Losses
-from sumexp.negatives.schemes import Weights
+from sumexp.negatives.population import Losses, _positive
+from sumexp.negatives.schemes import Weights, _given, _unknown
 from sumexp.samplers.negatives import Hits
 
 STRIDE = 5.0
@@ -66,11 +66,10 @@ def factors(
             return renewed - log_m, -log_q
         case "relative":
             return log_q, -log_q
-        case "tail" if prior is not None:
-            return renewed - log_m - prior, prior - log_q
         case "tail":
-            raise ValueError("tail weights need prior, the logarithm of the label law pi")
-    raise ValueError(f"weights is {weights!r}; it must be 'constant', 'importance', 'relative' or 'tail'")
+            prior = _given(prior)
+            return renewed - log_m - prior, prior - log_q
+    raise _unknown(weights)
 
 
 def multiset_losses(
@@ -233,9 +232,7 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
         ValueError: if the posterior is no law with full support, or the steps do not come below ``tol``: the minimum
             may lie at infinity, as for a class that is never drawn.
     """
-    p = checks.law("posterior", posterior.detach())
-    if not bool((p > 0).all()):
-        raise ValueError("the posterior of a class is 0; give a positive law")
+    p = _positive(posterior)
     scale, closed = p.sqrt(), of_scores.curvature if isinstance(of_scores, _Multiset) else None
 
     def slope(scores: Tensor) -> tuple[Tensor, Tensor]:

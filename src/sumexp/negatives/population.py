@@ -64,9 +64,7 @@ def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-1
         ValueError: if the posterior is no law with full support (the minimum then lies at infinity), or the search does
             not reach ``tol``.
     """
-    p = checks.law("posterior", posterior.detach())
-    if not bool((p > 0).all()):
-        raise ValueError("the posterior of a class is 0; give a positive law")
+    p = _positive(posterior)
 
     def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         scores = torch.tensor(point, dtype=torch.float64, device=p.device, requires_grad=True)
@@ -85,3 +83,11 @@ def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-1
         raise ValueError(f"the search stopped at a slope of {slope:.1e}; is the loss convex, its minimum finite?")
     scores = torch.from_numpy(point).to(p.device)
     return scores - scores.mean()
+
+
+def _positive(posterior: Tensor) -> Tensor:
+    """The posterior in float64, of full support: else the minimum lies at infinity."""
+    p = checks.law("posterior", posterior.detach())
+    if not bool((p > 0).all()):
+        raise ValueError("the posterior of a class is 0; give a positive law")
+    return p

@@ -168,15 +168,13 @@ def scheme(
     elif weights == "relative":
         w = relative(log_q, log_q[..., label : label + 1])
     elif weights == "tail":
-        if prior is None:
-            raise ValueError("tail weights need prior, the logarithm of the label law pi")
-        prior = prior.to(torch.float64)
+        prior = _given(prior).to(torch.float64)
         checks.log_law("prior", prior)
         if prior.shape[-1] != log_q.shape[-1] or prior[..., label].eq(-math.inf).any():
             raise ValueError(f"prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
         w = tail(log_q, m, prior, prior[..., label : label + 1])
     else:
-        raise ValueError(f"weights is {weights!r}; it must be 'constant', 'importance', 'relative' or 'tail'")
+        raise _unknown(weights)
     log_w = torch.where(log_q == -math.inf, -math.inf, w.log())  # what is never drawn needs no weight
     if hits != "keep":
         log_w[..., label] = -math.inf
@@ -205,6 +203,17 @@ def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
         raise ValueError("q is 0 on a negative with rho > 0, which no weight can make up for; give it mass")
     log_w = torch.where(wanted, log_rho.to(torch.float64) - log_q - math.log(m), -math.inf)
     return Scheme(label, m, log_q.to(torch.float64), log_w)
+
+
+def _given(prior: Tensor | None) -> Tensor:
+    """The prior, for weights that need one."""
+    if prior is None:
+        raise ValueError("tail weights need prior, the logarithm of the label law pi")
+    return prior
+
+
+def _unknown(weights: str) -> ValueError:
+    return ValueError(f"weights is {weights!r}; it must be 'constant', 'importance', 'relative' or 'tail'")
 
 
 def _check_label(label: int, log_q: Tensor) -> None:

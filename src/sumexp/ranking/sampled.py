@@ -195,28 +195,30 @@ def certified_rank(loss: float, n: int, m: int, weight: float = 1.0, *, replacem
     return 1 + low
 
 
-class Scheme(NamedTuple):
+class WeightLaw(NamedTuple):
     """A finite law of the weights: outcome i has ``probabilities[i]`` and gives the negatives ``weights[i]`` [n]."""
 
     probabilities: Tensor
     weights: Tensor
 
 
-def draws(q: Sequence[float], m: int, weights: Sequence[float]) -> Scheme:
-    """The scheme of m draws with replacement from q, a draw of y' counting ``weights[y']``: all its multisets."""
+def draws(q: Sequence[float], m: int, weights: Sequence[float]) -> WeightLaw:
+    """The weights of m draws with replacement from q, a draw of y' counting ``weights[y']``: all its multisets."""
     rows, chances = [], []
     for drawn in combinations_with_replacement(range(len(q)), m):
         counts = [drawn.count(y) for y in range(len(q))]
         ways = math.factorial(m) / math.prod(math.factorial(c) for c in counts)
         chances.append(ways * math.prod(p**c for p, c in zip(q, counts, strict=True)))
         rows.append([w * c for w, c in zip(weights, counts, strict=True)])
-    return Scheme(torch.tensor(chances, dtype=torch.float64), torch.tensor(rows, dtype=torch.float64))
+    return WeightLaw(torch.tensor(chances, dtype=torch.float64), torch.tensor(rows, dtype=torch.float64))
 
 
-def subsets(n: int, k: int, weights: Sequence[float]) -> Scheme:
-    """The scheme of a uniform k-subset of n negatives."""
+def subsets(n: int, k: int, weights: Sequence[float]) -> WeightLaw:
+    """The weights of a uniform k-subset of n negatives."""
     rows = [[w * (y in chosen) for y, w in enumerate(weights)] for chosen in combinations(range(n), k)]
-    return Scheme(torch.full((len(rows),), 1 / len(rows), dtype=torch.float64), torch.tensor(rows, dtype=torch.float64))
+    return WeightLaw(
+        torch.full((len(rows),), 1 / len(rows), dtype=torch.float64), torch.tensor(rows, dtype=torch.float64)
+    )
 
 
 class Worst(NamedTuple):
@@ -226,7 +228,7 @@ class Worst(NamedTuple):
     negatives: tuple[int, ...]
 
 
-def worst_set(scheme: Scheme) -> Worst:
+def worst_set(scheme: WeightLaw) -> Worst:
     r"""Visit every non-empty set S of negatives and return the one with the greatest deficit.
 
     The deficit is :math:`\log(1+|S|) - \mathbb E\log(1+W_S)`; the expected loss bounds the log rank for all logits if

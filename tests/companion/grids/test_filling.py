@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .conftest import Project, make_project
-from .test_faults import wait_until
+from ..build.conftest import Project, make_project
+from ..build.test_faults import wait_until
 
 TINY = '''"""A task that counts, slowly, and fails where a file says so."""
 
