@@ -1,12 +1,19 @@
 """Bad input and accidents: one clear message, nothing lost that was finished, and the next build goes on."""
 
+import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
+
+from sumexp.companion.store import Store
 
 from .conftest import Project, chapter
 
@@ -130,6 +137,38 @@ def test_nothing_outlives_its_build_whoever_dies_first(project: Project) -> None
     os.killpg(driver.pid, signal.SIGKILL)
     driver.communicate()
     assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 10)
+
+
+def test_builds_of_two_clones_and_the_tests_at_once(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share a store: what one executes no other does, and all end well."""
+    log, other = tmp_path / "log", Project(tmp_path / "another clone")
+    for name in ("one", "two"):
+        project.write(
+            f"notebooks/{name}.md",
+            chapter(name, f"with open({str(log)!r}, 'a') as log:\n    log.write('{name} ')\ntime.sleep(1)"),
+        )
+    project.write("src/sumexp/used.py", "def two():\n    return 1 + 1\n")
+    shutil.copytree(project.path, other.path, ignore=shutil.ignore_patterns("cache"))
+    environment, cache = Project.environment, str(project.path / "cache")
+    monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"XDG_CACHE_HOME": cache})
+    plugins = [f"-psumexp.companion.{name}" for name in ("register.evidence", "build.keeper")]
+    tests = [sys.executable, "-m", "pytest", "-q", *plugins, "--keep-evidence", "tests/test_tiny.py"]
+    started = [one.start("book", "--profile", "smoke", "--cores", "2") for one in (project, other)]
+    started.append(
+        subprocess.Popen(tests, cwd=project.path, env=project.environment(), stdout=subprocess.PIPE, text=True)
+    )
+    said = [process.communicate(timeout=300)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], said
+    assert sorted(log.read_text("utf-8").split()) == ["one", "two"]
+    store = Store(project.store)
+    assert len(store.entries()) == len(store.paths()) > 0
+    assert not store.half_written()
+    for one in (project, other):
+        (claim,) = json.loads((one.path / "build/register.json").read_text("utf-8"))
+        assert claim["verdict"] == "holds"
+    assert project.executed() == other.executed()
 
 
 def test_a_warning_of_the_renderer_is_passed_on(project: Project) -> None:
