@@ -20,7 +20,8 @@ settings.load_profile("patient")
 TOGETHER = re.compile(
     r"tests/book/test_pages\.py::\w+::\w+\[(.+)\]"
     r"|tests/book/test_interactive\.py::test_(?:a_key|it_fits|on_paper)\w+\[(.+?)(?:-desktop|-phone)?\]$"
-    r"|tests/(companion/build/|companion/authoring/(?:by_hand/|test_(?:resume|runs))|companion/register/test_page|book/test_(?:links|pdf)"
+    r"|tests/(companion/)(?:build/|grids/test_filling)"
+    r"|tests/(companion/authoring/(?:by_hand/|test_(?:resume|runs))|companion/register/test_page|book/test_(?:links|pdf)"
     r"|accelerator/test_tasks|fits/test_paper|modules/test_gather|samplers/test_distinct)"
 )
 """What one worker does: all tests of a page or figure, opened once, and those that share what is slow to make."""

@@ -77,7 +77,7 @@ def test_single_negatives_then_suffice(q: tuple[Fraction, ...], coins: tuple[Fra
     for chance in (union(q, m), conditional_poisson(coins, m)):
         w = torch.tensor(least_weights(chance), dtype=torch.float64)
         rows = torch.tensor([[float(i in a) for i in range(CLASSES)] for a in chance], dtype=torch.float64) * w
-        law = sampled.Scheme(torch.tensor([float(p) for p in chance.values()], dtype=torch.float64), rows)
+        law = sampled.WeightLaw(torch.tensor([float(p) for p in chance.values()], dtype=torch.float64), rows)
         assert sampled.worst_set(law).deficit < 1e-9
 
 

@@ -172,7 +172,9 @@ def test_sum():
 """
 
 
-def test_what_training_runs_decide_is_decided_by_those_of_the_build(project: Project) -> None:
+def test_what_training_runs_decide_is_decided_by_those_of_the_build(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And again once there are more: by the chapters, by hand, or by `make runs`."""
     project.leave_torch_out()
     project.write("src/sumexp/used.py", TRAINING)
@@ -192,27 +194,18 @@ def test_what_training_runs_decide_is_decided_by_those_of_the_build(project: Pro
     project.build()
     assert project.entries("evidence").keys() > decided.keys()
 
-
-def test_what_runs_decide_is_shown_where_there_are_none_and_stays_decided_without_those_of_other_code(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project.leave_torch_out()
-    project.write("src/sumexp/used.py", TRAINING)
-    project.write("tests/test_tiny.py", WAITING)
-    cached = "from sumexp.companion.authoring.runs import cached"
-    train = f"{cached}\nfrom sumexp.used import *\ncached(train, Config(seed), device='cpu', quiet=True)"
-    project.write("notebooks/one.md", chapter("one", train))
-    project.build()
-    (run,) = Store(project.store).entries("run")
+    # Those of other code decide nothing, here or gone.
+    run = Store(project.store).entries("run")[-1]
     other = Computation("run", run.computation.name, {**run.computation.parts, "module sumexp.used": "other code"})
     with Store(project.store).locked(other), Store(project.store).writing(other) as (_, seal):
         seal(run.provenance)
-    before = project.entries("evidence")
+    decided = project.entries("evidence")
     assert other.key[:12] in project.run("clean", "--yes")
     assert "missing" not in project.run("status", "--profile", "smoke")
     project.build()
-    assert project.entries("evidence").items() < before.items()  # nothing new: that of the project as it was is gone
+    assert project.entries("evidence").items() < decided.items()  # nothing new, and that of the first build is gone
 
+    # And they are decided where there are none.
     environment, remote = Project.environment, project.path / "remote"
     monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"SUMEXP_REMOTE": str(remote)})
     project.run("store", "push", "--profile", "smoke")
