@@ -61,11 +61,8 @@ runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fit
 data: $(READY) ## Fetch every data set that the book can read, more than 340 MB (`sumexp data fetch NAME` fetches one)
 	@$(RUN) sumexp.companion.cli data fetch all
 
-# Of glibc: tensors take memory that was freed before. What a process gives back it has to ask for again, page by page.
-KEEPING := MALLOC_TRIM_THRESHOLD_=268435456 MALLOC_MMAP_THRESHOLD_=67108864
-
 test: $(READY) ## Run the tests, but for those of claims that the store knows to pass
-	OMP_NUM_THREADS=1 $(KEEPING) $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
+	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
 	  --keep-evidence --stored-evidence
 
 test-peers: $(READY) ## Hold the losses against other libraries, those that are installed in .venv
