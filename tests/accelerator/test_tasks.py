@@ -33,7 +33,7 @@ from tests.accelerator.test_functions import RESULTS
 from tests.longtail import test_photographs, test_residual
 from tests.longtail import test_training as test_longtail
 from tests.models.test_multilabel import TINY
-from tests.models.test_wordmodel import corpus
+from tests.models.texts import corpus
 from tests.retrieval import test_retrieval
 from tests.vae.test_training import DIGITS, Memory
 

@@ -15,6 +15,7 @@ from sumexp import datasets
 from sumexp.datasets import Corpus
 from sumexp.models import wordmodel
 from sumexp.models.wordmodel import CONFIGS, WordModel, WordModelConfig
+from tests.models.texts import corpus
 
 TRAINED_ON = [text.split() for text in ["a b a b a c a c a b", "c c b a d"]]
 
@@ -26,18 +27,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def corpus(*documents: list[str]) -> Corpus:
-    """Documents of one-letter words, the words in alphabetical order."""
-    words = tuple(sorted({word for document in documents for word in document}))
-    return Corpus(
-        words=words,
-        tokens=np.array([words.index(word) for document in documents for word in document]),
-        starts=np.cumsum([0, *map(len, documents)]),
-        documents=tuple(f"d{i}" for i in range(len(documents))),
-        categories=("none",) * len(documents),
-    )
 
 
 def counts_of(rows: list[list[float]]) -> sparse.csr_array:

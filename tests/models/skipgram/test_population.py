@@ -3,7 +3,6 @@
 from dataclasses import replace
 from math import log
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,19 +13,12 @@ from sumexp.datasets import Corpus
 from sumexp.models import skipgram
 from sumexp.models.skipgram import CONFIGS
 from sumexp.nce import global_nce
+from tests.models import texts
 
 
 def corpus(*documents: str) -> Corpus:
-    """Documents of one-letter words, the words in alphabetical order."""
-    texts = [document.split() for document in documents]
-    words = tuple(sorted({word for text in texts for word in text}))
-    return Corpus(
-        words=words,
-        tokens=np.array([words.index(word) for text in texts for word in text]),
-        starts=np.cumsum([0, *map(len, texts)]),
-        documents=tuple(f"d{i}" for i in range(len(texts))),
-        categories=("none",) * len(texts),
-    )
+    """Documents of one-letter words with spaces between."""
+    return texts.corpus(*(document.split() for document in documents))
 
 
 def test_pairs_by_hand() -> None:
