@@ -89,37 +89,37 @@ EQUIVALENT: dict[str, str] = {
     "(c - 2 * b * k + a * k ** 2) / np.maximum(a * c - b * ...": "a boundary that nothing hits",
     "src/sumexp/bias/minimax.py: 2 -> 3, in: elif k > 2 * at + 2 and 2 * bound < best:": "the search has ended anyway",
     "src/sumexp/bias/minimax.py: 2 * bound -> (2 / bound)": "the search has ended anyway",
-    "src/sumexp/companion/authoring/by_hand/longtail.py: -1 -> (1), in: "
+    "src/sumexp/companion/authoring/interactive_figures/longtail.py: -1 -> (1), in: "
     "return np.stack([rankdata(-np.round(places[:, 0] / 1e-3)), rankdata(places[:, 1])], -1)": "the last of two axes",
-    "src/sumexp/companion/authoring/by_hand/nce.py: information >= math.log(VALUES) -> (information > "
+    "src/sumexp/companion/authoring/interactive_figures/nce.py: information >= math.log(VALUES) -> (information > "
     "math.log(VALUES))": "the search for the share would end at 1 as well",
-    'src/sumexp/companion/authoring/by_hand/nce.py: 5 -> 6, in: Control("candidates $N$", [f"{n:,}" for n in '
+    'src/sumexp/companion/authoring/interactive_figures/nce.py: 5 -> 6, in: Control("candidates $N$", [f"{n:,}" for n in '
     "CANDIDATES], 5),": "which setting is shown first",
-    "src/sumexp/companion/authoring/by_hand/negatives.py: 8 -> 9, in: _LOOKS: dict[Weights, tuple[str, "
+    "src/sumexp/companion/authoring/interactive_figures/negatives.py: 8 -> 9, in: _LOOKS: dict[Weights, tuple[str, "
     'tuple[int, ...]]] = {"importance": ("vermilion", ()), "relative": ("blue", (8, 4))}': "how a line is dashed",
-    "src/sumexp/companion/authoring/by_hand/perturb.py: 25 -> 26, in: POINTS = 25": "no eye sees one point more",
-    "src/sumexp/companion/authoring/by_hand/perturb.py: 4 -> 5, in: "
+    "src/sumexp/companion/authoring/interactive_figures/perturb.py: 25 -> 26, in: POINTS = 25": "no eye sees one point more",
+    "src/sumexp/companion/authoring/interactive_figures/perturb.py: 4 -> 5, in: "
     'Line("line $(t, 2t, 3t)$", "vermilion", (2, 4), {0: drawn[1]}, third),': "how a line is dashed",
-    "src/sumexp/companion/authoring/by_hand/perturb.py: 1 -> 2, in: "
+    "src/sumexp/companion/authoring/interactive_figures/perturb.py: 1 -> 2, in: "
     "flat = np.full((1, 1, len(TEMPERATURES)), missed(plain))": "the page leaves out axes along which all is equal",
-    "src/sumexp/companion/authoring/by_hand/perturb.py: 1 -> 2, in: "
+    "src/sumexp/companion/authoring/interactive_figures/perturb.py: 1 -> 2, in: "
     "far = torch.logspace(0, 1, 13, dtype=torch.float64)[1:] * 3": "where a curve has points near its end; the areas "
     "are the same to 1e-4",
-    "src/sumexp/companion/authoring/by_hand/perturb.py: 37 -> 38, in: "
+    "src/sumexp/companion/authoring/interactive_figures/perturb.py: 37 -> 38, in: "
     "near = torch.linspace(0, 3, 37, dtype=torch.float64)": "how many points a curve has before some are left out",
-    'src/sumexp/companion/authoring/by_hand/promises.py: 2 -> 3, in: Control("items $L$", '
+    'src/sumexp/companion/authoring/interactive_figures/promises.py: 2 -> 3, in: Control("items $L$", '
     '[f"{n:,}" for n in ITEMS], 2),': "which setting is shown first",
-    "src/sumexp/companion/authoring/by_hand/promises.py: 3 -> 4, in: PLACES = (1, 3, 10, 100)": "a choice of places",
+    "src/sumexp/companion/authoring/interactive_figures/promises.py: 3 -> 4, in: PLACES = (1, 3, 10, 100)": "a choice of places",
     "src/sumexp/companion/authoring/interactive.py: 1 -> 2, in: "
     "return places.reshape(*places.shape[:-2], -1)": "any negative length is one for NumPy to find",
     "src/sumexp/companion/authoring/runs.py: False -> True, in: "
     "for fault in error.errors(include_url=False)": "the address is among what is not said",
-    "src/sumexp/companion/build/book.py: BUILD.mkdir(exist_ok=True) -> pass": "the lock makes its folder as well",
-    "src/sumexp/companion/build/book.py: 0 -> 1, in: "
+    "src/sumexp/companion/pipeline/book.py: BUILD.mkdir(exist_ok=True) -> pass": "the lock makes its folder as well",
+    "src/sumexp/companion/pipeline/book.py: 0 -> 1, in: "
     'with FileLock(BUILD / ".lock", timeout=0):': "how long it waits before it names the other build",
-    "src/sumexp/companion/build/pages.py: 1 -> 2, in: "
+    "src/sumexp/companion/pipeline/pages.py: 1 -> 2, in: "
     "_render(plan, chapters(plan), evidence(plan), Path(name), 1)": "in how many processes first pages are rendered",
-    "src/sumexp/companion/build/speeds.py: 0 -> 1, in: "
+    "src/sumexp/companion/pipeline/speeds.py: 0 -> 1, in: "
     '"here" if name == here else name: one["bytes"] for name, one in known.items() if one.get("bytes", 0) > SEEN': "a "
     "process of one byte is left out as well",
     "src/sumexp/companion/register/graph.py: -1 -> (1), in: depth[node] = 1 + max((depth[other] for other in "

@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["sumexp.companion.register.evidence", "sumexp.companion.build.keeper"]
+pytest_plugins = ["sumexp.companion.register.evidence", "sumexp.companion.pipeline.evidence_cache"]
 
 # No test asserts speed: one that waits for a slow machine is right, and its claim holds there too.
-settings.register_profile("wandering", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same examples in every run, or a verdict of the book would be a matter of luck; to look further:
-# pytest --hypothesis-profile=wandering
-settings.register_profile("patient", settings.get_profile("wandering"), derandomize=True)
-settings.load_profile("patient")
+# pytest --hypothesis-profile=random
+settings.register_profile("deterministic", settings.get_profile("random"), derandomize=True)
+settings.load_profile("deterministic")
 
 
 TOGETHER = re.compile(
     r"tests/book/test_pages\.py::\w+::\w+\[(.+)\]"
     r"|tests/book/test_interactive\.py::test_(?:a_key|it_fits|on_paper)\w+\[(.+?)(?:-desktop|-phone)?\]$"
-    r"|tests/(companion/)(?:build/|grids/test_filling)"
-    r"|tests/(companion/authoring/(?:by_hand/|test_(?:resume|runs))|companion/register/test_page|book/test_(?:links|pdf)"
+    r"|tests/(companion/)(?:pipeline/|grids/test_filling)"
+    r"|tests/(companion/authoring/(?:interactive_figures/|test_(?:resume|runs))|companion/register/test_page|book/test_(?:links|pdf)"
     r"|accelerator/test_tasks|fits/test_paper|modules/test_gather|samplers/test_distinct)"
 )
 """What one worker does: all tests of a page or figure, opened once, and those that share what is slow to make."""

@@ -1,9 +1,9 @@
-# What a build computes before its pages; `sumexp book` (companion/build/book.py) drives it. An output is an entry of the
+# What a build computes before its pages; `sumexp book` (companion/pipeline/book.py) drives it. An output is an entry of the
 # store, whose key stands for everything that it depends on: one that exists is up to date. Another build may finish it
 # meanwhile: Snakemake removes what it is to make before it starts, but not what it is to update.
 from pathlib import Path
 
-from sumexp.companion.build import plan, steps
+from sumexp.companion.pipeline import plan, steps
 from sumexp.companion.store.entries import output_of
 
 PLAN = config["plan"]

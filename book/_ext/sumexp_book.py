@@ -20,7 +20,7 @@ from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
 from sphinx_proof.domain import ProofDomain
 
-from sumexp.companion.build import devices, executions, speeds
+from sumexp.companion.pipeline import devices, executions, speeds
 from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
 from sumexp.companion.register.verdict import VERDICTS

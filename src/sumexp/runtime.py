@@ -42,7 +42,7 @@ class Checkpoint(Protocol):
         """Keep ``state`` in place of what was saved before, whole or not at all."""
 
 
-class _Unkept:
+class _NoCheckpoint:
     """Keeps nothing: a killed computation starts anew."""
 
     def load(self) -> None:
@@ -52,7 +52,7 @@ class _Unkept:
         """Does nothing."""
 
 
-UNKEPT: Checkpoint = _Unkept()
+NO_CHECKPOINT: Checkpoint = _NoCheckpoint()
 """Where nothing is kept."""
 
 

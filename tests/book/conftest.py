@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 from filelock import FileLock
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
-from sumexp.companion.build.sources import chapters_of
+from sumexp.companion.pipeline.inputs import chapters_of
 from sumexp.companion.store import default
 
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ EXECUTE = """
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from sumexp.companion.build import forks, plan, steps
+from sumexp.companion.pipeline import forks, plan, steps
 from sumexp.companion.store import default, processes
 
 processes.drive()

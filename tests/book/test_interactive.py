@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from scipy.stats import rankdata
 
 from sumexp import ranking
-from sumexp.companion.authoring.by_hand import failures, nce, negatives, perturb
+from sumexp.companion.authoring.interactive_figures import failures, nce, negatives, perturb
 from sumexp.nce import global_nce
 from sumexp.negatives import consistency
 from sumexp.perturb import inversion

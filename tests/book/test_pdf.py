@@ -11,16 +11,18 @@ import yaml
 from bs4 import BeautifulSoup
 from playwright.sync_api import Page, Playwright
 
-from sumexp.companion.build import joining, pdf
+from sumexp.companion.pipeline import pdf, print_html
 from tests.book.conftest import ROOT, tree
-from tests.companion.build.test_pdf import outline
+from tests.companion.pipeline.test_pdf import outline
 
 # The browser that `make pdf` prints with, which need not be the one that the other tests look with.
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, pdf.BROWSERS)), reason="no Chromium here: install Debian's package 'chromium'"
 )
 
-PAGES = [page for part in joining.parts(yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))) for page in part.pages]
+PAGES = [
+    page for part in print_html.parts(yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))) for page in part.pages
+]
 TEX = r"\\[a-zA-Z\[(]|\$[^$\s][^$]*\$"
 
 WRITTEN = """() => {

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from sumexp.companion.build.sources import chapters_of
+from sumexp.companion.pipeline.inputs import chapters_of
 
 ROOT = Path(__file__).parents[2]
 REFERENCES = ROOT / "tests" / "reference"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sumexp.companion.build.sources import chapters_of
+from sumexp.companion.pipeline.inputs import chapters_of
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = runpy.run_path(str(ROOT / "book" / "_ext" / "sumexp_search.py"))

@@ -14,7 +14,7 @@ from sumexp.datasets.labelled import Profile
 from sumexp.longtail import grids
 from sumexp.longtail.config import Source
 from sumexp.longtail.grids import Config, Plan
-from sumexp.longtail.sources import counts
+from sumexp.longtail.images import counts
 from sumexp.models.sampled.comparison import Values
 from sumexp.models.sampled.groups import Group, groups
 from sumexp.models.sampled.methods import Method

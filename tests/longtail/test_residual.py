@@ -12,7 +12,7 @@ from sumexp import datasets
 from sumexp.companion.grids import jobs
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Labelled
-from sumexp.longtail import Stack, grids, residual, sources
+from sumexp.longtail import Stack, grids, images, residual
 from sumexp.longtail.residual import RUNNING, Learner, Residual, fit, initial, scores
 from sumexp.longtail.training import rate as stacked_rate
 from sumexp.models.sampled.methods import Method
@@ -274,8 +274,8 @@ def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
 
 def test_the_task_reads_its_data() -> None:
     found = residual.train(replace(TINY, epochs=1))
-    assert found.arrays["counts"].tolist() == sources.counts("digits", "exp").tolist()
-    ours, halves = residual.load("digits", "step"), sources.load("digits", "step")
+    assert found.arrays["counts"].tolist() == images.counts("digits", "exp").tolist()
+    ours, halves = residual.load("digits", "step"), images.load("digits", "step")
     assert np.array_equal(ours.train, halves.train)
 
 
@@ -288,9 +288,9 @@ def test_its_pictures_are_those_that_the_small_network_sees_halved(monkeypatch: 
     archive = Labelled(*part(8), *part(1), 100)
     monkeypatch.setattr("sumexp.datasets.read", lambda name: archive)
     few = labelled.profile_counts("exp", 100, 8, 4)
-    for module in (residual, sources):
+    for module in (residual, images):
         monkeypatch.setattr(module, "counts", lambda source, profile: few)
-    large, small = residual.load("cifar-100", "exp"), sources.load("cifar-100", "exp")
+    large, small = residual.load("cifar-100", "exp"), images.load("cifar-100", "exp")
     assert large.train.shape[1:] == (32, 32, 3)
     assert np.array_equal(large.counts, small.counts)
     assert np.array_equal(labelled.halved(large.test), small.test)
@@ -303,7 +303,7 @@ def test_the_tail_that_is_ready_made_serves() -> None:
         pytest.skip(str(error))
     assert found.train.shape == (10_847, 32, 32, 3)
     assert found.test.shape == (10_000, 32, 32, 3)
-    assert np.array_equal(found.counts, sources.counts("cifar-100", "exp"))
+    assert np.array_equal(found.counts, images.counts("cifar-100", "exp"))
     # Each of its pictures is one of the training pictures, of its class, as the small network sees them halved.
     every = datasets.read("cifar-100-small")
     assert isinstance(every, Labelled)

@@ -8,7 +8,7 @@ import torch
 
 from sumexp import datasets
 from sumexp.datasets.labelled import Labelled
-from sumexp.longtail import Stack, grids, residual, sources, training
+from sumexp.longtail import Stack, grids, images, residual, training
 from sumexp.longtail.features import features
 from sumexp.longtail.residual import Residual
 from sumexp.longtail.training import Learner, fit
@@ -172,7 +172,7 @@ def test_patches_of_pictures_from_16_pixels_on_are_of_6(side: int, quadrants: li
 
 
 def test_the_data_of_the_smoke_profile() -> None:
-    exp, step = (sources.load("digits", profile) for profile in grids.PROFILES)
+    exp, step = (images.load("digits", profile) for profile in grids.PROFILES)
     # 100 * 50^(-i/9): 100, 64.7, 41.9, 27.1, 17.6, 11.4, 7.4, 4.8, 3.1, 2
     assert exp.counts.tolist() == [100, 64, 41, 27, 17, 11, 7, 4, 3, 2]
     assert step.counts.tolist() == [100] * 5 + [2] * 5
@@ -191,7 +191,7 @@ def test_the_grid() -> None:
         exp, step = stacks[0], stacks[plan.seeds]
         assert (exp.profile, step.profile) == ("exp", "step")
         # Both profiles take about as many steps.
-        steps = [one.epochs * (int(sources.counts(chosen, one.profile).sum()) // one.batch) for one in (exp, step)]
+        steps = [one.epochs * (int(images.counts(chosen, one.profile).sum()) // one.batch) for one in (exp, step)]
         assert 0.8 < steps[0] / steps[1] < 1.25
         assert [one.methods for one in grids.forecasts(chosen, plan)] == [exp.methods, exp.methods]
     assert grids.chosen("cpu", ["cifar-100", "cifar-100-small"])[0] == "cifar-100"
@@ -261,7 +261,7 @@ def test_work_by_hand() -> None:
     Features: 2 * 5 * 16 * 25 = 4,000 of each of 2 * 276 + 600 pictures. A picture takes 2 * 40 * 6 = 480 and
     2 * 6 * 10 = 120: 2 * 480 + 3 * 120 = 1,320 to train, 600 to be judged.
     """
-    assert sources.counts("digits", "exp").sum() == 276
+    assert images.counts("digits", "exp").sum() == 276
     wanted = 1152 * 4000 + len(METHODS) * (3 * 17 * 16 * 1320 + 4 * 600 * 600)
     assert grids.work(TINY) == wanted + grids.STARTED + 3 * 17 * grids.STEP
 
@@ -277,7 +277,7 @@ def test_the_work_of_the_paper_s_network_by_hand() -> None:
 def test_imagenet_and_inaturalist_have_lists_alone() -> None:
     if all(not _there(name) for name in ("imagenet-lt", "inaturalist-2018")):
         with pytest.raises(datasets.DataError, match=r"'imagenet-lt' lacks imagenet-lt/ImageNet_LT_train.txt"):
-            sources.lists("imagenet-lt")
+            images.lists("imagenet-lt")
 
 
 def _there(name: str) -> bool:

@@ -23,7 +23,7 @@ from sumexp.fits.targets import Name, Target
 from sumexp.perturb import softmax
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 from sumexp.perturb.transforms import Continuous
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 Family = Literal["gaussian", "gumbel", "logistic"]
 NOISES: dict[Family, type[Continuous]] = {"gaussian": Gaussian, "gumbel": Gumbel, "logistic": Logistic}
@@ -91,7 +91,7 @@ class FitConfig:
 
 
 def train(
-    config: FitConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: FitConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     r"""Minimise the objective from :math:`\theta = 0`, where the law is uniform.
 

@@ -1,7 +1,7 @@
 """What sampled negatives do to rare classes: pictures with a long tail, and what theory predicts of each method.
 
 - `config`: stacks of methods;
-- `sources`, `features`: the pictures, their classes, and the fixed features that networks are trained on;
+- `images`, `features`: the pictures, their classes, and the fixed features that networks are trained on;
 - `training`: the task that trains all methods of a seed side by side;
 - `residual`: the task that trains the paper's own network, for who has the pictures and a GPU;
 - `photographs`: the same on lists of photographs, for who has ImageNet or iNaturalist;

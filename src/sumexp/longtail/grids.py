@@ -92,9 +92,9 @@ from sumexp import checks
 from sumexp.datasets.labelled import Profile
 from sumexp.longtail import photographs, residual, training
 from sumexp.longtail.config import Source, Stack
+from sumexp.longtail.images import counts
 from sumexp.longtail.photographs import Photographs
 from sumexp.longtail.residual import Residual
-from sumexp.longtail.sources import counts
 from sumexp.models.sampled.comparison import Values
 from sumexp.models.sampled.methods import LAWS, MARGINS, SCHEMES, Method
 from sumexp.models.sampled.prediction import Forecast

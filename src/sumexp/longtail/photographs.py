@@ -32,10 +32,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from sumexp import checks, datasets
 from sumexp.datasets.listed import Listed, read_picture
 from sumexp.descent import Resumable, generator
+from sumexp.longtail.images import lists
 from sumexp.longtail.residual import check_batch, run
-from sumexp.longtail.sources import lists
 from sumexp.models.sampled.methods import Method, draws, method_losses
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 Source: TypeAlias = Literal["imagenet-lt", "inaturalist-2018"]
 
@@ -87,7 +87,7 @@ class Photographs:
 
 
 def train(
-    config: Photographs, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Photographs, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """Train the network on its photographs, and judge it on those of the last list.
 
@@ -111,7 +111,7 @@ def fit(
     *,
     device: str = "cpu",
     progress: Progress = iter,
-    checkpoint: Checkpoint = UNKEPT,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """The same for any lists of photographs in a folder.
 

@@ -34,9 +34,9 @@ from sumexp import checks, datasets
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Labelled, Profile
 from sumexp.descent import Resumable, generator
-from sumexp.longtail.sources import counts
+from sumexp.longtail.images import counts
 from sumexp.models.sampled.methods import Method, draws, method_losses
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 Source: TypeAlias = Literal["digits", "cifar-100", "cifar-100-lt"]
 
@@ -149,7 +149,7 @@ class Residual:
 
 
 def train(
-    config: Residual, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Residual, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """Train the network on its data set, and judge it on the test pictures.
 
@@ -189,7 +189,7 @@ def fit(
     *,
     device: str = "cpu",
     progress: Progress = iter,
-    checkpoint: Checkpoint = UNKEPT,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """The same for any pictures, of a side that 4 divides.
 

@@ -24,15 +24,15 @@ from torch import Tensor
 from sumexp import checks
 from sumexp.datasets.labelled import Labelled
 from sumexp.descent import Resumable, generator
-from sumexp.longtail import sources
+from sumexp.longtail import images
 from sumexp.longtail.config import Stack
 from sumexp.longtail.features import features
 from sumexp.models.sampled.methods import Method, draws, method_losses
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 
 def train(
-    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """Train the methods on their data set, and judge each on the test pictures.
 
@@ -47,7 +47,7 @@ def train(
         DataError: if the data set is absent, damaged or undeclared.
         FloatingPointError: if the loss of a method is not finite.
     """
-    data = sources.load(config.source, config.profile)
+    data = images.load(config.source, config.profile)
     return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
 
 
@@ -57,7 +57,7 @@ def fit(
     *,
     device: str = "cpu",
     progress: Progress = iter,
-    checkpoint: Checkpoint = UNKEPT,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """The same for any pictures.
 

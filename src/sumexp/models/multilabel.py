@@ -32,7 +32,7 @@ from sumexp.losses import full, lists, margins, sampled
 from sumexp.models.queries import Queries, Source, load
 from sumexp.ranking import metrics
 from sumexp.ranking.sampled import hit_losses
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.samplers.laws import Uniform
 from sumexp.samplers.negatives import draw
 
@@ -146,7 +146,12 @@ def label_losses(logits: Tensor, config: MultilabelConfig) -> Tensor:
 
 
 def train(
-    config: MultilabelConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: MultilabelConfig,
+    /,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """Train on the configured source and measure both parts before the first epoch and after each.
 

@@ -35,7 +35,7 @@ from torch import Tensor
 
 from sumexp import checks, datasets
 from sumexp.datasets import Corpus
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 Source = Literal["brown", "shakespeare"]
 """The data sets of running text."""
@@ -178,7 +178,12 @@ class WordModel:
 
 
 def train(
-    config: WordModelConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: WordModelConfig,
+    /,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """Fit the next-word model to the text of its source; returns its arrays and metrics (see `WordModel.from_arrays`).
 

@@ -27,7 +27,7 @@ from torch.nn.utils import skip_init
 
 from sumexp import checks
 from sumexp.descent import descend
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 
 def mutual_information(dim: int, rho: float) -> float:
@@ -228,7 +228,7 @@ def _network(inputs: int, outputs: int, hidden: int, generator: torch.Generator)
 
 
 def train(
-    config: GaussianConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: GaussianConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """Train one configuration, then evaluate it on fresh batches.
 

@@ -24,7 +24,7 @@ from sumexp.models.sampled.groups import groups
 from sumexp.models.sampled.informed import offset
 from sumexp.models.sampled.methods import Method
 from sumexp.retrieval.training import Source, load
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 DRAWN = 20.0
 """How many pairs of the law of all labels are added to a feature's own."""
@@ -56,7 +56,7 @@ class Informed:
 
 
 def explain(
-    config: Informed, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Informed, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """What each method adds on head, torso and tail, where an example is one feature.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sumexp.models.sampled.methods import Method
 from sumexp.models.sampled.prediction import Forecast, predict
 from sumexp.retrieval.training import Source, load
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Outlook:
 
 
 def foresee(
-    config: Outlook, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Outlook, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """The prediction for each method, see `sumexp.models.sampled.prediction.predict`; groups by quantiles.
 

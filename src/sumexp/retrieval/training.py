@@ -35,7 +35,7 @@ from sumexp.losses.sampled import CONTRASTIVE, decoupled, sampled_softmax
 from sumexp.models.queries import followers
 from sumexp.models.sampled.methods import Method, negative_weights
 from sumexp.retrieval import metrics
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.samplers.laws import Uniform, log_q_of
 from sumexp.samplers.negatives import Negatives
 
@@ -110,7 +110,7 @@ def _words() -> Extreme:
 
 
 def train(
-    config: Config, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Config, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """Train the method and judge it on the test examples.
 
@@ -129,7 +129,12 @@ def train(
 
 
 def fit(
-    config: Config, data: Extreme, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Config,
+    data: Extreme,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """The same for any data.
 

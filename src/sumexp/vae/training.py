@@ -29,7 +29,7 @@ from torch import Tensor
 
 from sumexp import datasets
 from sumexp.descent import Resumable, generator
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.vae import bounds, posterior, stack
 from sumexp.vae.config import Member, Precision, Stack
 
@@ -52,7 +52,7 @@ HISTORY = ("epoch", "member", "train_loss", "temperature", "seconds")
 
 
 def train(
-    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """Train the stack on its data set, rounded to 0 and 1, and measure it on the test images.
 
@@ -88,7 +88,7 @@ def fit(
     *,
     device: str = "cpu",
     progress: Progress = iter,
-    checkpoint: Checkpoint = UNKEPT,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """The same for any images.
 

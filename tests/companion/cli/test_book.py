@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from sumexp.companion.build import notebooks
 from sumexp.companion.cli.commands import app
+from sumexp.companion.pipeline import notebooks
 from sumexp.companion.store import processes, progress
 
 

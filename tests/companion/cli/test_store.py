@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sumexp.companion import CompanionError
-from sumexp.companion.build import plan, why
 from sumexp.companion.cli.commands import app
+from sumexp.companion.pipeline import plan, why
 from sumexp.companion.store import Computation
 from sumexp.companion.store.remote import Remote
 

@@ -13,13 +13,13 @@ from typer.testing import CliRunner, Result
 from sumexp import datasets
 from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
-from sumexp.companion.build import workflow
 from sumexp.companion.cli.commands import app
 from sumexp.companion.grids import costs, filling, jobs
 from sumexp.companion.grids.filling import Rules
 from sumexp.companion.grids.jobs import Grid, Job
 from sumexp.companion.grids.labels import differences
-from sumexp.companion.store import Computation, default, entries, grids, parts, processes
+from sumexp.companion.pipeline import workflow
+from sumexp.companion.store import Computation, complete_grids, default, entries, parts, processes
 from sumexp.companion.store.checkpoints import Checkpoint
 
 
@@ -397,23 +397,23 @@ def test_a_data_set_is_trained_when_all_its_runs_are_there(root: Path, monkeypat
     monkeypatch.setattr(datasets, "available", lambda name: name == "mnist")  # no run here reads it
     ask_for(monkeypatch, lambda profile, there: tuple(job(n, data=("mnist",) * there("mnist")) for n in range(2)))
     names = ("mnist", "omniglot")
-    assert grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "no", "trained omniglot": "no"}
-    assert grids.trained("tiny", names, "smoke", "cpu") == ["mnist"]  # a moment's training waits for nothing
+    assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "no", "trained omniglot": "no"}
+    assert complete_grids.trained("tiny", names, "smoke", "cpu") == ["mnist"]  # a moment's training waits for nothing
     one, other = jobs.by_source("tiny", "cpu")["mnist"]
     one.run("cpu")
     assert filling.leave_marks("tiny", "cpu", "cpu") == []
-    assert grids.trained("tiny", names, "cpu", "cpu") == []
+    assert complete_grids.trained("tiny", names, "cpu", "cpu") == []
     other.run("cpu")
     assert filling.leave_marks("tiny", "cpu", "cpu") == filling.leave_marks("tiny", "cpu", "cpu") == ["mnist"]
-    assert grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "yes", "trained omniglot": "no"}
-    assert grids.trained("tiny", names, "cpu", "cuda") == []
+    assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "yes", "trained omniglot": "no"}
+    assert complete_grids.trained("tiny", names, "cpu", "cuda") == []
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "other code" for name in names})
-    assert grids.trained("tiny", names, "cpu", "cpu") == []
+    assert complete_grids.trained("tiny", names, "cpu", "cpu") == []
 
 
 def test_the_command_that_fills_a_grid_leaves_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "available", lambda name: name == "mnist")
     command("run", "--grid", "tiny", "--device", "cpu", "--only", wanted(0).key)
-    assert grids.trained("tiny", ["mnist"], "cpu", "cpu") == []
+    assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == []
     command("run", "--grid", "tiny", "--device", "cpu")
-    assert grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
+    assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]

@@ -9,7 +9,7 @@ from sumexp.companion.authoring.figures import PALETTE
 from sumexp.intervals import Interval, interval
 from sumexp.models.sampled.comparison import Order, Outcome, Values, detectable, outcome
 
-MARKS: Mapping[str, Mapping[str, Any]] = {
+GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
     "head": {"color": PALETTE["blue"], "marker": "s"},
     "torso": {"color": PALETTE["ochre"], "marker": "^"},
     "tail": {"color": PALETTE["vermilion"], "marker": "o"},
@@ -37,7 +37,7 @@ def points(ax: Axes, names: Sequence[str], values: Mapping[str, Sequence[Values]
     """
     for group, rows in values.items():
         found = [interval(row) for row in rows]
-        style = {"ls": "", "capsize": 2, "label": group, **MARKS[group]}
+        style = {"ls": "", "capsize": 2, "label": group, **GROUP_STYLES[group]}
         ax.errorbar(range(len(found)), [one.mean for one in found], [one.half_width for one in found], **style)
     ax.set_xticks(range(len(names)), names, rotation=90)
 

@@ -152,7 +152,7 @@ def show(figure: Interactive, name: str, *, hint: str) -> None:
     """Show a figure to be moved by hand, under the static one of that name.
 
     Args:
-        figure: what `sumexp.companion.authoring.by_hand` has computed.
+        figure: what `sumexp.companion.authoring.interactive_figures` has computed.
         name: of the static figure.
         hint: what is set, and what to look for; ``$m$`` is set as a formula, with ``_`` and ``^`` at most.
 

@@ -20,14 +20,14 @@ def book_command(
     stored: Annotated[bool, typer.Option("--stored", help="Execute nothing: render what the store has.")] = False,
 ) -> None:
     """Build the book: execute what is out of date and render the pages."""
-    from sumexp.companion.build import book
+    from sumexp.companion.pipeline import book
 
     typer.echo(f"the book: {book.build(profile, device, cores, only, stored=stored)}")
 
 
 def pdf_command() -> None:
     """Print the pages that build/html has, with Chromium: build/sumexp.pdf."""
-    from sumexp.companion.build import pdf
+    from sumexp.companion.pipeline import pdf
 
     typer.echo(f"the book on paper: {pdf.make()}")
 
@@ -42,7 +42,7 @@ def run_command(
     from shutil import copy2
     from tempfile import TemporaryDirectory
 
-    from sumexp.companion.build import notebooks
+    from sumexp.companion.pipeline import notebooks
     from sumexp.companion.store import processes, progress
 
     values = notebooks.parameters(name, parameters or [])

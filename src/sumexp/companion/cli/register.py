@@ -22,7 +22,7 @@ def register_command(
     import json
 
     from sumexp.companion import register
-    from sumexp.companion.build.settings import choice
+    from sumexp.companion.pipeline.settings import choice
 
     if chapter:
         choice("--chapter", chapter, register.CHAPTERS)

@@ -16,17 +16,17 @@ def why_command(
     device: Device = "auto",
 ) -> None:
     """Say whether a build would compute it again, and which part of it changed since the last time."""
-    from sumexp.companion.build import plan
-    from sumexp.companion.build.why import why
+    from sumexp.companion.pipeline import plan
+    from sumexp.companion.pipeline.why import why
 
     typer.echo("\n".join(why(name, plan.make(profile, device, "", stored=True))))
 
 
 def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
     """Print how far every chapter, the evidence of every test module, the pages and the training runs are."""
-    from sumexp.companion.build import plan
-    from sumexp.companion.build.why import status
     from sumexp.companion.grids.jobs import asked
+    from sumexp.companion.pipeline import plan
+    from sumexp.companion.pipeline.why import status
 
     made = plan.make(profile, device, "", stored=True)
     lines = list(status(made, (one for name in made.notebooks for one in asked(name, made.profile, made.device))))
@@ -51,7 +51,7 @@ def clean_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
 ) -> None:
     """Remove from the store what no build of today's code and data needs, at any profile and on any device."""
-    from sumexp.companion.build.why import leftovers, remove
+    from sumexp.companion.pipeline.why import leftovers, remove
     from sumexp.companion.store import default
     from sumexp.companion.store.entries import size
 
@@ -76,8 +76,8 @@ def push_command(profile: Profile = "cpu", device: Device = "auto") -> None:
     import os
 
     from sumexp.companion import CompanionError
-    from sumexp.companion.build import plan
-    from sumexp.companion.build.why import needed, push
+    from sumexp.companion.pipeline import plan
+    from sumexp.companion.pipeline.why import needed, push
     from sumexp.companion.store import location
 
     remote = location.remote()

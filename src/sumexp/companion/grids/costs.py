@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from sumexp.companion.build.settings import PROFILES
 from sumexp.companion.grids.jobs import GRIDS, Job, computations, jobs_of
+from sumexp.companion.pipeline.settings import PROFILES
 from sumexp.companion.store import Store
 
 SIZE = 1e6

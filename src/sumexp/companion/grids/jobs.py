@@ -7,10 +7,10 @@ from typing import Any, TypeAlias, get_args
 
 from sumexp import datasets
 from sumexp.companion.authoring import runs
-from sumexp.companion.build.settings import PROFILES, choice, resolve_device
-from sumexp.companion.build.sources import declared_runs, parse, source_path
+from sumexp.companion.pipeline.inputs import declared_runs, parse, source_path
+from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
 from sumexp.companion.store import Computation
-from sumexp.companion.store.grids import trained
+from sumexp.companion.store.complete_grids import trained
 from sumexp.runtime import Task
 
 Present: TypeAlias = Callable[[str], bool]

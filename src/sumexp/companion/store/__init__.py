@@ -8,7 +8,7 @@ which appears whole or not at all. The root is ``SUMEXP_STORE``, else the folder
 
 - `computation`: the key; `parts`: the named parts that code, data and settings give;
 - `entries`: where entries lie, their locks, writing, verifying, listing and removing them; `location`: the user's own;
-- `grids`: which grids of runs are whole;
+- `complete_grids`: which grids of runs are whole;
 - `remote`: a copy of the store that others can have;
 - `checkpoints`: the state of what is half done; `provenance`: what a computation cost, where and with what;
 - `progress`: how far the processes of a build are; `processes`: none outlives its driver; `files`: one text file.

@@ -31,7 +31,7 @@ from sumexp import checks
 from sumexp.models.sampled.groups import Rule, groups
 from sumexp.models.sampled.methods import SCHEMES, Method, log_margins
 from sumexp.negatives import consistency, population, schemes
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Forecast:
 
 
 def predict(
-    config: Forecast, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: Forecast, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """The prediction for each method.
 

@@ -14,7 +14,7 @@ from sumexp.descent import descend
 from sumexp.losses.sampled import binary_nce
 from sumexp.models.skipgram.population import SkipGram, pairs
 from sumexp.nce.joint import Joint
-from sumexp.runtime import UNKEPT, Checkpoint, Progress, Result
+from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.samplers.alias import Categorical, unigram
 
 
@@ -85,7 +85,7 @@ class LowRank(nn.Module):
 
 
 def train(
-    config: SkipGramConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = UNKEPT
+    config: SkipGramConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """Train scores by local NCE on drawn pairs and drawn negatives.
 

@@ -1,0 +1,8 @@
+"""Building the book: what it consists of, what of it is to be computed, and how its pages come about.
+
+- `inputs`: notebooks, test modules and the table of contents, and what each depends on;
+- `plan`: what a build computes, made once and handed to its steps;
+- `book`: the driver; `steps`: the processes that it starts; `workflow`: how Snakemake is run;
+- `notebooks`: executing one; `staging`, `pages`: laying out the book and rendering it; `view`: the folder ``build/``;
+- `executions`: what each notebook cost; `why`: what changed since, what is there, and what can go.
+"""

@@ -1,0 +1,206 @@
+"""What the book is made from, as its plan sees it: notebooks, test modules, and what each of them depends on."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from markdown_it import MarkdownIt
+from mdit_py_plugins.front_matter import front_matter_plugin
+from mdit_py_plugins.myst_blocks import myst_block_plugin
+
+from sumexp.companion import CompanionError
+from sumexp.companion.store import Computation, complete_grids, default, parts
+from sumexp.companion.store.computation import digest
+
+NOTEBOOKS = Path("notebooks")
+TESTS = Path("tests")
+PROOFS = Path("proofs")
+RUNS = "runs"
+"""The part of a key that says which training runs there are."""
+THREADS = 1
+"""For every notebook, whatever the machine and CORES: sums in another order are other bytes."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A notebook: front matter, and code cells without tags and cell metadata."""
+
+    metadata: Mapping[str, Any]
+    code: tuple[str, ...]
+
+
+def source_path(name: str) -> Path:
+    """The file of a notebook.
+
+    Raises:
+        CompanionError: if there is none of this name.
+    """
+    path = NOTEBOOKS / f"{name}.md"
+    if not path.is_file():
+        there = ", ".join(sorted(file.stem for file in NOTEBOOKS.glob("*.md"))) or "none"
+        raise CompanionError(f"no notebook {name!r} in {NOTEBOOKS}/; there are: {there}")
+    return path
+
+
+def parse(path: Path) -> Source:
+    """Split a MyST notebook as jupytext does, but in a few milliseconds (jupytext takes a second to import)."""
+    parser = MarkdownIt("commonmark").use(front_matter_plugin).use(myst_block_plugin).disable("inline", True)
+    metadata: Mapping[str, Any] = {}
+    code = []
+    for token in parser.parse(path.read_text("utf-8")):
+        if token.type == "front_matter":
+            metadata = yaml.safe_load(token.content) or {}
+        elif token.type == "fence" and token.info.startswith("{code-cell}") and token.level == 0:
+            code.append(_without_options(token.content))
+    return Source(metadata, tuple(code))
+
+
+def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
+    """The execution of a notebook: its code, parameters, pins, data and import closure; prose does not count.
+
+    Of a chapter that shows the runs of a grid it depends, too, on which data sets have theirs in the store.
+
+    Raises:
+        CompanionError: if there is no such notebook, or it declares a data set, a grid or a file that does not exist.
+    """
+    path = source_path(name)
+    source = parse(path)
+    settings = {key: str(value) for key, value in parameters.items()}
+    place = settings.get("profile", "cpu"), settings.get("device", "cpu")
+    return Computation(
+        "notebook",
+        name,
+        {"code": digest(*source.code), "threads": str(THREADS)}
+        | {f"parameter {key}": value for key, value in settings.items()}
+        | parts.pins()
+        | parts.data(declared_data(source, path))
+        | parts.files(declared_files(source, path))
+        | {
+            part: state
+            for grid, names in declared_runs(source).items()
+            for part, state in complete_grids.states(grid, names, *place).items()
+        }
+        # What a notebook draws its pictures with is imported by it; how it is run is not.
+        | parts.modules(parts.imports(*source.code)),
+    )
+
+
+def evidence(path: Path) -> Computation:
+    """The outcome of a test module's claims: its code and its helpers', pins, the data and the code it can reach.
+
+    Those of ``tests/proofs`` depend on the proofs too.
+    Where it can read training runs, those that there are count too: a claim that waits for them is decided with them.
+    """
+    from sumexp.datasets import DATASETS
+
+    folders = [folder for folder in path.parents if TESTS in (folder, *folder.parents)]
+    helpers = [helper for folder in folders for helper in folder.glob("*.py") if not helper.name.startswith("test_")]
+    texts = {file: file.read_text("utf-8") for file in sorted([path, *helpers])}
+    reached = parts.closure(parts.imports(*texts.values()) | {"sumexp.companion.register.evidence"})
+    return Computation(
+        "evidence",
+        module_name(path),
+        {f"file {file.as_posix()}": digest(parts.syntax(text)) for file, text in texts.items()}
+        | parts.pins()
+        | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
+        | (
+            parts.files({file.as_posix(): file for file in sorted(PROOFS.glob("*.v"))})
+            if PROOFS.name in path.parts
+            else {}
+        )
+        | ({RUNS: runs()} if "sumexp.companion.authoring.runs" in reached else {})
+        | parts.modules(reached),
+    )
+
+
+def runs() -> str:
+    """Which training runs of today's code and data the store has: their number and a digest."""
+    keys = sorted(one.key for one in parts.current(default().computations("run")))
+    return f"{len(keys)} {digest(*keys)}"
+
+
+def with_runs(evidence: Computation, now: str) -> Computation:
+    """The evidence of the same tests, with these training runs, if it depends on any."""
+    return replace(evidence, parts={**evidence.parts, RUNS: now}) if RUNS in evidence.parts else evidence
+
+
+def without_runs(evidence: Computation) -> Computation:
+    """What evidence depends on but for training runs."""
+    return replace(evidence, parts={name: text for name, text in evidence.parts.items() if name != RUNS})
+
+
+def module_name(path: Path) -> str:
+    """``tests/bias/test_paper.py`` is ``bias.test_paper``."""
+    return ".".join(path.relative_to(TESTS).with_suffix("").parts)
+
+
+def claim_modules() -> list[Path]:
+    """The test modules that decide claims, wherever they are."""
+    from sumexp.companion.register.verdict import markers
+
+    return sorted({Path(marker.test.partition("::")[0]) for marker in markers(TESTS)})
+
+
+def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
+    """The data sets that a notebook's front matter names under ``sumexp: {data: [...]}``.
+
+    Raises:
+        CompanionError: if one of them does not exist.
+    """
+    from sumexp.datasets import DATASETS
+
+    names = tuple((source.metadata.get("sumexp") or {}).get("data") or ())
+    if unknown := [str(name) for name in names if name not in DATASETS]:
+        raise CompanionError(f"{path} declares the data set {', '.join(unknown)}; there are {', '.join(DATASETS)}")
+    return names
+
+
+def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
+    """By grid the data sets whose runs a notebook shows if they are there: ``sumexp: {runs: {GRID: [...]}}``."""
+    return {grid: tuple(names) for grid, names in ((source.metadata.get("sumexp") or {}).get("runs") or {}).items()}
+
+
+def declared_files(source: Source, path: str | Path) -> tuple[Path, ...]:
+    """The files of the project that a notebook's front matter names under ``sumexp: {files: [...]}``.
+
+    Raises:
+        CompanionError: if one of them does not exist.
+    """
+    files = tuple(Path(name) for name in (source.metadata.get("sumexp") or {}).get("files") or ())
+    if absent := [str(file) for file in files if not file.is_file()]:
+        raise CompanionError(f"{path} declares the file {', '.join(absent)}, which is not in {Path.cwd()}")
+    return files
+
+
+def chapters_of(toc: Path) -> list[str]:
+    """The names of the notebooks in a table of contents, in its order.
+
+    Raises:
+        CompanionError: if there is no table of contents.
+    """
+    if not toc.is_file():
+        raise CompanionError(f"no {toc} here ({Path.cwd()}); run this from the project's root")
+
+    def walk(node: Any) -> Iterable[str]:
+        match node:
+            case dict():
+                return [name for value in node.values() for name in walk(value)]
+            case list():
+                return [name for value in node for name in walk(value)]
+            case str() if node.startswith(f"{NOTEBOOKS}/"):
+                return [node.removeprefix(f"{NOTEBOOKS}/")]
+        return []
+
+    return list(walk(yaml.safe_load(toc.read_text("utf-8"))))
+
+
+def _without_options(content: str) -> str:
+    """The body of a code cell without its ``:key: value`` lines or its ``---`` block, stripped like jupytext's."""
+    if content.startswith("---"):
+        body = re.sub(r"\A---\n.*?^---+[^\n]*\n?", "", content, count=1, flags=re.DOTALL | re.MULTILINE)
+    else:
+        body = re.sub(r"\A(?:[ \t]*:[^\n]*(?:\n|\Z))+", "", content)
+    return body.removeprefix("\n").rstrip("\n")

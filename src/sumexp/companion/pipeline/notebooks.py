@@ -1,0 +1,259 @@
+"""Run one notebook: checked parameters in; executed notebook and provenance out, or a plain message."""
+
+import ast
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import Any, TextIO
+
+from sumexp.companion import CompanionError
+from sumexp.companion.pipeline.forks import SURROUNDINGS, Kernel
+from sumexp.companion.pipeline.inputs import declared_data, parse, source_path
+from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
+from sumexp.companion.store import parts, progress
+from sumexp.companion.store.provenance import Meter, Provenance
+
+EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
+"""What the entry of an executed notebook holds: the notebook, each number the prose quotes, a figure as SVG and CSV."""
+
+INJECTED = "injected-parameters"
+
+
+class NotebookError(CompanionError):
+    """A notebook that failed; the message says where, and where the partial notebook and the log are."""
+
+
+def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
+    """The parameters that the notebook runs with: its own defaults, replaced by ``given`` (each ``name=value``).
+
+    Raises:
+        CompanionError: if a parameter is unknown or its value is not of the default's kind.
+    """
+    import jupytext
+
+    path = source_path(name)
+    cells = [cell for cell in jupytext.read(path).cells if "parameters" in cell.metadata.get("tags", ())]
+    if len(cells) != 1:
+        raise CompanionError(f"{path} has {len(cells)} cells tagged 'parameters'; expected one")
+    values = dict(_assignments(cells[0].source, path))
+    for item in given:
+        key, equals, text = item.partition("=")
+        if not equals or key not in values:
+            raise CompanionError(
+                f"parameter {item!r} of {path}: expected NAME=VALUE with NAME one of {', '.join(values)}"
+            )
+        values[key] = _like(values[key], key, text)
+    if "profile" in values:
+        choice("profile", str(values["profile"]), PROFILES)
+    if "device" in values:
+        values["device"] = resolve_device(str(values["device"]))
+    return values
+
+
+def run(name: str, values: Mapping[str, object], folder: Path, log: Path, kernel: Kernel | None = None) -> Provenance:
+    """Execute a notebook and put what it gave into ``folder``; the process's environment becomes the notebook's.
+
+    Args:
+        name: of the notebook.
+        values: its parameters.
+        folder: an empty folder.
+        log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` beside its folder.
+        kernel: one that waits; by default one is started.
+
+    Raises:
+        NotebookError: if a cell fails or the kernel dies.
+    """
+    import jupytext
+
+    path = source_path(name)
+    source = jupytext.read(path)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    meter, executed = Meter(), folder / EXECUTED
+    with log.open("w", encoding="utf-8") as output, _surroundings(path) as sockets:
+        try:
+            _execute(source, values, executed, output, sockets, kernel)
+        except Exception as error:
+            raise _failure(error, path, executed, log, output) from error
+    _partial(log).unlink(missing_ok=True)
+    _collect(folder)
+    return meter.read(str(values.get("device", "cpu")), _present(path), parameters=dict(values))
+
+
+def _execute(
+    source: Any, values: Mapping[str, object], target: Path, log: Any, folder: str, kernel: Kernel | None
+) -> None:
+    import papermill
+    from jupyter_client.manager import AsyncKernelManager
+    from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+    from papermill.engines import NBClientEngine, papermill_engines
+    from traitlets.config import Config
+
+    class Manager(AsyncKernelManager):
+        """Ends a kernel without interrupting it first: one still at its last message would say so on the terminal."""
+
+        async def _async_interrupt_kernel(self) -> None:
+            pass
+
+        async def _async_pre_start_kernel(self, **options: Any) -> Any:
+            if kernel is not None:
+                self.kernel_id = "forked"
+                self.provisioner = Waiting(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
+            return await super()._async_pre_start_kernel(**options)
+
+    class Waiting(LocalProvisioner):
+        """Has no process started, but the kernel that waits told what it is to be."""
+
+        async def launch_kernel(self, cmd: list[str], **options: Any) -> Any:
+            assert kernel is not None
+            kernel.begin(cmd, options["env"])
+            self.process, self.pid = kernel, kernel.pid  # type: ignore[assignment]
+            return self.connection_info
+
+    class Engine(NBClientEngine):  # type: ignore[misc]
+        """Writes the notebook once, however it ends: twice a cell, as papermill does, costs seconds."""
+
+        @classmethod
+        def execute_managed_notebook(cls, manager: Any, *arguments: Any, **options: Any) -> None:
+            path, manager.output_path = manager.output_path, None
+            try:
+                super().execute_managed_notebook(manager, *arguments, **options)
+            finally:
+                manager.output_path = path
+
+    papermill_engines.register("once", Engine)
+    # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
+    sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
+    papermill.execute_notebook(
+        source,
+        str(target),
+        parameters=dict(values),
+        engine_name="once",
+        kernel_name="python3",
+        config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
+        progress_bar={"file": _Cells(), "bar_format": "{n}/{total}", "mininterval": 0.1},
+        stdout_file=log,
+        stderr_file=log,
+    )
+
+
+@contextmanager
+def _surroundings(path: Path) -> Iterator[str]:
+    """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
+    declared = ",".join(declared_data(parse(path), path))
+    # Not below the project: the path of a named socket has little room.
+    with TemporaryDirectory(prefix="sumexp-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
+        os.environ |= SURROUNDINGS | {
+            "SUMEXP_DECLARED_DATA": declared,
+            "IPYTHONDIR": folder,
+            "JUPYTER_RUNTIME_DIR": folder,
+        }
+        yield folder
+
+
+class _Cells(StringIO):
+    """Takes what a progress bar of ``done/total`` writes, and reports it."""
+
+    def write(self, text: str) -> int:
+        if found := re.search(r"(\d+)/(\d+)", text):
+            progress.report("executing cells", int(found[1]), int(found[2]))
+        return len(text)
+
+
+def _collect(folder: Path) -> None:
+    """Write beside an executed notebook its results and its figures."""
+    notebook = json.loads((folder / EXECUTED).read_text("utf-8"))
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
+    marked = [(output, output.get("metadata", {}).get("sumexp", {})) for output in outputs]
+    results = {mark["result"]: {k: mark[k] for k in ("value", "rtol")} for _, mark in marked if "result" in mark}
+    (folder / RESULTS).write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
+    (folder / FIGURES).mkdir()
+    for output, mark in marked:
+        if "figure" in mark and (svg := re.search(r"<svg.*</svg>", "".join(output["data"]["text/html"]), re.DOTALL)):
+            (folder / FIGURES / f"{mark['figure']}.svg").write_text(svg[0] + "\n", "utf-8")
+        if "figure" in mark and (data := output["data"].get("text/csv")):
+            (folder / FIGURES / f"{mark['figure']}.csv").write_text("".join(data), "utf-8")
+
+
+def _present(path: Path) -> tuple[str, ...]:
+    """The data sets that the notebook declares and that are there."""
+    states = parts.data(declared_data(parse(path), path))
+    return tuple(name.removeprefix("data ") for name, state in states.items() if state not in ("absent", "incomplete"))
+
+
+def _partial(log: Path) -> Path:
+    """Where the notebook of a run that failed is kept."""
+    return log.parents[1] / "failed" / f"{log.stem}.ipynb"
+
+
+def _failure(error: Exception, path: Path, running: Path, log: Path, output: TextIO) -> NotebookError:
+    """Keep the partial notebook and the traceback, and say where and why it failed."""
+    what, line = f"{type(error).__name__}: {error}", None
+    if traceback := getattr(error, "traceback", None):
+        text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(traceback))
+        output.write(text + "\n")
+        what = f"{error.ename}: {error.evalue}"  # type: ignore[attr-defined]
+        line = re.search(r"Cell In\[\d+\], line (\d+)", text)
+    elif type(error).__name__ == "DeadKernelError":
+        what = "the kernel died; it was killed, perhaps because memory ran out (see the system's log)"
+    output.write(what + "\n")
+    where, partial = str(path), _partial(log)
+    if running.exists():
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        copyfile(running, partial)
+        where = _where(path, partial, int(line[1]) if line else None)
+    return NotebookError(f"{where}\n  {what}\n  partial notebook: {partial}\n  log: {log}")
+
+
+def _where(path: Path, partial: Path, line: int | None) -> str:
+    """The cell that was started last, by number and first line, and the line where it failed."""
+    cells = json.loads(partial.read_text("utf-8"))["cells"]
+    code = [c for c in cells if c["cell_type"] == "code" and INJECTED not in c["metadata"].get("tags", ())]
+    # What papermill says of how a cell ended is wrong where the kernel died; when it began is right.
+    started = [cell for cell in code if cell["metadata"].get("papermill", {}).get("start_time")]
+    if not started:
+        return f"{path} failed before its first cell"
+    text = "".join(started[-1]["source"])
+    lines = text.splitlines() or [""]
+    where = f"{path} failed in code cell {len(started)}, which begins with: {lines[0]}"
+    if line is None or line > len(lines):
+        return where
+    content = path.read_text("utf-8")
+    number = content[: content.find(text)].count("\n") + line
+    return f"{where}\n  line {number} of the file: {lines[line - 1].strip()}"
+
+
+def _assignments(code: str, path: Path) -> Iterator[tuple[str, object]]:
+    for node in ast.parse(code).body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                try:
+                    yield name, ast.literal_eval(value)
+                except ValueError:
+                    raise CompanionError(
+                        f"{path}: the parameter {name} is not a plain value such as 0 or 'cpu'"
+                    ) from None
+
+
+def _like(default: object, name: str, text: str) -> object:
+    """``text`` as a value of the default's kind."""
+    if isinstance(default, str):
+        return text
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if type(value) is not type(default):
+        kind = {int: "whole number", float: "number", bool: "truth value"}.get(type(default), type(default).__name__)
+        raise CompanionError(f"parameter {name} is {text!r}; expected a {kind} such as {default!r}")
+    return value

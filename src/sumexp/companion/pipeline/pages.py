@@ -1,0 +1,133 @@
+"""The pages: what they are made from, and rendering them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import copy2, rmtree
+from tempfile import TemporaryDirectory
+
+import sumexp
+from sumexp.companion.pipeline.executions import record
+from sumexp.companion.pipeline.inputs import NOTEBOOKS
+from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
+from sumexp.companion.pipeline.rendering import render
+from sumexp.companion.pipeline.speeds import READERS
+from sumexp.companion.pipeline.view import HTML, OUTCOMES, PREVIEW, swap
+from sumexp.companion.store import Computation, Entry, Store, default, parts
+from sumexp.companion.store.files import write_text
+from sumexp.companion.store.provenance import Meter
+
+CLAIMS = Path("claims")
+MEASURED = tuple(Path("benchmarks/results", f"{name}.json") for name in ("kills", "devices", *READERS))
+"""Results that pages show as tables, where there are any."""
+DATA = Path("book/_data")
+"""Where the staged book has what its directives read."""
+FIGURES, WRITTEN = "figures", "written"
+"""Where in there the data of figures are, and the chapters as they are written."""
+DECIDING = "tests"
+"""Where in there the test modules are that decide claims."""
+KEPT = 8
+"""How many renderings the store keeps: going back to one costs nothing, and each is large."""
+
+Shown = Mapping[str, Entry | None]
+
+
+def chapters(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
+    """For each chapter the execution that its page shows: the one asked for, else the last one there is."""
+    store = store or default()
+    found: dict[str, Entry | None] = {}
+    for name, wanted in plan.notebooks.items():
+        entry = store.find(wanted)
+        if entry is None:
+            earlier = store.entries("notebook", name)
+            entry = earlier[-1] if earlier else None
+        found[name] = entry
+    return found
+
+
+def evidence(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
+    """For each test module its evidence; None where there is none yet."""
+    store = store or default()
+    return {name: store.find(wanted) for name, wanted in plan.evidence.items()}
+
+
+def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
+    """The rendering: the files that pages are made from, and the entries they show.
+
+    The package counts as it stands, since pages show docstrings and code.
+    """
+    package = Path(sumexp.__path__[0])
+    folders = ((Path("book"), "*"), (NOTEBOOKS, "*.md"), (package, "*"), (CLAIMS, "*.yml"))
+    files = {
+        str(file.relative_to(folder.parent)): file
+        for folder, pattern in folders
+        for file in sorted(folder.rglob(pattern))
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    files |= {str(path): path for path in (Path("_config.yml"), TOC, *MEASURED) if path.exists()}
+    entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
+    # The same tests may end otherwise when they are run again.
+    files |= {f"evidence {name}": entry.path / OUTCOMES for name, entry in decided.items() if entry}
+    files |= {str(file): file for file in _deciding(decided)}
+    wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
+    settings = {"parameter profile": plan.profile, "parameter device": plan.device}
+    return Computation("pages", "book", settings | parts.files(files) | parts.pins() | entries | wanted)
+
+
+def _deciding(decided: Shown) -> list[Path]:
+    """The test modules whose evidence is shown."""
+    found = [entry.path / OUTCOMES for entry in decided.values() if entry is not None]
+    tests = (test["test"] for file in found for test in json.loads(file.read_bytes())["tests"])
+    return sorted({file for test in tests if (file := Path(test.partition("::")[0])).is_file()})
+
+
+def make(plan: Plan, jobs: int) -> None:
+    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``.
+
+    Raises:
+        CompanionError: if the book cannot be laid out, or Sphinx gives a warning.
+    """
+    store, shown, decided = default(), chapters(plan), evidence(plan)
+    wanted = computation(plan, shown, decided)
+    with store.locked(wanted):
+        if store.find(wanted) is None:
+            meter = Meter()
+            with store.writing(wanted) as (folder, seal):
+                _render(plan, shown, decided, folder, jobs)
+                seal(meter.read())
+    for earlier in store.by_age("pages", "book")[:-KEPT]:
+        store.remove(earlier)
+
+
+def preview(plan: Plan) -> None:
+    """Show what can be shown already; the store does not keep it."""
+    with TemporaryDirectory(dir=BUILD, prefix=PREVIEW) as name:
+        _render(plan, chapters(plan), evidence(plan), Path(name), 1)
+        if not HTML.exists():
+            swap(Path(name, "html"), HTML)
+
+
+def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:
+    """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
+    from sumexp.companion import register
+    from sumexp.companion.pipeline import staging
+
+    stage = folder / "stage"
+    staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
+    with TemporaryDirectory() as outcomes:
+        for name, entry in decided.items():
+            if entry is not None:
+                Path(outcomes, f"{name}.json").write_bytes((entry.path / OUTCOMES).read_bytes())
+        entries = register.decide(register.load(CLAIMS), Path(outcomes))
+    register.write_json(entries, folder / "register.json")
+    records = [record(entry) for entry in shown.values() if entry is not None]
+    write_text(folder / "executions.json", json.dumps(records, indent=1) + "\n")
+    for table in (folder / "register.json", folder / "executions.json", *MEASURED):
+        if table.exists():
+            copy2(table, stage / DATA)
+    for file in _deciding(decided):
+        (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
+        copy2(file, stage / DATA / DECIDING / file)
+    render(stage, folder / "html", jobs=jobs, cache=BUILD / ".sphinx")
+    rmtree(BUILD / "stage", ignore_errors=True)
+    stage.replace(BUILD / "stage")

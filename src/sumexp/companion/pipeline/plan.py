@@ -1,0 +1,121 @@
+"""What a build computes: made once, and handed to its steps in a file."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sumexp.companion import CompanionError
+from sumexp.companion.pipeline.inputs import (
+    RUNS,
+    chapters_of,
+    claim_modules,
+    evidence,
+    module_name,
+    notebook,
+    with_runs,
+    without_runs,
+)
+from sumexp.companion.pipeline.settings import DEVICES, PROFILES, choice, resolve_device
+from sumexp.companion.store import Computation, Store
+from sumexp.companion.store.files import write_text
+
+if TYPE_CHECKING:
+    from sumexp.companion.store.remote import Remote
+
+BUILD = Path("build")
+FINISHED = BUILD / ".finished"
+"""What the last build that came to its end was made from."""
+TOC = Path("_toc.yml")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What belongs to the book.
+
+    Attributes:
+        project: its root.
+        profile: the profile.
+        device: ``cpu`` or ``cuda``.
+        notebooks: every chapter of the table of contents.
+        selected: the chapters to execute.
+        evidence: every test module that decides claims, by name.
+        tests: the file of each.
+    """
+
+    project: str
+    profile: str
+    device: str
+    notebooks: Mapping[str, Computation]
+    selected: tuple[str, ...]
+    evidence: Mapping[str, Computation]
+    tests: Mapping[str, str]
+
+    def wanted(self) -> list[Computation]:
+        """What is to be computed before the pages: chapters first, in their order."""
+        return [*(self.notebooks[name] for name in self.selected), *self.evidence.values()]
+
+    def with_runs(self, now: str) -> "Plan":
+        """The same, but that what reads training runs reads those that there are now."""
+        return replace(self, evidence={name: with_runs(one, now) for name, one in self.evidence.items()})
+
+    def as_pushed(self, store: Store, remote: "Remote") -> "Plan":
+        """The same, but that what reads training runs, and is not decided with those here, is as it was pushed."""
+        evidence = dict(self.evidence)
+        for name, one in evidence.items():
+            if RUNS in one.parts and store.find(one) is None and (pushed := remote.note(without_runs(one))):
+                evidence[name] = with_runs(one, pushed)
+        return replace(self, evidence=evidence)
+
+    def write(self, path: Path) -> None:
+        """Write it to a file, for `read`."""
+        write_text(path, json.dumps(asdict(self)))
+
+
+def read(path: Path) -> Plan:
+    """The plan in a file."""
+    values = json.loads(path.read_text("utf-8"))
+    for name in ("notebooks", "evidence"):
+        values[name] = {key: Computation(**one) for key, one in values[name].items()}
+    return Plan(**values | {"selected": tuple(values["selected"])})
+
+
+def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
+    """Work out what the book in the present folder consists of.
+
+    Args:
+        profile: of all notebooks.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        only: the chapters to execute, separated by spaces; all if empty.
+        stored: nothing will be executed, so that the device need not be here.
+
+    Raises:
+        CompanionError: if profile, device or a chapter is unknown, or there is no CUDA device where one is asked for.
+    """
+    choice("PROFILE", profile, PROFILES)
+    choice("DEVICE", device, DEVICES)
+    device = device if stored and device != "auto" else resolve_device(device)
+    names = chapters_of(TOC)
+    selected = tuple(choice("ONLY", name, names) for name in only.split()) or tuple(names)
+    tests = {module_name(path): path for path in claim_modules()}
+    return Plan(
+        project=str(Path.cwd()),
+        profile=profile,
+        device=device,
+        notebooks={name: notebook(name, {"profile": profile, "device": device}) for name in names},
+        selected=selected,
+        evidence={name: evidence(path) for name, path in tests.items()},
+        tests={name: path.as_posix() for name, path in tests.items()},
+    )
+
+
+def check(name: str, plan: Plan) -> None:
+    """See that a name is one of a chapter or of evidence.
+
+    Raises:
+        CompanionError: if it is neither.
+    """
+    known = [*plan.notebooks, *plan.evidence, "pages"]
+    if name not in known:
+        raise CompanionError(f"no {name!r} in the book; there are {', '.join(known)}")

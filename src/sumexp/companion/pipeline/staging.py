@@ -1,0 +1,176 @@
+"""The book as Sphinx reads it: pages as they are, notebooks with their outputs, what the pipeline knows filled in."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from shutil import copy2, copytree, ignore_patterns, rmtree
+from typing import Any
+
+from sumexp.companion import CompanionError
+from sumexp.companion.authoring import PROVENANCE
+from sumexp.companion.pipeline.executions import provenance
+from sumexp.companion.pipeline.inputs import NOTEBOOKS, source_path
+from sumexp.companion.pipeline.notebooks import EXECUTED, INJECTED
+from sumexp.companion.pipeline.pages import DATA, FIGURES, WRITTEN
+from sumexp.companion.store import Entry
+from sumexp.companion.store.files import write_text
+
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+}
+_UNSEEN = re.compile(r"\{(?:glue(?::\w+)?|ref|numref)\}`(?:[^`<]*<)?(?P<target>[^`>]*)>?`")
+_GLUED = re.compile(r"^(?P<fence>```+|:::+)\{glue:.*?^(?P=fence)\s*$", re.DOTALL | re.MULTILINE)
+
+
+def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
+    """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
+
+    What readers may take away and Sphinx need not read lies beside them: chapters as written, the data of figures.
+
+    Args:
+        target: the folder to make.
+        shown: for each chapter the execution whose outputs the page shows.
+        keys: for each chapter the key of the execution that it should show.
+
+    Raises:
+        CompanionError: if a chapter lacks a sentence that its code guards.
+    """
+    rmtree(target, ignore_errors=True)
+    copytree("book", target / "book", ignore=ignore_patterns("__pycache__"))
+    for settings in ("_config.yml", "_toc.yml"):
+        copy2(settings, target)
+    for name, entry in shown.items():
+        page = chapter(name, keys[name], entry)
+        for figure, data in _pop_data(page["cells"]):
+            write_text(target / DATA / FIGURES / f"{figure}.csv", data)
+        write_text(target / NOTEBOOKS / f"{name}.ipynb", json.dumps(page, indent=1, ensure_ascii=False) + "\n")
+        write_text(target / DATA / WRITTEN / f"{name}.md", source_path(name).read_text("utf-8"))
+
+
+def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
+    """A chapter as a notebook: text, tags and code from its source, outputs from an execution.
+
+    Where the code has changed since, the page is as it was then; where there is no execution, the page has no outputs.
+    Either is said at its top.
+
+    Raises:
+        CompanionError: if the text lacks a sentence that the code guards.
+    """
+    import jupytext
+
+    notebook = dict(jupytext.read(source_path(name)))
+    if entry is None:
+        notebook["cells"] = [_unexecuted(dict(cell)) for cell in notebook["cells"]]
+        return _finished(notebook, f"This chapter is not executed yet; `make book ONLY={name}` does it.")
+    executed = json.loads((entry.path / EXECUTED).read_text("utf-8"))
+    ran = [cell for cell in executed["cells"] if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    if [cell["source"] for cell in code] == ["".join(cell["source"]) for cell in ran]:
+        for cell, source in zip(code, ran, strict=True):
+            cell["outputs"], cell["execution_count"] = source["outputs"], None
+        _check_guards(name, notebook["cells"])
+    else:
+        notebook["cells"] = [cell for cell in executed["cells"] if not _tagged(cell, INJECTED)]
+    note = None
+    if entry.computation.key != key:
+        note = f"This page shows an earlier run ({provenance(entry)}); `make book ONLY={name}` brings it up to date."
+    return _finished(notebook, note, entry)
+
+
+def _pop_data(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Take the data of figures out of their outputs: each with its figure's name."""
+    for cell in cells:
+        for output in cell.get("outputs", ()):
+            if data := output.get("data", {}).pop("text/csv", None):
+                yield output["metadata"]["sumexp"]["figure"], "".join(data)
+
+
+def _check_guards(name: str, cells: Iterable[Mapping[str, Any]]) -> None:
+    """See that what code has tied to a condition is what the chapter says."""
+    text = " ".join(" ".join("".join(cell["source"]).split()) for cell in cells if cell["cell_type"] == "markdown")
+    shown = text + " ".join(
+        " ".join("".join(output["data"]["text/html"]).split())
+        for cell in cells
+        for output in cell.get("outputs", ())
+        if "text/html" in output.get("data", {})
+    )
+    for cell in cells:
+        for output in cell.get("outputs", ()):
+            guard = output.get("metadata", {}).get("sumexp", {}).get("guard")
+            if guard is not None and " ".join(guard.split()) not in shown:
+                raise CompanionError(
+                    f"{source_path(name)} guards {guard!r}, which it does not say: mend the one or the other"
+                )
+
+
+def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None = None) -> dict[str, Any]:
+    """The same bytes for the same content: stable ids, no traces of the run, provenance filled in, the note on top."""
+    cells = [_clean(dict(cell), execution) for cell in notebook["cells"]]
+    if note:
+        text = "".join(cells[0]["source"])
+        cells[0]["source"] = re.sub(r"(?m)^(# .*)$", rf"\1\n\n```{{warning}}\n{note}\n```\n", text, count=1)
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
+    cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k not in ("papermill", "execution")}
+    if cell["cell_type"] == "code":
+        if _keeps_books(cell):
+            cell["metadata"]["tags"] = [*dict.fromkeys((*cell["metadata"].get("tags", ()), "hide-input"))]
+        kept = [_output(output, execution) for output in cell["outputs"] if _is_shown(output)]
+        cell["outputs"] = _joined(kept)
+        cell["execution_count"] = None
+    return cell
+
+
+def _keeps_books(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell shows nothing and only notes what the prose says, or sets parameters: its code is folded."""
+    notes = {"result", "sentence", "guard"}
+    seen = (output for output in cell["outputs"] if output.get("name") != "stderr")  # such as how far a training is
+    noted = [output.get("metadata", {}).get("sumexp", {}).keys() & notes for output in seen]
+    return _tagged(cell, "parameters") or (bool(noted) and all(noted))
+
+
+def _is_shown(output: Mapping[str, Any]) -> bool:
+    return output.get("name") != "stderr" and "guard" not in output.get("metadata", {}).get("sumexp", {})
+
+
+def _output(output: Mapping[str, Any], execution: Entry | None) -> dict[str, Any]:
+    clean = dict(output)
+    if clean["output_type"] == "execute_result":
+        clean["execution_count"] = None
+    if execution and "text/html" in clean.get("data", {}):
+        html = "".join(clean["data"]["text/html"])
+        clean["data"] = {**clean["data"], "text/html": html.replace(PROVENANCE, provenance(execution))}
+    return clean
+
+
+def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a cell printed in one piece, as it arrives in pieces that differ from run to run."""
+    whole: list[dict[str, Any]] = []
+    for output in outputs:
+        if output["output_type"] == "stream":
+            output = {**output, "text": "".join(output["text"])}
+            if whole and whole[-1]["output_type"] == "stream":
+                whole[-1]["text"] += output["text"]
+                continue
+        whole.append(output)
+    return whole
+
+
+def _unexecuted(cell: dict[str, Any]) -> dict[str, Any]:
+    """A cell that quotes no number and refers to no figure: there are none yet."""
+    if cell["cell_type"] == "markdown":
+        text = _GLUED.sub("", cell["source"])
+        cell["source"] = _UNSEEN.sub(
+            lambda m: "…" if m[0].startswith("{glue") or m["target"].startswith("fig-") else m[0], text
+        )
+    return cell
+
+
+def _tagged(cell: Mapping[str, Any], tag: str) -> bool:
+    return tag in cell["metadata"].get("tags", ())

@@ -1,0 +1,235 @@
+"""What a build would do, and why: what of the store is fresh, what changed since the last entry, what can go."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sumexp.companion.pipeline import pages
+from sumexp.companion.pipeline import plan as plans
+from sumexp.companion.pipeline.inputs import RUNS, declared_runs, notebook, parse, source_path, without_runs
+from sumexp.companion.pipeline.plan import Plan
+from sumexp.companion.pipeline.settings import PROFILES
+from sumexp.companion.store import Computation, Entry, Status, Store, complete_grids, default, parts
+from sumexp.companion.store.entries import DamagedError, read, size
+
+if TYPE_CHECKING:
+    from sumexp.companion.store.remote import Remote
+
+
+KINDS = ("notebook", "evidence", "run", "grid", "pages")
+"""Of what a build computes."""
+DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One computation: what it is, how far it is, and what its entry cost.
+
+    Attributes:
+        kind: of computation.
+        name: of it.
+        status: how far it is.
+        seconds: that it took; None if there is no entry.
+        bytes: of its entry.
+        key: that tells runs of one task apart.
+    """
+
+    kind: str
+    name: str
+    status: Status
+    seconds: float | None
+    bytes: int
+    key: str
+
+
+def status(plan: Plan, runs: Iterable[Computation] = ()) -> Iterator[Line]:
+    """Every chapter, the evidence of every test module, the pages, and the runs of today's code and data.
+
+    Of the runs that are not there those that are given: which ones a chapter asks for besides those of its grid, is
+    known when it is executed.
+    """
+    store = _here()
+    wanted = [*plan.notebooks.values(), *plan.evidence.values()]
+    wanted.append(pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store)))
+    for one in wanted:
+        yield _line(store, one)
+    told = set()
+    for line in (*_runs(store), *_half_done(store)):
+        told.add(line.key)
+        yield line
+    yield from (_line(store, one) for one in runs if one.key not in told)
+
+
+def _runs(store: Store) -> Iterator[Line]:
+    """The runs of today's code and data, and the damaged ones."""
+    found = []
+    for path in store.paths("run"):
+        try:
+            found.append(read(path).computation)
+        except DamagedError:
+            yield Line("run", path.parent.name, "damaged", None, size(path), path.name)
+    yield from (_line(store, one) for one in parts.current(found))
+
+
+def _half_done(store: Store) -> Iterator[Line]:
+    for path, fault in _checkpoints(store):
+        if not fault or fault == DAMAGED:
+            state: Status = "running" if store.is_running(path.stem) else "damaged" if fault else "half-done"
+            yield Line("run", path.parent.name, state, None, size(path), path.stem)
+
+
+def needed(plan: Plan) -> list[Entry]:
+    """The entries that a build shows, and the runs that the code of today would ask for."""
+    store = _here()
+    marks = _marks(plan.notebooks, plan.profile, plan.device)
+    runs = parts.current(store.computations("run"))
+    found = [store.find(one) for one in (*plan.notebooks.values(), *plan.evidence.values(), *marks, *runs)]
+    return [entry for entry in found if entry is not None]
+
+
+def push(entries: Iterable[Entry], remote: "Remote") -> list[Entry]:
+    """Copy to the remote what it lacks, and say there with which runs claims on them are decided; gives what it lacked.
+
+    Who lacks the runs cannot make the key of such evidence. Of those who push, who has most runs is heard, last.
+
+    Raises:
+        CompanionError: if the remote cannot be written.
+    """
+    entries = list(entries)
+    pushed = [entry for entry in entries if remote.push(entry)]
+    for one in (entry.computation for entry in entries):
+        if RUNS in one.parts and _number(one.parts[RUNS]) >= _number(remote.note(without_runs(one))):
+            remote.leave_note(without_runs(one), one.parts[RUNS])
+    return pushed
+
+
+def _number(runs: str) -> int:
+    """How many runs a key's part speaks of; -1 if it is none."""
+    number, _, _ = runs.partition(" ")
+    return int(number) if number.isdecimal() else -1
+
+
+def _marks(chapters: Iterable[str], profile: str, device: str) -> Iterator[Computation]:
+    """What says that grids of the chapters are whole."""
+    for name in chapters:
+        for grid, sources in declared_runs(parse(source_path(name))).items():
+            yield from (complete_grids.mark(grid, source, profile, device) for source in sources)
+
+
+def _here() -> Store:
+    """The store without its remote: to say what is here fetches nothing."""
+    return Store(default().root)
+
+
+def _line(store: Store, one: Computation) -> Line:
+    state = store.status(one)
+    entry = store.find(one) if state == "fresh" else None
+    if entry is None:
+        return Line(one.kind, one.name, state, None, 0, one.key)
+    return Line(one.kind, one.name, state, entry.provenance.seconds, entry.size, one.key)
+
+
+def why(name: str, plan: Plan) -> list[str]:
+    """Whether a chapter, the evidence of a test module or the pages would be computed again, and what changed.
+
+    Raises:
+        CompanionError: if there is nothing of this name.
+    """
+    plans.check(name, plan)
+    store = _here()
+    shown, decided = pages.chapters(plan, store), pages.evidence(plan, store)
+    rendering = pages.computation(plan, shown, decided)
+    wanted = {**plan.evidence, **plan.notebooks, "pages": rendering}[name]
+    said = _changes(store, name, wanted)
+    if name in plan.notebooks and store.find(wanted) is not None:
+        text = f"file notebooks/{name}.md"
+        last = store.entries("pages", "book")
+        if store.find(rendering) is None and last and last[-1].computation.parts.get(text) != rendering.parts[text]:
+            said.append(
+                "  its text changed since the pages were rendered: they are rendered again, nothing is executed"
+            )
+    return said
+
+
+def _changes(store: Store, name: str, wanted: Computation) -> list[str]:
+    state = store.status(wanted)
+    if state == "fresh" and (entry := store.find(wanted)):
+        made = entry.provenance
+        return [f"{name}: fresh, computed {made.finished[:16].replace('T', ' ')} UTC in {made.seconds:.1f} s"]
+    earlier = store.entries(wanted.kind, wanted.name)
+    if not earlier:
+        return [f"{name}: {state}, and nothing of it was ever computed"]
+    last = _last(earlier, wanted)
+    when = last.provenance.finished[:16].replace("T", " ")
+    return [f"{name}: {state}; since {when} UTC", *(f"  {one}" for one in wanted.differences(last.computation))]
+
+
+def _last(earlier: list[Entry], wanted: Computation) -> Entry:
+    """The last entry of the same parameters, if there is one, else the last."""
+
+    def settings(one: Computation) -> dict[str, str]:
+        return {name: value for name, value in one.parts.items() if name.startswith("parameter ")}
+
+    alike = [entry for entry in earlier if settings(entry.computation) == settings(wanted)]
+    return (alike or earlier)[-1]
+
+
+def leftovers() -> list[tuple[Path, str]]:
+    """What the store can do without, and why.
+
+    Never what is running, nor what the code of today would ask for at any profile, here or on a machine with a GPU.
+
+    Raises:
+        CompanionError: if there is no book here.
+    """
+    store, found = _here(), []
+    book = plans.make(PROFILES[0], "cpu", "", stored=True)
+    kept = {one.key for one in book.evidence.values()}
+    settings = [{"profile": profile, "device": device} for profile in PROFILES for device in ("cpu", "cuda")]
+    kept |= {notebook(name, values).key for name in book.notebooks for values in settings}
+    kept |= {one.key for values in settings for one in _marks(book.notebooks, **values)}
+    kept |= {entry.computation.key for entry in store.entries("pages", "book")[-pages.KEPT :]}
+    kept |= {one.key for one in parts.current(store.computations("run"))}
+    for path in (path for kind in KINDS for path in store.paths(kind)):
+        if not store.is_running(path.name):
+            try:
+                read(path)
+            except DamagedError:
+                found.append((path, DAMAGED))
+                continue
+            if path.name not in kept:
+                found.append((path, "of other code or data"))
+    for path in store.half_written():
+        if not store.is_running(path.name.partition(".")[0]):
+            found.append((path, "half-written by a process that was killed"))
+    found += ((path, fault) for path, fault in _checkpoints(store) if fault and not store.is_running(path.stem))
+    return found
+
+
+def _checkpoints(store: Store) -> Iterator[tuple[Path, str]]:
+    """The state of each half-done run, and why it can go; empty if a run would go on from it."""
+    from sumexp.companion.store import checkpoints
+
+    for path in store.checkpoints():
+        try:
+            saved: Any = checkpoints.read(path)
+            one = Computation("run", saved["name"], saved["parts"])
+        except Exception:  # of many kinds, from damaged files
+            yield path, DAMAGED
+            continue
+        if store.find(one) is not None:
+            yield path, "of a run that is finished"
+        else:
+            current = one.key == path.stem and any(parts.current([one]))
+            yield path, "" if current else "of other code or data"
+
+
+def remove(paths: Iterable[Path]) -> tuple[int, int]:
+    """Remove `leftovers`: how many are gone, and their bytes; what a process has begun to compute stays."""
+    store, count, freed = default(), 0, 0
+    for path in paths:
+        taken = size(path)
+        if store.remove(path):
+            count, freed = count + 1, freed + taken
+    return count, freed

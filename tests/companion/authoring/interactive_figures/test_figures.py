@@ -1,0 +1,326 @@
+"""The curves of figures that a hand can move: at points of their grids, by other ways than theirs."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+
+from sumexp.companion.authoring.classifiers import Example
+from sumexp.companion.authoring.interactive import Interactive, Panel, Plane, Triangle, table
+from sumexp.companion.authoring.interactive_figures import draws, failures, longtail, nce, negatives, perturb, promises
+from sumexp.intervals import interval
+from sumexp.models.sampled.methods import Method
+from sumexp.negatives import consistency, population
+from sumexp.negatives.schemes import Weights
+from sumexp.perturb.noises import point_mass
+
+LOGITS, FREQUENCY = torch.tensor([0.5, -1.0, 2.0, 0.0]).double(), torch.tensor([4.0, 3.0, 2.0, 1.0]).double()
+METHODS = [Method(), *(Method("softmax", law, "importance", m) for law, m in (("batch", 8), ("uniform", 32)))]  # type: ignore[arg-type]
+ERRORS = ((0.099, 0.101), (0.919, 0.921), (0.301, 0.299))
+FOUND: longtail.Found = {
+    one: (offset, np.array(errors)) for one, offset, errors in zip(METHODS, (2.2, 0.5, -1.5), ERRORS, strict=True)
+}
+"""The prediction has the best of three right, and changes the places of the other two."""
+
+
+@pytest.fixture(scope="module")
+def consistent() -> Interactive:
+    return negatives.consistency()
+
+
+@pytest.fixture(scope="module")
+def images() -> Interactive:
+    """With two noises only, which are quick."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(perturb, "NOISES", {name: perturb.NOISES[name] for name in ("uniform", "±1")})
+        return perturb.sets()
+
+
+@pytest.fixture(scope="module")
+def figures(consistent: Interactive, images: Interactive) -> dict[str, Interactive]:
+    """All of them, by the name of what makes them."""
+    return {
+        "consistency": consistent,
+        "promises": promises.promises(),
+        "failures": failures.failures(),
+        "bounds": nce.bounds(),
+        "draws": draws.draws([Example("one", LOGITS, 2)], FREQUENCY.log()),
+        "sets": images,
+        "orders": longtail.orders({"all": {one: (x, y / 2) for one, (x, y) in FOUND.items()}, "tail": FOUND}, "tail"),
+    }
+
+
+FIGURES = ("consistency", "promises", "failures", "bounds", "draws", "sets", "orders")
+
+
+def ends(panel: Panel | Plane) -> tuple[float, float]:
+    return panel.xlim if isinstance(panel, Plane) else (panel.x[0], panel.x[-1])
+
+
+def number(choice: str) -> float:
+    return float(choice.replace(",", ""))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_numbers_at_an_axis_rise_within_its_ends(figures: dict[str, Interactive], name: str) -> None:
+    for panel in figures[name].panels:
+        if not isinstance(panel, Triangle):
+            for (low, high), ticks in ((ends(panel), panel.xticks), (panel.ylim, panel.yticks)):
+                assert low <= ticks[0] <= ticks[-1] <= high
+                assert all(one < next for one, next in pairwise(ticks))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_mark_stands_at_what_is_chosen(figures: dict[str, Interactive], name: str) -> None:
+    for panel in figures[name].panels:
+        if isinstance(panel, Panel) and panel.mark:
+            control, places = panel.mark
+            said = [number(choice) for choice in figures[name].controls[control].choices]
+            assert_allclose(said, places, atol=0.005)
+            assert panel.x[0] <= places[0] < places[-1] <= panel.x[-1]
+
+
+@pytest.mark.parametrize("name", ["consistency", "promises", "draws", "sets"])
+def test_where_there_are_settings_from_end_to_end_the_ends_have_numbers(
+    figures: dict[str, Interactive], name: str
+) -> None:
+    for panel in figures[name].panels:
+        if isinstance(panel, Panel):
+            assert (panel.xticks[0], panel.xticks[-1]) == (panel.x[0], panel.x[-1])
+
+
+@pytest.mark.parametrize("settings", [draws.DRAWS, failures.DRAWS, failures.WEIGHTS], ids=["draws", "m", "w"])
+def test_settings_over_decades_go_by_one_two_and_five(settings: Sequence[int]) -> None:
+    steps = [digit * 10**power for power in range(5) for digit in (1, 2, 5)]
+    assert list(settings) == steps[: len(settings)]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_numbers_of_many_sizes_are_round(figures: dict[str, Interactive], name: str) -> None:
+    """One digit and zeros, or a power of two: on logarithmic axes, and of items and places."""
+    found = [*promises.ITEMS, *promises.PLACES]
+    for panel in figures[name].panels:
+        if isinstance(panel, Panel):
+            found += [*panel.xticks] if "x" in panel.log else []
+            found += [*panel.yticks] if "y" in panel.log else []
+    assert all(float(f"{one:.0e}") == one or math.log2(one).is_integer() for one in found)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_numbers_at_an_axis_are_equally_far_apart(figures: dict[str, Interactive], name: str) -> None:
+    """Where settings go by one, two and five, or places from 1 on, they are round instead."""
+    found: list[Sequence[float]] = []
+    for panel in figures[name].panels:
+        if isinstance(panel, Panel):
+            found += [panel.xticks] if "x" not in panel.log else []
+            found += [np.log(panel.yticks).tolist() if "y" in panel.log else panel.yticks]
+        elif isinstance(panel, Plane) and panel.xticks[0] != 1:
+            found += [panel.xticks, panel.yticks]
+    for ticks in found:
+        assert_allclose(np.diff(ticks), ticks[1] - ticks[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "panel"),
+    [
+        *(("consistency", (0, 1), 0), ("promises", (0, 1), 0), ("promises", (2, 3, 4), 1), ("failures", (0, 2), 0)),
+        *(("bounds", (0, 2), 0), ("bounds", (0, 2), 1), ("draws", (1,), 0), ("sets", (0, 1), 1)),
+        *(("orders", (0, 1, 3), 1), ("orders", (0, 2, 3), 0)),
+    ],
+)
+def test_curves_stay_within_their_axes(
+    figures: dict[str, Interactive], name: str, lines: Sequence[int], panel: int
+) -> None:
+    axes = figures[name].panels[panel]
+    assert not isinstance(axes, Triangle)
+    for line in lines:
+        values = figures[name].lines[line].curves[panel]
+        if isinstance(axes, Plane):
+            assert axes.xlim[0] <= values[..., 0].min() <= values[..., 0].max() <= axes.xlim[1]
+            values = values[..., 1]
+        assert axes.ylim[0] <= values.min() <= values.max() <= axes.ylim[1]
+
+
+@pytest.mark.parametrize(("line", "d", "s", "h"), [(0, 2, 1, 0), (1, 5, 3, 1), (1, 4, 2, 2)])
+def test_the_minima_are_those_of_another_search(consistent: Interactive, line: int, d: int, s: int, h: int) -> None:
+    weights: Weights = ("importance", "relative")[line]  # type: ignore[assignment]
+    hits, m, log_q = list(negatives.HITS)[h], negatives.DRAWS[d], negatives.zipf(negatives.SKEWS[s])
+    factors = consistency.factors(weights, log_q, m, hits=hits)
+    truth = negatives.zipf(negatives.TRUTH)
+    found = population.population_minimiser(consistency.multiset_losses(log_q, m, factors, hits), truth.exp())
+    shift = found - truth
+    shift = (shift - (truth.exp() * shift).sum())[torch.tensor(negatives.RANKS) - 1]
+    assert_allclose(consistent.lines[line].curves[1][d, s, h], shift, atol=1e-7)
+    nats = (truth.exp() * (truth - found.log_softmax(-1))).sum().item()
+    assert_allclose(consistent.lines[line].curves[0][0, s, h, d], max(nats, negatives.LEAST), rtol=1e-4, atol=1e-9)
+
+
+def test_relative_weights_are_right_for_any_number_if_hits_are_kept(consistent: Interactive) -> None:
+    relative = consistent.lines[1]
+    kept = list(negatives.HITS).index("keep")
+    assert (relative.curves[0][:, :, kept] == negatives.LEAST).all()
+    assert relative.curves[0][:, :, 0, -1].min() > 1e-3
+    assert relative.reading is not None
+    assert set(relative.reading[:, :, kept].ravel()) == {"0 nats, up to rounding"}
+
+
+def test_what_a_loss_allows_and_guarantees(figures: dict[str, Interactive]) -> None:
+    best, worst, mrr, ndcg, recall = figures["promises"].lines
+    c = float(promises.FINE[100])  # 2.5: e^c = 12.18
+    assert c == 2.5
+    assert worst.curves[0][0, :, 0, 100].tolist() == [1 / 10, 1 / 12, 1 / 12, 1 / 12]
+    assert best.curves[0][0, :, 0, 100].tolist() == [1 / 2, 1, 1, 1]  # e^c is above 10
+    share = (c - math.log(12)) / math.log(13 / 12)
+    assert_allclose(mrr.curves[1][0, 1, :, 100], (1 - share) / 12 + share / 13)
+    assert_allclose(ndcg.curves[1][0, 1, :, 100], (1 - share) / math.log2(13) + share / math.log2(14))
+    assert_allclose(recall.curves[1][0, 2, :, 100], [0, 0, 0, 1 - c / math.log(101)])
+    assert recall.curves[1][0, 0, 2:].min() == 1  # ten places of ten items
+    assert worst.reading is not None
+    assert worst.reading[10, :, 0].tolist() == ["10", "12", "12", "12"]
+
+
+def test_one_draw_falls_short_by_what_can_be_reckoned(figures: dict[str, Interactive]) -> None:
+    figure = figures["failures"]
+    sizes = failures.RANKS - 1
+    for number, w in ((0, 1), (4, 20)):
+        closed = sizes / failures.NEGATIVES * math.log1p(w) - np.log1p(sizes)
+        assert_allclose(figure.lines[1].curves[0][0, number], closed, rtol=1e-9)
+    closed = sizes / failures.NEGATIVES * math.log1p(failures.NEGATIVES) - np.log1p(sizes)
+    assert_allclose(figure.lines[2].curves[0][0, 0], closed, rtol=1e-9)
+    assert_allclose(figure.lines[3].curves[0][0, 0], sizes * math.log(2) - np.log1p(sizes), rtol=1e-9, atol=1e-12)
+    assert failures.worst(np.array([0.0, -0.25, 1])) == "falls 0.25 below, at rank 3"
+
+
+def test_the_least_valid_weight_never_falls_below_and_importance_weights_do(figures: dict[str, Interactive]) -> None:
+    _, _, importance, least = figures["failures"].lines
+    assert importance.reading is not None
+    assert least.reading is not None
+    assert all(text.endswith("never falls below") for text in least.reading.ravel())
+    assert all("falls" in text and "never" not in text for text in importance.reading.ravel())
+
+
+def test_information_goes_by_quarters_of_a_nat_to_the_most_there_can_be() -> None:
+    assert_allclose(nce.INFORMATION, [*np.arange(0.25, math.log(nce.VALUES), 0.25), math.log(nce.VALUES)])
+
+
+def test_the_law_has_the_information_asked_for() -> None:
+    for information in nce.INFORMATION[::4]:
+        assert_allclose(nce.law(information).mutual_information, information, atol=1e-10)
+
+
+def test_the_best_value_of_equal_pairs_is_a_binomial_mean(figures: dict[str, Interactive]) -> None:
+    value, log_n, information = figures["bounds"].lines
+    for place, n in ((0, 2), (4, 32)):
+        k, p = np.arange(n), 1 / nce.VALUES
+        pmf = np.array([math.comb(n - 1, j) for j in k]) * p**k * (1 - p) ** (n - 1 - k)
+        assert_allclose(value.curves[0][0, -1, place], math.log(n) - pmf @ np.log1p(k), rtol=1e-7)
+    assert (value.curves[0] <= np.minimum(log_n.curves[0], information.curves[0]) + 1e-9).all()
+    assert_allclose(value.curves[1][:, 0].T, value.curves[0][0])
+
+
+def test_errors_of_a_sampled_softmax_are_those_of_all_draws(figures: dict[str, Interactive]) -> None:
+    logits, frequency = LOGITS, FREQUENCY
+    p = logits.softmax(0)[2].item()
+    q = frequency**0.75 / (frequency**0.75)[[0, 1, 3]].sum()
+    means = np.zeros(4)
+    for one, two in ((a, b) for a in (0, 1, 3) for b in (0, 1, 3)):
+        x = sum((logits[y] - logits[2]).exp() / q[y] / 2 for y in (one, two)).item()
+        chance = (q[one] * q[two]).item()
+        means += chance * np.array([1 / (1 + x), 1 / (1 + x) ** 2, math.log1p(x), math.log1p(x) ** 2])
+    bias, deviation = figures["draws"].lines
+    at = draws.POWERS.index(0.75)
+    assert_allclose(bias.curves[0][0, at, 0, 0, 1], abs(means[0] / p - 1), rtol=1e-9)
+    assert_allclose(deviation.curves[0][0, at, 0, 0, 1], math.sqrt(means[1] - means[0] ** 2) / p, rtol=1e-7)
+    assert_allclose(bias.curves[1][1, 0, 0, 1, at], abs(means[2] + math.log(p)), rtol=1e-9)
+    assert_allclose(deviation.curves[1][1, 0, 0, 1, at], math.sqrt(means[3] - means[2] ** 2), rtol=1e-7)
+    assert bias.reading is not None
+    assert deviation.reading is not None
+    signed = [f"{error:+.2g}".replace("-", "−") for error in (means[0] / p - 1, means[2] + math.log(p))]
+    assert bias.reading[1, at, 0].tolist() == signed
+    assert not any(text.startswith("+") for text in deviation.reading.ravel())
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_table_is_small(figures: dict[str, Interactive], name: str) -> None:
+    assert len(str(table(figures[name]))) < 100_000
+
+
+def test_without_noise_the_half_space_misses_what_an_integral_says(images: Interactive) -> None:
+    """Laws of scores (s, -s, 0) have p3^2 = p1 p2: of laws with p1 : p2 = u : 1 - u it misses those with more."""
+    share, _ = quad(lambda u: 1 - (1 + math.sqrt(u * (1 - u))) ** -2, 0, 1)
+    curve = perturb.edge(point_mass(), 1.0)
+    assert_allclose(curve[:, 2] ** 2, curve[:, 0] * curve[:, 1], rtol=1e-9)
+    assert_allclose(perturb.missed(curve), share, atol=2e-4)
+    assert_allclose(images.lines[1].curves[1], share, atol=2e-4)
+    said = images.lines[0].reading
+    assert said is not None
+    assert said[0].tolist() == [f"misses {100 * x:.1f} % of all laws" for x in images.lines[0].curves[1][0, 0]]
+
+
+@pytest.mark.parametrize("tau", perturb.TEMPERATURES)
+def test_curves_of_laws_go_from_edge_to_edge_in_small_steps(tau: float) -> None:
+    half, line = perturb.edge(point_mass(), tau), perturb.ray(point_mass(), tau)
+    assert_allclose(half[[0, -1]], [[0, 1, 0], [1, 0, 0]], atol=1e-6)
+    assert_allclose(line[[0, -1]], [[1, 0, 0], [0, 0, 1]], atol=1e-6)
+    for curve in (half, line):
+        assert_allclose(curve[len(curve) // 2], 1 / 3)
+    assert_allclose(line[:, 1] ** 2, line[:, 0] * line[:, 2], rtol=1e-9)  # scores (s, 2s, 3s)
+    assert np.diff(half[:, 0]).min() > -1e-12
+    if tau >= 1:
+        assert abs(np.diff(half, axis=0)).max() < 0.05
+
+
+def test_of_a_curve_that_is_thinned_both_ends_and_the_middle_stay() -> None:
+    angles = np.concatenate([np.linspace(0, 0.5, 401), np.linspace(0.5, np.pi / 2, 401)[1:]])  # denser at first
+    curve = np.stack([np.cos(angles), np.sin(angles), 0 * angles], -1)
+    thin = perturb.thinned(curve)
+    assert len(thin) == 2 * perturb.POINTS - 1
+    assert_allclose(thin[[0, perturb.POINTS - 1, -1]], curve[[0, 400, -1]])
+    for half in (thin[: perturb.POINTS], thin[perturb.POINTS - 1 :]):
+        steps = np.linalg.norm(np.diff(half, axis=0), axis=1)
+        assert steps.max() < 1.3 * steps.min()
+
+
+def test_the_image_of_a_point_and_of_the_half_space(images: Interactive) -> None:
+    """The law of (1, 1, 0), and an area that holds all three corners."""
+    half, _, _, dots = images.lines
+    hot = perturb.TEMPERATURES.index(8.0)  # noise of a variance of order 1 changes little there
+    p = np.exp([1 / 8, 1 / 8, 0])
+    assert_allclose(dots.curves[0][:, hot, 0], np.tile(p / p.sum(), (2, 1)), atol=2e-3)
+    for corner in np.eye(3):
+        assert abs(half.curves[0][0, hot] - corner).sum(-1).min() < 1e-6
+
+
+def test_methods_have_their_places_in_both_orders(figures: dict[str, Interactive]) -> None:
+    every, right, bars, own = figures["orders"].lines
+    middle = (0.1 + 0.92 + 0.3) / 3
+    errors = np.array([0.1, 0.92, 0.3]) - middle
+    assert sorted(METHODS) == METHODS
+    assert_allclose(every.curves[0][1, 0], np.stack([[2.2, 0.5, -1.5], errors], -1))
+    assert every.curves[1][1, 0].tolist() == [[1, 1], [2, 3], [3, 2]]
+    assert right.curves[1][0, 0].tolist() == [[1, 1], [3, 3]]
+    for panel in (0, 1):
+        assert own.curves[panel][1, :, 0].tolist() == every.curves[panel][1, 0].tolist()
+    spread = interval(np.array(ERRORS[0]))
+    assert_allclose(bars.curves[0][1, 0], [[2.2, spread.low - middle], [2.2, spread.high - middle]])
+    assert every.reading is not None
+    assert own.reading is not None
+    assert every.reading[1].tolist() == ["tau 0.33; of 3 pairs 2 right"]
+    assert own.reading[1].tolist() == ["2 of its 2 pairs right", "1 of its 2 pairs right", "1 of its 2 pairs right"]
+    classes, method = figures["orders"].controls
+    assert (classes.choices[classes.start], method.choices[1]) == ("tail", "batch importance, m = 8")
+
+
+def test_axes_of_offsets_and_places_reach_a_little_further_than_their_points(figures: dict[str, Interactive]) -> None:
+    offsets, places = figures["orders"].panels
+    assert isinstance(offsets, Plane)
+    assert isinstance(places, Plane)
+    assert (offsets.xlim, offsets.xticks) == ((-2, 3), [-2, -1, 0, 1, 2, 3])
+    assert offsets.ylim == (-0.5, 0.5)  # the greatest is 0.48
+    assert (places.xlim, places.ylim) == ((0, 4), (0, 4))
+    assert longtail._places(29).xticks == longtail._places(29).yticks == [1, 10, 20]

@@ -1,0 +1,87 @@
+"""The box that says which data a page was built from."""
+
+from html import unescape
+from pathlib import Path
+from re import sub
+from typing import Any
+
+import pytest
+
+from sumexp import datasets
+from sumexp.companion.authoring import classifiers, data_note
+from sumexp.datasets import DataError
+
+BROWN = datasets.DATASETS["brown"].files[0]
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    for variable in ("SUMEXP_DATA", "SUMEXP_DECLARED_DATA"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "sumexp"
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The text of what is displayed."""
+    texts: list[str] = []
+
+    def display(output: Any) -> None:
+        texts.append(unescape(sub("<[^>]*>", " ", output.data)))
+
+    monkeypatch.setattr(data_note, "display", display)
+    return texts
+
+
+def test_what_stands_in_is_named_with_the_command_for_more(shown: list[str]) -> None:
+    assert data_note.show("brown") == ["shakespeare"]
+    [text] = shown
+    assert "Tiny Shakespeare: 40,000 lines" in text
+    assert "sumexp data fetch brown  fetches Brown corpus (3.3 MB)" in text
+
+
+def test_what_is_there_is_named_and_nothing_asked(shown: list[str], cache: Path) -> None:
+    path = BROWN.below(cache)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"whether it is whole is seen when it is read")
+    assert data_note.show("brown") == ["brown"]
+    [text] = shown
+    assert "Brown corpus: 500 texts" in text
+    assert "Shakespeare" not in text
+    assert "fetch" not in text
+
+
+def test_several_sets(shown: list[str]) -> None:
+    assert data_note.show("mnist", "omniglot", "delicious") == ["digits", "shakespeare"]
+    [text] = shown
+    assert text.count("Handwritten digits") == 1
+    assert "sumexp data fetch mnist omniglot delicious  fetches MNIST, Omniglot, Delicious (21.2 MB)" in text
+
+
+def test_what_is_there_but_not_trained_on_waits(shown: list[str], cache: Path) -> None:
+    path = BROWN.below(cache)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"of no matter")
+    assert data_note.show("brown", grid="words", untrained={"brown", "mnist"}) == ["shakespeare"]
+    [text] = shown
+    assert "Models of Brown corpus take longer to train than a build may:  make runs GRID=words  does it" in text
+    assert "fetch" not in text
+
+
+def test_only_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUMEXP_DECLARED_DATA", "delicious")
+    with pytest.raises(DataError, match="'brown' is read but not declared"):
+        data_note.show("brown")
+
+
+def test_the_classifier_without_brown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    model = classifiers.classifier("smoke", "cpu", seed=0)
+    assert model.source == "shakespeare"
+    head, tail = classifiers.examples(model, [("of", "the"), ("his", "wife")])
+    assert (head.title, tail.title) == ("“the” after “of”", "“wife” after “his”")
+    assert head.logits.argmax() == head.label == model.index("the")
+    assert tail.logits.shape == (12_631,)
+    with pytest.raises(ValueError, match="'softmax' is not one of the 12,631 words"):
+        classifiers.examples(model, [("softmax", "the")])

@@ -1,0 +1,314 @@
+"""What a build makes, what the next one makes again, and what it leaves alone."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sumexp.companion import CompanionError
+from sumexp.companion.pipeline import book, staging, workflow
+from sumexp.companion.store import Computation, Store, complete_grids, default
+from sumexp.companion.store.provenance import Meter
+
+from .conftest import Project, chapter, make_project
+
+
+def staged(path: Path, name: str) -> str:
+    return json.dumps(json.loads((path / "notebooks" / f"{name}.ipynb").read_text("utf-8")))
+
+
+def test_everything_is_in_its_place(built: Project) -> None:
+    build = built.path / "build"
+    assert json.loads((build / "results/one.json").read_text("utf-8")) == {"one-two": {"value": 2, "rtol": 0.0}}
+    executions = json.loads((build / "executions.json").read_text("utf-8"))
+    assert [execution["notebook"] for execution in executions] == ["one", "two"]
+    for execution in executions:
+        assert execution["parameters"] == {"profile": "smoke", "device": "cpu", "seed": 0}
+        assert execution["seconds"] > 0.1
+        assert 20e6 < execution["peak_memory"] < 20e9  # a kernel, in bytes
+        assert len(execution["key"]) == 64
+    for table in ("executions.json", "register.json"):
+        assert (build / "stage/book/_data" / table).read_bytes() == (build / table).read_bytes()
+    (claim,) = json.loads((build / "register.json").read_text("utf-8"))
+    assert (claim["id"], claim["verdict"]) == ("bias-sum", "holds")
+
+
+def test_staged_notebooks_bear_no_trace_of_the_run(built: Project) -> None:
+    page = staged(built.path / "build/stage", "one")
+    assert "smoke" in page  # the output of the last cell
+    for trace in ("papermill.record", "noise", "injected-parameters", "iopub", '"execution_count": 1'):
+        assert (trace in page) is (trace == "papermill.record")
+    assert '"id": "cell-0"' in page
+
+
+def test_a_chapter_that_was_not_asked_for_is_shown_unexecuted(built: Project) -> None:
+    first = built.path / "first-stage"
+    assert "make book ONLY=two" in staged(first, "two")
+    assert "{glue:text}" not in staged(first, "two")
+    assert "make book ONLY" not in staged(first, "one")
+    assert "make book ONLY" not in staged(built.path / "build/stage", "two")
+
+
+def test_a_second_build_does_nothing(built: Project) -> None:
+    before = built.executed()
+    assert built.build() == "the book: build/html/index.html\n"
+    assert built.executed() == before
+
+
+def test_a_changed_proof_and_a_grid_found_whole_are_something_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    told = [book._fingerprint(())]
+    (tmp_path / "proofs").mkdir()
+    for text in ("Qed.", "Admitted."):
+        (tmp_path / "proofs/a.v").write_text(text)
+        told.append(book._fingerprint(()))
+    mark = complete_grids.mark("vae", "mnist", "cpu", "cpu")
+    with default().locked(mark), default().writing(mark) as (_, seal):
+        seal(Meter().read(parameters={}))
+    told.append(book._fingerprint(()))
+    assert len(set(told)) == 4
+    assert book._fingerprint(()) == told[-1]
+
+
+def test_a_store_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workflow").mkdir()
+    (tmp_path / "workflow/book.smk").touch()
+    (tmp_path / "store").touch()
+    with pytest.raises(
+        CompanionError, match=r"cannot keep .*store: .*File exists.*; name another folder by SUMEXP_STORE"
+    ):
+        workflow.run("book", {}, tmp_path / "store", tmp_path / "log", [])
+
+
+def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:
+    pieces = [{"output_type": "stream", "name": "stdout", "text": text} for text in (["a\n", "b"], "c\n")]
+    figure = {"output_type": "display_data", "data": {"text/plain": "f"}, "metadata": {}}
+    after = {"output_type": "stream", "name": "stdout", "text": "d"}
+    joined = staging._joined([*pieces, figure, after])
+    assert [output.get("text") for output in joined] == ["a\nbc\n", None, "d"]
+    assert pieces[0]["text"] == ["a\n", "b"]
+
+
+def test_what_cannot_change_a_result_runs_nothing_and_is_shown(project: Project) -> None:
+    before = project.executed()
+    project.write("src/sumexp/used.py", '"""Words."""\n\n\n# A comment.\ndef two():\n    """More."""\n    return 2\n')
+    project.write("src/sumexp/unused.py", "def three():\n    return 1 + 2\n")
+    project.write("notebooks/one.md", chapter("one", "profile", tags="[hide-input]"))
+    project.build()
+    assert project.executed() == before
+    assert len(project.entries("notebook")) == 2
+    assert '"hide-input"' in staged(project.path / "build/stage", "one")
+
+
+def test_changed_code_runs_the_chapters_that_import_it(project: Project) -> None:
+    before = project.executed()
+    project.write("src/sumexp/used.py", "def two():\n    return 3 - 1\n")
+    project.build("--only", "one")
+    after = project.executed()
+    assert after["one"] != before["one"]
+    assert after["two"] == before["two"]
+    project.build()
+    assert project.executed() == after
+
+
+def test_one_notebook_with_parameters_of_ones_own_leaves_the_book_alone(project: Project, tmp_path: Path) -> None:
+    before = project.executed()
+    output = tmp_path / "mine" / "one.ipynb"
+    shutil.rmtree(project.path / "build" / "logs")  # as it is before a first build
+    printed = project.run("notebook", "run", "one", "-p", "profile=paper", "-p", "seed=7", "--output", str(output))
+    assert str(output) in printed
+    assert "'paper'" in output.read_text("utf-8")
+    assert project.executed() == before
+
+
+def test_going_back_costs_nothing(project: Project) -> None:
+    """To another profile and back, another text and back, and through `make clean`: the store has it all."""
+    first, entries = project.executed(), project.entries("*")
+    project.run("book", "--profile", "cpu", "--cores", "2")
+    assert project.executed() != first
+    both = project.entries("*")
+    assert both.keys() > entries.keys()
+    shutil.rmtree(project.path / "build")
+    project.build()
+    assert project.executed() == first
+    assert (project.path / "build/html/index.html").read_text() == "rendered"
+    project.write("notebooks/one.md", chapter("one", "profile + profile"))
+    project.build()
+    assert project.executed()["one"] != first["one"]
+    project.write("notebooks/one.md", chapter("one", "profile"))
+    project.build()
+    assert project.executed() == first
+    assert len(project.entries("notebook")) == 5
+
+
+TRAINING = """from dataclasses import dataclass
+
+from sumexp.runtime import Result
+
+
+@dataclass(frozen=True)
+class Config:
+    seed: int
+
+
+def train(config, *, device, progress, checkpoint):
+    return Result({}, {"seed": config.seed})
+"""
+WAITING = """import pytest
+
+import sumexp.companion.authoring.runs
+from sumexp.companion.store import default
+
+
+@pytest.mark.claim("bias-sum", shows="statement", evidence="exact")
+def test_sum():
+    assert default().paths("run"), "nothing was trained"
+"""
+
+
+def test_what_training_runs_decide_is_decided_by_those_of_the_build(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And again once there are more: by the chapters, by hand, or by `make runs`."""
+    project.leave_torch_out()
+    project.write("src/sumexp/used.py", TRAINING)
+    project.write("tests/test_tiny.py", WAITING)
+    cached = "from sumexp.companion.authoring.runs import cached"
+    train = f"{cached}\nfrom sumexp.used import *\ncached(train, Config(seed), device='cpu', quiet=True)"
+    project.write("notebooks/one.md", chapter("one", train))
+    project.build()
+    (claim,) = json.loads((project.path / "build/register.json").read_text("utf-8"))
+    assert claim["verdict"] == "holds"
+    assert "missing" not in project.run("status", "--profile", "smoke")
+    decided = project.entries("evidence")
+    project.build()
+    assert project.entries("evidence") == decided
+    project.run("notebook", "run", "one", "-p", "profile=smoke", "-p", "seed=7")
+    assert "test_tiny" in project.run("status", "--profile", "smoke").partition("missing")[0]
+    project.build()
+    assert project.entries("evidence").keys() > decided.keys()
+
+    # Those of other code decide nothing, here or gone.
+    run = Store(project.store).entries("run")[-1]
+    other = Computation("run", run.computation.name, {**run.computation.parts, "module sumexp.used": "other code"})
+    with Store(project.store).locked(other), Store(project.store).writing(other) as (_, seal):
+        seal(run.provenance)
+    decided = project.entries("evidence")
+    assert other.key[:12] in project.run("clean", "--yes")
+    assert "missing" not in project.run("status", "--profile", "smoke")
+    project.build()
+    assert project.entries("evidence").items() < decided.items()  # nothing new, and that of the first build is gone
+
+    # And they are decided where there are none.
+    environment, remote = Project.environment, project.path / "remote"
+    monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"SUMEXP_REMOTE": str(remote)})
+    project.run("store", "push", "--profile", "smoke")
+    for gone in (project.store, project.path / "build"):
+        shutil.rmtree(gone)
+    project.build("--stored")
+    assert not project.entries("run")
+    (claim,) = json.loads((project.path / "build/register.json").read_text("utf-8"))
+    assert claim["verdict"] == "holds"
+
+
+def test_prose_executes_nothing_and_is_rendered(project: Project) -> None:
+    left = project.path / "build" / ".preview-killed"
+    left.mkdir()
+    before = project.entries("notebook"), project.entries("evidence"), project.entries("pages")
+    text = (project.path / "notebooks/one.md").read_text("utf-8").replace("Two is", "As everybody knows two is")
+    project.write("notebooks/one.md", text)
+    said = project.run("why", "one", "--profile", "smoke")
+    assert "its text changed since the pages were rendered" in said
+    project.build()
+    assert (project.entries("notebook"), project.entries("evidence")) == before[:2]
+    assert len(project.entries("pages")) == len(before[2]) + 1
+    assert "As everybody knows" in staged(project.path / "build/stage", "one")
+    assert not left.exists()
+
+
+def test_a_guarded_sentence_must_stand_in_the_chapter(project: Project) -> None:
+    guarded = "from sumexp.companion.authoring.results import guard\nguard('Two is', profile == 'smoke')"
+    # A kernel that is interrupted at its end, after its last cell, says so on the terminal.
+    seen = project.path / "interrupted"
+    watch = f"after = lambda: signal.signal(signal.SIGINT, lambda *_: Path({str(seen)!r}).touch())"
+    project.write(
+        "notebooks/one.md", chapter("one", f"{guarded}\n{watch}\nget_ipython().kernel.post_handler_hook = after")
+    )
+    project.build()
+    assert not seen.exists()
+    said = project.run("book", "--profile", "cpu", "--cores", "2", code=1)
+    assert "the text says 'Two is', and in this run it is not so" in said
+    text = (project.path / "notebooks/one.md").read_text("utf-8").replace("\nTwo is", "\nThree is")
+    project.write("notebooks/one.md", text)
+    assert "guards 'Two is', which it does not say" in project.build(code=1)
+
+
+def test_only_what_is_stored(project: Project) -> None:
+    shutil.rmtree(project.path / "build")
+    before = project.entries("*")
+    project.write("notebooks/two.md", chapter("two", "profile * 2"))
+    project.build("--stored")
+    after = project.entries("*")
+    assert {key for key in after if key not in before} == set(project.entries("pages")) - set(before)
+    assert "shows an earlier run" in staged(project.path / "build/stage", "two")
+
+
+def test_what_a_gpu_machine_computed_is_rendered_where_there_is_none(project: Project) -> None:
+    store = Store(project.store)
+    for entry in store.entries("notebook"):
+        asked = Computation("notebook", entry.computation.name, {**entry.computation.parts, "parameter device": "cuda"})
+        with store.locked(asked), store.writing(asked) as (folder, seal):
+            shutil.copytree(entry.path, folder, dirs_exist_ok=True)
+            seal(replace(entry.provenance, device="cuda (a GPU)"))
+    before = project.entries("notebook"), project.entries("evidence")
+    project.build("--stored", "--device", "cuda")
+    assert (project.entries("notebook"), project.entries("evidence")) == before
+    records = json.loads((project.path / "build/executions.json").read_text("utf-8"))
+    assert [(record["notebook"], record["device"]) for record in records] == [
+        ("one", "cuda (a GPU)"),
+        ("two", "cuda (a GPU)"),
+    ]
+    for name in ("one", "two"):
+        assert "shows an earlier run" not in staged(project.path / "build/stage", name)
+    rows = project.run("status", "--profile", "smoke", "--device", "cuda").splitlines()
+    assert [row.split()[:3] for row in rows[1:5]] == [
+        ["notebook", "one", "fresh"],
+        ["notebook", "two", "fresh"],
+        ["evidence", "test_tiny", "fresh"],
+        ["pages", "book", "fresh"],
+    ], rows
+    assert rows[-1] == "4 fresh"
+
+
+@pytest.mark.slow
+def test_two_cold_builds_give_the_same_bytes(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "a project", real_renderer=True)
+    figure = """import matplotlib.pyplot as plt
+import sumexp.used
+from sumexp.companion.authoring.figures import show
+
+fig, ax = plt.subplots()
+ax.plot([0, 1], [0, sumexp.used.two()])
+show(fig, "line", caption="A line.", alt="A line.", source=sumexp.used.two)"""
+    project.write("notebooks/one.md", chapter("one", figure))
+    sites = []
+    for _ in range(2):
+        project.build(anew=True)
+        pages = project.path / "build" / "html"
+        sites.append({str(f.relative_to(pages)): f.read_bytes() for f in pages.rglob("*") if f.is_file()})
+        figures = project.path / "build" / "figures"
+        sites[-1]["figure"] = (figures / "one" / "line.svg").read_bytes()
+        (project.path / "build").rename(tmp_path / f"build-{len(sites)}")
+        (project.path / "cache").rename(tmp_path / f"cache-{len(sites)}")
+    first, second = sites
+    assert first.keys() == second.keys()
+    different = {name for name in first if first[name] != second[name]}
+    assert different <= {"book/executions.html"}  # which shows times
+    key = json.loads((tmp_path / "build-1/executions.json").read_text("utf-8"))[0]["key"]
+    assert f"key {key[:12]} · profile smoke · device cpu · seed 0" in first["notebooks/one.html"].decode()

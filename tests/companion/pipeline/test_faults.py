@@ -1,0 +1,184 @@
+"""Bad input and accidents: one clear message, nothing lost that was finished, and the next build goes on."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sumexp.companion.store import Store
+
+from .conftest import Project, chapter
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return condition()
+
+
+@pytest.mark.parametrize(
+    "arguments, code, message",
+    [
+        (("book", "--profile", "huge"), 1, "error: PROFILE is 'huge'; expected one of smoke, cpu, paper\n"),
+        (("book", "--device", "tpu"), 1, "error: DEVICE is 'tpu'; expected one of auto, cpu, cuda\n"),
+        (("book", "--only", "one three"), 1, "error: ONLY is 'three'; expected one of one, two\n"),
+        (("book", "--cores", "0"), 1, "CORES is 0; expected 1 or more"),
+        (("notebook", "run", "three"), 1, "error: no notebook 'three' in notebooks/; there are: one, two\n"),
+        (
+            ("notebook", "run", "one", "-p", "sede=1"),
+            1,
+            "error: parameter 'sede=1' of notebooks/one.md: expected NAME=VALUE with NAME one of profile, ",
+        ),
+        (
+            ("notebook", "run", "one", "-p", "seed=x"),
+            1,
+            "error: parameter seed is 'x'; expected a whole number such as 0\n",
+        ),
+        (("notebook", "run", "one", "-p", "profile=huge"), 1, "error: profile is 'huge'; expected one of smoke, "),
+    ],
+)
+def test_wrong_input_is_named_before_anything_runs(
+    built: Project, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    before = built.executed()
+    assert message in built.run(*arguments, code=code)
+    assert built.executed() == before
+
+
+@pytest.mark.parametrize("arguments", [("book", "--device", "cuda"), ("notebook", "run", "one", "-p", "device=cuda")])
+def test_cuda_where_there_is_none(built: Project, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert "error: device is 'cuda', but torch finds no CUDA device; take cpu" in built.run(*arguments, code=1)
+
+
+def test_cells_that_raise_and_kernels_that_are_killed(project: Project) -> None:
+    before = project.executed()
+    project.write("notebooks/one.md", chapter("one", "x = 0\n\nratio = 1 / x"))
+    project.write("notebooks/two.md", chapter("two", "os.kill(os.getpid(), signal.SIGKILL)"))
+    output = project.build(code=1)
+    line = (project.path / "notebooks/one.md").read_text("utf-8").splitlines().index("ratio = 1 / x") + 1
+    assert (
+        "error: notebooks/one.md failed in code cell 3, which begins with: x = 0\n"
+        f"  line {line} of the file: ratio = 1 / x\n"
+        "  ZeroDivisionError: division by zero\n"
+        "  partial notebook: build/failed/one.ipynb\n"
+        "  log: build/logs/one.log\n"
+    ) in output
+    assert "notebooks/two.md failed in code cell 3, which begins with: os.kill(" in output
+    assert "the kernel died; it was killed" in output
+    assert "Traceback" not in output
+    assert "ZeroDivisionError" in (project.path / "build/logs/one.log").read_text("utf-8")
+    assert (project.path / "build/failed/two.ipynb").exists()
+    assert project.executed() == before  # what was finished is still there
+
+    project.write("notebooks/two.md", chapter("two", "profile"))
+    project.build("--only", "two")
+    assert project.executed() == before  # restored: what was made of that text is still right
+    assert not (project.path / "build/failed/three.ipynb").exists()
+
+
+def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Project) -> None:
+    waits = "Path('started').write_text(str(os.getpid()))\ntime.sleep(0 if Path('quick').exists() else 300)"
+    project.write("notebooks/one.md", chapter("one", "1 + 1"))
+    project.write("notebooks/two.md", chapter("two", waits))
+    before, executed = project.entries("notebook", "one"), project.executed()
+    driver = project.start("book", "--profile", "smoke", "--cores", "4")
+    started = project.path / "started"
+    assert wait_until(lambda: started.exists() and len(project.entries("notebook", "one")) > len(before), 120)
+    between = project.entries("notebook", "one")
+
+    second = project.build(code=1)
+    assert f"error: another build (process {driver.pid}) runs in {project.path}" in second
+
+    family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
+    assert int(started.read_text("utf-8")) in family
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate()
+    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 15)
+
+    assert project.executed() == executed  # of a build that is not finished nothing is shown
+    project.write("quick", "")
+    project.build()
+    assert project.entries("notebook", "one") == between
+    assert project.executed()["two"] != executed["two"]
+    assert not os.path.lexists(project.path / "build/failed/two.ipynb")
+
+
+def test_nothing_outlives_its_build_whoever_dies_first(project: Project) -> None:
+    """A notebook's own pool of processes ends too, when the driver's whole process group is killed at once."""
+    project.write(
+        "notebooks/two.md",
+        chapter(
+            "two",
+            "import multiprocessing\nfrom concurrent.futures import ProcessPoolExecutor\n"
+            "from sumexp.companion.store import processes\n"
+            "context = multiprocessing.get_context('spawn')\n"
+            "with ProcessPoolExecutor(2, context, initializer=processes.bind) as pool:\n"
+            "    waiting = [pool.submit(time.sleep, 300) for _ in range(2)]\n"
+            "    Path('pool').write_text(' '.join(map(str, pool._processes)))\n"
+            "    [one.result() for one in waiting]",
+        ),
+    )
+    driver = project.start("book", "--profile", "smoke", "--cores", "4", group=True)
+    pool = project.path / "pool"
+    assert wait_until(lambda: pool.exists() and len(pool.read_text("utf-8").split()) == 2, 120)
+    workers = [int(pid) for pid in pool.read_text("utf-8").split()]
+    family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
+    assert set(workers) <= set(family)
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.communicate()
+    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 10)
+
+
+def test_builds_of_two_clones_and_the_tests_at_once(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They share a store: what one executes no other does, and all end well."""
+    log, other = tmp_path / "log", Project(tmp_path / "another clone")
+    for name in ("one", "two"):
+        project.write(
+            f"notebooks/{name}.md",
+            chapter(name, f"with open({str(log)!r}, 'a') as log:\n    log.write('{name} ')\ntime.sleep(1)"),
+        )
+    project.write("src/sumexp/used.py", "def two():\n    return 1 + 1\n")
+    shutil.copytree(project.path, other.path, ignore=shutil.ignore_patterns("cache"))
+    environment, cache = Project.environment, str(project.path / "cache")
+    monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"XDG_CACHE_HOME": cache})
+    plugins = [f"-psumexp.companion.{name}" for name in ("register.evidence", "pipeline.evidence_cache")]
+    tests = [sys.executable, "-m", "pytest", "-q", *plugins, "--keep-evidence", "tests/test_tiny.py"]
+    started = [one.start("book", "--profile", "smoke", "--cores", "2") for one in (project, other)]
+    started.append(
+        subprocess.Popen(tests, cwd=project.path, env=project.environment(), stdout=subprocess.PIPE, text=True)
+    )
+    said = [process.communicate(timeout=300)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], said
+    assert sorted(log.read_text("utf-8").split()) == ["one", "two"]
+    store = Store(project.store)
+    assert len(store.entries()) == len(store.paths()) > 0
+    assert not store.half_written()
+    for one in (project, other):
+        (claim,) = json.loads((one.path / "build/register.json").read_text("utf-8"))
+        assert claim["verdict"] == "holds"
+    assert project.executed() == other.executed()
+
+
+def test_a_warning_of_the_renderer_is_passed_on(project: Project) -> None:
+    renderer = (
+        "from sumexp.companion import CompanionError\n\n\ndef render(*_, **__):\n"
+        "    raise CompanionError('the book could not be rendered: book/intro.md:3: WARNING: no such label')\n"
+    )
+    project.write("src/sumexp/companion/pipeline/rendering.py", renderer)
+    project.write("book/intro.md", "# Intro\n\nOther text.\n")
+    output = project.build(code=1)
+    assert "the book could not be rendered" in output
+    assert "book/intro.md:3: WARNING: no such label" in output
+    assert (project.path / "build/html/index.html").exists()  # the last one that was finished

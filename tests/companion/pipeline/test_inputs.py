@@ -1,0 +1,188 @@
+"""The sources of the book: what of a notebook and of a test module counts."""
+
+from pathlib import Path
+
+import jupytext
+import pytest
+
+from sumexp import datasets
+from sumexp.companion import CompanionError
+from sumexp.companion.pipeline import inputs
+from sumexp.companion.store import Computation, parts
+
+from .conftest import HEADER
+
+NOTEBOOK = (
+    HEADER
+    + """
+# Title
+
+Some text.
+
+```{code-cell} ipython3
+:tags: [parameters]
+
+profile = "cpu"
+```
+
++++ {"tags": ["remove-cell"]}
+
+More text, and code that is no cell:
+
+```python
+import sumexp.expectations
+```
+
+- a list
+
+  ```{code-cell} ipython3
+  not_a_cell = 1
+  ```
+
+```{code-cell} ipython3
+---
+tags: [hide-input]
+mystnb: {figure: {name: a}}
+---
+x = 1
+
+y = ":z: 2"
+```
+
+````{code-cell} ipython3
+print('''
+```
+''')
+````
+"""
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
+    return tmp_path
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def notebook(text: str = NOTEBOOK, **parameters: object) -> Computation:
+    write("notebooks/a.md", text)
+    return inputs.notebook("a", parameters or {"profile": "cpu"})
+
+
+BOOK = Path(__file__).parents[3] / "notebooks/expectations.md"
+
+
+@pytest.mark.parametrize("text", [NOTEBOOK, BOOK.read_text("utf-8")], ids=["tiny", "expectations"])
+def test_cells_are_those_jupytext_reads(text: str) -> None:
+    cells = jupytext.reads(text, fmt="md:myst").cells
+    source = inputs.parse(write("a.md", text))
+    assert list(source.code) == [cell.source for cell in cells if cell.cell_type == "code"]
+
+
+def test_prose_tags_and_cell_metadata_do_not_count() -> None:
+    before = notebook()
+    retagged = NOTEBOOK.replace("tags: [hide-input]", "tags: [remove-input]").replace('["remove-cell"]', "[]")
+    retagged = retagged.replace(":tags: [parameters]", ":tags: [parameters, hide-cell]\n:other: 1")
+    reworded = NOTEBOOK.replace("Some text", "Other text").replace("not_a_cell", "still_not_a_cell")
+    assert NOTEBOOK not in (retagged, reworded)
+    assert before.key == notebook(retagged).key == notebook(reworded).key
+
+
+def test_code_parameters_and_pins_count() -> None:
+    before = notebook()
+    assert notebook(NOTEBOOK.replace("x = 1", "x = 2")).differences(before) == [
+        f"code: {before.parts['code'][:8]}... -> {notebook(NOTEBOOK.replace('x = 1', 'x = 2')).parts['code'][:8]}..."
+    ]
+    assert notebook(profile="smoke").differences(before) == ["parameter profile: cpu -> smoke"]
+    write("constraints.txt", "torch==1")
+    assert [said.partition(":")[0] for said in notebook().differences(before)] == ["pins"]
+
+
+def test_the_modules_that_code_imports_count() -> None:
+    names = notebook(NOTEBOOK.replace("x = 1", "import sumexp.expectations")).parts
+    assert {"module sumexp", "module sumexp.expectations"} <= names.keys()
+    assert not any(name.startswith("module") for name in notebook().parts)
+
+
+def test_declared_data_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {data: [brown]}\njupytext", 1)
+    monkeypatch.setattr(datasets, "available", lambda name: False)
+    assert notebook(text).differences(notebook()) == ["data brown: new"]
+    assert notebook(text).parts["data brown"] == "absent"
+
+
+def test_a_data_set_that_does_not_exist_is_named() -> None:
+    text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {data: [blue]}\njupytext", 1)
+    with pytest.raises(CompanionError, match=r"a\.md declares the data set blue; there are brown"):
+        notebook(text)
+
+
+def test_a_declared_file_counts_and_must_exist() -> None:
+    text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {files: [measured.json]}\njupytext", 1)
+    with pytest.raises(CompanionError, match=r"a\.md declares the file measured\.json, which is not in"):
+        notebook(text)
+    found = []
+    for content in ("1", "2", "1"):
+        write("measured.json", content)
+        found.append(notebook(text).key)
+    assert (found[0] == found[2], found[0] == found[1]) == (True, False)
+
+
+def test_a_notebook_that_does_not_exist_is_named() -> None:
+    write("notebooks/a.md", NOTEBOOK)
+    with pytest.raises(CompanionError, match="no notebook 'b' in notebooks/; there are: a"):
+        inputs.notebook("b", {})
+
+
+CLAIM = """import pytest
+
+
+@pytest.mark.claim("a", shows="statement", evidence="exact")
+def test_it():
+    assert {}
+"""
+
+
+def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> None:
+    path = write("tests/bias/test_paper.py", CLAIM.format("True"))
+    write("tests/test_other.py", "def test_it(): ...")
+    for helper in ("tests/conftest.py", "tests/bias/helper.py"):
+        write(helper, "x = 1")
+    before = inputs.evidence(path)
+    assert (before.kind, before.name) == ("evidence", "bias.test_paper")
+    files = {"file tests/bias/test_paper.py", "file tests/conftest.py", "file tests/bias/helper.py"}
+    assert {name for name in before.parts if name.startswith("file")} == files
+    write("tests/bias/test_paper.py", "# A comment.\n" + CLAIM.format("(True)"))
+    assert inputs.evidence(path).key == before.key
+    write("tests/bias/helper.py", "x = 2")
+    assert [said.partition(":")[0] for said in inputs.evidence(path).differences(before)] == [
+        "file tests/bias/helper.py"
+    ]
+    assert inputs.claim_modules() == [path]
+
+
+def test_evidence_of_proofs_counts_what_is_proved() -> None:
+    write("proofs/a.v", "Qed.")
+    proved, other = (write(f"tests/{folder}/test_a.py", CLAIM.format("True")) for folder in ("proofs", "bias"))
+    before = inputs.evidence(proved)
+    assert "proofs/a.v" in " ".join(before.parts)
+    assert "proofs/a.v" not in " ".join(inputs.evidence(other).parts)
+    write("proofs/a.v", "Admitted.")
+    assert inputs.evidence(proved).key != before.key
+
+
+def test_evidence_counts_data_where_the_code_can_read_them() -> None:
+    path = write("tests/test_a.py", CLAIM.format("True"))
+    assert not any(name.startswith("data") for name in inputs.evidence(path).parts)
+    write("tests/test_a.py", "import sumexp.datasets\n" + CLAIM.format("True"))
+    assert {f"data {name}" for name in datasets.DATASETS} <= inputs.evidence(path).parts.keys()
+    assert parts.data(datasets.DATASETS).items() <= inputs.evidence(path).parts.items()

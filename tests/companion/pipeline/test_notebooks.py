@@ -1,0 +1,70 @@
+"""A notebook that is executed: its parameters, and how far it is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sumexp.companion import CompanionError
+from sumexp.companion.pipeline import notebooks
+from sumexp.companion.store import progress
+
+from .conftest import PARAMETERS, chapter
+
+MORE = "seed = 0\nrate = 0.5\nquick = False\nsizes = (1, 2)\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project of one notebook."""
+    monkeypatch.chdir(tmp_path)
+    Path("notebooks").mkdir()
+    assert PARAMETERS in chapter("one", "profile")
+    Path("notebooks/one.md").write_text(chapter("one", "profile").replace("seed = 0\n", MORE))
+
+
+def test_parameters_are_values_of_the_kind_that_the_notebook_has() -> None:
+    found = notebooks.parameters("one", ["seed=7", "rate=2", "quick=True", "sizes=(3,)", "profile=smoke"])
+    wanted = {"profile": "smoke", "seed": 7, "rate": 2.0, "quick": True, "sizes": (3,)}
+    assert {name: found[name] for name in wanted} == wanted
+    assert isinstance(found["rate"], float)
+    assert isinstance(found["seed"], int)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("seed=1.5", "parameter seed is '1.5'; expected a whole number such as 0"),
+        ("seed=True", "parameter seed is 'True'; expected a whole number such as 0"),
+        ("seed=one", "parameter seed is 'one'; expected a whole number such as 0"),
+        ("rate=fast", "parameter rate is 'fast'; expected a number such as 0.5"),
+        ("quick=1", "parameter quick is '1'; expected a truth value such as False"),
+        ("sizes=3", r"parameter sizes is '3'; expected a tuple such as \(1, 2\)"),
+    ],
+)
+def test_a_parameter_of_another_kind_is_named(given: str, message: str) -> None:
+    with pytest.raises(CompanionError, match=message):
+        notebooks.parameters("one", [given])
+
+
+def test_a_notebook_says_how_many_of_its_cells_have_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(progress.FOLDER, str(tmp_path))
+    monkeypatch.setenv(progress.STEP, "one")
+    shown = notebooks._Cells()
+    assert shown.write("Executing:") == len("Executing:")
+    assert progress._reports(tmp_path) == []
+    shown.write("Executing:  40%|####      | 2/5 [00:01<00:02]")
+    [said] = progress._reports(tmp_path)
+    assert (said.what, said.done, said.total) == ("executing cells", 2, 5)
+
+
+def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "", "OMP_NUM_THREADS": "1"}
+    folders = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")
+    for name in (*fixed, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", *folders):
+        monkeypatch.setenv(name, "another")
+    with notebooks._surroundings(Path("notebooks/one.md")) as folder:
+        assert {name: os.environ[name] for name in fixed} == fixed
+        assert {os.environ[name] for name in folders} == {folder}
+        assert Path(folder).is_dir()
+    assert not Path(folder).exists()

@@ -1,0 +1,268 @@
+"""Pages rendered after a change are those of a book that was never rendered before, byte by byte."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup
+
+from sumexp.companion import CompanionError
+from sumexp.companion.pipeline.rendering import render
+from sumexp.companion.register import Claim, Entry, as_records
+
+# sphinx-external-toc looks at every object there is, and torch warns when one of its own is looked at.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated:FutureWarning")
+
+SETTINGS = """title: Tiny
+only_build_toc_files: true
+execute: {execute_notebooks: "off"}
+html: {use_multitoc_numbering: false}
+latex: {use_jupyterbook_latex: false}
+sphinx:
+  recursive_update: true
+  config:
+    extensions: [myst_nb, jupyter_book, sphinx_external_toc, sphinx_book_theme, sphinx_comments]
+    html_theme_options: {navbar_persistent: []}
+    nb_ipywidgets_js: {}
+"""
+BOOK = Path(__file__).parents[3] / "book"
+PAGES = {name: f"# Page {name}\n\nIts words, and [another page](index.md).\n" for name in ("one", "two", "three")}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    stage = tmp_path / "stage"
+    stage.mkdir()
+    (stage / "_config.yml").write_text(SETTINGS)
+    (stage / "_toc.yml").write_text(
+        "format: jb-book\nroot: index\nchapters:\n- file: one\n- file: two\n- file: three\n"
+    )
+    (stage / "index.md").write_text("# Tiny\n\nSee {doc}`two`.\n")
+    for name, text in PAGES.items():
+        (stage / f"{name}.md").write_text(text)
+    return stage
+
+
+def test_what_is_kept_changes_no_byte_and_a_warning_is_given_each_time(stage: Path, tmp_path: Path) -> None:
+    cache, pages = tmp_path / "cache", tmp_path / "pages"
+    render(stage, pages, jobs=2, cache=cache)
+    before = files(pages)
+    # Nothing, as where all was there already when the first pages of a build were rendered.
+    render(stage, pages, jobs=2, cache=cache)
+    assert files(pages) == before
+    # A changed word, and a changed title, which other pages show.
+    (stage / "two.md").write_text(PAGES["two"].replace("words", "phrases").replace("Page two", "The second page"))
+    render(stage, pages, jobs=2, cache=cache)
+    after = files(pages)
+    render(stage, tmp_path / "anew", jobs=1, cache=None)
+    assert after == files(tmp_path / "anew")
+    assert {name for name in before if before[name] != after.get(name)} >= {"two.html", "index.html", "one.html"}
+    (stage / "three.md").write_text(f"{PAGES['three']}\nSee {{doc}}`nowhere`.\n")
+    for _ in range(2):
+        with pytest.raises(CompanionError, match=r"three\.md:5: WARNING: unknown document: 'nowhere'"):
+            render(stage, pages, jobs=2, cache=cache)
+    assert files(pages) == after
+
+
+API = """# Code
+
+```{index} a word of the index
+```
+
+```{eval-rst}
+.. automodule:: sumexp.companion.store.computation
+   :members:
+   :imported-members:
+```
+"""
+EXERCISES = """# Exercises
+
+:::{exercise}
+:label: one-ex
+Show it.
+:::
+
+:::{solution-start} one-ex
+:::
+
+So it is.
+
+:::{solution-end}
+:::
+"""
+
+
+def test_a_word_costs_its_page_alone_and_what_pages_share_costs_all(stage: Path, tmp_path: Path) -> None:
+    extensions = "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book"
+    extensions += ", sphinx.ext.autodoc, sphinx.ext.napoleon, sphinx.ext.viewcode]"
+    settings = SETTINGS.replace("  recursive", "  local_extensions: {sumexp_book: book/_ext}\n  recursive")
+    (stage / "_config.yml").write_text(settings.replace("sphinx_comments]", extensions))
+    shutil.copytree(BOOK / "_ext", stage / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    with (stage / "_toc.yml").open("a") as toc:
+        toc.write("- file: api\n- file: exercises\n")
+    (stage / "api.md").write_text(API)
+    (stage / "exercises.md").write_text(EXERCISES)
+    cache, pages = tmp_path / "cache", tmp_path / "pages"
+    render(stage, pages, jobs=2, cache=cache)
+
+    def marked_after(name: str, text: str) -> bool:
+        """Whether a page with a mark stands after a change of another."""
+        written = cache / "html" / "three.html"
+        clean = written.read_bytes()
+        written.write_bytes(clean + b"<!-- a mark -->")
+        (stage / name).write_text(text)
+        render(stage, pages, jobs=2, cache=cache)
+        is_marked = (pages / "three.html").read_bytes().endswith(b"<!-- a mark -->")
+        if is_marked:
+            (pages / "three.html").write_bytes(clean)
+            written.write_bytes(clean)
+        return is_marked
+
+    def check() -> None:
+        render(stage, tmp_path / "anew", jobs=1, cache=None)
+        assert files(pages) == files(tmp_path / "anew")
+
+    assert marked_after("exercises.md", EXERCISES.replace("So it is.", "It is."))
+    assert marked_after("two.md", PAGES["two"].replace("Its words", "Nothing"))
+    check()
+    assert not marked_after("two.md", f"{PAGES['two']}\n(a-label)=\n## A section\n")
+    assert not marked_after("api.md", API.replace("of the index", "more"))
+    check()
+
+
+def execution(notebook: str, **changes: Any) -> dict[str, Any]:
+    """A record as ``executions.json`` has it."""
+    return {
+        "notebook": notebook,
+        "key": "0123456789abcdef",
+        "parameters": {"profile": "smoke", "device": "cpu", "seed": 0},
+        "device": "cpu",
+        "seconds": 12.34,
+        "cpu_seconds": 20.0,
+        "peak_memory": 300 * 2**20,
+        "finished": "2026-01-02T03:04:05+00:00",
+        "data": [],
+        "versions": {"numpy": "2.0"},
+    } | changes
+
+
+(CLAIM,) = as_records(
+    [
+        Entry(
+            claim=Claim(
+                id="bias-x",
+                chapter="bias",
+                where="eq. (1)",
+                kind="equation",
+                paper_says="$a=b$ in our words.",
+                corrected="$a=-b$",
+                erratum=("B1",),
+                open="no test yet",
+            ),
+            verdict="open",
+            says="no test yet",
+            evidence=None,
+            tests=(),
+        )
+    ]
+)
+CAMPAIGN = {
+    "book": {"kills": 50, "latest end, seconds": 1.25, "entries": 40, "moments": []},
+    "grid": {"kills": 49, "latest end, seconds": 0.5, "entries": 12, "moments": []},
+    "pages": {"files": 100, "different": []},
+    "full disk": {"tried": True, "exit code": 1, "said so": True, "whole entries": 3},
+}
+
+
+DEVICES = {
+    "functions": {"vae.f": {"stays": True, "waits": "none"}, "bias.g": {"stays": False, "waits": "few"}},
+    "tasks": {"vae": {"waits": 1, "to_device": 1560, "to_host": 24}},
+}
+
+
+@pytest.fixture
+def tables(stage: Path) -> Path:
+    """The book's pages of tables, in a book with one chapter and one page of errata."""
+    (stage / "_config.yml").write_text(
+        SETTINGS.replace("  recursive", "  local_extensions: {sumexp_book: book/_ext}\n  recursive").replace(
+            "sphinx_comments]", "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book]"
+        )
+    )
+    pages = ("notebooks/bias", "book/register", "book/executions", "book/api/devices", "book/errata/bias")
+    (stage / "_toc.yml").write_text(
+        "format: jb-book\nroot: index\nchapters:\n" + "".join(f"- file: {name}\n" for name in pages)
+    )
+    (stage / "index.md").write_text("# Tiny\n")
+    for name in ("register", "executions"):
+        (stage / "book" / "_data").mkdir(parents=True, exist_ok=True)
+        shutil.copy2(BOOK / f"{name}.md", stage / "book")
+    (stage / "book" / "api").mkdir()
+    shutil.copy2(BOOK / "api" / "devices.md", stage / "book" / "api")
+    shutil.copytree(BOOK / "_ext", stage / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    (stage / "notebooks").mkdir()
+    (stage / "notebooks" / "bias.md").write_text("# The chapter\n")
+    (stage / "book" / "errata").mkdir()
+    (stage / "book" / "errata" / "bias.md").write_text(
+        "# Errata\n\n(erratum-b1)=\n## B1. A sign\n\n**Weight:** misprint.\n\n"
+        "**Printed.**\nA minus.\n\n**Lost in our text.**\nNothing.\n\n**Reading.**\nAs printed.\n"
+    )
+    put(stage, "register", [CLAIM])
+    put(stage, "executions", [execution("bias")])
+    return stage
+
+
+def put(stage: Path, name: str, value: Any) -> None:
+    (stage / "book" / "_data" / f"{name}.json").write_text(json.dumps(value))
+
+
+def words(file: Path) -> list[list[str]]:
+    """The cells of a page's tables."""
+    soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
+    return [
+        [cell.get_text(" ", strip=True) for cell in row.select("th, td")] for row in soup.select("article tbody tr")
+    ]
+
+
+def test_a_page_of_tables_is_read_again_when_what_it_shows_has_changed(tables: Path, tmp_path: Path) -> None:
+    cache, pages = tmp_path / "cache", tmp_path / "pages"
+    render(tables, pages, jobs=1, cache=cache)
+    assert words(pages / "book" / "executions.html") == [
+        ["bias", "12.3\xa0s", "20.0\xa0s", "300\xa0MiB", "cpu", "2026-01-02 03:04"],
+        ["bias", "profile\xa0=\xa0smoke, device\xa0=\xa0cpu, seed\xa0=\xa00", "none", "0123456789ab"],
+    ]
+    assert "With numpy 2.0." in (pages / "book" / "executions.html").read_text("utf-8")
+    register = BeautifulSoup((pages / "book" / "register.html").read_text("utf-8"), "html.parser")
+    assert [link["href"] for link in register.select("#claims-bias a.internal")] == ["../notebooks/bias.html"]
+    assert register.select("#claim-bias-x a[href='errata/bias.html#erratum-b1']")
+    assert "lists 1 statements" in register.get_text()
+
+    put(tables, "executions", [execution("bias", seconds=56.78, data=["brown", "delicious"])])
+    assert words(pages / "book" / "api" / "devices.html") == []
+    put(tables, "kills", CAMPAIGN)
+    put(tables, "devices", DEVICES)
+    put(tables, "register", [CLAIM | {"kind": "theorem"}, CLAIM | {"id": "bias-y"}])
+    errata = tables / "book" / "errata" / "bias.md"
+    errata.write_text(errata.read_text().replace("erratum-b1", "erratum-b2"))
+    render(tables, pages, jobs=1, cache=cache)
+    render(tables, tmp_path / "anew", jobs=1, cache=None)
+    assert files(pages) == files(tmp_path / "anew")
+    assert words(pages / "book" / "executions.html")[0][1] == "56.8\xa0s"
+    assert words(pages / "book" / "executions.html")[1:] == [
+        ["bias", "profile\xa0=\xa0smoke, device\xa0=\xa0cpu, seed\xa0=\xa00", "brown, delicious", "0123456789ab"],
+        ["the book", "50", "1.2\xa0s", "40"],
+        ["a grid of training runs", "49", "0.5\xa0s", "12"],
+    ]
+    assert words(pages / "book" / "api" / "devices.html") == [
+        ["vae", "1", "1,560", "24"],
+        ["bias.g", "on the CPU", "few"],
+        ["vae.f", "there", "none"],
+    ]
+    register = BeautifulSoup((pages / "book" / "register.html").read_text("utf-8"), "html.parser")
+    assert "lists 2 statements" in register.get_text()
+    assert not register.select("a[href*='erratum-b1']")
