@@ -110,7 +110,12 @@ def _words() -> Extreme:
 
 
 def train(
-    config: Config, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+    config: Config,
+    /,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """Train the method and judge it on the test examples.
 
