@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["sumexp.companion.register.evidence", "sumexp.companion.pipeline.evidence_cache"]
+pytest_plugins = ["sumexp.companion.register.evidence"]
 
 # No test asserts speed: one that waits for a slow machine is right, and its claim holds there too.
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])

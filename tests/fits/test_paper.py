@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp import fits
-from sumexp.companion.register.evidence import State
+from sumexp.companion.register.model import State
 from sumexp.fits import objectives, reach, targets
 from sumexp.fits.training import Family
 from sumexp.intervals import interval, paired

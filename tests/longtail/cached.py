@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.companion.authoring import runs
-from sumexp.companion.store import default
+from sumexp.companion.store import lookups
 from sumexp.datasets.labelled import Profile
 from sumexp.longtail import grids
 from sumexp.longtail.config import Source
@@ -70,7 +70,7 @@ def _found(asked: Callable[[Source, Plan], list[Config]], tail: Sequence[Config]
             for device in ("cuda", "cpu"):
                 wanted = (runs.computation(task, one, data=grids.data(one), device=device) for one in configs)
                 # Up to the first that is lacking: of the paper's networks there are hundreds.
-                entries = [*takewhile(bool, map(default().find, wanted))]
+                entries = [*takewhile(bool, map(lookups.look, wanted))]
                 if len(entries) == len(configs):
                     own = [runs.read(entry) for entry in entries if entry]
                     base, fewest, most = plan.negatives

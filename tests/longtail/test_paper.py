@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp import samplers
-from sumexp.companion.register.evidence import State
+from sumexp.companion.register.model import State
 from sumexp.datasets.labelled import Profile, profile_counts
 from sumexp.intervals import Interval, interval
 from sumexp.longtail import grids

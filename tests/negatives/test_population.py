@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp import losses, negatives, samplers
-from sumexp.companion.register.evidence import State
+from sumexp.companion.register.model import State
 from sumexp.datasets import digits
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits

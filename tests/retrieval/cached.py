@@ -6,7 +6,7 @@ from functools import cache
 from itertools import takewhile
 
 from sumexp.companion.authoring import runs
-from sumexp.companion.store import default
+from sumexp.companion.store import lookups
 from sumexp.models.sampled.comparison import Values
 from sumexp.models.sampled.methods import Method
 from sumexp.retrieval import grids, summary, train
@@ -45,7 +45,7 @@ def found(source: Source) -> Found | None:
         configs = grids.configs(source, plan)
         for device in ("cuda", "cpu"):
             wanted = (runs.computation(train, one, data=grids.data(one), device=device, code=code) for one in configs)
-            entries = [entry for entry in takewhile(bool, map(default().find, wanted)) if entry]
+            entries = [entry for entry in takewhile(bool, map(lookups.look, wanted)) if entry]
             if len(entries) < len(configs):
                 continue
             own = [runs.read(entry) for entry in entries]

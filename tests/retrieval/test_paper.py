@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sumexp import datasets
-from sumexp.companion.register.evidence import State
+from sumexp.companion.register.model import State
 from sumexp.intervals import Interval, paired
 from sumexp.models.sampled import comparison
 from sumexp.models.sampled.groups import GROUPS, groups

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sumexp.companion.authoring import runs
-from sumexp.companion.store import default
+from sumexp.companion.store import lookups
 from sumexp.vae import Member, Temperature, comparison, grids, train
 from sumexp.vae.comparison import Trained
 from sumexp.vae.config import Source
@@ -40,7 +40,7 @@ def found(source: Source) -> Found | None:
                 if {replace(one, seed=0, temperature=Temperature()) for one in stack.members} != set(grids.CORE):
                     continue
                 wanted = runs.computation(train, stack, data=grids.data(stack), device=device)
-                if entry := default().find(wanted):
+                if entry := lookups.look(wanted):
                     run = runs.read(entry)
                     keys.append(run.key)
                     cases |= comparison.gathered(stack, run.arrays, run.history)

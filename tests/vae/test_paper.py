@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from sumexp.companion.register.evidence import State
+from sumexp.companion.register.model import State
 from sumexp.perturb import batched
 from sumexp.perturb.noises import Gaussian, Gumbel
 from sumexp.vae import Member, comparison, posterior

@@ -153,7 +153,7 @@ def test_builds_of_two_clones_and_the_tests_at_once(
     shutil.copytree(project.path, other.path, ignore=shutil.ignore_patterns("cache"))
     environment, cache = Project.environment, str(project.path / "cache")
     monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"XDG_CACHE_HOME": cache})
-    plugins = [f"-psumexp.companion.{name}" for name in ("register.evidence", "pipeline.evidence_cache")]
+    plugins = ["-psumexp.companion.register.evidence"]
     tests = [sys.executable, "-m", "pytest", "-q", *plugins, "--keep-evidence", "tests/test_tiny.py"]
     started = [one.start("book", "--profile", "smoke", "--cores", "2") for one in (project, other)]
     started.append(

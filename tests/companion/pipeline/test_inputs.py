@@ -8,7 +8,7 @@ import pytest
 from sumexp import datasets
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import inputs
-from sumexp.companion.store import Computation, parts
+from sumexp.companion.store import Computation
 
 from .conftest import HEADER
 
@@ -141,48 +141,3 @@ def test_a_notebook_that_does_not_exist_is_named() -> None:
     write("notebooks/a.md", NOTEBOOK)
     with pytest.raises(CompanionError, match="no notebook 'b' in notebooks/; there are: a"):
         inputs.notebook("b", {})
-
-
-CLAIM = """import pytest
-
-
-@pytest.mark.claim("a", shows="statement", evidence="exact")
-def test_it():
-    assert {}
-"""
-
-
-def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> None:
-    path = write("tests/bias/test_paper.py", CLAIM.format("True"))
-    write("tests/test_other.py", "def test_it(): ...")
-    for helper in ("tests/conftest.py", "tests/bias/helper.py"):
-        write(helper, "x = 1")
-    before = inputs.evidence(path)
-    assert (before.kind, before.name) == ("evidence", "bias.test_paper")
-    files = {"file tests/bias/test_paper.py", "file tests/conftest.py", "file tests/bias/helper.py"}
-    assert {name for name in before.parts if name.startswith("file")} == files
-    write("tests/bias/test_paper.py", "# A comment.\n" + CLAIM.format("(True)"))
-    assert inputs.evidence(path).key == before.key
-    write("tests/bias/helper.py", "x = 2")
-    assert [said.partition(":")[0] for said in inputs.evidence(path).differences(before)] == [
-        "file tests/bias/helper.py"
-    ]
-    assert inputs.claim_modules() == [path]
-
-
-def test_evidence_of_proofs_counts_what_is_proved() -> None:
-    write("proofs/a.v", "Qed.")
-    proved, other = (write(f"tests/{folder}/test_a.py", CLAIM.format("True")) for folder in ("proofs", "bias"))
-    before = inputs.evidence(proved)
-    assert "proofs/a.v" in " ".join(before.parts)
-    assert "proofs/a.v" not in " ".join(inputs.evidence(other).parts)
-    write("proofs/a.v", "Admitted.")
-    assert inputs.evidence(proved).key != before.key
-
-
-def test_evidence_counts_data_where_the_code_can_read_them() -> None:
-    path = write("tests/test_a.py", CLAIM.format("True"))
-    assert not any(name.startswith("data") for name in inputs.evidence(path).parts)
-    write("tests/test_a.py", "import sumexp.datasets\n" + CLAIM.format("True"))
-    assert {f"data {name}" for name in datasets.DATASETS} <= inputs.evidence(path).parts.keys()
-    assert parts.data(datasets.DATASETS).items() <= inputs.evidence(path).parts.items()

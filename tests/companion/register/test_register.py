@@ -16,7 +16,7 @@ from sumexp.companion.cli.commands import app
 from sumexp.companion.register import errata
 from sumexp.companion.register import page as drawn
 from sumexp.companion.register.graph import WIDTH, layout, width
-from sumexp.companion.register.model import Finding
+from sumexp.companion.register.model import Finding, Test
 from sumexp.companion.register.verdict import Facts
 
 ROOT = Path(__file__).parents[3]
@@ -58,11 +58,10 @@ def shown(shows, evidence="exact", outcome="passed", claim="bias-x", findings=()
 
 def decide(folder: Path, entries, records=(), tests="") -> register.Register:
     """Decide a small register whose tests ended as the records say."""
-    (folder / "evidence").mkdir()
-    (folder / "evidence" / "bias.json").write_text(json.dumps({"tests": list(records)}))
     (folder / "tests").mkdir()
     (folder / "tests" / "test_bias.py").write_text(tests)
-    return register.decide(register.load(write_claims(folder, *entries)), folder / "evidence", folder / "tests")
+    ended = [Test.model_validate(each) for each in records]
+    return register.decide(register.load(write_claims(folder, *entries)), ended, folder / "tests")
 
 
 # The truth table ------------------------------------------------------------------------------------------------------
@@ -352,13 +351,6 @@ def test_test_file_that_is_not_python_is_named(tmp_path):
         decide(tmp_path, [entry()], tests="def test_it(: ...")
 
 
-def test_evidence_that_is_damaged_is_named(tmp_path):
-    claims = register.load(write_claims(tmp_path, entry()))
-    (tmp_path / "bias.json").write_text('{"tests": [')
-    with pytest.raises(register.RegisterError, match=r"bias.json: .*delete the file and run the tests again"):
-        register.decide(claims, tmp_path, tmp_path / "tests")
-
-
 # The five papers ------------------------------------------------------------------------------------------------------
 
 
@@ -385,11 +377,11 @@ def test_nothing_is_ascribed_to_a_paper_that_is_not_in_it(papers):
 
 
 def test_every_claim_has_a_test_or_is_a_convention_or_says_why_not(papers, tmp_path):
-    register.decide(papers, tmp_path, ROOT / "tests")
+    register.decide(papers, (), ROOT / "tests")
 
 
 def test_no_claim_is_decided_without_a_test(papers, tmp_path):
-    assert {each.verdict for each in register.decide(papers, tmp_path, ROOT / "tests")} <= {"open", "convention"}
+    assert {each.verdict for each in register.decide(papers, (), ROOT / "tests")} <= {"open", "convention"}
 
 
 # What is shown --------------------------------------------------------------------------------------------------------
@@ -397,7 +389,7 @@ def test_no_claim_is_decided_without_a_test(papers, tmp_path):
 
 @pytest.fixture(scope="module")
 def undecided(papers, tmp_path_factory):
-    return register.decide(papers, tmp_path_factory.mktemp("evidence"), ROOT / "tests")
+    return register.decide(papers, (), ROOT / "tests")
 
 
 def test_json_lists_every_claim_with_its_verdict(undecided, papers, tmp_path):
@@ -455,7 +447,7 @@ def test_page_tells_a_statement_of_ours_from_a_papers(tmp_path):
     assert "We state" not in text
     claims = register.load(write_claims(tmp_path, entry(), OWN | {"id": "bias-y", "we_say": None, "paper_says": "b"}))
     own = register.load(write_claims(tmp_path, OWN, name="sumexp.yml"))["sumexp-x"]
-    both = register.decide({**claims, "sumexp-x": own}, tmp_path / "evidence", tmp_path / "tests")
+    both = register.decide({**claims, "sumexp-x": own}, (), tmp_path / "tests")
     assert whole(both).count('<p class="paper-says"><b>We state:</b> ') == 1
 
 
@@ -492,7 +484,7 @@ def test_page_has_the_same_bytes_whatever_the_hash_seed():
     code = (
         "import sys, pathlib; from sumexp.companion import register; from sumexp.companion.register import page;"
         "root = pathlib.Path(sys.argv[1]);"
-        "entries = register.decide(register.load(root / 'claims'), root / 'nothing', root / 'tests');"
+        "entries = register.decide(register.load(root / 'claims'), (), root / 'tests');"
         "parts = [page.marks(), page.truth(), page.kinds(), page.counts(entries), page.graphs(entries)];"
         "sys.stdout.buffer.write(''.join([*parts, *page.claims(entries, {}, {}).values()]).encode())"
     )

@@ -370,18 +370,10 @@ def test_who_looks_whether_a_run_is_computed_keeps_nobody_from_fetching_it(
         watcher.join()
 
 
-def test_a_note_is_the_last_that_was_left(there: Remote, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "remote").mkdir()
-    assert there.note(asked()) == ""
-    for text in ("7 runs", "8 runs"):
-        there.leave_note(asked(), text)
-        assert there.note(asked()) == text
-    assert there.note(asked(1)) == ""
-    assert caplog.text == ""
-    (file,) = archive(tmp_path, asked()).parent.iterdir()
-    assert file.name == f"{asked().key}.txt"
-    file.write_bytes(b"\xff" * 9)
-    assert there.note(asked()) == ""
-    assert "cannot be had" in caplog.text
-    file.write_text("x" * 1000)
-    assert there.note(asked()) == "x" * remote.LINE
+def test_an_entry_is_replaced_where_it_is_pushed_anew(tmp_path: Path, store: Store, there: Remote) -> None:
+    there.push(keep(elsewhere(tmp_path), asked()))
+    assert there.push(keep(store, asked(), LARGE), anew=True)
+    shutil.rmtree(store.path(asked()))
+    entry = asking(store, there).find(asked())
+    assert entry is not None
+    assert (entry.path / "file.bin").read_bytes() == LARGE

@@ -23,6 +23,7 @@ def register_command(
 
     from sumexp.companion import register
     from sumexp.companion.pipeline.settings import choice
+    from sumexp.companion.register import outcomes
 
     if chapter:
         choice("--chapter", chapter, register.CHAPTERS)
@@ -30,7 +31,7 @@ def register_command(
         choice("--verdict", verdict, register.VERDICTS)
     entries = tuple(
         entry
-        for entry in register.decide(register.load(Path("claims")), Path("build/evidence"))
+        for entry in register.decide(register.load(Path("claims")), outcomes.read_folder(Path("build/evidence")))
         if chapter in ("", entry.claim.chapter) and verdict in ("", entry.verdict)
     )
     if as_json:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -10,12 +10,13 @@ from shutil import rmtree
 
 import sumexp
 from sumexp.companion import CompanionError
-from sumexp.companion.pipeline import forks, inputs, steps, workflow
+from sumexp.companion.pipeline import forks, steps, workflow
 from sumexp.companion.pipeline import plan as plans
-from sumexp.companion.pipeline.inputs import NOTEBOOKS, PROOFS, RUNS, TESTS
+from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, FINISHED, TOC, Plan
 from sumexp.companion.pipeline.view import HTML, PREVIEW
-from sumexp.companion.store import Computation, default, location, processes, progress
+from sumexp.companion.register.outcomes import PROOFS, TESTS
+from sumexp.companion.store import Computation, default, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 
@@ -37,10 +38,10 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
     """
     if cores < 1:
         raise CompanionError(f"CORES is {cores}; expected 1 or more")
-    arguments, there = (profile, device, only, str(stored)), _runs()
+    arguments = profile, device, only, str(stored)
     # Most builds have nothing to do: told by the bytes of the sources and by which runs and grids there are, before
     # anything is worked out. What else is stored they do not tell.
-    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {there}":
+    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {_results()}":
         return PAGE
     plan = plans.make(profile, device, only, stored=stored)
     BUILD.mkdir(exist_ok=True)
@@ -50,29 +51,22 @@ def build(profile: str, device: str, cores: int, only: str, *, stored: bool = Fa
         FINISHED.unlink(missing_ok=True)
         for left in BUILD.glob(f"{PREVIEW}*"):  # of a build that was killed
             rmtree(left, ignore_errors=True)
-        if stored and (remote := location.remote()):
-            plan = plan.as_pushed(default(), remote)
         plan.write(BUILD / "plan.json")
         if not stored:
-            if default().lacking(plan.notebooks[name] for name in plan.selected):
-                _compute(plan, [one for one in plan.wanted() if RUNS not in one.parts], cores)
-                there = _runs()
-                plan = plan.with_runs(inputs.runs())  # those that notebooks have trained are among them
-                plan.write(BUILD / "plan.json")
-            _compute(plan, plan.wanted(), cores)
+            _compute(plan, default().lacking(plan.notebooks[name] for name in plan.selected), cores)
+            _compute(plan, plan.undecided(default()), cores)  # with the runs that notebooks have trained
         _show(plan, cores)
-        write_text(FINISHED, f"{now} {there}")
+        write_text(FINISHED, f"{now} {_results()}")
     return PAGE
 
 
-def _compute(plan: Plan, wanted: Iterable[Computation], cores: int) -> None:
+def _compute(plan: Plan, missing: Sequence[Computation], cores: int) -> None:
     """Have what is lacking of a plan computed.
 
     Raises:
         CompanionError: if a step failed.
     """
     store = default()
-    missing = store.lacking(wanted)
     if not missing:
         return
     notebooks = [one.name for one in missing if one.kind == "notebook"]
@@ -92,7 +86,7 @@ def _compute(plan: Plan, wanted: Iterable[Computation], cores: int) -> None:
         finished = workflow.run("book", config, store.root, log, options)
     if early:
         (store.root / early).unlink(missing_ok=True)
-    if not finished or not all(map(store.has, missing)):
+    if not finished or store.lacking(missing) or set(plan.undecided(store)) & set(missing):
         raise CompanionError(
             f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
         )
@@ -154,9 +148,10 @@ def _fingerprint(arguments: Sequence[str]) -> str:
     return total.hexdigest()
 
 
-def _runs() -> str:
-    """A digest of which training runs the store has, of any code."""
-    return digest(*(path.name for path in default().paths("run")))
+def _results() -> str:
+    """A digest of which training runs the store has, and which outcomes of tests: these may be replaced."""
+    outcomes = (f"{path.name} {path.stat().st_mtime_ns}" for path in default().paths("evidence"))
+    return digest(*(path.name for path in default().paths("run")), *outcomes)
 
 
 def _counts(file: Path) -> bool:

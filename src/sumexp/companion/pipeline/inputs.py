@@ -1,8 +1,8 @@
-"""What the book is made from, as its plan sees it: notebooks, test modules, and what each of them depends on."""
+"""The notebooks that the book is made from, as its plan sees them, and what each of them depends on."""
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,10 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from mdit_py_plugins.myst_blocks import myst_block_plugin
 
 from sumexp.companion import CompanionError
-from sumexp.companion.store import Computation, complete_grids, default, parts
+from sumexp.companion.store import Computation, complete_grids, parts
 from sumexp.companion.store.computation import digest
 
 NOTEBOOKS = Path("notebooks")
-TESTS = Path("tests")
-PROOFS = Path("proofs")
-RUNS = "runs"
-"""The part of a key that says which training runs there are."""
 THREADS = 1
 """For every notebook, whatever the machine and CORES: sums in another order are other bytes."""
 
@@ -86,62 +82,6 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
         # What a notebook draws its pictures with is imported by it; how it is run is not.
         | parts.modules(parts.imports(*source.code)),
     )
-
-
-def evidence(path: Path) -> Computation:
-    """The outcome of a test module's claims: its code and its helpers', pins, the data and the code it can reach.
-
-    Those of ``tests/proofs`` depend on the proofs too.
-    Where it can read training runs, those that there are count too: a claim that waits for them is decided with them.
-    """
-    from sumexp.datasets import DATASETS
-
-    folders = [folder for folder in path.parents if TESTS in (folder, *folder.parents)]
-    helpers = [helper for folder in folders for helper in folder.glob("*.py") if not helper.name.startswith("test_")]
-    texts = {file: file.read_text("utf-8") for file in sorted([path, *helpers])}
-    reached = parts.closure(parts.imports(*texts.values()) | {"sumexp.companion.register.evidence"})
-    return Computation(
-        "evidence",
-        module_name(path),
-        {f"file {file.as_posix()}": digest(parts.syntax(text)) for file, text in texts.items()}
-        | parts.pins()
-        | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
-        | (
-            parts.files({file.as_posix(): file for file in sorted(PROOFS.glob("*.v"))})
-            if PROOFS.name in path.parts
-            else {}
-        )
-        | ({RUNS: runs()} if "sumexp.companion.authoring.runs" in reached else {})
-        | parts.modules(reached),
-    )
-
-
-def runs() -> str:
-    """Which training runs of today's code and data the store has: their number and a digest."""
-    keys = sorted(one.key for one in parts.current(default().computations("run")))
-    return f"{len(keys)} {digest(*keys)}"
-
-
-def with_runs(evidence: Computation, now: str) -> Computation:
-    """The evidence of the same tests, with these training runs, if it depends on any."""
-    return replace(evidence, parts={**evidence.parts, RUNS: now}) if RUNS in evidence.parts else evidence
-
-
-def without_runs(evidence: Computation) -> Computation:
-    """What evidence depends on but for training runs."""
-    return replace(evidence, parts={name: text for name, text in evidence.parts.items() if name != RUNS})
-
-
-def module_name(path: Path) -> str:
-    """``tests/bias/test_paper.py`` is ``bias.test_paper``."""
-    return ".".join(path.relative_to(TESTS).with_suffix("").parts)
-
-
-def claim_modules() -> list[Path]:
-    """The test modules that decide claims, wherever they are."""
-    from sumexp.companion.register.verdict import markers
-
-    return sorted({Path(marker.test.partition("::")[0]) for marker in markers(TESTS)})
 
 
 def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:

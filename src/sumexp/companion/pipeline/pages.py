@@ -12,7 +12,9 @@ from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
 from sumexp.companion.pipeline.rendering import render
 from sumexp.companion.pipeline.speeds import READERS
-from sumexp.companion.pipeline.view import HTML, OUTCOMES, PREVIEW, swap
+from sumexp.companion.pipeline.view import HTML, PREVIEW, swap
+from sumexp.companion.register import outcomes
+from sumexp.companion.register.model import Test
 from sumexp.companion.store import Computation, Entry, Store, default, parts
 from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import Meter
@@ -67,7 +69,7 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
     files |= {str(path): path for path in (Path("_config.yml"), TOC, *MEASURED) if path.exists()}
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
-    files |= {f"evidence {name}": entry.path / OUTCOMES for name, entry in decided.items() if entry}
+    files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
     files |= {str(file): file for file in _deciding(decided)}
     wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
     settings = {"parameter profile": plan.profile, "parameter device": plan.device}
@@ -76,9 +78,12 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
 
 def _deciding(decided: Shown) -> list[Path]:
     """The test modules whose evidence is shown."""
-    found = [entry.path / OUTCOMES for entry in decided.values() if entry is not None]
-    tests = (test["test"] for file in found for test in json.loads(file.read_bytes())["tests"])
-    return sorted({file for test in tests if (file := Path(test.partition("::")[0])).is_file()})
+    return sorted({file for test in _ended(decided) if (file := Path(test.test.partition("::")[0])).is_file()})
+
+
+def _ended(decided: Shown) -> list[Test]:
+    """How the tests that decide claims ended."""
+    return [test for entry in decided.values() if entry is not None for test in outcomes.read(entry).tests]
 
 
 def make(plan: Plan, jobs: int) -> None:
@@ -114,11 +119,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
 
     stage = folder / "stage"
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
-    with TemporaryDirectory() as outcomes:
-        for name, entry in decided.items():
-            if entry is not None:
-                Path(outcomes, f"{name}.json").write_bytes((entry.path / OUTCOMES).read_bytes())
-        entries = register.decide(register.load(CLAIMS), Path(outcomes))
+    entries = register.decide(register.load(CLAIMS), _ended(decided))
     register.write_json(entries, folder / "register.json")
     records = [record(entry) for entry in shown.values() if entry is not None]
     write_text(folder / "executions.json", json.dumps(records, indent=1) + "\n")

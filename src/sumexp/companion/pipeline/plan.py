@@ -2,27 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sumexp.companion import CompanionError
-from sumexp.companion.pipeline.inputs import (
-    RUNS,
-    chapters_of,
-    claim_modules,
-    evidence,
-    module_name,
-    notebook,
-    with_runs,
-    without_runs,
-)
+from sumexp.companion.pipeline.inputs import chapters_of, notebook
 from sumexp.companion.pipeline.settings import DEVICES, PROFILES, choice, resolve_device
+from sumexp.companion.register import outcomes
 from sumexp.companion.store import Computation, Store
 from sumexp.companion.store.files import write_text
-
-if TYPE_CHECKING:
-    from sumexp.companion.store.remote import Remote
 
 BUILD = Path("build")
 FINISHED = BUILD / ".finished"
@@ -52,21 +40,9 @@ class Plan:
     evidence: Mapping[str, Computation]
     tests: Mapping[str, str]
 
-    def wanted(self) -> list[Computation]:
-        """What is to be computed before the pages: chapters first, in their order."""
-        return [*(self.notebooks[name] for name in self.selected), *self.evidence.values()]
-
-    def with_runs(self, now: str) -> "Plan":
-        """The same, but that what reads training runs reads those that there are now."""
-        return replace(self, evidence={name: with_runs(one, now) for name, one in self.evidence.items()})
-
-    def as_pushed(self, store: Store, remote: "Remote") -> "Plan":
-        """The same, but that what reads training runs, and is not decided with those here, is as it was pushed."""
-        evidence = dict(self.evidence)
-        for name, one in evidence.items():
-            if RUNS in one.parts and store.find(one) is None and (pushed := remote.note(without_runs(one))):
-                evidence[name] = with_runs(one, pushed)
-        return replace(self, evidence=evidence)
+    def undecided(self, store: Store) -> list[Computation]:
+        """The test modules whose outcomes are lacking, or rest on the lack of a training run that is there now."""
+        return [wanted for wanted in self.evidence.values() if outcomes.find(store, wanted) is None]
 
     def write(self, path: Path) -> None:
         """Write it to a file, for `read`."""
@@ -98,14 +74,14 @@ def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
     device = device if stored and device != "auto" else resolve_device(device)
     names = chapters_of(TOC)
     selected = tuple(choice("ONLY", name, names) for name in only.split()) or tuple(names)
-    tests = {module_name(path): path for path in claim_modules()}
+    tests = {outcomes.module_name(path): path for path in outcomes.claim_modules()}
     return Plan(
         project=str(Path.cwd()),
         profile=profile,
         device=device,
         notebooks={name: notebook(name, {"profile": profile, "device": device}) for name in names},
         selected=selected,
-        evidence={name: evidence(path) for name, path in tests.items()},
+        evidence={name: outcomes.computation(path) for name, path in tests.items()},
         tests={name: path.as_posix() for name, path in tests.items()},
     )
 

@@ -37,8 +37,7 @@ def evidence_step(plan: Plan, names: str) -> None:
     modules = names.split("+")
     log = BUILD / "logs" / f"evidence-{modules[0]}.log"
     options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence"]
-    options += ["-p", "sumexp.companion.pipeline.evidence_cache", "--keep-evidence", "--plan", str(BUILD / "plan.json")]
-    options += ["-p", "no:cacheprovider"]
+    options += ["--keep-evidence", "-p", "no:cacheprovider"]
     # Plugins that a fork has imported before pytest could rewrite their assertions have none that tests show.
     options += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     with progress.step(f"claims of {len(modules)} test modules", "testing"), _to(log):

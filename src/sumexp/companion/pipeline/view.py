@@ -6,14 +6,13 @@ from shutil import copy2, copytree, rmtree
 
 from sumexp.companion.pipeline.notebooks import EXECUTED, FIGURES, RESULTS
 from sumexp.companion.pipeline.plan import BUILD
+from sumexp.companion.register import outcomes
 from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
 HTML = BUILD / "html"
 PREVIEW = ".preview-"
 """How the names of folders begin in which first pages are made."""
-OUTCOMES = "outcomes.json"
-"""What the entry of a test module's evidence holds."""
 
 
 def show(chapters: Mapping[str, Entry | None], evidence: Mapping[str, Entry | None], pages: Entry) -> None:
@@ -29,7 +28,7 @@ def show(chapters: Mapping[str, Entry | None], evidence: Mapping[str, Entry | No
             file.unlink()
     for name, entry in evidence.items():
         if entry is not None:
-            _file(entry, OUTCOMES, BUILD / "evidence" / f"{name}.json")
+            _file(entry, outcomes.FILE, BUILD / "evidence" / f"{name}.json")
     for table in ("register.json", "executions.json"):
         _file(pages, table, BUILD / table)
     _folder(pages, "html", HTML)

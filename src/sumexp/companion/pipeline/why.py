@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sumexp.companion.pipeline import pages
 from sumexp.companion.pipeline import plan as plans
-from sumexp.companion.pipeline.inputs import RUNS, declared_runs, notebook, parse, source_path, without_runs
+from sumexp.companion.pipeline.inputs import declared_runs, notebook, parse, source_path
 from sumexp.companion.pipeline.plan import Plan
 from sumexp.companion.pipeline.settings import PROFILES
+from sumexp.companion.register import outcomes
 from sumexp.companion.store import Computation, Entry, Status, Store, complete_grids, default, parts
 from sumexp.companion.store.entries import DamagedError, read, size
 
@@ -89,25 +90,14 @@ def needed(plan: Plan) -> list[Entry]:
 
 
 def push(entries: Iterable[Entry], remote: "Remote") -> list[Entry]:
-    """Copy to the remote what it lacks, and say there with which runs claims on them are decided; gives what it lacked.
+    """Copy to the remote what it lacks, and outcomes of tests anew: they may rest on more runs; gives what was copied.
 
-    Who lacks the runs cannot make the key of such evidence. Of those who push, who has most runs is heard, last.
+    If several machines push the outcomes of a module, the last one's count.
 
     Raises:
         CompanionError: if the remote cannot be written.
     """
-    entries = list(entries)
-    pushed = [entry for entry in entries if remote.push(entry)]
-    for one in (entry.computation for entry in entries):
-        if RUNS in one.parts and _number(one.parts[RUNS]) >= _number(remote.note(without_runs(one))):
-            remote.leave_note(without_runs(one), one.parts[RUNS])
-    return pushed
-
-
-def _number(runs: str) -> int:
-    """How many runs a key's part speaks of; -1 if it is none."""
-    number, _, _ = runs.partition(" ")
-    return int(number) if number.isdecimal() else -1
+    return [entry for entry in entries if remote.push(entry, anew=entry.computation.kind == "evidence")]
 
 
 def _marks(chapters: Iterable[str], profile: str, device: str) -> Iterator[Computation]:
@@ -123,11 +113,17 @@ def _here() -> Store:
 
 
 def _line(store: Store, one: Computation) -> Line:
-    state = store.status(one)
+    state = _status(store, one)
     entry = store.find(one) if state == "fresh" else None
     if entry is None:
         return Line(one.kind, one.name, state, None, 0, one.key)
     return Line(one.kind, one.name, state, entry.provenance.seconds, entry.size, one.key)
+
+
+def _status(store: Store, one: Computation) -> Status:
+    state = store.status(one)
+    is_outdated = state == "fresh" and one.kind == "evidence" and outcomes.find(store, one) is None
+    return "missing" if is_outdated else state
 
 
 def why(name: str, plan: Plan) -> list[str]:
@@ -153,7 +149,7 @@ def why(name: str, plan: Plan) -> list[str]:
 
 
 def _changes(store: Store, name: str, wanted: Computation) -> list[str]:
-    state = store.status(wanted)
+    state = _status(store, wanted)
     if state == "fresh" and (entry := store.find(wanted)):
         made = entry.provenance
         return [f"{name}: fresh, computed {made.finished[:16].replace('T', ' ')} UTC in {made.seconds:.1f} s"]
@@ -162,6 +158,8 @@ def _changes(store: Store, name: str, wanted: Computation) -> list[str]:
         return [f"{name}: {state}, and nothing of it was ever computed"]
     last = _last(earlier, wanted)
     when = last.provenance.finished[:16].replace("T", " ")
+    if last.computation.key == wanted.key and state == "missing":
+        return [f"{name}: {state}; a training run that its tests lacked is there now"]
     return [f"{name}: {state}; since {when} UTC", *(f"  {one}" for one in wanted.differences(last.computation))]
 
 

@@ -1,18 +1,25 @@
-"""Pytest plugin: tests say which claim of the register they decide, and their outcomes are written down.
+"""Pytest plugin: tests say which claim of the register they decide; their outcomes are kept in the store.
 
 A test bears ``@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="exact")``; markers are checked
-against ``claims/`` when tests are collected. ``pytest --evidence PATH`` writes the outcome of every marked test.
-An experiment states what it measured through the fixture ``finding``.
+against ``claims/`` when tests are collected. An experiment states what it measured through the fixture ``finding``.
+``pytest --keep-evidence`` keeps the outcomes of every module all of whose tests ran, whoever ran them: `make test`
+spares `make book` its tests, and the other way round. ``pytest --stored-evidence`` leaves out the tests that the store
+knows to pass with today's code, pins and data; how the others end replaces how they ended.
 """
 
 import json
-from collections.abc import Callable, Generator, Iterator
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from sumexp.companion import CompanionError
+from sumexp.companion.register import outcomes
 from sumexp.companion.register.model import (
     EVIDENCE,
     SHOWS,
@@ -20,36 +27,64 @@ from sumexp.companion.register.model import (
     Finding,
     Outcome,
     RegisterError,
+    State,
     Test,
     explain,
     load,
 )
-from sumexp.companion.store.files import write_text
-
-State: TypeAlias = Callable[..., None]
-"""What the fixture ``finding`` hands to a test."""
+from sumexp.companion.register.verdict import markers
+from sumexp.companion.store import Computation, default, lookups, progress
+from sumexp.companion.store.provenance import Meter
 
 _USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
 _PROPERTY = "sumexp-claim"
+_LACKED = "sumexp-lacked"
 _IDS = pytest.StashKey[frozenset[str]]()
+_PASSED = pytest.StashKey[frozenset[str]]()
 _WORST: tuple[Outcome, ...] = ("failed", "skipped", "passed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--evidence PATH``."""
+    """Add both options."""
+    parser.addoption("--keep-evidence", action="store_true", help="keep the outcomes of tests of claims in the store")
     parser.addoption(
-        "--evidence", type=Path, metavar="PATH", help="write the outcome of every test marked with a claim to PATH"
+        "--stored-evidence", action="store_true", help="leave out tests of claims that the store knows to pass"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and the recorder where the evidence is asked for."""
+    """Register the marker; work out today's keys before a test runs."""
     config.addinivalue_line(
         "markers", "claim(id, *, shows, evidence): what a test shows of an entry of the register in claims/"
     )
-    path: Path | None = config.getoption("--evidence")
-    if path is not None and not hasattr(config, "workerinput"):  # under xdist the reports reach the main process
-        config.pluginmanager.register(_Writer(config.invocation_params.dir / path))
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:  # of xdist: the reports reach the main process, which also says what is left out
+        config.stash[_PASSED] = frozenset(worker.get("sumexp_passed", ()))
+        return
+    config.stash[_PASSED] = frozenset()
+    if config.getoption("--keep-evidence") or config.getoption("--stored-evidence"):
+        try:
+            keeper = Keeper()
+        except CompanionError as error:  # a file is not Python
+            raise pytest.UsageError(str(error)) from None
+        if config.getoption("--stored-evidence"):
+            config.stash[_PASSED] = frozenset(keeper.passed())
+        if config.getoption("--keep-evidence"):
+            config.pluginmanager.register(keeper, "sumexp-keeper")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist what is left out."""
+    node.workerinput["sumexp_passed"] = sorted(node.config.stash[_PASSED])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the store knows."""
+    if passed := config.stash[_PASSED]:
+        known = [item for item in items if test_name(item) in passed]
+        items[:] = [item for item in items if test_name(item) not in passed]
+        config.hook.pytest_deselected(items=known)
 
 
 def test_name(item: pytest.Item) -> str:
@@ -143,53 +178,117 @@ def finding(request: pytest.FixtureRequest) -> State:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """After a test body has run: an experiment must have stated a finding."""
-    yield
+    """Note the runs that a test lacked; an experiment must have stated a finding."""
+    lookups.take()
+    try:
+        yield
+    finally:
+        item.user_properties += [(_LACKED, run) for run in lookups.take()]
     for record in _records(item):
         if record["evidence"] == "experiment" and not record["findings"]:
             pytest.fail(f"{record['test']} is an experiment but stated no finding: call the fixture `finding`", False)
 
 
-class Recorder:
-    """Collects the outcomes of marked tests."""
+class Keeper:
+    """Collects the outcomes of tests of claims, and keeps those of whole modules."""
 
     def __init__(self) -> None:
-        self.tests: dict[tuple[str, ...], dict[str, Any]] = {}
-        self.collected = True
+        self._meter, self._store = Meter(), default()
+        self._tests: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._lacked: dict[str, set[str]] = defaultdict(set)
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._left_out: set[str] = set()
+        self._collected = True
+        self._done, self._total, self._begun = 0, 0, time.time()
+        self._marked: dict[str, set[str]] = defaultdict(set)
+        for marker in markers(outcomes.TESTS):
+            file, _, name = marker.test.partition("::")
+            self._marked[file].add(name)
+        self._wanted = {file: outcomes.computation(Path(file)) for file in self._marked}
+
+    def passed(self) -> Iterable[str]:
+        """The names of the tests whose outcome in the store is that they pass."""
+        for wanted in self._wanted.values():
+            ended: dict[str, set[str]] = defaultdict(set)
+            for test in self._stored(wanted).tests:
+                ended[test.test].add(test.outcome)
+            yield from (name for name, ends in ended.items() if ends == {"passed"})
+
+    def _stored(self, wanted: Computation) -> EvidenceFile:
+        entry = outcomes.find(self._store, wanted)
+        return outcomes.read(entry) if entry else EvidenceFile(tests=())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Notice a module that could not be collected."""
-        self.collected &= not report.failed
+        """Notice a module that could not be collected, and one that leaves itself out."""
+        self._collected &= not report.failed
+        if report.skipped:
+            self._left_out.add(report.nodeid)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Know how many tests there are."""
+        self._total = len(session.items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a test ended; of several cases the worst counts."""
+        file = report.nodeid.partition("::")[0]
+        self._seconds[file] += report.duration
         if report.when == "setup" and report.passed:
             return  # the test itself is still to come
+        self._lacked[file] |= {run for name, run in report.user_properties if name == _LACKED and isinstance(run, str)}
         for record in _records(report):
             key = (record["test"], record["claim"], record["shows"], record["evidence"])
-            kept = self.tests.setdefault(key, {**record, "outcome": report.outcome, "findings": []})
+            kept = self._tests.setdefault(key, {**record, "outcome": report.outcome, "findings": []})
             kept["outcome"] = min(kept["outcome"], report.outcome, key=_WORST.index)
             kept["findings"] += record["findings"] if report.when == "call" else []
 
-    def is_whole(self, session: pytest.Session, exitstatus: int) -> bool:
-        """Whether the run came to its end: half a run is no evidence."""
-        finished = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-        finished = finished and not session.config.option.setuponly  # then tests seem to pass
-        return finished and self.collected and not session.shouldstop and not session.shouldfail
-
-    def outcomes(self) -> tuple[Test, ...]:
-        """The outcomes, ordered by test and claim."""
-        return tuple(Test.model_validate(self.tests[key]) for key in sorted(self.tests))
-
-
-class _Writer(Recorder):
-    """Writes the outcomes to a file when the session ends."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path = path
+    def pytest_runtest_logfinish(self) -> None:
+        """Say how far it is."""
+        self._done += 1
+        progress.report("testing claims", self._done, self._total, begun=self._begun)
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        if self.is_whole(session, exitstatus):
-            file = EvidenceFile(tests=self.outcomes())
-            write_text(self.path, json.dumps(file.model_dump(mode="json"), indent=1) + "\n")
+        """Keep the outcomes of each module all of whose tests have one, if its key is still the same."""
+        if not self._collected or not _is_whole(session, exitstatus) or not _is_unfiltered(session.config):
+            return
+        ended: dict[str, list[Test]] = defaultdict(list)
+        for key in sorted(self._tests):
+            test = Test.model_validate(self._tests[key])
+            ended[test.test.partition("::")[0]].append(test)
+        for file in self._wanted.keys() & (ended.keys() | self._left_out):
+            wanted = self._wanted[file]
+            stored = self._stored(wanted)
+            merged = _merged(stored, ended[file], self._lacked[file])
+            names = {name for test in merged.tests for name in test.test.split("::")[1:]}  # of classes too
+            whole = self._marked[file] <= names or file in self._left_out
+            is_new = merged != stored or not self._store.has(wanted)
+            if whole and is_new and outcomes.computation(Path(file)).key == wanted.key:
+                self._keep(wanted, merged, round(self._seconds[file], 3))
+
+    def _keep(self, wanted: Computation, ended: EvidenceFile, seconds: float) -> None:
+        with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
+            text = json.dumps(ended.model_dump(mode="json"), indent=1) + "\n"
+            (folder / outcomes.FILE).write_text(text, "utf-8")
+            # Of the module, not of the run; its tests take one thread of a worker, whose processor time nobody tells.
+            seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
+
+
+def _merged(stored: EvidenceFile, ended: Iterable[Test], lacked: Iterable[str]) -> EvidenceFile:
+    """What the store has, but for the tests that have just ended; ordered by test and claim."""
+    tests = {(test.test, test.claim, test.shows, test.evidence): test for test in (*stored.tests, *ended)}
+    return EvidenceFile(
+        tests=tuple(tests[key] for key in sorted(tests)), lacked=tuple(sorted({*stored.lacked, *lacked}))
+    )
+
+
+def _is_whole(session: pytest.Session, exitstatus: int) -> bool:
+    """Whether the run came to its end: half a run is no evidence."""
+    finished = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    finished = finished and not session.config.option.setuponly  # then tests seem to pass
+    return finished and not session.shouldstop and not session.shouldfail
+
+
+def _is_unfiltered(config: pytest.Config) -> bool:
+    """Whether all tests of the modules asked for were to run."""
+    chosen = config.option.keyword or config.option.deselect
+    chosen = chosen or any(getattr(config.option, name, False) for name in ("lf", "stepwise"))
+    return not chosen and config.option.markexpr in ("", "claim") and not any("::" in one for one in config.args)

@@ -1,7 +1,7 @@
 """The entries of the register as ``claims/*.yml`` hold them, the evidence for them, and how both are read."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
@@ -193,6 +193,10 @@ class Finding(BaseModel):
         return max(0.0, below, above)
 
 
+State: TypeAlias = Callable[..., None]
+"""What the fixture ``finding`` hands to a test."""
+
+
 class Test(BaseModel):
     """What one test function shows of one claim, and how its last run ended.
 
@@ -217,11 +221,17 @@ class Test(BaseModel):
 
 
 class EvidenceFile(BaseModel):
-    """The contents of one ``build/evidence/*.json``."""
+    """How the tests of one module ended.
+
+    Attributes:
+        tests: those that decide claims.
+        lacked: the training runs that they looked for in vain, as paths below the root of the store.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     tests: tuple[Test, ...]
+    lacked: tuple[str, ...] = ()
 
 
 def explain(error: ValidationError) -> str:
@@ -322,18 +332,3 @@ def load(claims_dir: Path) -> Claims:
     if faults:
         raise RegisterError(faults)
     return claims
-
-
-def read_evidence(evidence_dir: Path) -> tuple[Test, ...]:
-    """Read the records of all ``evidence_dir/*.json``; none if the folder is not there.
-
-    Raises:
-        RegisterError: a file is not what the pytest plugin writes.
-    """
-    tests: list[Test] = []
-    for path in sorted(evidence_dir.glob("*.json")):
-        try:
-            tests += EvidenceFile.model_validate_json(path.read_bytes()).tests
-        except ValidationError as error:
-            raise RegisterError([f"{path}: {explain(error)}: delete the file and run the tests again"]) from None
-    return tuple(tests)

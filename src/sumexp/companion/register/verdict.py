@@ -1,7 +1,7 @@
 """The verdict of a claim, computed from its tests by a table that the book prints."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,6 @@ from sumexp.companion.register.model import (
     RegisterError,
     Shows,
     Test,
-    read_evidence,
 )
 
 Verdict: TypeAlias = Literal[
@@ -289,12 +288,12 @@ def _function(test: str) -> str:
     return test.rpartition("::")[2]
 
 
-def decide(claims: Claims, evidence_dir: Path, tests_dir: Path = Path("tests")) -> Register:
-    """Compute every verdict from the evidence of the last test run.
+def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests")) -> Register:
+    """Compute every verdict from the tests as they last ran.
 
     Args:
         claims: the entries.
-        evidence_dir: folder of the JSON files that ``pytest --evidence`` wrote; it need not exist.
+        ended: how the tests of claims ended; those that have not run are absent.
         tests_dir: folder of the tests, read for markers only, so that a claim whose tests have not run
             is told from a claim that has none.
 
@@ -302,12 +301,11 @@ def decide(claims: Claims, evidence_dir: Path, tests_dir: Path = Path("tests")) 
         RegisterError: a test names an unknown claim; a statement and its counterexample both pass; an entry has
             neither a test nor a reason to be open, or has both.
     """
-    evidence = read_evidence(evidence_dir)
     declared = list(markers(tests_dir))
     by_claim: dict[str, list[Test]] = {}
-    for test in evidence:
+    for test in ended:
         by_claim.setdefault(test.claim, []).append(test)
-    named = {(test.test, test.claim) for test in evidence} | {(mark.test, mark.claim) for mark in declared}
+    named = {(test.test, test.claim) for test in ended} | {(mark.test, mark.claim) for mark in declared}
     orphans = sorted((test, claim) for test, claim in named if claim not in claims)
     faults = [f"{test}: its marker names {claim!r}, which is no entry of claims/" for test, claim in orphans]
     register: list[Entry] = []

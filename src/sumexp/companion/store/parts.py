@@ -30,7 +30,7 @@ def modules(names: Iterable[str]) -> dict[str, str]:
         CompanionError: if a module is not part of the package.
     """
     counted = (name for name in sorted(closure(names)) if not name.startswith("sumexp.companion.store"))
-    return {f"module {name}": _module(name) for name in counted}
+    return {f"module {name}": module(name) for name in counted}
 
 
 def data(names: Iterable[str]) -> dict[str, str]:
@@ -141,7 +141,8 @@ def _re_exports(code: str) -> bool:
     )
 
 
-def _module(name: str) -> str:
+def module(name: str) -> str:
+    """The part of one module of the package."""
     return _syntax_digest(_path(name).read_text("utf-8"))
 
 

@@ -9,7 +9,6 @@ import logging
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -24,8 +23,6 @@ from sumexp.companion.store.entries import DamagedError, Entry, read
 
 _log = logging.getLogger(__name__)
 _STEP = 1 << 20
-LINE = 200
-"""Characters that a note has at most."""
 _INSTEAD = "It will be computed here, but not with STORED=1"
 _unreachable: set[str] = set()
 """Addresses that are not asked again in this process: each entry would wait for them anew."""
@@ -106,35 +103,22 @@ class Remote:
         """Whether the remote is a folder of this machine that is not there, such as a share that is not mounted."""
         return isinstance(self._files, LocalFileSystem) and not Path(self._root).is_dir()
 
-    def push(self, entry: Entry) -> bool:
-        """Copy an entry to the remote; False if it is there already.
+    def push(self, entry: Entry, *, anew: bool = False) -> bool:
+        """Copy an entry to the remote; False if it is there already and need not be written ``anew``.
 
         Raises:
             CompanionError: if it cannot be written.
         """
         address = self._address(entry.computation)
-
-        def copy(target: IO[bytes]) -> None:
-            with tempfile.TemporaryFile() as archive:
+        part = f"{address}.{uuid4().hex}.part"
+        try:
+            if not anew and self._files.exists(address):
+                return False
+            self._files.makedirs(address.rpartition("/")[0], exist_ok=True)
+            with self._files.open(part, "wb") as target, tempfile.TemporaryFile() as archive:
                 _pack(entry.path, archive)
                 archive.seek(0)
                 shutil.copyfileobj(archive, target, _STEP)
-
-        return self._write(address, copy, unless_there=True)
-
-    def _write(self, address: str, put: Callable[[IO[bytes]], object], *, unless_there: bool = False) -> bool:
-        """Let a file appear whole or not at all; False if it is there already, and may be.
-
-        Raises:
-            CompanionError: if it cannot be written.
-        """
-        part = f"{address}.{uuid4().hex}.part"
-        try:
-            if unless_there and self._files.exists(address):
-                return False
-            self._files.makedirs(address.rpartition("/")[0], exist_ok=True)
-            with self._files.open(part, "wb") as target:
-                put(target)
             self._files.mv(part, address)
         except NotImplementedError as error:
             raise CompanionError(f"cannot write to {self.address}: such addresses can only be read") from error
@@ -144,26 +128,8 @@ class Remote:
             raise CompanionError(f"cannot write {address}: {_words(error)}") from error
         return True
 
-    def note(self, computation: Computation) -> str:
-        """The line that was left last under a key; empty if none is, or it cannot be had."""
-        with tempfile.TemporaryDirectory() as name:
-            try:
-                if self._download(self._address(computation, "txt"), file := Path(name, "note")):
-                    return file.read_text("utf-8")[:LINE].strip()
-            except Exception as error:  # of many kinds: the transfer breaks off, it is no text
-                _log.warning("%s cannot be had: %s", self._address(computation, "txt"), _words(error))
-        return ""
-
-    def leave_note(self, computation: Computation, text: str) -> None:
-        """Leave a line under a key, in place of another one.
-
-        Raises:
-            CompanionError: if it cannot be written.
-        """
-        self._write(self._address(computation, "txt"), lambda file: file.write(text.encode()))
-
-    def _address(self, computation: Computation, ending: str = "tar") -> str:
-        return f"{self._root.rstrip('/')}/{computation.kind}/{computation.name}/{computation.key}.{ending}"
+    def _address(self, computation: Computation) -> str:
+        return f"{self._root.rstrip('/')}/{computation.kind}/{computation.name}/{computation.key}.tar"
 
 
 def _options(address: str) -> dict[str, Any]:

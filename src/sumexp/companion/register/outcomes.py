@@ -1,0 +1,79 @@
+"""How the tests that decide claims ended: what the outcomes of a module depend on, and those that the store has."""
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from sumexp.companion.register.model import EvidenceFile, RegisterError, Test, explain
+from sumexp.companion.register.verdict import markers
+from sumexp.companion.store import Computation, Entry, Store, parts
+from sumexp.companion.store.computation import digest
+
+TESTS = Path("tests")
+PROOFS = Path("proofs")
+FILE = "outcomes.json"
+"""What the entry of a test module holds."""
+_RECORDED_BY = ("sumexp.companion.register.evidence", "sumexp.companion.register.model")
+
+
+def module_name(path: Path) -> str:
+    """``tests/bias/test_paper.py`` is ``bias.test_paper``."""
+    return ".".join(path.relative_to(TESTS).with_suffix("").parts)
+
+
+def claim_modules() -> list[Path]:
+    """The test modules that decide claims."""
+    return sorted({Path(marker.test.partition("::")[0]) for marker in markers(TESTS)})
+
+
+def computation(path: Path) -> Computation:
+    """The outcomes of a test module: its code and its helpers', pins, the data and the code it can reach.
+
+    Those of ``tests/proofs`` depend on the proofs too.
+    """
+    from sumexp.datasets import DATASETS
+
+    folders = [folder for folder in path.parents if TESTS in (folder, *folder.parents)]
+    helpers = [helper for folder in folders for helper in folder.glob("*.py") if not helper.name.startswith("test_")]
+    texts = {file: file.read_text("utf-8") for file in sorted([path, *helpers])}
+    reached = parts.closure(parts.imports(*texts.values()))
+    proofs = sorted(PROOFS.glob("*.v")) if PROOFS.name in path.parts else []
+    return Computation(
+        "evidence",
+        module_name(path),
+        {f"file {file.as_posix()}": digest(parts.syntax(text)) for file, text in texts.items()}
+        | parts.pins()
+        | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
+        | parts.files(proofs)
+        | parts.modules(reached)
+        | {f"module {name}": parts.module(name) for name in _RECORDED_BY},
+    )
+
+
+def find(store: Store, wanted: Computation) -> Entry | None:
+    """The entry of a module's outcomes; None if a training run is there now that a test looked for in vain."""
+    entry = store.find(wanted)
+    return None if entry is None or any((store.root / run).exists() for run in read(entry).lacked) else entry
+
+
+def read_folder(folder: Path) -> tuple[Test, ...]:
+    """The outcomes in all ``*.json`` of a folder; none if it is not there.
+
+    Raises:
+        RegisterError: if a file does not hold outcomes.
+    """
+    tests: list[Test] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            tests += EvidenceFile.model_validate_json(path.read_bytes()).tests
+        except ValidationError as error:
+            raise RegisterError([f"{path}: {explain(error)}: delete the file and run the tests again"]) from None
+    return tuple(tests)
+
+
+def read(entry: Entry) -> EvidenceFile:
+    """What an entry holds; nothing where it cannot be read."""
+    try:
+        return EvidenceFile.model_validate_json((entry.path / FILE).read_bytes())
+    except (OSError, ValueError):
+        return EvidenceFile(tests=())
