@@ -86,7 +86,7 @@ def _compute(plan: Plan, missing: Sequence[Computation], cores: int) -> None:
         finished = workflow.run("book", config, store.root, log, options)
     if early:
         (store.root / early).unlink(missing_ok=True)
-    if not finished or store.lacking(missing) or set(plan.undecided(store)) & set(missing):
+    if not finished or store.lacking(missing) or any(one in missing for one in plan.undecided(store)):
         raise CompanionError(
             f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
         )
