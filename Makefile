@@ -68,8 +68,8 @@ test: $(READY) ## Run the tests, but for those of claims that the store knows to
 test-peers: $(READY) ## Hold the losses against other libraries, those that are installed in .venv
 	TF_USE_LEGACY_KERAS=1 OMP_NUM_THREADS=1 $(RUN) pytest -q -m peers -rs
 
-references: $(READY) ## Write anew the outputs that the tests compare with; look at the difference before you commit it
-	$(RUN) pytest -q tests/book/test_reference_outputs.py --write-references
+references: $(READY) ## Write anew the outputs that the tests compare with, and say so by failing; look at the difference
+	$(RUN) pytest -q tests/book/test_reference_outputs.py --nb-force-regen
 
 lint: $(READY) ## Check style, types and the direction of imports
 	$(RUN) ruff check

@@ -27,11 +27,6 @@ TOGETHER = re.compile(
 """What one worker does: all tests of a page or figure, opened once, and those that share what is slow to make."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--write-references``."""
-    parser.addoption("--write-references", action="store_true", help="write the notebooks' reference outputs anew")
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give a worker what belongs together; marks ``xdist_group`` do nothing (pytest 9.2 with pytest-xdist 3.8)."""
