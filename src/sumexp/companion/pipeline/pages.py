@@ -129,6 +129,6 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     for file in _deciding(decided):
         (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
         copy2(file, stage / DATA / DECIDING / file)
-    render(stage, folder / "html", jobs=jobs, cache=BUILD / ".sphinx")
+    render(stage, folder / "html", jobs=jobs)
     rmtree(BUILD / "stage", ignore_errors=True)
     stage.replace(BUILD / "stage")
