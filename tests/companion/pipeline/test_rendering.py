@@ -1,7 +1,9 @@
 """Pages are the same bytes in each rendering, warnings are errors, and tables show what the build has found."""
 
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +51,75 @@ def stage(tmp_path: Path) -> Path:
     return stage
 
 
-def test_pages_are_the_same_bytes_by_one_process_and_by_two_and_a_warning_is_an_error(
-    stage: Path, tmp_path: Path
-) -> None:
-    render(stage, tmp_path / "one", jobs=1)
-    render(stage, tmp_path / "two", jobs=2)
-    assert "two.html" in files(tmp_path / "one")
-    assert files(tmp_path / "one") == files(tmp_path / "two")
+API = """# Code
+
+```{index} a word of the index
+```
+
+```{eval-rst}
+.. automodule:: sumexp.companion.store.computation
+   :members:
+   :imported-members:
+```
+"""
+EXERCISES = """# Exercises
+
+:::{exercise}
+:label: one-ex
+Show it.
+:::
+
+:::{solution-start} one-ex
+:::
+
+So it is.
+
+:::{solution-end}
+:::
+"""
+
+
+def change(file: Path, text: str) -> None:
+    """Change a page later than it was read, however coarse the clock of the disk."""
+    file.write_text(text)
+    later = time.time() + 2
+    os.utime(file, (later, later))
+
+
+def test_what_was_read_before_changes_no_byte(stage: Path, tmp_path: Path) -> None:
+    extensions = "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_autodoc, sumexp_book, sumexp_typography"
+    extensions += ", sphinx.ext.autodoc, sphinx.ext.napoleon, sphinx.ext.viewcode]"
+    names = ("autodoc", "book", "typography")
+    local = f"  local_extensions: {{{', '.join(f'sumexp_{name}: book/_ext' for name in names)}}}\n  recursive"
+    (stage / "_config.yml").write_text(SETTINGS.replace("  recursive", local).replace("sphinx_comments]", extensions))
+    shutil.copytree(BOOK / "_ext", stage / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
+    with (stage / "_toc.yml").open("a") as toc:
+        toc.write("- file: api\n- file: exercises\n")
+    (stage / "api.md").write_text(API)
+    (stage / "exercises.md").write_text(EXERCISES)
+    trees = tmp_path / "trees"
+    render(stage, tmp_path / "first", trees=trees, jobs=2)
+    read = {file.stem: file.stat().st_mtime_ns for file in trees.glob("*.doctree")}
+    assert read.keys() == {"index", "one", "two", "three", "api", "exercises"}
+    # A changed word, a label more, and a changed title, which other pages show.
+    change(stage / "exercises.md", EXERCISES.replace("So it is.", "It is."))
+    change(stage / "three.md", f"{PAGES['three']}\n(a-label)=\n## A section\n")
+    change(stage / "two.md", PAGES["two"].replace("Page two", "The second page"))
+    change(stage / "api.md", API.replace("of the index", "more"))
+    render(stage, tmp_path / "second", trees=trees, jobs=2)
+    again = {file.stem for file in trees.glob("*.doctree") if file.stat().st_mtime_ns != read[file.stem]}
+    assert again == {"two", "three", "api", "exercises"}
+    render(stage, tmp_path / "anew", trees=tmp_path / "new-trees", jobs=1)
+    first, second = files(tmp_path / "first"), files(tmp_path / "second")
+    assert second == files(tmp_path / "anew")
+    assert {name for name in first if first[name] != second.get(name)} >= {"two.html", "index.html", "one.html"}
+
+
+def test_a_warning_is_an_error_each_time(stage: Path, tmp_path: Path) -> None:
     (stage / "three.md").write_text(f"{PAGES['three']}\nSee {{doc}}`nowhere`.\n")
-    with pytest.raises(CompanionError, match=r"Sphinx says:\n  three\.md:5: WARNING: unknown document: 'nowhere'"):
-        render(stage, tmp_path / "failed", jobs=2)
-    (stage / "_toc.yml").unlink()
-    with pytest.raises(CompanionError, match=r"_toc\.yml"):
-        render(stage, tmp_path / "failed", jobs=2)
+    for _ in range(2):
+        with pytest.raises(CompanionError, match=r"Sphinx says:\n  three\.md:5: WARNING: unknown document: 'nowhere'"):
+            render(stage, tmp_path / "pages", trees=tmp_path / "trees", jobs=2)
 
 
 def execution(notebook: str, **changes: Any) -> dict[str, Any]:
@@ -159,7 +217,7 @@ def words(file: Path) -> list[list[str]]:
 
 def test_pages_of_tables_show_what_the_build_has_found(tables: Path, tmp_path: Path) -> None:
     pages = tmp_path / "first"
-    render(tables, pages, jobs=1)
+    render(tables, pages, trees=tmp_path / "trees", jobs=1)
     assert words(pages / "book" / "executions.html") == [
         ["bias", "12.3\xa0s", "20.0\xa0s", "300\xa0MiB", "cpu", "2026-01-02 03:04"],
         ["bias", "profile\xa0=\xa0smoke, device\xa0=\xa0cpu, seed\xa0=\xa00", "none", "0123456789ab"],
@@ -178,7 +236,9 @@ def test_pages_of_tables_show_what_the_build_has_found(tables: Path, tmp_path: P
     errata = tables / "book" / "errata" / "bias.md"
     errata.write_text(errata.read_text().replace("erratum-b1", "erratum-b2"))
     pages = tmp_path / "second"
-    render(tables, pages, jobs=1)
+    render(tables, pages, trees=tmp_path / "trees", jobs=1)
+    render(tables, tmp_path / "anew", trees=tmp_path / "new-trees", jobs=1)
+    assert files(pages) == files(tmp_path / "anew")
     assert words(pages / "book" / "executions.html")[0][1] == "56.8\xa0s"
     assert words(pages / "book" / "executions.html")[1:] == [
         ["bias", "profile\xa0=\xa0smoke, device\xa0=\xa0cpu, seed\xa0=\xa00", "brown, delicious", "0123456789ab"],

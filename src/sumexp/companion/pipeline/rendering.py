@@ -1,13 +1,14 @@
 """The staged book as pages: by Sphinx, with Jupyter Book's settings, on several cores; a warning is an error.
 
-Nothing is kept from one rendering for the next, so that pages are the same bytes whatever was rendered before.
+Sphinx keeps what it has read, and reads again what has changed. Every page is written anew, so that pages are the same
+bytes whatever was read before.
 """
 
 import re
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
 from warnings import catch_warnings, filterwarnings
 
 from sumexp.companion import CompanionError
@@ -16,12 +17,13 @@ _SHOWN = 20
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def render(stage: Path, output: Path, *, jobs: int) -> None:
+def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
     """Render the staged book.
 
     Args:
-        stage: the folder that ``staging.stage`` has laid out.
+        stage: the folder that ``staging.stage`` has laid out; Sphinx goes by its path and the dates of its files.
         output: the folder of the pages, which is made.
+        trees: the folder in which Sphinx keeps what it has read.
         jobs: how many processes read and write.
 
     Raises:
@@ -30,7 +32,7 @@ def render(stage: Path, output: Path, *, jobs: int) -> None:
     from jupyter_book.sphinx import build_sphinx
 
     source, said = stage.resolve(), StringIO()
-    with TemporaryDirectory() as trees, redirect_stderr(said), catch_warnings():
+    with redirect_stderr(said), catch_warnings():
         # sphinx-external-toc looks at every object there is, and torch warns when one of its own is looked at.
         filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
         failed = build_sphinx(
@@ -39,13 +41,15 @@ def render(stage: Path, output: Path, *, jobs: int) -> None:
             path_config=source / "_config.yml",
             noconfig=True,  # but for Jupyter Book's
             confoverrides={"external_toc_path": "_toc.yml", "latex_individualpages": False},
-            doctreedir=trees,
+            doctreedir=trees.resolve(),
+            force_all=True,
             jobs=jobs,
             quiet=True,
             warningiserror=True,
             keep_going=True,
         )
     if failed:
+        rmtree(trees, ignore_errors=True)  # what was read with a warning must be read, and warned of, again
         text = _COLOUR.sub("", said.getvalue()).replace(f"{source}/", "")
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         raise CompanionError("\n".join(["the book could not be rendered; Sphinx says:", *lines[-_SHOWN:]]))
