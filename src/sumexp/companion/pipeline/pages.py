@@ -136,9 +136,8 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     rmtree(STAGE, ignore_errors=True)
     stage.replace(STAGE)
     trees = BUILD / ".doctrees" / _readers()
-    for other in trees.parent.glob("*"):
-        if other != trees:
-            rmtree(other)
+    for other in set(trees.parent.glob("*")) - {trees}:
+        rmtree(other)
     render(STAGE, folder / "html", trees=trees, jobs=jobs)
 
 
