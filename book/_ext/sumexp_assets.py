@@ -142,8 +142,6 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
     for file in sorted(deciding.rglob("*.py")):
         name = file.relative_to(deciding)
         target = Path(app.outdir, "_tests", name).with_suffix(".html")
-        if target.exists():
-            continue  # taken over from the last rendering, which a changed test would have had thrown away
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(source_page(str(name), file.read_text("utf-8")), "utf-8")
 

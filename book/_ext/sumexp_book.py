@@ -3,7 +3,6 @@ tables of what the build has found."""
 
 import json
 from ast import literal_eval
-from importlib import import_module
 from pathlib import Path
 from re import compile as pattern
 from typing import Any
@@ -13,12 +12,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
-from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
-from sphinx.writers.html5 import HTML5Translator
-from sphinx_exercise.nodes import solution_node
-from sphinx_proof.domain import ProofDomain
 
 from sumexp.companion.pipeline import devices, executions, speeds
 from sumexp.companion.register import Register, errata, read_json
@@ -28,12 +23,7 @@ from sumexp.companion.register.verdict import VERDICTS
 logger = logging.getLogger(__name__)
 
 WORD_JOINER = "\u2060"  # no line begins with a mark
-SHORT = 28  # letters of code that a line of a phone has room for, even in a list
-PUNCTUATION = pattern(r"[.,;:!?)’”]+")
-OPENING = pattern(r"[(\[‘“]+$")
-ARRAY = pattern(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
 MARKED = pattern(r'<span class="math [^>]*>[^<]*</span>[.,;:!?)’”]+')
-IN_TEXT = pattern(r"\\(?:text|textrm|mbox)\{[^{}]*\}")
 DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
 SENTENCE = "application/papermill.record/text/markdown"
@@ -89,47 +79,9 @@ def check_names(app: Sphinx, env: BuildEnvironment) -> None:
             logger.warning("%r is declared in %s; take another name", name, " and in ".join(places))
 
 
-def import_once(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> None:
-    """What describing the package imports is imported before the processes part."""
-    if app.parallel > 1 and any(page.startswith("book/api/") for page in pages):
-        import_module("torch")
-
-
-def keep_punctuation(app: Sphinx, doctree: nodes.document) -> None:
-    """Keep a formula, a bracket before it, and marks of verdicts and punctuation after it on one line.
-
-    A browser would break the line at each of them.
-    """
-    for formula in list(doctree.findall(nodes.math)):
-        parent = formula.parent
-        start = parent.index(formula)
-        end = start + 1
-        if parent[end:] and parent[end].astext() == WORD_JOINER:
-            while parent[end:] and (isinstance(parent[end], nodes.raw) or parent[end].astext() == WORD_JOINER):
-                end += 1
-        before, after = parent[:start][-1:], parent[end : end + 1]
-        bracket = OPENING.search(before[0]) if before and isinstance(before[0], nodes.Text) else None
-        mark = PUNCTUATION.match(after[0]) if after and isinstance(after[0], nodes.Text) else None
-        if mark or bracket or end > start + 1:
-            if bracket:
-                parent[start - 1] = nodes.Text(bracket.string[: bracket.start()])
-            if mark:
-                parent[end] = nodes.Text(mark.string[mark.end() :])
-            texts = [nodes.Text(found[0]) if found else None for found in (bracket, mark)]
-            kept = [texts[0], *parent[start:end], texts[1]]
-            parent[start:end] = [nodes.inline("", "", *filter(None, kept), classes=["nobreak"])]
-
-
 def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:
     """Put one node in the place of another: docutils takes the first that is *equal*, such as another full stop."""
     parent[next(place for place, child in enumerate(parent.children) if child is old)] = new
-
-
-def free_contents(app: Sphinx, doctree: nodes.document) -> None:
-    """Make what an exercise or a solution holds a plain block: as sections they would all bear one id."""
-    for section in list(doctree.findall(nodes.section)):
-        if section["ids"] in (["exercise-content"], ["solution-content"]):
-            section.parent.replace(section, nodes.container("", *section.children))
 
 
 def keep_captions(app: Sphinx, doctree: nodes.document) -> None:
@@ -137,92 +89,6 @@ def keep_captions(app: Sphinx, doctree: nodes.document) -> None:
     for raw in doctree.findall(nodes.raw):
         if 'class="sumexp-figure"' in (html := raw.astext()):
             raw[:] = [nodes.Text(MARKED.sub(r'<span class="nobreak">\g<0></span>', html))]
-
-
-def keep_names(app: Sphinx, doctree: nodes.document) -> None:
-    """Let no line end within a short name of code: ``--`` alone is no option."""
-    for literal in doctree.findall(nodes.literal):
-        words = literal.astext().split()
-        if words and max(map(len, words)) <= SHORT:
-            literal["classes"].append("whole")
-
-
-def plain_texts(app: Sphinx, doctree: nodes.document) -> None:
-    """Words within a formula: LaTeX wants their underscores escaped, MathJax would show the backslash."""
-    for formula in (*doctree.findall(nodes.math), *doctree.findall(nodes.math_block)):
-        if "\\_" in (text := formula.astext()):
-            formula[:] = [nodes.Text(IN_TEXT.sub(lambda found: found[0].replace("\\_", "_"), text))]
-
-
-def leave_out_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
-    """The fields of a named tuple stand among its variables: no entry of their own says that one is its third."""
-    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
-
-
-def name_types(
-    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
-) -> tuple[str | None, str | None]:
-    """NumPy's types by the names that code gives them: what they stand for takes half a page in a signature."""
-    from numpy.typing import ArrayLike
-    from sphinx.util.typing import stringify_annotation
-
-    meant = stringify_annotation(ArrayLike, "fully-qualified")
-
-    def named(text: str | None) -> str | None:
-        return text and array_types(text.replace(meant, "numpy.typing.ArrayLike"))
-
-    return named(signature), named(returned)
-
-
-def array_types(text: str) -> str:
-    """Array types and generators by the names that a user knows."""
-    return ARRAY.sub(r"numpy.typing.NDArray[\1]", text).replace("torch._C.Generator", "torch.Generator")
-
-
-def mend_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """What stands before a colon in the text on a value is no type, for which Napoleon takes it: types are in code."""
-    lines[:] = [array_types(line) for line in lines]
-    at = next((place for place, line in enumerate(lines) if line.startswith(":type: ")), None)
-    if what in ("attribute", "data", "property") and at is not None:
-        start = lines.pop(at).removeprefix(":type: ")
-        lines[0] = f"{start}: {lines[0]}"
-
-
-def plain_types(app: Sphinx, doctree: nodes.document) -> None:
-    """Types that pass by the events of autodoc: of properties; and those that a name stands for, with code's quotes."""
-    for annotation in doctree.findall(addnodes.desc_annotation):
-        if (shown := array_types(annotation.astext())) != annotation.astext():
-            annotation[:] = [nodes.Text(shown)]
-    for paragraph in doctree.findall(nodes.paragraph):
-        if paragraph.astext().startswith("alias of "):
-            for text in list(paragraph.findall(nodes.Text)):
-                put(text.parent, text, nodes.Text(text.replace("‘", "'").replace("’", "'")))
-
-
-class FoldSolutions(SphinxPostTransform):
-    """A solution's title is what opens it; sphinx-exercise puts titles in at priority 21."""
-
-    default_priority = 30
-    formats = ("html",)
-
-    def run(self, **_: object) -> None:
-        for solution in self.document.findall(solution_node):
-            solution[0] = nodes.raw("", f"<summary>{solution[0].astext()}</summary>", format="html")
-
-
-def visit_solution(self: HTML5Translator, node: solution_node) -> None:
-    self.body.append(self.starttag(node, "details"))
-
-
-def depart_solution(self: HTML5Translator, _: solution_node) -> None:
-    self.body.append("</details>\n")
-
-
-class Proofs(ProofDomain):
-    """Theorems as sphinx-proof has them; it keeps them elsewhere, so that of several processes nothing is to merge."""
-
-    def merge_domaindata(self, docnames: list[str], otherdata: dict[str, object]) -> None:
-        pass
 
 
 class claim_link(nodes.Inline, nodes.Element):
@@ -560,29 +426,15 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_directive("at-a-glance", AtAGlance)
     app.add_directive("devices-table", DevicesTable)
     app.add_directive("speeds-table", SpeedsTable)
-    app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
-    app.add_post_transform(FoldSolutions)
-    if "sphinx_proof" in app.extensions:
-        app.add_domain(Proofs, override=True)
     app.add_node(claim_link)
     app.connect("doctree-read", mark_claims)
     app.connect("doctree-read", note_formulas)
-    app.connect("doctree-read", free_contents)
     app.connect("doctree-read", name_figures)
     app.connect("doctree-read", note_names, priority=900)
     app.connect("env-purge-doc", forget_names)
     app.connect("env-merge-info", merge_names)
     app.connect("env-check-consistency", check_names)
-    app.connect("env-before-read-docs", import_once)
-    app.connect("doctree-read", keep_punctuation)
     app.connect("doctree-read", keep_captions)
-    app.connect("doctree-read", plain_texts)
-    app.connect("doctree-read", keep_names)
-    if "sphinx.ext.autodoc" in app.extensions:
-        app.connect("autodoc-process-signature", name_types)
-        app.connect("autodoc-process-docstring", mend_docstring, priority=600)  # after Napoleon
-        app.connect("doctree-read", plain_types)
-        app.connect("autodoc-skip-member", leave_out_fields)
     # It numbers sections once everything is read, in the main process, and does not say so.
     if numbering := app.extensions.get("sphinx_multitoc_numbering"):
         numbering.parallel_read_safe = True

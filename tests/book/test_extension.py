@@ -21,7 +21,8 @@ from sphinx.util.docutils import docutils_namespace, patch_docutils
 from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
 
-EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_book.py"
+EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
+EXTENSION, TYPOGRAPHY, AUTODOC = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "typography", "autodoc"))
 
 
 class Labels:
@@ -53,7 +54,7 @@ def test_punctuation_stays_with_its_formula() -> None:
     document += nodes.paragraph(
         "", "", nodes.Text("Let "), nodes.math("", "x"), nodes.Text("). And "), nodes.math("", "y"), nodes.Text(" too")
     )
-    runpy.run_path(str(EXTENSION))["keep_punctuation"](None, document)
+    runpy.run_path(str(TYPOGRAPHY))["keep_punctuation"](None, document)
     (paragraph,) = document.children
     kept, free = paragraph.children[1], paragraph.children[3]
     assert paragraph.astext() == "Let x). And y too"
@@ -66,7 +67,7 @@ def test_punctuation_is_taken_from_after_its_own_formula() -> None:
     document += nodes.paragraph(
         "", "", nodes.reference("", "E1"), nodes.Text("."), nodes.Text(" But "), nodes.math("", "y"), nodes.Text(".")
     )
-    runpy.run_path(str(EXTENSION))["keep_punctuation"](None, document)
+    runpy.run_path(str(TYPOGRAPHY))["keep_punctuation"](None, document)
     assert document.astext() == "E1. But y."
 
 
@@ -75,7 +76,7 @@ def test_a_bracket_stays_with_its_formula() -> None:
     document += nodes.paragraph(
         "", "", nodes.math("", "x"), nodes.Text(" (so"), nodes.Text(" (“"), nodes.math("", "y"), nodes.Text(" too)")
     )
-    runpy.run_path(str(EXTENSION))["keep_punctuation"](None, document)
+    runpy.run_path(str(TYPOGRAPHY))["keep_punctuation"](None, document)
     (paragraph,) = document.children
     assert paragraph.astext() == "x (so (“y too)"
     assert [one.astext() for one in paragraph.children] == ["x", " (so", " ", "(“y", " too)"]
@@ -114,7 +115,7 @@ def test_a_verdict_is_shown_with_its_mark_which_is_drawn_once() -> None:
 def test_words_in_a_formula_show_no_backslash() -> None:
     document = new_document("page")
     document += nodes.math_block("", r"w\_1 = \text{without log\_q, or log\_p}")
-    runpy.run_path(str(EXTENSION))["plain_texts"](None, document)
+    runpy.run_path(str(TYPOGRAPHY))["plain_texts"](None, document)
     assert document.astext() == r"w\_1 = \text{without log_q, or log_p}"
 
 
@@ -123,7 +124,7 @@ def test_a_short_name_of_code_stays_whole() -> None:
     long = "sumexp.bias.estimators.poisson_absolute_exponent"
     texts = ("--weights relative --hits keep", f"{long} x", " ")
     document += [nodes.literal("", text) for text in texts]
-    runpy.run_path(str(EXTENSION))["keep_names"](None, document)
+    runpy.run_path(str(TYPOGRAPHY))["keep_names"](None, document)
     assert [literal["classes"] for literal in document.findall(nodes.literal)] == [["whole"], [], []]
 
 
@@ -133,7 +134,7 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
 
     told = Signature.from_callable(signed)
     shown = stringify_signature(told, show_return_annotation=False), stringify_annotation(told.return_annotation)
-    named = runpy.run_path(str(EXTENSION))["name_types"]
+    named = runpy.run_path(str(AUTODOC))["name_types"]
     assert named(None, "function", "signed", signed, {}, *shown) == (
         "(x: numpy.typing.ArrayLike | None, y: numpy.typing.NDArray[numpy.float64])",
         "numpy.typing.NDArray[numpy.int64]",
@@ -141,7 +142,7 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
 
 
 def test_marks_of_verdicts_stay_with_the_formula_before_them() -> None:
-    extension = runpy.run_path(str(EXTENSION))
+    extension = runpy.run_path(str(TYPOGRAPHY))
     joiner, mark = nodes.Text(extension["WORD_JOINER"]), nodes.raw("", "<a>1</a>", format="html")
     other = nodes.raw("", "<a>2</a>", format="html")
     paragraph = nodes.paragraph("", "", nodes.Text("A score "), nodes.math("", "f"))
@@ -154,7 +155,7 @@ def test_marks_of_verdicts_stay_with_the_formula_before_them() -> None:
 
 
 def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it() -> None:
-    mend = runpy.run_path(str(EXTENSION))["mend_docstring"]
+    mend = runpy.run_path(str(AUTODOC))["mend_docstring"]
     lines = ["see `log_weights`.", "", ":type: What a negative weighs"]
     mend(None, "data", "Weights", None, {}, lines)
     assert lines == ["What a negative weighs: see `log_weights`.", ""]
@@ -172,7 +173,7 @@ def test_types_of_properties_and_what_names_stand_for_are_those_of_code() -> Non
         nodes.paragraph("", "", nodes.Text("alias of "), nodes.literal("", "Literal"), nodes.Text("[‘none’, ‘tail’]")),
         nodes.paragraph("", "", nodes.Text("one ‘word’")),
     )
-    runpy.run_path(str(EXTENSION))["plain_types"](None, page)
+    runpy.run_path(str(AUTODOC))["plain_types"](None, page)
     assert [child.astext() for child in page.children] == [
         ": numpy.typing.NDArray[numpy.float64]",
         "property",
@@ -193,7 +194,7 @@ def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
             """Their sum."""
             return self.first + self.second
 
-    left_out = runpy.run_path(str(EXTENSION))["leave_out_fields"]
+    left_out = runpy.run_path(str(AUTODOC))["leave_out_fields"]
     members = {"first": Pair.first, "second": Pair.second, "both": Pair.both}
     found = {name: left_out(None, "class", name, one, False, {}) for name, one in members.items()}
     assert found == {"first": True, "second": True, "both": None}
@@ -271,13 +272,13 @@ def exercises(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
     notebook = {"cells": cells, "metadata": language, "nbformat": 4, "nbformat_minor": 5}
     (place / "index.ipynb").write_text(json.dumps(notebook))
     settings: dict[str, Any] = {
-        "extensions": ["myst_nb", "sphinx_exercise", "sumexp_book"],
+        "extensions": ["myst_nb", "sphinx_exercise", "sumexp_typography"],
         "nb_execution_mode": "off",
         "myst_enable_extensions": ["colon_fence", "dollarmath"],
         "exercise_style": "solution_follow_exercise",
     }
     with pytest.MonkeyPatch.context() as path, patch_docutils(None), docutils_namespace():
-        path.syspath_prepend(str(EXTENSION.parent))
+        path.syspath_prepend(str(EXTENSIONS))
         app = Sphinx(place, None, place / "html", place / "trees", "html", settings, None, None, warningiserror=True)
         app.build()
     return BeautifulSoup((place / "html" / "index.html").read_text("utf-8"), "html.parser")
@@ -337,12 +338,12 @@ def built(place: Path, text: str) -> BeautifulSoup:
     (place / "notebooks" / "chapter.ipynb").write_text(json.dumps(notebook))
     (place / "index.md").write_text(f"{text}\n```{{toctree}}\nnotebooks/chapter\n```\n")
     settings: dict[str, Any] = {
-        "extensions": ["myst_nb", "sphinx_exercise", "sumexp_book"],
+        "extensions": ["myst_nb", "sumexp_book"],
         "nb_execution_mode": "off",
         "myst_enable_extensions": ["colon_fence"],
     }
     with pytest.MonkeyPatch.context() as path, patch_docutils(None), docutils_namespace():
-        path.syspath_prepend(str(EXTENSION.parent))
+        path.syspath_prepend(str(EXTENSIONS))
         app = Sphinx(place, None, place / "html", place / "trees", "html", settings, None, None, warningiserror=True)
         app.build()
         assert "notebooks/chapter.ipynb" in {str(name) for name in app.env.dependencies["index"]}

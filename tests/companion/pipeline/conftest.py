@@ -74,7 +74,7 @@ def test_sum():
     "src/sumexp/unused.py": "def three():\n    return 3\n",
 }
 
-RENDERER = """def render(stage, output, *, jobs, cache):
+RENDERER = """def render(stage, output, *, trees, jobs):
     output.mkdir(parents=True)
     (output / "index.html").write_text("rendered")
 """

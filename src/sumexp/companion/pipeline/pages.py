@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from filecmp import cmp
 from pathlib import Path
-from shutil import copy2, rmtree
+from shutil import copy2, copystat, rmtree
 from tempfile import TemporaryDirectory
 
 import sumexp
@@ -22,6 +23,8 @@ from sumexp.companion.store.provenance import Meter
 CLAIMS = Path("claims")
 MEASURED = tuple(Path("benchmarks/results", f"{name}.json") for name in ("kills", "devices", *READERS))
 """Results that pages show as tables, where there are any."""
+STAGE = BUILD / "stage"
+"""The sources as Sphinx reads them."""
 DATA = Path("book/_data")
 """Where the staged book has what its directives read."""
 FIGURES, WRITTEN = "figures", "written"
@@ -117,7 +120,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     from sumexp.companion import register
     from sumexp.companion.pipeline import staging
 
-    stage = folder / "stage"
+    stage = BUILD / "stage.part"
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     register.write_json(entries, folder / "register.json")
@@ -129,6 +132,27 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     for file in _deciding(decided):
         (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
         copy2(file, stage / DATA / DECIDING / file)
-    render(stage, folder / "html", jobs=jobs, cache=BUILD / ".sphinx")
-    rmtree(BUILD / "stage", ignore_errors=True)
-    stage.replace(BUILD / "stage")
+    _date(stage, STAGE)
+    rmtree(STAGE, ignore_errors=True)
+    stage.replace(STAGE)
+    trees = BUILD / ".doctrees" / _readers()
+    for other in set(trees.parent.glob("*")) - {trees}:
+        rmtree(other)
+    render(STAGE, folder / "html", trees=trees, jobs=jobs)
+
+
+def _date(stage: Path, earlier: Path) -> None:
+    """Leave files that were staged before as old as they were, and make all others new: Sphinx goes by their dates."""
+    for file in filter(Path.is_file, stage.rglob("*")):
+        before = earlier / file.relative_to(stage)
+        if before.is_file() and cmp(file, before, shallow=False):
+            copystat(before, file)
+        else:
+            file.touch()
+
+
+def _readers() -> str:
+    """A digest of what decides how pages are read and no setting tells Sphinx: code, docstrings, versions."""
+    package = Path(sumexp.__path__[0])
+    files = [file for folder in (package, Path("book/_ext")) for file in folder.rglob("*") if file.suffix != ".pyc"]
+    return Computation("pages", "readers", parts.files(files) | parts.pins()).key[:16]

@@ -19,55 +19,41 @@ def show(chapters: Mapping[str, Entry | None], evidence: Mapping[str, Entry | No
     """Let ``build/`` show these entries; what shows them already is left alone."""
     for name, entry in chapters.items():
         if entry is not None:
-            _file(entry, EXECUTED, BUILD / "executed" / f"{name}.ipynb")
-            _file(entry, RESULTS, BUILD / "results" / f"{name}.json")
-            _folder(entry, FIGURES, BUILD / "figures" / name)
-    known = {f"{name}.json" for name, entry in evidence.items() if entry is not None}
+            _put(entry.path / EXECUTED, BUILD / "executed" / f"{name}.ipynb")
+            _put(entry.path / RESULTS, BUILD / "results" / f"{name}.json")
+            _put(entry.path / FIGURES, BUILD / "figures" / name)
+    known = {f"{name}.json": entry for name, entry in evidence.items() if entry is not None}
     for file in (BUILD / "evidence").glob("*.json"):
         if file.name not in known:
             file.unlink()
-    for name, entry in evidence.items():
-        if entry is not None:
-            _file(entry, outcomes.FILE, BUILD / "evidence" / f"{name}.json")
-    for table in ("register.json", "executions.json"):
-        _file(pages, table, BUILD / table)
-    _folder(pages, "html", HTML)
+    for name, entry in known.items():
+        _put(entry.path / outcomes.FILE, BUILD / "evidence" / name)
+    for part in ("register.json", "executions.json", HTML.name):
+        _put(pages.path / part, BUILD / part)
 
 
 def swap(new: Path, place: Path) -> None:
-    """Replace a folder by another with no moment when half of it is there."""
+    """Replace a file or a folder by another with no moment when half of it is there."""
     old = place.with_name(f".{place.name}.old")
     rmtree(old, ignore_errors=True)
-    if place.exists():
+    if place.is_dir():
         place.replace(old)
     new.replace(place)
     rmtree(old, ignore_errors=True)
 
 
-def _mark(place: Path) -> Path:
-    return BUILD / ".view" / place.relative_to(BUILD)
-
-
-def _is_shown(entry: Entry, place: Path) -> bool:
-    mark = _mark(place)
-    return place.exists() and mark.is_file() and mark.read_text("utf-8") == str(entry.path)
-
-
-def _file(entry: Entry, name: str, place: Path) -> None:
-    if not _is_shown(entry, place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        part = place.with_name(f".{place.name}.part")
-        copy2(entry.path / name, part)
-        part.replace(place)
-        write_text(_mark(place), str(entry.path))
-
-
-def _folder(entry: Entry, name: str, place: Path) -> None:
-    if not _is_shown(entry, place):
-        part = place.with_name(f".{place.name}.part")
-        rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        if (entry.path / name).is_dir():  # a remote keeps files, and so no empty folder
-            copytree(entry.path / name, part, dirs_exist_ok=True)
-        swap(part, place)
-        write_text(_mark(place), str(entry.path))
+def _put(source: Path, place: Path) -> None:
+    mark = BUILD / ".view" / place.relative_to(BUILD)
+    if place.exists() and mark.is_file() and mark.read_text("utf-8") == str(source):
+        return
+    part = place.with_name(f".{place.name}.part")
+    rmtree(part, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_file():
+        copy2(source, part)
+    else:
+        part.mkdir()
+        if source.is_dir():  # a remote keeps files, and so no empty folder
+            copytree(source, part, dirs_exist_ok=True)
+    swap(part, place)
+    write_text(mark, str(source))

@@ -1,21 +1,21 @@
-"""The dependency graph of one chapter: a layered layout, and its drawing as SVG.
+"""The dependency graph of one chapter: a layered layout, which ``templates/register.html`` draws as SVG.
 
 What a claim rests on stands above it. A layer with more claims than fit in a row is folded into several rows,
 so that the picture keeps the width of the page and its letters their size.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from html import escape
 from math import ceil
 from typing import TypeAlias
 
-from sumexp.companion.register.verdict import Entry, Verdict
+from sumexp.companion.register.verdict import Entry
 
 WIDTH, ROW = 760, 62
 """Width of the drawing and height of a row, in pixels."""
-_MARK, _LABEL, _LETTER, _GAP = 9, 22, 6.6, 18
+MARK, LABEL, _LETTER, _GAP = 9, 22, 6.6, 18
 """Half the size of a mark, how far below it its label stands, the width of a letter, the gap between two labels."""
 
 Edges: TypeAlias = Mapping[str, Sequence[str]]
@@ -106,55 +106,26 @@ def layout(edges: Edges, labels: Mapping[str, str]) -> dict[str, Place]:
     return places
 
 
-def slug(verdict: Verdict) -> str:
-    """The verdict as part of a class name or id."""
-    return verdict.replace(" ", "-")
-
-
-def _curve(above: Place, below: Place) -> str:
-    top, bottom = above.y + _LABEL + 6, below.y - _MARK - 3
+def curve(above: Place, below: Place) -> str:
+    """The line from below the label of a claim to above the mark of what rests on it."""
+    top, bottom = above.y + LABEL + 6, below.y - MARK - 3
     bend = max(18.0, (bottom - top) / 2)
     return f"M{above.x:g} {top:g}C{above.x:g} {top + bend:g} {below.x:g} {bottom - bend:g} {below.x:g} {bottom:g}"
 
 
-def _node(entry: Entry, label: str, place: Place, home: bool, rests: int, used: int) -> str:
-    claim = entry.claim
-    half = width(label) / 2 + 6
-    spoken = f"{claim.id}, {claim.kind}: {entry.verdict}; rests on {rests}, used by {used}"
-    own = f' id="node-{claim.id}"' if home else ""
-    return (
-        f'<a{own} class="node{"" if home else " guest"}" href="#claim-{claim.id}" data-id="{claim.id}" '
-        f'data-row="{place.row}" data-x="{place.x:g}" aria-label="{escape(spoken)}" '
-        f'transform="translate({place.x:g} {place.y:g})">'
-        f'<rect class="halo" x="-{half:g}" y="-13" width="{2 * half:g}" height="42" rx="6"/>'
-        f'<use href="#mark-{slug(entry.verdict)}" x="-{_MARK}" y="-{_MARK}" width="{2 * _MARK}" height="{2 * _MARK}"/>'
-        f'<text y="{_LABEL}">{escape(label)}</text></a>'
-    )
-
-
-def draw(chapter: str, entries: Iterable[Entry], by_id: Mapping[str, Entry]) -> str:
-    """Draw the graph of a chapter's claims and what they rest on, also in other chapters, as inline SVG.
-
-    Every claim is a link to its entry; ``register.js`` adds highlighting and the arrow keys.
-    """
+def drawing(entries: Iterable[Entry], by_id: Mapping[str, Entry]) -> dict[str, object]:
+    """What the template draws: a chapter's claims and what they rest on, also in other chapters, each in its place."""
     home = {entry.claim.id: entry.claim.depends_on for entry in entries}
     guests = dict.fromkeys(other for others in home.values() for other in others if other not in home)
     edges: dict[str, Sequence[str]] = {**dict.fromkeys(guests, ()), **home}
     labels = {node: node.removeprefix(f"{by_id[node].claim.paper}-") if node in home else node for node in edges}
     places = layout(edges, labels)
-    users = [other for others in edges.values() for other in others]
-    height = (1 + max(place.row for place in places.values())) * ROW
-    paths = "".join(
-        f'<path class="edge" data-from="{other}" data-to="{node}" d="{_curve(places[other], places[node])}"/>\n'
-        for node, others in edges.items()
-        for other in others
-    )
-    reading_order = sorted(places, key=lambda node: (places[node].row, places[node].x))
-    nodes = "".join(
-        _node(by_id[node], labels[node], places[node], node in home, len(edges[node]), users.count(node)) + "\n"
-        for node in reading_order
-    )
-    return (
-        f'<svg class="register-graph" viewBox="0 0 {WIDTH} {height}" role="group" '
-        f'aria-label="Dependency graph of the claims of chapter {escape(chapter)}">\n{paths}{nodes}</svg>'
-    )
+    return {
+        "height": (1 + max(place.row for place in places.values())) * ROW,
+        "entries": by_id,
+        "home": home,
+        "edges": edges,
+        "used": Counter(other for others in edges.values() for other in others),
+        "labels": labels,
+        "places": dict(sorted(places.items(), key=lambda item: (item[1].row, item[1].x))),  # in which they are read
+    }
