@@ -44,7 +44,8 @@ def swap(new: Path, place: Path) -> None:
 
 def _put(source: Path, place: Path) -> None:
     mark = BUILD / ".view" / place.relative_to(BUILD)
-    if place.exists() and mark.is_file() and mark.read_text("utf-8") == str(source):
+    state = f"{source} {source.stat().st_mtime_ns if source.exists() else ''}"  # tests may have ended otherwise since
+    if place.exists() and mark.is_file() and mark.read_text("utf-8") == state:
         return
     part = place.with_name(f".{place.name}.part")
     rmtree(part, ignore_errors=True)
@@ -56,4 +57,4 @@ def _put(source: Path, place: Path) -> None:
         if source.is_dir():  # a remote keeps files, and so no empty folder
             copytree(source, part, dirs_exist_ok=True)
     swap(part, place)
-    write_text(mark, str(source))
+    write_text(mark, state)
