@@ -56,9 +56,14 @@ SOURCES = (
 _DRAWING = re.compile(r"(<svg\b[^>]*>).*?(?=</svg>)", re.DOTALL)
 
 
-def tree(text: str) -> BeautifulSoup:
+def without_drawings(text: str) -> str:
     """A page without what its pictures are drawn of, which is most of it and takes most of the time to read."""
-    return BeautifulSoup(_DRAWING.sub(r"\1", text), "html.parser")
+    return _DRAWING.sub(r"\1", text)
+
+
+def tree(text: str) -> BeautifulSoup:
+    """What a page is made of, but for its drawings."""
+    return BeautifulSoup(without_drawings(text), "html.parser")
 
 
 @cache
@@ -75,9 +80,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
 
     def reads(item: pytest.Item) -> bool:
-        return item.path.parent == HERE and "project" in getattr(item, "fixturenames", ())
+        return HERE in item.path.parents and "project" in getattr(item, "fixturenames", ())
 
-    late = {item.path for item in items if reads(item)}  # whole modules: a worker has all tests of some
+    late = {item.path for item in items if reads(item)}  # whole modules: a worker has all tests of one
 
     def turn(item: pytest.Item) -> int:
         if item.path not in late:

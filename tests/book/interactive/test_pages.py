@@ -22,9 +22,9 @@ from sumexp.nce import global_nce
 from sumexp.negatives import consistency
 from sumexp.perturb import inversion
 from tests.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
-from tests.book.conftest import CHROMIUM
+from tests.book.conftest import CHROMIUM, without_drawings
 
-STATIC = Path(__file__).parents[2] / "book" / "_static"
+STATIC = Path(__file__).parents[3] / "book" / "_static"
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 
 FIGURES = {
@@ -52,11 +52,14 @@ def test_the_library_is_as_published() -> None:
 
 
 def opened(browser: Browser, html: Path, name: str, lacking: str = "", **options: Any) -> tuple[Page, Locator]:
-    """The page of a figure, whose formulas are not typeset: most of what a page takes, and no part of the figure."""
+    """The page of a figure without formulas and drawings: most of what a page takes, and no part of the figure."""
     page = browser.new_context(**{"viewport": DESKTOP} | options).new_page()
     for unwanted in filter(None, ("**/mathjax/*", lacking)):
         page.route(unwanted, lambda route: route.abort())
-    page.goto((html / f"notebooks/{FIGURES[name]}.html").as_uri())
+    file = html / f"notebooks/{FIGURES[name]}.html"
+    bare = without_drawings(file.read_text("utf-8"))
+    page.route(file.as_uri(), lambda route: route.fulfill(body=bare, content_type="text/html"))
+    page.goto(file.as_uri())
     return page, page.locator(f"#by-hand-{name}")
 
 
