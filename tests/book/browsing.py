@@ -49,7 +49,7 @@ API = [page for page in PAGES if page.startswith("book/api/")]
 IN_FULL = {PAGES[0], CHAPTERS[0], API[0]}
 """Where the colours of code are looked at, and those of a page of the API: others have them from the same styles."""
 JOINED = {API[1]: API[2:]}
-"""Pages that are looked at as one: the API's differ in their text alone, and to open a page takes longer than to look."""
+"""Pages that are looked at as one: the API's differ in their text alone, and most of a visit is spent on the rest."""
 
 
 COLOURS = np.arange(256) / 255

@@ -56,14 +56,9 @@ SOURCES = (
 _DRAWING = re.compile(r"(<svg\b[^>]*>).*?(?=</svg>)", re.DOTALL)
 
 
-def without_drawings(text: str) -> str:
-    """A page without what its pictures are drawn of, which is most of it and takes most of the time to read."""
-    return _DRAWING.sub(r"\1", text)
-
-
 def tree(text: str) -> BeautifulSoup:
-    """What a page is made of, but for its drawings."""
-    return BeautifulSoup(without_drawings(text), "html.parser")
+    """A page without what its pictures are drawn of, which is most of it and takes most of the time to read."""
+    return BeautifulSoup(_DRAWING.sub(r"\1", text), "html.parser")
 
 
 @cache
