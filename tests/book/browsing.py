@@ -48,6 +48,8 @@ CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 API = [page for page in PAGES if page.startswith("book/api/")]
 IN_FULL = {PAGES[0], CHAPTERS[0], API[0]}
 """Where the colours of code are looked at, and those of a page of the API: others have them from the same styles."""
+JOINED = {API[1]: API[2:]}
+"""Pages that are looked at as one: the API's differ in their text alone, and most of a visit is spent on the rest."""
 
 
 COLOURS = np.arange(256) / 255
@@ -98,6 +100,17 @@ FORMULAS = r"""() => {
         unknown: [...document.querySelectorAll('mjx-container [fill="red"], mjx-container [mathcolor="red"]')]
             .map(e => e.textContent),
     };
+}"""
+
+
+# Puts the text of pages of the same folder below that of this one.
+JOIN = """pages => {
+    const article = document.querySelector('article');
+    for (const page of pages) {
+        const other = new DOMParser().parseFromString(page, 'text/html').querySelector('article');
+        article.append(...document.adoptNode(other).childNodes);
+    }
+    return pages.length && sumexpMaths.typeset(article).then(() => pages.length);
 }"""
 
 
@@ -197,6 +210,7 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     page.set_default_timeout(PATIENCE)
     listen(page, seen)
     open_page(page, html / f"{name}.html")
+    page.evaluate(JOIN, [(html / f"{other}.html").read_text("utf-8") for other in JOINED.get(name, ())])
     seen.faults["on a desk, light"] = faults(page, name)
     if name in CHAPTERS:
         look_at_figures(page, seen)

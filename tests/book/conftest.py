@@ -75,9 +75,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
 
     def reads(item: pytest.Item) -> bool:
-        return item.path.parent == HERE and "project" in getattr(item, "fixturenames", ())
+        return HERE in item.path.parents and "project" in getattr(item, "fixturenames", ())
 
-    late = {item.path for item in items if reads(item)}  # whole modules: a worker has all tests of some
+    late = {item.path for item in items if reads(item)}  # whole modules: a worker has all tests of one
 
     def turn(item: pytest.Item) -> int:
         if item.path not in late:

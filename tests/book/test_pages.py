@@ -1,6 +1,7 @@
 """The rendered pages in a real browser, opened as files: what a reader sees, in the light, in the dark, on a phone.
 
-Each page is opened once and looked at in all its ways; of chapters more has to hold than of others.
+Each page is opened once and looked at in all its ways, those of the API but for the first as one; of chapters more has
+to hold than of others.
 """
 
 from collections import Counter
@@ -18,6 +19,7 @@ from tests.book.browsing import (
     CHAPTERS,
     COLOURS_ALONE,
     DESKTOP,
+    JOINED,
     PAGES,
     PATIENCE,
     PHONE,
@@ -92,7 +94,12 @@ class TestChapters(AnyPage):
 
 
 class TestApi(AnyPage):
-    NAMES = API
+    NAMES = tuple(page for page in API if not any(page in others for others in JOINED.values()))
+
+    def test_all_of_its_pages_are_looked_at(self, seen: Seen, name: str, html: Path) -> None:
+        files = [html / f"{page}.html" for page in (name, *JOINED.get(name, ()))]
+        articles = [file.read_text("utf-8").partition("<article")[2].partition("</article>")[0] for file in files]
+        assert seen(name).formulas["places"] == sum(text.count('class="math ') for text in articles) > 0
 
 
 class TestOtherPages(AnyPage):

@@ -166,13 +166,12 @@ def test_point_mass_is_the_softmax_itself() -> None:
 CASES: list[tuple[Noise, float]] = [(Gumbel(), 1.0), (Gumbel(), 0.5), (Gaussian(), 2 / 3), (Uniform(), 1.0)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("noise, tau", CASES, ids=str)
-def test_against_ten_million_samples(noise: Noise, tau: float) -> None:
+def test_against_a_million_samples(noise: Noise, tau: float) -> None:
     # p (4), lse (1) and the second moments (10) in four cases: 60 comparisons at z < 4, each with probability
-    # 6.3e-5: false-alarm rate below 0.4 %.
+    # 6.3e-5: false-alarm rate below 0.4 %, whatever n; what is off by a thousandth or so is found.
     # Sums of products of two columns of (p, lse, 1) are all of them; what a core's cache holds is drawn at a time.
-    generator, n = torch.Generator().manual_seed(5), 10**7
+    generator, n = torch.Generator().manual_seed(5), 10**6
     total, squares = torch.zeros(2, 6, 6, dtype=torch.float64)
     for _ in range(n // 10_000):
         z = (THETA + noise.sample((10_000, 4), generator)) / tau

@@ -9,10 +9,9 @@ from playwright.sync_api import expect, sync_playwright
 from sumexp.companion import register
 from sumexp.companion.register import errata
 from sumexp.companion.register import page as drawn
+from tests.book.conftest import CHROMIUM, OPTIONS
 
 ROOT = Path(__file__).parents[3]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 

@@ -24,7 +24,7 @@ from sumexp.perturb import inversion
 from tests.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
 from tests.book.conftest import CHROMIUM
 
-STATIC = Path(__file__).parents[2] / "book" / "_static"
+STATIC = Path(__file__).parents[3] / "book" / "_static"
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 
 FIGURES = {
@@ -251,7 +251,7 @@ def test_the_page_has_the_image_of_the_half_space(html: Path, noise: str, tau: i
     places = np.array(curve(table, 0, 0, chosen)).reshape(-1, 2)[1:-3]  # without the corners that close the region
     height = places[:, 1] / (np.sqrt(3) / 2)
     laws = np.stack([1 - height / 2 - places[:, 0], places[:, 0] - height / 2, height], -1)
-    inner = laws[(laws > 1e-3).all(1)]
+    inner = laws[(laws > 1e-3).all(1)][::3]  # to find the parameters of a law takes long
     found = inversion.softmax_parameters(torch.from_numpy(inner / inner.sum(1, keepdims=True)), law, temperature)
     spread = found @ torch.tensor([1.0, 1.0, -2.0], dtype=torch.float64)
     assert len(inner) > 10
