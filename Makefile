@@ -39,11 +39,11 @@ READY = .venv/ready-$(TORCH)
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 	@echo "  Variables: PROFILE=smoke|cpu|paper  DEVICE=auto|cpu|cuda  CORES=n  ONLY=\"chapter ...\"  STORED=1  TORCH=cpu|cuda  PYTHON=python3.x"
-	@echo "  of runs:   GRID=vae|fits|longtail|photographs|retrieval  DRY=1  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\""
+	@echo "  of book and runs:  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\"; of runs: GRID=vae|fits|longtail|photographs|retrieval  DRY=1"
 
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
 	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
-	  $(if $(STORED),--stored)
+	  --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)' $(if $(STORED),--stored)
 
 books: $(READY) ## Build it four times, smoke and cpu, without data and with: stops at the first guard that fails
 	@set -e; export SUMEXP_STORE="$$(.venv/bin/python -c '$(STORE)')"; for profile in smoke cpu; do \

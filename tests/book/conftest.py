@@ -28,18 +28,9 @@ BUILDS, LONGEST = "test_the_book_is_built", ("test_pages.py", "test_pdf.py")
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 EXECUTE = """
 import os
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from sumexp.companion.pipeline import forks, plan, steps
-from sumexp.companion.store import default, processes
+from sumexp.companion.pipeline import book, plan, workflow
 
-processes.drive()
-made, file = plan.make("smoke", "cpu", ""), Path("build/plan.json").absolute()
-made.write(file)
-lacking = [one.name for one in default().lacking(made.notebooks.values())]
-forks.begin(len(lacking))
-with ThreadPoolExecutor(os.cpu_count()) as pool:  # the other workers wait for this book
-    list(pool.map(lambda name: steps.fork(str(file), "notebook", name), lacking))
+book.execute(plan.make("smoke", "cpu", ""), workflow.Machines(os.cpu_count()))  # the other workers wait for this book
 """
 SOURCES = (
     "_config.yml",
@@ -50,6 +41,7 @@ SOURCES = (
     "claims",
     "benchmarks",
     "tests",
+    "workflow",
 )
 
 

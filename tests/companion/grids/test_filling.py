@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ..build.conftest import Project, make_project
-from ..build.test_faults import wait_until
+from ..pipeline.conftest import Project, make_project
+from ..pipeline.test_faults import wait_until
 
 TINY = '''"""A task that counts, slowly, and fails where a file says so."""
 

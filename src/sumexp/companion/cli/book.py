@@ -10,6 +10,9 @@ notebook_app = typer.Typer(no_args_is_help=True, help="Run one notebook with par
 
 Profile = Annotated[str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Executor = Annotated[str, typer.Option(help="Have Snakemake send the work to a cluster, such as slurm.")]
+Jobs = Annotated[int, typer.Option(help="How many pieces of it the cluster is given at a time.")]
+Options = Annotated[str, typer.Option(help="More options for Snakemake.")]
 
 
 def book_command(
@@ -18,11 +21,23 @@ def book_command(
     cores: Annotated[int, typer.Option(help="How many cores to use.")] = os.cpu_count() or 1,
     only: Annotated[str, typer.Option(help="Chapters to execute, separated by spaces; all by default.")] = "",
     stored: Annotated[bool, typer.Option("--stored", help="Execute nothing: render what the store has.")] = False,
+    executor: Executor = "",
+    jobs: Jobs = 20,
+    options: Options = "",
 ) -> None:
     """Build the book: execute what is out of date and render the pages."""
     from sumexp.companion.pipeline import book
+    from sumexp.companion.pipeline.workflow import Machines
 
-    typer.echo(f"the book: {book.build(profile, device, cores, only, stored=stored)}")
+    machines = Machines(cores, executor, jobs, options)
+    typer.echo(f"the book: {book.build(profile, device, only, machines, stored=stored)}")
+
+
+def step_command(step: str, argument: str) -> None:
+    """Run one step of the build that is planned here: notebook NAME, or pages CORES."""
+    from sumexp.companion.pipeline import steps
+
+    steps.run(step, argument)
 
 
 def pdf_command() -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from sumexp import __version__
-from sumexp.companion.cli.book import book_command, notebook_app, pdf_command
+from sumexp.companion.cli.book import book_command, notebook_app, pdf_command, step_command
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.register import register_command
 from sumexp.companion.cli.runs import runs_app
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.command("book")(book_command)
 app.command("pdf")(pdf_command)
+app.command("step", hidden=True)(step_command)
 app.command("audit", context_settings={"ignore_unknown_options": True}, add_help_option=False)(audit_command)
 app.command("why")(why_command)
 app.command("status")(status_command)

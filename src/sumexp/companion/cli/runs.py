@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sumexp.companion.cli.book import Executor, Jobs, Options
 from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
 
 if TYPE_CHECKING:
@@ -92,14 +93,15 @@ def run_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and what it costs.")] = False,
     only: Annotated[str, typer.Option(metavar="KEY", help="Only the run whose key begins so.")] = "",
     cores: Annotated[int, typer.Option(help="Run side by side what fits on so many cores; 0: one by one.")] = 0,
-    executor: Annotated[str, typer.Option(help="Have Snakemake hand the runs to a cluster, such as slurm.")] = "",
-    jobs: Annotated[int, typer.Option(help="How many runs are handed to the cluster at a time.")] = 20,
-    options: Annotated[str, typer.Option(help="More options for Snakemake.")] = "",
+    executor: Executor = "",
+    jobs: Jobs = 20,
+    options: Options = "",
 ) -> None:
     """Compute the runs of a grid that the store lacks."""
     from sumexp.companion import CompanionError
-    from sumexp.companion.grids.filling import fill, leave_marks, resolve
+    from sumexp.companion.grids.filling import fill, leave_marks
     from sumexp.companion.grids.jobs import jobs_of, kind_of
+    from sumexp.companion.pipeline.workflow import Machines
     from sumexp.companion.store import default
 
     wanted = jobs_of(grid, profile)
@@ -107,18 +109,19 @@ def run_command(
         kind = kind_of(device)
         _dry_run(grid, profile, kind, _chosen(wanted, kind, only))
         return
+    machines = Machines(cores or 1, executor, jobs, options)
+    device = machines.device(device)
     if cores or executor:
         if only:
             raise CompanionError("--only is for runs one by one; leave out --cores and --executor")
-        fill(grid, profile, device, cores=cores or 1, executor=executor, submitted=jobs, options=options)
+        fill(grid, profile, device, machines)
     else:
-        device = resolve(device)
         chosen = [job for job, _ in _chosen(wanted, device, only)]
         if not chosen:
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
         _one_by_one(chosen, device)
     if not only:
-        leave_marks(grid, profile, resolve(device, executor))
+        leave_marks(grid, profile, device)
         typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the store, {default().root}")
 
 

@@ -1,95 +1,102 @@
 """The driver of a build: find what is lacking, have it computed, render the pages, show them in ``build/``."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from shutil import rmtree
+from typing import TextIO
 
 import sumexp
 from sumexp.companion import CompanionError
-from sumexp.companion.pipeline import forks, steps, workflow
 from sumexp.companion.pipeline import plan as plans
+from sumexp.companion.pipeline import workflow
 from sumexp.companion.pipeline.inputs import NOTEBOOKS
-from sumexp.companion.pipeline.plan import BUILD, FINISHED, TOC, Plan
-from sumexp.companion.pipeline.view import HTML, PREVIEW
+from sumexp.companion.pipeline.notebooks import SURROUNDINGS
+from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, TOC, Plan
+from sumexp.companion.pipeline.view import HTML
+from sumexp.companion.pipeline.workflow import Machines, Task
 from sumexp.companion.register.outcomes import PROOFS, TESTS
-from sumexp.companion.store import Computation, default, processes, progress
+from sumexp.companion.store import default, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 
 PAGE = HTML / "index.html"
+MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
+"""How long a cluster lets a chapter run."""
 
 
-def build(profile: str, device: str, cores: int, only: str, *, stored: bool = False) -> Path:
+def build(profile: str, device: str, only: str, machines: Machines, *, stored: bool = False) -> Path:
     """Build the book; returns its first page.
 
     Args:
         profile: ``smoke``, ``cpu`` or ``paper``.
         device: ``auto``, ``cpu`` or ``cuda``.
-        cores: how many steps run side by side.
         only: the chapters to execute, separated by spaces; all if empty.
+        machines: where chapters are executed; all else is done here.
         stored: execute nothing, and render what the store and its remote have.
 
     Raises:
         CompanionError: on wrong input, if another build runs here, or if a step failed (its own message says why).
     """
-    if cores < 1:
-        raise CompanionError(f"CORES is {cores}; expected 1 or more")
+    if machines.executor:
+        machines.device(device)
     arguments = profile, device, only, str(stored)
     # Most builds have nothing to do: told by the bytes of the sources and by which runs and grids there are, before
     # anything is worked out. What else is stored they do not tell.
     if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {_results()}":
         return PAGE
-    plan = plans.make(profile, device, only, stored=stored)
+    plan = plans.make(profile, device, only, stored=stored or bool(machines.executor))
     BUILD.mkdir(exist_ok=True)
     with _alone():
-        processes.drive()
         now = _fingerprint(arguments)
         FINISHED.unlink(missing_ok=True)
-        for left in BUILD.glob(f"{PREVIEW}*"):  # of a build that was killed
-            rmtree(left, ignore_errors=True)
-        plan.write(BUILD / "plan.json")
+        plan.write(PLAN)
         if not stored:
-            _compute(plan, default().lacking(plan.notebooks[name] for name in plan.selected), cores)
-            _compute(plan, plan.undecided(default()), cores)  # with the runs that notebooks have trained
-        _show(plan, cores)
+            execute(plan, machines)
+            _decide(plan, machines.cores)  # with the runs that notebooks have trained
+        _show(plan, machines.cores)
         write_text(FINISHED, f"{now} {_results()}")
     return PAGE
 
 
-def _compute(plan: Plan, missing: Sequence[Computation], cores: int) -> None:
-    """Have what is lacking of a plan computed.
+def execute(plan: Plan, machines: Machines) -> None:
+    """Have the chapters executed that the store lacks.
 
     Raises:
-        CompanionError: if a step failed.
+        CompanionError: if one failed.
     """
-    store = default()
-    if not missing:
-        return
-    notebooks = [one.name for one in missing if one.kind == "notebook"]
-    modules = [one.name for one in missing if one.kind == "evidence"]
-    groups = ["+".join(modules[number::cores]) for number in range(cores)]
-    early = "" if PAGE.exists() or len(missing) < 2 or not notebooks else f"early/{os.getpid()}"
-    config = {
-        "plan": str((BUILD / "plan.json").absolute()),
-        "lacking": ",".join(notebooks),
-        "groups": ",".join(group for group in groups if group),
-        "early": early,
-    }
-    options = ["--cores", str(cores), "--resources", "gpu=1", "--latency-wait", "0"]
-    log = (BUILD / "logs" / "snakemake.log").absolute()
-    with progress.shown("the book", len(missing), lambda: sum(map(store.has, missing))):
-        forks.begin(len(notebooks))
-        finished = workflow.run("book", config, store.root, log, options)
-    if early:
-        (store.root / early).unlink(missing_ok=True)
-    if not finished or store.lacking(missing) or any(one in missing for one in plan.undecided(store)):
+    lacking = default().lacking(plan.notebooks[name] for name in plan.selected)
+    minutes, gpu = MINUTES[plan.profile], plan.device == "cuda"
+    tasks = [Task(f"notebook_{one.name}", one, ("step", "notebook", one.name), minutes, gpu) for one in lacking]
+    log = BUILD / "logs" / "snakemake.log"
+    if tasks and workflow.run("the book", tasks, machines, log):
         raise CompanionError(
             f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
         )
+
+
+def _decide(plan: Plan, cores: int) -> None:
+    """Have the tests run that decide claims and whose outcomes the store lacks; one that fails is evidence too.
+
+    Raises:
+        CompanionError: if they could not be run at all.
+    """
+    store, log = default(), BUILD / "logs" / "evidence.log"
+    lacking = plan.undecided(store)
+    if not lacking:
+        return
+    files, workers = [plan.tests[one.name] for one in lacking], min(cores, len(lacking))
+    options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence", "--keep-evidence"]
+    options += ["-p", "xdist", "-n", str(workers if workers > 1 else 0), "--dist", "loadscope", "-p", "no:cacheprovider"]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    shown = progress.shown("the book", len(lacking), lambda: sum(map(store.has, lacking)))
+    with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
+        code = _run("pytest", *options, *files, output=output)
+    if undecided := [plan.tests[one.name] for one in plan.undecided(store)]:
+        raise CompanionError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
 
 
 def _show(plan: Plan, cores: int) -> None:
@@ -104,13 +111,19 @@ def _show(plan: Plan, cores: int) -> None:
     wanted = pages.computation(plan, shown, decided)
     entry = store.find(wanted)
     if entry is None:
-        with progress.shown("the book", 1, lambda: int(store.has(wanted))), suppress(CompanionError):
-            forks.begin(0)
-            steps.fork(str(BUILD / "plan.json"), "pages", str(cores))
+        with progress.shown("the book", 1, lambda: int(store.has(wanted))):
+            _run("sumexp.companion.cli", "step", "pages", str(cores))
         entry = store.find(wanted)
         if entry is None:
             raise CompanionError("the book is not finished: its pages could not be rendered, see above")
     view.show(shown, decided, entry)
+
+
+def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:
+    """Run a module of Python as a process of its own, which ends when this one does; its exit status."""
+    processes.drive()
+    command, surroundings = [sys.executable, "-m", module, *arguments], os.environ | SURROUNDINGS
+    return subprocess.run(command, env=surroundings, stdout=output, stderr=output, check=False).returncode
 
 
 @contextmanager

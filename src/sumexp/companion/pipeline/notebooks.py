@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from sumexp.companion import CompanionError
-from sumexp.companion.pipeline.forks import SURROUNDINGS, Kernel
-from sumexp.companion.pipeline.inputs import declared_data, parse, source_path
+from sumexp.companion.pipeline.inputs import THREADS, declared_data, parse, source_path
 from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
 from sumexp.companion.store import parts, progress
 from sumexp.companion.store.provenance import Meter, Provenance
@@ -23,6 +22,12 @@ EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
 """What the entry of an executed notebook holds: the notebook, each number the prose quotes, a figure as SVG and CSV."""
 
 INJECTED = "injected-parameters"
+SURROUNDINGS = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS)),
+    "PYTHONHASHSEED": "0",
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+}
+"""What is fixed in the environment of who computes: Python and libraries read it when they start."""
 
 
 class NotebookError(CompanionError):
@@ -56,7 +61,7 @@ def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
     return values
 
 
-def run(name: str, values: Mapping[str, object], folder: Path, log: Path, kernel: Kernel | None = None) -> Provenance:
+def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Provenance:
     """Execute a notebook and put what it gave into ``folder``; the process's environment becomes the notebook's.
 
     Args:
@@ -64,7 +69,6 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path, kernel
         values: its parameters.
         folder: an empty folder.
         log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` beside its folder.
-        kernel: one that waits; by default one is started.
 
     Raises:
         NotebookError: if a cell fails or the kernel dies.
@@ -77,7 +81,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path, kernel
     meter, executed = Meter(), folder / EXECUTED
     with log.open("w", encoding="utf-8") as output, _surroundings(path) as sockets:
         try:
-            _execute(source, values, executed, output, sockets, kernel)
+            _execute(source, values, executed, output, sockets)
         except Exception as error:
             raise _failure(error, path, executed, log, output) from error
     _partial(log).unlink(missing_ok=True)
@@ -85,12 +89,9 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path, kernel
     return meter.read(str(values.get("device", "cpu")), _present(path), parameters=dict(values))
 
 
-def _execute(
-    source: Any, values: Mapping[str, object], target: Path, log: Any, folder: str, kernel: Kernel | None
-) -> None:
+def _execute(source: Any, values: Mapping[str, object], target: Path, log: Any, folder: str) -> None:
     import papermill
     from jupyter_client.manager import AsyncKernelManager
-    from jupyter_client.provisioning.local_provisioner import LocalProvisioner
     from papermill.engines import NBClientEngine, papermill_engines
     from traitlets.config import Config
 
@@ -99,21 +100,6 @@ def _execute(
 
         async def _async_interrupt_kernel(self) -> None:
             pass
-
-        async def _async_pre_start_kernel(self, **options: Any) -> Any:
-            if kernel is not None:
-                self.kernel_id = "forked"
-                self.provisioner = Waiting(kernel_id=self.kernel_id, kernel_spec=self.kernel_spec, parent=self)
-            return await super()._async_pre_start_kernel(**options)
-
-    class Waiting(LocalProvisioner):
-        """Has no process started, but the kernel that waits told what it is to be."""
-
-        async def launch_kernel(self, cmd: list[str], **options: Any) -> Any:
-            assert kernel is not None
-            kernel.begin(cmd, options["env"])
-            self.process, self.pid = kernel, kernel.pid  # type: ignore[assignment]
-            return self.connection_info
 
     class Engine(NBClientEngine):  # type: ignore[misc]
         """Writes the notebook once, however it ends: twice a cell, as papermill does, costs seconds."""

@@ -13,7 +13,6 @@ from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
 from sumexp.companion.pipeline.rendering import render
 from sumexp.companion.pipeline.speeds import READERS
-from sumexp.companion.pipeline.view import HTML, PREVIEW, swap
 from sumexp.companion.register import outcomes
 from sumexp.companion.register.model import Test
 from sumexp.companion.store import Computation, Entry, Store, default, parts
@@ -105,14 +104,6 @@ def make(plan: Plan, jobs: int) -> None:
                 seal(meter.read())
     for earlier in store.by_age("pages", "book")[:-KEPT]:
         store.remove(earlier)
-
-
-def preview(plan: Plan) -> None:
-    """Show what can be shown already; the store does not keep it."""
-    with TemporaryDirectory(dir=BUILD, prefix=PREVIEW) as name:
-        _render(plan, chapters(plan), evidence(plan), Path(name), 1)
-        if not HTML.exists():
-            swap(Path(name, "html"), HTML)
 
 
 def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:

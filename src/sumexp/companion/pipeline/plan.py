@@ -13,6 +13,7 @@ from sumexp.companion.store import Computation, Store
 from sumexp.companion.store.files import write_text
 
 BUILD = Path("build")
+PLAN = BUILD / "plan.json"
 FINISHED = BUILD / ".finished"
 """What the last build that came to its end was made from."""
 TOC = Path("_toc.yml")
@@ -23,7 +24,6 @@ class Plan:
     """What belongs to the book.
 
     Attributes:
-        project: its root.
         profile: the profile.
         device: ``cpu`` or ``cuda``.
         notebooks: every chapter of the table of contents.
@@ -32,7 +32,6 @@ class Plan:
         tests: the file of each.
     """
 
-    project: str
     profile: str
     device: str
     notebooks: Mapping[str, Computation]
@@ -64,7 +63,7 @@ def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
         profile: of all notebooks.
         device: ``auto``, ``cpu`` or ``cuda``.
         only: the chapters to execute, separated by spaces; all if empty.
-        stored: nothing will be executed, so that the device need not be here.
+        stored: nothing will be executed here, so that the device need not be here.
 
     Raises:
         CompanionError: if profile, device or a chapter is unknown, or there is no CUDA device where one is asked for.
@@ -76,7 +75,6 @@ def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
     selected = tuple(choice("ONLY", name, names) for name in only.split()) or tuple(names)
     tests = {outcomes.module_name(path): path for path in outcomes.claim_modules()}
     return Plan(
-        project=str(Path.cwd()),
         profile=profile,
         device=device,
         notebooks={name: notebook(name, {"profile": profile, "device": device}) for name in names},

@@ -11,8 +11,6 @@ from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
 HTML = BUILD / "html"
-PREVIEW = ".preview-"
-"""How the names of folders begin in which first pages are made."""
 
 
 def show(chapters: Mapping[str, Entry | None], evidence: Mapping[str, Entry | None], pages: Entry) -> None:

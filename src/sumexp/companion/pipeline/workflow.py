@@ -1,59 +1,155 @@
-"""Running Snakemake: it decides what runs when, side by side on this machine or on a cluster.
+"""Having Snakemake run commands of ``sumexp``, side by side on this machine or on a cluster.
 
-What it computes are entries of the store, whose names are keys of everything they depend on, which appear whole or not
-at all, and under locks that the system releases when their holder dies. So its own records, its lock of a folder (which
-outlives a SIGKILL, and would keep two builds that share a store apart), its times of files and its care for outputs
-that are half there are switched off here, and nowhere else: an output that exists is up to date.
+What a command computes is an entry of the store, which appears whole or not at all, under a lock that the system
+releases when its holder dies. Snakemake only decides what runs when: it works in a folder of its own, new each time,
+where an empty file stands for each command that ended well. So its lock and its records, which outlive a SIGKILL, keep
+nobody waiting.
 """
 
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 
 from sumexp.companion import CompanionError
-from sumexp.companion.store import Store
+from sumexp.companion.pipeline.plan import BUILD
+from sumexp.companion.pipeline.settings import choice, resolve_device
+from sumexp.companion.store import Computation, default, processes, progress
 
-FOLDER = Path("workflow")
-_ALWAYS = (
-    "--nolock --drop-metadata --ignore-incomplete --keep-incomplete --rerun-triggers mtime --keep-going "
-    "--scheduler greedy --force-use-threads"
-)
+SNAKEFILE = Path("workflow/Snakefile")
 
 
-def run(name: str, config: Mapping[str, str], root: Path, log: Path, options: Sequence[str]) -> bool:
-    """Run ``workflow/NAME.smk`` in this process, so that the two end together; whether all went well.
+@dataclass(frozen=True)
+class Task:
+    """A command that computes an entry of the store, if it is not there.
+
+    Attributes:
+        name: of its rule, such as ``notebook_bias``.
+        wanted: the entry.
+        arguments: of ``sumexp``.
+        minutes: how long a cluster lets it run.
+        gpu: whether it needs one.
+        threads: how many it takes.
+    """
+
+    name: str
+    wanted: Computation
+    arguments: tuple[str, ...]
+    minutes: int
+    gpu: bool
+    threads: int = 1
+
+    def record(self) -> dict[str, object]:
+        """It as the Snakefile reads it. The command runs in the present folder, wherever Snakemake starts it."""
+        command = shlex.join([sys.executable, "-m", "sumexp.companion.cli", *self.arguments])
+        settings = {"minutes": self.minutes, "gpu": self.gpu, "threads": self.threads}
+        return {"name": self.name, "command": f"cd {shlex.quote(str(Path.cwd()))} && {command}", **settings}
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Where commands run: on this machine, or where an executor plugin of Snakemake sends them.
+
+    Attributes:
+        cores: of this machine, without an executor.
+        executor: the plugin, such as ``slurm``.
+        jobs: how many commands are handed to it at a time.
+        options: more of Snakemake's command-line options.
+    """
+
+    cores: int
+    executor: str = ""
+    jobs: int = 20
+    options: str = ""
+
+    def __post_init__(self) -> None:
+        """Check them.
+
+        Raises:
+            CompanionError: if a number is less than one, or there is no such plugin.
+        """
+        for name, number in (("CORES", self.cores), ("JOBS", self.jobs)):
+            if number < 1:
+                raise CompanionError(f"{name} is {number}; expected 1 or more")
+        if self.executor and find_spec(f"snakemake_executor_plugin_{self.executor.replace('-', '_')}") is None:
+            raise CompanionError(
+                f"EXECUTOR is {self.executor!r}, which is not installed; run: "
+                f"{sys.executable} -m pip install snakemake-executor-plugin-{self.executor}"
+            )
+
+    def device(self, name: str) -> str:
+        """``cpu`` or ``cuda``; for the machines of a cluster it has to be said, since they are not this one.
+
+        Raises:
+            CompanionError: if the device is unknown, or ``auto`` for a cluster, or not there.
+        """
+        if self.executor:
+            return choice(f"device for EXECUTOR={self.executor}", name, ("cpu", "cuda"))
+        return resolve_device(name)
+
+    def arguments(self) -> list[str]:
+        """Of Snakemake."""
+        if self.executor:
+            where = f"--executor {self.executor} --jobs {self.jobs} --retries 2 --latency-wait 60"
+        else:
+            where = f"--cores {self.cores} --resources gpu=1"
+        return [*where.split(), *shlex.split(self.options)]
+
+
+def run(title: str, tasks: Sequence[Task], machines: Machines, log: Path) -> list[Task]:
+    """Run commands and show how far they are; returns those whose entries the store lacks at the end.
+
+    Snakemake runs in this process, so that the two end together.
 
     Args:
-        name: of the workflow.
-        config: for it.
-        root: the store; Snakemake works in it.
+        title: of the whole, for who watches.
+        tasks: what the store lacks; what stands first begins first.
+        machines: where.
         log: what Snakemake says goes there.
-        options: more of its command-line options.
 
     Raises:
-        CompanionError: if there is no such file here, or the store cannot be made.
+        CompanionError: if there is no Snakefile here, or the store cannot be made.
     """
+    if not SNAKEFILE.is_file():
+        raise CompanionError(f"no {SNAKEFILE} here ({Path.cwd()}); run this from the project's root")
+    store = default()
+    with store.guarded(store.root):
+        store.root.mkdir(parents=True, exist_ok=True)
+        log.parent.mkdir(parents=True, exist_ok=True)
+    os.environ["PYTHONHASHSEED"] = "0"
+    if machines.executor:
+        os.environ.pop(processes.DRIVER, None)  # other machines know no process of this one
+    else:
+        processes.drive()
+    with progress.shown(title, len(tasks), lambda: sum(store.has(task.wanted) for task in tasks)):
+        _snakemake(tasks, machines, log.absolute())
+    return [task for task in tasks if not store.has(task.wanted)]
+
+
+def _snakemake(tasks: Sequence[Task], machines: Machines, log: Path) -> None:
+    """Run Snakemake; the folder it worked in stays if a cluster's logs of what failed may be there."""
     from snakemake.cli import main
 
-    file = FOLDER / f"{name}.smk"
-    if not file.is_file():
-        raise CompanionError(f"no {file} here ({Path.cwd()}); run this from the project's root")
-    settings = ["--config", *(f"{key}={value}" for key, value in config.items())]
-    arguments = ["--snakefile", str(file.absolute()), *_ALWAYS.split(), *options, *settings]
-    with Store(root).guarded(root):
-        root.mkdir(parents=True, exist_ok=True)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    os.environ["PYTHONHASHSEED"] = "0"
-    with log.open("w", encoding="utf-8") as output, _quiet(output), chdir(root):
-        try:
+    BUILD.mkdir(exist_ok=True)  # which all nodes see
+    folder = Path(mkdtemp(prefix="workflow-", dir=BUILD.absolute() if machines.executor else None))
+    file = folder / "tasks.json"
+    file.write_text(json.dumps([task.record() for task in tasks]), "utf-8")
+    # One that fails does not stop the others. The other scheduler starts a solver for each choice.
+    arguments = ["--snakefile", str(SNAKEFILE.absolute()), "--keep-going", "--scheduler", "greedy"]
+    arguments += [*machines.arguments(), "--config", f"tasks={file}"]
+    status: object = 0
+    try:
+        with log.open("w", encoding="utf-8") as output, redirect_stdout(output), redirect_stderr(output), chdir(folder):
             main(arguments)
-        except SystemExit as end:
-            return not end.code
-    return True
-
-
-@contextmanager
-def _quiet(output: object) -> Iterator[None]:
-    with redirect_stdout(output), redirect_stderr(output):  # type: ignore[type-var]
-        yield
+    except SystemExit as end:
+        status = end.code
+    finally:
+        if not (machines.executor and status):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -69,10 +69,15 @@ def report(
     what: str, done: int = 0, total: int = 0, *, state: str = "running", begun: float = 0.0, own: str = ""
 ) -> None:
     """Say how far this step is, if anybody wants to know; ``own`` tells a loop inside the step from the step."""
-    folder, name = os.environ.get(FOLDER), os.environ.get(STEP)
-    if folder and name and Path(folder).is_dir():
-        file = Path(folder, f"{name}{own and '~'}{own}.json")
+    name = os.environ.get(STEP)
+    if name and is_shown():
+        file = Path(os.environ[FOLDER], f"{name}{own and '~'}{own}.json")
         write_text(file, json.dumps(asdict(Report(name, what, done, total, begun or time.time(), state))))
+
+
+def is_shown() -> bool:
+    """Whether a driver shows what this process reports."""
+    return Path(os.environ.get(FOLDER, os.devnull)).is_dir()
 
 
 @contextmanager
@@ -94,7 +99,7 @@ def step(name: str, what: str) -> Iterator[None]:
 
 def bar(steps: Iterable[int], what: str, *, quiet: bool = False) -> Iterator[int]:
     """Go through ``steps`` and show how far it is: to the driver, else by a bar on the terminal."""
-    if FOLDER not in os.environ:
+    if not is_shown():
         from tqdm import tqdm
 
         yield from tqdm(steps, desc=what, disable=quiet)
