@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,6 @@ from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
 from sumexp.companion.cli.commands import app
 from sumexp.companion.grids import costs, filling, jobs
-from sumexp.companion.grids.filling import Rules
 from sumexp.companion.grids.jobs import Grid, Job
 from sumexp.companion.grids.labels import differences
 from sumexp.companion.pipeline import workflow
@@ -258,36 +258,38 @@ def test_one_run_that_fails_does_not_stop_the_others(monkeypatch: pytest.MonkeyP
     assert default().status(wanted(1)) == "fresh"
 
 
-def test_the_rules_know_outputs_and_times(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = Rules("tiny", "smoke", "cpu")
-    outputs = {place(number).name: f"run/{__name__}.task/{place(number).name}/SHA256SUMS" for number in range(3)}
-    assert dict(rules.shortest_first()) == outputs
-    assert rules.job(place(2).name).config == Config(2)
-    assert rules.minutes(place(2).name) == 10 + 1  # 3 * 1.5 s, rounded up
-    finish(0, seconds=600.0, size=10_000)
-    assert Rules("tiny", "smoke", "cpu").minutes(place(2).name) == 10 + 3 * 30
-    with pytest.raises(CompanionError, match="no run xyz in the grid; has the code or the data changed"):
-        rules.job("xyz")
-    # Snakemake begins with the last of these, so that no core waits for a long one at the end.
+def test_runs_are_handed_on_longest_first_with_the_time_they_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_for(monkeypatch, lambda profile, there: (job(0, work=2e9), job(1, work=3e9), job(2, work=1e9)))
-    assert [key for key, _ in Rules("tiny", "smoke", "cpu").shortest_first()] == [place(n).name for n in (2, 0, 1)]
+    tasks = filling.longest_first("tiny", "smoke", "cpu")
+    assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0, 2)]
+    settings = ("--grid", "tiny", "--profile", "smoke", "--device", "cpu", "--only", place(1).name)
+    assert tasks[0].arguments == ("runs", "run", *settings)
+    assert (tasks[0].minutes, tasks[0].threads, tasks[0].gpu) == (10 + 1, 2, False)  # 3 * 1.5 s, rounded up
+    assert filling.longest_first("tiny", "smoke", "cuda")[0].gpu
+    finish(2, seconds=600.0, size=10_000)
+    tasks = filling.longest_first("tiny", "smoke", "cpu")
+    assert [(task.wanted.key, task.minutes) for task in tasks] == [(place(1).name, 10 + 90), (place(0).name, 10 + 60)]
 
 
 @pytest.mark.parametrize("executor", ["", "slurm"])
 def test_snakemake_is_asked_once_for_what_is_lacking(
-    executor: str, root: Path, monkeypatch: pytest.MonkeyPatch
+    executor: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
     def compute(arguments: list[str]) -> None:
-        asked.append((arguments, os.environ.get(processes.DRIVER), Path.cwd()))
+        tasks = json.loads(Path(arguments[-1].removeprefix("tasks=")).read_text("utf-8"))
+        asked.append((arguments, tasks, os.environ.get(processes.DRIVER), Path.cwd()))
         assert not place(1).exists()  # it was damaged
         for number in (0, 1, 2)[: 3 if len(asked) > 1 else 2]:
             kept(number)
 
-    monkeypatch.chdir(Path(__file__).parents[3])
+    project = tmp_path / "the project"
+    (project / "workflow").mkdir(parents=True)
+    (project / "workflow/Snakefile").touch()
+    monkeypatch.chdir(project)
     monkeypatch.setattr("snakemake.cli.main", compute)
-    monkeypatch.setattr(filling, "find_spec", lambda name: name == "snakemake_executor_plugin_slurm" or None)
+    monkeypatch.setattr(workflow, "find_spec", lambda name: name == "snakemake_executor_plugin_slurm" or None)
     monkeypatch.setenv(processes.DRIVER, "0 0")
     kept(1)
     arguments = ["run", "--grid", "tiny", "--device", "cpu", "--cores", "3", "--options", "--quiet 'a b'"]
@@ -298,32 +300,20 @@ def test_snakemake_is_asked_once_for_what_is_lacking(
     assert "all 3 runs are in the store" in command(*arguments)
     assert len(command(*arguments)) > 0
     assert len(asked) == 2
-    given, driver, folder = asked[0]
-    assert given[:2] == ["--snakefile", str((workflow.FOLDER / "runs.smk").absolute())]
-    assert given[-6:] == ["--quiet", "a b", "--config", "grid=tiny", "profile=cpu", "device=cpu"]
-    where = ("--executor slurm --jobs 7 --retries 2 --latency-wait 60", "--cores 3 --resources gpu=1 --latency-wait 0")
-    assert " ".join(given[:-6]).endswith(where[executor == ""])
+    given, tasks, driver, folder = asked[0]
+    assert given[:2] == ["--snakefile", str(project / "workflow/Snakefile")]
+    assert given[-4:] == ["--quiet", "a b", "--config", f"tasks={folder}/tasks.json"]
+    where = ("--executor slurm --jobs 7 --retries 2 --latency-wait 60", "--cores 3 --resources gpu=1")
+    assert " ".join(given[:-4]).endswith(where[executor == ""])
     assert (driver or "").partition(" ")[0] == ("" if executor else str(os.getpid()))
-    assert folder == root
+    assert (folder.parent == project / "build") is (executor == "slurm")  # which all nodes see
+    assert not folder.exists()
+    assert [task["name"] for task in tasks] == [f"run_{place(number).name}" for number in (2, 1, 0)]
+    asked_for = f"--grid tiny --profile cpu --device cpu --only {place(2).name}"
+    assert tasks[0]["command"] == (
+        f"cd '{project}' && {sys.executable} -m sumexp.companion.cli runs run {asked_for}"
+    )
     assert (root / "logs/tiny-cpu-cpu.log").exists()
-
-
-def test_processes_that_start_elsewhere_find_the_same_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = {"SUMEXP_STORE": "the store", "SUMEXP_DATA": "data", "SUMEXP_REMOTE": "remote"}
-    found = {}
-
-    def run(*_: object, **__: object) -> bool:
-        found.update({name: Path(os.environ[name].removeprefix("file://")) for name in folders})
-        return False
-
-    (tmp_path / "remote").mkdir()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(workflow, "run", run)
-    for name, value in folders.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(CompanionError, match="3 of 3 runs are not finished"):
-        filling.fill("tiny", "cpu", "cpu", cores=1)
-    assert found == {name: tmp_path / value for name, value in folders.items()}
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,11 @@ def test_a_report_that_is_being_written_is_left_out(folder: Path) -> None:
     assert said(folder) == []
 
 
+@pytest.mark.parametrize("folder", ["", "a folder of another machine"])
 def test_without_a_driver_there_is_a_bar_unless_nobody_wants_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv(progress.FOLDER, raising=False)
+    monkeypatch.setenv(progress.FOLDER, folder)
     assert list(progress.bar(range(3), "training", quiet=True)) == [0, 1, 2]
     assert capsys.readouterr().err == ""
     assert list(progress.bar(range(3), "training")) == [0, 1, 2]

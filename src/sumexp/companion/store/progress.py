@@ -77,7 +77,7 @@ def report(
 
 def is_shown() -> bool:
     """Whether a driver shows what this process reports."""
-    return Path(os.environ.get(FOLDER, os.devnull)).is_dir()
+    return Path(os.environ.get(FOLDER) or os.devnull).is_dir()
 
 
 @contextmanager
