@@ -30,7 +30,9 @@ EXECUTE = """
 import os
 from sumexp.companion.pipeline import book, plan, workflow
 
-book.execute(plan.make("smoke", "cpu", ""), workflow.Machines(os.cpu_count()))  # the other workers wait for this book
+made = plan.make("smoke", "cpu", "")
+made.write(plan.PLAN)
+book.execute(made, workflow.Machines(os.cpu_count()))  # the other workers wait for this book
 """
 SOURCES = (
     "_config.yml",

@@ -78,7 +78,7 @@ def test_a_changed_proof_and_a_grid_found_whole_are_something_to_do(
 def test_a_store_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
-    with pytest.raises(CompanionError, match="no workflow/Snakefile here .*; run this from the project's root"):
+    with pytest.raises(CompanionError, match=r"no workflow/Snakefile here .*; run this from the project's root"):
         workflow.run("the book", [], workflow.Machines(1), tmp_path / "log")
     (tmp_path / "workflow").mkdir()
     (tmp_path / "workflow/Snakefile").touch()

@@ -90,7 +90,16 @@ def _decide(plan: Plan, cores: int) -> None:
         return
     files, workers = [plan.tests[one.name] for one in lacking], min(cores, len(lacking))
     options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence", "--keep-evidence"]
-    options += ["-p", "xdist", "-n", str(workers if workers > 1 else 0), "--dist", "loadscope", "-p", "no:cacheprovider"]
+    options += [
+        "-p",
+        "xdist",
+        "-n",
+        str(workers if workers > 1 else 0),
+        "--dist",
+        "loadscope",
+        "-p",
+        "no:cacheprovider",
+    ]
     log.parent.mkdir(parents=True, exist_ok=True)
     shown = progress.shown("the book", len(lacking), lambda: sum(map(store.has, lacking)))
     with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:

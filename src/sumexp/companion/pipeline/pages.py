@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from filecmp import cmp
 from pathlib import Path
 from shutil import copy2, copystat, rmtree
-from tempfile import TemporaryDirectory
 
 import sumexp
 from sumexp.companion.pipeline.executions import record

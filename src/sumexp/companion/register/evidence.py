@@ -33,7 +33,7 @@ from sumexp.companion.register.model import (
     load,
 )
 from sumexp.companion.register.verdict import markers
-from sumexp.companion.store import Computation, default, lookups, progress
+from sumexp.companion.store import Computation, default, lookups, processes, progress
 from sumexp.companion.store.provenance import Meter
 
 _USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
@@ -57,6 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "claim(id, *, shows, evidence): what a test shows of an entry of the register in claims/"
     )
+    if processes.driver():  # workers of xdist wait for nobody either
+        processes.bind()
     worker = getattr(config, "workerinput", None)
     if worker is not None:  # of xdist: the reports reach the main process, which also says what is left out
         config.stash[_PASSED] = frozenset(worker.get("sumexp_passed", ()))
