@@ -101,7 +101,7 @@ def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     assert after.keys() == before.keys()
     assert after[damaged] > before[damaged]
     assert after[untouched] == before[untouched]
-    assert not (project.path / ".snakemake").exists()  # the book's builds go by it
+    assert not (project.path / ".snakemake").exists()
 
 
 @pytest.mark.slow

@@ -164,7 +164,7 @@ def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyP
     (keep(damaged) / "entry.json").write_text("{}")
     for one in (fresh, half_done):  # the first by a process that was killed before it removed it
         Checkpoint(default(), one, "cpu", every=0).save({"step": 1})
-    default().path(running).mkdir()  # as Snakemake does before it starts a step
+    default().path(running).mkdir()  # as who copies a store may do first
     with default().locked(running):
         assert rows() == dict(zip(keys, ["fresh", "damaged", "half-done", "running"], strict=True))
         Checkpoint(default(), running, "cpu", every=0).save({"step": 1})

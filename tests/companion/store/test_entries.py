@@ -80,7 +80,7 @@ def test_what_fails_or_is_not_sealed_leaves_nothing(store: Store) -> None:
 
 
 def test_an_empty_folder_in_its_place_is_no_entry(store: Store) -> None:
-    """Snakemake makes one before it starts a step."""
+    """Who copies a store may make one first."""
     store.path(asked()).mkdir(parents=True)
     assert (store.find(asked()), store.status(asked())) == (None, "missing")
     assert keep(store, asked()).path == store.path(asked())

@@ -88,22 +88,15 @@ def _decide(plan: Plan, cores: int) -> None:
     lacking = plan.undecided(store)
     if not lacking:
         return
-    files, workers = [plan.tests[one.name] for one in lacking], min(cores, len(lacking))
-    options = ["-q", "-m", "claim", "-p", "sumexp.companion.register.evidence", "--keep-evidence"]
-    options += [
-        "-p",
-        "xdist",
-        "-n",
-        str(workers if workers > 1 else 0),
-        "--dist",
-        "loadscope",
-        "-p",
-        "no:cacheprovider",
-    ]
+    files = [plan.tests[one.name] for one in lacking]
+    workers = min(cores, len(files)) if len(files) > 1 else 0  # one module needs none
+    options = (
+        f"-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n {workers}"
+    )
     log.parent.mkdir(parents=True, exist_ok=True)
     shown = progress.shown("the book", len(lacking), lambda: sum(map(store.has, lacking)))
     with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
-        code = _run("pytest", *options, *files, output=output)
+        code = _run("pytest", *options.split(), "--dist", "loadscope", *files, output=output)
     if undecided := [plan.tests[one.name] for one in plan.undecided(store)]:
         raise CompanionError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
 

@@ -123,10 +123,7 @@ class Store:
         return _is_there(self.path(computation))
 
     def lacking(self, wanted: Iterable[Computation]) -> list[Computation]:
-        """What is to be computed, as neither the store nor its remote has it; damaged entries go.
-
-        Snakemake, which is given what this returns, would take a damaged entry for a finished one.
-        """
+        """What is to be computed, as neither the store nor its remote has it; damaged entries go, so that `has` is true."""
         found = [one for one in wanted if self.find(one) is None]
         for one in found:
             if self.has(one):
@@ -293,11 +290,6 @@ class Store:
         return True
 
 
-def output_of(computation: Computation) -> str:
-    """The file, from the root of the store, that its entry has last: by it Snakemake knows that there is one."""
-    return f"{computation.kind}/{computation.name}/{computation.key}/{SUMS}"
-
-
 def read(path: Path, place: Path | None = None) -> Entry:
     """The entry in a folder, all of whose files are what was written, and whose parts make its key.
 
@@ -373,7 +365,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a folder holds anything; Snakemake makes an empty one before it starts a step."""
+    """Whether a folder holds anything; who copies a store may make an empty one first."""
     return path.is_dir() and any(path.iterdir())
 
 
