@@ -2,7 +2,7 @@
 
 - `inputs`: notebooks, test modules and the table of contents, and what each depends on;
 - `plan`: what a build computes, made once and handed to its steps;
-- `book`: the driver; `workflow`: having Snakemake run commands, here or on a cluster; `steps`: what such a command does;
+- `book`: the driver; `workflow`: having Snakemake run commands, here or on a cluster; `steps`: what they do;
 - `notebooks`: executing one; `staging`, `pages`: laying out the book and rendering it; `view`: the folder ``build/``;
 - `executions`: what each notebook cost; `why`: what changed since, what is there, and what can go.
 """

@@ -123,7 +123,7 @@ class Store:
         return _is_there(self.path(computation))
 
     def lacking(self, wanted: Iterable[Computation]) -> list[Computation]:
-        """What is to be computed, as neither the store nor its remote has it; damaged entries go, so that `has` is true."""
+        """What is to be computed, as neither the store nor its remote has it; damaged entries go."""
         found = [one for one in wanted if self.find(one) is None]
         for one in found:
             if self.has(one):
