@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from sumexp.companion.pipeline import workflow
+
 from ..pipeline.conftest import Project, chapter, make_project
+from ..pipeline.test_faults import asked
 from . import nodes
 from .test_filling import GRID, TINY
 
@@ -27,7 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return project
 
 
-def asked(project: Project) -> list[dict[str, object]]:
+def given(project: Project) -> list[dict[str, object]]:
     """What the nodes were asked for since this was last called."""
     file = project.path / "asked"
     lines = sorted(file.read_text("utf-8").splitlines())
@@ -39,10 +42,10 @@ def asked(project: Project) -> list[dict[str, object]]:
 def test_chapters_and_runs_go_to_the_nodes_and_come_back(project: Project) -> None:
     again = "if not Path('tried').exists():\n    Path('tried').touch()\n    raise RuntimeError('no such luck')"
     project.write("notebooks/two.md", chapter("two", again))
-    said = project.run("book", *CLUSTER, anew=True)  # a fork has looked for plugins before
+    said = project.run("book", *CLUSTER)
     assert "notebooks/two.md failed in code cell 3, which begins with: if not Path('tried').exists():" in said
     tries = [("one", 1), ("two", 1), ("two", 2)]  # what is tried again may take more
-    assert asked(project) == [
+    assert given(project) == [
         {"rule": f"notebook_{name}", "threads": 1, "runtime": 30 * number, "mem_mb": 8000 * number, "gpu": None}
         for name, number in tries
     ]
@@ -51,10 +54,10 @@ def test_chapters_and_runs_go_to_the_nodes_and_come_back(project: Project) -> No
 
     project.write("fail0", "")
     fill = ("runs", "run", "--grid", "tiny", *CLUSTER, "--options", "--retries 0")
-    said = project.run(*fill, code=1, anew=True)
+    said = project.run(*fill, code=1)
     assert "ArithmeticError: 0 diverged" in said
     assert "error: 1 of 1 runs are not finished: see above, and" in said
-    assert [one["runtime"] for one in asked(project)] == [11]
+    assert [one["runtime"] for one in given(project)] == [11]
     assert len(list(project.path.glob("build/workflow-*"))) == 1  # with the cluster's logs of what failed
 
 
@@ -66,6 +69,10 @@ def test_chapters_and_runs_go_to_the_nodes_and_come_back(project: Project) -> No
         (("--executor", "nodes", "--device", "cpu", "--jobs", "0"), "JOBS is 0; expected 1 or more"),
     ],
 )
-def test_wrong_input_is_named_before_anything_runs(project: Project, arguments: tuple[str, ...], message: str) -> None:
-    assert message in project.run("book", *arguments, code=1)
-    assert not (project.path / "build").exists()
+def test_wrong_input_is_named_before_anything_runs(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(workflow, "find_spec", lambda name: None if "nosuch" in name else True)
+    assert message in asked("book", *arguments)
+    assert not list(tmp_path.iterdir())

@@ -11,8 +11,6 @@ import pytest
 
 import sumexp
 
-from . import server
-
 ROOT = Path(__file__).parents[3]
 
 HEADER = """---
@@ -163,20 +161,16 @@ class Project:
             start_new_session=group,
         )
 
-    def run(self, *arguments: str, code: int = 0, anew: bool = False) -> str:
-        """Run ``sumexp`` to its end, as a fork or ``anew``, with a hash seed of its own; returns what it printed."""
-        if anew:
-            process = self.start(*arguments)
-            output, _ = process.communicate(timeout=300)
-            ended = process.returncode
-        else:
-            ended, output = server.run(arguments, self.path, self.environment())
-        assert ended == code, output
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run ``sumexp`` to its end; returns what it printed."""
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == code, output
         return output
 
-    def build(self, *arguments: str, code: int = 0, anew: bool = False) -> str:
+    def build(self, *arguments: str, code: int = 0) -> str:
         """Build the book at profile smoke."""
-        return self.run("book", "--profile", "smoke", "--cores", "2", *arguments, code=code, anew=anew)
+        return self.run("book", "--profile", "smoke", "--cores", "2", *arguments, code=code)
 
     def executed(self) -> dict[str, str]:
         """The executed notebooks; no two executions are the same bytes, as each says when it was."""
@@ -212,7 +206,7 @@ def make_project(path: Path, *, real_renderer: bool = False) -> Project:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project built first for one chapter only, then for both; rendering is left out."""
     project = make_project(tmp_path_factory.mktemp("pipeline") / "a project")
-    project.build("--only", "one", anew=True)
+    project.build("--only", "one")
     assert project.executed().keys() == {"one"}
     assert (project.path / "build/html/index.html").exists()
     shutil.copytree(project.path / "build/stage", project.path / "first-stage")
