@@ -55,9 +55,10 @@
         if (box(element).bottom <= end) continue; // within one that was looked at
         const more = /^H/.test(element.tagName) ? 60 : 0; // two lines below a heading
         const needs = () => Math.min(height, box(element).height + more);
-        const cell = element.matches(".sumexp-figure") && element.closest(".cell");
-        const block = element.matches(".sumexp-figure") && !(cell && cell.querySelector(".cell_input")) && (cell || element);
-        const next = () => block && block.nextElementSibling;
+        const cell = element.closest(".cell");
+        const moves = element.matches(".sumexp-figure") && !cell?.querySelector(".cell_input");
+        const block = moves ? cell ?? element : null;
+        const next = () => block?.nextElementSibling;
         while (needs() > left(element) && next()?.matches(TEXT) && box(next()).height < left(element)) block.before(next());
         if (needs() > left(element)) white += left(element);
         end = box(element).bottom;

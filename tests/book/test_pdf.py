@@ -315,11 +315,26 @@ def test_a_figure_that_no_longer_fits_lets_the_text_after_it_go_first(printer: B
     first = block("before", 700) + block("picture", 400, "div", "sumexp-figure")
     rest = block("short", 100) + block("tall", 300) + block("last", 50) + block("heading", 20, "h3")
     fits = block("small", 500) + block("other", 400, "div", "sumexp-figure") + block("after", 20)
-    sheet = sheet_of(printer, tmp_path, f"<article>{first}{rest}</article><article>{fits}</article>")
+    stays = block("above", 700) + block("formula", 400, "div", "math") + block("below", 20)  # which is no figure
+    text = "".join(f"<article>{part}</article>" for part in (first + rest, fits, stays))
+    sheet = sheet_of(printer, tmp_path, text)
     order = sheet.evaluate("[...document.querySelectorAll('[id]')].map(one => one.id)")
     sheet.close()
     # 933 - 700 leave room for the short paragraph and not for the tall one, behind which nothing overtakes the figure.
-    assert order == ["before", "short", "picture", "tall", "last", "heading", "small", "other", "after"]
+    assert order == [
+        "before",
+        "short",
+        "picture",
+        "tall",
+        "last",
+        "heading",
+        "small",
+        "other",
+        "after",
+        "above",
+        "formula",
+        "below",
+    ]
 
 
 def test_only_who_prints_needs_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
