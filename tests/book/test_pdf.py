@@ -5,17 +5,17 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page, Playwright
 from pypdf import PdfReader
-from pypdf.generic import Destination
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import pdf, print_html
@@ -95,12 +95,9 @@ def article(html: str, name: str = "p/q", printed: tuple[str, ...] = ("p/q",)) -
 
 
 def bookmarks(made: bytes) -> set[str]:
-    def titles(outline: list[Destination | list[Destination]]) -> Iterator[str]:
+    def titles(outline: Sequence[Any]) -> Iterator[str]:
         for entry in outline:
-            if isinstance(entry, list):
-                yield from titles(entry)
-            else:
-                yield str(entry.title)
+            yield from titles(entry) if isinstance(entry, list) else [str(entry.title)]
 
     return set(titles(PdfReader(BytesIO(made)).outline))
 
