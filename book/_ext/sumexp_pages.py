@@ -2,14 +2,10 @@
 
 import re
 from html import escape
-from importlib.metadata import metadata
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-
-from sumexp.companion.pipeline import card
 
 _SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 _PAGES_BELOW = re.compile(r"(<a [^>]*>(.*?)</a><details[^>]*>)<summary>")
@@ -24,7 +20,8 @@ _NAME = re.compile(r'<code>[^<]{44,}(?=</)|<span class="pre">[^<]{28,}(?=</)')  
 _TYPE_OF = "<em>[</em>"  # as in numpy.typing.NDArray[numpy.float64], among the fields of a function
 _JOINT = re.compile(r"(?<=[A-Za-z_][.(])(?=[A-Za-z_])")
 _JOINT_OF_TEST = re.compile(r"(?<=::)|(?<=[a-z][/_])(?=[a-z])")
-FIGURES = "book/_data/figures"
+CARD = "_static/card.png"
+"""The picture that a link to a page is shown with elsewhere: the bars of the book's first figure, under its title."""
 LENGTH = 200
 """How much of a page's first paragraph its description has."""
 
@@ -73,13 +70,12 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     context["description"] = text if len(text) <= LENGTH else f"{text[:LENGTH].rsplit(' ', 1)[0]} …"
     address = context.get("pageurl") or ""
     context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright, address) if doctree else ""
-    drawn = Path(app.srcdir, FIGURES, card.FIGURE).exists()
-    context["card"] = address_of_card(app.config.html_baseurl) if drawn else ""
+    context["card"] = address_of_card(app.config.html_baseurl)
 
 
 def address_of_card(root: str) -> str:
     """The address of the picture that a link to a page is shown with; empty where the pages have none."""
-    return f"{root.rstrip('/')}/_static/{card.NAME}" if root else ""
+    return f"{root.rstrip('/')}/{CARD}" if root else ""
 
 
 def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
@@ -87,16 +83,6 @@ def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], 
     if body := context.get("body"):
         broken = _NAME.sub(lambda name: (_JOINT_OF_TEST if "::" in name[0] else _JOINT).sub("<wbr>", name[0]), body)
         context["body"] = broken.replace(_TYPE_OF, f"{_TYPE_OF}<wbr>")
-
-
-def draw_card(app: Sphinx, error: Exception | None) -> None:
-    """Lay the picture beside the pages."""
-    if error or app.builder.format != "html":
-        return
-    name, _, about = metadata("sumexp")["Summary"].partition(": ")
-    picture = card.made(Path(app.srcdir, FIGURES), name, about[:1].upper() + about[1:])
-    if picture:
-        Path(app.outdir, "_static", card.NAME).write_bytes(picture)
 
 
 def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> str:
@@ -112,7 +98,6 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.connect("builder-inited", add_filter)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", break_names)
-    app.connect("build-finished", draw_card)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
