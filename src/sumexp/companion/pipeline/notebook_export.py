@@ -53,7 +53,7 @@ def notebook(chapter: Mapping[str, Any], book: Book) -> dict[str, Any]:
     cells = [_cell(cell, values, book) for cell in chapter["cells"]]
     first = next((i for i, cell in enumerate(cells) if cell["cell_type"] == "code"), len(cells))
     origin = f"*From [The Sum of Exponentials]({book.address}), where this chapter has its figures with their data.*"
-    code = {"outputs": [], "execution_count": None, "source": install(book.package)}
+    code: dict[str, Any] = {"outputs": [], "execution_count": None, "source": install(book.package)}
     cells[first:first] = [
         {"cell_type": "markdown", "metadata": {}, "source": origin},
         {"cell_type": "code", "metadata": {}, **code},
