@@ -1,5 +1,4 @@
-"""What the book needs of Sphinx beyond its settings: pages that stand on their own, figures that can be linked to,
-tables of what the build has found."""
+"""What the book needs of Sphinx beyond its settings: pages that stand on their own, tables of what was found."""
 
 import json
 from ast import literal_eval
@@ -23,33 +22,17 @@ from sumexp.companion.register.verdict import VERDICTS
 logger = logging.getLogger(__name__)
 
 WORD_JOINER = "\u2060"  # no line begins with a mark
-MARKED = pattern(r'<span class="math [^>]*>[^<]*</span>[.,;:!?)’”]+')
 DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
 SENTENCE = "application/papermill.record/text/markdown"
 TITLE = pattern(r"(?:^|\n)# (.*)")
-FIGURE = pattern(r'<figure id="fig-([a-z0-9-]+)"')
-
-
-def name_figures(app: Sphinx, doctree: nodes.document) -> None:
-    """Let ``{ref}`fig-NAME``` find figure NAME, and ``#cell-NAME`` the cell that draws it."""
-    labels = app.env.get_domain("std")
-    names = []
-    for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "cell" in node["classes"]):
-        for raw in cell.findall(nodes.raw):
-            for name in FIGURE.findall(raw.astext()):
-                names.append(f"fig-{name}")
-                labels.note_hyperlink_target(names[-1], app.env.docname, names[-1], f"Figure {len(names)}")
-                cell["ids"].append(f"cell-{name}")
-    declared(app.env)[app.env.docname] = names
 
 
 def note_names(app: Sphinx, _: nodes.document) -> None:
-    """Keep the labels and the labels of formulas that a page declares, beside its figures."""
+    """Keep the labels and the labels of formulas that a page declares."""
     domains = app.env.get_domain("std").anonlabels, app.env.get_domain("math").equations
     page = app.env.docname
-    found = [name for names in domains for name, (where, _) in names.items() if where == page]
-    declared(app.env)[page] += [name for name in found if not name.startswith("fig-")]
+    declared(app.env)[page] = [name for names in domains for name, (where, _) in names.items() if where == page]
 
 
 def declared(env: BuildEnvironment) -> dict[str, list[str]]:
@@ -82,13 +65,6 @@ def check_names(app: Sphinx, env: BuildEnvironment) -> None:
 def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:
     """Put one node in the place of another: docutils takes the first that is *equal*, such as another full stop."""
     parent[next(place for place, child in enumerate(parent.children) if child is old)] = new
-
-
-def keep_captions(app: Sphinx, doctree: nodes.document) -> None:
-    """The same in captions of figures, which are HTML."""
-    for raw in doctree.findall(nodes.raw):
-        if 'class="sumexp-figure"' in (html := raw.astext()):
-            raw[:] = [nodes.Text(MARKED.sub(r'<span class="nobreak">\g<0></span>', html))]
 
 
 class claim_link(nodes.Inline, nodes.Element):
@@ -360,26 +336,6 @@ class QuotedSentence(SphinxDirective):
         return self.parse_text_to_nodes("\n".join("".join(data[SENTENCE]) for data in found if data) or "…")
 
 
-class QuotedFigure(SphinxDirective):
-    """The picture of a chapter's figure, with a caption of its own: ``synthesis one-step``."""
-
-    required_arguments = 2
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        chapter, name = self.arguments
-        data = quoted(self.env, chapter, "figure", name)
-        if data is None:
-            return self.parse_content_to_nodes()
-        page = "".join(data["text/html"])
-        picture = page[page.index("<svg") : page.index("</svg>") + len("</svg>")]
-        return [
-            raw(f'<figure class="sumexp-figure"><div class="figure-picture" tabindex="0">{picture}</div><figcaption>'),
-            *self.parse_content_to_nodes(),
-            raw("</figcaption></figure>"),
-        ]
-
-
 class DevicesTable(SphinxDirective):
     """What the tests found of ``functions`` or of ``tasks`` on a device that is not the CPU."""
 
@@ -421,7 +377,6 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_directive("executions-table", ExecutionsTable)
     app.add_directive("kills-table", KillsTable)
     app.add_role("result", QuotedResult())
-    app.add_directive("quoted-figure", QuotedFigure)
     app.add_directive("quoted-sentence", QuotedSentence)
     app.add_directive("at-a-glance", AtAGlance)
     app.add_directive("devices-table", DevicesTable)
@@ -429,12 +384,10 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_node(claim_link)
     app.connect("doctree-read", mark_claims)
     app.connect("doctree-read", note_formulas)
-    app.connect("doctree-read", name_figures)
     app.connect("doctree-read", note_names, priority=900)
     app.connect("env-purge-doc", forget_names)
     app.connect("env-merge-info", merge_names)
     app.connect("env-check-consistency", check_names)
-    app.connect("doctree-read", keep_captions)
     # It numbers sections once everything is read, in the main process, and does not say so.
     if numbering := app.extensions.get("sphinx_multitoc_numbering"):
         numbering.parallel_read_safe = True

@@ -1,15 +1,18 @@
-"""What a reader takes away of a page: the executed notebook, its source, the data behind its figures, its entry for a
-list of references; and where the notebook runs in a browser, if the book says where its repository is."""
+"""What a reader takes away of a page: the executed notebook, its source, the data behind its figures; and where the
+notebook runs in a browser, if the book says where its repository is."""
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from docutils import nodes
+from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
-from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import new_document, sphinx_domains
 
 from sumexp.companion.pipeline import notebook_export
 from sumexp.companion.register import read_json
@@ -18,61 +21,31 @@ DATA = Path("book/_data")
 CHAPTERS = "notebooks/"
 
 
-def names(app: Sphinx) -> notebook_export.Names:
-    """What chapters may refer to, once all pages are read."""
-    env = app.env
-    titles = {page: title.astext() for page, title in env.titles.items()}
-    verdicts = {entry.claim.id: entry.verdict for entry in read_json(Path(app.srcdir, DATA, "register.json"))}
-    repository = app.config.html_context.get("repository", "")
-    return notebook_export.Names(
-        places=sections(env) | counted(env),
-        pages=titles,
-        cited=cited(env),
-        verdicts=verdicts,
-        macros=app.config.mathjax3_config["tex"]["macros"],
-        root=f"{app.config.html_baseurl.rstrip('/')}/" if app.config.html_baseurl else "../",
-        package=f"git+{repository}" if repository else "",
-    )
+def resolver(app: Sphinx, page: str, address: str) -> Callable[[str], str]:
+    """What roles print on a page, from what Sphinx makes of them there: it warns of those that it does not know."""
+    settings = app.env.get_doctree(app.config.root_doc).settings  # any page's; this one is small
+
+    @cache
+    def resolve(role: str) -> str:
+        document = new_document(page, settings)
+        app.env.prepare_settings(page)
+        with sphinx_domains(app.env):
+            MystParser().parse(role, document)
+        app.env.resolve_references(document, page, app.builder)
+        return markdown(document, address)
+
+    return resolve
 
 
-def sections(env: BuildEnvironment) -> dict[str, notebook_export.Place]:
-    """Sections and figures, which have a title of their own."""
-    labels = env.get_domain("std").labels
-    return {
-        label: notebook_export.Place(title, page, anchor) for label, (page, anchor, title) in labels.items() if title
-    }
-
-
-def counted(env: BuildEnvironment) -> dict[str, notebook_export.Place]:
-    """Theorems, exercises and formulas, which Sphinx counts by chapter."""
-    theorems = [(label, one["docname"], one["countertype"], one["realtype"]) for label, one in env.proof_list.items()]
-    exercises = [
-        (label, one["docname"], one["type"], one["type"]) for label, one in env.sphinx_exercise_registry.items()
-    ]
-    equations = env.get_domain("math").equations.items()
-    formulas = [(nodes.make_id(f"equation-{label}"), page, "displaymath", "") for label, (page, _) in equations]
-    found = {}
-    for anchor, page, counter, kind in theorems + exercises + formulas:
-        number = ".".join(map(str, env.toc_fignumbers.get(page, {}).get(counter, {}).get(anchor, ())))
-        label = anchor if kind else anchor.removeprefix("equation-")
-        found[label] = notebook_export.Place(f"{kind.title()} {number}".strip(), page, anchor)
-    return found
-
-
-def cited(env: BuildEnvironment) -> dict[str, tuple[str, str, notebook_export.Place]]:
-    """The bibliography by key: authors as a sentence names them, year, place."""
-    found = {}
-    for one in env.get_domain("cite").citations:
-        last = [" ".join(map(str, person.rich_last_names)) for person in one.entry.persons.get("author", ())]
-        who = authors(last) or f"*{one.entry.fields['title']}*"  # as the book's own style has it
-        place = notebook_export.Place("", one.bibliography_key.docname, one.citation_id)
-        found[one.key] = (who, one.entry.fields.get("year", "n.d."), place)
-    return found
-
-
-def authors(last: list[str]) -> str:
-    """Authors as a sentence names them, by their last names."""
-    return f"{last[0]} et al." if len(last) > 2 else " and ".join(last)
+def markdown(node: nodes.Node, address: str) -> str:
+    """The words, code and links of a node."""
+    if isinstance(node, nodes.literal):
+        return f"`{node.astext()}`"
+    text = "".join(markdown(child, address) for child in node.children) or node.astext()
+    if isinstance(node, nodes.reference):
+        target = node.get("refuri") or f"#{node['refid']}"
+        return f"[{text}]({notebook_export.link(address, target)})"
+    return text
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
@@ -80,10 +53,16 @@ def write(app: Sphinx, error: Exception | None) -> None:
     source, out = Path(app.srcdir), Path(app.outdir)
     if error or app.builder.format != "html" or not (source / DATA).exists():
         return
-    known = names(app)
+    verdicts = {entry.claim.id: entry.verdict for entry in read_json(source / DATA / "register.json")}
+    macros = app.config.mathjax3_config["tex"]["macros"]
+    root, repository = app.config.html_baseurl.rstrip("/"), app.config.html_context.get("repository", "")
+    package = f"git+{repository}" if repository else ""
     for file in sorted((source / CHAPTERS).glob("*.ipynb")):
-        page = notebook_export.notebook(file.stem, json.loads(file.read_text("utf-8")), known)
-        text = json.dumps(page, indent=1, ensure_ascii=False)
+        page = f"{CHAPTERS}{file.stem}"
+        address = f"{root}/{page}.html" if root else f"{file.stem}.html"
+        book = notebook_export.Book(address, resolver(app, page, address), verdicts, macros, package)
+        chapter = notebook_export.notebook(json.loads(file.read_text("utf-8")), book)
+        text = json.dumps(chapter, indent=1, ensure_ascii=False)
         (out / CHAPTERS / file.name).write_text(f"{text}\n", "utf-8")
         (out / "_sources" / CHAPTERS / file.name).unlink(missing_ok=True)
     for folder, target in (("written", f"_sources/{CHAPTERS}"), ("figures", "_figures")):

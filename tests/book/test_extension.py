@@ -1,4 +1,4 @@
-"""The book's Sphinx extension: names of figures, lines that break where they may, solutions that unfold."""
+"""The book's Sphinx extensions: lines that break where they may, solutions that unfold."""
 
 import json
 import re
@@ -23,30 +23,6 @@ from sphinx.util.typing import stringify_annotation
 
 EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
 EXTENSION, TYPOGRAPHY, AUTODOC = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "typography", "autodoc"))
-
-
-class Labels:
-    """What the extension uses of Sphinx's standard domain."""
-
-    def __init__(self) -> None:
-        self.labels: dict[str, tuple[str, str, str]] = {}
-
-    def note_hyperlink_target(self, name: str, page: str, target: str, title: str) -> None:
-        self.labels[name] = (page, target, title)
-
-
-def cell(figure: str) -> nodes.container:
-    output = nodes.raw("", f'<figure id="fig-{figure}" class="sumexp-figure">', format="html")
-    return nodes.container("", nodes.container("", output, classes=["cell_output"]), classes=["cell", "docutils"])
-
-
-def named(labels: Labels, page: str, *figures: str) -> nodes.document:
-    """A page with these figures, as the extension leaves it."""
-    document = new_document(page)
-    document.extend(cell(figure) for figure in figures)
-    environment = SimpleNamespace(get_domain=lambda _: labels, docname=page, doc2path=lambda name: f"{name}.ipynb")
-    runpy.run_path(str(EXTENSION))["name_figures"](SimpleNamespace(env=environment), document)
-    return document
 
 
 def test_punctuation_stays_with_its_formula() -> None:
@@ -81,19 +57,6 @@ def test_a_bracket_stays_with_its_formula() -> None:
     assert paragraph.astext() == "x (so (“y too)"
     assert [one.astext() for one in paragraph.children] == ["x", " (so", " ", "(“y", " too)"]
     assert paragraph.children[3]["classes"] == ["nobreak"]
-
-
-def test_punctuation_stays_with_its_formula_in_a_caption() -> None:
-    math = r'<span class="math notranslate nohighlight">\(x\)</span>'
-    document = new_document("page")
-    document += nodes.raw("", f'<figure class="sumexp-figure">Of {math}, {math} and {math}.</figure>', format="html")
-    document += nodes.raw("", f"<p>{math}.</p>", format="html")
-    runpy.run_path(str(EXTENSION))["keep_captions"](None, document)
-    assert [one.astext() for one in document.children] == [
-        f'<figure class="sumexp-figure">Of <span class="nobreak">{math},</span> {math} and '
-        f'<span class="nobreak">{math}.</span></figure>',
-        f"<p>{math}.</p>",
-    ]
 
 
 def test_a_verdict_is_shown_with_its_mark_which_is_drawn_once() -> None:
@@ -200,16 +163,6 @@ def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
     assert found == {"first": True, "second": True, "both": None}
 
 
-def test_a_figure_can_be_referred_to_and_its_cell_found() -> None:
-    labels = Labels()
-    page = named(labels, "notebooks/bias", "error", "time")
-    assert labels.labels == {
-        "fig-error": ("notebooks/bias", "fig-error", "Figure 1"),
-        "fig-time": ("notebooks/bias", "fig-time", "Figure 2"),
-    }
-    assert [child["ids"] for child in page.children] == [["cell-error"], ["cell-time"]]
-
-
 @pytest.mark.parametrize("other", ["notebooks/bias", "notebooks/nce"])
 def test_a_second_figure_of_one_name_is_a_warning_which_fails_the_build(other: str, monkeypatch: Any) -> None:
     warnings: list[str] = []
@@ -314,11 +267,10 @@ No picture yet.
 
 def built(place: Path, text: str) -> BeautifulSoup:
     """The first page of a book of two, which quotes the other, a chapter with one result and one figure."""
-    figure = {
-        "text/html": ['<figure id="fig-bar"><div><svg>', "<g/></svg></div><figcaption>Own.</figcaption></figure>"]
-    }
+    about = {"figure": "bar", "alt": "A bar.", "caption": "Own.", "source": "sumexp.a:f", "provenance": "key 12"}
+    picture = {"image/svg+xml": ["<svg>", "<g/></svg>"]}
     outputs = [
-        {"output_type": "display_data", "metadata": {"sumexp": {"figure": "bar"}}, "data": figure},
+        {"output_type": "display_data", "metadata": {"sumexp": about}, "data": picture},
         {
             "output_type": "display_data",
             "metadata": {"sumexp": {"result": "reads", "value": 1024, "rtol": 0.0}},
@@ -338,7 +290,7 @@ def built(place: Path, text: str) -> BeautifulSoup:
     (place / "notebooks" / "chapter.ipynb").write_text(json.dumps(notebook))
     (place / "index.md").write_text(f"{text}\n```{{toctree}}\nnotebooks/chapter\n```\n")
     settings: dict[str, Any] = {
-        "extensions": ["myst_nb", "sumexp_book"],
+        "extensions": ["myst_nb", "sumexp_book", "sumexp_figures"],
         "nb_execution_mode": "off",
         "myst_enable_extensions": ["colon_fence"],
     }

@@ -97,18 +97,28 @@ def test_the_alt_text_is_read_out() -> None:
     assert (root.get("role"), title.text) == ("img", 'Where x < 1 & "y".')
 
 
-def test_show_gives_caption_source_cell_and_a_place_for_provenance(shown: list[Any]) -> None:
+def test_show_gives_the_picture_its_numbers_and_what_is_said_of_them(shown: list[Any]) -> None:
     fig = picture()
-    figures.show(fig, "line", caption="For $x<1$, a & b.", alt="A rising line.", source=datasets.files)
-    ((data, metadata),) = shown
-    page = data["text/html"]
-    assert metadata == {"sumexp": {"figure": "line", "alt": "A rising line."}}
-    assert page.startswith('<figure id="fig-line"')
-    assert r'For <span class="math notranslate nohighlight">\(x&lt;1\)</span>, a &amp; b.' in page
-    assert '<a href="../_modules/sumexp/datasets.html#files"><code>sumexp.datasets.files</code></a>' in page
-    assert '<a href="#cell-line">' in page
-    assert page.count("<!-- provenance -->") == 1
+    figures.show(fig, "line", caption=" For $x<1$, a & b.\n", alt="A rising line.", source=datasets.files)
     assert not plt.fignum_exists(fig.number)
+    ((data, metadata),) = shown
+    assert metadata == {
+        "sumexp": {
+            "figure": "line",
+            "alt": "A rising line.",
+            "caption": "For $x<1$, a & b.",
+            "source": "sumexp.datasets:files",
+        }
+    }
+    assert data["image/svg+xml"] == figures.svg(picture(), "line", "A rising line.")
+    assert data["text/csv"].startswith("panel,series,kind")
+
+
+def test_a_figure_without_numbers_has_the_picture_alone(shown: list[Any]) -> None:
+    fig, ax = plt.subplots()
+    ax.text(0.5, 0.5, "words")
+    figures.show(fig, "words", **GOOD)
+    assert [list(data) for data, _ in shown] == [["image/svg+xml"]]
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ import io
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from sumexp.companion.authoring import figures, series
+from sumexp.companion.authoring import series
 
 
 def rows(fig: Figure) -> list[dict[str, str]]:
@@ -108,9 +107,3 @@ def test_a_figure_without_numbers_has_no_table() -> None:
     ax.text(0.5, 0.5, "words")
     assert series.table(fig) == ""
     plt.close(fig)
-
-
-@pytest.mark.parametrize("has_data", [True, False])
-def test_the_caption_offers_the_data_where_there_are_any(has_data: bool) -> None:
-    page = figures._page("line", "<svg/>", "A line.", "<a>f</a>", has_data)
-    assert ('<a href="../_figures/line.csv" download>' in page) == has_data

@@ -8,7 +8,6 @@ else is drawn in `PALETTE`, whose colours stand out from white and from dark gre
 another for colour-blind readers.
 """
 
-import html
 import io
 import re
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from sumexp.companion import CompanionError
-from sumexp.companion.authoring import PROVENANCE, series
+from sumexp.companion.authoring import series
 
 PALETTE = {
     "blue": "#1f78b4",
@@ -44,9 +43,6 @@ NOISES = {
 
 WIDTH = 7.0
 """Inches: what the text column of a page holds at the size where a 12 pt letter is as large as the text around it."""
-
-DATA = "_figures"
-"""The folder of the pages that has for each figure what it draws, as CSV."""
 
 _STYLE: Any = {
     "figure.figsize": (WIDTH, 3.6),
@@ -75,7 +71,6 @@ plt.rcParams.update(_STYLE)
 plt.switch_backend("agg")
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-_MATH = re.compile(r"\$([^$]+)\$")
 _SVG = "http://www.w3.org/2000/svg"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
@@ -84,12 +79,14 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
 def show(fig: Figure, name: str, *, caption: str, alt: str, source: Callable[..., object]) -> None:
     """Show a figure with all that a reader needs to trust it, and close it.
 
+    The output is the picture and, if it draws numbers, these as CSV; its metadata hold what the page says of it.
+
     Args:
         fig: a matplotlib figure.
         name: lower-case letters, digits and hyphens, once in the book; prose refers to it by ``{ref}`fig-NAME```.
-        caption: what is drawn and what to see in it; ``$...$`` is typeset.
+        caption: what is drawn and what to see in it, in Markdown; ``$...$`` is typeset.
         alt: what the picture shows, for those who cannot see it.
-        source: the function of `sumexp` whose numbers are drawn; the caption links to its source and to the cell.
+        source: the function of `sumexp` whose numbers are drawn; the page links to its source and to the cell.
 
     Raises:
         CompanionError: if the name is malformed, caption or alt text is missing, or source is not a function of sumexp.
@@ -99,13 +96,12 @@ def show(fig: Figure, name: str, *, caption: str, alt: str, source: Callable[...
     for what, text in (("caption", caption), ("alt", alt)):
         if not text.strip():
             raise CompanionError(f"figure {name!r} has no {what}: pass {what}='...'")
-    link, data = _link(name, source), series.table(fig)
-    picture = svg(fig, name, alt)
+    about = {"figure": name, "alt": alt, "caption": caption.strip(), "source": _reference(name, source)}
+    data = {"image/svg+xml": svg(fig, name, alt)}
+    if numbers := series.table(fig):
+        data["text/csv"] = numbers
     plt.close(fig)
-    page = {"text/html": _page(name, picture, caption, link, bool(data))}
-    if data:
-        page["text/csv"] = data
-    display(page, raw=True, metadata={"sumexp": {"figure": name, "alt": alt}})  # type: ignore[no-untyped-call]
+    display(data, raw=True, metadata={"sumexp": about})  # type: ignore[no-untyped-call]
 
 
 def svg(fig: Figure, name: str, alt: str) -> str:
@@ -157,24 +153,12 @@ def _rename_ids(root: ElementTree.Element, name: str) -> None:
             element.set(key, value.replace("url(#", f"url(#{name}-"))
 
 
-def _link(name: str, source: Callable[..., object]) -> str:
-    """A link from a page in ``notebooks/`` to the highlighted source of a function."""
+def _reference(name: str, source: Callable[..., object]) -> str:
+    """A function as entry points name one: ``sumexp.datasets:files``."""
     module = getattr(source, "__module__", None) or ""
     function = getattr(source, "__qualname__", "")
     if not module.startswith("sumexp.") or "<" in function or not function:
         raise CompanionError(
             f"figure {name!r}: source is {source!r}; expected the function of sumexp whose numbers are drawn"
         )
-    return f'<a href="../_modules/{module.replace(".", "/")}.html#{function}"><code>{module}.{function}</code></a>'
-
-
-def _page(name: str, picture: str, caption: str, link: str, has_data: bool) -> str:
-    data = f' <a href="../{DATA}/{name}.csv" download>Data (CSV).</a>' if has_data else ""
-    typeset = _MATH.sub(r'<span class="math notranslate nohighlight">\\(\1\\)</span>', html.escape(caption.strip()))
-    return (
-        f'<figure id="fig-{name}" class="sumexp-figure">\n'
-        f'<div class="figure-picture" tabindex="0">{picture}</div>\n'
-        f'<figcaption><p>{typeset} <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a></p>\n'
-        f'<p class="figure-source">Drawn in <a href="#cell-{name}">this cell</a> from {link}.{data}'
-        f' <span class="figure-provenance">{PROVENANCE}</span></p></figcaption>\n</figure>'
-    )
+    return f"{module}:{function}"

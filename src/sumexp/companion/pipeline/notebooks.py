@@ -159,11 +159,10 @@ def _collect(folder: Path) -> None:
     results = {mark["result"]: {k: mark[k] for k in ("value", "rtol")} for _, mark in marked if "result" in mark}
     (folder / RESULTS).write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
     (folder / FIGURES).mkdir()
-    for output, mark in marked:
-        if "figure" in mark and (svg := re.search(r"<svg.*</svg>", "".join(output["data"]["text/html"]), re.DOTALL)):
-            (folder / FIGURES / f"{mark['figure']}.svg").write_text(svg[0] + "\n", "utf-8")
-        if "figure" in mark and (data := output["data"].get("text/csv")):
-            (folder / FIGURES / f"{mark['figure']}.csv").write_text("".join(data), "utf-8")
+    for data, name in ((output["data"], mark["figure"]) for output, mark in marked if "figure" in mark):
+        (folder / FIGURES / f"{name}.svg").write_text("".join(data["image/svg+xml"]) + "\n", "utf-8")
+        if "text/csv" in data:
+            (folder / FIGURES / f"{name}.csv").write_text("".join(data["text/csv"]), "utf-8")
 
 
 def _present(path: Path) -> tuple[str, ...]:

@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
 
 from sumexp.companion import CompanionError
-from sumexp.companion.authoring import PROVENANCE
 from sumexp.companion.pipeline.executions import provenance
 from sumexp.companion.pipeline.inputs import NOTEBOOKS, source_path
 from sumexp.companion.pipeline.notebooks import EXECUTED, INJECTED
@@ -87,26 +86,23 @@ def _pop_data(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
                 yield output["metadata"]["sumexp"]["figure"], "".join(data)
 
 
-def _check_guards(name: str, cells: Iterable[Mapping[str, Any]]) -> None:
+def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """See that what code has tied to a condition is what the chapter says."""
-    text = " ".join(" ".join("".join(cell["source"]).split()) for cell in cells if cell["cell_type"] == "markdown")
-    shown = text + " ".join(
-        " ".join("".join(output["data"]["text/html"]).split())
-        for cell in cells
-        for output in cell.get("outputs", ())
-        if "text/html" in output.get("data", {})
-    )
-    for cell in cells:
-        for output in cell.get("outputs", ()):
-            guard = output.get("metadata", {}).get("sumexp", {}).get("guard")
-            if guard is not None and " ".join(guard.split()) not in shown:
-                raise CompanionError(
-                    f"{source_path(name)} guards {guard!r}, which it does not say: mend the one or the other"
-                )
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    marks = [output.get("metadata", {}).get("sumexp", {}) for output in outputs]
+    said = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    said += [mark[part] for mark in marks if "figure" in mark for part in ("caption", "alt")]
+    said += ["".join(output.get("data", {}).get("text/html", ())) for output in outputs]
+    shown = " ".join(" ".join(said).split())
+    for mark in marks:
+        if "guard" in mark and " ".join(mark["guard"].split()) not in shown:
+            raise CompanionError(
+                f"{source_path(name)} guards {mark['guard']!r}, which it does not say: mend the one or the other"
+            )
 
 
 def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None = None) -> dict[str, Any]:
-    """The same bytes for the same content: stable ids, no traces of the run, provenance filled in, the note on top."""
+    """The same bytes for the same content: stable ids, no traces of the run, each figure's provenance, the note."""
     cells = [_clean(dict(cell), execution) for cell in notebook["cells"]]
     if note:
         text = "".join(cells[0]["source"])
@@ -143,9 +139,9 @@ def _output(output: Mapping[str, Any], execution: Entry | None) -> dict[str, Any
     clean = dict(output)
     if clean["output_type"] == "execute_result":
         clean["execution_count"] = None
-    if execution and "text/html" in clean.get("data", {}):
-        html = "".join(clean["data"]["text/html"])
-        clean["data"] = {**clean["data"], "text/html": html.replace(PROVENANCE, provenance(execution))}
+    mark = clean.get("metadata", {}).get("sumexp", {})
+    if execution and "figure" in mark:
+        clean["metadata"] = {**clean["metadata"], "sumexp": {**mark, "provenance": provenance(execution)}}
     return clean
 
 

@@ -1,0 +1,111 @@
+"""Figures of chapters on pages: the picture, its caption, and where its numbers come from."""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from myst_parser.parsers.sphinx_ import MystParser
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective, new_document
+from sumexp_book import quoted, raw
+
+logger = logging.getLogger(__name__)
+
+SVG = "image/svg+xml"
+NUMBERS = "book/_data/figures"
+
+
+class Figures(SphinxTransform):
+    """Puts a figure in the place of each picture that `sumexp.companion.authoring.figures.show` has shown.
+
+    Its label ``fig-NAME`` is for references, which print its number; ``cell-NAME`` is the cell that draws it.
+    """
+
+    default_priority = 210  # before Sphinx collects pictures and sets quotes
+
+    def apply(self, **_: Any) -> None:
+        """Go through the page's cells."""
+        places = [place for place in self.document.findall(nodes.container) if place.get("mime_type") == SVG]
+        if not places:
+            return
+        cells = json.loads(Path(self.env.doc2path(self.env.docname)).read_text("utf-8"))["cells"]
+        shown = [output for cell in cells for output in cell.get("outputs", ()) if SVG in output.get("data", {})]
+        names: list[str] = []
+        for place, output in zip(places, shown, strict=True):
+            about = output["metadata"].get("sumexp", {})
+            if "figure" in about:
+                names.append(about["figure"])
+                place[:] = self.figure("".join(output["data"][SVG]), about)
+                cell_of(place)["ids"].append(f"cell-{names[-1]}")
+                self.note(names)
+
+    def figure(self, picture: str, about: Mapping[str, str]) -> list[nodes.Node]:
+        """The figure, with its caption read as the page is."""
+        name = about["figure"]
+        page = new_document(self.document["source"], self.document.settings)
+        MystParser().parse(about["caption"], page)
+        page[-1] += raw(f' <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a>')
+        return figure(
+            picture, page.children, name, source(about, Path(self.env.srcdir, NUMBERS, f"{name}.csv").exists())
+        )
+
+    def note(self, names: Sequence[str]) -> None:
+        """Let the last of the page's figures be referred to."""
+        page, label = self.env.docname, f"fig-{names[-1]}"
+        if names[-1] in names[:-1]:
+            logger.warning("%s shows two figures %r; take another name", page, names[-1])
+        self.env.get_domain("std").note_hyperlink_target(label, page, label, f"Figure {len(names)}")
+
+
+class QuotedFigure(SphinxDirective):
+    """The picture of a chapter's figure, with a caption of its own: ``synthesis one-step``."""
+
+    required_arguments = 2
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """The figure; its caption alone where the chapter has not drawn it yet."""
+        chapter, name = self.arguments
+        data, caption = quoted(self.env, chapter, "figure", name), self.parse_content_to_nodes()
+        return caption if data is None else figure("".join(data[SVG]), caption)
+
+
+def figure(picture: str, caption: Sequence[nodes.Node], name: str = "", source: str = "") -> list[nodes.Node]:
+    """A figure as all pages have it; a link can lead to one with a name."""
+    identity = f' id="fig-{name}"' if name else ""
+    held = f'<div class="figure-picture" tabindex="0">{picture}</div>'
+    return [
+        raw(f'<figure{identity} class="sumexp-figure">\n{held}\n<figcaption>'),
+        *caption,
+        raw(f"{source}</figcaption>\n</figure>"),
+    ]
+
+
+def source(about: Mapping[str, str], has_numbers: bool) -> str:
+    """The line below a caption: the cell, the function, the numbers, and what the chapter was executed with."""
+    name, (module, _, function) = about["figure"], about["source"].partition(":")
+    code = f"../_modules/{module.replace('.', '/')}.html#{function}"
+    numbers = f' <a href="../_figures/{name}.csv" download>Data (CSV).</a>' if has_numbers else ""
+    return (
+        f'<p class="figure-source">Drawn in <a href="#cell-{name}">this cell</a> from '
+        f'<a href="{code}"><code>{module}.{function}</code></a>.{numbers}'
+        f' <span class="figure-provenance">{escape(about["provenance"])}</span></p>'
+    )
+
+
+def cell_of(node: nodes.Node) -> nodes.Element:
+    """The cell that shows something."""
+    while not (isinstance(node, nodes.Element) and node.get("nb_element") == "cell_code"):
+        node = node.parent
+    return node
+
+
+def setup(app: Sphinx) -> dict[str, object]:
+    app.add_transform(Figures)
+    app.add_directive("quoted-figure", QuotedFigure)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,104 @@
+"""Figures on pages: from the picture and its metadata in a notebook to what a reader sees and can follow."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from bs4 import BeautifulSoup
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
+TEXT = "# Chapter\n\nSee {ref}`fig-bar` and {ref}`the other <fig-line>`.\n"
+Build: TypeAlias = Callable[..., tuple[BeautifulSoup, str]]
+
+
+def shown(name: str, caption: str = "A bar.", source: str = "sumexp.datasets:files") -> dict[str, Any]:
+    about = {"figure": name, "alt": "Words.", "caption": caption, "source": source, "provenance": "key 12 · seed 0"}
+    return {
+        "output_type": "display_data",
+        "metadata": {"sumexp": about},
+        "data": {"image/svg+xml": [f'<svg role="img" id="{name}">', "<g/></svg>"]},
+    }
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+    """Render a chapter whose cells show these outputs; gives the page, and the warnings."""
+    monkeypatch.syspath_prepend(str(EXTENSIONS))
+
+    def render(*cells: list[dict[str, Any]]) -> tuple[BeautifulSoup, str]:
+        code = [
+            {"cell_type": "code", "source": f"draw({n})", "metadata": {}, "outputs": outputs, "execution_count": None}
+            for n, outputs in enumerate(cells)
+        ]
+        text = {"cell_type": "markdown", "source": TEXT, "metadata": {}}
+        numbered = [{**cell, "id": f"cell-{n}"} for n, cell in enumerate([text, *code])]
+        metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+        notebook = {"cells": numbered, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+        (tmp_path / "notebooks").mkdir()
+        (tmp_path / "notebooks" / "chapter.ipynb").write_text(json.dumps(notebook))
+        (tmp_path / "book" / "_data" / "figures").mkdir(parents=True)
+        (tmp_path / "book" / "_data" / "figures" / "bar.csv").write_text("panel,series,kind\n")
+        settings: dict[str, Any] = {
+            "extensions": ["myst_nb", "sumexp_book", "sumexp_figures", "sumexp_typography"],
+            "root_doc": "notebooks/chapter",
+            "nb_execution_mode": "off",
+            "myst_enable_extensions": ["dollarmath"],
+        }
+        warned = tmp_path / "warnings"
+        with warned.open("w") as log, patch_docutils(None), docutils_namespace():
+            app = Sphinx(tmp_path, None, tmp_path / "html", tmp_path / "trees", "html", settings, None, log)
+            app.build()
+        page = (tmp_path / "html" / "notebooks" / "chapter.html").read_text("utf-8")
+        return BeautifulSoup(page, "html.parser"), warned.read_text()
+
+    return render
+
+
+def test_a_figure_has_its_picture_caption_source_and_numbers(build: Build) -> None:
+    page, warnings = build([shown("bar", "For *all* $x<1$, $y$, a & b.")], [shown("line", source="sumexp.a:B.c")])
+    assert warnings == ""
+    bar, line = page.select("figure.sumexp-figure")
+    assert (bar["id"], line["id"]) == ("fig-bar", "fig-line")
+    assert [str(one) for one in bar.select("div.figure-picture[tabindex='0'] > *")] == [
+        '<svg id="bar" role="img"><g></g></svg>'
+    ]
+    caption, below = bar.select("figcaption > p")
+    assert caption.get_text() == "For all \\(x<1\\), \\(y\\), a & b. #"
+    assert [one.get_text() for one in caption.select(".nobreak")] == ["\\(x<1\\),", "\\(y\\),"]
+    assert caption.select("em")
+    assert [link["href"] for link in bar.select("a")] == [
+        "#fig-bar",
+        "#cell-bar",
+        "../_modules/sumexp/datasets.html#files",
+        "../_figures/bar.csv",
+    ]
+    words = "Drawn in this cell from sumexp.datasets.files. Data (CSV). key 12 · seed 0"
+    assert (below["class"], below.get_text()) == (["figure-source"], words)
+    assert [link["href"] for link in line.select("p.figure-source a")] == [
+        "#cell-line",
+        "../_modules/sumexp/a.html#B.c",
+    ]
+
+
+def test_references_print_a_figures_number_and_lead_to_it_and_to_its_cell(build: Build) -> None:
+    page, _ = build([shown("line")], [], [shown("bar")])
+    links = [(link.get_text(), link["href"]) for link in page.select("section > p a.reference")]
+    assert links == [("Figure 2", "#fig-bar"), ("the other", "#fig-line")]
+    assert [cell.get("id") for cell in page.select("div.cell")] == ["cell-line", None, "cell-bar"]
+
+
+def test_another_picture_is_left_as_it_is(build: Build) -> None:
+    other = shown("bar") | {"metadata": {}}
+    page, _ = build([other, shown("line")])
+    (figure,) = page.select("figure")
+    assert figure["id"] == "fig-line"
+    assert len(page.select("img")) == 1
+
+
+def test_two_figures_of_one_name_on_a_page_are_a_warning(build: Build) -> None:
+    _, warnings = build([shown("line")], [shown("bar")], [shown("line")])
+    assert "notebooks/chapter shows two figures 'line'; take another name" in warnings
