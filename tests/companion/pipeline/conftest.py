@@ -53,7 +53,7 @@ chapters:
     "book/intro.md": "# Intro\n",
     "book/_ext/sumexp_book.py": (ROOT / "book/_ext/sumexp_book.py").read_text("utf-8"),
     "book/register.md": "# Register\n\n```{register-table} claims\n```\n",
-    "book/executions.md": "---\nnosearch: true\n---\n\n# Executions\n\n```{executions-table} cost\n```\n",
+    "book/executions.md": "---\nnosearch: true\n---\n\n# Executions\n\n```{measured} executions\n:table: cost\n```\n",
     **{f"claims/{paper}.yml": "[]\n" for paper in ("nce", "negatives", "perturb", "ranking")},
     "claims/bias.yml": """- id: bias-sum
   chapter: bias
