@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ..build.conftest import Project, make_project
-from ..build.test_faults import wait_until
+from ..pipeline.conftest import Project, make_project
+from ..pipeline.test_faults import wait_until
 
 TINY = '''"""A task that counts, slowly, and fails where a file says so."""
 
@@ -40,10 +40,11 @@ def train(config, /, *, device, progress, checkpoint):
 '''
 GRID = """
 
-from sumexp import tiny
+def grids():
+    from sumexp import tiny
 
-JOBS = tuple(Job(tiny.train, tiny.Config(number), work=1e9) for number in range(3))
-GRIDS = {"tiny": Grid(lambda profile, there: JOBS, {"cpu": 1e9})}
+    jobs = tuple(Job(tiny.train, tiny.Config(number), work=1e9) for number in range(3))
+    return {"tiny": Grid(lambda profile, present: jobs, {"cpu": 1e9})}
 """
 
 

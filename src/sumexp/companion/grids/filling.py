@@ -10,13 +10,14 @@ from pathlib import Path
 
 from sumexp.companion import CompanionError
 from sumexp.companion.grids.costs import estimates
-from sumexp.companion.grids.jobs import Job, by_source, computations, jobs_of
+from sumexp.companion.grids.jobs import by_source, computations, jobs_of
 from sumexp.companion.pipeline import workflow
 from sumexp.companion.pipeline.settings import choice, resolve_device
 from sumexp.companion.store import default, processes, progress
 from sumexp.companion.store.complete_grids import mark
 from sumexp.companion.store.entries import output_of
 from sumexp.companion.store.provenance import Meter
+from sumexp.jobs import Job
 
 
 def fill(

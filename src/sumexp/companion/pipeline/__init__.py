@@ -4,5 +4,6 @@
 - `plan`: what a build computes, made once and handed to its steps;
 - `book`: the driver; `steps`: the processes that it starts; `workflow`: how Snakemake is run;
 - `notebooks`: executing one; `staging`, `pages`: laying out the book and rendering it; `view`: the folder ``build/``;
-- `executions`: what each notebook cost; `measured`: tables of that, and of benchmarks; `why`: what changed since, what is there, and what can go.
+- `executions`: what each notebook cost; `measured`: tables of that, and of benchmarks;
+- `why`: what changed since, what is there, and what can go.
 """
