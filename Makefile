@@ -54,7 +54,7 @@ books: $(READY) ## Build it four times, smoke and cpu, without data and with: st
 pdf: book ## Print the book with Chromium: build/sumexp.pdf (Debian: apt-get install chromium)
 	@$(RUN) sumexp.companion.cli pdf
 
-runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|retrieval, DRY=1 prints what it costs
+runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|photographs|retrieval, DRY=1 prints what it costs
 	@$(RUN) sumexp.companion.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
 	  $(if $(DRY),--dry-run,--cores '$(CORES)' --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)')
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import alone, by_turns, bytes_beside, machine, write
+from benchmarks.measure import Tables, Timing, alone, by_turns, bytes_beside, machine, row, write
 from sumexp import losses, samplers
 
 FEATURES = 64
@@ -99,6 +99,8 @@ def whole_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
 
 def main(threads: int, quick: bool) -> None:
     cases: list[dict[str, Any]] = []
+    tables: Tables = {f"In-batch loss {what}": [] for what in ("on scores", "from two towers")}
+    tables["InfoNCE from unit vectors"] = []
     for size in (256,) if quick else (1024, 4096):
         case: dict[str, Any] = {"size": size}
         rounds = (1 << 16) // size
@@ -107,13 +109,23 @@ def main(threads: int, quick: bool) -> None:
         case["whole"] = alone(whole_seconds, size, max(5, rounds // 4), threads)
         case["bytes"] = {name: alone(step_bytes, name, size, threads) for name in contenders(8)}
         cases.append(case)
+        title = f"{size:,} × {FEATURES}"
+        for what, kind in (("on scores", "matrix"), ("from two towers", "towers")):
+            taken: dict[str, Timing] = {
+                name: {"seconds": case[kind][name], "bytes": case["bytes"][name]} for name in case[kind]
+            }
+            others = {name: taken[name] for name in ("F.cross_entropy", "by hand")}
+            tables[f"In-batch loss {what}"].append(row(title, taken["in_batch"], others))
+        whole: dict[str, Timing] = {name: {"seconds": found} for name, found in case["whole"].items()}
+        tables["InfoNCE from unit vectors"].append(row(title, whole.pop("in_batch"), whole))
         print(f"{size} x {FEATURES}, forward and backward: ms of the loss, with the towers' product; MiB")
         for name in case["matrix"]:
-            row = [1e3 * case["matrix"][name], 1e3 * case["towers"][name], case["bytes"][name] / 2**20]
+            line = [1e3 * case["matrix"][name], 1e3 * case["towers"][name], case["bytes"][name] / 2**20]
             ratios = [case[kind][name] / case[kind]["F.cross_entropy"] for kind in ("matrix", "towers", "bytes")]
-            print(f"  {name:16s}", *(f"{x:8.2f} ({r:4.2f})" for x, r in zip(row, ratios, strict=True)))
+            print(f"  {name:16s}", *(f"{x:8.2f} ({r:4.2f})" for x, r in zip(line, ratios, strict=True)))
         print("InfoNCE from unit vectors, forward and backward: ms")
         for name, found in case["whole"].items():
             print(f"  {name:16s} {1e3 * found:8.2f} ({found / case['whole']['F.cross_entropy']:4.2f})")
     if not quick:
-        print(f"written to {write('batch', {'machine': machine(threads), 'features': FEATURES, 'cases': cases})}")
+        results = {"machine": machine(threads), "tables": tables, "features": FEATURES, "cases": cases}
+        print(f"written to {write('batch', results)}")

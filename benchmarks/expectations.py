@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.measure import alone, machine, peak_bytes, seconds, write
+from benchmarks.measure import Tables, alone, machine, peak_bytes, row, seconds, write
 from sumexp import expectations
 
 DRAWS = 1000
@@ -123,13 +123,19 @@ def main(threads: int, quick: bool) -> None:
             f"({f['samples_inverse']:.2e} samples, {f['samples_inverse'] * f['sample']:.2e} s); "
             f"enumeration: 10^{f['log10_multisets']:.0f} multisets"
         )
+    tables: Tables = {"The expected loss and its variance, exactly": [_row(figures) for figures in cases]}
     gpu = []
     if torch.cuda.is_available():
         gpu = [gpu_case(size) for size in sizes]
         for f in gpu:
             print(f"GPU {f['classes']:9.0e}  {f['spread']:8.4f} s, {f['spread'] / f['exp']:6.3f} of exp")
     if not quick:
-        path = write(
-            "expectations", {"machine": machine(threads), "draws": DRAWS, "target": TARGET, "cases": cases, "gpu": gpu}
-        )
-        print(f"written to {path}")
+        found = {"draws": DRAWS, "target": TARGET, "cases": cases, "gpu": gpu}
+        print(f"written to {write('expectations', {'machine': machine(threads), 'tables': tables, **found})}")
+
+
+def _row(figures: dict[str, Any]) -> dict[str, Any]:
+    others = {f"Monte Carlo, to {TARGET:g}": {"seconds": figures["samples_log"] * figures["sample"]}}
+    if figures["direct"] is not None:
+        others["the sum over all classes at each node"] = {"seconds": figures["direct"]}
+    return row(f"{figures['classes']:,} classes", {"seconds": figures["spread"]}, others, figures["floor"])

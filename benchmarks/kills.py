@@ -57,7 +57,29 @@ def main(threads: int, quick: bool) -> None:
         found["full disk"] = _full_disk(undisturbed)
     print(json.dumps(found, indent=1))
     if not quick:
-        measure.write("kills", {"machine": measure.machine(threads), **found})
+        measure.write("kills", {"machine": measure.machine(threads), **_shown(found), **found})
+
+
+def _shown(found: dict[str, Any]) -> dict[str, Any]:
+    """The table and the sentence that the book's page on executions shows."""
+    rows = [
+        {
+            "killed": name,
+            "kills": found[part]["kills"],
+            "latest end after a kill": found[part]["latest end, seconds"],
+            "most entries after a kill, all whole": found[part]["entries"],
+        }
+        for name, part in (("the book", "book"), ("a grid of training runs", "grid"))
+    ]
+    disk = found["full disk"]
+    if not disk["tried"]:
+        return {"tables": {"kills": rows}}
+    note = (
+        f"On a disk that held half of what it needs a grid ended with exit code {disk['exit code']}, "
+        f"{'named' if disk['said so'] else 'did not name'} the full disk, "
+        f"and left {disk['whole entries']} entries, all whole."
+    )
+    return {"tables": {"kills": rows}, "note": note}
 
 
 def _campaign(project: Path, command: Sequence[str], kills: int, source: random.Random) -> dict[str, Any]:

@@ -9,11 +9,18 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+SEEN = 2**20
+"""Bytes: the peak of a process tells no less apart."""
+
+Timing = Mapping[str, float]
+"""``seconds``, and ``bytes`` where they are known."""
+Tables = dict[str, list[dict[str, Any]]]
+"""By title the rows of a table of the book, which :mod:`sumexp.companion.pipeline.measured` shows."""
 
 
 def seconds(action: Callable[[], object], repeats: int = 5) -> float:
@@ -76,6 +83,21 @@ def checkout(place: Path) -> Path:
         (place / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, place / file)
     return place
+
+
+def row(size: str, ours: Timing, others: Mapping[str, Timing | None], floor: float | None = None) -> dict[str, Any]:
+    """A row of the page *Speed*: what a task took at this size, what each of the others took, None for who cannot.
+
+    Args:
+        floor: the least seconds that it can take.
+    """
+    known = {"size": size, **_told(ours)} | ({} if floor is None else {"floor": floor})
+    return known | {"others": {name: _told(timing) for name, timing in others.items() if timing is not None}}
+
+
+def _told(timing: Timing) -> dict[str, float]:
+    """Its seconds, and its bytes where they are more than a peak can tell apart."""
+    return {name: timing[name] for name in ("seconds", "bytes") if name == "seconds" or timing.get(name, 0) > SEEN}
 
 
 def machine(threads: int) -> dict[str, Any]:

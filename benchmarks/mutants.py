@@ -119,9 +119,6 @@ EQUIVALENT: dict[str, str] = {
     'with FileLock(BUILD / ".lock", timeout=0):': "how long it waits before it names the other build",
     "src/sumexp/companion/pipeline/pages.py: 1 -> 2, in: "
     "_render(plan, chapters(plan), evidence(plan), Path(name), 1)": "in how many processes first pages are rendered",
-    "src/sumexp/companion/pipeline/speeds.py: 0 -> 1, in: "
-    '"here" if name == here else name: one["bytes"] for name, one in known.items() if one.get("bytes", 0) > SEEN': "a "
-    "process of one byte is left out as well",
     "src/sumexp/companion/register/graph.py: -1 -> (1), in: depth[node] = 1 + max((depth[other] for other in "
     "edges[node]), default=-1)": "two layers more above all others, which are empty and left out",
     'src/sumexp/longtail/grids.py: 8 -> 9, in: "cpu": '

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import alone, machine, peak_bytes, seconds, write
+from benchmarks.measure import Tables, alone, machine, peak_bytes, row, seconds, write
 from sumexp import losses, samplers
 
 DRAWS = (8192, 256)
@@ -173,6 +173,7 @@ def gpu_case(classes: int) -> dict[str, Any]:
 
 
 def main(threads: int, quick: bool) -> None:
+    tables: Tables = {"Draws by popularity": [], "A training step, sampled": []}
     floor = alone(floor_draws, threads)
     draws = []
     for classes in (10**5,) if quick else (10**6, 3 * 10**7):
@@ -184,6 +185,12 @@ def main(threads: int, quick: bool) -> None:
         case["DiscreteAliasUrn"] = alone(urn_draws, classes, threads)
         case["Generator.choice"] = alone(choice_draws, classes, threads)
         draws.append(case)
+        others = {
+            "torch.multinomial": case["torch.multinomial"],
+            "scipy's alias urn": case["DiscreteAliasUrn"],
+            "NumPy's choice": case["Generator.choice"],
+        }
+        tables["Draws by popularity"].append(row(f"{classes:,} classes", case["Categorical"], others, floor["seconds"]))
         print(f"{DRAWS[0]} x {DRAWS[1]} draws from {classes:.0e} classes, {threads} threads: seconds, / floor, set-up")
         for name, f in case.items():
             if name != "classes":
@@ -194,6 +201,8 @@ def main(threads: int, quick: bool) -> None:
         for name, step in (("sampled", sampled_step), ("full", full_step), ("chunked", chunked_step)):
             case[name] = alone(step, classes, threads)
         steps.append(case)
+        others = {"F.cross_entropy on all classes": case["full"], "F.cross_entropy in chunks": case["chunked"]}
+        tables["A training step, sampled"].append(row(f"{classes:,} classes", case["sampled"], others))
         print(f"A step of batch {BATCH}, {FEATURES} features, m = {NEGATIVES}, {classes:.0e} classes: seconds, MiB")
         for name in ("sampled", "full", "chunked"):
             f = case[name]
@@ -205,6 +214,7 @@ def main(threads: int, quick: bool) -> None:
         settings = {"draws": DRAWS, "batch": BATCH, "features": FEATURES, "negatives": NEGATIVES}
         results = {
             "machine": machine(threads),
+            "tables": tables,
             **settings,
             "cases": draws,
             "steps": steps,

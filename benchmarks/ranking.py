@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.measure import alone, by_turns, bytes_beside, machine, write
+from benchmarks.measure import Tables, alone, by_turns, bytes_beside, machine, row, write
 from sumexp import ranking
 
 SIZES = {"many short lists": (10_000, 1_000), "few long lists": (500, 20_000)}
@@ -102,6 +102,12 @@ def pytrec_eval(batch: int, items: int, threads: int) -> Figures:
 
 
 PEERS = {"ranx": ranx, "pytrec_eval": pytrec_eval}
+NAMES = {
+    "recall@10": ("recall@10", "recall_10"),
+    "reciprocal_rank": ("mrr", "recip_rank"),
+    "ndcg": ("ndcg", "ndcg"),
+}
+"""What ranx and pytrec_eval call a metric."""
 
 
 def catalogue(items: int, threads: int) -> dict[str, float]:
@@ -125,6 +131,7 @@ def catalogue(items: int, threads: int) -> dict[str, float]:
 
 def main(threads: int, quick: bool) -> None:
     cases, catalogues = [], []
+    tables: Tables = {f"Ranking: {name.replace('_', ' ')}": [] for name in NAMES} | {"Ranks of all items": []}
     for what, (batch, items) in SIZES.items():
         batch = batch // 20 if quick else batch
         figures: dict[str, Any] = {"lists": batch, "items": items, "relevant": RELEVANT}
@@ -136,13 +143,25 @@ def main(threads: int, quick: bool) -> None:
             ratio = figures[name]["seconds"] / figures["topk(10)"]["seconds"]
             print(f"  {name:45s} {figures[name]['seconds']:8.4f} {ratio:6.1f} {mebi(figures[name])}")
         cases.append(figures)
+        size = f"{batch:,} × {items:,}"
+        for name, (by_ranx, by_trec) in NAMES.items():
+            tenth = figures.get(f"pytrec_eval {by_trec}, a tenth of the lists")
+            others = {
+                "ranx": figures.get(f"ranx {by_ranx}"),
+                "pytrec_eval": tenth and {"seconds": 10 * tenth["seconds"]},
+            }
+            table = tables[f"Ranking: {name.replace('_', ' ')}"]
+            table.append(row(size, figures[name], others, figures["topk(10)"]["seconds"]))
+        sort = {"numpy.argsort": figures["numpy.argsort"]}
+        tables["Ranks of all items"].append(row(size, figures["ranks"], sort))
     print("64 queries, items in chunks: seconds of recall@10, of MRR, of the product alone, MiB")
     for items in (10**5,) if quick else (10**5, 10**6):
         f = alone(catalogue, items, threads)
         catalogues.append({"items": items, **f})
         print(f"  {items:9,d} {f['recall@10']:8.3f} {f['reciprocal_rank']:8.3f} {f['product']:8.3f} {mebi(f)}")
     if not quick:
-        print(f"written to {write('ranking', {'machine': machine(threads), 'cases': cases, 'catalogues': catalogues})}")
+        results = {"machine": machine(threads), "tables": tables, "cases": cases, "catalogues": catalogues}
+        print(f"written to {write('ranking', results)}")
 
 
 def mebi(f: dict[str, float]) -> str:

@@ -12,12 +12,14 @@ from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
 from torch.nn import functional
 
-from benchmarks.measure import alone, by_turns, bytes_beside, machine, write
+from benchmarks.measure import Tables, alone, by_turns, bytes_beside, machine, row, write
 from sumexp.perturb import Gaussian, Gumbel, PerturbSoftmax
 
 TAU = 0.5
 SHAPES = ((1_000, 10), (10_000, 10), (100_000, 10), (1_000_000, 10))
 ROUNDS = 15
+PEERS = {"Gumbel": ("RelaxedOneHotCategorical", "F.gumbel_softmax"), "Gaussian": ("relaxit",)}
+"""What else draws with a noise."""
 
 
 def case(rows: int, classes: int, threads: int) -> dict[str, Any]:
@@ -61,12 +63,18 @@ def case(rows: int, classes: int, threads: int) -> dict[str, Any]:
 def main(threads: int, quick: bool) -> None:
     """Print the table and write it."""
     cases = [alone(case, *shape, 1) for shape in (SHAPES[:2] if quick else SHAPES)]
+    tables: Tables = {}
     for found in cases:
         floor = found["softmax of normals"]["seconds"]
+        for noise, peers in PEERS.items():
+            table = tables.setdefault(f"Relaxed draws of {found['classes']} classes with gradient, {noise}", [])
+            others = {name: found.get(name) for name in peers}
+            table.append(row(f"{found['rows']:,} rows", found[f"PerturbSoftmax, {noise}"], others, floor))
         print(f"{found['rows']:>9,} rows of {found['classes']}")
         for name, one in found.items():
             if isinstance(one, dict):
                 memory = one["bytes"] / 2**20
                 print(f"  {name:26} {one['seconds']:10.2e} s  {one['seconds'] / floor:5.2f}  {memory:7.1f} MiB")
     if not quick:
-        print(f"written to {write('relaxed', {'machine': machine(1), 'tau': TAU, 'cases': cases})}")
+        results = {"machine": machine(1), "tables": tables, "tau": TAU, "cases": cases}
+        print(f"written to {write('relaxed', results)}")

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from scipy.sparse import csr_array
 
-from benchmarks.measure import alone, high_water, machine, write
+from benchmarks.measure import Tables, alone, high_water, machine, row, write
 from sumexp.datasets import DataError, extreme
 from sumexp.datasets.extreme import Part
 from sumexp.descent import generator
@@ -222,6 +222,7 @@ def reader(lines: int, threads: int) -> dict[str, Any]:
 def main(threads: int, quick: bool) -> None:
     moves = alone(bandwidth, threads)
     steps: list[dict[str, Any]] = []
+    tables: Tables = {"A step over many labels": []}
     for labels in [10**k for k in ((3, 4) if quick else (3, 4, 5, 6, 7))]:
         case: dict[str, Any] = {"labels": labels}
         case["uniform"] = alone(sampled_step, labels, "uniform", threads)
@@ -231,10 +232,12 @@ def main(threads: int, quick: bool) -> None:
         steps.append(case)
         print(f"A step of {BATCH} pairs, width {WIDTH}, m = {NEGATIVES}, {labels:.0e} labels: ms, MiB, / floor")
         floor = case["uniform"]["moved"] / moves
+        others = {"F.cross_entropy on all classes": case["full"], "TensorFlow's sampled softmax": case["tensorflow"]}
+        tables["A step over many labels"].append(row(f"{labels:,} labels", case["uniform"], others, floor))
         for name in ("uniform", "batch", "full", "tensorflow"):
             f = case[name]
-            row = f"{1e3 * f['seconds']:9.2f} {f['bytes'] / 2**20:8.1f} {f['seconds'] / floor:9.1f}" if f else "-"
-            print(f"  {name:11s} {row}")
+            line = f"{1e3 * f['seconds']:9.2f} {f['bytes'] / 2**20:8.1f} {f['seconds'] / floor:9.1f}" if f else "-"
+            print(f"  {name:11s} {line}")
     print("P@1 and recall at 10 after an epoch, by optimiser, rate and seed")
     rivals = optimisers(quick)
     lines = reader(10_000 if quick else 1_000_000, threads)
@@ -243,5 +246,5 @@ def main(threads: int, quick: bool) -> None:
         print(f"{name}: {f['lines'] / f['seconds']:,.0f} lines a second, {f['bytes'] / 2**20:.0f} MiB")
     if not quick:
         settings = {"width": WIDTH, "batch": BATCH, "negatives": NEGATIVES, "features": FEATURES, "each": EACH}
-        found = {"machine": machine(threads), **settings, "bandwidth": moves, "steps": steps}
+        found = {"machine": machine(threads), "tables": tables, **settings, "bandwidth": moves, "steps": steps}
         print(f"written to {write('retrieval', found | {'optimisers': rivals, 'reader': lines})}")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.measure import alone, machine, peak_bytes, seconds, write
+from benchmarks.measure import Tables, alone, machine, peak_bytes, row, seconds, write
 from sumexp.vae import Member, Stack
 from sumexp.vae.training import Learner
 
@@ -105,13 +105,18 @@ def main(threads: int, quick: bool) -> None:
     print(
         f"Categorical VAE 784-300-10x10-300-784, batch {BATCH}, {threads} threads; / floor = time over the least time"
     )
+    tables: Tables = {}
     print("device  KL term   precision  members  ms a model's step  model-epochs/s  / torch.nn  time / floor   MiB")
     for f in cases:
         single = next(g for g in cases if g["device"] == f["device"] and g["members"] == 0)
         members = str(f["members"]) if f["members"] else "torch.nn"
+        if f["members"]:
+            table = tables.setdefault(f"VAE, {f['case']} loss, on {f['device']}", [])
+            others = {"torch.nn, one by one": {"seconds": single["step"]}}
+            table.append(row(f"{members} at once", {"seconds": f["step"]}, others, f["step"] / f["floors"]))
         print(
             f"{f['device']:7s} {f['case']:9s} {f['precision']:9s} {members:>8s} {f['step'] * 1e3:18.3f} "
             f"{f['rate']:15.2f} {f['rate'] / single['rate']:11.2f} {f['floors']:13.2f} {f['bytes'] / 2**20:5.0f}"
         )
     if not quick:
-        print(f"written to {write('vae', {'machine': machine(threads), 'cases': cases})}")
+        print(f"written to {write('vae', {'machine': machine(threads), 'tables': tables, 'cases': cases})}")

@@ -1,4 +1,4 @@
-"""What the book needs of Sphinx beyond its settings: pages that stand on their own, tables of what was found."""
+"""What the book needs of Sphinx beyond its settings: pages that stand on their own, tables of the register."""
 
 import json
 from ast import literal_eval
@@ -14,7 +14,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from sumexp.companion.pipeline import devices, executions, speeds
+from sumexp.companion.pipeline.measured import TIMES
 from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
 from sumexp.companion.register.verdict import VERDICTS
@@ -269,32 +269,6 @@ class RegisterGraph(SphinxDirective):
         return [raw(drawn.graphs(register(self.env)))]
 
 
-class ExecutionsTable(SphinxDirective):
-    """What executions ``cost``, what each was made from (``origin``), or the ``versions`` they were made with."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        shown = {"cost": executions.cost, "origin": executions.origin, "versions": executions.versions}
-        if self.arguments[0] not in shown:
-            raise self.error(f"expected one of {', '.join(shown)}")
-        records: list[dict[str, Any]] = json.loads(found(self.env, "executions.json").read_text("utf-8"))
-        return self.parse_text_to_nodes(shown[self.arguments[0]](records))
-
-
-class KillsTable(SphinxDirective):
-    """What is said of a campaign of kills, and its table; nothing where there was none."""
-
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        file = found(self.env, "kills.json")
-        if not file.exists():
-            return []
-        campaign: dict[str, Any] = json.loads(file.read_text("utf-8"))
-        return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(executions.kills(campaign))]
-
-
 def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[str, Any] | None:
     """The data of a chapter's figure or result as its page has it; None where its last execution has none such.
 
@@ -321,7 +295,7 @@ class QuotedResult(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
         data = quoted(self.env, chapter, "result", name)
-        return [nodes.Text(literal_eval(data[RESULT]).replace(" × ", speeds.TIMES) if data else "…")], []
+        return [nodes.Text(literal_eval(data[RESULT]).replace(" × ", TIMES) if data else "…")], []
 
 
 class QuotedSentence(SphinxDirective):
@@ -336,33 +310,6 @@ class QuotedSentence(SphinxDirective):
         return self.parse_text_to_nodes("\n".join("".join(data[SENTENCE]) for data in found if data) or "…")
 
 
-class DevicesTable(SphinxDirective):
-    """What the tests found of ``functions`` or of ``tasks`` on a device that is not the CPU."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        shown = {"functions": devices.functions, "tasks": devices.tasks}
-        if self.arguments[0] not in shown:
-            raise self.error(f"expected one of {', '.join(shown)}")
-        file = found(self.env, "devices.json")
-        if not file.exists():
-            return []
-        return self.parse_text_to_nodes(shown[self.arguments[0]](json.loads(file.read_text("utf-8"))))
-
-
-class SpeedsTable(SphinxDirective):
-    """What the benchmarks measured: on what, and the table."""
-
-    def run(self) -> list[nodes.Node]:
-        files = {name: found(self.env, f"{name}.json") for name in speeds.READERS}
-        results = {name: json.loads(file.read_text("utf-8")) for name, file in files.items() if file.exists()}
-        if not results:
-            return []
-        text = f"{speeds.machines(results)}\n\n{speeds.compared(speeds.rows(results))}"
-        return self.parse_text_to_nodes(text)
-
-
 def raw(html: str) -> nodes.raw:
     return nodes.raw("", html, format="html")
 
@@ -374,13 +321,9 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_directive("register-table", RegisterTable)
     app.add_directive("register-graph", RegisterGraph)
     app.add_directive("errata-table", ErrataTable)
-    app.add_directive("executions-table", ExecutionsTable)
-    app.add_directive("kills-table", KillsTable)
     app.add_role("result", QuotedResult())
     app.add_directive("quoted-sentence", QuotedSentence)
     app.add_directive("at-a-glance", AtAGlance)
-    app.add_directive("devices-table", DevicesTable)
-    app.add_directive("speeds-table", SpeedsTable)
     app.add_node(claim_link)
     app.connect("doctree-read", mark_claims)
     app.connect("doctree-read", note_formulas)

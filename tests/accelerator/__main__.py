@@ -5,25 +5,34 @@
 
 import json
 import sys
+from typing import Any
 
 from tests.accelerator.functions import TABLE
-from tests.accelerator.test_functions import RESULTS, on_device
+from tests.accelerator.test_functions import RESULTS, on_device, stated
 from tests.accelerator.test_tasks import CASES, measured
+from tests.modules import trials
 
 
 def main(asked: tuple[str, ...]) -> None:
-    before = json.loads(RESULTS.read_text("utf-8"))
-    found = {
-        part: {
-            name: before[part][name] if asked and name in before[part] and not name.startswith(asked) else measure(name)
-            for name in names
-        }
-        for part, names, measure in (
-            ("functions", sorted(TABLE), lambda name: on_device(name)[1]),
-            ("tasks", CASES, measured),
-        )
-    }
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    tables: dict[str, list[dict[str, Any]]] = {}
+
+    def tried(name: str) -> dict[str, str]:
+        """What torch makes of it; ``functions`` were measured before."""
+        waits = next(row["waits"] for row in tables["functions"] if row["function"] == name.split()[0])
+        inductor = "yes" if name in trials.LOSSES else "not tried"
+        return {"function": name, **trials.row(name), "Inductor": inductor, "on a device": f"waits: {waits}"}
+
+    by_package = sorted(TABLE, key=lambda name: (name.split(".")[0], name))
+    for table, names, measure in (
+        ("tasks", CASES, measured),
+        ("functions", by_package, lambda name: on_device(name)[1]),
+        ("torch", sorted(trials.CALLS), tried),
+    ):
+        before = stated(table)
+        tables[table] = [
+            before[name] if asked and name in before and not name.startswith(asked) else measure(name) for name in names
+        ]
+    RESULTS.write_text(json.dumps({"tables": tables}, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What each public function of the subject is given on a device: the tables of nasty inputs, and these.
+"""What each public function of the subject is given on a device: the calls of all tests, and these.
 
 A call makes everything of the scores it is given, float64 [4, 4], so that all of it is where they are.
 """
@@ -19,7 +19,7 @@ from sumexp.nce import Joint, families, gan, gaussians, global_nce, gradient, lo
 from sumexp.negatives import decoupled, race
 from sumexp.perturb import argmax, batched, distribution, inversion, learner, representation, softmax
 from sumexp.vae import Member, bounds, gradients, posterior, stack
-from tests import test_inputs
+from tests import calls
 from tests.perturb.test_extremes import FROM_LAW, FROM_THETA
 
 Call = Callable[[Tensor], Any]
@@ -237,7 +237,7 @@ def _of_law(call: Call) -> Call:
 
 
 TABLE: dict[str, Call] = {
-    **test_inputs.TABLE,
+    **calls.TABLE,
     **{_place(name): (lambda z, call=call: call(z[:, :3])) for name, call in FROM_THETA.items()},  # type: ignore[misc]
     **{_place(name): _of_law(call) for name, call in FROM_LAW.items()},
     **HERE,

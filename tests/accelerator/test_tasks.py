@@ -1,12 +1,12 @@
 """Every training task runs on a device, finds what it finds on the CPU, and makes the host wait no more than stated."""
 
-import json
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from inspect import signature
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ from sumexp.vae import Member, Stack, fixed
 from sumexp.vae import training as vae
 from tests.accelerator.functions import TASKS
 from tests.accelerator.standin import NAME, StandIn
-from tests.accelerator.test_functions import RESULTS
+from tests.accelerator.test_functions import stated
 from tests.longtail import test_photographs, test_residual
 from tests.longtail import test_training as test_longtail
 from tests.models.test_multilabel import TINY
@@ -176,25 +176,26 @@ def test_a_task_finds_what_it_finds_on_the_cpu(name: str) -> None:
 
 
 @cache
-def measured(name: str) -> dict[str, int]:
+def measured(name: str) -> dict[str, Any]:
     """How often the host waits in the third round, and the bytes that go each way."""
     third = on_device(name, 3)[1] - on_device(name, 2)[1]
-    return dict(zip(("waits", "to_device", "to_host"), third.tolist(), strict=True))
+    heads = ("waits", "bytes to the device", "bytes from it")
+    return {"task": name, **dict(zip(heads, third.tolist(), strict=True))}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_how_often_the_host_waits_in_a_round(name: str) -> None:
     # What happens once, before and after, drops out of the difference.
-    assert measured(name) == json.loads(RESULTS.read_text())["tasks"][name]
+    assert measured(name) == stated("tasks")[name]
 
 
 def test_an_epoch_of_the_vae_waits_once_and_moves_an_order_and_temperatures() -> None:
     found = measured("vae")
     members, images, steps = len(MEMBERS), 60, 3
     assert found["waits"] == 1
-    assert found["to_host"] == 8 * members  # the losses, in double precision
+    assert found["bytes from it"] == 8 * members  # the losses, in double precision
     # The order of each member's images; the temperatures of each step; zeros for the losses; whose are which uniforms.
-    assert found["to_device"] == 8 * members * (images + steps + 1 + 1)
+    assert found["bytes to the device"] == 8 * members * (images + steps + 1 + 1)
 
 
 def test_a_training_on_a_device_goes_on_from_its_checkpoint() -> None:

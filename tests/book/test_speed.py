@@ -1,8 +1,48 @@
-"""The tables of speeds on a phone."""
+"""The page on speed: what it says in words is so by the committed results, and a phone has room for its tables."""
 
+import json
+import re
 from pathlib import Path
 
 from playwright.sync_api import Browser
+
+from sumexp.companion.pipeline.measured import OF_TIME, cells, slower
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "book" / "speed.md").read_text("utf-8")
+NAMES = re.findall(r"\{measured\} (.*)", PAGE)
+FILES = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8")) for name in NAMES[0].split()]
+TABLES = {title: rows for file in FILES for title, rows in file["tables"].items()}
+
+
+def test_every_task_is_held_against_others() -> None:
+    assert len(set(NAMES)) == 1
+    for rows in TABLES.values():
+        assert all(row["seconds"] > 0 and all(one["seconds"] > 0 for one in row["others"].values()) for row in rows)
+        assert any(row["others"] for row in rows)
+
+
+def test_the_page_explains_all_where_something_else_is_faster() -> None:
+    explained = re.findall(r"^(.*)\n: ", PAGE, re.MULTILINE)
+    named = {line.split(" | ")[0].removeprefix("| ") for line in slower(FILES).splitlines()[2:]}
+    assert named == set(explained)
+
+
+def test_it_is_faster_over_the_most_classes_and_over_the_fewest() -> None:
+    for title, place, name in (
+        ("The expected loss and its variance, exactly", -1, "Monte Carlo, to 0.001"),
+        ("A training step, sampled", 0, "F.cross_entropy in chunks"),
+    ):
+        rows = [cells(row) for row in TABLES[title]]
+        assert [row for row in rows if row[OF_TIME] > 1] == [rows[place]]
+        assert rows[place]["fastest other"] == name
+
+
+def test_metrics_take_less_than_a_sort() -> None:
+    sorts = {row["size"]: row["others"]["numpy.argsort"]["seconds"] for row in TABLES["Ranks of all items"]}
+    metrics = [row for title, rows in TABLES.items() if title.startswith("Ranking: ") for row in rows]
+    assert {row["size"] for row in metrics} == set(sorts)
+    assert all(row["seconds"] < sorts[row["size"]] for row in metrics)
 
 
 def test_tables_with_narrow_columns_alone_need_no_scrolling(browser: Browser, html: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from sumexp.companion.grids import filling, jobs
+from sumexp.companion.grids import filling
 from sumexp.datasets import DataError
 from sumexp.datasets.listed import Listed
 from sumexp.longtail import grids, photographs
@@ -194,7 +194,7 @@ def test_the_grid_has_the_published_methods() -> None:
 
 
 def test_what_it_would_cost_is_told_where_nothing_is_there() -> None:
-    asked = jobs.GRIDS["photographs"].jobs("paper", lambda name: False)
+    asked = grids.GRIDS["photographs"].jobs("paper", lambda name: False)
     assert len(asked) == 5 * (51 + 10)
     assert filling.leave_marks("photographs", "paper", "cpu") == []  # no chapter waits for them
     assert {name for job in asked for name in job.data} == {"imagenet-lt", "inaturalist-2018"}

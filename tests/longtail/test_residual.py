@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from sumexp import datasets
-from sumexp.companion.grids import jobs
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Labelled
 from sumexp.longtail import Stack, grids, images, residual
@@ -314,7 +313,7 @@ def test_the_tail_that_is_ready_made_serves() -> None:
 
 def test_the_tail_is_asked_for_where_the_archive_is_not() -> None:
     def trained(*names: str) -> list[Residual]:
-        asked = jobs.GRIDS["longtail"].jobs("paper", names.__contains__)
+        asked = grids.GRIDS["longtail"].jobs("paper", names.__contains__)
         return [job.config for job in asked if job.config.__class__ is Residual]
 
     tail = trained("cifar-100-small", "cifar-100-lt")

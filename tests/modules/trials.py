@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from sumexp import losses, modules, samplers
+from tests import calls
+from tests.calls import Call
 
 B, L, M = 4, 6, 3
 LABELS = torch.tensor([0, 3, 5, 3])
@@ -18,11 +20,13 @@ HITS = torch.tensor([[False, True, False]] * B)
 PRIOR = torch.full((L,), -1.8, dtype=torch.float64)
 RISING = torch.log_softmax(torch.arange(L, dtype=torch.float64), 0)
 
-Call = Callable[[Tensor], Tensor]
-
 
 def sampled(loss: Callable[..., Tensor], **options: Any) -> Call:
     return lambda z: loss(z[:, 0], z[:, 1 : 1 + M], **options)
+
+
+def summed(call: Call) -> Call:
+    return lambda z: call(z).sum()
 
 
 def own(z: Tensor) -> Tensor:
@@ -49,24 +53,20 @@ CATEGORICAL = samplers.Categorical([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])
 MIXTURE = samplers.Mixture([samplers.Uniform(L), CATEGORICAL], [0.5, 0.5])
 
 LOSSES: dict[str, Call] = {
+    **{name: summed(call) for name, call in calls.TABLE.items() if name.startswith("losses.")},
     "losses.adaptive": lambda z: margined(z, losses.adaptive(of_own(z))),
     "losses.arcface_margin": lambda z: margined(z.tanh(), losses.arcface_margin(z[:, :1].tanh(), 0.5)),
     "losses.binary_nce": sampled(losses.binary_nce, log_q=LOG_Q, hits=HITS),
-    "losses.cross_entropy": lambda z: losses.cross_entropy(z, own(z)),
     "losses.decoupled": sampled(losses.decoupled, log_q=LOG_Q, hits=HITS),
     "losses.equalised": lambda z: margined(z, losses.equalised(RISING, 0.5)),
     "losses.hinge": sampled(losses.hinge, hits=HITS),
     "losses.in_batch": lambda z: losses.in_batch(z, torch.arange(L), log_q=PRIOR, temperature=0.5),
     "losses.in_batch (mask)": lambda z: losses.in_batch(z, CLASSES, correct="none", hits="mask"),
-    "losses.info_nce": sampled(losses.info_nce),
-    "losses.listnet": lambda z: losses.listnet(z, torch.eye(B, L).bool()),
     "losses.logit_adjusted": lambda z: margined(z, losses.logit_adjusted(of_own(z), RISING)),
-    "losses.marginal": lambda z: losses.marginal(z, torch.eye(B, L).bool()),
-    "losses.pairwise_margin": lambda z: losses.pairwise_margin(z, own(z), 0.5),
     "losses.sampled_softmax": sampled(losses.sampled_softmax, log_q=LOG_Q, weights=torch.ones(M), hits=HITS),
     "losses.SampledOutput": output,
 }
-"""Of scores, or hidden vectors, [B, L]: a number."""
+"""Of scores, or hidden vectors, [B, L]: a number. Where the plain call leaves options out, there is another here."""
 
 
 def drawn(found: samplers.Negatives) -> Tensor:

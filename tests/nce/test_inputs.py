@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from sumexp.nce import Joint, families, gan, gaussians, global_nce, gradient, local_nce
-from tests.test_inputs import VALUES, Call, outcome, same, scores
+from tests.calls import Call
+from tests.test_inputs import VALUES, outcome, same, scores
 
 INF = math.inf
 

@@ -83,13 +83,14 @@ seeds. A batch of 512 has 511 other labels, so that m = 512 within the batch is 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sumexp import checks
 from sumexp.datasets.labelled import Profile
+from sumexp.jobs import Grid, Job, Present
 from sumexp.longtail import photographs, residual, training
 from sumexp.longtail.config import Source, Stack
 from sumexp.longtail.images import counts
@@ -97,7 +98,8 @@ from sumexp.longtail.photographs import Photographs
 from sumexp.longtail.residual import Residual
 from sumexp.models.sampled.comparison import Values
 from sumexp.models.sampled.methods import LAWS, MARGINS, SCHEMES, Method
-from sumexp.models.sampled.prediction import Forecast
+from sumexp.models.sampled.prediction import Forecast, predict
+from sumexp.models.sampled.prediction import work as work_of_prediction
 from sumexp.runtime import Task
 
 PROFILES: tuple[Profile, ...] = ("exp", "step")
@@ -358,3 +360,36 @@ def work(config: Config | Photographs) -> float:
     judged = (config.epochs + 1) * tested * (hidden + out)
     products = (2 * trained + tested) * filtered + len(config.methods) * (of_training + judged)
     return waits + products
+
+
+def jobs(profile: str, present: Present) -> tuple[Job, ...]:
+    """The runs of a profile on the pictures that are there, the predictions first."""
+    source, plan = chosen(profile, [name for name in get_args(Source) if present(name)])
+    trained = [(task(plan), one) for one in (*configs(source, plan), *confirmation(source, plan))]
+    if profile == "paper" and not plan.blocks and present("cifar-100-lt"):
+        trained += [(residual.train, one) for one in tailed()]
+    predicted = (
+        Job(predict, one, work=work_of_prediction(len(one.counts), len(one.methods))) for one in forecasts(source, plan)
+    )
+    return (*predicted, *(_job(train, one) for train, one in trained))
+
+
+def photograph_jobs(profile: str, present: Present) -> tuple[Job, ...]:
+    """The runs on photographs, there or not: nothing smaller stands in, and what they cost is asked before a fetch."""
+    asked = (one for source in get_args(photographs.Source) for one in photographed(source))
+    return tuple(_job(photographs.train, one) for one in asked)
+
+
+def _job(train: Task[Any], config: Config | Photographs) -> Job:
+    rates = None if isinstance(config, Stack) else CONVOLUTIONS
+    return Job(train, config, data(config), work=work(config), rates=rates)
+
+
+CONVOLUTIONS: Mapping[str, float] = {"cpu": 2.2e10, "cuda": 2e12}
+"""Rates of a residual network: a step of 128 pictures, 9.6e10 operations, took 4.3 s on one core beside a busy one; no
+GPU was at hand, and a small part of what one does in single precision is assumed."""
+GRIDS: Mapping[str, Grid] = {
+    # Predictions: 3e7, beside one idle core. Training: of one core, small products and many small kernels.
+    "longtail": Grid(jobs, {"cpu": 1.5e10, "cuda": 1e11}),
+    "photographs": Grid(photograph_jobs, CONVOLUTIONS, shown=False),
+}

@@ -30,14 +30,16 @@ is meant under the labels' frequencies. Kendall's tau over the softmax methods s
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from sumexp import checks
+from sumexp.jobs import Grid, Job, Present
 from sumexp.models.sampled import prediction
 from sumexp.models.sampled.methods import LAWS, SCHEMES, Loss, Method
 from sumexp.retrieval import metrics
-from sumexp.retrieval.informed import Informed
-from sumexp.retrieval.outlook import Outlook
-from sumexp.retrieval.training import Config, Source
+from sumexp.retrieval.informed import Informed, explain
+from sumexp.retrieval.outlook import Outlook, foresee
+from sumexp.retrieval.training import Config, Source, train
 
 ALIKE = 0.01
 """A difference of recalls below one point is none."""
@@ -164,3 +166,20 @@ def work(config: Config) -> float:
     scored = config.method.negatives + 1 if config.method.law != "all" else labels
     each = 2 * config.width * (2 * features + 3 * scored)
     return float(config.epochs * pairs * each + tested * 2 * config.width * (features + labels))
+
+
+def jobs(profile: str, present: Present) -> tuple[Job, ...]:
+    """The runs of a profile on the data sets that are there: the predictions, the training, and what explains it."""
+    plans = chosen(profile, [name for name in get_args(Source) if present(name)])
+    first = (outlook(source, plan) for source, plan in plans.items())
+    trained = (config for source, plan in plans.items() for config in configs(source, plan))
+    last = (explained(source, plan) for source, plan in plans.items())
+    return (
+        *(Job(foresee, one, data(one), work=foreseen(one)) for one in first),
+        *(Job(train, one, data(one), work=work(one)) for one in trained),
+        *(Job(explain, one, data(one), work=foreseen(one)) for one in last),
+    )
+
+
+# Sparse rows: gathered and scattered, which takes longer than the products that are counted.
+GRIDS: Mapping[str, Grid] = {"retrieval": Grid(jobs, {"cpu": 5e9, "cuda": 5e10})}

@@ -40,10 +40,11 @@ def train(config, /, *, device, progress, checkpoint):
 '''
 GRID = """
 
-from sumexp import tiny
+def grids():
+    from sumexp import tiny
 
-JOBS = tuple(Job(tiny.train, tiny.Config(number), work=1e9) for number in range(3))
-GRIDS = {"tiny": Grid(lambda profile, there: JOBS, {"cpu": 1e9})}
+    jobs = tuple(Job(tiny.train, tiny.Config(number), work=1e9) for number in range(3))
+    return {"tiny": Grid(lambda profile, present: jobs, {"cpu": 1e9})}
 """
 
 

@@ -22,13 +22,14 @@ def staged(path: Path, name: str) -> str:
 def test_everything_is_in_its_place(built: Project) -> None:
     build = built.path / "build"
     assert json.loads((build / "results/one.json").read_text("utf-8")) == {"one-two": {"value": 2, "rtol": 0.0}}
-    executions = json.loads((build / "executions.json").read_text("utf-8"))
-    assert [execution["notebook"] for execution in executions] == ["one", "two"]
-    for execution in executions:
-        assert execution["parameters"] == {"profile": "smoke", "device": "cpu", "seed": 0}
-        assert execution["seconds"] > 0.1
-        assert 20e6 < execution["peak_memory"] < 20e9  # a kernel, in bytes
-        assert len(execution["key"]) == 64
+    executions = json.loads((build / "executions.json").read_text("utf-8"))["tables"]
+    assert [row["notebook"] for row in executions["cost"]] == ["one", "two"]
+    for cost, origin in zip(executions["cost"], executions["origin"], strict=True):
+        assert origin["notebook"] == cost["notebook"]
+        assert origin["parameters"] == {"profile": "smoke", "device": "cpu", "seed": 0}
+        assert cost["wall"] > 0.1
+        assert 20e6 < cost["peak memory"] < 20e9  # a kernel, in bytes
+        assert len(origin["key"]) == 64
     for table in ("executions.json", "register.json"):
         assert (build / "stage/book/_data" / table).read_bytes() == (build / table).read_bytes()
     (claim,) = json.loads((build / "register.json").read_text("utf-8"))
@@ -267,8 +268,8 @@ def test_what_a_gpu_machine_computed_is_rendered_where_there_is_none(project: Pr
     before = project.entries("notebook"), project.entries("evidence")
     project.build("--stored", "--device", "cuda")
     assert (project.entries("notebook"), project.entries("evidence")) == before
-    records = json.loads((project.path / "build/executions.json").read_text("utf-8"))
-    assert [(record["notebook"], record["device"]) for record in records] == [
+    executions = json.loads((project.path / "build/executions.json").read_text("utf-8"))
+    assert [(row["notebook"], row["device"]) for row in executions["tables"]["cost"]] == [
         ("one", "cuda (a GPU)"),
         ("two", "cuda (a GPU)"),
     ]
@@ -309,5 +310,5 @@ show(fig, "line", caption="A line.", alt="A line.", source=sumexp.used.two)"""
     assert first.keys() == second.keys()
     different = {name for name in first if first[name] != second[name]}
     assert different <= {"book/executions.html"}  # which shows times
-    key = json.loads((tmp_path / "build-1/executions.json").read_text("utf-8"))[0]["key"]
+    key = json.loads((tmp_path / "build-1/executions.json").read_text("utf-8"))["tables"]["origin"][0]["key"]
     assert f"key {key[:12]} · profile smoke · device cpu · seed 0" in first["notebooks/one.html"].decode()

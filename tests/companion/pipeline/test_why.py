@@ -11,11 +11,11 @@ from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
 from sumexp.companion.cli.commands import app
 from sumexp.companion.grids import jobs
-from sumexp.companion.grids.jobs import Grid, Job
 from sumexp.companion.pipeline import inputs, pages, plan, settings, why
 from sumexp.companion.store import Computation, complete_grids, default, parts
 from sumexp.companion.store.checkpoints import Checkpoint
 from sumexp.companion.store.provenance import Meter
+from sumexp.jobs import Grid, Job
 
 from .conftest import HEADER
 
@@ -144,9 +144,10 @@ def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyP
     configs = [Computation("config", str(number), {}) for number in range(4)]
     tasks = tuple(Job(train, config) for config in configs)
     grid = Grid(lambda profile, there: tasks if profile == "smoke" else (), {})
-    monkeypatch.setattr(jobs, "GRIDS", {"one": grid, "two": grid, "three": replace(grid, shown=False)})
+    declared = {"one": grid, "two": grid, "three": replace(grid, shown=False)}
+    monkeypatch.setattr(jobs, "grids", lambda: declared)
     monkeypatch.setattr(parts, "modules", lambda names: {})  # the task is in none of the package
-    assert jobs.asked("one", "smoke", "cuda") == [job.computation("cuda") for job in tasks]
+    assert jobs.asked("one", "smoke", "cuda") == [jobs.computation(job, "cuda") for job in tasks]
     assert jobs.asked("three", "smoke", "cuda") == jobs.asked("four", "smoke", "cuda") == []
 
     def rows() -> dict[str, str]:
@@ -157,9 +158,9 @@ def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyP
         assert {line[1] for line in lines} == {tasks[0].name}
         return {line[-1]: line[2] for line in lines}
 
-    keys = [job.computation("cpu").key[:12] for job in tasks]
+    keys = [jobs.computation(job, "cpu").key[:12] for job in tasks]
     assert rows() == dict.fromkeys(keys, "missing")
-    fresh, damaged, half_done, running = (job.computation("cpu") for job in tasks)
+    fresh, damaged, half_done, running = (jobs.computation(job, "cpu") for job in tasks)
     keep(fresh)
     (keep(damaged) / "entry.json").write_text("{}")
     for one in (fresh, half_done):  # the first by a process that was killed before it removed it
@@ -187,10 +188,10 @@ def test_a_chapter_asks_for_runs_on_what_is_whole(monkeypatch: pytest.MonkeyPatc
     sets = ("digits", "mnist", "omniglot")
     found = {name: Job(train, Computation("config", name, {})) for name in sets}
     grid = Grid(lambda profile, there: tuple(job for name, job in found.items() if name == "digits" or there(name)), {})
-    monkeypatch.setattr(jobs, "GRIDS", {"one": grid})
+    monkeypatch.setattr(jobs, "grids", lambda: {"one": grid})
 
     def said(profile: str) -> list[str]:
-        return [name for name in sets if found[name].computation("cpu") in jobs.asked("one", profile, "cpu")]
+        return [name for name in sets if jobs.computation(found[name], "cpu") in jobs.asked("one", profile, "cpu")]
 
     assert said("paper") == list(sets)
     assert said("cpu") == ["digits"]

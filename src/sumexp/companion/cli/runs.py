@@ -9,8 +9,8 @@ from sumexp.companion.cli.book import Executor, Jobs, Options
 from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
 
 if TYPE_CHECKING:
-    from sumexp.companion.grids.jobs import Job
     from sumexp.companion.store import Computation, Entry, Store
+    from sumexp.jobs import Job
 
 runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
 
@@ -134,7 +134,7 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
     import traceback
 
     from sumexp.companion import CompanionError
-    from sumexp.companion.grids.jobs import computations
+    from sumexp.companion.grids.jobs import computations, run
     from sumexp.companion.store import default, processes, progress
     from sumexp.datasets import DataError
 
@@ -153,7 +153,7 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
             typer.echo(f"run {number} of {len(lacking)}: {label}", err=True)
         try:
             with progress.step(label.removeprefix("sumexp."), "starting"):
-                job.run(device)
+                run(job, device)
         except (CompanionError, DataError) as error:
             typer.echo(f"error: {label}: {error}", err=True)
             failed += 1

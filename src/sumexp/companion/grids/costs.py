@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
-from sumexp.companion.grids.jobs import GRIDS, Job, computations, jobs_of
+from sumexp.companion.grids.jobs import computations, grids, jobs_of
 from sumexp.companion.pipeline.settings import PROFILES
 from sumexp.companion.store import Store
+from sumexp.jobs import Job
 
 SIZE = 1e6
 """Bytes of a run, assumed where no finished run tells."""
@@ -41,7 +42,7 @@ def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     kind = torch.device(device).type
     measured: dict[str, dict[str, tuple[float, float, int]]] = {}
     jobs = [job for profile in PROFILES for job in jobs_of(grid, profile)]
-    assumed = {job.name: (job.rates or GRIDS[grid].rates)[kind] for job in jobs}
+    assumed = {job.name: (job.rates or grids()[grid].rates)[kind] for job in jobs}
     for job, wanted in zip(jobs, computations(jobs, device), strict=True):
         found = measured.setdefault(job.name, {})
         if wanted.key not in found and (entry := store.here(wanted)) is not None:

@@ -7,11 +7,10 @@ from pathlib import Path
 from shutil import copy2, copystat, rmtree
 
 import sumexp
-from sumexp.companion.pipeline.executions import record
+from sumexp.companion.pipeline.executions import tables
 from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
 from sumexp.companion.pipeline.rendering import render
-from sumexp.companion.pipeline.speeds import READERS
 from sumexp.companion.register import outcomes
 from sumexp.companion.register.model import Test
 from sumexp.companion.store import Computation, Entry, Store, default, parts
@@ -19,8 +18,8 @@ from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import Meter
 
 CLAIMS = Path("claims")
-MEASURED = tuple(Path("benchmarks/results", f"{name}.json") for name in ("kills", "devices", *READERS))
-"""Results that pages show as tables, where there are any."""
+MEASURED = Path("benchmarks/results")
+"""Where results are that pages show as tables."""
 STAGE = BUILD / "stage"
 """The sources as Sphinx reads them."""
 DATA = Path("book/_data")
@@ -67,7 +66,7 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
         for file in sorted(folder.rglob(pattern))
         if file.is_file() and "__pycache__" not in file.parts
     }
-    files |= {str(path): path for path in (Path("_config.yml"), TOC, *MEASURED) if path.exists()}
+    files |= {str(path): path for path in (Path("_config.yml"), TOC, *_measured())}
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
@@ -75,6 +74,10 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
     wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
     settings = {"parameter profile": plan.profile, "parameter device": plan.device}
     return Computation("pages", "book", settings | parts.files(files) | parts.pins() | entries | wanted)
+
+
+def _measured() -> list[Path]:
+    return sorted(MEASURED.glob("*.json"))
 
 
 def _deciding(decided: Shown) -> list[Path]:
@@ -114,11 +117,10 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     register.write_json(entries, folder / "register.json")
-    records = [record(entry) for entry in shown.values() if entry is not None]
-    write_text(folder / "executions.json", json.dumps(records, indent=1) + "\n")
-    for table in (folder / "register.json", folder / "executions.json", *MEASURED):
-        if table.exists():
-            copy2(table, stage / DATA)
+    executed = tables([entry for entry in shown.values() if entry is not None])
+    write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
+    for table in (folder / "register.json", folder / "executions.json", *_measured()):
+        copy2(table, stage / DATA)
     for file in _deciding(decided):
         (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
         copy2(file, stage / DATA / DECIDING / file)

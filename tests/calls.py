@@ -1,0 +1,212 @@
+"""A good call of every public function of losses, samplers, modules and ranking.
+
+Tests of inputs give each call nasty scores, trials hand those of losses to torch's machinery, and tests of accelerators
+make all of them on a device: a new function enters here and nowhere else.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sumexp import losses, modules, ranking, samplers
+from sumexp.ranking.sampled import WeightLaw
+
+Call = Callable[[Tensor], Tensor]
+PACKAGES = {"losses": losses, "samplers": samplers, "modules": modules, "ranking": ranking}
+
+
+def own(z: Tensor) -> Tensor:
+    """The best class of each row, and so never one of logit -inf."""
+    return z.double().argmax(-1) if z.shape[1] else torch.zeros(len(z), dtype=torch.int64)
+
+
+def square(z: Tensor) -> Tensor:
+    """The losses of the first rows as examples and all columns, with the best of each row as its own."""
+    z = z[: z.shape[1]]
+    z = z.diagonal_scatter(z.amax(-1)) if z.numel() else z
+    ids = torch.arange(z.shape[1], dtype=torch.int32) % 3
+    return losses.in_batch(z, ids, log_q=torch.full((z.shape[1],), -1.0), reduction="none")
+
+
+def relevant(z: Tensor) -> Tensor:
+    return own(z).unsqueeze(-1) == torch.arange(z.shape[1], device=z.device)
+
+
+def log_law(z: Tensor) -> Tensor:
+    return torch.log_softmax(z.double(), -1)
+
+
+def law(z: Tensor) -> Tensor:
+    return log_law(z)[:1].exp().flatten()
+
+
+def called_by(name: str) -> Callable[..., Any]:
+    """A public function by its name, found when it is called."""
+    module, function = name.split(".")
+    package = PACKAGES[module]
+    return lambda *given, **options: getattr(package, function)(*given, **options)
+
+
+def sampled(name: str) -> Call:
+    loss = called_by(name)
+    return lambda z: loss(z.amax(-1) if z.shape[1] else z.sum(-1), z, reduction="none")
+
+
+def full(name: str, *extra: float) -> Call:
+    loss = called_by(name)
+    return lambda z: loss(z, own(z), *extra, reduction="none")
+
+
+def listed(name: str, *extra: object, **options: object) -> Call:
+    function = called_by(name)
+    return lambda z: function(z, relevant(z), *extra, **options)
+
+
+def source(z: Tensor) -> torch.Generator:
+    return torch.Generator(z.device).manual_seed(0)
+
+
+def drawn(z: Tensor) -> Tensor:
+    negatives = samplers.model_based(z, own(z), 3, hits="mask", generator=source(z))
+    return torch.where(negatives.hits, 0.0, negatives.log_q)
+
+
+def by(sampler: Callable[[Tensor], samplers.Sampler]) -> Call:
+    """The reported law of what is drawn."""
+
+    def call(z: Tensor) -> Tensor:
+        law = sampler(z)
+        found = samplers.draw(law, own(z).to(torch.int32), np.int64(2), generator=source(z))  # type: ignore[arg-type]
+        assert found.log_q.isfinite().all()
+        return law.log_prob(torch.arange(law.classes, device=z.device))
+
+    return call
+
+
+def distinct(z: Tensor) -> Tensor:
+    law = samplers.LogUniform(z.shape[1], z.device)
+    return samplers.distinct(law, own(z), np.int64(2), generator=source(z)).weights  # type: ignore[arg-type]
+
+
+def nats(z: Tensor) -> Tensor:
+    """Cross entropies, made of scores."""
+    return torch.nn.functional.softplus(z.double()).clamp(max=1e300)
+
+
+def of_batch(z: Tensor) -> Tensor:
+    return samplers.within_batch(
+        own(z), z.new_full((z.shape[1],), -math.log(max(1, z.shape[1])), dtype=torch.float64)
+    ).log_q
+
+
+def layer(z: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    output = losses.SampledOutput(z.shape[1], 5, generator=generator, dtype=torch.float64).to(z.device, z.dtype)
+    ids = torch.tensor([0, 4], device=z.device)
+    return torch.cat([part.flatten() for part in output(z.tanh(), own(z).clamp_max(4), ids)])
+
+
+def called(z: Tensor) -> Tensor:
+    """The sampled softmax of rows as hidden vectors, in double."""
+    model = modules.SampledSoftmax(
+        z.shape[1], 5, samplers.Uniform(5), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    ).to(z.device)
+    return model(
+        z.double().tanh(),
+        own(z).clamp_max(4).to(torch.int32),
+        generator=torch.Generator(z.device).manual_seed(1),
+        reduction="none",
+    )
+
+
+def streamed(z: Tensor) -> Tensor:
+    stream = modules.StreamingLogQ(max(1, z.shape[1])).to(z.device)
+    stream.update(own(z).to(torch.int32))
+    return stream(torch.arange(z.shape[1]))
+
+
+def towers(z: Tensor) -> Tensor:
+    z = z.double().tanh()
+    return modules.gathered_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
+
+
+def handed_on(generator: torch.Generator) -> torch.Generator:
+    found = modules.unshared(generator)
+    assert found is not None
+    return found
+
+
+def of_items(z: Tensor) -> ranking.Chunks:
+    return ranking.Chunks(lambda start, stop: z[:, start:stop], z.shape[1], 2)
+
+
+def scheme(z: Tensor) -> Tensor:
+    return torch.tensor(ranking.worst_set(WeightLaw(law(z), law(z).expand(3, -1).T)).deficit)
+
+
+TABLE: dict[str, Call] = {
+    "losses.SampledOutput": layer,
+    "losses.adaptive": lambda z: losses.adaptive(log_law(z).clamp_min(-60)),
+    "losses.arcface_margin": lambda z: losses.arcface_margin(z.tanh(), 0.5),
+    "losses.binary_nce": sampled("losses.binary_nce"),
+    "losses.cross_entropy": full("losses.cross_entropy"),
+    "losses.decoupled": sampled("losses.decoupled"),
+    "losses.equalised": lambda z: losses.equalised(log_law(z)),
+    "losses.hinge": sampled("losses.hinge"),
+    "losses.in_batch": square,
+    "losses.info_nce": sampled("losses.info_nce"),
+    "losses.listnet": listed("losses.listnet", reduction="none"),
+    "losses.logit_adjusted": lambda z: losses.logit_adjusted(torch.tensor(-1.0), log_law(z)),
+    "losses.marginal": listed("losses.marginal", reduction="none"),
+    "losses.pairwise_margin": full("losses.pairwise_margin", 0.5),
+    "losses.sampled_softmax": sampled("losses.sampled_softmax"),
+    "modules.SampledSoftmax": called,
+    "modules.StreamingLogQ": streamed,
+    "modules.gathered": lambda z: modules.gathered(z),
+    "modules.gathered_in_batch": towers,
+    "modules.unshared": lambda z: torch.tensor(handed_on(torch.Generator().manual_seed(len(z))).initial_seed()),
+    "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),
+    "samplers.LogUniform": by(lambda z: samplers.LogUniform(z.shape[1], z.device)),
+    "samplers.Mixture": by(lambda z: samplers.Mixture([samplers.Uniform(z.shape[1], z.device)] * 2, [0.25, 0.75])),
+    "samplers.Uniform": by(lambda z: samplers.Uniform(np.int64(z.shape[1]), z.device)),  # type: ignore[arg-type]
+    "samplers.constant": lambda z: samplers.constant(log_law(z), 3),
+    "samplers.distinct": distinct,
+    "samplers.draw": by(lambda z: samplers.Uniform(z.shape[1], z.device)),
+    "samplers.importance": lambda z: samplers.importance(log_law(z).clamp_min(-60), 3),
+    "samplers.log_inclusion": lambda z: samplers.log_inclusion(log_law(z), 3),
+    "samplers.model_based": drawn,
+    "samplers.off_diagonal": lambda z: samplers.off_diagonal(z[:, : len(z)]),
+    "samplers.relative": lambda z: samplers.relative(log_law(z).clamp_min(-60), torch.tensor(-1.0)),
+    "samplers.tail": lambda z: samplers.tail(log_law(z).clamp_min(-60), 3, log_law(z), torch.tensor(-1.0)),
+    "samplers.unigram": by(lambda z: samplers.unigram(law(z))),
+    "samplers.within_batch": of_batch,
+    "samplers.worker_generator": lambda z: torch.tensor(samplers.worker_generator(len(z)).initial_seed()),
+    "ranking.additive_constant": lambda z: torch.tensor(ranking.additive_constant(z.shape[1], 2).constant),
+    "ranking.Chunks": lambda z: ranking.reciprocal_rank(of_items(z), ranking.Labels(own(z).unsqueeze(-1))),
+    "ranking.Labels": lambda z: ranking.ndcg(z, ranking.Labels(own(z).unsqueeze(-1))),
+    "ranking.average_precision": listed("ranking.average_precision"),
+    "ranking.certified_rank": lambda z: torch.tensor(ranking.certified_rank(nats(z).mean().item(), 9, 3)),
+    "ranking.dcg": listed("ranking.dcg"),
+    "ranking.deficits": lambda z: ranking.deficits(9, 3, 1.0, own(z)),
+    "ranking.expected_loss": lambda z: ranking.expected_loss(z, int(own(z[:1]).sum()), 2),
+    "ranking.expected_rank": lambda z: ranking.expected_rank(z, own(z), 0.5),
+    "ranking.hit_losses": lambda z: ranking.hit_losses(9, 3, 1.0, own(z)),
+    "ranking.least_ndcg": lambda z: ranking.least_ndcg(nats(z)),
+    "ranking.least_recall": lambda z: ranking.least_recall(nats(z), 3),
+    "ranking.least_rr": lambda z: ranking.least_rr(nats(z)),
+    "ranking.log_least_weight": lambda z: ranking.log_least_weight(law(z).clamp_min(1e-300), 3),
+    "ranking.mean_reciprocal_rank": listed("ranking.mean_reciprocal_rank"),
+    "ranking.ndcg": listed("ranking.ndcg"),
+    "ranking.possible_ranks": lambda z: torch.tensor(ranking.possible_ranks(nats(z).mean().item(), 9)),
+    "ranking.precision": listed("ranking.precision", 1),
+    "ranking.rank": lambda z: ranking.rank(z, own(z).to(torch.int32)),
+    "ranking.ranks": lambda z: ranking.ranks(z),
+    "ranking.recall": listed("ranking.recall", 1),
+    "ranking.reciprocal_rank": listed("ranking.reciprocal_rank"),
+    "ranking.worst_set": scheme,
+}
+"""Each public function, and what it is given of scores [B, C]."""
