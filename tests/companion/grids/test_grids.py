@@ -18,8 +18,6 @@ from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
 from sumexp.companion.cli.commands import app
 from sumexp.companion.grids import costs, filling, jobs
-import re
-import sys
 from sumexp.companion.grids.labels import differences
 from sumexp.companion.pipeline import workflow
 from sumexp.companion.pipeline.inputs import declared_runs, parse, source_path
@@ -332,8 +330,10 @@ def test_snakemake_is_asked_once_for_what_is_lacking(
         (["--grid", "tiny", "--device", "cpu", "--executor", "slurm", "--jobs", "0"], "JOBS is 0; expected 1 or more"),
     ],
 )
-import re
-import sys
+def test_wrong_input_is_named_before_anything_runs(
+    root: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow, "find_spec", lambda name: None if "nosuch" in name else True)
     assert re.search(message, command("run", *arguments, code=1))
     assert CALLS == []
 
