@@ -144,7 +144,7 @@ EQUIVALENT: dict[str, str] = {
     "math.inf)": "the rule goes on where nothing is left",
     "src/sumexp/towers.py: True -> False, in: optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, "
     "fused=True)": "the same steps, computed at another speed",
-    "src/sumexp/expectations/laws.py: -1 -> (1), in: "
+    "src/sumexp/expectations/transforms.py: -1 -> (1), in: "
     "log_mean = deviation.mean(-1, keepdim=True).log()": "the last of two axes",
     "src/sumexp/expectations/laws.py: 2 -> 3, in: RECURSION_LIMIT = 2 * 10**10": "our choice of how much is refused",
     'src/sumexp/models/multilabel.py: 400 -> 401, in: "shakespeare": replace(_WORDS, width=256, epochs=30, '

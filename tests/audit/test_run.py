@@ -16,10 +16,10 @@ from sumexp import ranking, samplers
 from sumexp.audit import Audit, AuditError, audit, faults
 from sumexp.audit.advice import TORCH
 from sumexp.audit.faults import homogeneity
+from sumexp.audit.numbers import least_number
 from sumexp.audit.rates import rank_bound, rates
 from sumexp.audit.report import page
 from sumexp.audit.rows import groups
-from sumexp.audit.run import least_number
 from sumexp.audit.setup import Floats, Setup, Weights, setup
 from sumexp.negatives import race
 from sumexp.samplers import Hits, LogUniform

@@ -9,8 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp.audit import audit, sets, terms
-from sumexp.audit.minimiser import Binned, SetState, minimise
+from sumexp.audit.minimiser import minimise
 from sumexp.audit.moments import moments
+from sumexp.audit.risks import Binned, SetState
 from sumexp.audit.sets import Fixed, inclusion
 from sumexp.negatives import race
 from sumexp.negatives.consistency import minimiser, set_losses, union_law

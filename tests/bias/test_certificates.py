@@ -11,7 +11,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumexp.bias import certificates, estimators, proof, reading
+from sumexp.bias import certificates, estimators, proof, reading, replacement
 from sumexp.bias.rational import consistent, softmax
 from sumexp.bias.reading import STOP, History, Scheme, distinct
 
@@ -252,7 +252,7 @@ def test_a_scheme_that_may_read_all_has_no_certificate() -> None:
     # With replacement three draws of three negatives see all with probability 6/27: unbiased estimators exist.
     with pytest.raises(ValueError, match="it has read all 3 negatives"):
         certificates.certify(reading.with_replacement((Q(1, 3),) * 3, 3), (1,) * 3, (2,) * 3)
-    assert estimators.all_seen_probability(3, 3) == Q(6, 27)
+    assert replacement.all_seen_probability(3, 3) == Q(6, 27)
 
 
 def test_two_draws_with_replacement_from_three_have_no_unbiased_estimator() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp.bias import estimators, minimax
+from sumexp.bias import estimators, minimax, replacement
 from sumexp.bias.rational import softmax
 
 Q = Fraction
@@ -239,7 +239,7 @@ def test_the_poisson_estimator_has_no_second_moment() -> None:
     second = mpmath.fsum(p * (mpmath.fsum(f**2 for f in factors) / 2) ** k for k, p in enumerate(poisson))
     assert float(first) == pytest.approx(math.exp(-1.5 / 3), rel=1e-12)  # e^{-tS}, S = 3/2
     assert float(second) == pytest.approx(math.exp(-2 * 1.5 / 3 + (2 * 1.25 / 2) / 9), rel=1e-12)
-    growing = [estimators.poisson_second_moment((Q(1, 2), 1), 2, horizon) for horizon in (2, 10, 20)]
+    growing = [replacement.poisson_second_moment((Q(1, 2), 1), 2, horizon) for horizon in (2, 10, 20)]
     assert growing[0] < 1 < 10**20 < growing[1] < growing[2] / 10**100
 
 
@@ -248,7 +248,7 @@ def test_the_poisson_estimator_has_no_mean_at_all_for_large_sums(a: tuple[Fracti
     # Beyond t = lambda/(n min a) the logarithm of e^{-t} E[|T| | t] is (S - 1) t - 2 lambda: E|T| is infinite for
     # S >= 1, so "unbiased formally" is no unbiasedness there.
     total = sum(a)
-    late = [estimators.poisson_absolute_exponent(a, 3, t) for t in (100, 101)]
+    late = [replacement.poisson_absolute_exponent(a, 3, t) for t in (100, 101)]
     assert late == [(total - 1) * 100 - 6, (total - 1) * 101 - 6]
     assert (late[1] < late[0]) == integrable
 
@@ -258,21 +258,21 @@ def test_the_poisson_estimator_has_no_mean_at_all_for_large_sums(a: tuple[Fracti
 
 def test_two_draws_from_two_by_hand() -> None:
     # h(x, x) = F(x, x), h(x, y) = 2 F(x, y) - (F(x, x) + F(y, y))/2: mean (h(a,a) + 2 h(a,b) + h(b,b))/4 = F(a, b).
-    assert estimators.with_replacement_weights(2) == {(1, 1): 2, (2, 0): -Q(1, 2), (0, 2): -Q(1, 2)}
+    assert replacement.with_replacement_weights(2) == {(1, 1): 2, (2, 0): -Q(1, 2), (0, 2): -Q(1, 2)}
 
 
 @pytest.mark.parametrize("a", [(1,), (1, 3), (2, 2), (1, 3, 7), (1, 1, 5), (Q(1, 2), 2, 2, 9)])
 def test_n_draws_with_replacement_are_unbiased(a: tuple[Fraction, ...]) -> None:
     n = len(a)
     drawn = list(product(a, repeat=n))
-    assert sum((estimators.with_replacement_estimate(x) for x in drawn), Q(0)) / len(drawn) == softmax(a)
+    assert sum((replacement.with_replacement_estimate(x) for x in drawn), Q(0)) / len(drawn) == softmax(a)
 
 
 @pytest.mark.parametrize("n,draws", [(1, 1), (2, 2), (2, 4), (3, 3), (3, 5)])
 def test_seen_all_or_nothing_is_unbiased(n: int, draws: int) -> None:
     a = (Q(1), Q(4), Q(1, 3))[:n]
     outcomes = list(product(range(n), repeat=draws))
-    assert sum((estimators.all_seen_estimate(drawn, a) for drawn in outcomes), Q(0)) / len(outcomes) == softmax(a)
+    assert sum((replacement.all_seen_estimate(drawn, a) for drawn in outcomes), Q(0)) / len(outcomes) == softmax(a)
 
 
 @pytest.mark.parametrize(
@@ -305,10 +305,10 @@ def test_seen_all_or_nothing_is_unbiased(n: int, draws: int) -> None:
             "read returned shape",
         ),
         (lambda: estimators.distinct_indices(3, 4, 1, torch.Generator()), "count is 4"),
-        (lambda: estimators.with_replacement_weights(5), "n is 5; 1..4.*all_seen_estimate"),
-        (lambda: estimators.all_seen_estimate((0, 1), (1, 2, 3)), "2 draws never see all 3"),
-        (lambda: estimators.poisson_second_moment((1,), 0, 1), r"rate\[0\] is 0"),
-        (lambda: estimators.poisson_second_moment((1,), 1, 0), "horizon is 0"),
+        (lambda: replacement.with_replacement_weights(5), "n is 5; 1..4.*all_seen_estimate"),
+        (lambda: replacement.all_seen_estimate((0, 1), (1, 2, 3)), "2 draws never see all 3"),
+        (lambda: replacement.poisson_second_moment((1,), 0, 1), r"rate\[0\] is 0"),
+        (lambda: replacement.poisson_second_moment((1,), 1, 0), "horizon is 0"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:

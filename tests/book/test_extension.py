@@ -84,7 +84,7 @@ def test_words_in_a_formula_show_no_backslash() -> None:
 
 def test_a_short_name_of_code_stays_whole() -> None:
     document = new_document("page")
-    long = "sumexp.bias.estimators.poisson_absolute_exponent"
+    long = "sumexp.bias.replacement.poisson_absolute_exponent"
     texts = ("--weights relative --hits keep", f"{long} x", " ")
     document += [nodes.literal("", text) for text in texts]
     runpy.run_path(str(TYPOGRAPHY))["keep_names"](None, document)

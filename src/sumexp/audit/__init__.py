@@ -1,10 +1,11 @@
 """An audit of the reader's own sampler: what training with sampled negatives ends at, and what to change.
 
-- `run`: the call `audit`;
+- `run`: the call `audit`; `arguments`: its arguments as arrays; `numbers`: what other numbers of negatives give;
 - `setup`: samplers, weights and hits by name;
 - `rows`, `bins`: a table of counts as rows and bins of classes that are alike;
 - `sets`, `tries`, `terms`: unions of draws and distinct ids, exactly;
-- `minimiser`, `moments`, `effects`: the minimum of the exact risk, and what sampling does to loss and gradient;
+- `risks`, `minimiser`, `moments`, `effects`: the exact risk and its minimum, and what sampling does to loss and
+  gradient;
 - `rates`, `faults`, `advice`, `results`: what counts decide, known faults, what to change, and all of it in one value;
 - `estimates`: tables of log q as sketches and fading counts make them;
 - `evaluation`: what a metric among sampled candidates says of the true one;

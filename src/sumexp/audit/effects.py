@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit.bins import Cells, cells, merge
-from sumexp.audit.minimiser import Binned, State, minimise
-from sumexp.audit.minimiser import state as state_of
+from sumexp.audit.minimiser import minimise
 from sumexp.audit.moments import Moments, moments
+from sumexp.audit.risks import Binned, State
+from sumexp.audit.risks import state as state_of
 from sumexp.audit.rows import Rows
 from sumexp.audit.sets import Fixed, held, merged
 from sumexp.audit.setup import Setup, log_weights

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.audit.minimiser import SetState, State
+from sumexp.audit.risks import SetState, State
 from sumexp.audit.terms import take
 
 Floats = NDArray[np.float64]

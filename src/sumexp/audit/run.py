@@ -1,77 +1,35 @@
 """The audit: from counts, a scheme and perhaps scores to what training ends at."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy import optimize
-from torch import Tensor
 
-from sumexp import checks
 from sumexp.audit import rows as tables
 from sumexp.audit.advice import advice, remedy
-from sumexp.audit.effects import SET_BINS, Effect, Minimum, Truth, divergence_of_set, effect, minimum
+from sumexp.audit.arguments import Numbers, as_array, as_counts, as_scores, label_counts, whole_number
+from sumexp.audit.effects import Truth, effect
 from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import Evaluation, fitting
 from sumexp.audit.faults import faults
-from sumexp.audit.minimiser import state
-from sumexp.audit.moments import moments
+from sumexp.audit.numbers import by_number, one_per_cent
 from sumexp.audit.rates import Rates, certificate, rank_bound, rates
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
 from sumexp.audit.rows import Rows
-from sumexp.audit.setup import AuditError, Law, Setup, Weights, law_of, log_weights, setup
+from sumexp.audit.setup import AuditError, Law, Setup, Weights, law_of, setup
 from sumexp.samplers import Hits
 from sumexp.synthesis.choice import Choice, Means, choose
 
 Floats = NDArray[np.float64]
-Numbers = Tensor | NDArray[Any]
 
 SPREADS = (0.0, 1.0, 2.0, 3.0)
 """Assumed spreads of log P(y|x)/pi(y), in nats."""
 
 SHOWN = 2.0
 """The spread at which everything is shown where no scores are given."""
-
-DRAWS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
-"""Numbers of negatives at which the divergence is shown."""
-
-SET_DRAWS = (1, 16, 256, 4096)
-"""The same for sets, whose exact law costs more."""
-
-COARSE = 0.02, 320
-"""Change at which to stop and bins to end with, for the curve over the number of negatives."""
-
-MOST_DRAWS = 1 << 24
-
-MOST_SET_DRAWS = 1 << 14
-"""The same for sets."""
-
-MOST_LABELS = 1 << 53
-
-
-class ByNumber(NamedTuple):
-    """What a number of negatives gives.
-
-    Attributes:
-        m: the number; of draws, where repetitions are removed.
-        kl: divergence at the minimum, nats.
-        loss: mean sampled loss at the true scores less the full loss there, nats.
-        deviation: standard deviation of the sampled loss there, nats.
-        bias: length of the mean gradient at the true scores, where that of the full loss is 0.
-        noise: root of the gradient's summed variance there, of one example.
-    """
-
-    m: int
-    kl: float
-    loss: float
-    deviation: float
-    bias: float
-    noise: float
 
 
 def audit(
@@ -129,11 +87,11 @@ def audit(
     Raises:
         AuditError: (a ValueError) if something given is not what it must be.
     """
-    number = _counts(counts)
-    examples, seed = (_whole(*each) for each in (("examples", examples, 1), ("seed", seed, 0)))
-    memory = _whole("memory", memory, 1)
+    number = as_counts(counts)
+    examples, seed = (whole_number(*each) for each in (("examples", examples, 1), ("seed", seed, 0)))
+    memory = whole_number("memory", memory, 1)
     prior = number / number.sum(dtype=np.float64)
-    table = log_q if log_q is None or isinstance(log_q, str) else _array("log_q", log_q)
+    table = log_q if log_q is None or isinstance(log_q, str) else as_array("log_q", log_q)
     if estimated is not None:
         if log_q is not None:
             raise AuditError("estimated and log_q are given; the estimate is the table that is subtracted: give one")
@@ -146,14 +104,14 @@ def audit(
     group = tables.groups(number)
     found = rates(prior, group, how)
     evaluated = None if sampled is None else _evaluated(sampled, candidates, candidates_from, prior)
-    known = None if labels is None else _labels(labels, len(number))
+    known = None if labels is None else label_counts(labels, len(number))
     if scores is None:
         shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
         rows = tables.assumed(number, prior, _log_laws(how), seed)
         truths = [rows.truth(SHOWN)]
         spread = SHOWN
     else:
-        logits = _scores(scores, len(number))
+        logits = as_scores(scores, len(number))
         laws = tables.posteriors(logits, temperature, len(number))
         by_scores = np.stack([laws[:, group == g].sum(-1) for g in range(3)], -1)
         by_counts = np.array([prior[group == g].sum() for g in range(3)])
@@ -197,9 +155,9 @@ def _audit(
     proved = how.kind != "union" and how.table is None and len(how.m) == 1 and (how.weights, how.hits) == remedy(how)
     verdict, sentence = _verdict(scheme, by_spread, found.never_drawn, found.never_labels, proved)
     advised = advice(how, verdict == "right", found.never_drawn, scheme.noise, after.noise)
-    full, one = _one_per_cent(laws[0], rows, here)
+    full, one = one_per_cent(laws[0], rows, here)
     first = mine[0]
-    numbers = () if found.never_drawn else _by_m(laws[0], rows, how, here, first)
+    numbers = () if found.never_drawn else by_number(laws[0], rows, how, here, first)
     return Audit(
         verdict, sentence + (f"; change {_lines(advised.change)}" if advised.change else ""), len(number),
         int(number.sum()), how.negatives, how.asked or round(how.negatives), source, spread, scheme, others, by_spread,
@@ -254,106 +212,6 @@ def _alternatives(prior: Floats, how: Setup) -> list[Setup]:
     if m > 1:
         found.append(replace(mixed, name="half in-batch, half uniform"))
     return [each for each in found if each.title != how.title][:5]
-
-
-def _by_m(truth: Truth, rows: Rows, how: Setup, here: Setup, first: Effect) -> tuple[ByNumber, ...]:
-    """What other numbers of negatives give, on fewer bins; the divergence for the reader's own is that of the audit."""
-    own = how.asked or round(how.negatives)
-    least, most = len(how.m), math.inf
-    if how.law is not None and how.kind == "distinct":
-        most = int((how.law > 0).sum()) - (2 if how.weights == "arrival" else 1)
-    found: list[ByNumber] = []
-    last: Minimum | None = None
-    for m in sorted({own, *(m for m in (SET_DRAWS if how.coins else DRAWS) if least <= m <= most)}, reverse=True):
-        way = here if m == own else here.draws(m, rows.number)
-        if how.coins:  # what it holds changes with m
-            law = truth if m == own else truth.by(way)
-            place, kl = law.merged(2 * SET_BINS), first.kl
-            if m != own:
-                kl = divergence_of_set(law, way, *COARSE)
-            group = np.zeros(int(place.max()) + 1, dtype=np.int64)
-            group[place] = law.cells.group
-        else:
-            law, last = truth, minimum(truth, way, *COARSE, last)
-            kl, place, group = last.kl, last.place, last.group
-        problem = law.binned(way, place, exact=True)[0]
-        there = state(problem, np.log(problem.p))
-        bias = math.sqrt(float((there.gradient() ** 2 / problem.count).sum()))
-        at_truth, full = moments(there, group), -float((problem.count * problem.p) @ np.log(problem.p))
-        loss, deviation, noise = at_truth.loss - full, at_truth.deviation, at_truth.noise
-        found.append(ByNumber(m, first.kl if m == own else kl, loss, deviation, bias, noise))
-    return tuple(reversed(found))
-
-
-def _one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | None]:
-    """The full cross entropy at the truth, and the draws from which importance weights come within 1 % of it."""
-    way = replace(how, weights="importance", hits="mask", table=None)
-    if how.coins:
-        return _set_one_per_cent(truth, rows, way)
-    place = truth.merged(320)
-    problem, _, prior = truth.binned(way, place)
-    entropy = float(-(problem.count * problem.p) @ np.log(problem.p))
-
-    def missing(m: int) -> float:
-        many = replace(way, m=way.m * (m / way.negatives))
-        log_q = np.log(many.m @ problem.q / many.negatives)
-        a, b = log_weights(many, log_q, log_q, prior)
-        risk = state(replace(problem, m=many.m, log_a=a, log_b=b), np.log(problem.p)).risk
-        return abs(risk - entropy) / entropy
-
-    return entropy, least_number(missing, MOST_DRAWS) if entropy > 0 else 1  # of one class nothing is missing
-
-
-def _set_one_per_cent(truth: Truth, rows: Rows, way: Setup) -> tuple[float, int | None]:
-    """The same for a set: draws of a union, or ids that differ, by the sets' true law on few bins."""
-    part = truth.p > 0
-    entropy = float(-(truth.number * truth.p)[part] @ np.log(truth.p[part]))
-    place = truth.merged(4 * SET_BINS)
-
-    def missing(m: int) -> float:
-        problem = truth.binned(replace(way, asked=m), place, exact=True)[0]
-        own = float(-(problem.count * problem.p) @ np.log(problem.p))  # of the bins, whose loss it is
-        return abs(state(problem, np.log(problem.p)).risk - own) / entropy
-
-    assert way.law is not None
-    most = MOST_DRAWS if way.kind == "union" else int(rows.number[way.law > 0].sum()) - 1
-    return entropy, least_number(missing, min(most, MOST_SET_DRAWS)) if entropy > 0 else 1
-
-
-def least_number(missing: Callable[[int], float], most: int) -> int | None:
-    """The least number of negatives with which at most 1 % is missing, or at most one in a hundred more.
-
-    What is missing falls nearly like a power of the number: secants of its logarithm over that of the number find it in
-    a few steps, from below, since a large set's law costs most. The number that is returned has been looked at.
-
-    Args:
-        missing: relative error of the mean loss with so many negatives.
-        most: None is returned if that many are too few.
-    """
-
-    @cache
-    def at(m: int) -> float:
-        return math.log(max(missing(m), 1e-300) / 0.01)
-
-    def over(log_m: float) -> float:
-        return at(round(2**log_m))
-
-    low, end, step = 0.0, math.log2(most), 3.0
-    if at(1) <= 0:
-        return 1
-    while True:
-        high = min(low + step, end)
-        if over(high) <= 0:
-            break
-        if high == end:
-            return None
-        slope = (over(low) - over(high)) / (high - low)
-        step = min(6.0, max(1.0, 1.1 * over(high) / slope)) if slope > 0 else 6.0
-        low = high
-    found, enough = math.ceil(2 ** optimize.brentq(over, low, high, xtol=0.01)), round(2**high)
-    while at(found) > 0:
-        found = min(enough, found + max(1, found // 200))
-    return found
 
 
 def _verdict(
@@ -420,78 +278,3 @@ def _log_laws(how: Setup) -> list[Floats]:
     with np.errstate(divide="ignore"):
         found = [np.log(law) for law in (how.q if how.law is None else [how.law])]
     return found if how.table is None else [*found, how.table]
-
-
-def _counts(counts: Numbers) -> NDArray[np.int64]:
-    values = _array("counts", counts)
-    if values.ndim != 1:
-        raise AuditError(f"counts have shape {values.shape}; they must be [classes]")
-    if len(values) < 2:
-        raise AuditError(
-            f"there {'is one class' if len(values) else 'are no classes'}: counts need two classes or more"
-        )
-    if values.dtype.kind not in "iufb":
-        raise AuditError(f"counts are {values.dtype}; they must be whole numbers")
-    if values.dtype.kind == "f":
-        wrong = np.flatnonzero(~np.isfinite(values) | (values != np.floor(values)))
-        if len(wrong):
-            raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]}; counts are whole numbers")
-    wrong = np.flatnonzero(values < 0)
-    if len(wrong):
-        raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]:.0f}; counts are not negative")
-    total = values.sum(dtype=np.float64)
-    if total > MOST_LABELS:
-        raise AuditError(f"the counts add up to {total:.3g}; float64 counts by one up to 2^53")
-    whole = values.astype(np.int64)
-    if (whole > 0).sum() < 2:
-        raise AuditError(
-            f"{(whole > 0).sum()} of {len(whole):,} classes have a count above 0; a label and a negative are needed"
-        )
-    return whole
-
-
-def _labels(labels: Numbers, classes: int) -> Floats:
-    values = _array("labels", labels).reshape(-1)
-    if values.dtype.kind not in "iu" or not len(values):
-        raise AuditError(f"labels are {len(values)} of {values.dtype}; they must be whole numbers, one or more")
-    wrong = np.flatnonzero((values < 0) | (values >= classes))
-    if len(wrong):
-        raise AuditError(f"label {wrong[0]} is {values[wrong[0]]}; the counts have the classes 0..{classes - 1}")
-    return np.bincount(values, minlength=classes).astype(float)
-
-
-def _scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArray[Any]:
-    if not isinstance(scores, tuple):
-        return _real("scores", scores)
-    queries, items = (_real("embeddings", x) for x in scores)
-    if queries.ndim != 2 or items.ndim != 2 or queries.shape[1] != items.shape[1] or len(items) != classes:
-        raise AuditError(
-            f"embeddings have shapes {queries.shape} and {items.shape}; they must be [examples, d] and [{classes}, d]"
-        )
-    return np.asarray(queries.astype(np.float64) @ items.astype(np.float64).T)
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    try:
-        return checks.whole(name, value, least)
-    except ValueError as error:
-        raise AuditError(str(error)) from error
-
-
-def _real(name: str, values: object) -> NDArray[Any]:
-    found = _array(name, values)
-    if found.dtype.kind not in "iufb":
-        raise AuditError(f"{name} are {found.dtype}; they must be real numbers")
-    return found
-
-
-def _array(name: str, values: object) -> NDArray[Any]:
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
-    if not isinstance(values, np.ndarray | list | tuple):
-        raise AuditError(f"{name} is {type(values).__name__}; it must be a tensor or an array")
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise AuditError(f"{name}: {error}") from error

@@ -7,6 +7,7 @@ With :math:`a_i = e^{\hat y^-_i - \hat y^+}` the softmax of the target is :math:
 - `certificates`: for a scheme and a box, the functional that proves that no estimator is unbiased;
 - `minimax`: the least worst bias with k of n reads, exact up to n = 4,096;
 - `estimators`: unbiased estimators that read few negatives on average, with their exact cost and variance;
+- `replacement`: the same from draws with replacement;
 - `sampled`: the exact bias of the sampled softmax and of its gradient on real logits.
 
 Source: L.-C. Lin, Y. Liu, C.-J. Lin, Sampled Estimators For Softmax Must Be Biased.

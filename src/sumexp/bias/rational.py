@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
+from math import comb
 from numbers import Integral
 from typing import TypeAlias
 
@@ -173,3 +174,12 @@ def _improve(rows: Matrix, basis: list[int], width: int) -> None:
 def subsets(n: int) -> list[tuple[int, ...]]:
     """All subsets of {0..n-1}, the small ones first."""
     return [chosen for size in range(n + 1) for chosen in combinations(range(n), size)]
+
+
+def multinomial(counts: Sequence[int]) -> int:
+    """In how many orders things come of which there are so many of each kind."""
+    result, total = 1, 0
+    for c in counts:
+        total += c
+        result *= comb(total, c)
+    return result

@@ -31,8 +31,9 @@ import torch
 from numpy import euler_gamma
 from torch import Tensor
 
-from sumexp.expectations.laws import Law, Transform, apply
+from sumexp.expectations.laws import Law
 from sumexp.expectations.quadrature import Rule, rule
+from sumexp.expectations.transforms import Transform, apply
 
 NEAR = 50.0
 """Up to t EX = 50 differences are taken by the excess; beyond it a sum that scatters slightly has L < e^-49."""

@@ -2,6 +2,7 @@ r"""What a softmax cross entropy promises about a rank, and which sampled losses
 
 - `metrics`: reciprocal rank, recall, precision, average precision and NDCG, with a stated rule for ties;
 - `places`: relevant items by their labels, scores in chunks, and where the ones stand by the others;
+- `scores`, `counting`: what is handed over, as tensors that sort, and how many scores are above given ones;
 - `bounds`: from a cross entropy to ranks and back, and the losses of which that is true;
 - `sampled`: the exact criterion for sampled losses, and what each of them bounds instead.
 

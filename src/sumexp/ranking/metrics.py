@@ -28,7 +28,9 @@ from torch import Tensor
 
 from sumexp import checks
 from sumexp.ranking import places
-from sumexp.ranking.places import Chunks, First, Labels, Matrix, Places, Ties
+from sumexp.ranking.counting import any_true
+from sumexp.ranking.places import Chunks, First, Labels, Places, Ties
+from sumexp.ranking.scores import Matrix, as_tensor, check_bool, check_scores
 
 
 def rank(
@@ -93,7 +95,7 @@ def reciprocal_rank(
         items, gains = _check_labels(relevant, checked, candidates)
         firsts = places.first_of_labels(checked, items, gains, candidates)
     else:
-        right, checked = places.as_tensor("relevant", relevant), _check_matrix(checked)
+        right, checked = as_tensor("relevant", relevant), _check_matrix(checked)
         _check_relevant(right, checked, candidates)
         firsts = places.first_of_matrix(checked, right, candidates)
     return torch.cat([_reciprocal_rank(first, ties) for first in firsts])
@@ -268,7 +270,7 @@ def _of_lists(
             worth = (worth > 0).double()
         parts = places.of_labels(checked, items, worth, candidates, k)
     else:
-        right, checked = places.as_tensor("gains" if graded else "relevant", relevant), _check_matrix(checked)
+        right, checked = as_tensor("gains" if graded else "relevant", relevant), _check_matrix(checked)
         check = _check_gains if graded or (gains and right.dtype != torch.bool) else _check_relevant
         check(right, checked, candidates)
         parts = places.of_matrix(checked, right, candidates, k)
@@ -334,7 +336,7 @@ def _average_precision(found: Places, k: int) -> Tensor:
 def _items(scores: Matrix | Chunks) -> int:
     if isinstance(scores, Chunks):
         return scores.items
-    checked = places.as_tensor("scores", scores)
+    checked = as_tensor("scores", scores)
     return checked.shape[-1] if checked.ndim else 0
 
 
@@ -344,8 +346,8 @@ def _check_scores(scores: Matrix | Chunks, mask: Matrix | None, ties: str) -> tu
         if mask is not None:
             raise ValueError("chunks of scores take no mask: give -inf to what is no candidate")
         return scores, None
-    candidates = None if mask is None else places.as_tensor("mask", mask)
-    return places.check_scores(scores, mask=candidates), candidates
+    candidates = None if mask is None else as_tensor("mask", mask)
+    return check_scores(scores, mask=candidates), candidates
 
 
 def _check_matrix(scores: Tensor | Chunks) -> Tensor:
@@ -371,8 +373,8 @@ def _check_labels(labels: Labels, scores: Tensor | Chunks, mask: Tensor | None) 
 
 
 def _check_relevant(relevant: Tensor, scores: Tensor, mask: Tensor | None) -> None:
-    places.check_bool("relevant", relevant, scores)
-    _check_some(places.any_true(relevant if mask is None else relevant & mask), "relevant item")
+    check_bool("relevant", relevant, scores)
+    _check_some(any_true(relevant if mask is None else relevant & mask), "relevant item")
 
 
 def _check_gains(gains: Tensor, scores: Tensor, mask: Tensor | None) -> None:
@@ -385,7 +387,7 @@ def _check_gains(gains: Tensor, scores: Tensor, mask: Tensor | None) -> None:
         if gains.numel() and not (gains.min() >= 0 and gains.sum(-1, dtype=torch.float64).max() < torch.inf):
             raise ValueError("gains must be finite numbers >= 0, and so must their sum be")
         positive = gains > 0
-    _check_some(places.any_true(positive), "candidate with a positive gain")
+    _check_some(any_true(positive), "candidate with a positive gain")
 
 
 def _check_some(present: Tensor, what: str) -> None:

@@ -8,27 +8,20 @@ taken some rows at a time, and :class:`Chunks` some items at a time, so that mem
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import checks
+from sumexp.ranking.counting import FEW, SOME, above_and_tied, all_places, count_true, search_sorted, where_true
+from sumexp.ranking.scores import Matrix, check_scores, lowest, pad_lists
 
 Ties = Literal["expected", "pessimistic", "optimistic"]
 """What is assumed of the order of equal scores."""
 
-Matrix = Tensor | NDArray[Any]
-"""What a user may hand over for scores and for what is relevant."""
-
 ROWS_AT_ONCE = 1 << 20
 """Scores of the rows that are taken at a time: their sorted copies stay in the cache."""
-
-FEW, SOME = 2, 16
-"""Up to FEW relevant items a list are counted; up to 1/SOME of the items are searched for; more are sorted."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ class Labels:
 
     def padded(self, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Items [B, T], -1 at padding, and their gains [B, T] float64, 0 at padding."""
-        items = _pad("lists", self.lists, -1).to(device)
+        items = pad_lists("lists", self.lists, -1).to(device)
         if items.ndim != 2 or items.dtype not in (torch.int32, torch.int64):
             raise ValueError(
                 f"the lists must hold integers, int32 or int64, as a tensor [B, T], got {items.dtype} of shape "
@@ -58,7 +51,9 @@ class Labels:
         items = items if items.shape[1] else torch.nn.functional.pad(items, (0, 1), value=-1)
         absent = items < 0
         items = items.to(torch.int64).masked_fill(absent, -1)
-        gains = torch.ones(items.shape) if self.gains is None or not items.numel() else _pad("gains", self.gains, 0)
+        gains = (
+            torch.ones(items.shape) if self.gains is None or not items.numel() else pad_lists("gains", self.gains, 0)
+        )
         if gains.shape != items.shape:
             raise ValueError(f"gains have the shape {tuple(gains.shape)}, the lists {tuple(items.shape)}")
         gains = gains.to(items.device, torch.float64).masked_fill(absent, 0)
@@ -184,7 +179,7 @@ def first_of_matrix(scores: Tensor, relevant: Tensor, mask: Tensor | None) -> It
     for rows in _rows(scores):
         part, own = scores[rows], relevant[rows] if mask is None else relevant[rows] & mask[rows]
         best = part.masked_fill(~own, lowest(part)).amax(-1, keepdim=True)
-        above, tied = _count(part, best)
+        above, tied = above_and_tied(part, best)
         if mask is not None:
             tied = _without(tied, mask[rows], part, best)
         yield First(above.squeeze(-1), tied.squeeze(-1), count_true(own & (part == best)))
@@ -201,75 +196,7 @@ def first_of_labels(scores: Tensor | Chunks, items: Tensor, gains: Tensor, mask:
 def everywhere(scores: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """(above, tied) of all items, some lists at a time."""
     for rows in _rows(scores):
-        yield _by_order(scores[rows])
-
-
-def as_tensor(name: str, values: Matrix) -> Tensor:
-    """A tensor, of a tensor or a NumPy array.
-
-    Raises:
-        ValueError: if it is neither, or of a type or layout that has no order here.
-    """
-    if isinstance(values, np.ndarray):
-        # What torch takes no view of: reversed axes, and bytes in another order.
-        native = values.astype(values.dtype.newbyteorder("="), copy=any(step < 0 for step in values.strides))
-        try:
-            values = torch.as_tensor(native)
-        except TypeError:
-            raise ValueError(f"{name} is {values.dtype}, which torch does not have: take float64 or int64") from None
-    if isinstance(values, Tensor):
-        if values.layout != torch.strided:
-            raise ValueError(f"{name} is {values.layout}; hand over .to_dense(), or ranking.Labels of what is relevant")
-        if values.dtype in (torch.uint16, torch.uint32, torch.uint64):
-            raise ValueError(f"{name} is {values.dtype}, which torch does not sort: take float64 or int64")
-    else:
-        raise ValueError(
-            f"{name} is {type(values).__name__}; it must be a tensor or a NumPy array (lists of relevant items are "
-            "ranking.Labels)"
-        )
-    return values
-
-
-def check_scores(scores: Matrix, items: int | None = None, mask: Tensor | None = None) -> Tensor:
-    """Scores [B, L] in a type that sorts, without NaN, the lowest there is at what the mask leaves out.
-
-    Raises:
-        ValueError: if they are not real, of another shape, or NaN.
-    """
-    scores = as_tensor("scores", scores)
-    if scores.ndim != 2 or scores.dtype == torch.bool or scores.is_complex():
-        raise ValueError(f"scores must be real numbers [B, L], got {scores.dtype} of shape {tuple(scores.shape)}")
-    if items is not None and scores.shape[1] != items:
-        raise ValueError(f"a chunk of {items} items has scores of the shape {tuple(scores.shape)}")
-    if scores.shape[1] == 0:
-        raise ValueError("the lists have no items, and so no ranks")
-    if mask is not None:
-        check_bool("mask", mask, scores)
-    scores = scores.detach() if mask is None else scores.detach().masked_fill(~mask, lowest(scores))
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
-    if scores.is_floating_point() and scores.numel() and bool(scores.amax(-1).isnan().any()):  # rows may lie apart
-        row = int(scores.isnan().any(-1).nonzero()[0])
-        raise ValueError(f"a score of list {row} is NaN, which has no rank; use -inf for what should come last")
-    return scores
-
-
-def check_bool(name: str, values: Tensor, scores: Tensor) -> None:
-    """Check that a matrix is bool of the scores' shape.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    if values.shape != scores.shape or values.dtype != torch.bool:
-        raise ValueError(
-            f"{name} must be bool of the scores' shape {tuple(scores.shape)}, got {values.dtype} of "
-            f"{tuple(values.shape)}"
-        )
-
-
-def lowest(scores: Tensor) -> float:
-    """What no score is below."""
-    return -torch.inf if scores.is_floating_point() else torch.iinfo(scores.dtype).min
+        yield all_places(scores[rows])
 
 
 def _rows(scores: Tensor, k: int | None = None) -> Iterator[slice]:
@@ -284,7 +211,7 @@ def _first_alone(scores: Tensor, k: int | None) -> bool:
 
 def _nonzero(gains: Tensor) -> tuple[Tensor, Tensor]:
     """The items of positive gain of each row, [B, R], -1 at padding, and their gains."""
-    row, item = _where(gains if gains.dtype == torch.bool else gains > 0)
+    row, item = where_true(gains if gains.dtype == torch.bool else gains > 0)
     count = torch.bincount(row, minlength=len(gains))
     column = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
     shape = len(gains), int(count.max()) if len(gains) else 0
@@ -292,14 +219,6 @@ def _nonzero(gains: Tensor) -> tuple[Tensor, Tensor]:
     value = torch.zeros(shape, dtype=torch.float64, device=row.device)
     items[row, column], value[row, column] = item, gains[row, item].double()
     return items, value
-
-
-def _where(present: Tensor) -> tuple[Tensor, Tensor]:
-    if present.device.type == "cpu":  # numpy reads the bytes eight at a time
-        flat = torch.from_numpy(np.flatnonzero(present.numpy()))
-        return flat // present.shape[1], flat % present.shape[1]
-    row, item = present.nonzero(as_tuple=True)
-    return row, item
 
 
 def _of_rows(scores: Tensor, items: Tensor, gains: Tensor, mask: Tensor | None, k: int | None) -> Places:
@@ -312,9 +231,9 @@ def _of_rows(scores: Tensor, items: Tensor, gains: Tensor, mask: Tensor | None, 
             at_last[crowded] = count_true(scores[crowded] == best[crowded, -1:]).unsqueeze(-1)
         above, tied = _among_best(best, wanted, at_last)
     elif SOME * items.shape[1] > scores.shape[1] and items.shape[1] > FEW:
-        above, tied = (found.gather(-1, items.clamp_min(0)) for found in _by_order(scores))
+        above, tied = (found.gather(-1, items.clamp_min(0)) for found in all_places(scores))
     else:
-        above, tied = _count(scores, wanted)
+        above, tied = above_and_tied(scores, wanted)
     return Places(above, tied if mask is None else _without(tied, mask, scores, wanted), gains)
 
 
@@ -343,7 +262,7 @@ def _of_chunks(scores: Chunks, items: Tensor, gains: Tensor, k: int | None) -> P
         return Places(*_among_best(best, wanted, at_last), gains)
     above, tied = torch.zeros_like(items), torch.zeros_like(items)
     for _, chunk in scores:
-        more, equal = _count(chunk, wanted)
+        more, equal = above_and_tied(chunk, wanted)
         above, tied = above + more, tied + equal
     return Places(above, tied.clamp_min(1), gains)  # what stands for padding ties with nothing
 
@@ -368,111 +287,8 @@ def _merge(best: Tensor | None, at_last: Tensor | None, chunk: Tensor, k: int) -
 
 def _among_best(best: Tensor, wanted: Tensor, at_last: Tensor) -> tuple[Tensor, Tensor]:
     """(above, tied) by the best scores alone [B, k + 1], descending; ``at_last`` counts all that equal the last."""
-    above, tied = _search(best.flip(-1).contiguous(), wanted)
+    above, tied = search_sorted(best.flip(-1).contiguous(), wanted)
     tied = torch.where(wanted == best[:, -1:], at_last, tied)
     beyond = wanted < best[:, -1:]
     # So many that in no order of the ties such an item comes to the first k places.
     return above.masked_fill(beyond, best.shape[1]), tied.masked_fill(beyond, 1 << 53)
-
-
-def _count(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """How many scores of each row are above, and how many at, the wanted ones [B, R]."""
-    if wanted.shape[1] > FEW:
-        return _search(_sort(scores), wanted)
-    columns = wanted.unsqueeze(-1).unbind(1)
-    above = [count_true(scores > column) for column in columns]
-    tied = [count_true(scores == column) for column in columns]
-    if not columns:
-        return (torch.zeros(len(scores), 0, dtype=torch.int64, device=scores.device),) * 2
-    return torch.stack(above, -1), torch.stack(tied, -1)
-
-
-def _search(ascending: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    wanted = wanted.contiguous()
-    right = torch.searchsorted(ascending, wanted, right=True)
-    return ascending.shape[1] - right, right - torch.searchsorted(ascending, wanted)
-
-
-def _sort(scores: Tensor) -> Tensor:
-    if scores.device.type == "cpu":  # numpy sorts with vector instructions, ten times as fast as torch 2
-        return torch.from_numpy(np.sort(scores.numpy(), -1))
-    return scores.sort(-1).values
-
-
-def count_true(mask: Tensor) -> Tensor:
-    """How many are true in each row."""
-    if mask.device.type == "cpu":
-        return torch.from_numpy(np.asarray(np.count_nonzero(mask.numpy(), -1), dtype=np.int64))
-    return torch.count_nonzero(mask, -1)
-
-
-def any_true(mask: Tensor) -> Tensor:
-    """Whether any is true in each row."""
-    if mask.device.type == "cpu":  # numpy reads the bytes many at a time
-        return torch.from_numpy(np.asarray(np.any(mask.numpy(), -1)))
-    return mask.any(-1)
-
-
-def _by_order(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """(above, tied) of all items, by sorting them."""
-    keys, order = _argsort(scores)
-    length = scores.shape[1]
-    descending = torch.arange(length - 1, -1, -1, device=scores.device).expand(scores.shape)
-    above, tied = torch.ones(2, *scores.shape, dtype=torch.int64, device=scores.device)
-    above.scatter_(-1, order, descending)
-    equal = torch.zeros_like(keys, dtype=torch.bool)
-    torch.eq(keys[:, 1:], keys[:, :-1], out=equal[:, 1:])
-    # What equals its predecessor: runs of such are blocks of ties, but for the first of each.
-    row, column = _where(equal)
-    if len(row):
-        place = row * length + column
-        head = torch.ones_like(place, dtype=torch.bool)
-        head[1:] = place.diff() > 1
-        block, first = head.cumsum(0) - 1, place[head] - 1
-        size = block.bincount() + 1
-        place, block = torch.cat([place, first]), torch.cat([block, torch.arange(len(first), device=first.device)])
-        item = order.flatten()[place] + place // length * length
-        above.view(-1)[item] = (length - first % length - size)[block]
-        tied.view(-1)[item] = size[block]
-    return above, tied
-
-
-def _argsort(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys in ascending order, equal where the scores are, and the items in that order."""
-    if scores.device.type != "cpu" or scores.dtype in (torch.float64, torch.int64):
-        ascending = scores.sort(-1)
-        return ascending.values, ascending.indices
-    # Number and item in one integer of 64 bits, the number in front: one sort of plain integers gives both.
-    if scores.is_floating_point():
-        bits = (scores + 0.0).view(torch.int32)  # -0.0 becomes 0.0
-        bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    else:
-        bits = scores.to(torch.int32)
-    packed = bits.to(torch.int64) * (1 << 32) + torch.arange(scores.shape[1])
-    packed = torch.from_numpy(np.sort(packed.numpy(), -1))
-    return packed >> 32, packed & 0xFFFFFFFF
-
-
-def _pad(name: str, lists: Sequence[Sequence[float]] | Matrix, padding: float) -> Tensor:
-    """Lists of any lengths, as a tensor [B, T]."""
-    if isinstance(lists, Tensor | np.ndarray):
-        return as_tensor(name, lists)
-    try:
-        lengths = torch.from_numpy(np.fromiter(map(len, lists), np.int64, len(lists)))
-        values = _joined(lists)
-        shape = len(lists), int(lengths.max()) if len(lists) else 1
-        padded = torch.full(shape, padding, dtype=values.dtype, device=values.device)
-        padded[(torch.arange(shape[1]) < lengths.unsqueeze(-1)).to(values.device)] = values
-        return padded
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{name} must be lists of numbers, one list for each row of scores: {error}") from error
-
-
-def _joined(lists: Sequence[Sequence[float]]) -> Tensor:
-    """The numbers of all lists, one after another."""
-    if not any(len(row) for row in lists):
-        return torch.zeros(0, dtype=torch.int64)
-    if all(isinstance(row, (list, tuple)) for row in lists):  # one array of them all, not one for each list
-        return torch.from_numpy(np.asarray(list(chain.from_iterable(lists))))
-    rows = [row if isinstance(row, Tensor) else torch.as_tensor(np.asarray(row)) for row in lists if len(row)]
-    return torch.cat(rows)
