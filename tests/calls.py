@@ -131,11 +131,11 @@ def streamed(z: Tensor) -> Tensor:
 
 def towers(z: Tensor) -> Tensor:
     z = z.double().tanh()
-    return modules.gathered_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
+    return modules.distributed_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
 
 
 def handed_on(generator: torch.Generator) -> torch.Generator:
-    found = modules.unshared(generator)
+    found = modules.check_worker_generator(generator)
     assert found is not None
     return found
 
@@ -167,8 +167,8 @@ TABLE: dict[str, Call] = {
     "modules.SampledSoftmax": called,
     "modules.StreamingLogQ": streamed,
     "modules.gathered": lambda z: modules.gathered(z),
-    "modules.gathered_in_batch": towers,
-    "modules.unshared": lambda z: torch.tensor(handed_on(torch.Generator().manual_seed(len(z))).initial_seed()),
+    "modules.distributed_in_batch": towers,
+    "modules.check_worker_generator": lambda z: torch.tensor(handed_on(torch.Generator().manual_seed(len(z))).initial_seed()),
     "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),
     "samplers.LogUniform": by(lambda z: samplers.LogUniform(z.shape[1], z.device)),
     "samplers.Mixture": by(lambda z: samplers.Mixture([samplers.Uniform(z.shape[1], z.device)] * 2, [0.25, 0.75])),

@@ -107,14 +107,14 @@ def test_metrics_of_the_truth_and_of_its_reverse() -> None:
 
 def test_what_is_foretold() -> None:
     setting = replace(SMALL, taste=2.0)
-    assert towers.foretold(setting, towers.ADVISED, contexts=2) == pytest.approx(0, abs=1e-9)
+    assert towers.predicted_kl(setting, towers.ADVISED, contexts=2) == pytest.approx(0, abs=1e-9)
     # Without log q the minimum is log P/q, for any batch: its divergence has a closed form.
     truth = towers.world(setting, torch.Generator().manual_seed(0))
     p, ratio = truth.log_p[:2].exp(), torch.log_softmax(truth.log_p[:2] - truth.log_q, -1)
     wanted = (p * (truth.log_p[:2] - ratio)).sum(-1).mean().item()
-    assert towers.foretold(setting, "no log q", contexts=2) == pytest.approx(wanted, rel=1e-6)
+    assert towers.predicted_kl(setting, "no log q", contexts=2) == pytest.approx(wanted, rel=1e-6)
     with pytest.raises(ValueError, match="scheme is 'log-uniform'; expected one of no log q"):
-        towers.foretold(setting, "log-uniform")
+        towers.predicted_kl(setting, "log-uniform")
 
 
 def least(log_p: Tensor, log_q: Tensor, scheme: str) -> Tensor:
@@ -141,7 +141,7 @@ def test_what_is_foretold_of_pairs_by_a_sum_over_all(scheme: str) -> None:
     truth = towers.world(setting, torch.Generator().manual_seed(0))
     learned = torch.stack([least(log_p, truth.log_q, scheme) for log_p in truth.log_p[:2]]).log_softmax(-1)
     wanted = (truth.log_p[:2].exp() * (truth.log_p[:2] - learned)).sum(-1).mean().item()
-    assert towers.foretold(setting, scheme, contexts=2) == pytest.approx(wanted, rel=1e-4, abs=1e-9)
+    assert towers.predicted_kl(setting, scheme, contexts=2) == pytest.approx(wanted, rel=1e-4, abs=1e-9)
 
 
 def test_a_table_and_what_it_says() -> None:

@@ -105,8 +105,8 @@ def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
     """
     if isinstance(values, Tensor) and values.is_floating_point() and (values.ndim in ranks if ranks else values.ndim):
         return values
-    found = f"{values.dtype} of {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
-    raise ValueError(f"{name} must be a floating-point tensor {shape}, got {found}")
+    given = f"{values.dtype} of {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+    raise ValueError(f"{name} must be a floating-point tensor {shape}, got {given}")
 
 
 def marks(name: str, values: Values) -> Tensor:
@@ -213,8 +213,8 @@ def describe(values: Tensor) -> str:
 
 def _classes(name: str, q: Tensor) -> Tensor:
     if not isinstance(q, Tensor) or not q.is_floating_point() or q.ndim == 0 or q.shape[-1] == 0:
-        found = f"{q.dtype} of {tuple(q.shape)}" if isinstance(q, Tensor) else repr(type(q))
-        raise ValueError(f"{name} must be floating-point [..., classes] with at least one class, got {found}")
+        given = f"{q.dtype} of {tuple(q.shape)}" if isinstance(q, Tensor) else repr(type(q))
+        raise ValueError(f"{name} must be floating-point [..., classes] with at least one class, got {given}")
     return q.to(torch.float64)
 
 

@@ -15,8 +15,8 @@ What decides what was written down before the runs:
   settings one of 30 such intervals would miss 0 by chance in at most 3 of 10 repetitions of all this.
 - The theory is that of the minimum with free scores, found without random numbers by
   :mod:`sumexp.negatives.consistency`. Where it names a divergence larger than what the advised scheme is left with
-  after training, the scheme should show to be worse in KL; where it names less, nothing is foretold. Log-uniform and
-  mixed negatives have the advised scheme's minimum (the mixture nearly so); nothing is foretold of them either.
+  after training, the scheme should show to be worse in KL; where it names less, nothing is predicted. Log-uniform and
+  mixed negatives have the advised scheme's minimum (the mixture nearly so); nothing is predicted of them either.
 
 KL is the mean over contexts of :math:`\mathrm{KL}(P(\cdot\mid x)\,\|\,\mathrm{softmax} f_x)`; Recall@10 and MRR are
 expected values over :math:`y\sim P(\cdot\mid x)`, so that no test sample adds noise.
@@ -208,23 +208,23 @@ Table = dict[str, dict[str, list[float]]]
 
 def table(setting: Setting, seeds: int, seed: int = 0) -> Table:
     """Train every scheme, each seed in a world of its own."""
-    found: Table = {scheme: {metric: [] for metric in METRICS} for scheme in SCHEMES}
+    measured: Table = {scheme: {metric: [] for metric in METRICS} for scheme in SCHEMES}
     for each in range(seed, seed + seeds):
         truth = world(setting, torch.Generator().manual_seed(each))
         for scheme in SCHEMES:
             for metric, value in evaluate(train(setting, scheme, truth, each), truth).items():
-                found[scheme][metric].append(value)
-    return found
+                measured[scheme][metric].append(value)
+    return measured
 
 
-def difference(found: Table, scheme: str, metric: str) -> Interval:
+def difference(measured: Table, scheme: str, metric: str) -> Interval:
     """The scheme less the advised one, paired by seed."""
-    return intervals.paired(found[scheme][metric], found[ADVISED][metric], CONFIDENCE)
+    return intervals.paired(measured[scheme][metric], measured[ADVISED][metric], CONFIDENCE)
 
 
-def beside_advised(found: Table, scheme: str, metric: str) -> str:
+def beside_advised(measured: Table, scheme: str, metric: str) -> str:
     """``better`` or ``worse`` than the advised scheme where the difference shows, else ``-``."""
-    sign = difference(found, scheme, metric).sign * (-1 if metric == "kl" else 1)
+    sign = difference(measured, scheme, metric).sign * (-1 if metric == "kl" else 1)
     return {1: "better", 0: "-", -1: "worse"}[sign]
 
 
@@ -237,7 +237,7 @@ THEORY: dict[str, tuple[float, float, Hits]] = {
 """How often log q is taken off the positive's logit and off the negatives', and what becomes of hits."""
 
 
-def foretold(setting: Setting, scheme: str, seed: int = 0, contexts: int = 8) -> float:
+def predicted_kl(setting: Setting, scheme: str, seed: int = 0, contexts: int = 8) -> float:
     """KL of the exact minimum with free scores, averaged over the first few contexts.
 
     Raises:

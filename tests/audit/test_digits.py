@@ -9,7 +9,7 @@ from torch import Tensor
 from sumexp.audit.effects import Truth, effect, minimum
 from sumexp.audit.results import nats
 from sumexp.audit.rows import given
-from sumexp.audit.setup import Floats, Setup, Weights, setup
+from sumexp.audit.setup import Floats, Setup, Weights, read_setup
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 from sumexp.samplers import Hits
 
@@ -76,7 +76,7 @@ def test_the_divergence_is_right_to_the_digits_that_are_printed(
     p = counts * np.exp(sigma * np.random.default_rng(0).standard_normal(CLASSES))
     p /= p.sum()
     prior = counts / counts.sum()
-    how = setup(prior, sampler, weights, hits, m, None)
+    how = read_setup(prior, sampler, weights, hits, m, None)
     truth = Truth(given(counts, prior), p, how)
     text, expected = nats(effect(truth, how).kl), exact(counts, how, p, of_bins(truth, how))
     assert abs(float(text) - expected) <= unit(text)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sumexp.audit.effects import Truth, divergence, effect
 from sumexp.audit.minimiser import minimise
 from sumexp.audit.rows import given, groups
-from sumexp.audit.setup import Setup, Weights, setup
+from sumexp.audit.setup import Setup, Weights, read_setup
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 from sumexp.samplers import Hits
 
@@ -42,7 +42,7 @@ def kl(p: Floats, scores: Floats) -> float:
 @pytest.mark.parametrize("m", [1, 20])
 def test_closed_forms(sampler: str, weights: Weights, hits: Hits, power: float | None, m: int) -> None:
     counts, prior, p = zipf(400)
-    how = setup(prior, sampler, weights, hits, m, None)
+    how = read_setup(prior, sampler, weights, hits, m, None)
     found = effect(Truth(given(counts, prior), p, how), how, most=400)
     if power is None:
         a, b = factors("constant", torch.from_numpy(prior).log(), m)
@@ -61,7 +61,7 @@ def test_closed_forms(sampler: str, weights: Weights, hits: Hits, power: float |
 )
 def test_bins_agree_with_whole_classes(weights: Weights, hits: Hits, m: int) -> None:
     counts, prior, p = zipf(600, sigma=2.0)
-    how = setup(prior, "within-batch", weights, hits, m, None)
+    how = read_setup(prior, "within-batch", weights, hits, m, None)
     found = effect(Truth(given(counts, prior), p, how), how)
     log_q = torch.from_numpy(prior).log()
     a = b = torch.zeros(600)
@@ -89,7 +89,7 @@ def test_training_ends_where_the_audit_says() -> None:
     """Averaged stochastic descent on free scores, 300 classes and 31 negatives: the divergence within 10 per cent."""
     counts, prior, p = zipf(300, sigma=1.0)
     m = 31
-    how = setup(prior, "within-batch", "constant", "mask", m, None)
+    how = read_setup(prior, "within-batch", "constant", "mask", m, None)
     said = effect(Truth(given(counts, prior), p, how), how).kl
     generator = torch.Generator().manual_seed(0)
     q, truth = torch.from_numpy(prior), torch.from_numpy(p)
@@ -119,9 +119,9 @@ def test_divergence_keeps_its_digits() -> None:
 def test_a_set_that_is_corrected_by_its_inclusion_is_nearly_right() -> None:
     counts, prior, p = zipf(200)
     for sampler in ("within-batch-union", "distinct:log-uniform"):
-        how = setup(prior, sampler, "relative", "mask", 30, None)
+        how = read_setup(prior, sampler, "relative", "mask", 30, None)
         assert 0 < effect(Truth(given(counts, prior), p, how), how, most=160).kl < 1e-3
-    how = setup(prior, "within-batch-union", "relative", "mask", 30, None, "multiset")
+    how = read_setup(prior, "within-batch-union", "relative", "mask", 30, None, "multiset")
     assert isinstance(how, Setup)
     assert effect(Truth(given(counts, prior), p, how), how, most=160).kl > 0.01
 
@@ -138,7 +138,7 @@ def test_a_set_that_is_corrected_by_its_inclusion_is_nearly_right() -> None:
 def test_sets_on_bins_agree_with_whole_classes(sampler: str, weights: Weights) -> None:
     """Also where the divergence is 10^-4 nats: a table of mean probabilities on wide bins would make it another."""
     _, prior, p = zipf(150)
-    how = setup(prior, sampler, weights, "mask", 15, None)
+    how = read_setup(prior, sampler, weights, "mask", 15, None)
     truth = Truth(given(np.round(prior * 1e9), prior), p, how)
     assert len(truth.cells.count) > 100
     found = effect(truth, how)

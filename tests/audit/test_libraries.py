@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sumexp.audit.command import parser
-from sumexp.audit.setup import setup
+from sumexp.audit.setup import read_setup
 
 PAGE = (Path(__file__).parents[2] / "book" / "libraries.md").read_text("utf-8")
 
@@ -22,7 +22,7 @@ def lines() -> list[str]:
 def test_a_line_of_the_page_is_parsed_and_set_up(line: str) -> None:
     options = parser().parse_args(["counts.csv", *shlex.split(line)])
     prior = np.arange(2000, 0, -1) / np.arange(2001).sum()
-    found = setup(prior, options.sampler, options.weights, options.hits, options.m, options.batch)
+    found = read_setup(prior, options.sampler, options.weights, options.hits, options.m, options.batch)
     assert found.negatives >= 1
 
 

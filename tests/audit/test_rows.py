@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sumexp.audit import rows as tables
 from sumexp.audit.effects import Truth, effect
 from sumexp.audit.rows import Rows, assumed, given, groups, posteriors, spread
-from sumexp.audit.setup import Floats, Setup, Weights, setup
+from sumexp.audit.setup import Floats, Setup, Weights, read_setup
 
 COUNTS = np.repeat([1000, 40, 5, 2, 1], [5, 100, 1000, 2000, 4000])
 PRIOR = COUNTS / COUNTS.sum()
@@ -55,7 +55,7 @@ def test_rows_of_lots_are_their_classes(
     """What is learned on rows and on single classes with the same z: the divergence within a half per cent."""
     monkeypatch.setattr(tables, "MANY", many)
     monkeypatch.setattr(tables, "EDGES", np.linspace(-6.5, 6.5, 66))  # fewer: the z of single classes are the same
-    how = setup(PRIOR, sampler, weights, "mask", 64, None, table)
+    how = read_setup(PRIOR, sampler, weights, "mask", 64, None, table)
     rows = rows_of(how)
     assert len(rows.number) < most < CLASSES == rows.number.sum()
     whole = one_by_one(rows)
@@ -72,7 +72,7 @@ def test_rows_of_lots_are_their_classes(
 def test_rows_keep_the_sums(sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of classes, labels and negatives, over all and in each group; z is a standard normal number."""
     monkeypatch.setattr(tables, "MANY", 30)
-    how = setup(PRIOR, sampler, "none", "mask", 64, 65 if sampler == "mixed" else None)
+    how = read_setup(PRIOR, sampler, "none", "mask", 64, 65 if sampler == "mixed" else None)
     rows, group = rows_of(how), groups(COUNTS)
     here = rows.of(how)
     for g in range(3):
@@ -105,7 +105,7 @@ def test_classes_that_are_never_drawn_or_never_labels_are_by_themselves(monkeypa
     monkeypatch.setattr(tables, "MANY", 30)
     counts = np.repeat([0, 7], 2000)
     law: NDArray[np.float64] = np.tile([1.0, 0.0], 2000) / 2000
-    how = setup(counts / counts.sum(), law, "none", "mask", 8, None)
+    how = read_setup(counts / counts.sum(), law, "none", "mask", 8, None)
     with np.errstate(divide="ignore"):
         rows = assumed(counts, counts / counts.sum(), [np.log(law)])
     q = rows.of(how).q[0]

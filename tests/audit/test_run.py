@@ -20,7 +20,7 @@ from sumexp.audit.numbers import least_number
 from sumexp.audit.rates import rank_bound, rates
 from sumexp.audit.report import page
 from sumexp.audit.rows import groups
-from sumexp.audit.setup import Floats, Setup, Weights, setup
+from sumexp.audit.setup import Floats, Setup, Weights, read_setup
 from sumexp.negatives import race
 from sumexp.samplers import Hits, LogUniform
 from sumexp.synthesis import choose
@@ -147,11 +147,11 @@ def test_scores_that_do_not_fit_the_counts() -> None:
 
 def test_accidental_hits_by_hand() -> None:
     prior = np.array([0.5, 0.3, 0.2])
-    how = setup(prior, "uniform", "none", "keep", 2, None)
+    how = read_setup(prior, "uniform", "none", "keep", 2, None)
     hit = rates(prior, groups(np.array([5, 3, 2])), how)
     assert hit.hit == pytest.approx(1 / 3)
     assert hit.any_hit == pytest.approx(1 - (2 / 3) ** 2)
-    mixed = rates(prior, groups(np.array([5, 3, 2])), setup(prior, "mixed", "none", "keep", 1, 2))
+    mixed = rates(prior, groups(np.array([5, 3, 2])), read_setup(prior, "mixed", "none", "keep", 1, 2))
     assert mixed.any_hit == pytest.approx(sum(x * (1 - (1 - x) * 2 / 3) for x in prior))
 
 
@@ -163,9 +163,9 @@ def test_limits() -> None:
     sizes = torch.arange(1, 200)
     missing = torch.log1p(sizes.double()) - ranking.hit_losses(200, 31, 1.0, sizes + 1)
     assert result.rank_bound.constant == pytest.approx(missing.max().item())
-    heavy = setup(np.full(5, 0.2), "uniform", "none", "keep", 40, None)
+    heavy = read_setup(np.full(5, 0.2), "uniform", "none", "keep", 40, None)
     assert rank_bound(np.full(5, 0.2), heavy).holds
-    assert not rank_bound(PRIOR, setup(PRIOR, "within-batch", "none", "keep", 31, None)).holds
+    assert not rank_bound(PRIOR, read_setup(PRIOR, "within-batch", "none", "keep", 31, None)).holds
 
 
 def deficit(q: Floats, label: int, few: tuple[int, ...], how: Setup) -> float:
@@ -189,7 +189,7 @@ def deficit(q: Floats, label: int, few: tuple[int, ...], how: Setup) -> float:
 def test_the_bound_on_the_rank_by_enumeration(sampler: str, m: int, weights: Weights, hits: Hits) -> None:
     """All labels, all sets of the others, all draws: hits count, and so does the label's place in the law."""
     prior = np.array([0.5, 0.3, 0.15, 0.05])
-    how = setup(prior, sampler, weights, hits, m, None)
+    how = read_setup(prior, sampler, weights, hits, m, None)
     sets = [(y, s) for y in range(4) for k in (1, 2, 3) for s in combinations([j for j in range(4) if j != y], k)]
     worst = max(deficit(how.q[0], y, s, how) for y, s in sets)
     found = rank_bound(prior, how)
@@ -233,7 +233,7 @@ def test_what_the_page_says_of_mrr_and_ndcg_is_true(hits: Hits, holds: bool) -> 
     some = generator.normal(size=(400, 4)) * generator.choice([0.1, 1.0, 5.0], size=(400, 1))
     tied = 60.0 * np.array(list(product([0, 1], repeat=4)))  # every set at the top, the others far below
     scores = np.concatenate([some, np.round(some), tied])
-    losses = expected_losses(scores, setup(counts / 40, "uniform", "none", hits, 4, None))
+    losses = expected_losses(scores, read_setup(counts / 40, "uniform", "none", hits, 4, None))
     rank = (scores[:, None, :] >= scores[:, :, None]).sum(-1)  # of those that tie the label is the last
     text = html.unescape(page(result, "r.csv", "r.json"))
     for group in (1, 7, 400):  # of one example, of seven, of four hundred
@@ -250,7 +250,7 @@ def test_the_least_constant_that_the_page_names_is_not_enough() -> None:
     counts = np.array([50, 30, 15, 5])
     result = audit(counts, sampler="within-batch", weights="none", hits="mask", m=4)
     [least] = re.findall(r"At least ([0-9.]+) nats would have to be added", page(result, "r.csv", "r.json"))
-    how = setup(counts / 100, "within-batch", "none", "mask", 4, None)
+    how = read_setup(counts / 100, "within-batch", "none", "mask", 4, None)
     loss = expected_losses(np.array([[0.0, -60, -60, 0]]), how)[0, 0]
     assert float(least) > 0.1
     assert math.exp(-(loss + float(least) - 1e-3)) > 1 / 2
@@ -258,7 +258,7 @@ def test_the_least_constant_that_the_page_names_is_not_enough() -> None:
 
 def test_classes_never_drawn_need_a_finite_constant() -> None:
     """Two of four: both above the label cost log 3, and no loss exceeds the log of all ranks."""
-    how = setup(np.full(4, 0.25), np.array([0.5, 0.5, 0.0, 0.0]), "none", "mask", 3, None)
+    how = read_setup(np.full(4, 0.25), np.array([0.5, 0.5, 0.0, 0.0]), "none", "mask", 3, None)
     assert rank_bound(np.full(4, 0.25), how).constant == pytest.approx(math.log(3))
 
 
@@ -312,7 +312,7 @@ def test_a_law_may_be_an_array() -> None:
 
 
 def test_a_high_power_of_the_counts_is_a_law() -> None:
-    how = setup(PRIOR, "unigram:2000", "relative", "keep", 9, None)
+    how = read_setup(PRIOR, "unigram:2000", "relative", "keep", 9, None)
     assert how.q[0, 0] == pytest.approx(1)
     assert how.q.sum() == pytest.approx(1)
 
@@ -357,7 +357,7 @@ def test_loss_and_gradient_by_m_by_enumeration(sampler: str) -> None:
     losses = {m: rest for m, *rest in result.loss_by_m}
     assert 1 in found
     for m in (1, 2):
-        how = setup(counts / counts.sum(), sampler, "constant", hits, m, None)
+        how = read_setup(counts / counts.sum(), sampler, "constant", hits, m, None)
         mean, square, loss, variance = np.zeros(5), 0.0, 0.0, 0.0
         for y in range(5):
             own, seconds, values = np.zeros(5), 0.0, np.zeros(2)
@@ -368,7 +368,7 @@ def test_loss_and_gradient_by_m_by_enumeration(sampler: str) -> None:
             else:
                 law = how.q[0] if how.law is None else how.law
                 drawn = [np.bincount(way, minlength=5).astype(float) for way in product(range(5), repeat=m)]
-                ways = [(np.minimum(x, 1) if how.coins else x.copy(), float(np.prod(law**x))) for x in drawn]
+                ways = [(np.minimum(x, 1) if how.is_set else x.copy(), float(np.prod(law**x))) for x in drawn]
             for number, chance in ways:
                 number[y] *= hits == "keep"
                 pull = number * p / p[y] / how.negatives
@@ -385,7 +385,7 @@ def test_loss_and_gradient_by_m_by_enumeration(sampler: str) -> None:
 def test_a_set_may_hold_a_class_for_certain() -> None:
     """Among 16,384 draws the most frequent classes always are, to the last digit."""
     found = audit(COUNTS, sampler="within-batch-union", weights="none", hits="mask", m=16384, scores=scores(1))
-    assert setup(PRIOR, "within-batch-union", "none", "mask", 16384, None).q.max() == 1
+    assert read_setup(PRIOR, "within-batch-union", "none", "mask", 16384, None).q.max() == 1
     assert found.scheme.kl < 1e-4  # all classes are there: the full softmax
     assert found.scheme.loss == pytest.approx(found.full_loss, rel=1e-3)
 
@@ -566,7 +566,7 @@ def test_the_two_devices_by_drawing() -> None:
     """The candidates of an example of two devices of 3: the five other labels, as often as the law says."""
     generator = np.random.default_rng(0)
     prior = np.array([0.5, 0.3, 0.2])
-    how = setup(prior, "cross-device:2", "none", "keep", None, 3)
+    how = read_setup(prior, "cross-device:2", "none", "keep", None, 3)
     labels = generator.choice(3, (20_000, 6), p=prior)
     share = np.stack([(labels[:, 1:] == j).sum(1) for j in range(3)], 1)
     error = share.std(0) / math.sqrt(20_000)

@@ -1,4 +1,4 @@
-"""Pictures in classes: long-tailed profiles by hand, both forms of CIFAR-100 on small files, every fault's message."""
+"""Pictures in classes: long tails by hand, both forms of CIFAR-100 on small files, every fault's message."""
 
 import io
 import tarfile
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sumexp import datasets
 from sumexp.datasets import DataError, labelled
-from sumexp.datasets.labelled import Labelled, cut, halved, profile_counts
+from sumexp.datasets.labelled import Labelled, cut, halved, imbalanced_counts
 
 
 def pictures(number: int, side: int = 2, seed: int = 0) -> NDArray[np.uint8]:
@@ -25,36 +25,36 @@ def made(counts: list[int], seed: int = 0) -> Labelled:
 # Profiles
 
 
-def test_the_published_profiles() -> None:
+def test_the_published_imbalances() -> None:
     # EXP: 500 * 100^(-i/99), rounded down: 500, 477.3, 455.6, ..., 5. Head 100 or more, tail below 20.
-    exp = profile_counts("exp", 100, 500, 100)
+    exp = imbalanced_counts("exp", 100, 500, 100)
     assert (exp.sum(), exp[:3].tolist(), exp[-1]) == (10_847, [500, 477, 455], 5)
     assert ((exp >= 100).sum(), ((exp >= 20) & (exp < 100)).sum(), (exp < 20).sum()) == (35, 35, 30)
     # STEP: the first half 500, the second 500 / 100.
-    step = profile_counts("step", 100, 500, 100)
+    step = imbalanced_counts("step", 100, 500, 100)
     assert step.tolist() == [500] * 50 + [5] * 50
     assert step.sum() == 50 * 500 + 50 * 5 == 25_250
 
 
-def test_small_profiles_by_hand() -> None:
-    assert profile_counts("exp", 3, 16, 4).tolist() == [16, 8, 4]  # 16 * 4^(-1/2) = 8
-    assert profile_counts("step", 5, 9, 2).tolist() == [9, 9, 4, 4, 4]
-    assert profile_counts("exp", 2, 7, 1).tolist() == [7, 7]
+def test_small_imbalances_by_hand() -> None:
+    assert imbalanced_counts("exp", 3, 16, 4).tolist() == [16, 8, 4]  # 16 * 4^(-1/2) = 8
+    assert imbalanced_counts("step", 5, 9, 2).tolist() == [9, 9, 4, 4, 4]
+    assert imbalanced_counts("exp", 2, 7, 1).tolist() == [7, 7]
 
 
 @pytest.mark.parametrize(
     "arguments, fault",
     [
-        (("wave", 3, 5, 2.0), "profile is 'wave'; there are 'exp' and 'step'"),
+        (("wave", 3, 5, 2.0), "imbalance is 'wave'; there are 'exp' and 'step'"),
         (("exp", 1, 5, 2.0), "classes is 1, most 5, ratio 2.0; they must be at least 2, 1 and 1"),
         (("exp", 3, 5, 0.5), "ratio 0.5; they must be"),
         (("exp", 3, 5, float("nan")), "ratio nan; they must be"),
         (("step", 3, 5, 6.0), "a class would keep none of its pictures: 5 at most and ratio 6.0; lower the ratio"),
     ],
 )
-def test_profiles_that_are_none(arguments: tuple[labelled.Profile, int, int, float], fault: str) -> None:
+def test_imbalances_that_are_none(arguments: tuple[labelled.Imbalance, int, int, float], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
-        profile_counts(*arguments)
+        imbalanced_counts(*arguments)
 
 
 # Cutting
@@ -211,7 +211,7 @@ def test_cifar_itself() -> None:
     assert set(np.bincount(data.test_labels).tolist()) == {100}
     tail = datasets.read("cifar-100-lt")
     assert isinstance(tail, Labelled)
-    assert (tail.counts == profile_counts("exp", 100, 500, 100)).all()
+    assert (tail.counts == imbalanced_counts("exp", 100, 500, 100)).all()
     # Two cuts of one data set, made by different hands: each picture, halved, is one of its class.
     known = {(int(y), x.tobytes()) for x, y in zip(data.train, data.train_labels, strict=True)}
     some = np.arange(0, 10_847, 97)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import lookups
-from sumexp.datasets.labelled import Profile
+from sumexp.datasets.labelled import Imbalance
 from sumexp.longtail import grids
 from sumexp.longtail.config import Source
 from sumexp.longtail.grids import Config, Plan
@@ -42,13 +42,13 @@ class Found:
 
 
 @cache
-def found(profile: Profile) -> Found | None:
+def found(imbalance: Imbalance) -> Found | None:
     """Those on CIFAR-100 of the largest profile of the book of which all seeds are there; None if none is."""
 
     def asked(source: Source, plan: Plan) -> list[Config]:
-        return [one for one in grids.configs(source, plan) if one.profile == profile]
+        return [one for one in grids.configs(source, plan) if one.imbalance == imbalance]
 
-    return _found(asked, grids.tailed() if profile == "exp" else ())
+    return _found(asked, grids.tailed() if imbalance == "exp" else ())
 
 
 @cache
@@ -74,13 +74,13 @@ def _found(asked: Callable[[Source, Plan], list[Config]], tail: Sequence[Config]
                 if len(entries) == len(configs):
                     own = [runs.read(entry) for entry in entries if entry]
                     base, fewest, most = plan.negatives
-                    profile = configs[0].profile
+                    imbalance = configs[0].imbalance
                     return Found(
                         "cifar-100",
                         name,
                         tuple(run.key for run in own),
-                        grids.gathered(zip(configs, (run.arrays["errors"] for run in own), strict=True))[profile],
-                        groups(counts(source, profile), "numbers"),
+                        grids.gathered(zip(configs, (run.arrays["errors"] for run in own), strict=True))[imbalance],
+                        groups(counts(source, imbalance), "numbers"),
                         (base, fewest, most),
                     )
     return None

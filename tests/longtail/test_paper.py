@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sumexp import samplers
 from sumexp.companion.register.model import State
-from sumexp.datasets.labelled import Profile, profile_counts
+from sumexp.datasets.labelled import Imbalance, imbalanced_counts
 from sumexp.intervals import Interval, interval
 from sumexp.longtail import grids
 from sumexp.losses import CONTRASTIVE
@@ -29,11 +29,11 @@ from tests.longtail.cached import Found, confirming, found
 @pytest.mark.claim("negatives-setup-cifar", shows="statement", evidence="exact")
 def test_the_published_profiles() -> None:
     # EXP: 500 * 100^(-i/99), rounded down: 500, 477.3, 455.6, ..., 5. Head 100 or more, tail below 20.
-    exp = profile_counts("exp", 100, 500, 100)
+    exp = imbalanced_counts("exp", 100, 500, 100)
     assert (exp.sum(), exp[:3].tolist(), exp[-1]) == (10_847, [500, 477, 455], 5)
     assert {name: own.sum() for name, own in groups(exp, "numbers").items()} == {"head": 35, "torso": 35, "tail": 30}
     # STEP: the first half 500, the second 500 / 100.
-    step = profile_counts("step", 100, 500, 100)
+    step = imbalanced_counts("step", 100, 500, 100)
     assert step.sum() == 50 * 500 + 50 * 5 == 25_250
     assert set(groups(step, "numbers")) == {"head", "tail"}
 
@@ -70,8 +70,8 @@ BELOW, ABOVE = (None, 0), (0, None)
 LOSSES = ("contrastive", "softmax")
 
 
-def cached(profile: Profile) -> Found:
-    runs = found(profile)
+def cached(imbalance: Imbalance) -> Found:
+    runs = found(imbalance)
     if runs is None:
         pytest.skip("not all runs of the profiles cpu or paper on CIFAR-100 are in the store: make runs GRID=longtail")
     return runs
@@ -152,13 +152,13 @@ def test_of_two_differences_the_lowest_is_looked_at_twice() -> None:
     assert found.sign == 0
 
 
-both = pytest.mark.parametrize("profile", grids.PROFILES)
+both = pytest.mark.parametrize("imbalance", grids.IMBALANCES)
 
 
 @both
 @pytest.mark.claim("negatives-f-const-tail", shows="statement", evidence="experiment")
-def test_batch_constant_has_the_least_tail_error_of_the_standard_schemes(profile: Profile, finding: State) -> None:
-    runs = cached(profile)
+def test_batch_constant_has_the_least_tail_error_of_the_standard_schemes(imbalance: Imbalance, finding: State) -> None:
+    runs = cached(imbalance)
     ours = at(runs, "batch", "constant")
     others = [at(runs, law, w) for law in grids.LAWS for w in STANDARD]
     all_below(finding, runs, [tail(runs, ours, other) for other in others if other != ours])
@@ -166,31 +166,31 @@ def test_batch_constant_has_the_least_tail_error_of_the_standard_schemes(profile
 
 @both
 @pytest.mark.claim("negatives-f-beats-ce", shows="statement", evidence="experiment")
-def test_batch_constant_beats_the_cross_entropy_on_the_tail(profile: Profile, finding: State) -> None:
-    runs = cached(profile)
+def test_batch_constant_beats_the_cross_entropy_on_the_tail(imbalance: Imbalance, finding: State) -> None:
+    runs = cached(imbalance)
     all_below(finding, runs, [tail(runs, at(runs, "batch", "constant"), Method())])
 
 
 @both
 @pytest.mark.claim("negatives-f-tail-weights", shows="statement", evidence="experiment")
-def test_tail_weights_have_the_least_tail_error_of_their_law(profile: Profile, finding: State) -> None:
-    runs = cached(profile)
+def test_tail_weights_have_the_least_tail_error_of_their_law(imbalance: Imbalance, finding: State) -> None:
+    runs = cached(imbalance)
     pairs = [(at(runs, law, "tail"), at(runs, law, w)) for law in grids.LAWS for w in STANDARD]
     all_below(finding, runs, [tail(runs, *pair) for pair in pairs])
 
 
 @both
 @pytest.mark.claim("negatives-f-relative-head", shows="statement", evidence="experiment")
-def test_batch_relative_beats_batch_constant_on_the_head(profile: Profile, finding: State) -> None:
-    runs = cached(profile)
+def test_batch_relative_beats_batch_constant_on_the_head(imbalance: Imbalance, finding: State) -> None:
+    runs = cached(imbalance)
     ours, other = (runs.errors[at(runs, "batch", w)] for w in ("relative", "constant"))
     all_below(finding, runs, [difference(ours, other, runs.members["head"])])
 
 
 @both
 @pytest.mark.claim("negatives-f-q-matters", shows="statement", evidence="experiment")
-def test_the_weighting_does_other_things_under_another_law(profile: Profile, finding: State) -> None:
-    runs = cached(profile)
+def test_the_weighting_does_other_things_under_another_law(imbalance: Imbalance, finding: State) -> None:
+    runs = cached(imbalance)
     changes = [
         comparison.mean(
             runs.errors[at(runs, law, "relative")] - runs.errors[at(runs, law, "constant")], runs.members["tail"]
@@ -202,32 +202,32 @@ def test_the_weighting_does_other_things_under_another_law(profile: Profile, fin
 
 @both
 @pytest.mark.claim("negatives-f-limits", shows="statement", evidence="experiment")
-def test_logit_adjustment_beats_the_cross_entropy_on_the_tail(profile: Profile, finding: State) -> None:
-    runs = cached(profile)
+def test_logit_adjustment_beats_the_cross_entropy_on_the_tail(imbalance: Imbalance, finding: State) -> None:
+    runs = cached(imbalance)
     all_below(finding, runs, [tail(runs, Method(weighting="logit-adjusted"), Method())])
 
 
 @both
 @pytest.mark.claim("negatives-f-limits", shows="statement", evidence="experiment")
-def test_logit_adjustment_beats_its_sampled_form_on_the_tail(profile: Profile, finding: State) -> None:
-    runs = cached(profile)
+def test_logit_adjustment_beats_its_sampled_form_on_the_tail(imbalance: Imbalance, finding: State) -> None:
+    runs = cached(imbalance)
     all_below(finding, runs, [tail(runs, Method(weighting="logit-adjusted"), at(runs, "batch", "tail"))])
 
 
 @both
 @pytest.mark.claim("negatives-f-limits", shows="statement", evidence="experiment")
-def test_more_negatives_lessen_what_sampling_costs(profile: Profile, finding: State) -> None:
+def test_more_negatives_lessen_what_sampling_costs(imbalance: Imbalance, finding: State) -> None:
     # The excess over logit adjustment with the fewest minus that with the most: what is not sampled cancels.
-    runs = cached(profile)
+    runs = cached(imbalance)
     _, fewest, most = runs.m
     all_below(finding, runs, [tail(runs, at(runs, "batch", "tail", most), at(runs, "batch", "tail", fewest))])
 
 
 @both
 @pytest.mark.claim("negatives-fig-3", shows="statement", evidence="experiment")
-def test_sampled_contrastive_schemes_are_poor_on_the_tail_and_vary_more(profile: Profile, finding: State) -> None:
+def test_sampled_contrastive_schemes_are_poor_on_the_tail_and_vary_more(imbalance: Imbalance, finding: State) -> None:
     # One sentence says both, so that neither by itself decides.
-    runs = cached(profile)
+    runs = cached(imbalance)
     members, schemes = runs.members["tail"], [(law, w, runs.m[0]) for law in grids.LAWS for w in SCHEMES]
     needs_room(runs.errors[Method()], members)
     own = {loss: [runs.errors[Method(loss, *one)] for one in schemes] for loss in get_args(Loss)}
@@ -243,7 +243,7 @@ def test_sampled_contrastive_schemes_are_poor_on_the_tail_and_vary_more(profile:
 @pytest.mark.claim("negatives-fig-4-5", shows="statement", evidence="experiment")
 def test_batch_constant_can_beat_the_cross_entropy_and_the_softmax_beats_the_contrastive_loss(finding: State) -> None:
     # One sentence says both, so that neither by itself decides.
-    every = [cached(profile) for profile in grids.PROFILES]
+    every = [cached(imbalance) for imbalance in grids.IMBALANCES]
     schemes = [("all", "none", 0), *((law, w, every[0].m[0]) for law in grids.LAWS for w in SCHEMES)]
     better = [
         difference(*(np.mean([runs.errors[Method(loss, *one)] for one in schemes], axis=0) for loss in LOSSES))  # type: ignore[arg-type]
@@ -260,7 +260,7 @@ def test_batch_constant_can_beat_the_cross_entropy_and_the_softmax_beats_the_con
 def improves(every: Sequence[Found], confirmed: Found | None) -> tuple[Found, Interval]:
     """Whether batch constant can err less than the cross entropy over all classes: by fresh seeds where there are any.
 
-    Without them both profiles are looked at, and the lowest interval has half of the 5 %.
+    Without them both imbalances are looked at, and the lowest interval has half of the 5 %.
     """
     if confirmed is not None and confirmed.profile == every[0].profile:
         second, first = (confirmed.errors[one] for one in (Method(), at(confirmed, "batch", "constant")))
@@ -292,8 +292,8 @@ def test_fresh_seeds_decide_alone_in_one_interval() -> None:
 
 @both
 @pytest.mark.claim("negatives-fig-6", shows="statement", evidence="experiment")
-def test_fewer_negatives_are_worse(profile: Profile, finding: State) -> None:
-    runs = cached(profile)
+def test_fewer_negatives_are_worse(imbalance: Imbalance, finding: State) -> None:
+    runs = cached(imbalance)
     _, fewest, most = runs.m
     schemes = [(law, w) for law in grids.LAWS for w in SCHEMES]
     few, many = (np.mean([runs.errors[at(runs, *one, m)] for one in schemes], axis=0) for m in (fewest, most))

@@ -251,8 +251,11 @@ def test_a_loss_that_is_not_finite_is_named(data: Labelled) -> None:
     "changes, fault",
     [
         ({"source": "cifar-100-small"}, "source is 'cifar-100-small'; expected one of digits, cifar-100"),
-        ({"source": "cifar-100-lt", "profile": "step"}, "profile is 'step' of cifar-100-lt, which has the pictures of"),
-        ({"profile": "wave"}, "profile is 'wave'"),
+        (
+            {"source": "cifar-100-lt", "imbalance": "step"},
+            "imbalance is 'step' of cifar-100-lt, which has the",
+        ),
+        ({"imbalance": "wave"}, "imbalance is 'wave'"),
         ({"blocks": 0}, "blocks must be positive"),
         ({"seed": -1}, "seed, momentum and decay are -1, 0.9, 0.0001"),
         ({"batch": 4}, "a batch of 4 has 3 other labels, fewer than 4 negatives"),
@@ -286,9 +289,9 @@ def test_its_pictures_are_those_that_the_small_network_sees_halved(monkeypatch: 
 
     archive = Labelled(*part(8), *part(1), 100)
     monkeypatch.setattr("sumexp.datasets.read", lambda name: archive)
-    few = labelled.profile_counts("exp", 100, 8, 4)
+    few = labelled.imbalanced_counts("exp", 100, 8, 4)
     for module in (residual, images):
-        monkeypatch.setattr(module, "counts", lambda source, profile: few)
+        monkeypatch.setattr(module, "counts", lambda source, imbalance: few)
     large, small = residual.load("cifar-100", "exp"), images.load("cifar-100", "exp")
     assert large.train.shape[1:] == (32, 32, 3)
     assert np.array_equal(large.counts, small.counts)
@@ -318,7 +321,7 @@ def test_the_tail_is_asked_for_where_the_archive_is_not() -> None:
 
     tail = trained("cifar-100-small", "cifar-100-lt")
     assert tail == list(grids.tailed())
-    assert {(one.source, one.profile) for one in tail} == {("cifar-100-lt", "exp")}
+    assert {(one.source, one.imbalance) for one in tail} == {("cifar-100-lt", "exp")}
     assert {replace(one, method=Method(), seed=0, source="cifar-100") for one in tail} == {Residual()}
     assert len(tail) == 5 * len(grids.methods((32, 8, 96)))
     assert grids.work(tail[0]) == grids.work(replace(tail[0], source="cifar-100"))

@@ -116,7 +116,7 @@ def test_a_loss_that_is_not_finite_is_named(data: Labelled) -> None:
     "changes, fault",
     [
         ({"source": "svhn"}, "source is 'svhn'"),
-        ({"profile": "wave"}, "profile is 'wave'"),
+        ({"imbalance": "wave"}, "imbalance is 'wave'"),
         ({"epochs": 0}, "epochs must be positive"),
         ({"methods": ()}, "0 methods, of which 0 differ"),
         ({"methods": (Method(), Method())}, "2 methods, of which 1 differ"),
@@ -172,7 +172,7 @@ def test_patches_of_pictures_from_16_pixels_on_are_of_6(side: int, quadrants: li
 
 
 def test_the_data_of_the_smoke_profile() -> None:
-    exp, step = (images.load("digits", profile) for profile in grids.PROFILES)
+    exp, step = (images.load("digits", imbalance) for imbalance in grids.IMBALANCES)
     # 100 * 50^(-i/9): 100, 64.7, 41.9, 27.1, 17.6, 11.4, 7.4, 4.8, 3.1, 2
     assert exp.counts.tolist() == [100, 64, 41, 27, 17, 11, 7, 4, 3, 2]
     assert step.counts.tolist() == [100] * 5 + [2] * 5
@@ -189,9 +189,9 @@ def test_the_grid() -> None:
         assert len(stacks) == len(set(stacks)) == 2 * plan.seeds
         assert all(grids.data(stack) == (() if source else (chosen,)) for stack in stacks)
         exp, step = stacks[0], stacks[plan.seeds]
-        assert (exp.profile, step.profile) == ("exp", "step")
-        # Both profiles take about as many steps.
-        steps = [one.epochs * (int(images.counts(chosen, one.profile).sum()) // one.batch) for one in (exp, step)]
+        assert (exp.imbalance, step.imbalance) == ("exp", "step")
+        # Both imbalances take about as many steps.
+        steps = [one.epochs * (int(images.counts(chosen, one.imbalance).sum()) // one.batch) for one in (exp, step)]
         assert 0.8 < steps[0] / steps[1] < 1.25
         assert [one.methods for one in grids.forecasts(chosen, plan)] == [exp.methods, exp.methods]
     assert grids.chosen("cpu", ["cifar-100", "cifar-100-small"])[0] == "cifar-100"
@@ -221,10 +221,10 @@ def test_the_paper_s_network_is_asked_for_where_its_pictures_are() -> None:
     assert len(configs) == len(set(configs)) == 2 * 5 * len(grids.methods(plan.negatives))
     for one in configs:
         assert isinstance(one, Residual)
-        assert replace(one, profile="exp", method=Method(), seed=0) == Residual()  # all else as published
+        assert replace(one, imbalance="exp", method=Method(), seed=0) == Residual()  # all else as published
         assert grids.data(one) == ("cifar-100",)
-    asked = {(one.profile, one.method, one.seed) for one in configs}  # type: ignore[union-attr]
-    assert {(p, m, s) for p in grids.PROFILES for m in grids.methods((32, 8, 96)) for s in range(5)} == asked
+    asked = {(one.imbalance, one.method, one.seed) for one in configs}  # type: ignore[union-attr]
+    assert {(p, m, s) for p in grids.IMBALANCES for m in grids.methods((32, 8, 96)) for s in range(5)} == asked
 
     source, plan = grids.chosen("paper", ["cifar-100-small"])
     assert (source, grids.task(plan)) == ("cifar-100-small", training.train)
@@ -233,9 +233,9 @@ def test_the_paper_s_network_is_asked_for_where_its_pictures_are() -> None:
         grids.configs("cifar-100-small", replace(plan, blocks=9))
 
 
-def test_errors_are_gathered_by_profile_and_method() -> None:
+def test_errors_are_gathered_by_imbalance_and_method() -> None:
     one, other = Method(), Method(weighting="equalised")
-    stacks = [replace(TINY, methods=(one, other), profile="step", seed=seed) for seed in (0, 1)]
+    stacks = [replace(TINY, methods=(one, other), imbalance="step", seed=seed) for seed in (0, 1)]
     tables = [np.arange(6).reshape(2, 3), np.arange(6, 12).reshape(2, 3)]
     found = grids.gathered(zip(stacks, tables, strict=True))
     assert found["step"][one].tolist() == [[0, 1, 2], [6, 7, 8]]
@@ -251,7 +251,7 @@ def test_errors_are_gathered_by_profile_and_method() -> None:
     assert all(np.array_equal(again["step"][m], found["step"][m]) for m in (one, other))
     with pytest.raises(ValueError, match=r"a table of shape \(3, 3\) for 2 methods"):
         grids.gathered([(stacks[0], np.zeros((3, 3)))])
-    with pytest.raises(ValueError, match="of profile step some methods have 1 seeds and some 2"):
+    with pytest.raises(ValueError, match="of imbalance step some methods have 1 seeds and some 2"):
         grids.gathered(runs[:3])
 
 

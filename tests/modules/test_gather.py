@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from sumexp import losses
-from sumexp.modules import gathered, gathered_in_batch
+from sumexp.modules import distributed_in_batch, gathered
 
 WAYS: tuple[dict[str, Any], ...] = (
     {},
@@ -33,7 +33,7 @@ class Towers(nn.Module):
         )
 
     def forward(self, x: Tensor, z: Tensor, ids: Tensor, log_q: Tensor, way: dict[str, Any]) -> Tensor:
-        return gathered_in_batch(x @ self.left, z @ self.right, ids, log_q=log_q, **way)
+        return distributed_in_batch(x @ self.left, z @ self.right, ids, log_q=log_q, **way)
 
 
 def joined() -> tuple[Tensor, ...]:
@@ -61,7 +61,7 @@ class Learned(nn.Module):
         self.log_t = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     def forward(self, x: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
-        return gathered_in_batch(
+        return distributed_in_batch(
             x @ self.tower, self.vectors[ids], ids, log_q=log_q[ids], symmetric=True, temperature=self.log_t.exp()
         )
 
@@ -152,18 +152,18 @@ def test_without_other_processes_it_is_the_loss_of_the_batch() -> None:
 
 def test_arrays_are_no_vectors_that_learn() -> None:
     with pytest.raises(ValueError, match=r"queries must be a floating-point tensor \[B, d\], got ndarray"):
-        gathered_in_batch(np.ones((2, 3)), torch.ones(2, 3), [0, 1], correct="none")  # type: ignore[arg-type]
+        distributed_in_batch(np.ones((2, 3)), torch.ones(2, 3), [0, 1], correct="none")  # type: ignore[arg-type]
 
 
 def test_vectors_of_a_network_and_of_an_embedding_meet_under_autocast() -> None:
     x, z, ids, log_q = joined()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = gathered_in_batch(x[:, :4].bfloat16(), z[:, :4].float(), ids, log_q=log_q)
+        found = distributed_in_batch(x[:, :4].bfloat16(), z[:, :4].float(), ids, log_q=log_q)
     wanted = losses.in_batch(x[:, :4] @ z[:, :4].T, ids, log_q=log_q)
     assert found.dtype == torch.float32
     assert found.item() == pytest.approx(wanted.item(), rel=0.02)
     with pytest.raises(ValueError, match=r"queries are torch.bfloat16 and items torch.float32: move one by .to\(\)"):
-        gathered_in_batch(x.bfloat16(), z.float(), ids, log_q=log_q)
+        distributed_in_batch(x.bfloat16(), z.float(), ids, log_q=log_q)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_the_page_has_a_row_for_each() -> None:
     assert ROWS.keys() == trials.CALLS.keys()
     functions = {f"losses.{name}" for name in losses.__all__ if not name.isupper()} - {"losses.Margins"}
     assert functions == {name.split()[0] for name in trials.LOSSES}
-    stateful = {f"modules.{name}" for name in modules.__all__ if name not in ("gathered", "unshared")}
+    stateful = {f"modules.{name}" for name in modules.__all__ if name not in ("gathered", "check_worker_generator")}
     assert stateful == {name.split()[0] for name in trials.CALLS if name.startswith("modules.")}
 
 

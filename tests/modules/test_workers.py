@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
 from sumexp import samplers
-from sumexp.modules import SampledSoftmax, unshared
+from sumexp.modules import SampledSoftmax, check_worker_generator
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -36,7 +36,7 @@ class Draws(Dataset[Tensor]):
         return 4
 
     def __getitem__(self, index: int) -> Tensor:
-        return LAW.sample(5, unshared(self.generator))
+        return LAW.sample(5, check_worker_generator(self.generator))
 
 
 class Losses(Draws):
@@ -88,12 +88,12 @@ def test_what_is_not_shared_is_let_be() -> None:
     assert len(loaded(Draws(seeded(7)), workers=1)) == 4  # one worker has nobody to share with
     assert len(loaded(Draws(seeded(7)), workers=0)) == 4
     generator = seeded()
-    assert unshared(generator) is generator
+    assert check_worker_generator(generator) is generator
 
 
 def test_without_the_look_two_workers_draw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked for is there."""
-    monkeypatch.setattr("tests.modules.test_workers.unshared", lambda generator: generator)
+    monkeypatch.setattr("tests.modules.test_workers.check_worker_generator", lambda generator: generator)
     first, second, third, fourth = loaded(Draws(seeded(7)))
     assert torch.equal(first, second)
     assert torch.equal(third, fourth)

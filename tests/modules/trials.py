@@ -101,7 +101,7 @@ def updated(z: Tensor) -> Tensor:
 STATEFUL: dict[str, Call] = {
     "modules.StreamingLogQ": lambda z: losses.in_batch(z, torch.arange(L), log_q=STREAM(torch.arange(L))),
     "modules.StreamingLogQ (update)": updated,
-    "modules.gathered_in_batch": lambda z: modules.gathered_in_batch(
+    "modules.distributed_in_batch": lambda z: modules.distributed_in_batch(
         z, z.roll(1, 0).tanh(), own(z), log_q=PRIOR[:B], symmetric=True
     ),
 }

@@ -256,7 +256,7 @@ def test_words_stand_in_and_are_foreseen() -> None:
     data = training.load("shakespeare")
     assert data.train.features.shape[1] == 400
     methods = (Method(), Method("softmax", "batch", "constant", 16))
-    found = outlook.foresee(outlook.Outlook("shakespeare", methods)).arrays
+    found = outlook.predict(outlook.Outlook("shakespeare", methods)).arrays
     counts = data.counts[data.counts > 0]
     again = predict(Forecast(tuple(counts.tolist()), methods, "quantiles")).arrays
     assert (found["counts"] == counts).all()

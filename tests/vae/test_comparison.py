@@ -126,11 +126,11 @@ def test_outcomes_are_told_by_temperature() -> None:
         assert comparison.outcomes(FOUND, gumbel, gumbel, criterion, 0.01) == {fixed(0.5): "alike", fixed(1.0): "alike"}
     many = {public(10): "worse", fixed(0.1): "better", fixed(1.0): "worse", fixed(0.15): "better", fixed(0.4): "alike"}
     said = "better at 0.1 and 0.15, worse at 1 and the public schedule, no different at 0.4"
-    assert comparison.told(many) == said
-    assert comparison.told({fixed(0.1): "undecided", public(3): "undecided"}) == "undecided at every temperature"
-    assert comparison.told({public(3): "better"}) == "better at the public schedule"
+    assert comparison.describe(many) == said
+    assert comparison.describe({fixed(0.1): "undecided", public(3): "undecided"}) == "undecided at every temperature"
+    assert comparison.describe({public(3): "better"}) == "better at the public schedule"
     with pytest.raises(ValueError, match="no temperature that both"):
-        comparison.told({})
+        comparison.describe({})
 
 
 def test_bad_input() -> None:

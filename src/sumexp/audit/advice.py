@@ -88,31 +88,31 @@ class Advice:
     merlin: str
 
 
-def remedy(how: Setup) -> tuple[Weights, Hits]:
+def remedy(setup: Setup) -> tuple[Weights, Hits]:
     """The weights and the rule for hits that make the minimum right for these negatives."""
-    if how.kind == "distinct":
+    if setup.kind == "distinct":
         return "arrival", "mask"
-    return "relative", "mask" if how.kind == "union" else "keep"
+    return "relative", "mask" if setup.kind == "union" else "keep"
 
 
-def advice(how: Setup, right: bool, never_drawn: int, before: float, after: float) -> Advice:
+def advice(setup: Setup, right: bool, never_drawn: int, before: float, after: float) -> Advice:
     """What to change.
 
     Args:
-        how: the scheme.
+        setup: the scheme.
         right: whether its minimum is the truth as it stands.
         never_drawn: classes with labels that are never negatives.
         before: gradient noise of the scheme.
         after: that of the remedy.
     """
-    kind: str = how.kind
-    if kind == "draws" and how.name == "within-batch":
+    kind: str = setup.kind
+    if kind == "draws" and setup.name == "within-batch":
         kind = "batch"
     steps = []
-    weights, hits = remedy(how)
-    if how.weights != weights or how.table is not None:
-        steps.append(OFF[how.kind])
-    if how.hits != hits:
+    weights, hits = remedy(setup)
+    if setup.weights != weights or setup.table is not None:
+        steps.append(OFF[setup.kind])
+    if setup.hits != hits:
         steps.append("keep accidental hits" if hits == "keep" else "mask accidental hits")
     if not steps and not right:
         steps.append("keep repetitions, with log q off all logits and accidental hits kept")

@@ -99,10 +99,10 @@ def real_array(name: str, values: object) -> NDArray[Any]:
     Raises:
         AuditError: if they are not that.
     """
-    found = as_array(name, values)
-    if found.dtype.kind not in "iufb":
-        raise AuditError(f"{name} are {found.dtype}; they must be real numbers")
-    return found
+    array = as_array(name, values)
+    if array.dtype.kind not in "iufb":
+        raise AuditError(f"{name} are {array.dtype}; they must be real numbers")
+    return array
 
 
 def as_array(name: str, values: object) -> NDArray[Any]:

@@ -71,46 +71,46 @@ def cells(features: Floats, sums: Floats, group: Integers, mass: Floats, width: 
     taken = np.flatnonzero(number)
     rename = np.full(most, -1, dtype=np.int64)
     rename[taken] = np.arange(len(taken))
-    here = rename[key]
+    cell = rename[key]
     index = np.full(len(group), -1, dtype=np.int64)
-    index[part] = here
+    index[part] = cell
 
     def total(values: Floats) -> Floats:
-        return np.asarray(np.bincount(here, weights=values, minlength=len(taken)), dtype=np.float64)
+        return np.asarray(np.bincount(cell, weights=values, minlength=len(taken)), dtype=np.float64)
 
     weight = mass[part]
     heavy = total(weight)
     means = np.stack([total(row[part] * weight) / heavy for row in features])
     groups = np.zeros(len(taken), dtype=np.int64)
-    groups[here] = group[part]
+    groups[cell] = group[part]
     return Cells(index, number[taken].astype(float), groups, means, np.stack([total(row[part]) for row in sums]), heavy)
 
 
-def merge(found: Cells, most: int, mass: Floats | None = None) -> Integers:
+def merge(cell_table: Cells, most: int, mass: Floats | None = None) -> Integers:
     """The bin of each cell, [cells]: the groups, of which the widest part is cut in two until there are ``most``.
 
     Where there are no more cells than that, each is its own bin. Else a part's width is the sum over its cells of mass
     times squared distance from the mean; it is cut at the mean of the feature that contributes most.
 
     Args:
-        found: the cells.
+        cell_table: the cells.
         most: number of bins.
         mass: [cells] what widths are weighted with, the cells' own mass if not given.
     """
-    if most >= len(found.count):
-        return np.arange(len(found.count))
-    mass = found.mass if mass is None else mass
-    bins = np.zeros(len(found.count), dtype=np.int64)
+    if most >= len(cell_table.count):
+        return np.arange(len(cell_table.count))
+    mass = cell_table.mass if mass is None else mass
+    bins = np.zeros(len(cell_table.count), dtype=np.int64)
     queue: list[tuple[float, int, int]] = []
     members: list[Integers] = []
 
     def add(part: Integers) -> None:
         members.append(part)
-        cost, feature = _width(found, mass, part)
+        cost, feature = _width(cell_table, mass, part)
         heapq.heappush(queue, (-cost, len(members) - 1, feature))
 
-    for group in np.unique(found.group):
-        add(np.flatnonzero(found.group == group))
+    for group in np.unique(cell_table.group):
+        add(np.flatnonzero(cell_table.group == group))
     done: list[Integers] = []
     while queue and len(queue) + len(done) < most:
         cost, which, feature = heapq.heappop(queue)
@@ -118,7 +118,7 @@ def merge(found: Cells, most: int, mass: Floats | None = None) -> Integers:
         if cost == 0 or len(part) == 1:
             done.append(part)
             continue
-        values, weight = found.features[feature, part], mass[part]
+        values, weight = cell_table.features[feature, part], mass[part]
         below = values <= values @ weight / weight.sum()
         if below.all() or not below.any():
             done.append(part)
@@ -130,10 +130,10 @@ def merge(found: Cells, most: int, mass: Floats | None = None) -> Integers:
     return bins
 
 
-def _width(found: Cells, weights: Floats, part: Integers) -> tuple[float, int]:
+def _width(cell_table: Cells, weights: Floats, part: Integers) -> tuple[float, int]:
     mass = weights[part]
     total = mass.sum()
-    values = found.features[:, part]
+    values = cell_table.features[:, part]
     spread = (values**2 @ mass) - (values @ mass) ** 2 / total
     feature = int(spread.argmax())
     return max(0.0, float(spread[feature])) if len(part) > 1 else 0.0, feature

@@ -19,11 +19,11 @@ from sumexp.samplers import Hits
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of the command."""
-    found = argparse.ArgumentParser(
+    command = argparse.ArgumentParser(
         prog="sumexp audit", description="What training with sampled negatives ends at, and what to change.",
         epilog="Without scores the answer can depend on what the counts do not show: the audit then says so.",
     )  # fmt: skip
-    add = found.add_argument
+    add = command.add_argument
     add("counts", type=Path, help="how often each class is a label: .csv, .tsv, .parquet or .npy")
     add("--column", help="the column that is counted")
     add("--holds", choices=["counts", "labels"], help="what the column holds: a row a class, or a row an example")
@@ -63,22 +63,22 @@ def parser() -> argparse.ArgumentParser:
     add("--memory", type=int, default=1 << 30, help="bytes for a step's logits and their gradient (default: 2^30)")
     add("--book", default="", help="address or folder of the book's pages, for links to its theorems in the report")
     add("--full", action="store_true", help="print the tables too")
-    return found
+    return command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error of what was given is one line on stderr and exit code 1."""
     options = parser().parse_args(arguments)
     try:
-        found = _audit(options)
+        result = _audit(options)
         if options.output is not None:
-            write(found, options.output, options.book)
+            write(result, options.output, options.book)
     except AuditError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
-    print(found if options.full else "\n".join(found.lines()))
-    if found.evaluation is not None and not options.full:
-        print(f"evaluated among {found.evaluation.among}; the true metrics that fit: {found.evaluation.ends}")
+    print(result if options.full else "\n".join(result.lines()))
+    if result.evaluation is not None and not options.full:
+        print(f"evaluated among {result.evaluation.among}; the true metrics that fit: {result.evaluation.ends}")
     if options.output is not None:
         print(f"report    {options.output}")
 

@@ -95,27 +95,27 @@ class Truth:
     is a label and never drawn has no finite score. P is taken given the classes that stay.
     """
 
-    def __init__(self, rows: Rows, p: Floats, how: Setup) -> None:
-        drawn = how.q.max(0) > 0
+    def __init__(self, rows: Rows, p: Floats, setup: Setup) -> None:
+        drawn = setup.q.max(0) > 0
         part = (p > 0) & (rows.prior > 0) & drawn
         number = rows.number
         lost = (p > 0) & (rows.prior > 0) & ~drawn
         self.unbounded = float(number[lost] @ p[lost] / (number @ p))
         self.p = np.where(part, p, 0.0) / (number[part] @ p[part])
         self.number, self.prior, self.part = number, rows.prior, part
-        log_q = how.log_q
+        log_q = setup.log_q
         with np.errstate(divide="ignore", invalid="ignore"):
-            table = how.table if how.table is not None else log_q
-            features = np.stack([np.log(self.p), log_q, *np.log(how.q[1:]), table - log_q, np.log(rows.prior)])
-            if how.law is not None:
-                features = np.concatenate([features, np.log(how.law)[None]])
+            table = setup.table if setup.table is not None else log_q
+            features = np.stack([np.log(self.p), log_q, *np.log(setup.q[1:]), table - log_q, np.log(rows.prior)])
+            if setup.law is not None:
+                features = np.concatenate([features, np.log(setup.law)[None]])
         features = np.stack([row for row in features if np.ptp(row[part]) > 1e-9] or [np.zeros_like(p)])
-        law = how.q[0] if how.law is None else how.law
+        law = setup.q[0] if setup.law is None else setup.law
         idle = drawn & ~part
         self.idle = (
-            merged(law[idle], number[idle], IDLE)[:2] if how.coins and idle.any() else (np.zeros(0), np.zeros(0))
+            merged(law[idle], number[idle], IDLE)[:2] if setup.is_set and idle.any() else (np.zeros(0), np.zeros(0))
         )
-        sums = self._sums(how)
+        sums = self._sums(setup)
         self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), sums[-1])
         self._merged: dict[int, Integers] = {}
 
@@ -125,29 +125,29 @@ class Truth:
             self._merged[most] = merge(self.cells, most)
         return self._merged[most]
 
-    def _sums(self, how: Setup) -> Floats:
+    def _sums(self, setup: Setup) -> Floats:
         """[quantities, classes] what is summed over the members of a cell; the last weights its means."""
-        log_q = how.log_q
+        log_q = setup.log_q
         mass = self.number * (self.p + np.exp(log_q))
         with np.errstate(invalid="ignore"):  # of classes that are never drawn
-            delta = np.zeros_like(mass) if how.table is None else np.where(self.part, how.table - log_q, 0.0)
-        law = how.q[0] if how.law is None else how.law
-        shares = (np.ones_like(mass), self.p, self.prior, law, *how.q)
+            delta = np.zeros_like(mass) if setup.table is None else np.where(self.part, setup.table - log_q, 0.0)
+        law = setup.q[0] if setup.law is None else setup.law
+        shares = (np.ones_like(mass), self.p, self.prior, law, *setup.q)
         return np.stack([self.number * x for x in shares] + [mass * delta, mass])
 
-    def by(self, how: Setup) -> "Truth":
+    def by(self, setup: Setup) -> "Truth":
         """The same classes in the same cells, for a set of another size.
 
         Cells are narrow in the law of one draw, and what a set holds of a class is a smooth function of that.
         """
-        found, part = copy(self), np.flatnonzero(self.part)
+        truth, part = copy(self), np.flatnonzero(self.part)
         place, size = self.cells.index[part], len(self.cells.count)
-        sums = [np.bincount(place, weights=row[part], minlength=size) for row in self._sums(how)]
-        found.cells = replace(self.cells, sums=np.stack(sums))
-        return found
+        sums = [np.bincount(place, weights=row[part], minlength=size) for row in self._sums(setup)]
+        truth.cells = replace(self.cells, sums=np.stack(sums))
+        return truth
 
     def binned(
-        self, how: Setup, place: Integers, exact: bool = False, few: bool = False
+        self, setup: Setup, place: Integers, exact: bool = False, few: bool = False
     ) -> tuple[Binned, Integers, Floats]:
         """The sampled loss on bins, given the bin of each cell; each bin's group, and its mean frequency.
 
@@ -161,20 +161,22 @@ class Truth:
 
         count, p, prior, law, *q, delta, mass = (total(row) for row in self.cells.sums)
         laws = np.stack(q) / count
-        if (few or exact) and how.kind != "draws":
-            assert how.asked is not None
+        if (few or exact) and setup.kind != "draws":
+            assert setup.asked is not None
             members, draw = np.append(count, self.idle[1]), np.append(law / count, self.idle[0])
-            laws = held(how.kind, draw, how.asked, members)[None, :size]
-        expected = laws[0] if how.coins else how.m @ laws
-        log_q = np.log(expected / how.negatives)
+            laws = held(setup.kind, draw, setup.asked, members)[None, :size]
+        expected = laws[0] if setup.is_set else setup.m @ laws
+        log_q = np.log(expected / setup.negatives)
         group = np.zeros(size, dtype=np.int64)
         group[place] = self.cells.group
-        a, b = log_weights(how, log_q, log_q + delta / mass, np.maximum(prior / count, 1e-300))
+        a, b = log_weights(setup, log_q, log_q + delta / mass, np.maximum(prior / count, 1e-300))
         fixed = None
-        if exact and how.kind != "draws":
-            assert how.asked is not None
-            fixed = Fixed(how.kind, how.asked, law / count, count, *self.idle, how.weights == "arrival", how.tries)
-        return Binned(count, p / count, laws, how.m, how.coins, a, b, how.hits, fixed), group, prior / count
+        if exact and setup.kind != "draws":
+            assert setup.asked is not None
+            fixed = Fixed(
+                setup.kind, setup.asked, law / count, count, *self.idle, setup.weights == "arrival", setup.tries
+            )
+        return Binned(count, p / count, laws, setup.m, setup.is_set, a, b, setup.hits, fixed), group, prior / count
 
 
 @dataclass(frozen=True)
@@ -201,13 +203,13 @@ class Minimum:
 
 
 def minimum(
-    truth: Truth, how: Setup, digits: float = SETTLED, most: int = MOST_BINS, begin: Minimum | None = None
+    truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST_BINS, begin: Minimum | None = None
 ) -> Minimum:
     """The minimum of a scheme's expected loss, on bins that are doubled until its divergence stands still.
 
     Args:
         truth: the law, in cells for this scheme's sampler.
-        how: the scheme.
+        setup: the scheme.
         digits: relative change of the divergence at which to stop (or :data:`LEAST` nats).
         most: bins to end with.
         begin: a minimum of a like problem on the same cells, to start at.
@@ -218,7 +220,7 @@ def minimum(
     place = truth.merged(size)
     old = None if begin is None else begin.error[begin.place]
     while True:
-        problem, group, prior = truth.binned(how, place)
+        problem, group, prior = truth.binned(setup, place)
         start = np.log(problem.p)
         if old is not None:
             start[place] += old  # of a bin's cells the last: a start need not be more
@@ -250,7 +252,7 @@ class Correction(NamedTuple):
     moved: float
 
 
-def corrections(truth: Truth, how: Setup, kl: float, digits: float) -> Iterator[Correction]:
+def corrections(truth: Truth, setup: Setup, kl: float, digits: float) -> Iterator[Correction]:
     """A set's true law against coins, and weights that know the number of tries against the table of inclusion.
 
     Each is on bins of its own, doubled until what the two differ by stands still: the number of tries, whose law costs
@@ -258,14 +260,14 @@ def corrections(truth: Truth, how: Setup, kl: float, digits: float) -> Iterator[
 
     Args:
         truth: the law, in cells for this scheme's sampler.
-        how: the scheme.
+        setup: the scheme.
         kl: divergence at the minimum under coins, on many bins.
         digits: change of the difference at which to stop, relative to the divergence (or :data:`LEAST` nats).
     """
-    for tries in (False, True) if how.tries else (False,):
+    for tries in (False, True) if setup.tries else (False,):
         before, bins, place = np.inf, SET_BINS, truth.merged(SET_BINS)
         while True:
-            exact, rough = _both_ways(truth, how, place, tries)
+            exact, rough = _both_ways(truth, setup, place, tries)
             change = exact.kl - rough.kl
             moved = abs(change - before)
             whole = len(truth.cells.count) <= bins
@@ -277,74 +279,76 @@ def corrections(truth: Truth, how: Setup, kl: float, digits: float) -> Iterator[
         kl = exact.kl if whole else kl + change
 
 
-def _refined(found: Cells, bins: int, place: Integers, apart: Floats, along: bool) -> Integers:
+def _refined(cell_table: Cells, bins: int, place: Integers, apart: Floats, along: bool) -> Integers:
     """More bins, cut where two minima on those there are lie apart; ``along`` what their distance varies with."""
     apart = apart[place]
-    share = found.mass / found.mass.sum()
+    share = cell_table.mass / cell_table.mass.sum()
     weight = 1 + apart**2 / max(float(share @ apart**2), 1e-300)
     if along:
-        far = (found.features - (found.features @ share)[:, None]) * np.sqrt(share)
+        far = (cell_table.features - (cell_table.features @ share)[:, None]) * np.sqrt(share)
         slope = np.abs(np.linalg.lstsq(far.T, (apart - apart @ share) * np.sqrt(share), rcond=1e-6)[0])
         scale = 0.1 + slope / max(float(slope.max()), 1e-300)
-        found = replace(found, features=found.features * scale[:, None])
-    return merge(found, bins, found.mass * weight)
+        cell_table = replace(cell_table, features=cell_table.features * scale[:, None])
+    return merge(cell_table, bins, cell_table.mass * weight)
 
 
-def divergence_of_set(truth: Truth, how: Setup, digits: float = SETTLED, most: int = MOST_BINS) -> float:
+def divergence_of_set(truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST_BINS) -> float:
     """The divergence alone, for a set; arguments as for :func:`minimum`."""
-    kl = minimum(truth, how, digits, most).kl
-    for exact, rough, _ in corrections(truth, how, kl, digits):
+    kl = minimum(truth, setup, digits, most).kl
+    for exact, rough, _ in corrections(truth, setup, kl, digits):
         kl = exact.kl if rough is None else kl + exact.kl - rough.kl
     return max(0.0, kl)
 
 
-def _both_ways(truth: Truth, how: Setup, place: Integers, tries: bool) -> tuple[Minimum, Minimum]:
+def _both_ways(truth: Truth, setup: Setup, place: Integers, tries: bool) -> tuple[Minimum, Minimum]:
     """The minimum on a few bins under a set's law, and under the simpler one, where its search begins."""
-    problem, group, prior = truth.binned(how, place, exact=True, few=True)
+    problem, group, prior = truth.binned(setup, place, exact=True, few=True)
     assert problem.fixed is not None
     table = replace(problem, fixed=replace(problem.fixed, tries=False))
-    start, found = None, []
+    start, minima = None, []
     for law in (table, problem) if tries else (replace(problem, fixed=None), table):
         state = minimise(law, start)
         start, error = state.scores, state.scores - np.log(problem.p)
         kl = divergence(problem.count * problem.p, error)
-        found.append(Minimum(state, place, group, prior, error, kl, 0.0))
-    return found[1], found[0]
+        minima.append(Minimum(state, place, group, prior, error, kl, 0.0))
+    return minima[1], minima[0]
 
 
-def effect(truth: Truth, how: Setup, digits: float = SETTLED, most: int = MOST_BINS) -> Effect:
+def effect(truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST_BINS) -> Effect:
     """What a scheme learns of one truth; arguments as for :func:`minimum`.
 
     A set is first taken for coins, on as many bins as that needs; what its true law adds is found on fewer, both ways.
     """
-    rather = minimum(truth, how, digits, most)
-    if how.kind == "draws":
+    rather = minimum(truth, setup, digits, most)
+    if setup.kind == "draws":
         return _effect(truth, rather)
-    found, last = _effect(truth, rather), None
-    for best, rough, moved in corrections(truth, how, rather.kl, digits):
+    result, last = _effect(truth, rather), None
+    for best, rough, moved in corrections(truth, setup, rather.kl, digits):
         last = exact = _effect(truth, best)
-        found = exact if rough is None else _corrected(found, exact, _effect(truth, rough), moved)
+        result = exact if rough is None else _corrected(result, exact, _effect(truth, rough), moved)
     assert last is not None
-    found = replace(found, kl=max(0.0, found.kl), gap=max(0.0, found.gap), overlap=min(10.0, max(0.0, found.overlap)))
-    return replace(found, bins=last.bins, popularity=last.popularity, error=last.error, mass=last.mass)
+    result = replace(
+        result, kl=max(0.0, result.kl), gap=max(0.0, result.gap), overlap=min(10.0, max(0.0, result.overlap))
+    )
+    return replace(result, bins=last.bins, popularity=last.popularity, error=last.error, mass=last.mass)
 
 
-def _corrected(found: Effect, exact: Effect, rough: Effect, moved: float) -> Effect:
+def _corrected(base: Effect, exact: Effect, rough: Effect, moved: float) -> Effect:
     """What was found, with the difference of two that are on fewer bins."""
     parts: dict[str, Any] = {
-        name: getattr(found, name) + getattr(exact, name) - getattr(rough, name)
+        name: getattr(base, name) + getattr(exact, name) - getattr(rough, name)
         for name in ("kl", "inside", "shift", "items", "learned", "gap", "overlap")
     }
     theirs = {
-        name: getattr(found.at_truth, name) + getattr(exact.at_truth, name) - getattr(rough.at_truth, name)
+        name: getattr(base.at_truth, name) + getattr(exact.at_truth, name) - getattr(rough.at_truth, name)
         for name in ("loss", "deviation", "noise", "weight", "full_weight")
     }
-    return replace(found, **parts, kl_error=found.kl_error + moved, at_truth=Moments(**theirs))
+    return replace(base, **parts, kl_error=base.kl_error + moved, at_truth=Moments(**theirs))
 
 
-def _effect(truth: Truth, found: Minimum) -> Effect:
+def _effect(truth: Truth, solution: Minimum) -> Effect:
     """All that follows from a minimum."""
-    problem, error, group = found.state.problem, found.error, found.group
+    problem, error, group = solution.state.problem, solution.error, solution.group
     mass = problem.count * problem.p
     member = np.eye(len(GROUPS))[group]
     learned = mass * np.exp(error - error.max())
@@ -354,12 +358,12 @@ def _effect(truth: Truth, found: Minimum) -> Effect:
         inside = mass * np.log((mass / shares[group]) / (learned / guessed[group]))
         shift = np.where(shares > 0, (mass * error) @ member / shares, 0.0)
         items = np.where(shares > 0, (problem.count * error) @ member / (problem.count @ member), 0.0)
-    there = state_of(problem, np.log(problem.p))
-    at_truth = moments(there, group)
+    true_state = state_of(problem, np.log(problem.p))
+    at_truth = moments(true_state, group)
     return Effect(
-        found.kl, found.moved, inside @ member, shift, items, shares, guessed,
-        max(0.0, at_truth.loss - found.state.risk), overlap(truth, found.place, error), at_truth,
-        truth.unbounded, len(mass), found.prior, error, mass,
+        solution.kl, solution.moved, inside @ member, shift, items, shares, guessed,
+        max(0.0, at_truth.loss - solution.state.risk), overlap(truth, solution.place, error), at_truth,
+        truth.unbounded, len(mass), solution.prior, error, mass,
     )  # fmt: skip
 
 
@@ -385,8 +389,8 @@ def overlap(truth: Truth, place: Integers, error: Floats, k: int = 10) -> float:
     index = truth.cells.index
     part = np.flatnonzero(index >= 0)
     log_p = np.log(truth.p[part])
-    best, found = (_first(x, truth.number[part], k) for x in (log_p, log_p + error[place[index[part]]]))
-    return float(sum(min(number, found.get(row, 0.0)) for row, number in best.items()))
+    best, learned = (_first(x, truth.number[part], k) for x in (log_p, log_p + error[place[index[part]]]))
+    return float(sum(min(number, learned.get(row, 0.0)) for row, number in best.items()))
 
 
 def _first(values: Floats, number: Floats, k: int) -> dict[int, float]:
@@ -394,8 +398,8 @@ def _first(values: Floats, number: Floats, k: int) -> dict[int, float]:
     values = np.round(values / TIE)
     least = np.partition(-values, min(k, len(values)) - 1)[min(k, len(values)) - 1]
     top = np.flatnonzero(-values <= least)
-    left, found = float(k), {}
+    left, taken = float(k), {}
     for row in top[np.argsort(-values[top], kind="stable")][:k]:
-        found[int(row)] = min(left, float(number[row]))
-        left -= found[int(row)]
-    return found
+        taken[int(row)] = min(left, float(number[row]))
+        left -= taken[int(row)]
+    return taken

@@ -42,8 +42,8 @@ def estimate(name: str, counts: NDArray[np.int64], seed: int) -> Floats:
     generator = np.random.default_rng(seed)
     total = float(counts.sum(dtype=np.float64))
     if kind == "count-min":
-        found = _sketch(counts, *_sizes(rest), generator)
-        return np.log(np.maximum(found, 1.0) / total)
+        estimated = _sketch(counts, *_sizes(rest), generator)
+        return np.log(np.maximum(estimated, 1.0) / total)
     if kind not in ("decayed", "gaps"):
         raise AuditError(f"no estimate {name!r}; there are {', '.join(NAMES)}")
     labels = 2 / _rate(rest)  # as many labels of equal weight have the variance of those that fade
@@ -66,11 +66,11 @@ def cost(delta: Floats, p: Floats) -> float:
 
 
 def _sketch(counts: NDArray[np.int64], width: int, depth: int, generator: np.random.Generator) -> Floats:
-    ids, found = np.arange(len(counts)), np.full(len(counts), np.inf)
+    ids, estimated = np.arange(len(counts)), np.full(len(counts), np.inf)
     for factor, shift in generator.integers(1, PRIME, (depth, 2)):
         slots = (factor * ids + shift) % PRIME % width
-        found = np.minimum(found, np.bincount(slots, weights=counts, minlength=width)[slots])
-    return found
+        estimated = np.minimum(estimated, np.bincount(slots, weights=counts, minlength=width)[slots])
+    return estimated
 
 
 def _sizes(text: str) -> tuple[int, int]:

@@ -158,15 +158,15 @@ def fitting(
     for name in TRUE:
         ends = []
         for sign, rank in ((1, worst), (-1, best)):
-            found = linprog(
+            solution = linprog(
                 sign * metric(name, rank), A_ub=np.concatenate([means, -means]), b_ub=bounds,
                 A_eq=np.ones((1, len(rank))), b_eq=[1.0], method="highs",
             )  # fmt: skip
-            if found.status == 2:
+            if solution.status == 2:
                 raise AuditError(f"no law of ranks has the sampled metrics {dict(reported)} with {m} candidates")
-            if found.status != 0:
-                raise AuditError(f"the linear program for {name} was not solved: {found.message}")
-            ends.append(sign * float(found.fun or 0.0))
+            if solution.status != 0:
+                raise AuditError(f"the linear program for {name} was not solved: {solution.message}")
+            ends.append(sign * float(solution.fun or 0.0))
         true.append((name, ends[0], ends[1]))
     return Evaluation(m, tuple(reported.items()), tuple(true), "uniform" if law is None else "a law of your own")
 
@@ -182,7 +182,9 @@ def _shares(law: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, NDArray[np.i
     rising = np.sort(law)
     if not rising[-1] < 1:
         raise AuditError("candidates are drawn from a law with one class: where it is the positive there are none")
-    least, most = (np.minimum(np.append(0.0, np.cumsum(one[:-1])) / (1 - one), 1.0) for one in (rising, rising[::-1]))
+    least, most = (
+        np.minimum(np.append(0.0, np.cumsum(order[:-1])) / (1 - order), 1.0) for order in (rising, rising[::-1])
+    )
     least[-1] = most[-1] = 1.0
     above = np.unique(np.concatenate([least[ranks - 1], most[ranks - 1]]))
     best = np.searchsorted(most, above * (1 - ROUNDING), side="left") + 1

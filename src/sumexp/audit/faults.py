@@ -49,7 +49,7 @@ class Fault:
 
 
 def faults(
-    how: Setup,
+    setup: Setup,
     counts: Floats,
     rates: Rates,
     shares: tuple[Floats, Floats, int] | None,
@@ -59,7 +59,7 @@ def faults(
     """All of them, in the order in which they are worth mending.
 
     Args:
-        how: the scheme.
+        setup: the scheme.
         counts: [classes] how often each class is a label.
         rates: what the counts decide.
         shares: the shares of head, torso and tail by the counts [3], by each example's scores [examples, 3], and the
@@ -68,24 +68,26 @@ def faults(
         estimated: how the table was estimated, if it was.
     """
     prior = counts / counts.sum()
-    skew = _skew(prior, how)
+    skew = _skew(prior, setup)
     with np.errstate(invalid="ignore"):
-        off = how.table - how.log_q if how.table is not None else np.zeros(1)
+        off = setup.table - setup.log_q if setup.table is not None else np.zeros(1)
     off = off[np.isfinite(off)]
     span = float(np.ptp(off)) if len(off) else 0.0
-    slope = _slope(how) if how.table is not None and how.weights in ("relative", "negatives", "importance") else 1.0
-    alone = how.weights in ("importance", "negatives")
-    plain = how.weights in ("none", "constant")
-    lost = not how.coins and how.weights == "relative" and how.hits != "keep"
-    kept = how.coins and how.hits == "keep"
-    order = "log-uniform" in how.name and _unsorted(prior)
+    slope = (
+        _slope(setup) if setup.table is not None and setup.weights in ("relative", "negatives", "importance") else 1.0
+    )
+    alone = setup.weights in ("importance", "negatives")
+    plain = setup.weights in ("none", "constant")
+    lost = not setup.is_set and setup.weights == "relative" and setup.hits != "keep"
+    kept = setup.is_set and setup.hits == "keep"
+    order = "log-uniform" in setup.name and _unsorted(prior)
     added = (
         "log q is added to the logits: the scores end at log P - 2 log q."
-        if how.weights == "added"
+        if setup.weights == "added"
         else f"your table falls where log q rises (slope {slope:.2f}): its sign is wrong."
     )
     return (
-        _fault("log q added", how.weights == "added" or slope < 0, added, WILD),
+        _fault("log q added", setup.weights == "added" or slope < 0, added, WILD),
         _fault(
             "no correction", plain and skew > 0.01,
             f"negatives follow q and nothing is taken off; log q varies by {skew:.1f} nats between classes.", THEOREM,
@@ -95,7 +97,7 @@ def faults(
             "the positive's logit is not corrected: right for many negatives only.", THEOREM,
         ),
         _fault(
-            "masked hits with relative weights", lost and how.negatives > 1,
+            "masked hits with relative weights", lost and setup.negatives > 1,
             f"draws with replacement lose their hits ({100 * rates.any_hit:.2g} % of examples have one): keep them.",
             THEOREM,
         ),
@@ -103,9 +105,9 @@ def faults(
         _fault(
             "a table of other probabilities", span > 1e-3 and estimated is None,
             f"what you subtract drifts from the true log q by {span:.2g} nats between classes"
-            + (" (for a set it is the inclusion probability that counts)." if how.coins else "."), THEOREM,
+            + (" (for a set it is the inclusion probability that counts)." if setup.is_set else "."), THEOREM,
         ),
-        _estimated(prior, how, estimated),
+        _estimated(prior, setup, estimated),
         _fault(
             "classes never drawn", rates.never_drawn > 0,
             f"{rates.never_drawn:,} classes with {100 * rates.never_labels:.2g} % of the labels are never negatives: "
@@ -123,16 +125,18 @@ def faults(
     )  # fmt: skip
 
 
-def _fault(name: str, found: bool, says: str, source: str) -> Fault:
-    return Fault(name, bool(found), says if found else "not found in what was given.", source, CLAIMS.get(source, ""))
+def _fault(name: str, present: bool, says: str, source: str) -> Fault:
+    return Fault(
+        name, bool(present), says if present else "not found in what was given.", source, CLAIMS.get(source, "")
+    )
 
 
-def _estimated(prior: Floats, how: Setup, estimated: str | None) -> Fault:
+def _estimated(prior: Floats, setup: Setup, estimated: str | None) -> Fault:
     name, source = "estimated q", "theorem on the scheme that is right for every m, with an error in log q"
-    part = (prior > 0) & (how.q.max(0) > 0)
-    if how.coins or how.table is None or not part.any():
+    part = (prior > 0) & (setup.q.max(0) > 0)
+    if setup.is_set or setup.table is None or not part.any():
         return Fault(name, None, "no estimate of log q was given.", source)
-    delta, p = how.table[part] - how.log_q[part], prior[part] / prior[part].sum()
+    delta, p = setup.table[part] - setup.log_q[part], prior[part] / prior[part].sum()
     spread = float(np.sqrt(max(0.0, p @ delta**2 - (p @ delta) ** 2)))
     nats = cost(delta, p)
     return Fault(
@@ -198,14 +202,14 @@ def homogeneity(first: Floats, second: Floats) -> float:
     return float((statistic - mean) / np.sqrt(variance)) if variance > 0 else 0.0
 
 
-def _skew(prior: Floats, how: Setup) -> float:
-    log_q = how.log_q[(prior > 0) & (how.q.max(0) > 0)]
+def _skew(prior: Floats, setup: Setup) -> float:
+    log_q = setup.log_q[(prior > 0) & (setup.q.max(0) > 0)]
     return float(np.ptp(log_q)) if len(log_q) else 0.0
 
 
-def _slope(how: Setup) -> float:
+def _slope(setup: Setup) -> float:
     """The slope of the user's table on the true log q."""
-    x, y = how.log_q, how.table
+    x, y = setup.log_q, setup.table
     assert y is not None
     part = np.isfinite(x) & np.isfinite(y)
     x, y = x[part] - x[part].mean(), y[part] - y[part].mean()

@@ -29,14 +29,14 @@ def numbers(path: Path) -> Numbers:
     """
     _exists(path)
     try:
-        found = np.load(path, allow_pickle=False)
+        array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise AuditError(f"{path} is no array in NumPy's format: {str(error).splitlines()[0]}") from error
-    if not isinstance(found, np.ndarray):
+    if not isinstance(array, np.ndarray):
         raise AuditError(f"{path} holds several arrays; give a file of one, .npy")
-    if not found.size:
-        raise AuditError(f"{path} holds no number, its shape is {found.shape}")
-    return found
+    if not array.size:
+        raise AuditError(f"{path} holds no number, its shape is {array.shape}")
+    return array
 
 
 def counts(path: Path, column: str | None = None, kind: str | None = None, classes: int | None = None) -> Numbers:
@@ -59,10 +59,10 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
     if kind not in (None, "counts", "labels"):
         raise AuditError(f"the column is said to hold {kind!r}; it is counts or labels")
     if path.suffix == ".npy":
-        found = numbers(path)
+        values = numbers(path)
         if kind != "labels":
-            return found
-        return _of_labels(found.reshape(-1), classes, path)
+            return values
+        return _of_labels(values.reshape(-1), classes, path)
     _exists(path)
     with _table(path) as (connection, source, header):
         columns = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
@@ -72,10 +72,10 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
         what = _Column(connection, source, value, path, name, header)
         if kind == "labels":
             return _labels(what, classes)
-        found = _counts(what, classes)
+        values = _counts(what, classes)
         for ids in [c for c in columns if c != name and c.lower() in LABELS][:1]:
-            return np.asarray(found[_order(replace(what, value=_quoted(ids), name=ids), len(found))])
-        return found
+            return np.asarray(values[_order(replace(what, value=_quoted(ids), name=ids), len(values))])
+        return values
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class _Column:
 
     def row(self, what: str) -> tuple[int, ...]:
         """One row of numbers over the whole column."""
-        found: tuple[int, ...] = self.connection.execute(f"SELECT {what} FROM {self.source}").fetchall()[0]
-        return found
+        values: tuple[int, ...] = self.connection.execute(f"SELECT {what} FROM {self.source}").fetchall()[0]
+        return values
 
     def table(self, what: str, clauses: str = "") -> dict[str, Numbers]:
         """Rows of numbers, as an array for each name."""
@@ -116,10 +116,12 @@ def _counts(column: _Column, classes: int | None) -> Numbers:
         raise AuditError(f"{column.path} has no rows")
     if bad:
         raise column.wrong(good, "a count is a whole number >= 0")
-    found = column.table(f"CAST({number} AS BIGINT) AS c")["c"]
-    if classes is not None and classes != len(found):
-        raise AuditError(f"{column.path} has {len(found):,} rows, one for each class, but {classes:,} classes are said")
-    return np.asarray(found)
+    values = column.table(f"CAST({number} AS BIGINT) AS c")["c"]
+    if classes is not None and classes != len(values):
+        raise AuditError(
+            f"{column.path} has {len(values):,} rows, one for each class, but {classes:,} classes are said"
+        )
+    return np.asarray(values)
 
 
 def _order(column: _Column, rows: int) -> Numbers:
@@ -147,8 +149,8 @@ def _labels(column: _Column, classes: int | None) -> Numbers:
     )
     seen = replace(column, source="seen", value="v")
     total, empty, words = (
-        int(found or 0)
-        for found in seen.row(
+        int(value or 0)
+        for value in seen.row(
             f"sum(n), sum(n) FILTER (WHERE v IS NULL), sum(n) FILTER (WHERE v IS NOT NULL AND NOT {_whole('v')})"
         )
     )
@@ -166,9 +168,9 @@ def _labels(column: _Column, classes: int | None) -> Numbers:
     if outside:
         raise column.wrong(_among(column.value, most), f"the classes are 0..{most - 1}")
     rows = seen.table("TRY_CAST(v AS BIGINT) AS y, sum(n)::BIGINT AS c", "GROUP BY y")
-    found = np.zeros(classes or int(rows["y"].max()) + 1, dtype=np.int64)
-    found[rows["y"]] = rows["c"]
-    return found
+    frequencies = np.zeros(classes or int(rows["y"].max()) + 1, dtype=np.int64)
+    frequencies[rows["y"]] = rows["c"]
+    return frequencies
 
 
 def _whole(value: str) -> str:

@@ -39,32 +39,32 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
     if start is None and problem.fixed is not None and not problem.fixed.arrival:
         start = minimise(replace(problem, fixed=None), start).scores
     if problem.fixed is not None and problem.fixed.tries:
-        here = _search(problem, truth if start is None else start, flat)
-        return here.moved(np.full(len(mass), -float(mass @ (here.scores - truth) / mass.sum())))
-    here = state(problem, truth if start is None else start)
+        current = _search(problem, truth if start is None else start, flat)
+        return current.moved(np.full(len(mass), -float(mass @ (current.scores - truth) / mass.sum())))
+    current = state(problem, truth if start is None else start)
     for _ in range(80):
-        gradient, matrix = here.derivatives()
+        gradient, matrix = current.derivatives()
         scaled = matrix / np.outer(root, root) + np.outer(flat, flat)
         step = -_solve(scaled, gradient / root) / root
         change = float(np.abs(step).max())
         # a bin that hardly weighs may still move by what the sums leave out
         gain = -float(gradient @ step) / 2
         if change <= tol or (
-            change <= here.slack * tol and gain < here.noise / 10
+            change <= current.slack * tol and gain < current.noise / 10
         ):  # the steps square their size, so that this last one leaves the error of the quadrature
-            here = here.moved(step)
+            current = current.moved(step)
             break
         step *= min(1.0, STRIDE / change)
-        risk = here.risk
+        risk = current.risk
         for halvings in range(40):
-            trial = state(problem, here.scores + 0.5**halvings * step)
+            trial = state(problem, current.scores + 0.5**halvings * step)
             trial.prepare()
-            if trial.risk <= risk + here.noise * abs(risk):
+            if trial.risk <= risk + current.noise * abs(risk):
                 break
-        here = trial
+        current = trial
     else:
         raise ValueError(f"the search still moves a score by {change:.1e} nats; is the minimum finite?")
-    return here.moved(np.full(len(mass), -float(mass @ (here.scores - truth) / mass.sum())))
+    return current.moved(np.full(len(mass), -float(mass @ (current.scores - truth) / mass.sum())))
 
 
 def _search(problem: Binned, start: Floats, flat: Floats) -> State:
@@ -80,22 +80,24 @@ def _search(problem: Binned, start: Floats, flat: Floats) -> State:
     root = np.sqrt(problem.count * problem.p)
     matrix = state(table, start).derivatives()[1]
     factor = np.linalg.cholesky(matrix / np.outer(root, root) + np.outer(flat, flat))
-    here: list[SetState] = []
+    latest: list[SetState] = []
 
     def scores(x: Floats) -> Floats:
         return np.asarray(start + solve_triangular(factor, x, lower=True, trans=1) / root)
 
     def risk(x: Floats) -> tuple[float, Floats]:
-        here[:] = [SetState(problem, scores(x))]
-        gradient = here[0].gradient()
-        return here[0].risk, np.asarray(solve_triangular(factor, gradient / root, lower=True))
+        latest[:] = [SetState(problem, scores(x))]
+        gradient = latest[0].gradient()
+        return latest[0].risk, np.asarray(solve_triangular(factor, gradient / root, lower=True))
 
-    found = optimize.minimize(risk, np.zeros(len(start)), jac=True, method="BFGS", options={"gtol": STEEP})
-    if not np.abs(found.jac).max() < 100 * STEEP:
-        raise ValueError(f"the search stops where the gradient is still {np.abs(found.jac).max():.1e}: {found.message}")
-    if not np.array_equal(here[0].scores, scores(found.x)):
-        risk(found.x)
-    return here[0]
+    solution = optimize.minimize(risk, np.zeros(len(start)), jac=True, method="BFGS", options={"gtol": STEEP})
+    if not np.abs(solution.jac).max() < 100 * STEEP:
+        raise ValueError(
+            f"the search stops where the gradient is still {np.abs(solution.jac).max():.1e}: {solution.message}"
+        )
+    if not np.array_equal(latest[0].scores, scores(solution.x)):
+        risk(solution.x)
+    return latest[0]
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:

@@ -90,15 +90,15 @@ def _of_sets(state: SetState, group: NDArray[np.int64], groups: int) -> Moments:
             joint = v * terms.rate
             mean += joint.real @ e.real.T - joint.imag @ e.imag.T
             # sums over the classes other than the label, which is a member of its own bin
-            one, two = ((n * each).sum(0) - each for each in (e, e * e))
+            power_1, power_2 = ((n * each).sum(0) - each for each in (e, e * e))
             single = (n * e * terms.s).sum(0) - e * terms.s
-            alike, pairs = joint * single, joint * (one**2 - two)
+            alike, pairs = joint * single, joint * (power_1**2 - power_2)
             if terms.own is not None:
                 x = terms.turn
                 mean -= v.real @ x.real.T - v.imag @ x.imag.T
                 first, both = ((n * each).sum(0) - each for each in (x, e * x))
                 alike -= v * ((n * x * terms.s).sum(0) - x * terms.s)
-                pairs -= 2 * v * (one * first - both)
+                pairs -= 2 * v * (power_1 * first - both)
             squares += alike.real.sum(1)
             total += (alike + pairs).real.sum(1)
     state.losses = losses

@@ -50,46 +50,46 @@ class ByNumber(NamedTuple):
     noise: float
 
 
-def by_number(truth: Truth, rows: Rows, how: Setup, here: Setup, first: Effect) -> tuple[ByNumber, ...]:
+def by_number(truth: Truth, rows: Rows, setup: Setup, row_setup: Setup, first: Effect) -> tuple[ByNumber, ...]:
     """What other numbers of negatives give, on fewer bins; the divergence for the reader's own is that of the audit."""
-    own = how.asked or round(how.negatives)
-    least, most = len(how.m), math.inf
-    if how.law is not None and how.kind == "distinct":
-        most = int((how.law > 0).sum()) - (2 if how.weights == "arrival" else 1)
-    found: list[ByNumber] = []
+    own = setup.asked or round(setup.negatives)
+    least, most = len(setup.m), math.inf
+    if setup.law is not None and setup.kind == "distinct":
+        most = int((setup.law > 0).sum()) - (2 if setup.weights == "arrival" else 1)
+    results: list[ByNumber] = []
     last: Minimum | None = None
-    for m in sorted({own, *(m for m in (SET_DRAWS if how.coins else DRAWS) if least <= m <= most)}, reverse=True):
-        way = here if m == own else here.draws(m, rows.number)
-        if how.coins:  # what it holds changes with m
-            law = truth if m == own else truth.by(way)
+    for m in sorted({own, *(m for m in (SET_DRAWS if setup.is_set else DRAWS) if least <= m <= most)}, reverse=True):
+        variant = row_setup if m == own else row_setup.draws(m, rows.number)
+        if setup.is_set:  # what it holds changes with m
+            law = truth if m == own else truth.by(variant)
             place, kl = law.merged(2 * SET_BINS), first.kl
             if m != own:
-                kl = divergence_of_set(law, way, *COARSE)
+                kl = divergence_of_set(law, variant, *COARSE)
             group = np.zeros(int(place.max()) + 1, dtype=np.int64)
             group[place] = law.cells.group
         else:
-            law, last = truth, minimum(truth, way, *COARSE, last)
+            law, last = truth, minimum(truth, variant, *COARSE, last)
             kl, place, group = last.kl, last.place, last.group
-        problem = law.binned(way, place, exact=True)[0]
-        there = state(problem, np.log(problem.p))
-        bias = math.sqrt(float((there.gradient() ** 2 / problem.count).sum()))
-        at_truth, full = moments(there, group), -float((problem.count * problem.p) @ np.log(problem.p))
+        problem = law.binned(variant, place, exact=True)[0]
+        true_state = state(problem, np.log(problem.p))
+        bias = math.sqrt(float((true_state.gradient() ** 2 / problem.count).sum()))
+        at_truth, full = moments(true_state, group), -float((problem.count * problem.p) @ np.log(problem.p))
         loss, deviation, noise = at_truth.loss - full, at_truth.deviation, at_truth.noise
-        found.append(ByNumber(m, first.kl if m == own else kl, loss, deviation, bias, noise))
-    return tuple(reversed(found))
+        results.append(ByNumber(m, first.kl if m == own else kl, loss, deviation, bias, noise))
+    return tuple(reversed(results))
 
 
-def one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | None]:
+def one_per_cent(truth: Truth, rows: Rows, setup: Setup) -> tuple[float, int | None]:
     """The full cross entropy at the truth, and the draws from which importance weights come within 1 % of it."""
-    way = replace(how, weights="importance", hits="mask", table=None)
-    if how.coins:
-        return _set_one_per_cent(truth, rows, way)
+    variant = replace(setup, weights="importance", hits="mask", table=None)
+    if setup.is_set:
+        return _set_one_per_cent(truth, rows, variant)
     place = truth.merged(320)
-    problem, _, prior = truth.binned(way, place)
+    problem, _, prior = truth.binned(variant, place)
     entropy = float(-(problem.count * problem.p) @ np.log(problem.p))
 
     def missing(m: int) -> float:
-        many = replace(way, m=way.m * (m / way.negatives))
+        many = replace(variant, m=variant.m * (m / variant.negatives))
         log_q = np.log(many.m @ problem.q / many.negatives)
         a, b = log_weights(many, log_q, log_q, prior)
         risk = state(replace(problem, m=many.m, log_a=a, log_b=b), np.log(problem.p)).risk
@@ -98,19 +98,19 @@ def one_per_cent(truth: Truth, rows: Rows, how: Setup) -> tuple[float, int | Non
     return entropy, least_number(missing, MOST_DRAWS) if entropy > 0 else 1  # of one class nothing is missing
 
 
-def _set_one_per_cent(truth: Truth, rows: Rows, way: Setup) -> tuple[float, int | None]:
+def _set_one_per_cent(truth: Truth, rows: Rows, setup: Setup) -> tuple[float, int | None]:
     """The same for a set: draws of a union, or ids that differ, by the sets' true law on few bins."""
     part = truth.p > 0
     entropy = float(-(truth.number * truth.p)[part] @ np.log(truth.p[part]))
     place = truth.merged(4 * SET_BINS)
 
     def missing(m: int) -> float:
-        problem = truth.binned(replace(way, asked=m), place, exact=True)[0]
+        problem = truth.binned(replace(setup, asked=m), place, exact=True)[0]
         own = float(-(problem.count * problem.p) @ np.log(problem.p))  # of the bins, whose loss it is
         return abs(state(problem, np.log(problem.p)).risk - own) / entropy
 
-    assert way.law is not None
-    most = MOST_DRAWS if way.kind == "union" else int(rows.number[way.law > 0].sum()) - 1
+    assert setup.law is not None
+    most = MOST_DRAWS if setup.kind == "union" else int(rows.number[setup.law > 0].sum()) - 1
     return entropy, least_number(missing, min(most, MOST_SET_DRAWS)) if entropy > 0 else 1
 
 
@@ -144,7 +144,7 @@ def least_number(missing: Callable[[int], float], most: int) -> int | None:
         slope = (over(low) - over(high)) / (high - low)
         step = min(6.0, max(1.0, 1.1 * over(high) / slope)) if slope > 0 else 6.0
         low = high
-    found, enough = math.ceil(2 ** optimize.brentq(over, low, high, xtol=0.01)), round(2**high)
-    while at(found) > 0:
-        found = min(enough, found + max(1, found // 200))
-    return found
+    number, enough = math.ceil(2 ** optimize.brentq(over, low, high, xtol=0.01)), round(2**high)
+    while at(number) > 0:
+        number = min(enough, number + max(1, number // 200))
+    return number

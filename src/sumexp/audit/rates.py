@@ -40,21 +40,21 @@ class Rates:
     unseen: int
 
 
-def rates(prior: Floats, group: NDArray[np.int64], how: Setup) -> Rates:
+def rates(prior: Floats, group: NDArray[np.int64], setup: Setup) -> Rates:
     r"""Accidental hits, :math:`\sum_y\pi_y\big(1-\prod_i(1-q^{(i)}_y)^{m_i}\big)`, and classes that miss a side.
 
     Args:
         prior: [classes] the law of the labels.
         group: [classes] 0, 1, 2, or -1 without labels.
-        how: the scheme.
+        setup: the scheme.
     """
-    if how.coins:
-        some = how.q[0]
+    if setup.is_set:
+        some = setup.q[0]
     else:
         with np.errstate(divide="ignore"):
-            some = -np.expm1(how.m @ np.log1p(-np.minimum(how.q, 1.0)))
-    hit, drawn = np.exp(how.log_q), how.q.max(0) > 0
-    if how.weights == "arrival":  # the label takes no part
+            some = -np.expm1(setup.m @ np.log1p(-np.minimum(setup.q, 1.0)))
+    hit, drawn = np.exp(setup.log_q), setup.q.max(0) > 0
+    if setup.weights == "arrival":  # the label takes no part
         hit, some = np.zeros_like(hit), np.zeros_like(some)
     share = np.array([prior[group == g].sum() for g in range(3)])
     by_group = np.array([prior[group == g] @ some[group == g] for g in range(3)])
@@ -65,9 +65,9 @@ def rates(prior: Floats, group: NDArray[np.int64], how: Setup) -> Rates:
     )  # fmt: skip
 
 
-def certificate(how: Setup) -> float:
+def certificate(setup: Setup) -> float:
     """The most mutual information that an InfoNCE loss of these negatives can certify, log(m+1), in nats."""
-    return math.log1p(how.negatives)
+    return math.log1p(setup.negatives)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class RankBound:
     exact: bool
 
 
-def rank_bound(prior: Floats, how: Setup) -> RankBound:
+def rank_bound(prior: Floats, setup: Setup) -> RankBound:
     r"""Condition (C) of `sumexp.ranking.sampled`, for one law of draws with replacement.
 
     Where the law is uniform every size of a set is looked at. Else a set that fails says that the condition fails; that
@@ -96,16 +96,16 @@ def rank_bound(prior: Floats, how: Setup) -> RankBound:
 
     Args:
         prior: [classes] the law of the labels.
-        how: the scheme.
+        setup: the scheme.
     """
-    m = int(how.negatives)
-    if how.coins or len(how.m) > 1 or how.table is not None or how.weights == "tail" or m > MOST_DRAWS:
+    m = int(setup.negatives)
+    if setup.is_set or len(setup.m) > 1 or setup.table is not None or setup.weights == "tail" or m > MOST_DRAWS:
         return RankBound(None, None, False)
-    q = how.q[0]
+    q = setup.q[0]
     if np.ptp(q) < 1e-12 * q.max() and len(q) * (m + 1) <= MOST_TERMS:
-        constant = _flat(how, len(q), m)
+        constant = _flat(setup, len(q), m)
         return RankBound(constant == 0, constant, True)
-    if how.weights in ("relative", "added"):
+    if setup.weights in ("relative", "added"):
         return RankBound(None, None, False)
     rarest = _least(q)
     labels = np.flatnonzero(prior > 0)
@@ -113,48 +113,48 @@ def rank_bound(prior: Floats, how: Setup) -> RankBound:
     if q[rarest[0]] == 0:  # classes that are never drawn can all be above the label, unseen
         unseen, drawn = int((q == 0).sum()), labels[q[labels] > 0]
         rare = [labels[q[labels].argmin()], *drawn[q[drawn].argsort(kind="stable")[:1]]]
-        constant = max(math.log1p(unseen - int(q[y] == 0)) - _expected(how, m, y, None) for y in rare)
+        constant = max(math.log1p(unseen - int(q[y] == 0)) - _expected(setup, m, y, None) for y in rare)
         return RankBound(False, constant, False) if constant > 1e-12 else RankBound(None, None, False)
-    constant = max(math.log(2) - _expected(how, m, y, j) for y, j in pairs)
+    constant = max(math.log(2) - _expected(setup, m, y, j) for y, j in pairs)
     if constant > 1e-12:
         return RankBound(False, constant, False)
     other = int(rarest[1])
-    alone = math.log(2) - _expected(replace(how, hits="mask"), m, other, int(rarest[0]))
-    enough = how.weights in ("none", "constant", "negatives") and alone <= 1e-12
+    alone = math.log(2) - _expected(replace(setup, hits="mask"), m, other, int(rarest[0]))
+    enough = setup.weights in ("none", "constant", "negatives") and alone <= 1e-12
     return RankBound(True, 0.0, True) if enough else RankBound(None, None, False)
 
 
 def _least(q: Floats) -> NDArray[np.intp]:
     """The places of the two least values, in rising order."""
-    found = np.argpartition(q, 1)[:2]
-    return np.asarray(found[np.argsort(q[found])])
+    places = np.argpartition(q, 1)[:2]
+    return np.asarray(places[np.argsort(q[places])])
 
 
-def _flat(how: Setup, classes: int, m: int) -> float:
+def _flat(setup: Setup, classes: int, m: int) -> float:
     """The greatest deficit over the sizes of sets, for a uniform law, where all weights are one."""
     log_q = np.full(2, -math.log(classes))
-    a, b = log_weights(how, log_q, log_q, np.ones(2))
+    a, b = log_weights(setup, log_q, log_q, np.ones(2))
     weight, sizes = float(np.exp(a[0] + b[1])), torch.arange(1, classes)
     # K among a set is binomial (m, size / n) for n = classes, or its negatives where hits are drawn again
-    n = classes - 1 if how.hits == "redraw" else classes
-    loss = ranking.hit_losses(n, m, weight, sizes + 1 if how.hits == "keep" else sizes)
+    n = classes - 1 if setup.hits == "redraw" else classes
+    loss = ranking.hit_losses(n, m, weight, sizes + 1 if setup.hits == "keep" else sizes)
     worst = float((torch.log1p(sizes.double()) - loss).max())
     return worst if worst > 1e-12 else 0.0
 
 
-def _expected(how: Setup, m: int, label: int, negative: int | None) -> float:
+def _expected(setup: Setup, m: int, label: int, negative: int | None) -> float:
     """The expected loss of a label that ties with one negative (or none), all others far below."""
     classes = [label] if negative is None else [label, negative]
-    q = how.q[0][classes]
+    q = setup.q[0][classes]
     with np.errstate(divide="ignore"):
         log_q = np.log(q)
     # for these weights the label's factor is one for all, but where hits are drawn again
-    a, b = log_weights(how, log_q, log_q, np.ones(len(q)))
+    a, b = log_weights(setup, log_q, log_q, np.ones(len(q)))
     log_w = np.append(np.where(q > 0, a[0] + b, -np.inf), -np.inf)
-    if how.hits != "keep":
+    if setup.hits != "keep":
         log_w[0] = -np.inf
     law = np.append(q, max(0.0, 1 - float(q.sum())))
-    if how.hits == "redraw":
+    if setup.hits == "redraw":
         law = np.append([0.0], law[1:]) / (1 - q[0])
     if not np.isfinite(log_w).any():
         return 0.0

@@ -224,10 +224,10 @@ def _sentences(audit: Audit, book: str) -> str:
     return f'<div class="wide"><table class="sort words">{_head("what", "value", "in a sentence", "why it holds")}<tbody>{body}</tbody></table></div>'
 
 
-def _rounded(value: float, way: Callable[[float], int]) -> str:
+def _rounded(value: float, rounding: Callable[[float], int]) -> str:
     """Three digits of a positive number, rounded to the side on which the sentence about it stays true."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{way(value / unit) * unit:.3g}"
+    return f"{rounding(value / unit) * unit:.3g}"
 
 
 def _evaluation(audit: Audit) -> str:

@@ -154,7 +154,7 @@ class Audit:
         """The five lines that matter."""
         s = self.scheme
         shares = ", ".join(f"{g} {_signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
-        found = [f.name for f in self.faults if f.found]
+        names = [f.name for f in self.faults if f.found]
         change = self.advice.change
         price = f" (gradient noise x{self.advice.variance:.2g})" if change else ""
         return (
@@ -163,26 +163,26 @@ class Audit:
             f"{s.overlap:.3g}; errors of scores: {shares} nats",
             f"negatives {self.negatives:,.6g} a label, {100 * self.rates.any_hit:.2g} % of labels with a hit; "
             f"certifies at most {self.certificate:.2f} nats of information",
-            f"faults    {'; '.join(found) if found else 'none of those known'}",
+            f"faults    {'; '.join(names) if names else 'none of those known'}",
             f"advice    {change + price if change else 'change nothing'}",
         )
 
     def __str__(self) -> str:
         head = f"{self.classes:,} classes, {self.labels:,} labels; {self.scheme.title}; truth: {self.source}"
-        found = [*map(folded, (head, *self.lines())), "", *_schemes((self.scheme, *self.alternatives)), ""]
+        lines = [*map(folded, (head, *self.lines())), "", *_schemes((self.scheme, *self.alternatives)), ""]
         if self.by_spread:
             spreads = "   ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
-            found += [f"KL by spread of log P(y|x)/pi(y):   {spreads}", ""]
+            lines += [f"KL by spread of log P(y|x)/pi(y):   {spreads}", ""]
         if self.evaluation is not None:
-            here = self.evaluation
-            found += [folded(f"true metrics that fit those among {here.among}: {here.ends}"), ""]
+            evaluation = self.evaluation
+            lines += [folded(f"true metrics that fit those among {evaluation.among}: {evaluation.ends}"), ""]
         if self.by_m:
-            found += [*_numbers(self.by_m, self.loss_by_m, self.gradient_by_m), ""]
+            lines += [*_numbers(self.by_m, self.loss_by_m, self.gradient_by_m), ""]
         if self.choice is not None:
-            found += [folded(f"for these numbers use: {self.choice.use}: {self.choice.because}"), ""]
+            lines += [folded(f"for these numbers use: {self.choice.use}: {self.choice.because}"), ""]
         faults = [folded(f"fault     {f.name}: {f.says}") for f in self.faults if f.found]
-        found += [*faults, ""] if faults else []
-        return "\n".join([*found, *(folded(f"assumed   {a}") for a in self.assumptions)])
+        lines += [*faults, ""] if faults else []
+        return "\n".join([*lines, *(folded(f"assumed   {a}") for a in self.assumptions)])
 
     def plain(self) -> dict[str, object]:
         """All of it as plain values, for JSON; what is infinite or no number is null."""
@@ -196,23 +196,23 @@ def folded(line: str, indent: int = 10) -> str:
 
 def _schemes(rows: Sequence[Row]) -> list[str]:
     """A line of numbers for each scheme, whose title takes as many lines as it needs."""
-    found = [f"{'scheme':28s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s} noise"]
+    lines = [f"{'scheme':28s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s} noise"]
     for each in rows:
         first, *rest = wrap(each.title, 28, subsequent_indent="  ")
         shift = " ".join(f"{_signed(x):>7s}" for x in each.shift)
         numbers = f"{nats(each.kl):>9s} {nats(each.gap):>8s} {shift} {each.overlap:5.3g} {each.noise:5.3f}"
-        found += [f"{first:28s} {numbers}", *rest]
-    return found
+        lines += [f"{first:28s} {numbers}", *rest]
+    return lines
 
 
 def _numbers(
     kls: Sequence[tuple[int, float]], losses: Sequence[Sequence[float]], gradients: Sequence[Sequence[float]]
 ) -> list[str]:
     """What other numbers of negatives give, of the first example: mean and deviation of loss and gradient."""
-    found = ["negatives        KL    loss at the truth less the full loss    gradient at the truth"]
+    lines = ["negatives        KL    loss at the truth less the full loss    gradient at the truth"]
     for (m, kl), (_, bias, deviation), (_, pull, noise) in zip(kls, losses, gradients, strict=True):
-        found.append(f"{m:9,} {nats(kl):>9s} {nats(bias):>22s} ± {deviation:<15.2g} {nats(pull):>12s} ± {noise:.2g}")
-    return found
+        lines.append(f"{m:9,} {nats(kl):>9s} {nats(bias):>22s} ± {deviation:<15.2g} {nats(pull):>12s} ± {noise:.2g}")
+    return lines
 
 
 def nats(value: float) -> str:

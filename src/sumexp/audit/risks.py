@@ -272,29 +272,29 @@ class SetState(State):
 
     def moved(self, step: Floats) -> State:
         """The state after a step that is too small to matter for the losses, which it keeps."""
-        found = copy(self)
-        found.__dict__.pop("_derivatives", None)
-        found.scores = self.scores + step
-        found.log_c, found.log_z = self.log_c - step[:, None], self.log_z + step[:, None]
-        return found
+        shifted = copy(self)
+        shifted.__dict__.pop("_derivatives", None)
+        shifted.scores = self.scores + step
+        shifted.log_c, shifted.log_z = self.log_c - step[:, None], self.log_z + step[:, None]
+        return shifted
 
     def gradient(self) -> Floats:
         """The gradient [K] of the risk in the bins' scores, in one pass with the losses."""
         b, own = self.problem, self.own
         n, mass = b.count[:, None], (b.count * b.p)[:, None]
-        found, losses = np.zeros(len(b.count)), np.zeros(len(b.count))
+        gradient, losses = np.zeros(len(b.count)), np.zeros(len(b.count))
         for parts, t, kernel, left in self.parts():
             losses += (kernel * left).sum(1)
-            found -= (mass * t * kernel * left).sum(1)
+            gradient -= (mass * t * kernel * left).sum(1)
             for terms in parts:
                 v = take(mass * kernel, terms.time) * terms.part
                 whole = v * terms.rate
                 push = (n * whole.sum(0) - own * whole) * terms.pull
                 if terms.own is not None:
                     push -= (n * v.sum(0) - own * v) * terms.turn
-                found += push.real.sum(1)
+                gradient += push.real.sum(1)
         self.losses = losses
-        return found
+        return gradient
 
     def derivatives(self) -> tuple[Floats, Floats]:
         """The gradient [K] and the matrix of second derivatives [K, K] of the risk in the bins' scores.
@@ -320,18 +320,18 @@ class SetState(State):
                 v, times = take(mass * kernel, terms.time) * terms.part, take(t, terms.time)
                 r, e = terms.own, terms.pull
                 whole = v * terms.rate
-                joint, mine = n * whole.sum(0), own * whole
-                push = joint - mine
-                again = push - mine
+                joint, own_part = n * whole.sum(0), own * whole
+                push = joint - own_part
+                again = push - own_part
                 if r is not None:
                     both, twice = v * r, n * v.sum(0) * r
                     push += own * both - twice
                     again += 4 * own * both - 2 * twice
-                    mine -= own * both
+                    own_part -= own * both
                     matrix -= (v * (own * e - times)).view(np.float64) @ (n * e * r).conj().view(np.float64).T
                 pushed = e * push
                 gradient += pushed.real.sum(1)
-                diagonal += (pushed.real * (1 - terms.s)).sum(1) + (e * (e * again + 2 * times * mine)).real.sum(1)
+                diagonal += (pushed.real * (1 - terms.s)).sum(1) + (e * (e * again + 2 * times * own_part)).real.sum(1)
                 first = (e * joint / 2 - pushed - times * whole).view(np.float64)
                 matrix += first @ (n * e).conj().view(np.float64).T
         self.losses = losses

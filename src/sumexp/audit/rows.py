@@ -63,17 +63,17 @@ class Rows:
     place: Integers
     first: Integers
 
-    def of(self, how: Setup) -> Setup:
+    def of(self, setup: Setup) -> Setup:
         """The scheme with its laws (and table) on the rows."""
-        table, law = (None if each is None else self._mean(each) for each in (how.table, how.law))
-        return replace(how, q=np.stack([self._mean(q) for q in how.q]), table=table, law=law)
+        table, law = (None if each is None else self._mean(each) for each in (setup.table, setup.law))
+        return replace(setup, q=np.stack([self._mean(q) for q in setup.q]), table=table, law=law)
 
     def _mean(self, values: Floats) -> Floats:
         """[rows] the mean over the lot of each row, of values [classes]."""
-        found = values[self.first]
-        if not np.array_equal(found[self.place], values):
-            found = np.bincount(self.place, weights=values) / np.bincount(self.place)
-        return np.asarray(found[self.lot])
+        means = values[self.first]
+        if not np.array_equal(means[self.place], values):
+            means = np.bincount(self.place, weights=values) / np.bincount(self.place)
+        return np.asarray(means[self.lot])
 
     def truth(self, sigma: float) -> Floats:
         r"""[rows] the law of each class, :math:`P \propto \pi e^{\sigma z}`."""
@@ -91,11 +91,11 @@ def groups(counts: NDArray[Any]) -> Integers:
     values, number = np.unique(counts, return_counts=True)
     labels = values * number.astype(np.float64)
     before = (labels.sum() - np.cumsum(labels)) / labels.sum()  # the share of what is more frequent
-    found = np.zeros(len(counts), dtype=np.int64)
+    group = np.zeros(len(counts), dtype=np.int64)
     for end in (1 / 3, 2 / 3):
-        found += counts < values[before < end].min()
-    found[counts == 0] = -1
-    return found
+        group += counts < values[before < end].min()
+    group[counts == 0] = -1
+    return group
 
 
 def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = (), seed: int = 0) -> Rows:
@@ -118,9 +118,9 @@ def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = ()
         if not counts[first[lot]]:  # no label: z is of no account
             parts.append((size[[lot]].astype(float), np.array([lot]), np.zeros(1)))
             continue
-        found = generator.multinomial(int(size[lot]), chance / chance.sum())
-        some = found > 0
-        parts.append((found[some].astype(float), np.full(int(some.sum()), lot), middle[some]))
+        drawn = generator.multinomial(int(size[lot]), chance / chance.sum())
+        some = drawn > 0
+        parts.append((drawn[some].astype(float), np.full(int(some.sum()), lot), middle[some]))
     number, lots, z = (np.concatenate(x) for x in zip(*parts, strict=True))
     return Rows(number, lots, prior[first][lots], groups(counts)[first][lots], z, place, first)
 

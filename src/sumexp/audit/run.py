@@ -19,7 +19,7 @@ from sumexp.audit.numbers import by_number, one_per_cent
 from sumexp.audit.rates import Rates, certificate, rank_bound, rates
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
 from sumexp.audit.rows import Rows
-from sumexp.audit.setup import AuditError, Law, Setup, Weights, law_of, setup
+from sumexp.audit.setup import AuditError, Law, Setup, Weights, law_of, read_setup
 from sumexp.samplers import Hits
 from sumexp.synthesis.choice import Choice, Means, choose
 
@@ -96,18 +96,18 @@ def audit(
         if log_q is not None:
             raise AuditError("estimated and log_q are given; the estimate is the table that is subtracted: give one")
         table = estimate(estimated, number, seed)
-    how = setup(prior, sampler, weights, hits, m, batch, table)
-    if estimated is not None and (how.coins or len(how.m) > 1 or not np.allclose(how.q[0], prior)):
+    setup = read_setup(prior, sampler, weights, hits, m, batch, table)
+    if estimated is not None and (setup.is_set or len(setup.m) > 1 or not np.allclose(setup.q[0], prior)):
         raise AuditError(
-            f"estimated is {estimated!r}, of the labels' frequencies; the sampler {how.name} has another law"
+            f"estimated is {estimated!r}, of the labels' frequencies; the sampler {setup.name} has another law"
         )
     group = tables.groups(number)
-    found = rates(prior, group, how)
+    hit_rates = rates(prior, group, setup)
     evaluated = None if sampled is None else _evaluated(sampled, candidates, candidates_from, prior)
     known = None if labels is None else label_counts(labels, len(number))
     if scores is None:
         shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
-        rows = tables.assumed(number, prior, _log_laws(how), seed)
+        rows = tables.assumed(number, prior, _log_laws(setup), seed)
         truths = [rows.truth(SHOWN)]
         spread = SHOWN
     else:
@@ -121,9 +121,9 @@ def audit(
         source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}, spread {spread:.2f} nats"
     try:
         done = _audit(
-            number, prior, how, rows, truths, source, spread, found, shares, known, scores is not None, estimated
+            number, prior, setup, rows, truths, source, spread, hit_rates, shares, known, scores is not None, estimated
         )
-        return replace(done, evaluation=evaluated, choice=_choice(prior, how, batch, memory), draws=not how.coins)
+        return replace(done, evaluation=evaluated, choice=_choice(prior, setup, batch, memory), draws=not setup.is_set)
     except ValueError as error:
         if isinstance(error, AuditError):
             raise
@@ -131,87 +131,93 @@ def audit(
 
 
 def _audit(
-    number: NDArray[Any], prior: Floats, how: Setup, rows: Rows, truths: list[Floats], source: str,
-    spread: float, found: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None, scored: bool,
+    number: NDArray[Any], prior: Floats, setup: Setup, rows: Rows, truths: list[Floats], source: str,
+    spread: float, hit_rates: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None, scored: bool,
     estimated: str | None,
 ) -> Audit:  # fmt: skip
-    here = rows.of(how)
-    laws = [Truth(rows, p, here) for p in truths]
-    mine = [effect(truth, here) for truth in laws]
-    scheme = row(how.title, mine)
-    others = tuple(_row(rows, truths, each, how, here, laws) for each in _alternatives(prior, how))
-    right_way = how.with_way(*remedy(how))
-    after = next((r for r in others if r.title == right_way.title), scheme)
+    row_setup = rows.of(setup)
+    laws = [Truth(rows, p, row_setup) for p in truths]
+    effects = [effect(truth, row_setup) for truth in laws]
+    scheme = row(setup.title, effects)
+    others = tuple(_row(rows, truths, each, setup, row_setup, laws) for each in _alternatives(prior, setup))
+    right_setup = setup.with_weights(*remedy(setup))
+    after = next((r for r in others if r.title == right_setup.title), scheme)
     by_spread: tuple[tuple[float, float], ...] = ()
-    if not scored and not found.never_drawn:
+    if not scored and not hit_rates.never_drawn:
         by_spread = tuple(
             (
                 s,
-                scheme.kl if s == SHOWN else effect(Truth(rows, rows.truth(s), here), here).kl,
+                scheme.kl if s == SHOWN else effect(Truth(rows, rows.truth(s), row_setup), row_setup).kl,
             )
             for s in SPREADS
         )
-    known = faults(how, number.astype(np.float64), found, shares, labels, estimated)
-    proved = how.kind != "union" and how.table is None and len(how.m) == 1 and (how.weights, how.hits) == remedy(how)
-    verdict, sentence = _verdict(scheme, by_spread, found.never_drawn, found.never_labels, proved)
-    advised = advice(how, verdict == "right", found.never_drawn, scheme.noise, after.noise)
-    full, one = one_per_cent(laws[0], rows, here)
-    first = mine[0]
-    numbers = () if found.never_drawn else by_number(laws[0], rows, how, here, first)
+    known = faults(setup, number.astype(np.float64), hit_rates, shares, labels, estimated)
+    proved = (
+        setup.kind != "union"
+        and setup.table is None
+        and len(setup.m) == 1
+        and (setup.weights, setup.hits) == remedy(setup)
+    )
+    verdict, sentence = _verdict(scheme, by_spread, hit_rates.never_drawn, hit_rates.never_labels, proved)
+    advised = advice(setup, verdict == "right", hit_rates.never_drawn, scheme.noise, after.noise)
+    full, enough = one_per_cent(laws[0], rows, row_setup)
+    first = effects[0]
+    numbers = () if hit_rates.never_drawn else by_number(laws[0], rows, setup, row_setup, first)
     return Audit(
         verdict, sentence + (f"; change {_lines(advised.change)}" if advised.change else ""), len(number),
-        int(number.sum()), how.negatives, how.asked or round(how.negatives), source, spread, scheme, others, by_spread,
+        int(number.sum()), setup.negatives, setup.asked or round(setup.negatives), source, spread, scheme, others,
+        by_spread,
         tuple((each.m, each.kl) for each in numbers), tuple((each.m, each.loss, each.deviation) for each in numbers),
         tuple((each.m, each.bias, each.noise) for each in numbers),
-        found, one, full, certificate(how), rank_bound(prior, how), known, advised,
+        hit_rates, enough, full, certificate(setup), rank_bound(prior, setup), known, advised,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
-        _assumptions(how, None if shares is None else 1 - float(shares[1].sum(-1).mean())),
+        _assumptions(setup, None if shares is None else 1 - float(shares[1].sum(-1).mean())),
     )  # fmt: skip
 
 
 def _evaluated(sampled: Mapping[str, float], candidates: int, source: Law, prior: Floats) -> Evaluation:
     law = None if isinstance(source, str) and source == "uniform" else law_of(source, prior)
-    found = fitting(sampled, len(prior), candidates, law=law)
-    return replace(found, sampler=source) if isinstance(source, str) else found
+    evaluation = fitting(sampled, len(prior), candidates, law=law)
+    return replace(evaluation, sampler=source) if isinstance(source, str) else evaluation
 
 
-def _choice(prior: Floats, how: Setup, batch: int | None, memory: int) -> Choice:
+def _choice(prior: Floats, setup: Setup, batch: int | None, memory: int) -> Choice:
     """What to use for the reader's numbers; a batch that is not given has one example more than there are negatives."""
-    number = how.asked or max(1, round(how.negatives))
-    means: Means = "batch" if how.name.startswith(("within-batch", "cross-")) else "draws"
+    number = setup.asked or max(1, round(setup.negatives))
+    means: Means = "batch" if setup.name.startswith(("within-batch", "cross-")) else "draws"
     labels = prior[prior > 0]
     skew = max(0.0, -math.log(len(labels) * labels.min()))
     return choose(len(labels), number + 1 if batch is None else batch, number, skew, memory, means)
 
 
-def _row(rows: Rows, truths: list[Floats], how: Setup, mine: Setup, here: Setup, laws: list[Truth]) -> Row:
-    """Another scheme; where it has the same negatives as the reader's (``here`` on rows), in the cells there are."""
-    alike = how.q is mine.q and how.table is mine.table
-    there = here.with_way(how.weights, how.hits) if alike else rows.of(how)
-    found = laws if alike else [Truth(rows, p, there) for p in truths]
-    return row(how.title, [effect(law, there) for law in found])
+def _row(rows: Rows, truths: list[Floats], variant: Setup, setup: Setup, row_setup: Setup, laws: list[Truth]) -> Row:
+    """Another scheme; where it has the negatives of the reader's (``row_setup`` on rows), in the cells there are."""
+    alike = variant.q is setup.q and variant.table is setup.table
+    row_variant = row_setup.with_weights(variant.weights, variant.hits) if alike else rows.of(variant)
+    variant_truths = laws if alike else [Truth(rows, p, row_variant) for p in truths]
+    return row(variant.title, [effect(law, row_variant) for law in variant_truths])
 
 
-def _alternatives(prior: Floats, how: Setup) -> list[Setup]:
+def _alternatives(prior: Floats, setup: Setup) -> list[Setup]:
     """Five others: three that treat the same negatives otherwise, uniform ones, and some uniform ones mixed in.
 
     For one negative there are four: it has no halves.
     """
-    m = max(1, round(how.negatives))
+    m = max(1, round(setup.negatives))
     same: list[tuple[Weights, Hits]] = (
         [("relative", "mask"), ("importance", "mask"), ("none", "mask"), ("relative", "keep")]
-        if how.kind == "union"
+        if setup.kind == "union"
         else [("arrival", "mask"), ("relative", "mask"), ("importance", "mask"), ("none", "mask")]
-        if how.kind == "distinct"
+        if setup.kind == "distinct"
         else [("relative", "keep"), ("relative", "mask"), ("importance", "mask"), ("none", "keep")]
     )
-    found = [how.with_way(*way) for way in same]
-    found.append(replace(setup(prior, "uniform", "relative", "keep", m, None), name=f"uniform, m = {m:,}"))
+    setups = [setup.with_weights(*treatment) for treatment in same]
+    setups.append(replace(read_setup(prior, "uniform", "relative", "keep", m, None), name=f"uniform, m = {m:,}"))
     some = max(1, m // 2)
-    mixed = setup(prior, "mixed", "relative", "keep", some, max(2, m - some + 1))
+    mixed = read_setup(prior, "mixed", "relative", "keep", some, max(2, m - some + 1))
     if m > 1:
-        found.append(replace(mixed, name="half in-batch, half uniform"))
-    return [each for each in found if each.title != how.title][:5]
+        setups.append(replace(mixed, name="half in-batch, half uniform"))
+    return [each for each in setups if each.title != setup.title][:5]
 
 
 def _verdict(
@@ -247,9 +253,9 @@ def _lines(change: str) -> str:
     return "one line" if number == 1 else f"{('', 'one', 'two', 'three')[number]} things"
 
 
-def _assumptions(how: Setup, outside: float | None) -> tuple[str, ...]:
+def _assumptions(setup: Setup, outside: float | None) -> tuple[str, ...]:
     """In sentences; ``outside`` is what the scores give to classes without labels, None without scores."""
-    found = [
+    sentences = [
         "Scores are free at each x: a model that cannot represent the minimum mixes contexts.",
         "The batches' labels are independent draws with the counted frequencies.",
         "The truth is the softmax of your scores; scores learned by a wrong scheme are themselves shifted."
@@ -257,24 +263,28 @@ def _assumptions(how: Setup, outside: float | None) -> tuple[str, ...]:
         else "P(y|x) is proportional to pi(y) exp(sigma z), z independent and normal: an assumption, not your data.",
     ]
     of_sets = (
-        "; of a set the part that only its exact law shows is refined by itself, to the same end." if how.coins else "."
+        "; of a set the part that only its exact law shows is refined by itself, to the same end."
+        if setup.is_set
+        else "."
     )
-    found.append(
+    sentences.append(
         "Classes that are alike share a bin, and bins are doubled until the divergence moves by less than .5 %, "
         "or 1,280 of them (2 % and 320 for other numbers of negatives): the ± beside it is that last move, a "
         "measured error and no bound" + of_sets
     )
-    if how.name.startswith("cross-"):
-        found.append("Labels of other batches and devices have the same law, and their embeddings are as those of now.")
+    if setup.name.startswith("cross-"):
+        sentences.append(
+            "Labels of other batches and devices have the same law, and their embeddings are as those of now."
+        )
     if outside is not None and outside > 1e-9:
-        found.append(
+        sentences.append(
             f"Classes whose count is 0 are left out, with the {100 * outside:.2g} % that the scores give them."
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
-def _log_laws(how: Setup) -> list[Floats]:
+def _log_laws(setup: Setup) -> list[Floats]:
     """What can tell classes of one count apart: laws of one draw, of which those of sets are smooth, and a table."""
     with np.errstate(divide="ignore"):
-        found = [np.log(law) for law in (how.q if how.law is None else [how.law])]
-    return found if how.table is None else [*found, how.table]
+        logs = [np.log(law) for law in (setup.q if setup.law is None else [setup.law])]
+    return logs if setup.table is None else [*logs, setup.table]

@@ -148,17 +148,17 @@ def inclusion(q: Floats, m: int, number: Floats | None = None) -> Floats:
         m: ids, fewer than there are classes with q > 0.
         number: [classes] how many classes each entry stands for; one if not given.
     """
-    found = np.zeros_like(q)
+    probability = np.zeros_like(q)
     drawn = q > 0
     members = np.ones(int(drawn.sum())) if number is None else number[drawn]
     values, count, each = merged(q[drawn], members)
     chance = _inclusion(values, count, m)
     if np.array_equal(values[each], q[drawn]):
-        found[drawn] = chance[each]
+        probability[drawn] = chance[each]
     else:
         smooth = CubicSpline(np.log(values), np.log(np.maximum(chance, 1e-300)))
-        found[drawn] = np.exp(smooth(np.log(q[drawn])))
-    return np.minimum(found, 1.0)
+        probability[drawn] = np.exp(smooth(np.log(q[drawn])))
+    return np.minimum(probability, 1.0)
 
 
 def held(kind: Literal["union", "distinct"], q: Floats, m: int, number: Floats) -> Floats:
@@ -186,7 +186,7 @@ def merged(q: Floats, number: Floats, most: int = VALUES) -> tuple[Floats, Float
 def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
     law = Fixed("distinct", m, values, count, np.zeros(0), np.zeros(0))
     times, step = law.times
-    found = np.zeros_like(values)
+    total = np.zeros_like(values)
     for time, x in zip(times, _level(_log_odds(_exposure(values[:, None], times)), count, m), strict=True):
         seen = _exposure(values, time)
         log_odds = _log_odds(seen)[:, None]
@@ -198,8 +198,8 @@ def _inclusion(values: Floats, count: Floats, m: int) -> Floats:
         factor = 1 - h + h * z
         value = np.exp(log_product(count, factor) - 1j * m * angle + size) * (weight * step * time)
         rate = values[:, None] * (1 - h) / factor
-        found += ((h * z / factor) * (count @ rate - rate) @ value).real
-    return found
+        total += ((h * z / factor) * (count @ rate - rate) @ value).real
+    return total
 
 
 def transform(law: Fixed, s: Floats, keep: bool, digits: float = DIGITS) -> list[Terms]:
@@ -247,11 +247,11 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> I
     alike[size + log_ratio.max(0) + np.log(time) <= -digits - 5] = -1
     seen = np.where(s < FAINT, s, 0.0)
     for which in np.unique(alike[alike >= 0]):
-        there = np.flatnonzero(alike == which)
-        angle, weight = _angles(variance[there].min(), variance[there].max(), digits)
+        members = np.flatnonzero(alike == which)
+        angle, weight = _angles(variance[members].min(), variance[members].max(), digits)
         z = np.exp(1j * angle)
         # [K, columns, angles]
-        heads, idle_heads = take(h, there)[:, :, None], take(idle_h, there)[:, :, None]
+        heads, idle_heads = take(h, members)[:, :, None], take(idle_h, members)[:, :, None]
         factor = 1 + heads * (z - 1)
         inverse = 1 / factor
         log_value = log_product(n, factor)
@@ -261,21 +261,21 @@ def _distinct(law: Fixed, s: Floats, keep: bool, level: int, digits: float) -> I
             idle_factor = 1 + idle_heads * (z - 1)
             log_value = log_value + log_product(law.idle_count, idle_factor)
             rate = rate + np.tensordot(law.idle_count * law.idle, (1 - idle_heads) / idle_factor, 1)
-        value = np.exp(log_value + size[there, None] - 1j * m * angle) * (weight * step * time[there, None])
-        ratio = np.exp(take(log_ratio, there)[:, :, None])
+        value = np.exp(log_value + size[members, None] - 1j * m * angle) * (weight * step * time[members, None])
+        ratio = np.exp(take(log_ratio, members)[:, :, None])
         if law.arrival:
             part, rates = ratio * value * inverse, rate - own
         elif keep:
             part, rates = np.broadcast_to(value, own.shape), rate[None]
         else:
-            full = expit(take(tilt, there) + take(faint, there))[:, :, None]  # of the label, with g = 1
-            mine = 1 + full * (z - 1)
-            part, rates = ratio * value * mine * inverse, rate - own + q[:, :, None] * (1 - full) / mine
-        pull = take(h * seen, there)[:, :, None] * (z * inverse)
+            full = expit(take(tilt, members) + take(faint, members))[:, :, None]  # of the label, with g = 1
+            own_factor = 1 + full * (z - 1)
+            part, rates = ratio * value * own_factor * inverse, rate - own + q[:, :, None] * (1 - full) / own_factor
+        pull = take(h * seen, members)[:, :, None] * (z * inverse)
         flat = (len(n), -1)
         yield Terms(
-            np.repeat(there, len(angle)), part.reshape(flat), rates.reshape(len(rates), -1), own.reshape(flat),
-            pull.reshape(flat), np.repeat(take(seen, there), len(angle), axis=1),
+            np.repeat(members, len(angle)), part.reshape(flat), rates.reshape(len(rates), -1), own.reshape(flat),
+            pull.reshape(flat), np.repeat(take(seen, members), len(angle), axis=1),
         )  # fmt: skip
 
 
@@ -285,26 +285,26 @@ def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, di
     faint = np.minimum(s, FAINT)
     g, odds = np.exp(-faint), -faint - np.log(np.maximum(-np.expm1(-s), 1e-300))  # log g / (1 - g)
     idle = max(0.0, 1 - float(n @ law.law))
-    seen, one = np.where(s < FAINT, s, 0.0), np.ones((1, 1), dtype=np.complex128)
+    seen, unit = np.where(s < FAINT, s, 0.0), np.ones((1, 1), dtype=np.complex128)
 
     # a label that counts for nothing can take many draws, and then its saddle point is far from the others'
     own = _radii(q, n, odds, idle, m, keep)
     left = np.ones(s.shape, dtype=bool)
-    while (there := np.flatnonzero(left.any(0))).size:
-        log_t = np.where(left, own, np.inf).min(0)[there]
-        variance = _variance(np.exp(log_t), n, q, take(odds, there), idle)
-        here = take(left, there) & (take(own, there) <= log_t + np.minimum(0.5, 2 / np.sqrt(variance)))
-        left[:, there] &= ~here
-        log_t = np.where(here, take(own, there), 0.0).sum(0) / here.sum(0)
-        log_p = np.log(take(g, there) + (1 - take(g, there)) * np.exp(-q * np.exp(log_t)))  # P at angle 0
+    while (pending := np.flatnonzero(left.any(0))).size:
+        log_t = np.where(left, own, np.inf).min(0)[pending]
+        variance = _variance(np.exp(log_t), n, q, take(odds, pending), idle)
+        covered = take(left, pending) & (take(own, pending) <= log_t + np.minimum(0.5, 2 / np.sqrt(variance)))
+        left[:, pending] &= ~covered
+        log_t = np.where(covered, take(own, pending), 0.0).sum(0) / covered.sum(0)
+        log_p = np.log(take(g, pending) + (1 - take(g, pending)) * np.exp(-q * np.exp(log_t)))  # P at angle 0
         size = n @ log_p + np.exp(log_t) + gammaln(m + 1) - m * log_t
-        most = size + (0.0 if keep else np.where(here, -log_p, -np.inf).max(0))
+        most = size + (0.0 if keep else np.where(covered, -log_p, -np.inf).max(0))
         large = np.flatnonzero(most >= -digits - 5)
-        there, here, log_t = there[large], take(here, large), log_t[large]
-        if not len(there):
+        pending, covered, log_t = pending[large], take(covered, large), log_t[large]
+        if not len(pending):
             continue
-        place, angle, weight = _circles(np.exp(log_t), n, q, take(odds, there), idle, digits)
-        column, t = there[place], np.exp(log_t)[place]
+        place, angle, weight = _circles(np.exp(log_t), n, q, take(odds, pending), idle, digits)
+        column, t = pending[place], np.exp(log_t)[place]
         x = t * np.exp(1j * angle)
         whole, less = exponentials(-q * x)
         factor = take(g, column) + (1 - take(g, column)) * whole
@@ -313,7 +313,7 @@ def _union(law: Fixed, columns: Floats, which: NDArray[np.int64], keep: bool, di
         value, inverse = np.exp(log_value) * weight, 1 / factor
         part = np.broadcast_to(value, factor.shape) if keep else value * inverse
         pull = -less * inverse * take(g * seen, column)
-        yield Terms(which[column], part * take(here, place), one, None, pull, take(seen, column))
+        yield Terms(which[column], part * take(covered, place), unit, None, pull, take(seen, column))
 
 
 def _variance(t: Floats, n: Floats, q: Floats, odds: Floats, idle: float) -> Floats:
@@ -331,18 +331,18 @@ def _radii(q: Floats, n: Floats, odds: Floats, idle: float, m: int, keep: bool) 
     for _ in range(2):  # a second, finer table where the labels' radii lie
         t = np.exp(log_t)
         x = q[:, :, None] * t
-        mine = x / (1 + against * np.exp(-x))
-        each = (np.tensordot(n, mine, 1) + idle * t)[None]  # [K, J, radii]
+        chance = x / (1 + against * np.exp(-x))
+        each = (np.tensordot(n, chance, 1) + idle * t)[None]  # [K, J, radii]
         if not keep:
-            each = each + (x - mine)
+            each = each + (x - chance)
         place = np.clip((each < m).sum(-1), 1, RADII - 1)
         low, high = (np.take_along_axis(each, (place - k)[:, :, None], -1)[:, :, 0] for k in (1, 0))
         share = np.clip((m - low) / np.maximum(high - low, 1e-300), 0, 1)
         log_t, column = np.broadcast_to(log_t, (columns, RADII)), np.arange(columns)
-        found = log_t[column, place - 1] + share * (log_t[column, place] - log_t[column, place - 1])
+        radius = log_t[column, place - 1] + share * (log_t[column, place] - log_t[column, place - 1])
         ends = log_t[column, place.min(0) - 1], log_t[column, place.max(0)]
         log_t = np.linspace(*ends, RADII, axis=-1)
-    return np.asarray(np.broadcast_to(found, (size, columns)))
+    return np.asarray(np.broadcast_to(radius, (size, columns)))
 
 
 def _circles(

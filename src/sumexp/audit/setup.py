@@ -76,7 +76,7 @@ class Setup:
     asked: int | None = None
 
     @property
-    def coins(self) -> bool:
+    def is_set(self) -> bool:
         """Whether the negatives are one set."""
         return self.kind != "draws"
 
@@ -93,7 +93,7 @@ class Setup:
     @property
     def log_q(self) -> Floats:
         """[classes] log of the share of negatives that a class is expected to be."""
-        count = self.q[0] if self.coins else self.m @ self.q
+        count = self.q[0] if self.is_set else self.m @ self.q
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(count / self.negatives))
 
@@ -130,12 +130,12 @@ class Setup:
         held = _distinct(self.law, m, number) if self.kind == "distinct" else _union(self.law, m)
         return replace(self, q=held[None], m=np.array([number @ held]), asked=m)
 
-    def with_way(self, weights: Weights, hits: Hits) -> "Setup":
+    def with_weights(self, weights: Weights, hits: Hits) -> "Setup":
         """The same negatives, weighted and treated otherwise, with the true log q."""
         return replace(self, weights=weights, hits=hits, table=None)
 
 
-def setup(
+def read_setup(
     prior: Floats, sampler: Law, weights: Weights, hits: Hits, m: int | None, batch: int | None, table: object = None
 ) -> Setup:
     """Read what the reader says of their training.
@@ -179,8 +179,8 @@ def setup(
         raise AuditError("mixed negatives need batch, the size of a batch, beside m, the uniform ones")
     draws = _whole("m", own if m is None and own and named != "mixed" else m, 1)
     known = None
-    kind, one = _read(sampler, prior)
-    q = one[None]
+    kind, draw_law = _read(sampler, prior)
+    q = draw_law[None]
     number = np.array([float(draws)])
     if kind == "mixed":
         q = np.stack([prior, np.full_like(prior, 1 / len(prior))])
@@ -206,7 +206,7 @@ def setup(
         )
     if weights == "arrival" and known is not None and draws + 2 > (known > 0).sum():
         raise AuditError(f"m is {draws}, with {int((known > 0).sum())} classes that can be drawn; arrival needs m + 2")
-    found = Setup(
+    scheme = Setup(
         named or "own law",
         q,
         number,
@@ -216,12 +216,12 @@ def setup(
         law=known,
         asked=None if known is None else draws,
     )
-    if found.coins and hits == "redraw":
+    if scheme.is_set and hits == "redraw":
         raise AuditError("a set of distinct ids is not drawn again for one label; hits are mask or keep")
-    return found if table is None else replace(found, table=_table(table, found, known))
+    return scheme if table is None else replace(scheme, table=_table(table, scheme, known))
 
 
-def log_weights(how: Setup, log_q: Floats, table: Floats, prior: Floats) -> tuple[Floats, Floats]:
+def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tuple[Floats, Floats]:
     r"""The two factors of the weights, :math:`\log w_{yy'} = a_y + b_{y'}`, for classes or for bins of classes.
 
     ============  =======================================================================
@@ -242,27 +242,27 @@ def log_weights(how: Setup, log_q: Floats, table: Floats, prior: Floats) -> tupl
     :math:`q_{y'}`; whoever subtracts a table of :math:`\log(mq)` there gives it as ``log_q``.
 
     Args:
-        how: the scheme.
+        setup: the scheme.
         log_q: logarithm of the share of negatives.
         table: what is subtracted for log q; ``log_q`` itself where the reader has the right one.
         prior: the law of the labels.
     """
     zero = np.zeros_like(log_q)
-    match how.weights:
+    match setup.weights:
         case "none":
             return zero, zero
         case "negatives":
             return zero, -table
-        case "importance" if how.table is not None:
+        case "importance" if setup.table is not None:
             return zero, -table
         case "added":
             return -table, table
     kind = (
-        "relative" if how.weights == "arrival" or how.weights == "tries" else how.weights
+        "relative" if setup.weights == "arrival" or setup.weights == "tries" else setup.weights
     )  # over coins that is what they are
-    a, b = factors(kind, torch.from_numpy(table), 1, hits=how.hits, prior=torch.from_numpy(np.log(prior)))
+    a, b = factors(kind, torch.from_numpy(table), 1, hits=setup.hits, prior=torch.from_numpy(np.log(prior)))
     # of them only 1/m knows the number of negatives, which need not be whole
-    return a.numpy() - (0.0 if kind == "relative" else math.log(how.negatives)), b.numpy()
+    return a.numpy() - (0.0 if kind == "relative" else math.log(setup.negatives)), b.numpy()
 
 
 def _kind(name: str) -> tuple[str, str]:
@@ -356,7 +356,7 @@ def _distinct(q: Floats, m: int, number: Floats) -> Floats:
     return inclusion(q, m, number)
 
 
-def _table(table: object, found: Setup, known: Floats | None) -> Floats:
+def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
     if isinstance(table, str):
         if table != "multiset" or known is None:
             raise AuditError(f"log_q is {table!r}; give [classes] numbers, or 'multiset' where repetitions are removed")
@@ -366,7 +366,7 @@ def _table(table: object, found: Setup, known: Floats | None) -> Floats:
         values = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise AuditError(f"log_q holds no numbers: {error}") from error
-    classes = found.q.shape[-1]
+    classes = setup.q.shape[-1]
     if values.shape != (classes,):
         raise AuditError(f"log_q has shape {values.shape}; it must hold one number for each of {classes} classes")
     wrong = np.flatnonzero(~np.isfinite(values))

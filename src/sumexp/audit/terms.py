@@ -46,10 +46,10 @@ class Terms(NamedTuple):
         return self.own * (self.pull - self.s if self.weighted else self.pull)
 
 
-def by_time(found: Sequence[Terms], shape: tuple[int, ...]) -> Floats:
+def by_time(parts: Sequence[Terms], shape: tuple[int, ...]) -> Floats:
     """[K, columns] the sums of the terms."""
     sums = np.zeros(shape)
-    for terms in found:
+    for terms in parts:
         first = np.flatnonzero(np.diff(terms.time, prepend=-1))  # those of one column stand together, perhaps twice
         some = np.add.reduceat((terms.part * terms.rate).real, first, axis=1)
         np.add.at(sums.T, terms.time[first], some.T)

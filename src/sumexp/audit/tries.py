@@ -81,31 +81,31 @@ def numbers(q: Floats, count: Floats, m: int) -> tuple[Integers, Floats]:
         inside = np.flatnonzero(log_p > log_p.max() - DIGITS - 3)
         low, high = int(grid[max(inside[0] - 1, 0)]), int(grid[min(inside[-1] + 1, len(grid) - 1)])
     if high - low < 40:
-        found = np.arange(low, high + 1), np.ones(high - low + 1)
+        chosen = np.arange(low, high + 1), np.ones(high - low + 1)
     elif low > m:
         chance = np.exp(size(grid) - log_p.max())
         mass = np.gradient(grid.astype(float)) * chance
         mean = mass @ grid / mass.sum()
         step = max(1, int(0.7 * math.sqrt(mass @ (grid - mean) ** 2 / mass.sum())))
         every = np.arange(low, high + step, step)
-        found = every, np.full(len(every), float(step))
+        chosen = every, np.full(len(every), float(step))
     else:
-        found = _blocks(m, high)
-    return _fewer(found, q, count, m)
+        chosen = _blocks(m, high)
+    return _fewer(chosen, q, count, m)
 
 
-def _fewer(found: tuple[Integers, Floats], q: Floats, count: Floats, m: int) -> tuple[Integers, Floats]:
+def _fewer(chosen: tuple[Integers, Floats], q: Floats, count: Floats, m: int) -> tuple[Integers, Floats]:
     """Some of the numbers, with weights that are exact for polynomials in log N under its law.
 
     As many as the coins of all classes need, and what a negative adds to a loss; N = m stays, whose coin is another.
     """
-    tries, weight = found
+    tries, weight = chosen
     none = np.zeros((len(q), len(tries)))
     law = terms(q, count, np.zeros(0), np.zeros(0), m, (tries, np.ones_like(weight)), none, True, DIGITS)
     chance = by_time(law, none.shape)[0]
     part = np.flatnonzero((tries > m) & (chance * weight > FEW * chance.max()))
     if len(part) < 12:
-        return found
+        return chosen
     mass = np.sqrt(weight[part] * chance[part])
     x = np.log(tries[part])
     coin = log_coin(q[:, None], tries[part], m)
@@ -121,7 +121,7 @@ def _fewer(found: tuple[Integers, Floats], q: Floats, count: Floats, m: int) -> 
                 np.append(tries[kept], tries[part[some]]),
                 np.append(weight[kept], share / chance[part[some]]),
             )
-    return found
+    return chosen
 
 
 def _blocks(low: int, high: int, points: int = 10) -> tuple[Integers, Floats]:
@@ -242,34 +242,34 @@ def terms(
     log_g = log_q - faint
     all_of_them = _Saddle(log_g, q, number, m, tries)
     seen = np.where(s < FAINT, s, 0.0)
-    mine = all_of_them.x + log_q[:size] + all_of_them.log_e[:size]  # of labels, g = 1
+    log_odds = all_of_them.x + log_q[:size] + all_of_them.log_e[:size]  # of labels, g = 1
     far = np.zeros(shape, dtype=bool)
     if not keep:
-        more = expit(mine) - all_of_them.heads[:size]
+        more = expit(log_odds) - all_of_them.heads[:size]
         a, b, c = all_of_them.cov
         k = all_of_them.more[:size]
         far = more**2 * (c - 2 * b * k + a * k**2) / np.maximum(a * c - b * b, 1e-12 * a * c) > FAR
-    found = [_on_circles(all_of_them, log_g, q, number, size, np.arange(len(tries)), weight, seen, digits, m, keep,
-                         None, ~far, mine)]  # fmt: skip
+    parts = [_on_circles(all_of_them, log_g, q, number, size, np.arange(len(tries)), weight, seen, digits, m, keep,
+                         None, ~far, log_odds)]  # fmt: skip
     for y in np.flatnonzero(far.any(1)):
-        there = np.flatnonzero(far[y])
+        outlying = np.flatnonzero(far[y])
         q_y, number_y = np.append(q, q[y]), np.append(number, 1.0)
         number_y[y] -= 1
-        log_g_y = np.concatenate([log_g[:, there], log_q[[y]][:, there]])
-        saddle = _Saddle(log_g_y, q_y, number_y, m, tries[there])
-        found.append(_on_circles(saddle, log_g_y, q_y, number_y, size, there, weight[there], seen[:, there], digits, m,
-                                 keep, int(y), far[:, there], mine[:, there]))  # fmt: skip
-    return [each for each in found if each is not None]
+        log_g_y = np.concatenate([log_g[:, outlying], log_q[[y]][:, outlying]])
+        saddle = _Saddle(log_g_y, q_y, number_y, m, tries[outlying])
+        parts.append(_on_circles(saddle, log_g_y, q_y, number_y, size, outlying, weight[outlying], seen[:, outlying],
+                                 digits, m, keep, int(y), far[:, outlying], log_odds[:, outlying]))  # fmt: skip
+    return [each for each in parts if each is not None]
 
 
 def _on_circles(
     at: _Saddle, log_g: Floats, q: Floats, number: Floats, size: int, places: Integers, weight: Floats, seen: Floats,
-    digits: float, m: int, keep: bool, label: int | None, rows: NDArray[np.bool_], mine: Floats,
+    digits: float, m: int, keep: bool, label: int | None, rows: NDArray[np.bool_], log_odds: Floats,
 ) -> Terms | None:  # fmt: skip
     """The terms on the circles of a saddle point: for the ``rows`` [size, T] that share it, or for one ``label``."""
-    log_ratio = np.zeros(mine.shape)
+    log_ratio = np.zeros(log_odds.shape)
     if label is None and not keep:
-        log_ratio = np.where(rows, softplus(mine) - at.rest[:size], -np.inf)
+        log_ratio = np.where(rows, softplus(log_odds) - at.rest[:size], -np.inf)
     large = np.flatnonzero(at.size + log_ratio.max(0) + np.log(np.abs(weight)) > -digits - 5)
     if not len(large):
         return None
@@ -292,12 +292,12 @@ def _on_circles(
     elif keep:
         part = np.broadcast_to(value, (size, len(place)))
     else:
-        full = take(expit(mine), place)
-        mine_factor = 1 - full + full * up[:size]
+        full = take(expit(log_odds), place)
+        label_factor = 1 - full + full * up[:size]
         part = value * take(np.where(rows, np.exp(np.where(rows, log_ratio, 0.0)), 0.0), place)
-        part *= mine_factor * inverse[:size]
-        mine_own = take(np.exp(np.log(q[:size])[:, None] - softplus(mine)), place) / mine_factor
-        rate = rate - own[:size] + mine_own
+        part *= label_factor * inverse[:size]
+        label_own = take(np.exp(np.log(q[:size])[:, None] - softplus(log_odds)), place) / label_factor
+        rate = rate - own[:size] + label_own
     sz = take(seen, place)
     pull = comes[:size] * inverse[:size] * sz
     return Terms(places[place], part, rate, own[:size], pull, sz, weighted=True)
@@ -308,11 +308,11 @@ def _ratio(v: Floats, y: Complexes) -> Complexes:
     v = np.maximum(v, 1e-300)
     half = np.sin(v * y.imag / 2)
     turn, least, large = 2 * half**2, np.exp(-v), np.exp(v * (y.real - 1))
-    found = np.empty(v.shape, dtype=np.complex128)
+    ratio = np.empty(v.shape, dtype=np.complex128)
     few = least * (np.expm1(np.minimum(v, 1.0) * y.real) * (1 - turn) - turn)
-    found.real = np.where(v < 1, few, large * (1 - turn) - least)
-    found.imag = 2 * large * half * np.cos(v * y.imag / 2)
-    return found / (-np.expm1(-v) * y)
+    ratio.real = np.where(v < 1, few, large * (1 - turn) - least)
+    ratio.imag = 2 * large * half * np.cos(v * y.imag / 2)
+    return ratio / (-np.expm1(-v) * y)
 
 
 def _grid(

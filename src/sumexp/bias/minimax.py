@@ -284,10 +284,10 @@ def _exchange_in_floats(values: Sequence[Fraction], degree: int, rounds: int = 6
         errors[list(nodes)] = level * np.sign(weights)
         if not np.isfinite(errors).all() or np.abs(errors).max() <= abs(level) * (1 + 1e-12):
             break
-        found = _exchange(errors, abs(level) * (1 - 1e-9), count) if _enough(errors, level, count) else ()
-        if len(found) < count:
+        exchanged = _exchange(errors, abs(level) * (1 - 1e-9), count) if _enough(errors, level, count) else ()
+        if len(exchanged) < count:
             break
-        nodes = found
+        nodes = exchanged
     return best
 
 

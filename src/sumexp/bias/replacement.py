@@ -72,8 +72,8 @@ def _with_replacement_weights(n: int) -> tuple[tuple[tuple[int, ...], Fraction],
     # unknown c_beta; the mean at every lattice point must be F there, whatever F: c solves the transposed system.
     place = lattice.index((1,) * n)
     right = [Fraction(int(i == place)) for i in range(len(lattice))]
-    found = solve(matrix, right)
-    return tuple((beta, c) for beta, c in zip(lattice, found, strict=True) if c)
+    weights = solve(matrix, right)
+    return tuple((beta, c) for beta, c in zip(lattice, weights, strict=True) if c)
 
 
 def with_replacement_estimate(values: Sequence[Rational]) -> Fraction:

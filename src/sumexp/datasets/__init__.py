@@ -191,10 +191,10 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
     Raises:
         DataError: if ``name`` is unknown, the download fails, or a file is not what it should be.
     """
-    found = fetch_all([name], data)[name]
-    if isinstance(found, DataError):
-        raise found
-    return found
+    paths = fetch_all([name], data)[name]
+    if isinstance(paths, DataError):
+        raise paths
+    return paths
 
 
 def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str, list[Path] | DataError]:
@@ -239,9 +239,9 @@ def corpus(name: str, data: str | Path | None = None) -> Corpus:
     Raises:
         DataError: if it is unknown, undeclared or no running text, or a file is absent or damaged.
     """
-    found = _read_kind("text", "a running text", name, data)
-    assert isinstance(found, Corpus)
-    return found
+    text = _read_kind("text", "a running text", name, data)
+    assert isinstance(text, Corpus)
+    return text
 
 
 def brown(data: str | Path | None = None) -> Corpus:
@@ -268,9 +268,9 @@ def delicious(data: str | Path | None = None) -> MultiLabel:
     Raises:
         DataError: if a file is absent, damaged or undeclared.
     """
-    found = _read_kind("tags", "of examples with tags", "delicious", data)
-    assert isinstance(found, MultiLabel)
-    return found
+    examples = _read_kind("tags", "of examples with tags", "delicious", data)
+    assert isinstance(examples, MultiLabel)
+    return examples
 
 
 def images(name: str, data: str | Path | None = None) -> ImageData:
@@ -290,9 +290,9 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
     Raises:
         DataError: if it is unknown, undeclared or not of images, or a file is absent or damaged.
     """
-    found = _read_kind("images", "of images", name, data)
-    assert isinstance(found, ImageData)
-    return found
+    pictures = _read_kind("images", "of images", name, data)
+    assert isinstance(pictures, ImageData)
+    return pictures
 
 
 def _read_kind(kind: str, words: str, name: str, data: str | Path | None) -> object:

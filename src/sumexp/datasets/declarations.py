@@ -88,8 +88,8 @@ def fault(path: Path, file: DataFile) -> str | None:
         else:
             name, expected = "git id", file.blob
             digest = file_digest(stream, lambda: sha1(b"blob %d\0" % size, usedforsecurity=False))
-    found = digest.hexdigest()
-    return None if found == expected else f"{path} has {name} {found} where {expected} is expected"
+    actual = digest.hexdigest()
+    return None if actual == expected else f"{path} has {name} {actual} where {expected} is expected"
 
 
 def content(path: Path) -> bytes:

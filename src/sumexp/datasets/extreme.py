@@ -85,9 +85,9 @@ def read_extreme(train: Path, test: Path) -> Extreme:
     """
     first, second = read_part(train), read_part(test)
     for what in ("features", "labels"):
-        wanted, found = (getattr(part, what).shape[1] for part in (first, second))
-        if found != wanted:
-            raise DataError(f"{test} has {found:,} {what} where {train} has {wanted:,}")
+        wanted, actual = (getattr(part, what).shape[1] for part in (first, second))
+        if actual != wanted:
+            raise DataError(f"{test} has {actual:,} {what} where {train} has {wanted:,}")
     return Extreme(first, second)
 
 
@@ -98,19 +98,19 @@ def read_part(path: Path) -> Part:
         DataError: if it is not of this form.
     """
     examples, features, labels = header(path)
-    found = list(blocks(path))
-    label_ids = np.concatenate([block.labels for block in found])
+    parts = list(blocks(path))
+    label_ids = np.concatenate([block.labels for block in parts])
     return Part(
         _rows(
-            np.concatenate([block.values for block in found]),
-            np.concatenate([block.features for block in found]),
-            np.concatenate([block.feature_counts for block in found]),
+            np.concatenate([block.values for block in parts]),
+            np.concatenate([block.features for block in parts]),
+            np.concatenate([block.feature_counts for block in parts]),
             (examples, features),
         ),
         _rows(
             np.ones(len(label_ids), dtype=bool),
             label_ids,
-            np.concatenate([block.label_counts for block in found]),
+            np.concatenate([block.label_counts for block in parts]),
             (examples, labels),
         ),
     )
@@ -161,11 +161,11 @@ def blocks(path: Path, lines: int = LINES) -> Iterator[Block]:
 
 def _header(path: Path, stream: BinaryIO) -> tuple[int, int, int]:
     line = stream.readline(1000)
-    if (found := _HEADER.fullmatch(line)) is None:
+    if (match := _HEADER.fullmatch(line)) is None:
         raise DataError(
             f"{path}, line 1: expected three numbers (examples, features, labels), got {line[:40].decode('latin-1')!r}"
         )
-    examples, features, labels = (int(number) for number in found.groups())
+    examples, features, labels = (int(number) for number in match.groups())
     if max(features, labels) >= 1 << 31:
         raise DataError(f"{path}, line 1: {max(features, labels):,} features or labels; at most 2^31 - 1 can be read")
     return examples, features, labels
@@ -174,10 +174,10 @@ def _header(path: Path, stream: BinaryIO) -> tuple[int, int, int]:
 def _parsed(path: Path, lines: list[bytes], first: int, features: int, labels: int) -> Block:
     own, rest = [], []
     for number, line in enumerate(lines, first):
-        if (found := _LINE.fullmatch(line)) is None:
+        if (match := _LINE.fullmatch(line)) is None:
             raise DataError(f"{path}, line {number}: expected {_FORM}, got {line[:60].decode('latin-1')!r}")
-        own.append(found[1])
-        rest.append(found[2])
+        own.append(match[1])
+        rest.append(match[2])
     pairs = _numbers(b" ".join(rest).replace(b":", b" "))
     tags, ids = _numbers(b" ".join(own).replace(b",", b" ")), pairs[::2]
     tag_counts = np.array([line.count(b",") + 1 if line else 0 for line in own], dtype=np.int64)

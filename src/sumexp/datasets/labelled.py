@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sumexp.datasets.declarations import DataError
 from sumexp.datasets.pictures import SEED, digits
 
-Profile: TypeAlias = Literal["exp", "step"]
+Imbalance: TypeAlias = Literal["exp", "step"]
 
 _CLASSES, _SIDE = 100, 32
 _RECORD = 2 + 3 * _SIDE * _SIDE  # coarse label, fine label, red, green, blue
@@ -64,32 +64,32 @@ class Labelled:
         return np.bincount(self.train_labels, minlength=self.classes)
 
 
-def profile_counts(profile: Profile, classes: int, most: int, ratio: float) -> NDArray[np.int64]:
+def imbalanced_counts(imbalance: Imbalance, classes: int, most: int, ratio: float) -> NDArray[np.int64]:
     r"""How many pictures each class keeps.
 
     ``exp``: :math:`\lfloor n\,r^{-i/(C-1)}\rfloor` for class i; ``step``: n for the first half, :math:`\lfloor n/r\rfloor`
     for the others.
 
     Args:
-        profile: ``exp`` or ``step``.
+        imbalance: ``exp`` or ``step``.
         classes: C, at least 2.
         most: n, of the first class.
         ratio: r, the imbalance of the first to the last class, at least 1.
 
     Raises:
-        ValueError: if the profile is unknown, a number is out of range, or a class would keep nothing.
+        ValueError: if the imbalance is unknown, a number is out of range, or a class would keep nothing.
 
     Source: Cui et al. (2019); Cao et al. (2019).
     """  # noqa: E501
     if classes < 2 or most < 1 or not ratio >= 1:
         raise ValueError(f"classes is {classes}, most {most}, ratio {ratio}; they must be at least 2, 1 and 1")
-    if profile == "exp":
+    if imbalance == "exp":
         # int(), which truncates, and this order of operations: the published counts depend on both.
         kept = [int(most * (1 / ratio) ** (i / (classes - 1))) for i in range(classes)]
-    elif profile == "step":
+    elif imbalance == "step":
         kept = [most if i < classes // 2 else int(most * (1 / ratio)) for i in range(classes)]
     else:
-        raise ValueError(f"profile is {profile!r}; there are 'exp' and 'step'")
+        raise ValueError(f"imbalance is {imbalance!r}; there are 'exp' and 'step'")
     if min(kept) < 1:
         raise ValueError(f"a class would keep none of its pictures: {most} at most and ratio {ratio}; lower the ratio")
     return np.array(kept, dtype=np.int64)
@@ -134,14 +134,14 @@ def halved(pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 def tailed_digits() -> Labelled:
     """Scikit-learn's digits of 8 x 8 pixels: the first 60 of each class are for the test, 114 or more are left."""
-    found = digits()
-    pictures = np.rint(found.images * 16).astype(np.uint8).reshape(-1, 8, 8, 1) * 15  # 0..16 becomes 0..240
+    data = digits()
+    pictures = np.rint(data.images * 16).astype(np.uint8).reshape(-1, 8, 8, 1) * 15  # 0..16 becomes 0..240
     place = np.zeros(len(pictures), dtype=np.int64)
     for label in range(10):
-        members = found.labels == label
+        members = data.labels == label
         place[members] = np.arange(members.sum())
     test = place < 60
-    return Labelled(pictures[~test], found.labels[~test], pictures[test], found.labels[test], 10)
+    return Labelled(pictures[~test], data.labels[~test], pictures[test], data.labels[test], 10)
 
 
 def read_cifar(archive: Path) -> Labelled:

@@ -66,9 +66,9 @@ def _label_names(path: Path) -> tuple[str, ...]:
 
 def _sparse_arff(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     """The names of the attributes [A] and the rows [N, A] of a sparse ARFF file."""
-    header, found, body = path.read_text("latin-1").partition("@data")
+    header, separator, body = path.read_text("latin-1").partition("@data")
     attributes = [line.split()[1] for line in header.splitlines() if re.match(r"@attribute\s+\S+\s", line, re.I)]
-    if not found or not attributes:
+    if not separator or not attributes:
         raise DataError(f"{path} is not an ARFF file: it lacks @attribute lines or @data")
     rows = [(i, line) for i, line in enumerate(body.splitlines(), header.count("\n") + 1) if line.strip()]
     table = np.zeros((len(rows), len(attributes)), dtype=np.float32)

@@ -56,9 +56,9 @@ def read_shakespeare() -> Corpus:
         text = bz2.decompress(packed)
     except (OSError, ValueError) as error:
         raise DataError(f"the package's shakespeare.txt.bz2 is damaged: {error}; install sumexp again") from error
-    if (found := sha256(text).hexdigest()) != SHAKESPEARE:
+    if (actual := sha256(text).hexdigest()) != SHAKESPEARE:
         raise DataError(
-            f"the package's shakespeare.txt.bz2 has SHA-256 {found}, not {SHAKESPEARE}; install sumexp again"
+            f"the package's shakespeare.txt.bz2 has SHA-256 {actual}, not {SHAKESPEARE}; install sumexp again"
         )
     lines = text.decode("ascii").lower().splitlines()
     starts = range(0, len(lines), _PIECE)

@@ -100,8 +100,8 @@ def gauss_laguerre(log_x: Tensor, m: int, log_q: Tensor, count: int) -> float:
     """
     nodes, weights = np.polynomial.laguerre.laggauss(count)
     t = torch.from_numpy(nodes)
-    one = (log_q.exp() * torch.exp(-t.unsqueeze(-1) * log_x.exp())).sum(-1)
-    return float(torch.from_numpy(weights) @ one**m)
+    mean = (log_q.exp() * torch.exp(-t.unsqueeze(-1) * log_x.exp())).sum(-1)
+    return float(torch.from_numpy(weights) @ mean**m)
 
 
 def monte_carlo(log_x: Tensor, m: int, log_q: Tensor, samples: int, generator: torch.Generator) -> Tensor:

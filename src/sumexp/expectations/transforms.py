@@ -104,10 +104,10 @@ class _Mixture(torch.autograd.Function):
         log_x, missing, log_one, near, t = ctx.saved_tensors
         sums, rule = ctx.sums, ctx.rule
         q = sums.probabilities()
-        one = log_one.exp() if ctx.m else torch.ones_like(log_one)
+        single = log_one.exp() if ctx.m else torch.ones_like(log_one)
         # At most one of the two has a gradient on any node.
-        per_value = g_value / one
-        per_excess = torch.where(near, g_excess, 0.0) / one
+        per_value = g_value / single
+        per_excess = torch.where(near, g_excess, 0.0) / single
         g_log_x = g_log_q = None
         if ctx.needs_input_grad[0]:
             linear = g_mean - (per_excess * missing * t).sum(-1)
@@ -241,10 +241,10 @@ class WithoutReplacement(_OverClasses):
         deviation = torch.expm1(log_x[slight] - log_mean[slight])
         deviation = (deviation - deviation.mean(-1, keepdim=True)) * log_mean[slight].exp()
         with torch.no_grad():
-            found = excess.detach().clone()
-            found[slight] = torch.where(near[slight], _centred_excess(deviation, self.m, t), 0.0)
-            found = torch.where(torch.isfinite(found), found, excess)
-        return found + (excess - excess.detach())
+            centred = excess.detach().clone()
+            centred[slight] = torch.where(near[slight], _centred_excess(deviation, self.m, t), 0.0)
+            centred = torch.where(torch.isfinite(centred), centred, excess)
+        return centred + (excess - excess.detach())
 
 
 def _centred_excess(deviation: Tensor, m: int, t: Tensor) -> Tensor:

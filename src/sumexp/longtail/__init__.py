@@ -3,7 +3,7 @@
 - `config`: stacks of methods;
 - `images`, `features`: the pictures, their classes, and the fixed features that networks are trained on;
 - `training`: the task that trains all methods of a seed side by side;
-- `residual`: the task that trains the paper's own network, for who has the pictures and a GPU;
+- `residual`: the task that trains the paper's own network, for users who have the images and a GPU;
 - `photographs`: the same on lists of photographs, for who has ImageNet or iNaturalist;
 - `frequencies`: how often each label occurs in the data sets that there are;
 - `grids`: what each profile trains, and which comparison decides which claim.

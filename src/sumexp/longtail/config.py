@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from sumexp import checks
-from sumexp.datasets.labelled import Profile
+from sumexp.datasets.labelled import Imbalance
 from sumexp.models.sampled.methods import Method
 
 Source: TypeAlias = Literal["digits", "cifar-100", "cifar-100-small"]
@@ -16,7 +16,7 @@ class Stack:
 
     Attributes:
         source: the data set.
-        profile: ``exp`` or ``step``.
+        imbalance: ``exp`` or ``step``.
         methods: one classifier each.
         seed: of weights, order, mirrored pictures and negatives.
         filters: of the fixed features, see `sumexp.longtail.features`.
@@ -30,7 +30,7 @@ class Stack:
     """
 
     source: Source = "digits"
-    profile: Profile = "exp"
+    imbalance: Imbalance = "exp"
     methods: tuple[Method, ...] = (Method(),)
     seed: int = 0
     filters: int = 50
@@ -44,7 +44,7 @@ class Stack:
 
     def __post_init__(self) -> None:
         checks.choice("source", self.source, get_args(Source))
-        checks.choice("profile", self.profile, get_args(Profile))
+        checks.choice("imbalance", self.imbalance, get_args(Imbalance))
         checks.positive(self, "filters", "hidden", "epochs", "batch", "learning_rate", "clip")
         if not self.methods or len(set(self.methods)) < len(self.methods):
             raise ValueError(f"{len(self.methods)} methods, of which {len(set(self.methods))} differ; give some, once")

@@ -83,9 +83,9 @@ def _responses(images: Tensor, size: int, bank: Tensor, whiten: Tensor, centre: 
     """[n, 8 filters]."""
     combined = bank @ whiten
     side = images.shape[-1] - size + 1
-    found = []
+    responses = []
     for part in torch.split(images, _CHUNK):
         r = combined @ (_normal(F.unfold(part, size)) - centre)
         signed = torch.cat([(r - THRESHOLD).relu(), (-r - THRESHOLD).relu()], 1)
-        found.append(F.adaptive_avg_pool2d(torch.unflatten(signed, -1, (side, side)), 2).flatten(1))
-    return torch.cat(found)
+        responses.append(F.adaptive_avg_pool2d(torch.unflatten(signed, -1, (side, side)), 2).flatten(1))
+    return torch.cat(responses)

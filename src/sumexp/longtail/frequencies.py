@@ -64,14 +64,14 @@ def summary(counts: NDArray[np.int64]) -> Tail:
     return Tail(len(counts), int(counts.sum()), int(counts.max()), int(counts.min()), float((counts < 20).mean()))
 
 
-def _counts(found: object) -> NDArray[np.int64]:
-    match found:
+def _counts(data: object) -> NDArray[np.int64]:
+    match data:
         case Corpus():
-            return np.bincount(found.tokens)
+            return np.bincount(data.tokens)
         case MultiLabel():
-            return np.asarray(found.train_labels.sum(0, dtype=np.int64))
+            return np.asarray(data.train_labels.sum(0, dtype=np.int64))
         case Labelled() | Extreme():
-            return found.counts
-        case tuple() if found and isinstance(found[0], Listed):
-            return found[0].counts
-    raise TypeError(f"{type(found).__name__} is none of the forms in which labels are read")
+            return data.counts
+        case tuple() if data and isinstance(data[0], Listed):
+            return data[0].counts
+    raise TypeError(f"{type(data).__name__} is none of the forms in which labels are read")

@@ -4,7 +4,7 @@ r"""Which methods each profile trains on which pictures, and which comparison de
 negatives x their weighting for the softmax cross entropy and for the contrastive loss, both beside their losses over
 all labels; three margins over all labels; hits kept; and fewer and more negatives, for every law and weighting. All
 methods of a seed are one run, with the same batches, draws, initial weights and number of steps; seeds are runs of
-their own. Both profiles, EXP and STEP, have about the same number of steps.
+their own. Both imbalances, EXP and STEP, have about the same number of steps.
 
 **What decides what**, written down before the runs (after a pilot of six epochs of one seed, which chose network, rate
 and length, and is no part of them). Errors are means over classes, on the test pictures, of the head, torso or tail as
@@ -27,7 +27,7 @@ the highest interval: holds if it lies below zero, not reproduced if it lies abo
 - *negatives-fig-3*: the mean tail error of the sampled contrastive schemes minus that of the cross entropy: above; the
   deviation among the contrastive schemes' balanced errors minus that among the softmax schemes': above.
 - *negatives-fig-4-5*: balanced error of batch constant minus that of the cross entropy: below (it "can" improve: on
-  either profile); the mean over all schemes and the full loss of contrastive minus softmax: above.
+  either imbalance); the mean over all schemes and the full loss of contrastive minus softmax: above.
 - *negatives-fig-6*: tail and balanced error with the fewest negatives minus those with the most, mean over the schemes:
   above. It speaks of ImageNet-LT, so that CIFAR-100 stands beside it and decides nothing.
 - *negatives-fig-1* and *negatives-fig-7* ask for ImageNet-LT and iNaturalist 2018, whose pictures are not here.
@@ -41,8 +41,8 @@ than the design could see, is called open and never "not reproduced".
 undecided wherever it was not said above, and a claim with two halves, *negatives-fig-3* and *negatives-fig-4-5*, is
 open while one half is. (2) On the tail the cross entropy of profile ``cpu`` errs on 98 % (EXP) and 99.9 % (STEP). Where
 less than `ALIKE` is left above what is to be exceeded, nothing is decided: a worse method could not have been seen.
-(3) "On either profile" looks twice, so that each interval of *negatives-fig-4-5* has half of the 5 %. With (2) and (3)
-both halves that had been decided otherwise, one by -0.7 and one by -0.4 points, are open.
+(3) "On either imbalance" looks twice, so that each interval of *negatives-fig-4-5* has half of the 5 %. With (2) and
+(3) both halves that had been decided otherwise, one by -0.7 and one by -0.4 points, are open.
 
 **A confirmation**, written down after the runs of profile ``cpu`` and before any of its own. On EXP five seeds have the
 balanced error of batch constant 0.45 points below that of the cross entropy, from 0.81 to 0.09 by itself, and on both
@@ -65,8 +65,8 @@ interval off zero, the share that is predicted rightly. Pairs that the predictio
 on head and tail, at each m: where the interval is off zero, masking shows.
 
 **The profile** ``paper`` trains the paper's network where the pictures of 32 x 32 are, CIFAR-100's archive: a ResNet-56
-with the published schedule, 256 epochs on either profile, 5 seeds of every method of the factorial, of which each is a
-run (`sumexp.longtail.residual`). So STEP has 2.3 times as many steps as EXP, as published. The comparisons that decide
+with the published schedule, 256 epochs on either imbalance, 5 seeds of every method of the factorial, of which each is
+a run (`sumexp.longtail.residual`). So STEP has 2.3 times as many steps as EXP, as published. The comparisons that decide
 are the same, paired by seed. Nobody has run it: no GPU and no archive were at hand, so that nothing is known of it but
 that the network is the paper's, that it trains, and what it costs by its operations. Should a loss diverge, which the
 published rate without a warm-up does not rule out for importance weights of the contrastive loss, the run ends with an
@@ -89,7 +89,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sumexp import checks
-from sumexp.datasets.labelled import Profile
+from sumexp.datasets.labelled import Imbalance
 from sumexp.jobs import Grid, Job, Present
 from sumexp.longtail import photographs, residual, training
 from sumexp.longtail.config import Source, Stack
@@ -102,7 +102,7 @@ from sumexp.models.sampled.prediction import Forecast, predict
 from sumexp.models.sampled.prediction import work as work_of_prediction
 from sumexp.runtime import Task
 
-PROFILES: tuple[Profile, ...] = ("exp", "step")
+IMBALANCES: tuple[Imbalance, ...] = ("exp", "step")
 
 ALIKE = 0.01
 """A difference of errors below one point is none."""
@@ -217,7 +217,7 @@ def task(plan: Plan) -> Task[Any]:
 
 
 def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
-    """The runs of a plan: for both profiles every seed, of a residual network every method by itself.
+    """The runs of a plan: for both imbalances every seed, of a residual network every method by itself.
 
     Args:
         source: the data set.
@@ -227,12 +227,12 @@ def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
         ValueError: if a residual network is asked for on reduced pictures.
     """
     seeds = range(plan.seeds)
-    each = [(p, epochs, seed) for p, epochs in zip(PROFILES, plan.epochs, strict=True) for seed in seeds]
+    each = [(p, epochs, seed) for p, epochs in zip(IMBALANCES, plan.epochs, strict=True) for seed in seeds]
     return _configs(source, plan, methods(plan.negatives), each)
 
 
 def tailed(plan: Plan = _RESIDUAL) -> tuple[Residual, ...]:
-    """The runs of the paper's network on the ready-made tail of 32 x 32: profile EXP alone.
+    """The runs of the paper's network on the ready-made tail of 32 x 32: EXP alone.
 
     Args:
         plan: of a residual network.
@@ -261,21 +261,21 @@ def confirmed(plan: Plan) -> tuple[Method, Method]:
 
 
 def _configs(
-    source: Source, plan: Plan, own: tuple[Method, ...], each: Sequence[tuple[Profile, int, int]]
+    source: Source, plan: Plan, own: tuple[Method, ...], each: Sequence[tuple[Imbalance, int, int]]
 ) -> tuple[Config, ...]:
-    """The runs of some methods, of each profile, number of epochs and seed."""
+    """The runs of some methods, of each imbalance, number of epochs and seed."""
     batch = plan.batch
     if plan.blocks:
         if source == "cifar-100-small":
             raise ValueError("the residual network is trained on pictures of 32 x 32; cifar-100-small has 16 x 16")
         return tuple(
-            Residual(source, profile, method, seed, blocks=plan.blocks, epochs=epochs, batch=batch)
-            for profile, epochs, seed in each
+            Residual(source, imbalance, method, seed, blocks=plan.blocks, epochs=epochs, batch=batch)
+            for imbalance, epochs, seed in each
             for method in own
         )
     return tuple(
-        Stack(source, profile, own, seed, filters=plan.filters, hidden=plan.hidden, epochs=epochs, batch=batch)
-        for profile, epochs, seed in each
+        Stack(source, imbalance, own, seed, filters=plan.filters, hidden=plan.hidden, epochs=epochs, batch=batch)
+        for imbalance, epochs, seed in each
     )
 
 
@@ -298,8 +298,8 @@ def photographed(source: photographs.Source, seeds: int = 5) -> tuple[Photograph
     return tuple(Photographs(source, method, seed) for method in own for seed in range(seeds))
 
 
-def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Profile, dict[Method, Values]]:
-    """The errors of each profile and method by seed and class [seeds, C], the seeds in the order of the runs.
+def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Imbalance, dict[Method, Values]]:
+    """The errors of each imbalance and method by seed and class [seeds, C], the seeds in the order of the runs.
 
     Args:
         runs: of each config the ``errors`` [methods, C] of its run.
@@ -307,23 +307,28 @@ def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Profile, dict[Met
     Raises:
         ValueError: if a table is not of as many methods, or a method has fewer seeds than another.
     """
-    found: dict[Profile, dict[Method, list[Values]]] = {}
+    by_imbalance: dict[Imbalance, dict[Method, list[Values]]] = {}
     for config, errors in runs:
         table = np.asarray(errors, dtype=np.float64)
         if table.ndim != 2 or len(table) != len(config.methods):
             raise ValueError(f"a table of shape {table.shape} for {len(config.methods)} methods; expected [methods, C]")
-        of_profile = found.setdefault(config.profile, {})
+        of_imbalance = by_imbalance.setdefault(config.imbalance, {})
         for method, row in zip(config.methods, table, strict=True):
-            of_profile.setdefault(method, []).append(row)
-    for profile, methods in found.items():
+            of_imbalance.setdefault(method, []).append(row)
+    for imbalance, methods in by_imbalance.items():
         if len(numbers := sorted({len(rows) for rows in methods.values()})) > 1:
-            raise ValueError(f"of profile {profile} some methods have {numbers[0]} seeds and some {numbers[-1]}")
-    return {profile: {one: np.array(rows) for one, rows in methods.items()} for profile, methods in found.items()}
+            raise ValueError(f"of imbalance {imbalance} some methods have {numbers[0]} seeds and some {numbers[-1]}")
+    return {
+        imbalance: {method: np.array(rows) for method, rows in methods.items()}
+        for imbalance, methods in by_imbalance.items()
+    }
 
 
 def forecasts(source: Source, plan: Plan) -> tuple[Forecast, ...]:
-    """The predictions that come before the runs, one of each profile."""
-    return tuple(Forecast(tuple(counts(source, profile).tolist()), methods(plan.negatives)) for profile in PROFILES)
+    """The predictions that come before the runs, one of each imbalance."""
+    return tuple(
+        Forecast(tuple(counts(source, imbalance).tolist()), methods(plan.negatives)) for imbalance in IMBALANCES
+    )
 
 
 def data(config: Config | Photographs) -> tuple[str, ...]:
@@ -347,7 +352,7 @@ def work(config: Config | Photographs) -> float:
         return STARTED + config.epochs * steps * STEP + each * (3 * config.epochs * steps * config.batch + tested)
     shape = residual.shape(config.source) if isinstance(config, Residual) else config.source
     side, size, channels, tested = _PIXELS[shape]
-    classes, trained = len(counts(shape, config.profile)), int(counts(shape, config.profile).sum())
+    classes, trained = len(counts(shape, config.imbalance)), int(counts(shape, config.imbalance).sum())
     steps = math.floor(trained / config.batch)
     waits = STARTED + config.epochs * steps * STEP
     if isinstance(config, Residual):

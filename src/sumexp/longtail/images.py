@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sumexp import datasets
 from sumexp.datasets import labelled, listed
-from sumexp.datasets.labelled import Labelled, Profile
+from sumexp.datasets.labelled import Imbalance, Labelled
 from sumexp.longtail.config import Source
 
 SHAPES: Mapping[Source, tuple[int, int, float]] = {
@@ -19,13 +19,13 @@ SHAPES: Mapping[Source, tuple[int, int, float]] = {
 """Classes, pictures of the most frequent one, and its ratio to the rarest."""
 
 
-def counts(source: Source, profile: Profile) -> NDArray[np.int64]:
+def counts(source: Source, imbalance: Imbalance) -> NDArray[np.int64]:
     """Training pictures of each class: known before any picture is read."""
-    return labelled.profile_counts(profile, *SHAPES[source])
+    return labelled.imbalanced_counts(imbalance, *SHAPES[source])
 
 
-def load(source: Source, profile: Profile) -> Labelled:
-    """The pictures, 16 x 16 of CIFAR-100 or 8 x 8 of the digits, the training set cut to its profile.
+def load(source: Source, imbalance: Imbalance) -> Labelled:
+    """The pictures, 16 x 16 of CIFAR-100 or 8 x 8 of the digits, the training set cut to its imbalance.
 
     CIFAR-100's archive and the reduced files give the same pictures in the same order.
 
@@ -35,14 +35,14 @@ def load(source: Source, profile: Profile) -> Labelled:
     if source == "digits":
         data = labelled.tailed_digits()
     else:
-        found = datasets.read(source)
-        assert isinstance(found, Labelled)
-        data = found
+        pictures = datasets.read(source)
+        assert isinstance(pictures, Labelled)
+        data = pictures
     if data.train.shape[1] == 32:
         data = Labelled(
             labelled.halved(data.train), data.train_labels, labelled.halved(data.test), data.test_labels, data.classes
         )
-    return labelled.cut(data, counts(source, profile))
+    return labelled.cut(data, counts(source, imbalance))
 
 
 def lists(name: Literal["imagenet-lt", "inaturalist-2018"]) -> tuple[listed.Listed, ...]:
@@ -51,6 +51,6 @@ def lists(name: Literal["imagenet-lt", "inaturalist-2018"]) -> tuple[listed.List
     Raises:
         DataError: if they are absent, damaged or undeclared.
     """
-    found = datasets.read(name)
-    assert isinstance(found, tuple)
-    return found
+    parts = datasets.read(name)
+    assert isinstance(parts, tuple)
+    return parts

@@ -177,8 +177,8 @@ class Learner(Resumable):
             for group in self.optimiser.param_groups:
                 group["lr"] = rate(config, self.epoch * steps + step, config.epochs * steps)
             negatives = draws(config.methods, labels, self.log_prior, drawn)
-            found = self.network(x).unsqueeze(0)
-            loss = method_losses(found, labels, config.methods, self.log_prior, negatives).sum()
+            logits = self.network(x).unsqueeze(0)
+            loss = method_losses(logits, labels, config.methods, self.log_prior, negatives).sum()
             self.optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimiser.step()
@@ -199,9 +199,9 @@ class Learner(Resumable):
         missed = []
         pictures = _Pictures(self.folder, judged, self.config)
         for x, labels in self.batches(pictures, list(range(len(judged.paths)))):
-            found, label = self.network(x), labels.unsqueeze(1)
-            best_other = found.scatter(1, label, -torch.inf).amax(1)
-            missed.append((best_other >= found.gather(1, label).squeeze(1)).cpu())
+            logits, label = self.network(x), labels.unsqueeze(1)
+            best_other = logits.scatter(1, label, -torch.inf).amax(1)
+            missed.append((best_other >= logits.gather(1, label).squeeze(1)).cpu())
         classes = len(self.log_prior)
         wrong = np.bincount(judged.labels, torch.cat(missed).numpy(), minlength=classes)
         return np.asarray(wrong / np.bincount(judged.labels, minlength=classes).clip(1))

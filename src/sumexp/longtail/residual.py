@@ -32,7 +32,7 @@ from torch import Tensor
 
 from sumexp import checks, datasets
 from sumexp.datasets import labelled
-from sumexp.datasets.labelled import Labelled, Profile
+from sumexp.datasets.labelled import Imbalance, Labelled
 from sumexp.descent import Resumable, generator
 from sumexp.longtail.images import counts
 from sumexp.models.sampled.methods import Method, draws, method_losses
@@ -94,9 +94,9 @@ def run(
                     f"{epoch}; lower the learning rate, which is {learning_rate}"
                 )
             checkpoint.save({"learner": learner.state(), "losses": losses})
-        found = errors()
+        error_rates = errors()
     history = {"epoch": np.arange(epochs), "train_loss": np.array(losses)}
-    return Result({"counts": numbers, "errors": found[None]}, {"error": float(found.mean())}, history)
+    return Result({"counts": numbers, "errors": error_rates[None]}, {"error": float(error_rates.mean())}, history)
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class Residual:
     """A residual network that is trained by one method on a long-tailed set of pictures.
 
     Attributes:
-        source: the data set; ``cifar-100-lt`` has a tail already, of profile ``exp``.
-        profile: ``exp`` or ``step``.
+        source: the data set; ``cifar-100-lt`` has a tail already, of imbalance ``exp``.
+        imbalance: ``exp`` or ``step``.
         method: what it is trained on.
         seed: of weights, order, cuts, mirrored pictures and negatives.
         blocks: n, of each stage.
@@ -118,7 +118,7 @@ class Residual:
     """
 
     source: Source = "cifar-100"
-    profile: Profile = "exp"
+    imbalance: Imbalance = "exp"
     method: Method = field(default_factory=Method)
     seed: int = 0
     blocks: int = 9
@@ -131,15 +131,15 @@ class Residual:
 
     def __post_init__(self) -> None:
         checks.choice("source", self.source, get_args(Source))
-        checks.choice("profile", self.profile, get_args(Profile))
+        checks.choice("imbalance", self.imbalance, get_args(Imbalance))
         checks.positive(self, "blocks", "width", "epochs", "batch", "learning_rate")
         if self.seed < 0 or not 0 <= self.momentum < 1 or self.decay < 0:
             raise ValueError(
                 f"seed, momentum and decay are {self.seed}, {self.momentum}, {self.decay}; they must be >= 0, and the "
                 "momentum below 1"
             )
-        if self.source == "cifar-100-lt" and self.profile != "exp":
-            raise ValueError(f"profile is {self.profile!r} of cifar-100-lt, which has the pictures of exp alone")
+        if self.source == "cifar-100-lt" and self.imbalance != "exp":
+            raise ValueError(f"imbalance is {self.imbalance!r} of cifar-100-lt, which has the pictures of exp alone")
         check_batch(self.method, self.batch)
 
     @property
@@ -163,23 +163,23 @@ def train(
         DataError: if the data set is absent, damaged or undeclared.
         FloatingPointError: if the loss is not finite.
     """
-    data = load(config.source, config.profile)
+    data = load(config.source, config.imbalance)
     return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
 
 
-def load(source: Source, profile: Profile) -> Labelled:
-    """The pictures as published, the training set cut to its profile: of CIFAR-100 the same ones as are halved elsewhere.
+def load(source: Source, imbalance: Imbalance) -> Labelled:
+    """The pictures as published, the training set cut to its imbalance: of CIFAR-100 the same ones as are halved elsewhere.
 
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
     """  # noqa: E501
-    found = labelled.tailed_digits() if source == "digits" else datasets.read(source)
-    assert isinstance(found, Labelled)
-    return labelled.cut(found, counts(shape(source), profile))
+    pictures = labelled.tailed_digits() if source == "digits" else datasets.read(source)
+    assert isinstance(pictures, Labelled)
+    return labelled.cut(pictures, counts(shape(source), imbalance))
 
 
 def shape(source: Source) -> Literal["digits", "cifar-100"]:
-    """The data set of which a source has the classes and, by profile, the frequencies."""
+    """The data set of which a source has the classes and, by imbalance, the frequencies."""
     return "digits" if source == "digits" else "cifar-100"
 
 
@@ -260,10 +260,10 @@ class Learner(Resumable):
         steps = n // config.batch
         for batch in order[: steps * config.batch].view(steps, config.batch):
             x = cut_out(self.pictures[batch], corners[:, batch], turned[batch])
-            found = scores(self.parameters, self.standard(x), config, training=True).unsqueeze(0)
+            logits = scores(self.parameters, self.standard(x), config, training=True).unsqueeze(0)
             labels = self.labels[batch]
             negatives = draws(config.methods, labels, self.log_prior, drawn)
-            loss = method_losses(found, labels, config.methods, self.log_prior, negatives).sum()
+            loss = method_losses(logits, labels, config.methods, self.log_prior, negatives).sum()
             self.optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimiser.step()
@@ -286,10 +286,10 @@ class Learner(Resumable):
         missed = []
         chunks = (torch.split(torch.from_numpy(whole), _CHUNK) for whole in (pictures, labels))
         for part, own in zip(*chunks, strict=True):
-            found = scores(self.parameters, self.standard(_channels_first(part).to(self.device)), self.config)
+            logits = scores(self.parameters, self.standard(_channels_first(part).to(self.device)), self.config)
             label = own.unsqueeze(1).to(self.device)
-            best_other = found.scatter(1, label, -torch.inf).amax(1)
-            missed.append((best_other >= found.gather(1, label).squeeze(1)).cpu())
+            best_other = logits.scatter(1, label, -torch.inf).amax(1)
+            missed.append((best_other >= logits.gather(1, label).squeeze(1)).cpu())
         classes = len(self.log_prior)
         wrong = np.bincount(labels, torch.cat(missed).numpy(), minlength=classes)
         shares: NDArray[np.float64] = wrong / np.bincount(labels, minlength=classes).clip(1)
@@ -324,15 +324,15 @@ def initial(config: Residual, channels: int, classes: int) -> dict[str, Tensor]:
 
     Source: He et al., Delving Deep into Rectifiers, 2015, for the convolutions.
     """
-    own, found = generator(config.seed, "weights"), {}
+    own, weights = generator(config.seed, "weights"), {}
     for name, taken, made, _ in convolutions(config, channels):
-        found[f"{name}.weight"] = torch.randn(made, taken, 3, 3, generator=own) * math.sqrt(2 / (9 * made))
-        found |= {f"{name}.gain": torch.ones(made), f"{name}.shift": torch.zeros(made)}
-        found |= {f"{name}.mean": torch.zeros(made), f"{name}.variance": torch.ones(made)}
+        weights[f"{name}.weight"] = torch.randn(made, taken, 3, 3, generator=own) * math.sqrt(2 / (9 * made))
+        weights |= {f"{name}.gain": torch.ones(made), f"{name}.shift": torch.zeros(made)}
+        weights |= {f"{name}.mean": torch.zeros(made), f"{name}.variance": torch.ones(made)}
     features = config.width << (STAGES - 1)
-    found["out.weight"] = torch.randn(features, classes, generator=own) / math.sqrt(features)
-    found["out.bias"] = torch.zeros(classes)
-    return found
+    weights["out.weight"] = torch.randn(features, classes, generator=own) / math.sqrt(features)
+    weights["out.bias"] = torch.zeros(classes)
+    return weights
 
 
 def scores(parameters: Mapping[str, Tensor], x: Tensor, config: Residual, training: bool = False) -> Tensor:
@@ -385,11 +385,11 @@ def rate(config: Residual, epoch: int) -> float:
 
 def operations(config: Residual, side: int, channels: int, classes: int) -> float:
     """The floating-point operations of a picture's way through the network: two a product of its convolutions."""
-    found, along = 0, side
+    total, along = 0, side
     for _, taken, made, by in convolutions(config, channels):
         along //= by
-        found += 2 * 9 * taken * made * along**2
-    return found + 2.0 * (config.width << (STAGES - 1)) * classes
+        total += 2 * 9 * taken * made * along**2
+    return total + 2.0 * (config.width << (STAGES - 1)) * classes
 
 
 def _channels_first(pictures: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def train(
         DataError: if the data set is absent, damaged or undeclared.
         FloatingPointError: if the loss of a method is not finite.
     """
-    data = images.load(config.source, config.profile)
+    data = images.load(config.source, config.imbalance)
     return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
 
 
@@ -74,15 +74,15 @@ def fit(
         rows = state["rows"]
     errors = learner.errors(test, judged)
     for epoch in progress(range(learner.epoch, config.epochs)):
-        found = learner.run_epoch().tolist()
-        for method, loss in zip(config.methods, found, strict=True):
+        losses = learner.run_epoch().tolist()
+        for method, loss in zip(config.methods, losses, strict=True):
             if not math.isfinite(loss):
                 raise FloatingPointError(
                     f"the loss of {method.name} (m = {method.negatives}) is {loss} in epoch {epoch}; lower the "
                     f"learning rate, which is {config.learning_rate}, or clip, which is {config.clip}"
                 )
         errors = learner.errors(test, judged)
-        rows += [[epoch, i, loss, float(errors[i].mean())] for i, loss in enumerate(found)]
+        rows += [[epoch, i, loss, float(errors[i].mean())] for i, loss in enumerate(losses)]
         checkpoint.save({"learner": learner.state(), "rows": rows})
     table = np.array(rows)
     history: dict[str, NDArray[Any]] = {"epoch": table[:, 0].astype(int), "method": table[:, 1].astype(int)}
@@ -145,7 +145,7 @@ class Learner(Resumable):
             x, labels = self.inputs[turned[batch], batch], self.labels[batch]
             for group in self.optimiser.param_groups:
                 group["lr"] = rate(config, self.epoch * self.steps + step, config.epochs * self.steps)
-            found = method_losses(
+            losses = method_losses(
                 self.scores(x),
                 labels,
                 config.methods,
@@ -153,10 +153,10 @@ class Learner(Resumable):
                 draws(config.methods, labels, self.log_prior, drawn),
             )
             self.optimiser.zero_grad()
-            found.sum().backward()  # type: ignore[no-untyped-call]
+            losses.sum().backward()  # type: ignore[no-untyped-call]
             self.clip()
             self.optimiser.step()
-            total += found.detach()
+            total += losses.detach()
         self.epoch += 1
         return total / self.steps
 
@@ -193,10 +193,10 @@ class Learner(Resumable):
         classes = self.log_prior.shape[0]
         wrong = torch.zeros(len(self.config.methods), classes, dtype=torch.float64, device=self.device)
         for part, own in zip(torch.split(x, 500), torch.split(labels, 500), strict=True):
-            found = self.scores(part)
-            label = own.view(1, -1, 1).expand(len(found), -1, 1)
-            mine = found.gather(-1, label)
-            missed = (found.scatter(-1, label, -torch.inf).amax(-1, keepdim=True) >= mine).squeeze(-1)
+            logits = self.scores(part)
+            label = own.view(1, -1, 1).expand(len(logits), -1, 1)
+            own_logit = logits.gather(-1, label)
+            missed = (logits.scatter(-1, label, -torch.inf).amax(-1, keepdim=True) >= own_logit).squeeze(-1)
             wrong.index_add_(1, own, missed.double())
         return wrong / torch.bincount(labels, minlength=classes).clamp_min(1)
 
@@ -225,15 +225,15 @@ def scores(parameters: Mapping[str, Tensor], x: Tensor, methods: Sequence[Method
     joint = torch.addmm(parameters["hidden_bias"], x, parameters["hidden_weight"]).relu()
     hidden = torch.unflatten(joint, -1, (len(methods), -1)).transpose(0, 1)
     weight, bias = parameters["out_weight"], parameters["out_bias"]
-    found = []
+    outputs = []
     for loss, members in groupby(range(len(methods)), lambda i: methods[i].loss):
         part = slice((own := list(members))[0], own[-1] + 1)
         if loss == "softmax":
-            found.append(torch.baddbmm(bias[part], hidden[part], weight[part]))
+            outputs.append(torch.baddbmm(bias[part], hidden[part], weight[part]))
         else:
             unit = torch.nn.functional.normalize
-            found.append(unit(hidden[part], dim=-1) @ unit(weight[part], dim=1))
-    return torch.cat(found)
+            outputs.append(unit(hidden[part], dim=-1) @ unit(weight[part], dim=1))
+    return torch.cat(outputs)
 
 
 def rate(config: Stack, step: int, steps: int) -> float:

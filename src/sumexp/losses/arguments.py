@@ -104,7 +104,7 @@ def prepare(
         if worst == math.inf:
             raise ValueError("a positive logit is -inf or a negative one +inf: an infinite loss has no gradient")
         if not heaviest < (math.log(torch.finfo(negative.dtype).max) if linear else math.inf):
-            raise ValueError(_blame(shape, log_q, weights, hits))
+            raise ValueError(_explain(shape, log_q, weights, hits))
     return Pair(positive, negative, log_w if log_w is None else log_w.to(negative.dtype))
 
 
@@ -120,7 +120,7 @@ def _check_shapes(positive_logits: Tensor, negative_logits: Tensor) -> None:
         raise ValueError("m is 0: a sampled loss needs at least one negative for each example")
 
 
-def _blame(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None, hits: Tensor | None) -> str:
+def _explain(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None, hits: Tensor | None) -> str:
     """What is wrong with the weights of those that are not left out."""
     used = torch.ones(shape, dtype=torch.bool) if hits is None else ~hits.cpu().expand(shape)
     if weights is not None:

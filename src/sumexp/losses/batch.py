@@ -85,28 +85,28 @@ def in_batch(
     checks.choice("hits", hits, get_args(InBatchHits))
     _check_scores(scores)
     size, columns = scores.shape
-    scores, scale = _heat(scores, temperature)
+    scores, scale = _temperature(scores, temperature)
     law = _law("log_q", log_q, scores, columns, needed=correct != "none")
     classes = checks.integers("id", ids).to(scores.device)
     if classes.shape != (columns,):
         raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
     marks = _numbered(classes, size) if hits == "mask" else None
-    way = _Way(scale, None if correct == "none" else law, correct == "all", marks)
-    losses, rows = _losses(scores, way), None
+    correction = _Correction(scale, None if correct == "none" else law, correct == "all", marks)
+    losses, rows = _losses(scores, correction), None
     if symmetric:
         rows = _law("row_log_q", row_log_q, scores, size, needed=False)
         same = _numbered(_same_rows(row_ids, size, scores.device), size) if hits == "mask" else None
-        turned = _Way(scale, None if correct == "none" else rows, correct == "all", same)
-        losses = (losses + _losses(scores[:, :size].T, turned)) / 2
+        column_options = _Correction(scale, None if correct == "none" else rows, correct == "all", same)
+        losses = (losses + _losses(scores[:, :size].T, column_options)) / 2
     if __debug__ and size:
         largest = [law.max() for law in (law, rows) if law is not None]
         worst, *likeliest = checks.read(losses.detach().max(), *largest)
         if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
-            raise ValueError(_blame(scores.detach(), classes, law, rows))
+            raise ValueError(_explain(scores.detach(), classes, law, rows))
     return reduce(losses, reduction)
 
 
-class _Way(NamedTuple):
+class _Correction(NamedTuple):
     """How scores become logits.
 
     Attributes:
@@ -135,15 +135,15 @@ def _precision(scores: Tensor) -> torch.dtype:
     return torch.promote_types(scores.dtype, torch.float32)
 
 
-def _logits(scores: Tensor, way: _Way, out: Tensor | None = None) -> Tensor:
+def _logits(scores: Tensor, correction: _Correction, out: Tensor | None = None) -> Tensor:
     """Logits, at least float32, as a new tensor or in ``out``."""
     dtype = _precision(scores)
-    law = torch.zeros(1, dtype=dtype, device=scores.device) if way.log_q is None else way.log_q
-    logits = torch.add(-law, scores, alpha=way.scale, out=out)
-    if way.log_q is not None and not way.own:
-        logits.diagonal().copy_(scores.diagonal().to(dtype) * way.scale)
-    if way.classes is not None:
-        classes, own = way.classes.to(dtype), logits.diagonal().clone()
+    law = torch.zeros(1, dtype=dtype, device=scores.device) if correction.log_q is None else correction.log_q
+    logits = torch.add(-law, scores, alpha=correction.scale, out=out)
+    if correction.log_q is not None and not correction.own:
+        logits.diagonal().copy_(scores.diagonal().to(dtype) * correction.scale)
+    if correction.classes is not None:
+        classes, own = correction.classes.to(dtype), logits.diagonal().clone()
         for start, stop in _blocks(scores):
             # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
             equal = torch.empty(stop - start, len(classes), dtype=dtype, device=scores.device)
@@ -153,11 +153,11 @@ def _logits(scores: Tensor, way: _Way, out: Tensor | None = None) -> Tensor:
     return logits
 
 
-def _losses(scores: Tensor, way: _Way) -> Tensor:
+def _losses(scores: Tensor, correction: _Correction) -> Tensor:
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         # What a compiler fuses, and torch.func takes apart.
-        return -torch.log_softmax(_logits(scores, way), -1).diagonal()
-    losses: Tensor = _InPlace.apply(scores, way)  # type: ignore[no-untyped-call]
+        return -torch.log_softmax(_logits(scores, correction), -1).diagonal()
+    losses: Tensor = _InPlace.apply(scores, correction)  # type: ignore[no-untyped-call]
     return losses
 
 
@@ -165,36 +165,36 @@ class _InPlace(torch.autograd.Function):
     """The same with two matrices, where autograd would make four."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, way: _Way) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, correction: _Correction) -> Tensor:
         # Rows in one piece, also where scores are transposed: the work in place below asks for it.
         p = torch.empty(scores.shape, dtype=_precision(scores), device=scores.device)
-        torch.softmax(_logits(scores, way, out=p), -1, out=p)
-        ctx.way = way
+        torch.softmax(_logits(scores, correction, out=p), -1, out=p)
+        ctx.correction = correction
         ctx.save_for_backward(scores, p)
         ctx.save_for_forward(scores)
-        return _negative_log(p, scores, way)
+        return _negative_log(p, scores, correction)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         scores, p = ctx.saved_tensors
-        share = gradient * ctx.way.scale
+        share = gradient * ctx.correction.scale
         if torch.is_grad_enabled():  # this gradient is to be differentiated again
-            p = torch.softmax(_logits(scores, ctx.way), -1)
+            p = torch.softmax(_logits(scores, ctx.correction), -1)
             own = torch.eye(*scores.shape, dtype=p.dtype, device=p.device)
             return ((p - own) * share.unsqueeze(-1)).to(scores.dtype), None
-        found = p * share.unsqueeze(-1)
-        found.diagonal().sub_(share)
-        return found.to(scores.dtype), None
+        score_gradient = p * share.unsqueeze(-1)
+        score_gradient.diagonal().sub_(share)
+        return score_gradient.to(scores.dtype), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
-        moved = for_sums(tangent) * ctx.way.scale
-        p = torch.softmax(_logits(ctx.saved_tensors[0], ctx.way), -1)
-        found: Tensor = (p * moved).sum(-1) - moved.diagonal()
-        return found
+        moved = for_sums(tangent) * ctx.correction.scale
+        p = torch.softmax(_logits(ctx.saved_tensors[0], ctx.correction), -1)
+        loss_tangent: Tensor = (p * moved).sum(-1) - moved.diagonal()
+        return loss_tangent
 
 
-def _negative_log(p: Tensor, scores: Tensor, way: _Way) -> Tensor:
+def _negative_log(p: Tensor, scores: Tensor, correction: _Correction) -> Tensor:
     """The losses [B] by the softmax, also of examples whose own probability is beyond the precision."""
     own = p.diagonal()
     losses = -own.log()
@@ -203,9 +203,13 @@ def _negative_log(p: Tensor, scores: Tensor, way: _Way) -> Tensor:
         tiny = (own < least).nonzero().flatten()
         # log p = f_own - (f_best - log p_best), for the likeliest column, which is neither its own nor a hit.
         best = p[tiny].argmax(-1)
-        law = torch.zeros(1, dtype=p.dtype, device=p.device).expand(p.shape[1]) if way.log_q is None else way.log_q
-        ahead = (scores[tiny, best].to(p.dtype) - scores[tiny, tiny].to(p.dtype)) * way.scale
-        taken = law[best] - law[tiny] if way.own else law[best]
+        law = (
+            torch.zeros(1, dtype=p.dtype, device=p.device).expand(p.shape[1])
+            if correction.log_q is None
+            else correction.log_q
+        )
+        ahead = (scores[tiny, best].to(p.dtype) - scores[tiny, tiny].to(p.dtype)) * correction.scale
+        taken = law[best] - law[tiny] if correction.own else law[best]
         losses[tiny] = ahead - taken - p[tiny, best].log()
     return losses
 
@@ -219,7 +223,7 @@ def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, size)
 
 
-def _heat(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
+def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
     """Scores, and the number that they are still to be multiplied by: a learnable temperature needs a gradient."""
     if isinstance(temperature, Tensor):
         if temperature.numel() != 1 or not temperature.is_floating_point():
@@ -269,7 +273,7 @@ def _check_scores(scores: Tensor) -> None:
         )
 
 
-def _blame(scores: Tensor, ids: Tensor, log_q: Tensor | None, row_log_q: Tensor | None) -> str:
+def _explain(scores: Tensor, ids: Tensor, log_q: Tensor | None, row_log_q: Tensor | None) -> str:
     """What is wrong with arguments whose loss is not finite."""
     if bool(scores.isnan().any()):
         return "a score is NaN"

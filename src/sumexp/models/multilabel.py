@@ -205,11 +205,11 @@ def fit(config: MultilabelConfig, data: Queries, *, device: str = "cpu", progres
         schedule.step()
         curves.append(_measure_all(network, shown, config))
     arrays: dict[str, NDArray[np.generic]] = {name: np.array([point[name] for point in curves]) for name in curves[0]}
-    queries, gains, one = shown["test"]
+    queries, gains, items = shown["test"]
     with torch.no_grad():
         logits = network(queries).double()
-    arrays["pair_loss"] = full.cross_entropy(logits, one, reduction="none").cpu().numpy()
-    arrays["pair_rank"] = metrics.rank(logits, one, ties="pessimistic").cpu().numpy()
+    arrays["pair_loss"] = full.cross_entropy(logits, items, reduction="none").cpu().numpy()
+    arrays["pair_rank"] = metrics.rank(logits, items, ties="pessimistic").cpu().numpy()
     return Result(arrays, curves[-1])
 
 
@@ -217,16 +217,16 @@ def _sample(queries: Tensor, gains: Tensor, config: MultilabelConfig) -> tuple[T
     """The queries measured, their gains, and one item of each [B]."""
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randperm(len(queries), generator=generator)[: config.queries].to(queries.device)
-    one = torch.multinomial(gains[chosen].float().cpu(), 1, generator=generator).squeeze(-1)
-    return queries[chosen], gains[chosen], one.to(queries.device)
+    items = torch.multinomial(gains[chosen].float().cpu(), 1, generator=generator).squeeze(-1)
+    return queries[chosen], gains[chosen], items.to(queries.device)
 
 
 def _info_nce(logits: Tensor, gains: Tensor, m: int, generator: torch.Generator) -> Tensor:
     """One item of each query against m uniform draws from all others."""
-    one = torch.multinomial(gains.float().cpu(), 1, generator=generator).squeeze(-1)
-    drawn = draw(Uniform(gains.shape[1]), one, m, hits="redraw", generator=generator)
-    one = one.to(logits.device).unsqueeze(-1)
-    return sampled.info_nce(logits.gather(-1, one).squeeze(-1), logits.gather(-1, drawn.ids.to(logits.device)))
+    items = torch.multinomial(gains.float().cpu(), 1, generator=generator).squeeze(-1)
+    drawn = draw(Uniform(gains.shape[1]), items, m, hits="redraw", generator=generator)
+    items = items.to(logits.device).unsqueeze(-1)
+    return sampled.info_nce(logits.gather(-1, items).squeeze(-1), logits.gather(-1, drawn.ids.to(logits.device)))
 
 
 @torch.no_grad()
@@ -235,18 +235,18 @@ def _measure_all(
 ) -> dict[str, float]:
     return {
         f"{part}_{name}": value
-        for part, (queries, gains, one) in shown.items()
-        for name, value in measure(network(queries).double(), gains, one, config).items()
+        for part, (queries, gains, items) in shown.items()
+        for name, value in measure(network(queries).double(), gains, items, config).items()
     }
 
 
-def measure(logits: Tensor, gains: Tensor, one: Tensor, config: MultilabelConfig) -> dict[str, float]:
+def measure(logits: Tensor, gains: Tensor, items: Tensor, config: MultilabelConfig) -> dict[str, float]:
     """What :func:`train` says of each curve, at given scores.
 
     Args:
         logits: [B, L], float64.
         gains: [B, L] numbers >= 0, or bool.
-        one: [B] one item of each query.
+        items: [B] one item of each query.
         config: its loss, and for InfoNCE how many negatives and pairs.
     """
     share = gains.double() / gains.double().sum(-1, keepdim=True)
@@ -262,7 +262,7 @@ def measure(logits: Tensor, gains: Tensor, one: Tensor, config: MultilabelConfig
     }
     if config.loss == "infonce":
         n, m = logits.shape[1] - 1, config.negatives
-        z, y = logits[: config.pairs], one[: config.pairs].unsqueeze(-1)
+        z, y = logits[: config.pairs], items[: config.pairs].unsqueeze(-1)
         others = torch.ones_like(z, dtype=torch.bool).scatter(-1, y, False)
         terms = (z - z.gather(-1, y))[others].view(len(z), n)
         law = expected.with_replacement(terms, m, method="spread")

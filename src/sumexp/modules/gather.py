@@ -32,8 +32,8 @@ def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
         return values
     sizes = [torch.zeros(1, dtype=torch.int64, device=values.device) for _ in range(dist.get_world_size(group))]
     dist.all_gather(sizes, torch.tensor([len(values)], device=values.device), group)
-    if len(found := {int(size) for size in sizes}) > 1:
-        raise ValueError(f"the batches of the processes have sizes {sorted(found)}; use drop_last=True")
+    if len(lengths := {int(size) for size in sizes}) > 1:
+        raise ValueError(f"the batches of the processes have sizes {sorted(lengths)}; use drop_last=True")
     rows: Tensor = _Gather.apply(values, group)  # type: ignore[no-untyped-call]
     return rows
 
@@ -54,7 +54,7 @@ class _Gather(torch.autograd.Function):
         return total[start : start + ctx.size], None
 
 
-def gathered_in_batch(
+def distributed_in_batch(
     queries: Tensor,
     items: Tensor,
     ids: checks.Values,
@@ -104,14 +104,14 @@ def gathered_in_batch(
         raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
     size = len(queries)
 
-    def loss(rows: Tensor, columns: Tensor, own: Tensor, law: checks.Values | None, way: Correct) -> Tensor:
+    def loss(rows: Tensor, columns: Tensor, own: Tensor, law: checks.Values | None, off: Correct) -> Tensor:
         return losses.in_batch(
             rows @ _candidates(columns, size, group).T,
             _candidates(_beside(columns, "ids", own), size, group),
             log_q=None
             if law is None
             else _candidates(_beside(columns, "log_q", checks.reals("log_q", law)), size, group),
-            correct=way,
+            correct=off,
             hits=hits,
             temperature=temperature,
             reduction=reduction,

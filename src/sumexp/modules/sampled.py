@@ -12,7 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from sumexp import checks, losses, samplers
 from sumexp.losses.arguments import Reduction, for_sums, reduce
 from sumexp.losses.batch import Correct, InBatchHits
-from sumexp.modules.workers import unshared
+from sumexp.modules.workers import check_worker_generator
 from sumexp.samplers.laws import log_q_of
 
 SPARSE = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
@@ -125,21 +125,21 @@ class SampledSoftmax(nn.Module):
                 f"hidden {tuple(hidden.shape)} and labels {tuple(given.shape)} must be [B, d] and [B], "
                 "or [B, T, d] and [B, T]"
             )
-        there = (given != self.padding).flatten()
-        own = torch.where(there, given.flatten(), 0)
+        present = (given != self.padding).flatten()
+        own = torch.where(present, given.flatten(), 0)
         # What stands at padding may be NaN.
-        flat = torch.where(there.unsqueeze(-1), hidden.flatten(0, -2), 0)
-        ids = self.sampler.sample((self.m,), unshared(generator)).to(hidden.device)
+        flat = torch.where(present.unsqueeze(-1), hidden.flatten(0, -2), 0)
+        ids = self.sampler.sample((self.m,), check_worker_generator(generator)).to(hidden.device)
         positive, negative = (for_sums(part) / self.temperature for part in self.output(flat, own, ids))
         if self.correct != "none":
             negative = negative - log_q_of(self.sampler, ids).to(negative.dtype)
         if self.correct == "all":
-            positive = positive - self._log_q(own, there).to(positive.dtype)
+            positive = positive - self._log_q(own, present).to(positive.dtype)
         hits = ids == own.unsqueeze(-1) if self.hits == "mask" else None
         each = losses.sampled_softmax(positive, negative, hits=hits, reduction="none")
-        each = torch.where(there, each, 0)
+        each = torch.where(present, each, 0)
         if reduction == "mean":
-            count = there.sum()
+            count = present.sum()
             if __debug__ and not checks.read(count, default=1.0)[0]:
                 raise ValueError("the batch holds no example, so it has no mean; skip it, or use reduction='sum'")
             return each.sum() / count
@@ -204,10 +204,10 @@ class SampledSoftmax(nn.Module):
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._watch_optimisers()
 
-    def _log_q(self, own: Tensor, there: Tensor) -> Tensor:
+    def _log_q(self, own: Tensor, present: Tensor) -> Tensor:
         log_q = log_q_of(self.sampler, own)
-        if __debug__ and len(own) and not checks.read(torch.where(there, log_q, 0).min())[0] > -math.inf:
-            wrong = int(own[(log_q == -math.inf) & there][0])
+        if __debug__ and len(own) and not checks.read(torch.where(present, log_q, 0).min())[0] > -math.inf:
+            wrong = int(own[(log_q == -math.inf) & present][0])
             raise ValueError(
                 f"label {wrong} has probability 0 under the sampler: it was never counted; give every class that can "
                 "occur a positive probability (counts + 1)"

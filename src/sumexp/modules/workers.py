@@ -15,14 +15,14 @@ WORKERS, KEPT = 1024, 16
 _MARKS = np.frombuffer(mmap.mmap(-1, 8 * WORKERS * KEPT), dtype=np.int64).reshape(WORKERS, KEPT)
 
 
-def unshared(generator: torch.Generator | None) -> torch.Generator | None:
+def check_worker_generator(generator: torch.Generator | None) -> torch.Generator | None:
     """Check that no other worker draws from the same seed, and hand the generator on to what draws.
 
     A generator made before workers are forked is copied into each of them, and all then draw the same negatives. So do
     generators made in the workers with one seed for all. Either is found when a second worker of one pass of a
     ``DataLoader`` draws from a generator of the same seed: :class:`SampledSoftmax` looks for itself, and code
-    that draws by :mod:`sumexp.samplers` alone says ``law.sample(m, unshared(generator))``. Outside workers nothing is
-    looked for.
+    that draws by :mod:`sumexp.samplers` alone says ``law.sample(m, check_worker_generator(generator))``. Outside
+    workers nothing is looked for.
 
     Args:
         generator: source of a draw; None, for the generator that torch seeds in each worker, is never shared.
@@ -36,12 +36,12 @@ def unshared(generator: torch.Generator | None) -> torch.Generator | None:
         return generator
     # Seeds of workers count up from one that each pass draws anew.
     seed = generator.initial_seed()
-    mark, mine = hash((info.seed - info.id, seed)) | 1, _MARKS[info.id % WORKERS]
-    if mark not in mine:
-        mine[:] = np.append(mine[1:], mark)
-    if len(found := np.flatnonzero(np.equal(_MARKS, mark).any(-1))) > 1:
+    mark, own_marks = hash((info.seed - info.id, seed)) | 1, _MARKS[info.id % WORKERS]
+    if mark not in own_marks:
+        own_marks[:] = np.append(own_marks[1:], mark)
+    if len(clashes := np.flatnonzero(np.equal(_MARKS, mark).any(-1))) > 1:
         raise ValueError(
-            f"workers {found[0]} and {found[1]} of a DataLoader both draw from a generator of seed {seed}, so that "
+            f"workers {clashes[0]} and {clashes[1]} of a DataLoader both draw from a generator of seed {seed}, so that "
             "they draw the same: make one in each worker, in worker_init_fn, by samplers.worker_generator(seed)"
         )
     return generator

@@ -249,9 +249,9 @@ def train(
     optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
     descend(optimiser, lambda: model.loss(*batches(generator)), config.steps, progress)
     with torch.no_grad():
-        found = {name: model(*batches(unseen, config.evaluations)).double() for name in ("validation", "test")}
-    metrics = {f"{name}_{i}": v.item() for name, values in found.items() for i, v in enumerate(values.mean(0))}
-    return Result({name: values.cpu().numpy() for name, values in found.items()}, metrics)
+        losses = {name: model(*batches(unseen, config.evaluations)).double() for name in ("validation", "test")}
+    metrics = {f"{name}_{i}": v.item() for name, values in losses.items() for i, v in enumerate(values.mean(0))}
+    return Result({name: values.cpu().numpy() for name, values in losses.items()}, metrics)
 
 
 def estimates(columns: NDArray[np.float64]) -> NDArray[np.float64]:

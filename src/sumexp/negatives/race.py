@@ -173,7 +173,7 @@ def inclusion(log_q: Tensor, m: int) -> Tensor:
     points = 2 * (5 * math.isqrt(m) + 20)  # counts under the saddle point's law have a variance of at most m
     angle = (torch.arange(points // 2, dtype=torch.float64, device=q.device) + 0.5) * (2 * math.pi / points)
     z = torch.polar(torch.ones_like(angle), angle).unsqueeze(-1)  # u / rho, [points / 2, 1]
-    found = torch.zeros_like(q)
+    total = torch.zeros_like(q)
     for time, log_rho, log_size in zip(u.exp(), *_saddle(u.exp().unsqueeze(-1) * q, m), strict=True):
         # a and b divided by rho a + b: probabilities of the tilted coins, so that nothing overflows
         heads = torch.sigmoid(log_rho + _log_odds(q * time))
@@ -182,8 +182,8 @@ def inclusion(log_q: Tensor, m: int) -> Tensor:
         value = torch.exp(torch.log(factor).sum(-1, keepdim=True) - 1j * m * angle.unsqueeze(-1) + log_size)
         weight = 2 / points * step * time
         among = z * heads / factor * (rates.sum(-1, keepdim=True) - rates)
-        found += weight * (value * among).real.sum(0)
-    return found.clamp_max(1.0)
+        total += weight * (value * among).real.sum(0)
+    return total.clamp_max(1.0)
 
 
 def _saddle(rate: Tensor, m: int) -> tuple[Tensor, Tensor]:

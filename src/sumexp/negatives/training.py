@@ -182,6 +182,6 @@ def _minimum(problem: Problem, loss: Callable[[Tensor], Tensor], start: Tensor) 
         return value.item(), slope.numpy()
 
     first: NDArray[np.float64] = start.flatten().numpy()
-    found = minimize(risk, first, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-8, "maxiter": 500})
-    weights = torch.from_numpy(found.x).view(start.shape)
+    solution = minimize(risk, first, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-8, "maxiter": 500})
+    weights = torch.from_numpy(solution.x).view(start.shape)
     return weights - weights.mean(-1, keepdim=True)

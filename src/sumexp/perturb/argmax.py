@@ -156,7 +156,7 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: 
     else:
         count = (classes + PIECES) * ORDER if bounded else _line(noise, classes, spread).numel()
 
-    def one(part: Tensor, *rest: Tensor) -> Tensor:
+    def of_rows(part: Tensor, *rest: Tensor) -> Tensor:
         if isinstance(noise, Cauchy):
             u, log_weights = heavy.nodes(part, noise.scale)
         else:
@@ -166,7 +166,7 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: 
         return work(Race(log_cdf, noise.log_density(place) - log_cdf, log_weights), u, *rest)
 
     chunks = [checks.pieces(full.reshape(-1, classes), BLOCK // (classes * count)) for full in (x, *beside)]
-    result = checks.joined((one(*chunk) for chunk in zip(*chunks, strict=True)), len(x))
+    result = checks.joined((of_rows(*chunk) for chunk in zip(*chunks, strict=True)), len(x))
     return result.reshape(*theta.shape[:-1], *result.shape[1:])
 
 

@@ -141,9 +141,9 @@ class _NegativeEntropy(torch.autograd.Function):
             log_q, value = race.negative_entropy()
             return torch.cat([value, race.laplacian_product(log_q)])
 
-        found = _by_rows(theta, noise, value_and_gradient)
-        ctx.save_for_backward(found[..., 1:] / noise.scale)
-        return found[..., 0]
+        results = _by_rows(theta, noise, value_and_gradient)
+        ctx.save_for_backward(results[..., 1:] / noise.scale)
+        return results[..., 0]
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -46,8 +46,8 @@ def temperature(tau: float | Tensor) -> Tensor:
     """
     value = torch.as_tensor(tau, dtype=torch.float64)
     if value.ndim or not math.isfinite(value.item()) or value.item() <= 0:
-        found = value.item() if value.ndim == 0 else f"of shape {tuple(value.shape)}"
-        raise ValueError(f"tau is {found}; it must be one finite number > 0 (tau -> 0 is Perturb-Argmax)")
+        given = value.item() if value.ndim == 0 else f"of shape {tuple(value.shape)}"
+        raise ValueError(f"tau is {given}; it must be one finite number > 0 (tau -> 0 is Perturb-Argmax)")
     return value
 
 

@@ -267,24 +267,25 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 @register_kl(PerturbArgmax, PerturbArgmax)  # type: ignore[no-untyped-call, untyped-decorator]
-def _between_argmaxes(one: PerturbArgmax, other: PerturbArgmax) -> Tensor:
-    p, q = one._probabilities(), other._probabilities()
+def _between_argmaxes(first: PerturbArgmax, second: PerturbArgmax) -> Tensor:
+    p, q = first._probabilities(), second._probabilities()
     result: Tensor = torch.special.xlogy(p, p) - torch.special.xlogy(p, q)
-    return result.sum(-1).to(one.loc.dtype)
+    return result.sum(-1).to(first.loc.dtype)
 
 
 @register_kl(PerturbSoftmax, PerturbSoftmax)  # type: ignore[no-untyped-call, untyped-decorator]
-def _between_softmaxes(one: PerturbSoftmax, other: PerturbSoftmax) -> Tensor:
+def _between_softmaxes(first: PerturbSoftmax, second: PerturbSoftmax) -> Tensor:
     """Closed between Gaussian noises: both are normal laws of the log ratios, on the vectors of sum zero."""
-    if not (isinstance(one.noise, Gaussian) and isinstance(other.noise, Gaussian)):
+    if not (isinstance(first.noise, Gaussian) and isinstance(second.noise, Gaussian)):
         raise NotImplementedError(
-            f"KL between relaxed draws is closed for Gaussian noise on both sides, not for {one.noise}, {other.noise}"
+            f"KL between relaxed draws is closed for Gaussian noise on both sides, not for {first.noise}, "
+            f"{second.noise}"
         )
     centres, scales = [], []
-    for law in (one, other):
+    for law in (first, second):
         theta = law.loc.to(torch.float64) / law.temperature
         centres.append(theta - theta.mean(-1, keepdim=True))
         scales.append(law.noise.reduced.scale / torch.as_tensor(law.temperature, dtype=torch.float64).to(theta.device))
     ratio = (scales[0] / scales[1]).square()
     apart = ((centres[0] - centres[1]) / scales[1]).square().sum(-1)
-    return (((one.event_shape[0] - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(one.loc.dtype)
+    return (((first.event_shape[0] - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(first.loc.dtype)

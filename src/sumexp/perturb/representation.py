@@ -93,10 +93,10 @@ def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, ta
 
     starts = np.linspace(-10, 10, 41)
     best = min(starts, key=distance)
-    found = optimize.minimize_scalar(
+    optimum = optimize.minimize_scalar(
         distance, bounds=(best - 0.5, best + 0.5), method="bounded", options={"xatol": 1e-12}
     )
-    return softmax.mean(origin + float(found.x) * along, noise, tau), float(found.fun)
+    return softmax.mean(origin + float(optimum.x) * along, noise, tau), float(optimum.fun)
 
 
 def smallest_eigenvalue(theta: Tensor, noise: Noise = GUMBEL, tau: float | None = 1.0) -> Tensor:

@@ -70,12 +70,12 @@ def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
     """
     checked, _ = _check_scores(scores, None, ties)
     assert isinstance(checked, Tensor)
-    found = torch.empty(checked.shape, dtype=torch.float64, device=checked.device)
+    result = torch.empty(checked.shape, dtype=torch.float64, device=checked.device)
     row = 0
     for above, tied in places.everywhere(checked):
-        found[row : row + len(above)] = _mean_place(above, tied, ties)
+        result[row : row + len(above)] = _mean_place(above, tied, ties)
         row += len(above)
-    return found
+    return result
 
 
 def reciprocal_rank(
@@ -218,8 +218,8 @@ def ndcg(
     """
     discounts = _Running.discounts(_check_k(k, scores))
 
-    def normalised(found: Places) -> Tensor:
-        return _discounted(found, discounts) / _discounted(_ideal(found), discounts)
+    def normalised(ranked: Places) -> Tensor:
+        return _discounted(ranked, discounts) / _discounted(_ideal(ranked), discounts)
 
     return _of_lists(normalised, scores, gains, k, ties, mask, gains=True, graded=True)
 
@@ -283,18 +283,18 @@ def _mean_place(above: Tensor, tied: Tensor, ties: Ties) -> Tensor:
     return (above + tied).double() if ties == "pessimistic" else (tied + 1).double().div_(2).add_(above)
 
 
-def _within(found: Places, k: int) -> Tensor:
+def _within(ranked: Places, k: int) -> Tensor:
     """The expected gain among the first k places."""
-    return (found.gains * ((k - found.above).double() / found.tied).clamp(0, 1)).sum(-1)
+    return (ranked.gains * ((k - ranked.above).double() / ranked.tied).clamp(0, 1)).sum(-1)
 
 
-def _discounted(found: Places, discounts: _Running) -> Tensor:
-    return (found.gains / found.tied * discounts.over(found.above, found.above + found.tied)).sum(-1)
+def _discounted(ranked: Places, discounts: _Running) -> Tensor:
+    return (ranked.gains / ranked.tied * discounts.over(ranked.above, ranked.above + ranked.tied)).sum(-1)
 
 
-def _ideal(found: Places) -> Places:
+def _ideal(ranked: Places) -> Places:
     """The greatest gains first."""
-    gains = found.gains.sort(-1, descending=True).values
+    gains = ranked.gains.sort(-1, descending=True).values
     place = torch.arange(gains.shape[1], device=gains.device).expand(gains.shape)
     return Places(place, torch.ones_like(place), gains)
 
@@ -304,10 +304,10 @@ def _reciprocal_rank(first: First, ties: Ties) -> Tensor:
     if ties != "expected":
         return 1 / (above + 1 if ties == "optimistic" else above + tied - right + 1).double()
     value = 1 / (above + 1).double()
-    one, several = (tied > 1) & (right == 1), (tied > 1) & (right > 1)
-    if bool(one.any()):
-        start, stop = above[one], above[one] + tied[one]
-        value[one] = _Running.harmonic(int(stop.max())).over(start, stop) / tied[one]
+    single, several = (tied > 1) & (right == 1), (tied > 1) & (right > 1)
+    if bool(single.any()):
+        start, stop = above[single], above[single] + tied[single]
+        value[single] = _Running.harmonic(int(stop.max())).over(start, stop) / tied[single]
     rows = several.nonzero().flatten()
     most = int(tied[rows].max()) if len(rows) else 1
     for part in rows.split(max(1, places.ROWS_AT_ONCE // most)):  # type: ignore[no-untyped-call]
@@ -323,14 +323,14 @@ def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, most: int) -> 
     return (hazard * none_before / (above.unsqueeze(-1) + place + 1)).sum(-1)
 
 
-def _average_precision(found: Places, k: int) -> Tensor:
-    order, before, right = found.in_order()
+def _average_precision(ranked: Places, k: int) -> Tensor:
+    order, before, right = ranked.in_order()
     start = order.above.clamp_max(k)
     stop = (start + order.tied).clamp_max(k)
     others = (right - 1).double() / (order.tied - 1).clamp_min(1)
     harmonic = _Running.harmonic(k).over(start, stop)
     terms = ((before + 1 - (start + 1) * others) * harmonic + others * (stop - start)) / order.tied
-    return torch.where(order.gains > 0, terms, 0.0).sum(-1) / (found.gains > 0).sum(-1)
+    return torch.where(order.gains > 0, terms, 0.0).sum(-1) / (ranked.gains > 0).sum(-1)
 
 
 def _items(scores: Matrix | Chunks) -> int:

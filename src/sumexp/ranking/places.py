@@ -187,10 +187,10 @@ def first_of_matrix(scores: Tensor, relevant: Tensor, mask: Tensor | None) -> It
 
 def first_of_labels(scores: Tensor | Chunks, items: Tensor, gains: Tensor, mask: Tensor | None) -> Iterator[First]:
     """The same of labels; arguments as in :func:`of_labels`."""
-    for found in of_labels(scores, items, gains, mask, None):
-        above = torch.where(found.gains > 0, found.above, torch.iinfo(torch.int64).max)
+    for part in of_labels(scores, items, gains, mask, None):
+        above = torch.where(part.gains > 0, part.above, torch.iinfo(torch.int64).max)
         first, at = above.min(-1, keepdim=True)
-        yield First(first.squeeze(-1), found.tied.gather(-1, at).squeeze(-1), (above == first).sum(-1))
+        yield First(first.squeeze(-1), part.tied.gather(-1, at).squeeze(-1), (above == first).sum(-1))
 
 
 def everywhere(scores: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -231,7 +231,7 @@ def _of_rows(scores: Tensor, items: Tensor, gains: Tensor, mask: Tensor | None, 
             at_last[crowded] = count_true(scores[crowded] == best[crowded, -1:]).unsqueeze(-1)
         above, tied = _among_best(best, wanted, at_last)
     elif SOME * items.shape[1] > scores.shape[1] and items.shape[1] > FEW:
-        above, tied = (found.gather(-1, items.clamp_min(0)) for found in all_places(scores))
+        above, tied = (table.gather(-1, items.clamp_min(0)) for table in all_places(scores))
     else:
         above, tied = above_and_tied(scores, wanted)
     return Places(above, tied if mask is None else _without(tied, mask, scores, wanted), gains)

@@ -110,8 +110,8 @@ def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
         ValueError: if there is no such profile.
     """
     checks.choice("profile", profile, PLANS)
-    there = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "shakespeare")}
-    return there or {"shakespeare": _WORDS}
+    available = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "shakespeare")}
+    return available or {"shakespeare": _WORDS}
 
 
 def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
@@ -145,7 +145,7 @@ def explained(source: Source, plan: Plan) -> Informed:
         source: the data set.
         plan: the plan.
     """
-    sampled = tuple(one for one in methods(plan.negatives) if one.loss == "softmax" and one.law != "all")
+    sampled = tuple(method for method in methods(plan.negatives) if method.loss == "softmax" and method.law != "all")
     return Informed(source, sampled, plan.informed)
 
 

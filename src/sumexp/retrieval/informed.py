@@ -51,7 +51,7 @@ class Informed:
 
     def __post_init__(self) -> None:
         checks.positive(self, "features")
-        if wrong := [one.name for one in self.methods if one.law == "all" or one.loss != "softmax"]:
+        if wrong := [method.name for method in self.methods if method.law == "all" or method.loss != "softmax"]:
             raise ValueError(f"the method {wrong[0]!r} samples no softmax; give such that do")
 
 
@@ -74,15 +74,15 @@ def explain(
     pairs = data.train.features.astype(bool).T @ np.diff(data.train.labels.indptr)
     frequent = np.flatnonzero(pairs >= RARE)
     chosen = np.random.default_rng(config.seed).choice(frequent, min(config.features, len(frequent)), replace=False)
-    laws = [posterior(data.train, int(one), prior, seen) for one in chosen]
+    laws = [posterior(data.train, int(feature), prior, seen) for feature in chosen]
     members = groups(counts, "quantiles")
-    found = np.zeros((len(config.methods), len(chosen), len(members)))
+    offsets = np.zeros((len(config.methods), len(chosen), len(members)))
     for i in progress(range(len(config.methods))):
         for j, law in enumerate(laws):
             own = offset(config.methods[i], prior, law)
-            found[i, j] = [grouped(own, law, torch.from_numpy(which)) for which in members.values()]
+            offsets[i, j] = [grouped(own, law, torch.from_numpy(which)) for which in members.values()]
     apart = np.array([float((law * (law / prior).log()).sum()) for law in laws])
-    return Result({"features": chosen, "offset": found, "names": np.array(list(members)), "divergence": apart})
+    return Result({"features": chosen, "offset": offsets, "names": np.array(list(members)), "divergence": apart})
 
 
 def posterior(part: Part, feature: int, prior: Tensor, seen: NDArray[np.bool_]) -> Tensor:

@@ -39,15 +39,15 @@ def judge(learner: Learner, data: Extreme, constants: tuple[float, float] = metr
     Raises:
         ValueError: if the constants are not positive, or no test example has a label that counts.
     """
-    if not all(one > 0 for one in constants):
+    if not all(constant > 0 for constant in constants):
         raise ValueError(f"constants of the propensities are {constants}; A and B must be positive")
     counts = data.counts
     likely = metrics.propensities(torch.from_numpy(counts), data.train.features.shape[0], *constants)
     worths = {"precision": np.ones(len(counts)), "propensity": 1 / likely.numpy()}
     places = {name: Places(len(counts), worth) for name, worth in worths.items()}
     for scores, of, label in _blocks(learner, data):
-        for one in places.values():
-            one.add(scores, of, label)
+        for place in places.values():
+            place.add(scores, of, label)
     plain, scored = places["precision"], places["propensity"]
     if not plain.judged:
         raise ValueError("no test example has a label that occurs in training; there is nothing to judge by")

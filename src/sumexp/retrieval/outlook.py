@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from sumexp.models.sampled import prediction
 from sumexp.models.sampled.methods import Method
-from sumexp.models.sampled.prediction import Forecast, predict
 from sumexp.retrieval.training import Source, load
 from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
@@ -21,7 +21,7 @@ class Outlook:
     methods: tuple[Method, ...]
 
 
-def foresee(
+def predict(
     config: Outlook, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
     """The prediction for each method, see `sumexp.models.sampled.prediction.predict`; groups by quantiles.
@@ -30,5 +30,5 @@ def foresee(
         DataError: if the data set is absent, damaged or undeclared.
     """
     counts = load(config.source).counts
-    forecast = Forecast(tuple(counts[counts > 0].tolist()), config.methods, "quantiles")
-    return predict(forecast, device=device, progress=progress, checkpoint=checkpoint)
+    forecast = prediction.Forecast(tuple(counts[counts > 0].tolist()), config.methods, "quantiles")
+    return prediction.predict(forecast, device=device, progress=progress, checkpoint=checkpoint)

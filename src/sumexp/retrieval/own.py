@@ -54,8 +54,8 @@ def compare(
         for method in methods or grids.methods(plan.negatives)
         for seed in range(plan.seeds)
     ]
-    found = [_run(configs[i], data, constants, device) for i in progress(range(len(configs)))]
-    return summaries((config.method, arrays) for config, arrays in zip(configs, found, strict=True))
+    results = [_run(configs[i], data, constants, device) for i in progress(range(len(configs)))]
+    return summaries((config.method, arrays) for config, arrays in zip(configs, results, strict=True))
 
 
 def _run(config: Config, data: Extreme, constants: tuple[float, float], device: str) -> Arrays:

@@ -51,15 +51,15 @@ def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     Args:
         counts: training examples of each label [L].
     """
-    found: dict[str, NDArray[np.bool_]] = {FULL: counts > 0}
-    return dict(groups(counts, "quantiles")) | found
+    full: dict[str, NDArray[np.bool_]] = {FULL: counts > 0}
+    return dict(groups(counts, "quantiles")) | full
 
 
-def recall(found: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.bool_]) -> Values:
+def recall(hits: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.bool_]) -> Values:
     """The share of the pairs of some labels that was found, [ks].
 
     Args:
-        found: pairs of each label that were found among the first k [ks, L].
+        hits: pairs of each label that were found among the first k [ks, L].
         pairs: all pairs of each label [L].
         which: which labels count [L].
 
@@ -68,7 +68,7 @@ def recall(found: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np
     """
     if not (all_pairs := int(pairs[which].sum())):
         raise ValueError(f"{int(which.sum())} labels without a test pair have no recall; leave the group out")
-    share: Values = found[:, which].sum(1) / all_pairs
+    share: Values = hits[:, which].sum(1) / all_pairs
     return share
 
 
@@ -87,8 +87,11 @@ def summaries(runs: Iterable[tuple[Method, Arrays]]) -> dict[Method, Summary]:
 def _summary(tables: Sequence[Arrays]) -> Summary:
     own = members(tables[0]["counts"])
     return Summary(
-        {name: np.array([recall(one["found"], one["pairs"], which) for one in tables]) for name, which in own.items()},
-        *(np.array([one[name] for one in tables]) for name in ("precision", "propensity")),
+        {
+            name: np.array([recall(table["found"], table["pairs"], which) for table in tables])
+            for name, which in own.items()
+        },
+        *(np.array([table[name] for table in tables]) for name in ("precision", "propensity")),
     )
 
 
@@ -104,8 +107,8 @@ def by_frequency(counts: NDArray[np.int64], pairs: NDArray[np.int64], ks: Sequen
         of head, torso, tail and full [ks]; labels of equal frequency count as if each came last, as in training.
     """
     rank = (counts[:, None] <= counts).sum(1)
-    found = np.stack([np.where(rank <= k, pairs, 0) for k in ks])
-    return {name: recall(found, pairs, which) for name, which in members(counts).items()}
+    hits = np.stack([np.where(rank <= k, pairs, 0) for k in ks])
+    return {name: recall(hits, pairs, which) for name, which in members(counts).items()}
 
 
 def wanted(counts: NDArray[np.int64], examples: int) -> Values:

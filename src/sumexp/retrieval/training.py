@@ -94,9 +94,9 @@ def load(source: Source) -> Extreme:
     """
     if source == "shakespeare":
         return _words()
-    found = datasets.read(source)
-    assert isinstance(found, datasets.MultiLabel)
-    return extreme.of_dense(found)
+    data = datasets.read(source)
+    assert isinstance(data, datasets.MultiLabel)
+    return extreme.of_dense(data)
 
 
 @cache
@@ -188,8 +188,8 @@ def judge(learner: "Learner", data: Extreme) -> dict[str, NDArray[Any]]:
         judged += int(some.sum())
         for i, k in enumerate(PRECISIONS):
             plain[i] += metrics.precision(scores[some], relevant[some], k)[0].sum()
-            one, most = metrics.precision(scores[some], relevant[some], k, weights)
-            got[i] += one.sum()
+            precision, most = metrics.precision(scores[some], relevant[some], k, weights)
+            got[i] += precision.sum()
             best[i] += most.sum()
     return {
         "counts": data.counts,
@@ -266,7 +266,7 @@ class Learner(Resumable):
             torch.randn(rows, config.width, generator=first) / math.sqrt(scale)
             for rows, scale in ((part.features.shape[1], per_example), (len(counts), config.width))
         ]
-        self.features, self.labels = (one.to(device).requires_grad_() for one in tables)
+        self.features, self.labels = (part_table.to(device).requires_grad_() for part_table in tables)
         self.parameters = {"features": self.features, "labels": self.labels}
         self.sparse = config.method.law != "all" and self.features.numel() + self.labels.numel() > WHOLE
         self.optimiser = torch.optim.Adagrad(self.parameters.values(), config.learning_rate)

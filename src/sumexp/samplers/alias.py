@@ -84,8 +84,8 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
     counts = checks.reals("counts", counts)
     weights = counts.to(torch.float64)
     if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-        found = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
-        raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {found}")
+        given = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
+        raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {given}")
     if not bool((weights > 0).any()):
         raise ValueError("all counts are 0: there is no class to draw")
     # Dividing by the largest first: no power can overflow.

@@ -136,12 +136,12 @@ class Mixture(Law):
         u = torch.rand(shape, generator=generator, dtype=torch.float64, device=first.device)
         chosen = torch.bucketize(u, self.proportions.cumsum(0)[:-1].to(u.device), right=True)
         for i, sampler in enumerate(self.samplers[1:], start=1):
-            mine = chosen == i
+            own = chosen == i
             # A graph, and what is mapped over, has shapes that no draw decides.
             if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-                first = torch.where(mine, sampler.sample(shape, generator), first)
+                first = torch.where(own, sampler.sample(shape, generator), first)
                 continue
-            first[mine] = sampler.sample((int(mine.sum()),), generator)
+            first[own] = sampler.sample((int(own.sum()),), generator)
         return first
 
 

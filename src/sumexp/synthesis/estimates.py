@@ -51,8 +51,8 @@ def subset(log_a: Tensor, k: int) -> Estimate:
     k = checks.whole("k", k, 1, n)
     if k == n:
         return Estimate(k, 0.0, 0.0)
-    found = _read(tuple(log_a.tolist()), k)
-    return Estimate(k, found.inverse_gap.item(), found.inverse_variance.sqrt().item())
+    expected = _read(tuple(log_a.tolist()), k)
+    return Estimate(k, expected.inverse_gap.item(), expected.inverse_variance.sqrt().item())
 
 
 def drawn(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
@@ -67,8 +67,8 @@ def drawn(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
         ValueError: if a shape does not fit, q does not sum to 1 or is 0 where a is not, or k < 1.
     """
     log_x, log_q = _draw(log_a, k, log_q)
-    found = expectations.expect(expectations.with_replacement(log_x - math.log(k), k, log_q))
-    return Estimate(k, found.inverse_gap.item(), found.inverse_variance.sqrt().item())
+    expected = expectations.expect(expectations.with_replacement(log_x - math.log(k), k, log_q))
+    return Estimate(k, expected.inverse_gap.item(), expected.inverse_variance.sqrt().item())
 
 
 def halves(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
@@ -128,12 +128,12 @@ def dyadic(log_a: Tensor, rate: float) -> Estimate:
 
 def front(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Those that no other one equals or beats in reads, size of the bias and deviation, all three at once."""
-    values = [(one.reads, abs(one.bias), one.deviation) for one in estimates]
+    values = [(estimate.reads, abs(estimate.bias), estimate.deviation) for estimate in estimates]
 
     def beaten(value: tuple[float, float, float]) -> bool:
         return any(other != value and all(x <= y for x, y in zip(other, value, strict=True)) for other in values)
 
-    return [one for one, value in zip(estimates, values, strict=True) if not beaten(value)]
+    return [estimate for estimate, value in zip(estimates, values, strict=True) if not beaten(value)]
 
 
 @lru_cache(64)
@@ -144,8 +144,8 @@ def _read(log_a: tuple[float, ...], k: int) -> expectations.Expectations:
 
 
 def _unbiased(schedule: estimators.Schedule, log_a: Tensor) -> Estimate:
-    found = [_read(tuple(log_a.tolist()), level) for level in schedule.levels[:-1]]
-    errors = torch.stack([one.inverse_variance + one.inverse_gap.square() for one in found])
+    expected = [_read(tuple(log_a.tolist()), level) for level in schedule.levels[:-1]]
+    errors = torch.stack([moments.inverse_variance + moments.inverse_gap.square() for moments in expected])
     return Estimate(float(schedule.cost), 0.0, estimators.roulette_variance(schedule, errors).sqrt().item())
 
 

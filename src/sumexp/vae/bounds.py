@@ -142,17 +142,17 @@ def importance(
     hard = _race(members)
     for images, logits in _encoded(parameters, members, x, counts[0]):
         log_q = posterior.log_probabilities(logits.double(), members)
-        log_prior = -logits.shape[2] * torch.tensor([math.log(one.categories) for one in members]).to(log_q)
+        log_prior = -logits.shape[2] * torch.tensor([math.log(member.categories) for member in members]).to(log_q)
         total = torch.full(logits.shape[:2], -math.inf, dtype=torch.float64, device=logits.device)
-        found = []
+        estimates = []
         for drawn in range(1, counts[-1] + 1):
             chosen = hard(logits, generator)
             missed = _missed(parameters, stack.one_hot_of(chosen, logits), images)
             log_weight = -missed + log_prior.unsqueeze(-1) - log_q.gather(-1, chosen).sum((-2, -1))
             total = torch.logaddexp(total, log_weight)
             if drawn in counts:
-                found.append(math.log(drawn) - total)
-        parts.append(torch.stack(found, 1))
+                estimates.append(math.log(drawn) - total)
+        parts.append(torch.stack(estimates, 1))
     return torch.cat(parts, 2)
 
 
@@ -183,9 +183,9 @@ def _uniforms(logits: Tensor, generator: torch.Generator) -> Tensor:
 
 def _race(members: Sequence[Member]) -> Callable[[Tensor, torch.Generator], Tensor]:
     """What draws samples [S, B, N, 1] of the argmax under each member's noise, each noise made once."""
-    laws = list(dict.fromkeys((one.noise, one.scale) for one in members))
+    laws = list(dict.fromkeys((member.noise, member.scale) for member in members))
     kinds = [Member(noise, scale) for noise, scale in laws]
-    which = [laws.index((one.noise, one.scale)) for one in members]
+    which = [laws.index((member.noise, member.scale)) for member in members]
 
     def hard(logits: Tensor, generator: torch.Generator) -> Tensor:
         uniforms = _uniforms(logits, generator).expand(len(laws), -1, -1, -1)

@@ -63,9 +63,9 @@ class Difference:
         above it, else "undecided".
         """
         both = (self.seeds, self.images)
-        if all(-margin < one.low and one.high < margin for one in both):
+        if all(-margin < part.low and part.high < margin for part in both):
             return "alike"
-        signs = {one.sign for one in both}
+        signs = {part.sign for part in both}
         return "better" if signs == {-1} else "worse" if signs == {1} else "undecided"
 
 
@@ -84,21 +84,21 @@ def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trai
     losses = np.full((count, stack.epochs), np.nan)
     losses[np.asarray(history["member"]), np.asarray(history["epoch"])] = history["train_loss"]
     order = sorted(range(count), key=lambda s: stack.members[s].seed)
-    found = {}
+    trained = {}
     for case in dict.fromkeys(replace(member, seed=0) for member in stack.members):
         own = [s for s in order if replace(stack.members[s], seed=0) == case]
 
         def part(name: str, own: Sequence[int] = own) -> Values:
             return np.asarray(arrays[name], dtype=np.float64)[own]
 
-        found[case] = Trained(
+        trained[case] = Trained(
             seeds=tuple(stack.members[s].seed for s in own),
             losses=losses[own],
-            validation={one: part(f"validation_{one}") for one in CRITERIA},
-            test={one: part(f"test_{one}") for one in CRITERIA},
+            validation={criterion: part(f"validation_{criterion}") for criterion in CRITERIA},
+            test={criterion: part(f"test_{criterion}") for criterion in CRITERIA},
             by_count=part("by_count"),
         )
-    return found
+    return trained
 
 
 def training_loss(first: Trained, second: Trained) -> list[Interval]:
@@ -145,16 +145,16 @@ def outcomes(
         margin: a difference below this part of the other family's value is none.
     """
     ours, theirs = temperatures(cases, family), temperatures(cases, other)
-    found = {}
+    by_temperature = {}
     for tau in ours.keys() & theirs.keys():
         first, second = ours[tau], theirs[tau]
         if criterion == "training":
             last = training_loss(first, second)[-1]
-            found[tau] = Difference(last, last).outcome(margin * second.losses[:, -1].mean())
+            by_temperature[tau] = Difference(last, last).outcome(margin * second.losses[:, -1].mean())
         else:
             apart = difference(first, second, criterion)
-            found[tau] = apart.outcome(margin * float(second.test[criterion].mean()))
-    return {tau: found[tau] for tau in ours if tau in found}
+            by_temperature[tau] = apart.outcome(margin * float(second.test[criterion].mean()))
+    return {tau: by_temperature[tau] for tau in ours if tau in by_temperature}
 
 
 def name(temperature: Temperature) -> str:
@@ -166,18 +166,18 @@ WORDS: Mapping[Outcome, str] = {"better": "better", "worse": "worse", "alike": "
 """How a text says them, in this order."""
 
 
-def told(found: Mapping[Temperature, Outcome]) -> str:
+def describe(by_temperature: Mapping[Temperature, Outcome]) -> str:
     """In words: ``better at 0.1 and 0.15, worse at 1 and the public schedule``, or ``better at every temperature``.
 
     Raises:
         ValueError: if nothing is found.
     """
-    if not found:
+    if not by_temperature:
         raise ValueError("there is no temperature that both families have")
-    if len(set(found.values())) == 1 < len(found):
-        return f"{WORDS[next(iter(found.values()))]} at every temperature"
-    order = sorted(found, key=lambda tau: (tau.rate > 0, tau.start))
-    said = {outcome: [name(tau) for tau in order if found[tau] == outcome] for outcome in WORDS}
+    if len(set(by_temperature.values())) == 1 < len(by_temperature):
+        return f"{WORDS[next(iter(by_temperature.values()))]} at every temperature"
+    order = sorted(by_temperature, key=lambda tau: (tau.rate > 0, tau.start))
+    said = {outcome: [name(tau) for tau in order if by_temperature[tau] == outcome] for outcome in WORDS}
     return ", ".join(f"{WORDS[outcome]} at {_listed(names)}" for outcome, names in said.items() if names)
 
 
@@ -215,18 +215,18 @@ def chosen(cases: Cases, family: Member, criterion: Criterion) -> Member:
     Raises:
         ValueError: if there is no case of the family.
     """
-    found = temperatures(cases, family)
-    if not found:
+    by_temperature = temperatures(cases, family)
+    if not by_temperature:
         raise ValueError(f"there is no run of {family} at any temperature")
-    best = min(found, key=lambda tau: found[tau].validation[criterion].mean())
+    best = min(by_temperature, key=lambda tau: by_temperature[tau].validation[criterion].mean())
     return replace(family, temperature=best)
 
 
-def decides(found: Iterable[Interval]) -> Interval | None:
+def decides(differences: Iterable[Interval]) -> Interval | None:
     """The interval that stands for the training losses at several temperatures, by the rule of `sumexp.vae.grids`.
 
     The one nearest to zero if all lie below zero, or all above it; none else: the temperature would decide.
     """
-    intervals = list(found)
-    signs = {one.sign for one in intervals}
-    return min(intervals, key=lambda one: abs(one.mean)) if signs in ({-1}, {1}) else None
+    intervals = list(differences)
+    signs = {difference.sign for difference in intervals}
+    return min(intervals, key=lambda difference: abs(difference.mean)) if signs in ({-1}, {1}) else None

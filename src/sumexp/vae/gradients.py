@@ -209,8 +209,8 @@ def problem(
         the decoder's loss and the posterior of the first images; no probability below 1e-4, a smoothing that keeps the
         parameters of every noise finite.
     """
-    x, one = images.double(), Member(categories=categories, seed=seed)
-    parameters = stack.initial((one,), x.shape[1], variables, hidden, torch.float64, str(x.device))
+    x, member = images.double(), Member(categories=categories, seed=seed)
+    parameters = stack.initial((member,), x.shape[1], variables, hidden, torch.float64, str(x.device))
     leaves = {name: tensor.requires_grad_() for name, tensor in parameters.items()}
     optimiser = torch.optim.Adam(leaves.values(), lr=1e-2)
     z = states(variables, categories).to(x.device)

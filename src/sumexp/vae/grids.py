@@ -144,8 +144,8 @@ def grid(profile: str, sources: Sequence[str]) -> tuple[Stack, ...]:
         ValueError: if there is no such profile.
     """
     checks.choice("profile", profile, PLANS)
-    there = {*sources, "digits"}
-    plans = {source: plan for source, plan in PLANS[profile].items() if source in there}
+    available = {*sources, "digits"}
+    plans = {source: plan for source, plan in PLANS[profile].items() if source in available}
     plans = plans or {"digits": PLANS["cpu"]["digits"]}
     return tuple(stack for source, plan in plans.items() for stack in stacks(source, plan))
 
@@ -160,10 +160,10 @@ def stacks(source: Source, plan: Plan) -> tuple[Stack, ...]:
 
     def stack(families: Sequence[Member], temperature: Temperature | None, epochs: int, **settings: Any) -> Stack:
         own = public(epochs * steps(source)) if temperature is None else temperature
-        members = (replace(one, temperature=own, seed=seed) for one in families for seed in range(plan.seeds))
+        members = (replace(member, temperature=own, seed=seed) for member in families for seed in range(plan.seeds))
         return Stack(source, tuple(members), epochs=epochs, **{**(plan.settings or {}), **settings})
 
-    wide = tuple(replace(one, categories=k) for k in plan.categories for one in CORE)
+    wide = tuple(replace(member, categories=k) for k in plan.categories for member in CORE)
     return (
         stack(CORE, None, plan.epochs, importance=plan.importance),
         *(stack(CORE, fixed(tau), plan.epochs) for tau in reversed(plan.temperatures)),

@@ -64,7 +64,9 @@ def divergence(logits: Tensor, members: Sequence[Member]) -> Tensor:
     return torch.cat(
         [
             (batched.negative_entropy(own, law) + math.log(own.shape[-1])).sum(-1)
-            for own, law in _alike(logits, members, lambda one: noise(one) if one.divergence == "exact" else Gumbel())
+            for own, law in _alike(
+                logits, members, lambda member: noise(member) if member.divergence == "exact" else Gumbel()
+            )
         ]
     )
 
@@ -78,5 +80,5 @@ def _alike(
     most = max(member.categories for member in members)
     if most > logits.shape[-1]:
         raise ValueError(f"a member has {most} categories, but the logits only {logits.shape[-1]}")
-    for first, own in stack.alike(logits, members, lambda one: (law(one), one.categories)):
+    for first, own in stack.alike(logits, members, lambda case: (law(case), case.categories)):
         yield own[..., : first.categories], law(first)

@@ -173,8 +173,8 @@ def perturbations(uniforms: Tensor, members: Sequence[Member]) -> Tensor:
     """
     return torch.cat(
         [
-            _QUANTILE[one.noise](part) if one.scale == 1 else one.scale * _QUANTILE[one.noise](part)
-            for one, part in alike(uniforms, members, lambda one: (one.noise, one.scale))
+            _QUANTILE[case.noise](part) if case.scale == 1 else case.scale * _QUANTILE[case.noise](part)
+            for case, part in alike(uniforms, members, lambda case: (case.noise, case.scale))
         ]
     )
 
@@ -196,12 +196,12 @@ def relaxed(logits: Tensor, uniforms: Tensor, members: Sequence[Member], tempera
     noisy = logits + perturbations(uniforms, members)
     scores = noisy / temperatures.view(-1, 1, 1, 1)
     soft = torch.softmax(scores.mT, -2).mT  # on a CPU many times faster than along a short last dimension
-    if not any(one.straight_through for one in members):
+    if not any(case.straight_through for case in members):
         return soft
     return torch.cat(
         [
-            part + (one_hot(part) - part).detach() if one.straight_through else part
-            for one, part in alike(soft, members, lambda one: one.straight_through)
+            part + (one_hot(part) - part).detach() if case.straight_through else part
+            for case, part in alike(soft, members, lambda case: case.straight_through)
         ]
     )
 

@@ -139,7 +139,7 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
     """
     members, device = config.members, str(test.device)
     drawn = generator(0, "evaluation", config.epochs, device)
-    temperatures = torch.tensor([one.temperature.at(last_step) for one in members], dtype=test.dtype, device=device)
+    temperatures = torch.tensor([case.temperature.at(last_step) for case in members], dtype=test.dtype, device=device)
     arrays: dict[str, Tensor] = {}
     for part, images, most in (
         ("validation", validation, min(config.importance, VALIDATED)),
@@ -148,14 +148,14 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
         x = images[: config.test_images or None]
         counts = bounds.counts(most)
         bound = bounds.hard_bound(parameters, members, x, config.samples, drawn)
-        found = {
+        values = {
             "relaxed": bounds.relaxed_loss(parameters, members, temperatures, x, config.samples, drawn),
             "published": bound.published,
             "bound": bound.value,
         }
         likelihood = bounds.importance(parameters, members, x, counts, drawn)
-        found["likelihood"] = likelihood[:, -1]
-        arrays |= {f"{part}_{name}": value.float() for name, value in found.items()}
+        values["likelihood"] = likelihood[:, -1]
+        arrays |= {f"{part}_{name}": value.float() for name, value in values.items()}
     shown = [first for first, member in enumerate(members) if member.noise not in {m.noise for m in members[:first]}]
     pictures = [_pictures(config, stack.member(parameters, members, s), members[s], test[:SHOWN]) for s in shown]
     arrays |= {
@@ -167,9 +167,9 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
         "imagined": torch.cat([imagined for _, imagined in pictures]),
     }
     if gaussian := [s for s, member in enumerate(members) if member.noise == "gaussian"]:
-        one = members[gaussian[0]]
+        case = members[gaussian[0]]
         own = stack.member(parameters, members, gaussian[0])
-        logits = stack.encode(own, test[:PROBED].unsqueeze(0), [one.categories])
+        logits = stack.encode(own, test[:PROBED].unsqueeze(0), [case.categories])
         arrays |= {"probe": torch.tensor(gaussian[0]), "probe_logits": logits[0]}
     return {name: tensor.cpu().numpy() for name, tensor in arrays.items()}
 

@@ -80,7 +80,7 @@ def guard(sentence: str, holds: SupportsBool) -> None:
         CompanionError: if they are not; the build breaks and names the sentence.
     """
     if not holds:
-        raise CompanionError(f"the text says {sentence!r}, and in this run it is not so: mend the text, or the run")
+        raise CompanionError(f"the text says {sentence!r}, and in this run it is not so: fix the text or the run")
     display({"text/plain": ""}, raw=True, metadata={"sumexp": {"guard": sentence}})  # type: ignore[no-untyped-call]
 
 

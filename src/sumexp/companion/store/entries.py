@@ -26,7 +26,7 @@ RECORD = "entry.json"
 CHECKPOINT, PART = ".checkpoint", ".part"
 """What the names of the state of a half-done computation, and of what is half written, end with."""
 MOMENT = 0.2
-"""Seconds: whoever holds a lock for longer computes; to look whether it is held takes it, too."""
+"""Seconds to wait before assuming that the holder is computing; probing briefly takes the lock."""
 _FAULTS = (OSError, ValueError, LookupError, TypeError, AttributeError)
 """What reading an entry raises that is not what was written."""
 _log = logging.getLogger(__name__)

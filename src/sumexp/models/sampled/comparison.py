@@ -46,14 +46,14 @@ def mean(errors: Values, members: NDArray[np.bool_] | None = None) -> Values:
     return result
 
 
-def outcome(one: Interval, margin: float) -> Outcome:
+def outcome(difference: Interval, margin: float) -> Outcome:
     """``alike`` if the interval lies within the margin of zero, else on which side of zero it lies, if on one."""
-    if -margin < one.low and one.high < margin:
+    if -margin < difference.low and difference.high < margin:
         return "alike"
-    return {-1: "less", 1: "more"}.get(one.sign, "undecided")  # type: ignore[return-value]
+    return {-1: "less", 1: "more"}.get(difference.sign, "undecided")  # type: ignore[return-value]
 
 
-def detectable(one: Interval, power: float = POWER, confidence: float = 0.95) -> float:
+def detectable(difference: Interval, power: float = POWER, confidence: float = 0.95) -> float:
     r"""The true difference that a design of so many seeds, of this spread, shows with this probability.
 
     .. math:: (t_{n-1,(1+c)/2} + t_{n-1,\text{power}})\,s/\sqrt n,
@@ -65,17 +65,17 @@ def detectable(one: Interval, power: float = POWER, confidence: float = 0.95) ->
     """
     if not (0 < power < 1 and 0 < confidence < 1):
         raise ValueError(f"power is {power}, confidence {confidence}; both must lie inside (0, 1)")
-    reach = stdtrit(one.count - 1, (1 + confidence) / 2) + stdtrit(one.count - 1, power)
-    return float(reach * one.sd / math.sqrt(one.count))
+    reach = stdtrit(difference.count - 1, (1 + confidence) / 2) + stdtrit(difference.count - 1, power)
+    return float(reach * difference.sd / math.sqrt(difference.count))
 
 
-def below(found: Iterable[Interval]) -> Interval | None:
+def below(differences: Iterable[Interval]) -> Interval | None:
     """The interval that decides whether *all* differences lie below zero.
 
     The highest, if all lie below zero (then it holds) or if the highest lies above (then it does not); none where the
     highest is undecided.
     """
-    highest = max(found, key=lambda one: one.low)
+    highest = max(differences, key=lambda difference: difference.low)
     return highest if highest.sign else None
 
 
@@ -110,7 +110,7 @@ def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike
     """
     if predicted.keys() != measured.keys() or len(predicted) < 2:
         raise ValueError(f"{len(predicted)} predicted and {len(measured)} measured methods; give the same, two or more")
-    measured = {one: measured[one] for one in predicted}
+    measured = {method: measured[method] for method in predicted}
     ends = signs(predicted, measured, tie)
     taus = [float(stats.kendalltau(-_rounded(predicted, tie), errors).statistic) for errors in _table(measured).T]
     once = np.tril_indices(len(predicted), -1)
@@ -141,10 +141,10 @@ def signs(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike
         tie: as in :func:`order`.
     """
     said, table = _rounded(predicted, tie), _table(measured)
-    found = np.zeros((len(table), len(table)), dtype=np.int64)
+    table_signs = np.zeros((len(table), len(table)), dtype=np.int64)
     for i, j in zip(*np.tril_indices(len(table), -1), strict=True):
-        found[i, j] = paired(table[i], table[j]).sign
-    return Signs(found - found.T, np.sign(said - said[:, None]).astype(np.int64))
+        table_signs[i, j] = paired(table[i], table[j]).sign
+    return Signs(table_signs - table_signs.T, np.sign(said - said[:, None]).astype(np.int64))
 
 
 def _table(measured: Mapping[Method, ArrayLike]) -> Values:
@@ -167,5 +167,5 @@ def agreement(first: Mapping[Method, Values], second: Mapping[Method, Values]) -
     """
     if first.keys() != second.keys() or len(first) < 2:
         raise ValueError(f"{len(first)} and {len(second)} methods; give the same, two or more")
-    tables = (np.array([one[method] for method in first]).T for one in (first, second))
+    tables = (np.array([values[method] for method in first]).T for values in (first, second))
     return interval(np.nan_to_num([float(stats.kendalltau(*rows).statistic) for rows in zip(*tables, strict=True)]))

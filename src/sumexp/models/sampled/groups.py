@@ -35,5 +35,5 @@ def groups(counts: NDArray[np.int64], rule: Rule) -> dict[Group, NDArray[np.bool
         head, tail = counts > high, counts <= low
     else:
         raise ValueError(f"rule is {rule!r}; there are 'numbers' and 'quantiles'")
-    found: dict[Group, NDArray[np.bool_]] = {"head": head, "torso": ~head & ~tail, "tail": tail}
-    return {name: members for name, members in found.items() if members.any()}
+    by_name: dict[Group, NDArray[np.bool_]] = {"head": head, "torso": ~head & ~tail, "tail": tail}
+    return {name: members for name, members in by_name.items() if members.any()}

@@ -55,5 +55,5 @@ def offset(method: Method, prior: Tensor, posterior: Tensor) -> Tensor:
         prior: frequencies of the classes [C], all positive: those of within-batch negatives, of weights and margins.
         posterior: :math:`p` [C], all positive.
     """
-    found = consistency.minimiser(prediction.losses(method, prior), posterior) - posterior.log()
-    return found - posterior @ found
+    scores = consistency.minimiser(prediction.losses(method, prior), posterior) - posterior.log()
+    return scores - posterior @ scores

@@ -99,18 +99,18 @@ def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, own: tor
         log_prior: of the classes [C].
         own: of the uniform draws.
     """
-    found: dict[tuple[Law, int], Negatives] = {}
+    drawn: dict[tuple[Law, int], Negatives] = {}
     wanted = {(method.law, method.negatives) for method in methods if method.law != "all"}
     if any(law == "batch" for law, _ in wanted):
         others = within_batch(labels, log_prior)
     for law, m in sorted(wanted):
         if law == "uniform":
             uniform = Uniform(len(log_prior))
-            found[law, m] = draw(uniform, labels.cpu(), m, generator=own)
+            drawn[law, m] = draw(uniform, labels.cpu(), m, generator=own)
         else:
             columns = following(len(labels), m, labels.device)
-            found[law, m] = Negatives(*(part.gather(1, columns) for part in others))
-    return {key: Negatives(*(part.to(labels.device) for part in one)) for key, one in found.items()}
+            drawn[law, m] = Negatives(*(part.gather(1, columns) for part in others))
+    return {key: Negatives(*(part.to(labels.device) for part in negatives)) for key, negatives in drawn.items()}
 
 
 def following(size: int, m: int, device: torch.device) -> Tensor:
@@ -120,11 +120,11 @@ def following(size: int, m: int, device: torch.device) -> Tensor:
     return other - (other > row).long()
 
 
-def method_losses(found: Tensor, labels: Tensor, methods: Sequence[Method], log_prior: Tensor, drawn: Draws) -> Tensor:
+def method_losses(scores: Tensor, labels: Tensor, methods: Sequence[Method], log_prior: Tensor, drawn: Draws) -> Tensor:
     """The mean loss of each method on a batch, [S].
 
     Args:
-        found: scores of all classes [S, B, C].
+        scores: scores of all classes [S, B, C].
         labels: [B].
         methods: [S].
         log_prior: of the classes [C], float64.
@@ -133,14 +133,14 @@ def method_losses(found: Tensor, labels: Tensor, methods: Sequence[Method], log_
     result: list[Tensor] = []
     places: list[int] = []
     for part, members in alike(methods):
-        logits = found[part]
+        logits = scores[part]
         rows = logits.flatten(0, 1)
         own = labels.repeat(len(part))
         if members[0].law == "all":
             each = _full(rows, own, members, labels, log_prior)
         else:
             negatives = drawn[members[0].law, members[0].negatives]
-            weights = torch.cat([negative_weights(one, negatives, labels, log_prior) for one in members])
+            weights = torch.cat([negative_weights(method, negatives, labels, log_prior) for method in members])
             hits = negatives.hits if members[0].hits == "mask" else torch.zeros_like(negatives.hits)
             ids = negatives.ids.repeat(len(part), 1)
             pair = rows.gather(1, own.unsqueeze(1)).squeeze(1), rows.gather(1, ids)
@@ -152,7 +152,7 @@ def method_losses(found: Tensor, labels: Tensor, methods: Sequence[Method], log_
                 each = decoupled(*pair, margins=CONTRASTIVE, **rest)
         result.append(each.view(len(part), -1).mean(1))
         places += part
-    order = torch.tensor(places, device=found.device).argsort()
+    order = torch.tensor(places, device=scores.device).argsort()
     return torch.cat(result)[order]
 
 
@@ -160,8 +160,8 @@ def alike(methods: Sequence[Method]) -> Iterator[tuple[list[int], list[Method]]]
     """The places of the methods that differ in their weighting alone, and those methods."""
 
     def key(i: int) -> tuple[str, str, int, str]:
-        one = methods[i]
-        return one.loss, one.law, one.negatives, one.hits
+        method = methods[i]
+        return method.loss, method.law, method.negatives, method.hits
 
     for _, places in groupby(sorted(range(len(methods)), key=key), key):
         part = list(places)
@@ -205,5 +205,5 @@ def _full(rows: Tensor, own: Tensor, members: Sequence[Method], labels: Tensor, 
         hits = torch.nn.functional.one_hot(own, classes).bool()
         positive = rows.gather(1, own.unsqueeze(1)).squeeze(1)
         return decoupled(positive, rows, margins=CONTRASTIVE, hits=hits, reduction="none")
-    margins = [log_margins(one, log_prior).expand(classes, classes)[labels] for one in members]
+    margins = [log_margins(method, log_prior).expand(classes, classes)[labels] for method in members]
     return pairwise_margin(rows, own, torch.cat(margins).to(rows.dtype), reduction="none")

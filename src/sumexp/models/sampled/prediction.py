@@ -70,9 +70,9 @@ def predict(
     """
     counts = np.array(config.counts, dtype=np.int64)
     prior = torch.from_numpy(counts / counts.sum())
-    found = [prediction(config.methods[i], prior) for i in progress(range(len(config.methods)))]
+    predictions = [prediction(config.methods[i], prior) for i in progress(range(len(config.methods)))]
     members = groups(counts, config.rule)
-    offset, push = (np.stack([one[i].numpy() for one in found]) for i in range(2))
+    offset, push = (np.stack([result[i].numpy() for result in predictions]) for i in range(2))
     arrays = {"counts": counts, "offset": offset, "push": push, "names": np.array(list(members))}
     arrays["group_offset"] = np.stack([offset[:, own].mean(1) for own in members.values()], 1)
     return Result(arrays)

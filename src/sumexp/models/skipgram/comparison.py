@@ -69,7 +69,7 @@ def compare(joint: Joint, scores: Tensor, negatives: int, log_q: Tensor | None =
     shift = math.log(negatives) + (0 if log_q is None else log_q - joint.y.log())
     learned = scores + shift
     nothing = torch.zeros_like(learned) - shift
-    least, most, found = (
+    least, most, reached = (
         local_nce.cross_entropy(joint, s, n, log_q).item()
         for s in (local_nce.optimal_scores(joint, n, log_q), nothing, scores)
     )
@@ -78,5 +78,5 @@ def compare(joint: Joint, scores: Tensor, negatives: int, log_q: Tensor | None =
         weighted=correlation(learned[seen], exact, p),
         unweighted=correlation(learned[seen], exact, torch.ones_like(p)),
         unseen=learned[~seen].mean().item(),
-        won=(most - found) / (most - least),
+        won=(most - reached) / (most - least),
     )
