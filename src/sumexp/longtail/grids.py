@@ -66,14 +66,15 @@ on head and tail, at each m: where the interval is off zero, masking shows.
 
 **The profile** ``paper`` trains the paper's network where the pictures of 32 x 32 are, CIFAR-100's archive: a ResNet-56
 with the published schedule, 256 epochs on either imbalance, 5 seeds of every method of the factorial, of which each is
-a run (`sumexp.longtail.residual`). So STEP has 2.3 times as many steps as EXP, as published. The comparisons that decide
-are the same, paired by seed. Nobody has run it: no GPU and no archive were at hand, so that nothing is known of it but
-that the network is the paper's, that it trains, and what it costs by its operations. Should a loss diverge, which the
-published rate without a warm-up does not rule out for importance weights of the contrastive loss, the run ends with an
-error that names the method, and the claims stay as they are until all runs are there. Where only the reduced pictures
-are, ``paper`` trains the small network longer and wider, on 8 seeds. Where EXP's tail of 32 x 32 is there and not the
-archive (``cifar-100-lt``, another choice of as many pictures of each class), the grid asks for the paper's network on
-it too, `tailed`: what it finds on EXP goes before that of the small network in the register. STEP cannot be cut of it.
+a run (`sumexp.longtail.residual`). So STEP has 2.3 times as many steps as EXP, as published. The comparisons that
+decide are the same, paired by seed. Nobody has run it: no GPU and no archive were at hand, so that nothing is known of
+it but that the network is the paper's, that it trains, and what it costs by its operations. Should a loss diverge,
+which the published rate without a warm-up does not rule out for importance weights of the contrastive loss, the run
+ends with an error that names the method, and the claims stay as they are until all runs are there. Where only the
+reduced pictures are, ``paper`` trains the small network longer and wider, on 8 seeds. Where EXP's tail of 32 x 32 is
+there and not the archive (``cifar-100-lt``, another choice of as many pictures of each class), the grid asks for the
+paper's network on it too, `tailed`: what it finds on EXP goes before that of the small network in the register. STEP
+cannot be cut of it.
 
 **ImageNet-LT and iNaturalist 2018** have a grid of their own, ``photographs``, since no chapter asks for its runs: the
 paper's ResNet-50 by its schedule (`sumexp.longtail.photographs`), on the methods of Figures 1, 3 and 6 or 7, with 5

@@ -38,7 +38,7 @@ from sumexp.models.sampled import prediction
 from sumexp.models.sampled.methods import LAWS, SCHEMES, Loss, Method
 from sumexp.retrieval import metrics
 from sumexp.retrieval.informed import Informed, explain
-from sumexp.retrieval.outlook import Outlook, foresee
+from sumexp.retrieval.outlook import Outlook, predict
 from sumexp.retrieval.training import Config, Source, train
 
 ALIKE = 0.01
@@ -149,7 +149,7 @@ def explained(source: Source, plan: Plan) -> Informed:
     return Informed(source, sampled, plan.informed)
 
 
-def foreseen(asked: Outlook | Informed) -> float:
+def work_of_prediction(asked: Outlook | Informed) -> float:
     """The floating-point operations of a prediction, or of as many as there are features."""
     times = asked.features if isinstance(asked, Informed) else 1
     return times * prediction.work(_SIZES[asked.source][0], len(asked.methods))
@@ -175,9 +175,9 @@ def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     trained = (config for source, plan in plans.items() for config in configs(source, plan))
     last = (explained(source, plan) for source, plan in plans.items())
     return (
-        *(Job(foresee, one, data(one), work=foreseen(one)) for one in first),
+        *(Job(predict, one, data(one), work=work_of_prediction(one)) for one in first),
         *(Job(train, one, data(one), work=work(one)) for one in trained),
-        *(Job(explain, one, data(one), work=foreseen(one)) for one in last),
+        *(Job(explain, one, data(one), work=work_of_prediction(one)) for one in last),
     )
 
 

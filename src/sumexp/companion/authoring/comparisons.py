@@ -36,20 +36,25 @@ def points(ax: Axes, names: Sequence[str], values: Mapping[str, Sequence[Values]
         values: of each group, for each method a number a seed [seeds].
     """
     for group, rows in values.items():
-        found = [interval(row) for row in rows]
+        spans = [interval(row) for row in rows]
         style = {"ls": "", "capsize": 2, "label": group, **GROUP_STYLES[group]}
-        ax.errorbar(range(len(found)), [one.mean for one in found], [one.half_width for one in found], **style)
+        ax.errorbar(
+            range(len(spans)),
+            [span.mean for span in spans],
+            [span.half_width for span in spans],
+            **style,
+        )
     ax.set_xticks(range(len(names)), names, rotation=90)
 
 
-def difference_row(group: str, found: Interval, margin: float) -> str:
+def difference_row(group: str, difference: Interval, margin: float) -> str:
     """A difference of two methods on a group: its interval, what the design could have seen, and what it says."""
-    numbers = f"{found.mean:9.3f}   [{found.low:6.3f}, {found.high:6.3f}] {detectable(found):6.3f}"
-    return f"{group:5s} {numbers} {WORDS[outcome(found, margin)]}"
+    numbers = f"{difference.mean:9.3f}   [{difference.low:6.3f}, {difference.high:6.3f}] {detectable(difference):6.3f}"
+    return f"{group:5s} {numbers} {WORDS[outcome(difference, margin)]}"
 
 
-def order_row(found: Order) -> str:
+def order_row(order: Order) -> str:
     """A predicted order against the measured one."""
-    tau = found.correlation
-    counts = f"{found.right:10d}{found.wrong:7d}{found.untold:6d}"
+    tau = order.correlation
+    counts = f"{order.right:10d}{order.wrong:7d}{order.untold:6d}"
     return f"{tau.mean:6.2f}   [{tau.low:5.2f}, {tau.high:5.2f}] {counts}"

@@ -190,7 +190,7 @@ def table(figure: Interactive) -> dict[str, Any]:
             count = len(control.choices)
             raise CompanionError(f"{control.label!r} starts at {control.start}; it has {count} choices, from 0")
     return {
-        "controls": [{"choices": list(one.choices), "start": one.start} for one in figure.controls],
+        "controls": [{"choices": list(each.choices), "start": each.start} for each in figure.controls],
         "panels": [_panel(panel) for panel in figure.panels],
         "lines": [_line(line, figure) for line in figure.lines],
     }
@@ -287,9 +287,9 @@ def _short(value: float) -> float | None:
 
 def _page(figure: Interactive, name: str, hint: str) -> str:
     data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    controls = "".join(_control(name, number, one) for number, one in enumerate(figure.controls))
+    controls = "".join(_control(name, number, part) for number, part in enumerate(figure.controls))
     panels = "".join(
-        f'<div class="by-hand-plot" role="img" aria-label="{html.escape(_seen(one))}"></div>' for one in figure.panels
+        f'<div class="by-hand-plot" role="img" aria-label="{html.escape(_seen(part))}"></div>' for part in figure.panels
     )
     lines = "".join(
         f'<li>{_swatch(line)}<span>{_text(line.label)}</span><span class="by-hand-reading">'
@@ -351,9 +351,9 @@ def _swatch(line: Line) -> str:
 def _text(words: str) -> str:
     """Words as HTML; formulas of letters, with scripts, need no MathJax, and so are there at once."""
 
-    def script(found: re.Match[str]) -> str:
-        tag = {"_": "sub", "^": "sup"}[found[1]]
-        return f"<{tag}>{(found[2] or found[3]).replace('-', '−')}</{tag}>"
+    def script(match: re.Match[str]) -> str:
+        tag = {"_": "sub", "^": "sup"}[match[1]]
+        return f"<{tag}>{(match[2] or match[3]).replace('-', '−')}</{tag}>"
 
     return _FORMULA.sub(
         lambda m: f'<span class="by-hand-formula">{_SCRIPT.sub(script, m[1])}</span>', html.escape(words)

@@ -90,8 +90,10 @@ def computation(
         datasets.declared(name)
     settings = {f"config {name}": json.dumps(value, sort_keys=True) for name, value in validated(config).items()}
     place = {"device": torch.device(device).type, "threads": str(threads)}
-    found = dict(code_of(task) if code is None else code)
-    return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | found | parts.data(data) | place)
+    code_digests = dict(code_of(task) if code is None else code)
+    return Computation(
+        "run", f"{task.__module__}.{task.__qualname__}", settings | code_digests | parts.data(data) | place
+    )
 
 
 def cached(
@@ -186,8 +188,8 @@ def cached_all(
             pending = [pool.submit(_compute, task, c, data=data(c), **settings) for c in missing]
             done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
             try:
-                for one in done:
-                    one.result()
+                for future in done:
+                    future.result()
             finally:
                 pool.shutdown(cancel_futures=True)
     return [cached(task, c, data=data(c), **settings) for c in configs]

@@ -29,17 +29,21 @@ def fetch_command(
     """Download what is missing of data sets, and verify all of each; the exit code is 1 if one failed."""
     from sumexp import datasets
 
-    public = [name for name, one in datasets.DATASETS.items() if one.files and all(file.url for file in one.files)]
+    public = [
+        name
+        for name, data_set in datasets.DATASETS.items()
+        if data_set.files and all(file.url for file in data_set.files)
+    ]
     wanted = public if "all" in names else names
     for name in wanted:
         _check_address(name, data)
     failed = False
-    for name, found in datasets.fetch_all(wanted, data).items():
-        if isinstance(found, datasets.DataError):
-            typer.echo(f"error: {found}", err=True)
+    for name, result in datasets.fetch_all(wanted, data).items():
+        if isinstance(result, datasets.DataError):
+            typer.echo(f"error: {result}", err=True)
             failed = True
         else:
-            _report(name, found)
+            _report(name, result)
     if failed:
         raise typer.Exit(1)
 
@@ -55,14 +59,14 @@ def verify_command(
     from sumexp import datasets
 
     folder = datasets.root(data)
-    there = [
+    present = [
         dataset.name
         for dataset in datasets.DATASETS.values()
         if any(file.below(folder).exists() for file in dataset.files)
     ]
-    for each in [name] if name else there:
+    for each in [name] if name else present:
         _report(each, datasets.verify(each, data))
-    if not (name or there):
+    if not (name or present):
         typer.echo(f"{folder} holds no data set; to download one, run: sumexp data fetch NAME")
 
 

@@ -33,7 +33,7 @@ def listing(data: Path | None = None) -> Iterator[str]:
             if paths
             else "nothing to download"
         )
-        how = f"run: sumexp data fetch {dataset.name}" if all(file.url for file in dataset.files) else "put them there"
+        hint = f"run: sumexp data fetch {dataset.name}" if all(file.url for file in dataset.files) else "put them there"
         present = all(path.exists() for path in paths)
         yield f"\n{dataset.name}: {dataset.description}"
         yield f"  licence: {dataset.licence}"
@@ -43,7 +43,7 @@ def listing(data: Path | None = None) -> Iterator[str]:
             yield f"  file:    {path}"
             yield f"  source:  {file.url or 'no public address'}"
             yield f"  sha256:  {file.sha256}" if file.sha256 else f"  git id:  {file.blob}"
-        yield f"  present: {'yes' if present else f'no; {how}'}"
+        yield f"  present: {'yes' if present else f'no; {hint}'}"
     for name, said in elsewhere().items():
         yield f"\n{name}: {said['description']}"
         yield f"  licence: {said['licence']}"

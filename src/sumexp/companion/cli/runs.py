@@ -32,15 +32,15 @@ def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "au
         wanted = computations(jobs, kind_of(device))
         about = differences([job.config for job in jobs])
         rows: list[tuple[str, ...]] = [
-            (one.key[:SHORT], store.status(one), *_cost(store, store.here(one)), text)
-            for one, text in zip(wanted, about, strict=True)
+            (run.key[:SHORT], store.status(run), *_cost(store, store.here(run)), text)
+            for run, text in zip(wanted, about, strict=True)
         ]
         print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
         return
-    found = store.entries("run")
-    rows = [(one.computation.key[:SHORT], *_cost(store, one), one.computation.name) for one in found]
+    entries = store.entries("run")
+    rows = [(run.computation.key[:SHORT], *_cost(store, run), run.computation.name) for run in entries]
     print_table(("key", "date", "time", "size", "device", "task"), rows)
-    typer.echo(f"\n{len(found)} runs, {as_size(sum(one.size for one in found))}, in {store.root}")
+    typer.echo(f"\n{len(entries)} runs, {as_size(sum(run.size for run in entries))}, in {store.root}")
 
 
 @runs_app.command("show")
@@ -180,13 +180,13 @@ def _dry_run(grid: str, profile: str, device: str, chosen: "Sequence[tuple[Job, 
     from sumexp.companion.store import default
 
     store = default()
-    jobs, wanted = [job for job, _ in chosen], [one for _, one in chosen]
-    states = [store.status(one) for one in wanted]
+    jobs, wanted = [job for job, _ in chosen], [run for _, run in chosen]
+    states = [store.status(run) for run in wanted]
     about = differences([job.config for job in jobs])
     costs = estimates(grid, device, store)
     seconds = [costs[job.name].seconds(job) for job in jobs]
     sizes = [costs[job.name].size for job in jobs]
-    keys = [one.key[:SHORT] for one in wanted]
+    keys = [run.key[:SHORT] for run in wanted]
     rows = list(zip(keys, states, map(as_time, seconds), map(as_size, sizes), about, strict=True))
     print_table(("key", "state", "time", "disk", "settings"), rows)
     due = [number for number, state in enumerate(states) if state not in ("fresh", "running")]

@@ -29,20 +29,22 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
     from sumexp.companion.pipeline.why import status
 
     made = plan.make(profile, device, "", stored=True)
-    lines = list(status(made, (one for name in made.notebooks for one in asked(name, made.profile, made.device))))
+    lines = list(status(made, (run for name in made.notebooks for run in asked(name, made.profile, made.device))))
     rows = [
         (
-            one.kind,
-            one.name,
-            one.status,
-            "" if one.seconds is None else as_time(one.seconds),
-            as_size(one.bytes),
-            one.key[:SHORT] if one.kind == "run" else "",  # as `sumexp runs show` takes it
+            line.kind,
+            line.name,
+            line.status,
+            "" if line.seconds is None else as_time(line.seconds),
+            as_size(line.bytes),
+            line.key[:SHORT] if line.kind == "run" else "",  # as `sumexp runs show` takes it
         )
-        for one in lines
+        for line in lines
     ]
     print_table(("kind", "name", "state", "time", "size", "key"), rows)
-    counts = {state: sum(one.status == state for one in lines) for state in dict.fromkeys(one.status for one in lines)}
+    counts = {
+        state: sum(line.status == state for line in lines) for state in dict.fromkeys(line.status for line in lines)
+    }
     typer.echo(f"\n{', '.join(f'{number} {state}' for state, number in counts.items())}")
 
 
@@ -55,19 +57,19 @@ def clean_command(
     from sumexp.companion.store import default
     from sumexp.companion.store.entries import size
 
-    found = leftovers()
-    if not found:
+    entries = leftovers()
+    if not entries:
         typer.echo(f"nothing to remove in {default().root}")
         return
-    rows = [(path.parts[-3], path.name[:SHORT], as_size(size(path)), why, path.parent.name) for path, why in found]
+    rows = [(path.parts[-3], path.name[:SHORT], as_size(size(path)), why, path.parent.name) for path, why in entries]
     print_table(("kind", "key", "size", "why", "name"), rows)
     if dry_run:
         return
     if not yes:
-        typer.confirm(f"Remove these {len(found)}?", abort=True)
-    count, freed = remove(path for path, _ in found)
-    rest = "" if count == len(found) else "; the others are being computed"
-    typer.echo(f"removed {count} of {len(found)}, {as_size(freed)}{rest}")
+        typer.confirm(f"Remove these {len(entries)}?", abort=True)
+    count, freed = remove(path for path, _ in entries)
+    rest = "" if count == len(entries) else "; the others are being computed"
+    typer.echo(f"removed {count} of {len(entries)}, {as_size(freed)}{rest}")
 
 
 @store_app.command("push")

@@ -44,11 +44,11 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str) -> list[
     Raises:
         CompanionError: if there is no such grid.
     """
-    there = [name for name in names if _is_present(name)]
+    present = [name for name in names if _is_present(name)]
     if profile != TRAINED_BEFORE:
-        return there
+        return present
     store = default()
-    return [name for name in there if store.find(mark(grid, name, profile, device)) is not None]
+    return [name for name in present if store.find(mark(grid, name, profile, device)) is not None]
 
 
 def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:

@@ -124,11 +124,11 @@ class Store:
 
     def lacking(self, wanted: Iterable[Computation]) -> list[Computation]:
         """What is to be computed, as neither the store nor its remote has it; damaged entries go."""
-        found = [one for one in wanted if self.find(one) is None]
-        for one in found:
-            if self.has(one):
-                self.remove(self.path(one))
-        return found
+        absent = [computation for computation in wanted if self.find(computation) is None]
+        for computation in absent:
+            if self.has(computation):
+                self.remove(self.path(computation))
+        return absent
 
     def status(self, computation: Computation) -> Status:
         """How far it is."""
@@ -251,19 +251,19 @@ class Store:
 
     def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
         """All entries of a kind and name that are what was written, the one finished first first."""
-        found = []
+        entries = []
         for path in self.paths(kind, name):
             with suppress(DamagedError):
-                found.append(read(path))
-        return sorted(found, key=lambda entry: entry.provenance.finished)
+                entries.append(read(path))
+        return sorted(entries, key=lambda entry: entry.provenance.finished)
 
     def computations(self, kind: str) -> list[Computation]:
         """What the entries of a kind say that they are, unverified: to verify them takes long where they are large."""
-        found = []
+        computations = []
         for path in self.paths(kind):
             with suppress(*_FAULTS):
-                found.append(_computation(_record(path)))
-        return found
+                computations.append(_computation(_record(path)))
+        return computations
 
     def by_age(self, kind: str, name: str) -> list[Path]:
         """The folders of all entries of a kind and name, by when they say they were finished; what says nothing first.

@@ -19,8 +19,8 @@ def default() -> Store:
         from platformdirs import user_cache_path
 
         root = user_cache_path("sumexp") / "store"
-    there = remote()
-    return Store(root, there.fetch if there else None)
+    shared = remote()
+    return Store(root, shared.fetch if shared else None)
 
 
 def remote() -> "Remote | None":

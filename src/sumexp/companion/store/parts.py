@@ -95,17 +95,17 @@ def closure(names: Iterable[str]) -> frozenset[str]:
         CompanionError: if a module is not part of the package.
     """
     graph = _graph()
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = set(names)
     if unknown := sorted(waiting - graph.modules):
         known = ", ".join(sorted(graph.modules))
         raise CompanionError(f"no module {', '.join(unknown)} in the package; it has {known}")
     while waiting:
         name = waiting.pop()
-        found.add(name)
+        reached.add(name)
         parents = {parent for parent in _parents(name) if not _re_exports(_path(parent).read_text("utf-8"))}
-        waiting |= (graph.find_modules_directly_imported_by(name) | parents) - found
-    return frozenset(found)
+        waiting |= (graph.find_modules_directly_imported_by(name) | parents) - reached
+    return frozenset(reached)
 
 
 def imports(*codes: str) -> frozenset[str]:

@@ -140,16 +140,16 @@ def shown(title: str, total: int, finished: Callable[[], int]) -> Iterator[None]
 
 def _reports(folder: Path) -> list[Report]:
     """What there is to say now: of each running step its innermost loop."""
-    found: dict[str, Report] = {}
+    innermost: dict[str, Report] = {}
     for file in sorted(folder.glob("[!.]*.json")):
         try:
-            one = Report(**json.loads(file.read_text("utf-8")))
+            report = Report(**json.loads(file.read_text("utf-8")))
         except (OSError, ValueError):  # it is being replaced
             continue
-        outer = found.get(one.step)
-        if one.state != "over" and (outer is None or outer.state == "running"):
-            found[one.step] = one
-    return list(found.values())
+        outer = innermost.get(report.step)
+        if report.state != "over" and (outer is None or outer.state == "running"):
+            innermost[report.step] = report
+    return list(innermost.values())
 
 
 def _head(title: str, total: int, finished: Callable[[], int], begun: float) -> str:
@@ -161,11 +161,11 @@ def _plain(folder: Path, output: TextIO, head: Callable[[], str], ended: threadi
     while True:
         over = ended.wait(EVERY)
         now = time.time()
-        for one in _reports(folder):
-            when, state = said.get(one.step, (0.0, ""))
-            if one.state != state or (one.state == "running" and now - when > PLAIN):
-                said[one.step] = now, one.state
-                print(one.line(now), file=output, flush=True)
+        for report in _reports(folder):
+            when, state = said.get(report.step, (0.0, ""))
+            if report.state != state or (report.state == "running" and now - when > PLAIN):
+                said[report.step] = now, report.state
+                print(report.line(now), file=output, flush=True)
         if over:
             return
 
@@ -182,12 +182,12 @@ def _terminal(folder: Path, output: TextIO, head: Callable[[], str], ended: thre
         while not over:
             over = ended.wait(EVERY)
             now, lines = time.time(), []
-            for one in _reports(folder):
-                if one.state == "running":
-                    lines.append(one.line(now))
-                elif one.step not in said:
-                    said.add(one.step)
-                    live.console.print(Text(one.line(now)))
+            for report in _reports(folder):
+                if report.state == "running":
+                    lines.append(report.line(now))
+                elif report.step not in said:
+                    said.add(report.step)
+                    live.console.print(Text(report.line(now)))
             live.update(Text("\n".join([head(), *(f"  {line}" for line in lines)]), no_wrap=True, overflow="ellipsis"))
 
 

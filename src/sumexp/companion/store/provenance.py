@@ -51,15 +51,15 @@ class Provenance:
         Raises:
             ValueError, TypeError, LookupError: if it is not of this form.
         """
-        found = cls(**{**record, "data": tuple(record["data"])})
-        datetime.fromisoformat(found.finished)
-        numbers = (found.seconds, found.cpu_seconds, found.peak_memory)
-        texts = (found.device, found.machine, *found.data, *found.versions.values())
+        provenance = cls(**{**record, "data": tuple(record["data"])})
+        datetime.fromisoformat(provenance.finished)
+        numbers = (provenance.seconds, provenance.cpu_seconds, provenance.peak_memory)
+        texts = (provenance.device, provenance.machine, *provenance.data, *provenance.versions.values())
         if not all(isinstance(number, int | float) for number in numbers):
             raise TypeError(f"its times and sizes are {numbers}")
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(f"its words are {texts}")
-        return found
+        return provenance
 
 
 class Meter:

@@ -23,12 +23,14 @@ def draws(examples: Sequence[Example], log_frequency: Tensor) -> Interactive:
 
     Source: `sumexp.expectations.sampled_softmax`.
     """
-    found = np.array([[[errors(one, m, power * log_frequency) for one in examples] for power in POWERS] for m in DRAWS])
+    table = np.array(
+        [[[errors(example, m, power * log_frequency) for example in examples] for power in POWERS] for m in DRAWS]
+    )
     quantities = ("probability, relative", "loss, in nats")
     controls = (
         Control("negatives $m$", [f"{m:,}" for m in DRAWS], 6),
         Control("power of frequency", [f"{power:g}" for power in POWERS], 3),
-        Control("prediction", [one.title for one in examples], len(examples) - 1, "select"),
+        Control("prediction", [example.title for example in examples], len(examples) - 1, "select"),
         Control("error of", quantities, 0, "select"),
     )
     ticks = (1e-4, 1e-2, 1, 100)
@@ -39,7 +41,7 @@ def draws(examples: Sequence[Example], log_frequency: Tensor) -> Interactive:
     )
     lines = []
     for part, (label, color, dash) in enumerate((("bias", "blue", ()), ("standard deviation", "vermilion", (8, 4)))):
-        values: NDArray[np.float64] = found[..., part]
+        values: NDArray[np.float64] = table[..., part]
         sizes: NDArray[np.float64] = np.abs(values)
         curves = {0: np.moveaxis(sizes, 0, -1)[None], 1: np.moveaxis(sizes, 1, -1)[:, None]}
         lines.append(Line(label, color, dash, curves, say(values, "+.2g" if part == 0 else ".2g")))
@@ -48,10 +50,10 @@ def draws(examples: Sequence[Example], log_frequency: Tensor) -> Interactive:
 
 def errors(example: Example, m: int, log_q: Tensor) -> list[list[float]]:
     """Bias and standard deviation [quantities, 2]: of the probability, relative to the true one; of the loss."""
-    found = expectations.sampled_softmax(example.logits, example.label, m, log_q)
+    expected = expectations.sampled_softmax(example.logits, example.label, m, log_q)
     loss = -example.logits.log_softmax(0)[example.label]
     p = (-loss).exp()
     return [
-        [(found.inverse / p - 1).item(), (found.inverse_variance.sqrt() / p).item()],
-        [(found.log - loss).item(), found.log_variance.sqrt().item()],
+        [(expected.inverse / p - 1).item(), (expected.inverse_variance.sqrt() / p).item()],
+        [(expected.log - loss).item(), expected.log_variance.sqrt().item()],
     ]

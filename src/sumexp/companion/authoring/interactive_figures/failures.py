@@ -50,12 +50,12 @@ def gaps(m: int, log_weight: float) -> Gaps:
     return np.asarray(-ranking.deficits(NEGATIVES, m, math.exp(log_weight), sizes))
 
 
-def worst(found: Gaps) -> str:
+def worst(gaps: Gaps) -> str:
     """How far the loss falls, and where."""
-    rank = int(found.argmin())
-    if found[rank] > -1e-9:
+    rank = int(gaps.argmin())
+    if gaps[rank] > -1e-9:
         return "never falls below"
-    return f"falls {-found[rank]:.2f} below, at rank {rank + 2:,}"
+    return f"falls {-gaps[rank]:.2f} below, at rank {rank + 2:,}"
 
 
 def _follows(label: str, log_weights: Sequence[float], color: str, dash: tuple[int, ...]) -> Line:

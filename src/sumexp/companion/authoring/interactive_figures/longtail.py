@@ -16,11 +16,11 @@ Found = Mapping[Method, tuple[float, NDArray[np.float64]]]
 """Of each method what is predicted that it adds, and the error of each seed."""
 
 
-def orders(found: Mapping[str, Found], start: str) -> Interactive:
+def orders(groups: Mapping[str, Found], start: str) -> Interactive:
     """The figure: error over prediction, and measured place over predicted place, with one method picked out.
 
     Args:
-        found: of each group of classes, of the same methods.
+        groups: of each group of classes, of the same methods.
         start: the group that is shown first.
 
     Source: `sumexp.models.sampled.comparison.order`.
@@ -28,19 +28,19 @@ def orders(found: Mapping[str, Found], start: str) -> Interactive:
     Raises:
         ValueError: as `sumexp.models.sampled.comparison.order`, or if start is no group.
     """
-    methods = sorted(found[start])
+    methods = sorted(groups[start])
     controls = (
-        Control("classes", list(found), list(found).index(start), "select"),
-        Control("method", [name(one) for one in methods], 0),
+        Control("classes", list(groups), list(groups).index(start), "select"),
+        Control("method", [name(method) for method in methods], 0),
     )
-    dots = np.array([points(one, methods) for one in found.values()])
-    places = np.array([ranks(one) for one in dots])
-    bars = np.array([spans(one, methods) for one in found.values()])
+    dots = np.array([points(forecasts, methods) for forecasts in groups.values()])
+    places = np.array([ranks(group_dots) for group_dots in dots])
+    bars = np.array([spans(forecasts, methods) for forecasts in groups.values()])
     middle = dots[:, :, 1].mean(1)
     dots[..., 1] -= middle[:, None]
     bars[..., 1] -= middle[:, None, None]
-    said = np.array([[agreement(one)] for one in found.values()])
-    own = np.array([pairs(one, methods) for one in found.values()])
+    said = np.array([[agreement(forecasts)] for forecasts in groups.values()])
+    own = np.array([pairs(forecasts, methods) for forecasts in groups.values()])
     right = np.array([[1.0, 1.0], [len(methods), len(methods)]])
     lines = (
         Line("every method", INK, (), {0: dots[:, None], 1: places[:, None]}, said, "dots"),
@@ -56,9 +56,9 @@ def name(method: Method) -> str:
     return f"{method.name}, m = {method.negatives}" if method.negatives else method.name
 
 
-def points(found: Found, methods: Sequence[Method]) -> NDArray[np.float64]:
+def points(forecasts: Found, methods: Sequence[Method]) -> NDArray[np.float64]:
     """Prediction and mean error, [methods, 2]."""
-    return np.array([[found[one][0], np.mean(found[one][1])] for one in methods])
+    return np.array([[forecasts[method][0], np.mean(forecasts[method][1])] for method in methods])
 
 
 def ranks(places: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -66,22 +66,22 @@ def ranks(places: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([rankdata(-np.round(places[:, 0] / 1e-3)), rankdata(places[:, 1])], -1)
 
 
-def spans(found: Found, methods: Sequence[Method]) -> NDArray[np.float64]:
+def spans(forecasts: Found, methods: Sequence[Method]) -> NDArray[np.float64]:
     """The ends of each method's interval, [methods, 2, 2]."""
-    rows = [(found[one][0], interval(found[one][1])) for one in methods]
+    rows = [(forecasts[method][0], interval(forecasts[method][1])) for method in methods]
     return np.array([[[x, y.low], [x, y.high]] for x, y in rows])
 
 
-def agreement(found: Found) -> str:
+def agreement(forecasts: Found) -> str:
     """What is said of all methods."""
-    order = comparison.order(*_parts(found))
+    order = comparison.order(*_parts(forecasts))
     tau = typeset(f"{order.correlation.mean:.2f}")
     return f"tau {tau}; of {order.right + order.wrong} pairs {order.right} right"
 
 
-def pairs(found: Found, methods: Sequence[Method]) -> list[str]:
+def pairs(forecasts: Found, methods: Sequence[Method]) -> list[str]:
     """What is said of each method: how many of its pairs with another the prediction has right."""
-    ends = comparison.signs(*_parts({one: found[one] for one in methods}))
+    ends = comparison.signs(*_parts({method: forecasts[method] for method in methods}))
     told = ends.measured * ends.predicted
     return [
         f"{right} of its {either} pairs right"
@@ -89,9 +89,9 @@ def pairs(found: Found, methods: Sequence[Method]) -> list[str]:
     ]
 
 
-def _parts(found: Found) -> tuple[Mapping[Method, float], Mapping[Method, NDArray[np.float64]]]:
+def _parts(forecasts: Found) -> tuple[Mapping[Method, float], Mapping[Method, NDArray[np.float64]]]:
     """What is predicted, and what is measured."""
-    return {one: x for one, (x, _) in found.items()}, {one: y for one, (_, y) in found.items()}
+    return {method: x for method, (x, _) in forecasts.items()}, {method: y for method, (_, y) in forecasts.items()}
 
 
 def _offsets(dots: NDArray[np.float64]) -> Plane:

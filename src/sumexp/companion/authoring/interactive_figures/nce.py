@@ -35,7 +35,7 @@ def bounds() -> Interactive:
     Source: `sumexp.nce.global_nce.bound` at the best scores.
     """
     laws = [law(information) for information in INFORMATION]
-    best = [global_nce.bound(one, global_nce.optimal_scores(one), CANDIDATES, tol=1e-8).numpy() for one in laws]
+    best = [global_nce.bound(joint, global_nce.optimal_scores(joint), CANDIDATES, tol=1e-8).numpy() for joint in laws]
     value = np.array(best).T  # [candidates, informations], as the two below
     log_n = np.broadcast_to(np.log(CANDIDATES)[:, None], value.shape)
     information = np.broadcast_to(INFORMATION, value.shape)

@@ -42,19 +42,19 @@ def sets() -> Interactive:
 
 def _lines() -> list[Line]:
     grid = [[(noise, tau) for tau in TEMPERATURES] for noise in NOISES.values()]
-    edges = [[edge(*one) for one in row] for row in grid]
-    rays = [[ray(*one) for one in row] for row in grid]
-    dots = np.array([[law([STAR], *one) for one in row] for row in grid])
-    shares = np.array([[missed(one) for one in row] for row in edges])
+    edges = [[edge(*case) for case in row] for row in grid]
+    rays = [[ray(*case) for case in row] for row in grid]
+    dots = np.array([[law([STAR], *case) for case in row] for row in grid])
+    shares = np.array([[missed(case) for case in row] for row in edges])
     plain = edge(point_mass(), 1.0)
     flat = np.full((1, 1, len(TEMPERATURES)), missed(plain))
     drawn = (
-        np.array([[region(one) for one in row] for row in edges]),
-        np.array([[thinned(one) for one in row] for row in rays]),
+        np.array([[region(case) for case in row] for row in edges]),
+        np.array([[thinned(case) for case in row] for row in rays]),
     )
     said = np.array([[f"misses {100 * share:.1f} % of all laws" for share in row] for row in shares])
-    third = np.array([[f"class 2 gets at most {one[:, 1].max():.3f}" for one in row] for row in rays])
-    point = np.array([[", ".join(f"{p:.3f}" for p in one[0]) for one in row] for row in dots])
+    third = np.array([[f"class 2 gets at most {case[:, 1].max():.3f}" for case in row] for row in rays])
+    point = np.array([[", ".join(f"{p:.3f}" for p in case[0]) for case in row] for row in dots])
     return [
         Line("half space", "blue", (), {0: drawn[0], 1: shares[:, None]}, said, "area"),
         Line("half space, without noise", "grey", (8, 4), {0: thinned(plain)[None, None], 1: flat}),
