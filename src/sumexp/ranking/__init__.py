@@ -6,6 +6,33 @@ r"""What a softmax cross entropy promises about a rank, and which sampled losses
 - `bounds`: from a cross entropy to ranks and back, and the losses of which that is true;
 - `sampled`: the exact criterion for sampled losses, and what each of them bounds instead.
 
+**Metrics.** A list of scores is sorted in descending order. Where scores tie, the order is not given by the scores, so
+every metric takes a rule:
+
+- ``expected``: its mean over a uniformly random order of each block of ties, in closed form;
+- ``pessimistic``: the worst order, in which the relevant items come last;
+- ``optimistic``: the best order.
+
+All metrics take ``scores`` and what is relevant, tensors or NumPy arrays, and return float64 [B]: one value for each
+list.
+
+- ``scores``: [B, L] of any real type, or :class:`sumexp.ranking.Chunks`, which computes them some items at a time, so
+  that they need not fit into memory. Scores of +inf and -inf are scores like others, and tie among themselves.
+- ``relevant``, or ``gains``: [B, L] bool, or numbers >= 0 where a metric takes gains; or
+  :class:`sumexp.ranking.Labels`, the numbers of the relevant items.
+- ``mask``: [B, L] bool leaves out items that are no candidates (False; what their scores are does not matter).
+
+With B lists of L items, R of them relevant, a metric at k costs what ``scores.topk(k + 1)`` costs, one over all places
+at most one sort; rows are taken one or four million scores at a time, so that little more is held than what was passed.
+
+**Promises.** A class of rank r has r - 1 others at or above its score, so :math:`p \le 1/r`, by whatever rule ties are
+broken: the cross entropy :math:`c = -\log p` is at least :math:`\log r`. With a label distribution over several
+relevant items (:func:`sumexp.losses.listnet`), :math:`c \ge \sum_i t_i \log r_i`.
+
+A mean of a metric h(r) that falls with the rank is then at least the lower convex hull, at the mean of c, of the points
+:math:`(\log r, h(r))`: a query lies at or to the right of its point, and a mean over queries in their convex hull. With
+one relevant item no more can be promised: ties of r items, the relevant one last, lie at the points.
+
 Source: the post "Softmax Loss and Ranking Metrics", after Bruch et al. (2019).
 """
 

@@ -1,23 +1,6 @@
-r"""Ranking metrics of a batch of score lists, with a stated rule for ties.
+"""Ranking metrics of a batch of score lists, with a stated rule for ties.
 
-A list of scores is sorted in descending order. Where scores tie, the order is not given by the scores, so every metric
-takes a rule:
-
-- ``expected``: its mean over a uniformly random order of each block of ties, in closed form;
-- ``pessimistic``: the worst order, in which the relevant items come last;
-- ``optimistic``: the best order.
-
-All metrics take ``scores`` and what is relevant, tensors or NumPy arrays, and return float64 [B]: one value for each
-list.
-
-- ``scores``: [B, L] of any real type, or :class:`sumexp.ranking.Chunks`, which computes them some items at a time, so
-  that they need not fit into memory. Scores of +inf and -inf are scores like others, and tie among themselves.
-- ``relevant``, or ``gains``: [B, L] bool, or numbers >= 0 where a metric takes gains; or
-  :class:`sumexp.ranking.Labels`, the numbers of the relevant items.
-- ``mask``: [B, L] bool leaves out items that are no candidates (False; what their scores are does not matter).
-
-With B lists of L items, R of them relevant, a metric at k costs what ``scores.topk(k + 1)`` costs, one over all places
-at most one sort; rows are taken one or four million scores at a time, so that little more is held than what was passed.
+How ties, masks, labels and chunks are meant: see the package.
 """
 
 from collections.abc import Callable
