@@ -6,7 +6,7 @@
 - `sets`, `tries`, `terms`: unions of draws and distinct ids, exactly;
 - `risks`, `minimiser`, `moments`, `effects`: the exact risk and its minimum, and what sampling does to loss and
   gradient;
-- `rates`, `faults`, `advice`, `results`: what counts decide, known faults, what to change, and all of it in one value;
+- `rates`, `faults`, `advice`, `results`: what counts decide, known faults, what to change, all in one value;
 - `estimates`: tables of log q as sketches and fading counts make them;
 - `evaluation`: what a metric among sampled candidates says of the true one;
 - `inputs`, `report`, `command`: files, the page and the command ``sumexp audit``.
