@@ -265,7 +265,7 @@ def tests_of(file: Path) -> list[str]:
     own is tried on those, too, that import what imports it, such as the command that it is a part of.
     """
     package = file.relative_to(PACKAGE).parent
-    word = file.stem if file.stem != "__init__" else file.parent.name
+    word = file.stem.strip("_") if file.stem != "__init__" else file.parent.name
     folder = next(one for one in (TESTS / package, *(TESTS / package).parents) if one.is_dir())
     imported = _imported(file)
     further = [_imported(one) for one in PACKAGE.rglob("*.py") if imported.search(one.read_text("utf-8"))]
