@@ -168,7 +168,9 @@ TABLE: dict[str, Call] = {
     "modules.StreamingLogQ": streamed,
     "modules.gathered": lambda z: modules.gathered(z),
     "modules.distributed_in_batch": towers,
-    "modules.check_worker_generator": lambda z: torch.tensor(handed_on(torch.Generator().manual_seed(len(z))).initial_seed()),
+    "modules.check_worker_generator": lambda z: torch.tensor(
+        handed_on(torch.Generator().manual_seed(len(z))).initial_seed()
+    ),
     "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),
     "samplers.LogUniform": by(lambda z: samplers.LogUniform(z.shape[1], z.device)),
     "samplers.Mixture": by(lambda z: samplers.Mixture([samplers.Uniform(z.shape[1], z.device)] * 2, [0.25, 0.75])),
