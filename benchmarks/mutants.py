@@ -76,16 +76,16 @@ NOTICED = ("FAILED", "ERROR", "INTERNALERROR", "ImportError while loading confte
 """How a line begins by which pytest says that a test fails, or cannot even be read or run."""
 
 EQUIVALENT: dict[str, str] = {
-    "src/sumexp/audit/tries.py: 1 -> 2, in: grid = np.unique(np.concatenate([low + np.round("
+    "src/sumexp/audit/_tries.py: 1 -> 2, in: grid = np.unique(np.concatenate([low + np.round("
     "np.geomspace(1, high - low + 1, 60)).astype(np.int64) - 1,": "the ends are among the evenly spaced points as well",
-    "src/sumexp/audit/sets.py: 0.0 -> 1.0, in: seen = np.where(s < FAINT, s, 0.0)": "it multiplies less than e^-200",
-    "src/sumexp/audit/sets.py: 1e-300 -> 2e-300, in: smooth = CubicSpline(np.log(values), np.log(np.maximum(chance, "
+    "src/sumexp/audit/_sets.py: 0.0 -> 1.0, in: seen = np.where(s < FAINT, s, 0.0)": "it multiplies less than e^-200",
+    "src/sumexp/audit/_sets.py: 1e-300 -> 2e-300, in: smooth = CubicSpline(np.log(values), np.log(np.maximum(chance, "
     "1e-300)))": "either is beyond what is drawn",
-    "src/sumexp/audit/sets.py: 35.0 -> 70.0": "where a table that is made again begins",
-    "src/sumexp/audit/sets.py: math.log(m) - 0.01 -> (math.log(m) + 0.01)": "any radius near the best serves",
-    "src/sumexp/audit/sets.py: 2 -> 3, in: for _ in range(2):  # a second, finer table where the density is": "a third "
+    "src/sumexp/audit/_sets.py: 35.0 -> 70.0": "where a table that is made again begins",
+    "src/sumexp/audit/_sets.py: math.log(m) - 0.01 -> (math.log(m) + 0.01)": "any radius near the best serves",
+    "src/sumexp/audit/_sets.py: 2 -> 3, in: for _ in range(2):  # a second, finer table where the density is": "a third "
     "table has the same ends",
-    "src/sumexp/audit/tries.py: more**2 * (c - 2 * b * k + a * k**2) / np.maximum(a * c - b * b, 1e... -> (more ** 2 * "
+    "src/sumexp/audit/_tries.py: more**2 * (c - 2 * b * k + a * k**2) / np.maximum(a * c - b * b, 1e... -> (more ** 2 * "
     "(c - 2 * b * k + a * k ** 2) / np.maximum(a * c - b * ...": "a boundary that nothing hits",
     "src/sumexp/bias/minimax.py: 2 -> 3, in: elif k > 2 * at + 2 and 2 * bound < best:": "the search has ended anyway",
     "src/sumexp/bias/minimax.py: 2 * bound -> (2 / bound)": "the search has ended anyway",
@@ -128,7 +128,7 @@ EQUIVALENT: dict[str, str] = {
     "src/sumexp/nce/gaussians.py: -1 -> (1), in: "
     "w = np.exp(np.linspace(low, high, nodes, axis=-1))": "the last of two axes",
     "src/sumexp/negatives/race.py: 20.0 -> 40.0": "two ids come before e^-20 with a chance of 2e-18",
-    "src/sumexp/expectations/sums.py: -1 -> (1), in: "
+    "src/sumexp/expectations/_sums.py: -1 -> (1), in: "
     "masses = sum_terms([points[j].roll(j + 1 - POINTS // 2, -1) for j in range(POINTS)])": "the last of two axes",
     "src/sumexp/nce/global_nce.py: 1e-12 -> 2e-12, in: tol: float = 1e-12,": "what is computed keeps to either",
     "src/sumexp/negatives/implicit.py: 1.0 -> 2.0, in: "
@@ -144,15 +144,15 @@ EQUIVALENT: dict[str, str] = {
     "math.inf)": "the rule goes on where nothing is left",
     "src/sumexp/towers.py: True -> False, in: optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, "
     "fused=True)": "the same steps, computed at another speed",
-    "src/sumexp/expectations/transforms.py: -1 -> (1), in: "
+    "src/sumexp/expectations/_transforms.py: -1 -> (1), in: "
     "log_mean = deviation.mean(-1, keepdim=True).log()": "the last of two axes",
-    "src/sumexp/expectations/laws.py: 2 -> 3, in: RECURSION_LIMIT = 2 * 10**10": "our choice of how much is refused",
+    "src/sumexp/expectations/_laws.py: 2 -> 3, in: RECURSION_LIMIT = 2 * 10**10": "our choice of how much is refused",
     'src/sumexp/models/multilabel.py: 400 -> 401, in: "shakespeare": replace(_WORDS, width=256, epochs=30, '
     "queries=400, pairs=400),": "our choice",
     "src/sumexp/perturb/softmax.py: BLOCK // (classes * nodes.count) -> (BLOCK * (classes * nodes.count))": "how much "
     "is held at a time",
-    "src/sumexp/audit/tries.py: 32 -> 33, in: low, length = m, 32": "a search for a range begins higher",
-    "src/sumexp/audit/tries.py: 10 -> 11, in: "
+    "src/sumexp/audit/_tries.py: 32 -> 33, in: low, length = m, 32": "a search for a range begins higher",
+    "src/sumexp/audit/_tries.py: 10 -> 11, in: "
     "most, start, length = max(points, (high - low) // 10), low, points": "how finely a sum is cut",
 }
 """Changes that no test can notice, each by its name, or by its name and place, and with the reason."""

@@ -12,10 +12,10 @@ WORK = {
     "jupyter-book": ("src/sumexp/companion/pipeline/rendering.py", "from jupyter_book.config import get_final_config"),
     "jupytext": ("src/sumexp/companion/pipeline/notebooks.py", "jupytext.read("),
     "matplotlib": ("src/sumexp/companion/authoring/figures.py", "import matplotlib.pyplot as plt"),
-    "numpy": ("src/sumexp/audit/bins.py", "import numpy as np"),
+    "numpy": ("src/sumexp/audit/_bins.py", "import numpy as np"),
     "papermill": ("src/sumexp/companion/pipeline/notebooks.py", "papermill.execute_notebook("),
     "pytest-notebook": ("tests/book/test_reference_outputs.py", "nb_regression.check("),
-    "torch": ("src/sumexp/losses/sampled.py", "import torch"),
+    "torch": ("src/sumexp/losses/_sampled.py", "import torch"),
 }
 """A package's file and the line there that needs it: configures the pages, reads sources, draws, counts, executes,
 compares outputs, computes losses."""

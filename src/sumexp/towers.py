@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from sumexp import checks, intervals, losses, ranking, samplers
 from sumexp.intervals import Interval
-from sumexp.losses.batch import Correct, InBatchHits
+from sumexp.losses._batch import Correct, InBatchHits
 from sumexp.negatives.consistency import minimiser, multiset_losses
 from sumexp.samplers import Hits
 

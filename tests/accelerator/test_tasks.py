@@ -18,7 +18,7 @@ from sumexp.fits import training as fits
 from sumexp.longtail import residual
 from sumexp.longtail import training as longtail
 from sumexp.models import multilabel, skipgram, wordmodel
-from sumexp.models.queries import Queries
+from sumexp.models._queries import Queries
 from sumexp.models.skipgram import SkipGramConfig
 from sumexp.models.wordmodel import WordModelConfig
 from sumexp.nce import Joint, gaussians

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from sumexp.audit import AuditError, audit
-from sumexp.audit.command import main, parser
+from sumexp.audit._command import main, parser
+from sumexp.audit._report import write
 from sumexp.audit.inputs import counts
-from sumexp.audit.report import write
 
 BARE = """
 import sys

@@ -6,10 +6,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sumexp.audit.effects import Truth, effect, minimum
+from sumexp.audit._effects import Truth, effect, minimum
+from sumexp.audit._rows import given
+from sumexp.audit._setup import Floats, Setup, Weights, read_setup
 from sumexp.audit.results import nats
-from sumexp.audit.rows import given
-from sumexp.audit.setup import Floats, Setup, Weights, read_setup
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 from sumexp.samplers import Hits
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sumexp.audit.effects import Truth, divergence, effect
-from sumexp.audit.minimiser import minimise
-from sumexp.audit.rows import given, groups
-from sumexp.audit.setup import Setup, Weights, read_setup
+from sumexp.audit._effects import Truth, divergence, effect
+from sumexp.audit._minimiser import minimise
+from sumexp.audit._rows import given, groups
+from sumexp.audit._setup import Setup, Weights, read_setup
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 from sumexp.samplers import Hits
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sumexp.audit.command import parser
-from sumexp.audit.setup import read_setup
+from sumexp.audit._command import parser
+from sumexp.audit._setup import read_setup
 
 PAGE = (Path(__file__).parents[2] / "book" / "libraries.md").read_text("utf-8")
 

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp import negatives
-from sumexp.audit.minimiser import minimise
-from sumexp.audit.moments import moments
-from sumexp.audit.risks import Binned, State
+from sumexp.audit._minimiser import minimise
+from sumexp.audit._moments import moments
+from sumexp.audit._risks import Binned, State
 from sumexp.negatives.consistency import coin_losses, factors, minimiser, multiset_losses
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sumexp.audit.advice import RECOMMENDERS, TORCH
+from sumexp.audit._advice import RECOMMENDERS, TORCH
 
 pytestmark = pytest.mark.peers
 

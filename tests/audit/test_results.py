@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sumexp.audit import Audit, audit, report, results
+from sumexp.audit import Audit, audit, results
+from sumexp.audit import _report as report
 from sumexp.audit.evaluation import Evaluation
 from sumexp.audit.results import WIDTH, folded, nats
 

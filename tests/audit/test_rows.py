@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sumexp.audit import rows as tables
-from sumexp.audit.effects import Truth, effect
-from sumexp.audit.rows import Rows, assumed, given, groups, posteriors, spread
-from sumexp.audit.setup import Floats, Setup, Weights, read_setup
+from sumexp.audit import _rows as tables
+from sumexp.audit._effects import Truth, effect
+from sumexp.audit._rows import Rows, assumed, given, groups, posteriors, spread
+from sumexp.audit._setup import Floats, Setup, Weights, read_setup
 
 COUNTS = np.repeat([1000, 40, 5, 2, 1], [5, 100, 1000, 2000, 4000])
 PRIOR = COUNTS / COUNTS.sum()

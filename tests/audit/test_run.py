@@ -13,14 +13,15 @@ import torch
 
 import sumexp.losses
 from sumexp import ranking, samplers
-from sumexp.audit import Audit, AuditError, audit, faults
-from sumexp.audit.advice import TORCH
-from sumexp.audit.faults import homogeneity
-from sumexp.audit.numbers import least_number
-from sumexp.audit.rates import rank_bound, rates
-from sumexp.audit.report import page
-from sumexp.audit.rows import groups
-from sumexp.audit.setup import Floats, Setup, Weights, read_setup
+from sumexp.audit import Audit, AuditError, audit
+from sumexp.audit import _faults as faults
+from sumexp.audit._advice import TORCH
+from sumexp.audit._faults import homogeneity
+from sumexp.audit._numbers import least_number
+from sumexp.audit._rates import rank_bound, rates
+from sumexp.audit._report import page
+from sumexp.audit._rows import groups
+from sumexp.audit._setup import Floats, Setup, Weights, read_setup
 from sumexp.negatives import race
 from sumexp.samplers import Hits, LogUniform
 from sumexp.synthesis import choose

@@ -8,11 +8,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sumexp.audit import audit, sets, terms
-from sumexp.audit.minimiser import minimise
-from sumexp.audit.moments import moments
-from sumexp.audit.risks import Binned, SetState
-from sumexp.audit.sets import Fixed, inclusion
+from sumexp.audit import _sets as sets
+from sumexp.audit import _terms as terms
+from sumexp.audit import audit
+from sumexp.audit._minimiser import minimise
+from sumexp.audit._moments import moments
+from sumexp.audit._risks import Binned, SetState
+from sumexp.audit._sets import Fixed, inclusion
 from sumexp.negatives import race
 from sumexp.negatives.consistency import minimiser, set_losses, union_law
 from sumexp.samplers import Hits, LogUniform

@@ -87,7 +87,7 @@ def test_pages_come_before_what_is_merely_called_so(page: Page, query: str) -> N
     [
         ("in_batch", "book/api/losses.html#sumexp.losses.in_batch"),
         ("StreamingLogQ", "book/api/modules.html#sumexp.modules.StreamingLogQ"),
-        ("sumexp.ranking.metrics.ndcg", "book/api/ranking.html#sumexp.ranking.metrics.ndcg"),
+        ("sumexp.ranking.ndcg", "book/api/ranking.html#sumexp.ranking.ndcg"),
     ],
 )
 def test_a_name_of_code_leads_to_its_description(page: Page, query: str, place: str) -> None:

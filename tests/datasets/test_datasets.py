@@ -28,7 +28,7 @@ from sumexp import datasets
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.listing import elsewhere
 from sumexp.datasets import DataError, DataFile, Dataset
-from sumexp.datasets.download import download
+from sumexp.datasets._download import download
 
 CONTENT = bytes(range(256)) * 1000
 

@@ -12,7 +12,9 @@ from mpmath import mp, mpf
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp.expectations import kernels, quadrature, reference, sums
+from sumexp.expectations import _kernels as kernels
+from sumexp.expectations import _sums as sums
+from sumexp.expectations import quadrature, reference
 from sumexp.expectations.reference import (
     Outcome,
     draws_by_coins,
@@ -118,7 +120,7 @@ def small_outputs(make: Callable[..., expectations.Law], *arguments: Tensor) -> 
 
 
 @pytest.mark.parametrize("method", ["direct", "spread"])
-def test_gradcheck_with_replacement_in_logits_and_proposal(method: expectations.laws.Method) -> None:
+def test_gradcheck_with_replacement_in_logits_and_proposal(method: expectations._laws.Method) -> None:
     log_x = torch.stack([logits("mixed", 2.0), logits("spike", 3.0)]).requires_grad_()
     log_q = proposal().requires_grad_()
 
@@ -275,7 +277,7 @@ def test_batches_are_rows() -> None:
 def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     log_x = torch.stack([logits("mixed", 3.0, 301), logits("spike", 3.0, 301)])
 
-    def run(method: expectations.laws.Method) -> Tensor:
+    def run(method: expectations._laws.Method) -> Tensor:
         x = log_x.clone().requires_grad_()
         result = expectations.expect(expectations.with_replacement(x, 4, proposal(301), method))
         (gradient,) = torch.autograd.grad(result.log.sum(), x)
@@ -408,7 +410,7 @@ def test_single_precision_input_is_computed_in_double() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 @pytest.mark.parametrize("method", ["direct", "spread"])
-def test_gpu_agrees_with_cpu(method: expectations.laws.Method) -> None:
+def test_gpu_agrees_with_cpu(method: expectations._laws.Method) -> None:
     log_x = torch.stack([logits("mixed", 5.0, 500), logits("spike", 5.0, 500)])
     results = []
     for device in ("cpu", "cuda"):

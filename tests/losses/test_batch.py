@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import losses, samplers
-from sumexp.losses import batch as blocks
+from sumexp.losses import _batch as blocks
 from sumexp.losses import in_batch
 
 WAYS: dict[str, dict[str, Any]] = {

@@ -11,9 +11,10 @@ import torch
 
 from sumexp import losses, ranking
 from sumexp.datasets import Corpus, MultiLabel
-from sumexp.models import multilabel, queries
+from sumexp.models import _queries as queries
+from sumexp.models import multilabel
+from sumexp.models._queries import Queries
 from sumexp.models.multilabel import CONFIGS, CURVES, Loss, MultilabelConfig
-from sumexp.models.queries import Queries
 
 TINY = MultilabelConfig(width=8, epochs=3, batch=32, learning_rate=0.02, queries=60, pairs=10, negatives=4)
 LOSSES: tuple[Loss, ...] = ("softmax", "cosface", "arcface", "infonce")

@@ -18,7 +18,7 @@ import sumexp.perturb
 from sumexp import fits
 from sumexp.fits import objectives
 from sumexp.perturb import argmax, batched, discrete, inversion, learner, representation, softmax, uniform
-from sumexp.perturb.nodes import grid
+from sumexp.perturb._nodes import grid
 from sumexp.perturb.noises import (
     Cauchy,
     Discrete,
@@ -161,8 +161,8 @@ def test_a_wide_noise_reaches_far() -> None:
 
 
 def test_mean_refuses_what_does_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sumexp.perturb.nodes.edges", lambda *_: (-2.0, 1.0))
-    from sumexp.perturb import nodes
+    monkeypatch.setattr("sumexp.perturb._nodes.edges", lambda *_: (-2.0, 1.0))
+    from sumexp.perturb import _nodes as nodes
 
     nodes._kept.cache_clear()
     with pytest.raises(ValueError, match="do not serve"):

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sumexp.perturb.bessel import log_k0, log_x_k1
-from sumexp.perturb.nodes import edges, lagrange
+from sumexp.perturb._bessel import log_k0, log_x_k1
+from sumexp.perturb._nodes import edges, lagrange
 from sumexp.perturb.noises import (
     Cauchy,
     Discrete,
@@ -145,7 +145,7 @@ def test_mean_zero_gumbel_density_has_mass_one_mean_zero_and_variance_pi_squared
 
 
 def test_lagrange_weights_reproduce_polynomials() -> None:
-    from sumexp.perturb.nodes import POINTS, chebyshev
+    from sumexp.perturb._nodes import POINTS, chebyshev
 
     at = torch.linspace(-1, 1, 9, dtype=torch.float64)
     points = chebyshev(at.device)

@@ -131,7 +131,7 @@ def test_hessian_by_its_diagonal_by_products_and_whole(noise: Noise) -> None:
     assert (full @ v - softmax.hessian_product(THETA, v, noise, 0.8)).abs().max() < 1e-14
     assert (full - full.T).abs().max() < 1e-16
     # E p_i^2 as an integral of its own, with the second derivative of the transform.
-    from sumexp.perturb.nodes import edges
+    from sumexp.perturb._nodes import edges
 
     if not isinstance(noise, Cauchy):
         tau = torch.tensor(0.8, dtype=torch.float64)

@@ -15,7 +15,7 @@ from sklearn.metrics import label_ranking_average_precision_score, ndcg_score
 from torch import Tensor
 
 from sumexp import ranking
-from sumexp.ranking.metrics import Ties
+from sumexp.ranking._metrics import Ties
 
 Q = Fraction
 Metric = Callable[..., Tensor]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp import ranking
-from sumexp.ranking import Chunks, Labels, Ties, places
+from sumexp.ranking import Chunks, Labels, Ties
+from sumexp.ranking import _places as places
 from tests.ranking import transparent
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sumexp.losses import sampled_softmax
 from sumexp.negatives import race
 from sumexp.samplers import Categorical, LogUniform, Uniform, distinct
-from sumexp.samplers.distinct import Distinct, _arrivals
+from sumexp.samplers._distinct import Distinct, _arrivals
 
 q = torch.tensor([0.5, 0.25, 0.15, 0.07, 0.03], dtype=torch.float64)
 RACES = 4_000

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from sumexp import losses, samplers
-from sumexp.samplers.base import Law
+from sumexp.samplers._base import Law
 
 COUNTS = [8, 4, 2, 1, 1]
 

@@ -18,7 +18,8 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from sumexp import checks, losses, samplers
-from sumexp.samplers import Categorical, LogUniform, Mixture, Sampler, Uniform, alias
+from sumexp.samplers import Categorical, LogUniform, Mixture, Sampler, Uniform
+from sumexp.samplers import _alias as alias
 
 FALSE_ALARM = 1e-7
 UNITS = 1 << 62

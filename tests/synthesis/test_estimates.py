@@ -11,7 +11,7 @@ import torch
 
 from sumexp import expectations
 from sumexp.bias.rational import softmax
-from sumexp.expectations.laws import Law
+from sumexp.expectations._laws import Law
 from sumexp.synthesis import Estimate, drawn, dyadic, estimates, front, halves, occasional, subset
 
 A = (Fraction(1), Fraction(3), Fraction(1, 2), Fraction(2))

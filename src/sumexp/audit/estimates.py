@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp import checks
-from sumexp.audit.setup import AuditError
+from sumexp.audit._setup import AuditError
 
 Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from sumexp.audit.setup import AuditError
+from sumexp.audit._setup import AuditError
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.audit.setup import AuditError
+from sumexp.audit._setup import AuditError
 
 Numbers = NDArray[Any]
 

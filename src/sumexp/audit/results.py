@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.audit.advice import Advice
-from sumexp.audit.effects import GROUPS, Effect
+from sumexp.audit._advice import Advice
+from sumexp.audit._effects import GROUPS, Effect
+from sumexp.audit._faults import Fault
+from sumexp.audit._rates import RankBound, Rates
 from sumexp.audit.evaluation import Evaluation
-from sumexp.audit.faults import Fault
-from sumexp.audit.rates import RankBound, Rates
 from sumexp.synthesis.choice import Choice
 
 Floats = NDArray[np.float64]

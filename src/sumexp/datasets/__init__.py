@@ -6,8 +6,8 @@ root that was set and lacks a file is an error, never a reason to look elsewhere
 already holds the files. Archives are read where they lie; nothing is extracted or unpickled.
 
 - ``catalogue.toml``: what data sets there are, their terms, whom to cite, which function reads them;
-- `declarations`: what is said of a data set and its files, and whether a file is that;
-- `download`: fetching, continued where it was interrupted;
+- `_declarations`: what is said of a data set and its files, and whether a file is that;
+- `_download`: fetching, continued where it was interrupted;
 - `texts`, `mulan`, `pictures`: the published formats.
 """
 
@@ -19,8 +19,8 @@ from importlib import import_module, resources
 from pathlib import Path
 from types import MappingProxyType
 
-from sumexp.datasets.declarations import DataError, DataFile, Dataset, fault
-from sumexp.datasets.download import download
+from sumexp.datasets._declarations import DataError, DataFile, Dataset, fault
+from sumexp.datasets._download import download
 from sumexp.datasets.mulan import MultiLabel, read_mulan
 from sumexp.datasets.pictures import (
     Digits,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sumexp.datasets.declarations import DataError
+from sumexp.datasets._declarations import DataError
 from sumexp.datasets.mulan import MultiLabel
 
 LINES = 10_000

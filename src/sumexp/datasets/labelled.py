@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from sumexp.datasets.declarations import DataError
+from sumexp.datasets._declarations import DataError
 from sumexp.datasets.pictures import SEED, digits
 
 Imbalance: TypeAlias = Literal["exp", "step"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.datasets.declarations import DataError
+from sumexp.datasets._declarations import DataError
 
 MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 """What is taken off each colour of a picture in [0, 1], as is usual for ImageNet."""

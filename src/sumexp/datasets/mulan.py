@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.datasets.declarations import DataError
+from sumexp.datasets._declarations import DataError
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from sumexp.datasets.declarations import DataError, content
+from sumexp.datasets._declarations import DataError, content
 
 SEED = 775
 """The seed of every split that is drawn: that of the published runs of the categorical VAE."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.datasets.declarations import DataError
+from sumexp.datasets._declarations import DataError
 
 SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 """The SHA-256 of the packed text of Shakespeare, unpacked; in the code, so that what was made of another text is not

@@ -14,10 +14,10 @@ A *law* says how :math:`X` is drawn (:func:`with_replacement`, :func:`without_re
 :math:`\log x = f_{\text{negative}} - f_{\text{positive}} + \log w`, a logit difference plus a log weight.
 """
 
-from sumexp.expectations.integrals import Expectations, expect, integrate
-from sumexp.expectations.laws import Law, independent, laplace, product, with_replacement, without_replacement
+from sumexp.expectations._integrals import Expectations, expect, integrate
+from sumexp.expectations._laws import Law, independent, laplace, product, with_replacement, without_replacement
+from sumexp.expectations._sampled_softmax import sampled_softmax
 from sumexp.expectations.quadrature import Rule, discretisation_bound, rule
-from sumexp.expectations.sampled_softmax import sampled_softmax
 
 __all__ = [
     "Expectations",

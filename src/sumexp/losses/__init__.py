@@ -25,12 +25,12 @@ what stands at a hit does not matter. NaN and the infinities that have no limit 
 all arguments once, and ``python -O`` leaves it out, as it does the checks of ``torch.distributions``.
 """
 
-from sumexp.losses.batch import in_batch
-from sumexp.losses.full import cross_entropy, pairwise_margin
-from sumexp.losses.layer import SampledOutput
-from sumexp.losses.lists import listnet, marginal
-from sumexp.losses.margins import adaptive, arcface_margin, equalised, logit_adjusted
-from sumexp.losses.sampled import (
+from sumexp.losses._batch import in_batch
+from sumexp.losses._full import cross_entropy, pairwise_margin
+from sumexp.losses._layer import SampledOutput
+from sumexp.losses._lists import listnet, marginal
+from sumexp.losses._margins import adaptive, arcface_margin, equalised, logit_adjusted
+from sumexp.losses._sampled import (
     CONTRASTIVE,
     HINGE,
     LOGISTIC,

@@ -26,15 +26,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sumexp import checks
-from sumexp.expectations import integrals
-from sumexp.expectations import laws as expected
-from sumexp.losses import full, lists, margins, sampled
-from sumexp.models.queries import Queries, Source, load
-from sumexp.ranking import metrics
+from sumexp.expectations import _integrals as integrals
+from sumexp.expectations import _laws as expected
+from sumexp.losses import _full as full
+from sumexp.losses import _lists as lists
+from sumexp.losses import _margins as margins
+from sumexp.losses import _sampled as sampled
+from sumexp.models._queries import Queries, Source, load
+from sumexp.ranking import _metrics as metrics
 from sumexp.ranking.sampled import hit_losses
 from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
-from sumexp.samplers.laws import Uniform
-from sumexp.samplers.negatives import draw
+from sumexp.samplers._laws import Uniform
+from sumexp.samplers._negatives import draw
 
 Loss = Literal["softmax", "cosface", "arcface", "infonce"]
 

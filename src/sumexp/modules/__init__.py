@@ -6,9 +6,9 @@ batches of all processes of ``torch.distributed``. :func:`check_worker_generator
 workers share.
 """
 
-from sumexp.modules.gather import distributed_in_batch, gathered
-from sumexp.modules.sampled import SampledSoftmax
-from sumexp.modules.streaming import StreamingLogQ
-from sumexp.modules.workers import check_worker_generator
+from sumexp.modules._gather import distributed_in_batch, gathered
+from sumexp.modules._sampled import SampledSoftmax
+from sumexp.modules._streaming import StreamingLogQ
+from sumexp.modules._workers import check_worker_generator
 
 __all__ = ["SampledSoftmax", "StreamingLogQ", "check_worker_generator", "distributed_in_batch", "gathered"]

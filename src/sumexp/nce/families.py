@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sumexp.checks import law
-from sumexp.nce.inputs import checked_law
+from sumexp.nce._inputs import checked_law
 from sumexp.nce.joint import Joint
 
 

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from sumexp.checks import ids
 from sumexp.expectations import rule, with_replacement
-from sumexp.expectations.laws import Method
-from sumexp.expectations.sums import WIDEST, finite_range
-from sumexp.nce.inputs import check_candidates, checked_law, checked_scores, noise
+from sumexp.expectations._laws import Method
+from sumexp.expectations._sums import WIDEST, finite_range
+from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, noise
 from sumexp.nce.joint import Joint
 
 SPREAD_FROM = 200

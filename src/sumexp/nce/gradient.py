@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sumexp import expectations
 from sumexp.checks import whole
-from sumexp.nce.inputs import checked_law
+from sumexp.nce._inputs import checked_law
 
 
 def loss(theta: Tensor, target: int) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp.nce.inputs import check_candidates, checked_law, checked_scores, noise
+from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, noise
 from sumexp.nce.joint import Joint
 
 

@@ -31,7 +31,7 @@ from sumexp import checks
 from sumexp.expectations.quadrature import rule
 from sumexp.negatives.population import Losses, _positive
 from sumexp.negatives.schemes import Weights, _given, _unknown
-from sumexp.samplers.negatives import Hits
+from sumexp.samplers._negatives import Hits
 
 STRIDE = 5.0
 """The most by which a step of Newton's method may move a score: far from the minimum the quadratic model is poor."""

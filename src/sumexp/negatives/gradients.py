@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp.expectations.kernels import decay
-from sumexp.expectations.sums import blocks, class_sum
+from sumexp.expectations._kernels import decay
+from sumexp.expectations._sums import blocks, class_sum
 from sumexp.negatives.implicit import log_terms
 from sumexp.negatives.schemes import Scheme
 

@@ -16,7 +16,7 @@ from scipy.optimize import minimize, root
 from torch import Tensor
 
 from sumexp import checks
-from sumexp.losses.full import pairwise_margin
+from sumexp.losses._full import pairwise_margin
 from sumexp.negatives.implicit import implicit_loss
 from sumexp.negatives.schemes import Scheme
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from sumexp import checks
-from sumexp.samplers.negatives import Hits
-from sumexp.samplers.weights import constant, importance, relative, tail
+from sumexp.samplers._negatives import Hits
+from sumexp.samplers._weights import constant, importance, relative, tail
 
 Weights = Literal["constant", "importance", "relative", "tail"]
 

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp.perturb import checks, heavy
+from sumexp.perturb import _checks as checks
+from sumexp.perturb import _heavy as heavy
 from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
 from sumexp.perturb.race import Race, laplacian
 from sumexp.perturb.transforms import Continuous, Noise, checked

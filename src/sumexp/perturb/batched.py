@@ -26,7 +26,7 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from sumexp.perturb.checks import pieces
+from sumexp.perturb._checks import pieces
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 
 Common: TypeAlias = Gumbel | Gaussian | Logistic

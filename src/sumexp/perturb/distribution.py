@@ -7,7 +7,8 @@ import torch
 from torch import Generator, Size, Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
-from sumexp.perturb import argmax, checks, softmax
+from sumexp.perturb import _checks as checks
+from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel
 from sumexp.perturb.transforms import Continuous, Noise, checked
 

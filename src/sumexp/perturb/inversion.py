@@ -11,7 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from sumexp.perturb import argmax, checks, softmax
+from sumexp.perturb import _checks as checks
+from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import GUMBEL
 from sumexp.perturb.transforms import Continuous, Noise, checked
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sumexp.perturb import checks, softmax
+from sumexp.perturb import _checks as checks
+from sumexp.perturb import softmax
 from sumexp.perturb.noises import GUMBEL
 from sumexp.perturb.representation import HalfSpace
 from sumexp.perturb.transforms import Noise

@@ -10,7 +10,7 @@ import torch
 from numpy import euler_gamma
 from torch import Tensor
 
-from sumexp.perturb.bessel import log_k0, log_x_k1
+from sumexp.perturb._bessel import log_k0, log_x_k1
 from sumexp.perturb.transforms import (
     HIGH,
     LOW,

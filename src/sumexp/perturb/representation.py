@@ -23,7 +23,8 @@ import torch
 from scipy import optimize
 from torch import Tensor
 
-from sumexp.perturb import argmax, checks, softmax
+from sumexp.perturb import _checks as checks
+from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import GUMBEL
 from sumexp.perturb.transforms import Noise
 

@@ -20,8 +20,8 @@ from numpy import euler_gamma
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sumexp.perturb import checks
-from sumexp.perturb.nodes import BLOCK, Direct, Table, grid
+from sumexp.perturb import _checks as checks
+from sumexp.perturb._nodes import BLOCK, Direct, Table, grid
 from sumexp.perturb.noises import GUMBEL
 from sumexp.perturb.race import laplacian
 from sumexp.perturb.transforms import Noise, checked

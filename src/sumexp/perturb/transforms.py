@@ -33,7 +33,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sumexp.perturb.checks import pieces
+from sumexp.perturb._checks import pieces
 
 STEP = 0.22
 """Step of the trapezoid rules, in units of the narrower of the noise and of tau: error about exp(-pi^2/step)."""

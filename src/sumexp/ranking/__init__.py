@@ -1,9 +1,9 @@
 r"""What a softmax cross entropy promises about a rank, and which sampled losses still promise it.
 
-- `metrics`: reciprocal rank, recall, precision, average precision and NDCG, with a stated rule for ties;
-- `places`: relevant items by their labels, scores in chunks, and where the ones stand by the others;
-- `scores`, `counting`: what is handed over, as tensors that sort, and how many scores are above given ones;
-- `bounds`: from a cross entropy to ranks and back, and the losses of which that is true;
+- `_metrics`: reciprocal rank, recall, precision, average precision and NDCG, with a stated rule for ties;
+- `_places`: relevant items by their labels, scores in chunks, and where the ones stand by the others;
+- `_scores`, `_counting`: what is handed over, as tensors that sort, and how many scores are above given ones;
+- `_bounds`: from a cross entropy to ranks and back, and the losses of which that is true;
 - `sampled`: the exact criterion for sampled losses, and what each of them bounds instead.
 
 **Metrics.** A list of scores is sorted in descending order. Where scores tie, the order is not given by the scores, so
@@ -36,7 +36,7 @@ one relevant item no more can be promised: ties of r items, the relevant one las
 Source: the post "Softmax Loss and Ranking Metrics", after Bruch et al. (2019).
 """
 
-from sumexp.ranking.bounds import (
+from sumexp.ranking._bounds import (
     Ranks,
     expected_rank,
     least_ndcg,
@@ -44,7 +44,7 @@ from sumexp.ranking.bounds import (
     least_rr,
     possible_ranks,
 )
-from sumexp.ranking.metrics import (
+from sumexp.ranking._metrics import (
     average_precision,
     dcg,
     mean_reciprocal_rank,
@@ -55,7 +55,7 @@ from sumexp.ranking.metrics import (
     recall,
     reciprocal_rank,
 )
-from sumexp.ranking.places import Chunks, Labels, Ties
+from sumexp.ranking._places import Chunks, Labels, Ties
 from sumexp.ranking.sampled import (
     additive_constant,
     certified_rank,

@@ -30,14 +30,14 @@ from sumexp import checks, datasets
 from sumexp.datasets import extreme
 from sumexp.datasets.extreme import Extreme, Part
 from sumexp.descent import Resumable, generator
-from sumexp.losses.full import cross_entropy
-from sumexp.losses.sampled import CONTRASTIVE, decoupled, sampled_softmax
-from sumexp.models.queries import followers
+from sumexp.losses._full import cross_entropy
+from sumexp.losses._sampled import CONTRASTIVE, decoupled, sampled_softmax
+from sumexp.models._queries import followers
 from sumexp.models.sampled.methods import Method, negative_weights
 from sumexp.retrieval import metrics
 from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
-from sumexp.samplers.laws import Uniform, log_q_of
-from sumexp.samplers.negatives import Negatives
+from sumexp.samplers._laws import Uniform, log_q_of
+from sumexp.samplers._negatives import Negatives
 
 Source: TypeAlias = Literal["delicious", "bibtex", "shakespeare"]
 

@@ -13,12 +13,12 @@ All three return :class:`Negatives`, whose ``ids``, ``log_q`` and ``hits`` are w
 :func:`distinct` draws until m ids differ and returns the weights that this needs.
 """
 
-from sumexp.samplers.alias import Categorical, unigram
-from sumexp.samplers.distinct import Distinct, distinct
-from sumexp.samplers.laws import LogUniform, Mixture, Sampler, Uniform
-from sumexp.samplers.negatives import Hits, Negatives, draw, log_inclusion, model_based, off_diagonal, within_batch
-from sumexp.samplers.weights import constant, importance, relative, tail
-from sumexp.samplers.workers import worker_generator
+from sumexp.samplers._alias import Categorical, unigram
+from sumexp.samplers._distinct import Distinct, distinct
+from sumexp.samplers._laws import LogUniform, Mixture, Sampler, Uniform
+from sumexp.samplers._negatives import Hits, Negatives, draw, log_inclusion, model_based, off_diagonal, within_batch
+from sumexp.samplers._weights import constant, importance, relative, tail
+from sumexp.samplers._workers import worker_generator
 
 __all__ = [
     "Categorical",

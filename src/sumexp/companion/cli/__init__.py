@@ -15,7 +15,7 @@ def main() -> None:
     if sys.argv[1:2] == ["audit"]:  # needs nothing but the package, and so no typer
         # Its matrices are too small to share: a second thread of BLAS makes a million classes take twice as long.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from sumexp.audit.command import main as audit
+        from sumexp.audit._command import main as audit
 
         audit(sys.argv[2:])
         return

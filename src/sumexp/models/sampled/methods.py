@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from sumexp import checks
-from sumexp.losses.full import pairwise_margin
-from sumexp.losses.margins import adaptive, equalised, logit_adjusted
-from sumexp.losses.sampled import CONTRASTIVE, decoupled, sampled_softmax
-from sumexp.samplers.laws import Uniform
-from sumexp.samplers.negatives import Negatives, draw, within_batch
-from sumexp.samplers.weights import constant, importance, relative, tail
+from sumexp.losses._full import pairwise_margin
+from sumexp.losses._margins import adaptive, equalised, logit_adjusted
+from sumexp.losses._sampled import CONTRASTIVE, decoupled, sampled_softmax
+from sumexp.samplers._laws import Uniform
+from sumexp.samplers._negatives import Negatives, draw, within_batch
+from sumexp.samplers._weights import constant, importance, relative, tail
 
 Loss: TypeAlias = Literal["softmax", "contrastive"]
 Law: TypeAlias = Literal["all", "uniform", "batch"]

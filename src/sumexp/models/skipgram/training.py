@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from sumexp import checks, datasets
 from sumexp.descent import descend
-from sumexp.losses.sampled import binary_nce
+from sumexp.losses._sampled import binary_nce
 from sumexp.models.skipgram.population import SkipGram, pairs
 from sumexp.nce.joint import Joint
 from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
-from sumexp.samplers.alias import Categorical, unigram
+from sumexp.samplers._alias import Categorical, unigram
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 from sumexp.companion.authoring.interactive import Control, Interactive, Line, Panel, say
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 from sumexp.negatives.schemes import Weights
-from sumexp.samplers.negatives import Hits
+from sumexp.samplers._negatives import Hits
 
 CLASSES = 50
 TRUTH = 1.5

@@ -1,0 +1,122 @@
+"""The arguments of the audit as arrays, with errors that name what is wrong with them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp import checks
+from sumexp.audit._setup import AuditError
+
+Floats = NDArray[np.float64]
+
+Numbers = Tensor | NDArray[Any]
+
+MOST_LABELS = 1 << 53
+
+
+def as_counts(counts: Numbers) -> NDArray[np.int64]:
+    """Counts [classes] as whole numbers, two or more of them above 0.
+
+    Raises:
+        AuditError: if they are not that.
+    """
+    values = as_array("counts", counts)
+    if values.ndim != 1:
+        raise AuditError(f"counts have shape {values.shape}; they must be [classes]")
+    if len(values) < 2:
+        raise AuditError(
+            f"there {'is one class' if len(values) else 'are no classes'}: counts need two classes or more"
+        )
+    if values.dtype.kind not in "iufb":
+        raise AuditError(f"counts are {values.dtype}; they must be whole numbers")
+    if values.dtype.kind == "f":
+        wrong = np.flatnonzero(~np.isfinite(values) | (values != np.floor(values)))
+        if len(wrong):
+            raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]}; counts are whole numbers")
+    wrong = np.flatnonzero(values < 0)
+    if len(wrong):
+        raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]:.0f}; counts are not negative")
+    total = values.sum(dtype=np.float64)
+    if total > MOST_LABELS:
+        raise AuditError(f"the counts add up to {total:.3g}; float64 counts by one up to 2^53")
+    whole = values.astype(np.int64)
+    if (whole > 0).sum() < 2:
+        raise AuditError(
+            f"{(whole > 0).sum()} of {len(whole):,} classes have a count above 0; a label and a negative are needed"
+        )
+    return whole
+
+
+def label_counts(labels: Numbers, classes: int) -> Floats:
+    """How often each class is among the labels, [classes].
+
+    Raises:
+        AuditError: if one is no class.
+    """
+    values = as_array("labels", labels).reshape(-1)
+    if values.dtype.kind not in "iu" or not len(values):
+        raise AuditError(f"labels are {len(values)} of {values.dtype}; they must be whole numbers, one or more")
+    wrong = np.flatnonzero((values < 0) | (values >= classes))
+    if len(wrong):
+        raise AuditError(f"label {wrong[0]} is {values[wrong[0]]}; the counts have the classes 0..{classes - 1}")
+    return np.bincount(values, minlength=classes).astype(float)
+
+
+def as_scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArray[Any]:
+    """Logits [examples, classes], of embeddings their products.
+
+    Raises:
+        AuditError: if they are not real, or embeddings do not fit.
+    """
+    if not isinstance(scores, tuple):
+        return real_array("scores", scores)
+    queries, items = (real_array("embeddings", x) for x in scores)
+    if queries.ndim != 2 or items.ndim != 2 or queries.shape[1] != items.shape[1] or len(items) != classes:
+        raise AuditError(
+            f"embeddings have shapes {queries.shape} and {items.shape}; they must be [examples, d] and [{classes}, d]"
+        )
+    return np.asarray(queries.astype(np.float64) @ items.astype(np.float64).T)
+
+
+def whole_number(name: str, value: int, least: int) -> int:
+    """A whole number, at least ``least``.
+
+    Raises:
+        AuditError: if it is not that.
+    """
+    try:
+        return checks.whole(name, value, least)
+    except ValueError as error:
+        raise AuditError(str(error)) from error
+
+
+def real_array(name: str, values: object) -> NDArray[Any]:
+    """An array of real numbers.
+
+    Raises:
+        AuditError: if they are not that.
+    """
+    array = as_array(name, values)
+    if array.dtype.kind not in "iufb":
+        raise AuditError(f"{name} are {array.dtype}; they must be real numbers")
+    return array
+
+
+def as_array(name: str, values: object) -> NDArray[Any]:
+    """An array, of a tensor, an array or a list.
+
+    Raises:
+        AuditError: if it is none of these.
+    """
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
+    if not isinstance(values, np.ndarray | list | tuple):
+        raise AuditError(f"{name} is {type(values).__name__}; it must be a tensor or an array")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise AuditError(f"{name}: {error}") from error

@@ -1,0 +1,137 @@
+"""The command ``sumexp audit``, with what a bare installation has."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+import torch
+
+from sumexp.audit import inputs
+from sumexp.audit._report import write
+from sumexp.audit._run import audit
+from sumexp.audit._setup import NAMES, AuditError, Law, Weights
+from sumexp.audit.estimates import NAMES as ESTIMATES
+from sumexp.audit.results import Audit
+from sumexp.samplers import Hits
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of the command."""
+    command = argparse.ArgumentParser(
+        prog="sumexp audit", description="What training with sampled negatives ends at, and what to change.",
+        epilog="Without scores the answer can depend on what the counts do not show: the audit then says so.",
+    )  # fmt: skip
+    add = command.add_argument
+    add("counts", type=Path, help="how often each class is a label: .csv, .tsv, .parquet or .npy")
+    add("--column", help="the column that is counted")
+    add("--holds", choices=["counts", "labels"], help="what the column holds: a row a class, or a row an example")
+    add("--classes", type=int, help="number of classes, where the labels do not show them all")
+    add(
+        "--sampler",
+        default="within-batch",
+        help=f"{', '.join(NAMES)}, or a law in an .npy file (default: within-batch)",
+    )
+    add(
+        "--weights",
+        default="none",
+        choices=get_args(Weights),
+        help="what is done to the logits (default: none); tries take minutes where negatives are few",
+    )
+    add("--hits", default="keep", choices=get_args(Hits), help="what becomes of draws of the label (default: keep)")
+    add("-m", type=int, help="negatives of an example")
+    add("--batch", type=int, help="examples of a batch")
+    add("--log-q", help="what is subtracted, an .npy file, if not the sampler's own; or multiset")
+    add("--estimated", help=f"how log q is estimated from the labels: {', '.join(ESTIMATES)}")
+    add("--scores", type=Path, help="logits [examples, classes], .npy")
+    add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="of both towers, .npy, for scores")
+    add("--temperature", type=float, default=1.0, help="the scores are divided by it (default: 1)")
+    add("--labels", type=Path, help="labels of some examples, .npy, to compare with the counts")
+    add(
+        "--sampled",
+        nargs="+",
+        default=[],
+        metavar="METRIC=VALUE",
+        help="metrics among sampled candidates: recall@10=.7",
+    )
+    add("--candidates", type=int, default=100, help="candidates of those metrics (default: 100)")
+    add("--candidates-from", default="uniform", metavar="LAW", help="what they are drawn from (default: uniform)")
+    add("--examples", type=int, default=4, help="examples of the scores to audit (default: 4)")
+    add("--seed", type=int, default=0, help="of the assumed truth, without scores (default: 0)")
+    add("--output", type=Path, help="an .html report; its data lie beside it as .csv and .json")
+    add("--memory", type=int, default=1 << 30, help="bytes for a step's logits and their gradient (default: 2^30)")
+    add("--book", default="", help="address or folder of the book's pages, for links to its theorems in the report")
+    add("--full", action="store_true", help="print the tables too")
+    return command
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; an error of what was given is one line on stderr and exit code 1."""
+    options = parser().parse_args(arguments)
+    try:
+        result = _audit(options)
+        if options.output is not None:
+            write(result, options.output, options.book)
+    except AuditError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    print(result if options.full else "\n".join(result.lines()))
+    if result.evaluation is not None and not options.full:
+        print(f"evaluated among {result.evaluation.among}; the true metrics that fit: {result.evaluation.ends}")
+    if options.output is not None:
+        print(f"report    {options.output}")
+
+
+def _audit(options: argparse.Namespace) -> Audit:
+    if options.output is not None and options.output.suffix != ".html":
+        raise AuditError(f"the report is {options.output}; its name must end in .html")
+    if options.output is not None and not options.output.resolve().parent.is_dir():
+        raise AuditError(f"there is no folder {options.output.resolve().parent} for the report")
+    if options.output is not None:
+        _spare(options)
+    if options.scores and options.embeddings:
+        raise AuditError("scores and embeddings are given; one is enough")
+    if options.examples < 1:
+        raise AuditError(f"--examples is {options.examples}; at least one is audited")
+    counts = inputs.counts(options.counts, options.column, options.holds, options.classes)
+    log_q = options.log_q
+    scores: inputs.Numbers | tuple[inputs.Numbers, inputs.Numbers] | None = None
+    if options.scores:
+        scores = inputs.numbers(options.scores)
+    if options.embeddings:
+        queries, items = (inputs.numbers(path) for path in options.embeddings)
+        scores = (queries, items)
+    return audit(
+        counts, sampler=_law(options.sampler), weights=options.weights, hits=options.hits, m=options.m,
+        batch=options.batch, scores=scores,
+        log_q=inputs.numbers(Path(log_q)) if log_q and log_q != "multiset" else log_q,
+        estimated=options.estimated, temperature=options.temperature,
+        labels=inputs.numbers(options.labels) if options.labels else None,
+        sampled=dict(map(_metric, options.sampled)) or None, candidates=options.candidates,
+        candidates_from=_law(options.candidates_from), examples=options.examples, seed=options.seed,
+        memory=options.memory,
+    )  # fmt: skip
+
+
+def _law(name: str) -> Law:
+    return torch.from_numpy(inputs.numbers(Path(name))) if name.endswith(".npy") else name
+
+
+def _spare(options: argparse.Namespace) -> None:
+    """Stop where the report, or the data beside it, would take the place of a file that is read."""
+    own = [name for name in (options.sampler, options.candidates_from) if name.endswith(".npy")]
+    given = [options.counts, options.scores, options.labels, *(options.embeddings or ()), options.log_q, *own]
+    read = {Path(path).resolve() for path in given if path is not None}
+    for suffix in (".html", ".csv", ".json"):
+        path = options.output.with_suffix(suffix)
+        if path.resolve() in read:
+            raise AuditError(f"the report would overwrite {path}, which is read; give --output another name")
+
+
+def _metric(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise AuditError(f"--sampled has {text!r}; write METRIC=VALUE, as in recall@10=0.7") from None

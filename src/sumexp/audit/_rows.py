@@ -1,0 +1,198 @@
+r"""The classes of a table of counts as rows, and the truths that an audit assumes or is given.
+
+Without scores nobody knows P(y|x). The audit then takes :math:`P_y \propto \pi_ye^{\sigma z_y}` with independent normal
+z: :math:`\sigma` is the spread of :math:`\log P(y\mid x)/\pi(y)`, and :math:`\sigma = 0` says that the context tells
+nothing. Classes of one count and nearly one law are a lot. Of a large lot it is one multinomial draw how many fall into
+each narrow cell of z, so that ten million classes become some hundred thousand rows. A row has the mean law of its lot:
+sums over classes stay what they are, and an error costs the second order of a lot's width.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from sumexp.audit._setup import AuditError, Setup
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+MANY = 500
+"""Classes of a lot from which on they are put into cells of z."""
+
+WIDTHS = (0.01, 0.02, 0.04, 0.08)
+"""Nats within which a law must stay for classes of one count to be a lot: the first with few enough rows is taken, the
+last in any case. Bins are wider than any of them."""
+
+MOST_ROWS = 1 << 19
+"""Rows that are few enough."""
+
+SPAN = 1000.0
+"""Nats between the scores of one example from which on the temperature must be wrong."""
+
+DEPTH = 100.0
+"""Nats below the best score at which all that is lower is taken to stand: e^-100 of the best's probability moves no
+digit, and beyond it the integrals run out of the range of floats."""
+
+EDGES = np.linspace(-6.5, 6.5, 261)
+"""Cells of z, .05 wide: their middles miss a moment of the law by less than 10^-3."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Classes, or parts of lots of classes that are alike.
+
+    Attributes:
+        number: [rows] classes in the row.
+        lot: [rows] the lot that they are from.
+        prior: [rows] the share of the labels that each of them has.
+        group: [rows] 0 head, 1 torso, 2 tail; -1 for a class without labels.
+        z: [rows] standard normal numbers, NaN where the truth is given.
+        place: [classes] the lot of each class.
+        first: [lots] one of its classes.
+    """
+
+    number: Floats
+    lot: Integers
+    prior: Floats
+    group: Integers
+    z: Floats
+    place: Integers
+    first: Integers
+
+    def of(self, setup: Setup) -> Setup:
+        """The scheme with its laws (and table) on the rows."""
+        table, law = (None if each is None else self._mean(each) for each in (setup.table, setup.law))
+        return replace(setup, q=np.stack([self._mean(q) for q in setup.q]), table=table, law=law)
+
+    def _mean(self, values: Floats) -> Floats:
+        """[rows] the mean over the lot of each row, of values [classes]."""
+        means = values[self.first]
+        if not np.array_equal(means[self.place], values):
+            means = np.bincount(self.place, weights=values) / np.bincount(self.place)
+        return np.asarray(means[self.lot])
+
+    def truth(self, sigma: float) -> Floats:
+        r"""[rows] the law of each class, :math:`P \propto \pi e^{\sigma z}`."""
+        with np.errstate(divide="ignore"):
+            logits = np.where(self.prior > 0, np.log(self.prior) + sigma * self.z, -np.inf)
+        p = np.exp(logits - logits.max())
+        return np.asarray(p / (self.number @ p))
+
+
+def groups(counts: NDArray[Any]) -> Integers:
+    """Head, torso, tail: the most frequent classes with a third of the labels, the next third, the rest; [classes].
+
+    Classes of equal count are in one group; a class that never is a label is in none (-1).
+    """
+    values, number = np.unique(counts, return_counts=True)
+    labels = values * number.astype(np.float64)
+    before = (labels.sum() - np.cumsum(labels)) / labels.sum()  # the share of what is more frequent
+    group = np.zeros(len(counts), dtype=np.int64)
+    for end in (1 / 3, 2 / 3):
+        group += counts < values[before < end].min()
+    group[counts == 0] = -1
+    return group
+
+
+def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = (), seed: int = 0) -> Rows:
+    """Rows for assumed truths.
+
+    Args:
+        counts: [classes] how often each is a label.
+        prior: [classes] their shares.
+        log_laws: each [classes], the logarithm of a law or a table in which classes of one count may differ; -inf where
+            a class is never drawn.
+        seed: of z.
+    """
+    generator = np.random.default_rng(seed)
+    first, place, size = _lots(counts, log_laws)
+    single = np.flatnonzero(size[place] == 1)
+    parts = [(np.ones(len(single)), place[single], generator.standard_normal(len(single)))]
+    chance = np.diff(ndtr(EDGES))
+    middle = (EDGES[1:] + EDGES[:-1]) / 2
+    for lot in np.flatnonzero(size > 1):
+        if not counts[first[lot]]:  # no label: z is of no account
+            parts.append((size[[lot]].astype(float), np.array([lot]), np.zeros(1)))
+            continue
+        drawn = generator.multinomial(int(size[lot]), chance / chance.sum())
+        some = drawn > 0
+        parts.append((drawn[some].astype(float), np.full(int(some.sum()), lot), middle[some]))
+    number, lots, z = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return Rows(number, lots, prior[first][lots], groups(counts)[first][lots], z, place, first)
+
+
+def _lots(counts: NDArray[Any], log_laws: Sequence[Floats]) -> tuple[Integers, Integers, Integers]:
+    """Lots of many classes of one count whose laws are in one narrow cell, and of one class where there are few.
+
+    Returns:
+        one class of each lot, the lot of each class, and the size of each lot.
+    """
+    alike = np.unique(counts, return_index=True, return_inverse=True, return_counts=True)[1:]
+    first, place, size = alike
+    for width in WIDTHS:
+        first, place, size = alike
+        for log_law in log_laws:
+            first, place, size = _parted((first, place, size), log_law, width)
+        if np.where(size > MANY, len(EDGES) - 1, size).sum() <= MOST_ROWS:
+            break
+    many = size > MANY
+    single = np.flatnonzero(~many[place])
+    place = (np.cumsum(many) - 1)[place]
+    place[single] = many.sum() + np.arange(len(single))
+    return np.append(first[many], single), place, np.append(size[many], np.ones_like(single))
+
+
+def _parted(
+    lots: tuple[Integers, Integers, Integers], log_law: Floats, width: float
+) -> tuple[Integers, Integers, Integers]:
+    """Lots, parted where a law is in another cell; those whose law is -inf are never with others."""
+    first, place, _ = lots
+    cell = np.floor(log_law / width)
+    if np.array_equal(cell[first][place], cell):
+        return lots
+    least, most = cell[np.isfinite(cell)].min() - 1, cell.max()
+    cell = np.maximum(cell, least) - least
+    key = place * int(most - least + 1) + cell.astype(np.int64)
+    return np.unique(key, return_index=True, return_inverse=True, return_counts=True)[1:]
+
+
+def given(counts: NDArray[Any], prior: Floats) -> Rows:
+    """One row for each class, for truths that come from scores."""
+    ids = np.arange(len(counts))
+    return Rows(np.ones(len(counts)), ids, prior, groups(counts), np.full(len(counts), np.nan), ids, ids)
+
+
+def posteriors(scores: NDArray[Any], temperature: float, classes: int) -> Floats:
+    r"""[examples, classes] :math:`\operatorname{softmax}(\text{scores}/\tau)`, the truths that the scores stand for.
+
+    Raises:
+        AuditError: if the scores are no numbers [examples, classes], or the temperature is not positive.
+    """
+    if not 0 < temperature < np.inf:
+        raise AuditError(f"temperature is {temperature!r}; it must be positive")
+    if scores.ndim != 2 or scores.shape[1] != classes or not len(scores):
+        raise AuditError(f"scores have shape {scores.shape}; they must be [examples, {classes}], one for each class")
+    logits = scores.astype(np.float64) / temperature
+    wrong = np.argwhere(~np.isfinite(logits))
+    if len(wrong):
+        row, column = wrong[0]
+        raise AuditError(f"the score of example {row} for class {column} is {scores[row, column]}; it must be finite")
+    span = np.ptp(logits, axis=-1)
+    if span.max() > SPAN:
+        raise AuditError(
+            f"the scores of example {span.argmax()} span {span.max():.4g} nats at temperature {temperature:g}; their "
+            f"softmax is audited up to {SPAN:g}: is the temperature right?"
+        )
+    p = np.exp(np.maximum(logits - logits.max(-1, keepdims=True), -DEPTH))
+    return np.asarray(p / p.sum(-1, keepdims=True))
+
+
+def spread(p: Floats, prior: Floats) -> float:
+    r"""The spread of :math:`\log P(y\mid x)/\pi(y)` over y from :math:`\pi`, in nats."""
+    part = (p > 0) & (prior > 0)
+    values, weight = np.log(p[part] / prior[part]), prior[part] / prior[part].sum()
+    return float(np.sqrt(max(0.0, weight @ values**2 - (weight @ values) ** 2)))

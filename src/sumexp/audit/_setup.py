@@ -1,0 +1,385 @@
+r"""What the reader trains with: where negatives come from, what is taken off the logits, what becomes of hits.
+
+A sampler is named, as ``within-batch``, ``unigram:0.75`` or ``distinct:log-uniform``, or given as a law: a tensor, an
+object with ``log_prob`` and ``classes``, or a function of class numbers. All end as pools of draws with replacement,
+or as one set: the union of m draws, or the first m distinct ids.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, cast, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp import checks
+from sumexp.audit._sets import inclusion
+from sumexp.negatives.consistency import factors
+from sumexp.samplers import Hits, LogUniform, Sampler, log_inclusion
+
+Floats = NDArray[np.float64]
+
+Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail", "arrival", "tries"]
+"""What a negative weighs: see :func:`log_weights`."""
+
+Kind = Literal["draws", "union", "distinct"]
+"""Draws with replacement, the set of classes among them, or the first so many distinct ones."""
+
+Law = str | Tensor | Floats | Sampler | Callable[[Tensor], Tensor]
+"""A sampler by name, a law [classes], an object with ``classes`` and ``log_prob``, or class numbers to log q."""
+
+NAMES = (
+    "uniform",
+    "log-uniform",
+    "unigram[:POWER]",
+    "within-batch",
+    "within-batch-union",
+    "mixed",
+    "cross-batch:KEPT",
+    "cross-device:DEVICES",
+    "union:LAW",
+    "distinct:LAW",
+)
+
+
+class AuditError(ValueError):
+    """What was given cannot be audited; the message names the value, where it stands, and the fix."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A way of training with sampled negatives.
+
+    Attributes:
+        name: of the sampler, as it was given.
+        q: [pools, classes] law of one draw from each pool; for a set the probabilities that it holds the classes.
+        m: [pools] draws from each; for a set its expected size.
+        kind: what the negatives are.
+        weights: what a negative weighs.
+        hits: what becomes of draws of the label.
+        table: [classes] the user's own log q, in the place of the true one; None where they take the true one.
+        law: [classes] of one draw, for a set that draws make; None where q is that.
+        asked: of such a set the number of draws, or of ids where they are to differ.
+    """
+
+    name: str
+    q: Floats
+    m: Floats
+    kind: Kind
+    weights: Weights
+    hits: Hits
+    table: Floats | None = None
+    law: Floats | None = None
+    asked: int | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the negatives are one set."""
+        return self.kind != "draws"
+
+    @property
+    def tries(self) -> bool:
+        """Whether weights know the number of tries; that of one try is known."""
+        return self.weights == "tries" and self.asked != 1
+
+    @property
+    def negatives(self) -> float:
+        """The number of negatives, expected where it is random."""
+        return float(self.m.sum())
+
+    @property
+    def log_q(self) -> Floats:
+        """[classes] log of the share of negatives that a class is expected to be."""
+        count = self.q[0] if self.is_set else self.m @ self.q
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(count / self.negatives))
+
+    @property
+    def title(self) -> str:
+        """The scheme in a few words."""
+        words = {
+            "none": "no correction",
+            "constant": "weight 1/m",
+            "importance": "log mq off the negatives",
+            "negatives": "log q off the negatives",
+            "relative": "log q off all logits",
+            "added": "log q added to all logits",
+            "tail": "tail weights",
+            "arrival": "log of 1 - exp(-qT) off all logits",
+            "tries": "log of 1 - (1-q)^tries off all logits",
+        }
+        hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
+        own = ", own table" if self.table is not None else ""
+        return f"{self.name}, {words[self.weights]}{own}, hits {hits}"
+
+    def draws(self, m: int, number: Floats) -> "Setup":
+        """The same with m draws, or where the ids of a set are to differ with a set of m.
+
+        Args:
+            m: at least one of each pool; of several pools their shares stay.
+            number: [classes] how many classes each column of the laws stands for.
+
+        Raises:
+            AuditError: if there are no m distinct classes.
+        """
+        if self.law is None:
+            return replace(self, m=self.m * (m / self.negatives))
+        held = _distinct(self.law, m, number) if self.kind == "distinct" else _union(self.law, m)
+        return replace(self, q=held[None], m=np.array([number @ held]), asked=m)
+
+    def with_weights(self, weights: Weights, hits: Hits) -> "Setup":
+        """The same negatives, weighted and treated otherwise, with the true log q."""
+        return replace(self, weights=weights, hits=hits, table=None)
+
+
+def read_setup(
+    prior: Floats, sampler: Law, weights: Weights, hits: Hits, m: int | None, batch: int | None, table: object = None
+) -> Setup:
+    """Read what the reader says of their training.
+
+    Args:
+        prior: [classes] the law of the labels.
+        sampler: see the module.
+        weights: see :func:`log_weights`.
+        hits: ``keep``, ``mask`` or ``redraw``.
+        m: negatives of an example; of a batch its size less 1 if not given.
+        batch: examples of a batch; for ``within-batch`` and ``mixed``.
+        table: [classes] what is subtracted, if it is not the logarithm of the sampler's law; ``"multiset"`` for the law
+            of one draw where repetitions are removed.
+
+    Raises:
+        AuditError: if a name is unknown, a number is missing or out of range, or a law is none.
+    """
+    for name, value, allowed in (("weights", weights, get_args(Weights)), ("hits", hits, get_args(Hits))):
+        if value not in allowed:
+            raise AuditError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
+    if table is not None and weights in ("none", "constant"):
+        raise AuditError(f"log_q is given, but weights {weights!r} take nothing off the logits: say how it is used")
+    own = batch is not None and _whole("batch", batch, 2) - 1
+    named = sampler if isinstance(sampler, str) else ""
+    if named in ("within-batch", "within-batch-union") and own and m is not None and m != own:
+        raise AuditError(f"m is {m} and batch {batch}; within a batch of {batch} there are {own} negatives: give one")
+    pool, _, size = named.partition(":")
+    if pool in ("cross-batch", "cross-device"):
+        number_of = "kept" if pool == "cross-batch" else "devices"
+        try:
+            more = _whole(number_of, int(size), 1)
+        except ValueError as error:
+            raise AuditError(f"{pool} needs a whole number of {number_of}, as in {pool}:8, not {size!r}") from error
+        if batch is None or own is None:
+            raise AuditError(f"{named} needs batch, the examples of one batch on one device")
+        joined = own + more if pool == "cross-batch" else batch * more - 1
+        if m is not None and m != joined:
+            raise AuditError(f"m is {m}, but {named} with batch {batch} gives {joined} negatives: leave m out")
+        own = joined
+    if named == "mixed" and not own:
+        raise AuditError("mixed negatives need batch, the size of a batch, beside m, the uniform ones")
+    draws = _whole("m", own if m is None and own and named != "mixed" else m, 1)
+    known = None
+    kind, draw_law = _read(sampler, prior)
+    q = draw_law[None]
+    number = np.array([float(draws)])
+    if kind == "mixed":
+        q = np.stack([prior, np.full_like(prior, 1 / len(prior))])
+        number = np.array([float(own), float(draws)])
+    elif kind == "union":
+        known = q[0]
+        q = _union(known, draws)[None]
+        number = q.sum(-1)
+    elif kind == "distinct":
+        known = q[0]
+        q = _distinct(known, draws, np.ones_like(known))[None]
+    if hits == "redraw" and q.max() >= 1:
+        raise AuditError("a class is drawn with certainty: as a label it leaves no negative to draw again")
+    if weights == "arrival" and (kind != "distinct" or hits != "mask" or table is not None):
+        raise AuditError(
+            f"weights 'arrival' are those of samplers.distinct: they need a sampler distinct:LAW, hits masked and no "
+            f"log_q; the sampler is {named or 'a law'}, hits {hits!r}"
+        )
+    if weights == "tries" and (kind != "distinct" or hits == "redraw" or table is not None):
+        raise AuditError(
+            f"weights 'tries' are those of TensorFlow with unique=True: they need a sampler distinct:LAW, hits masked "
+            f"or kept, and no log_q; the sampler is {named or 'a law'}, hits {hits!r}"
+        )
+    if weights == "arrival" and known is not None and draws + 2 > (known > 0).sum():
+        raise AuditError(f"m is {draws}, with {int((known > 0).sum())} classes that can be drawn; arrival needs m + 2")
+    scheme = Setup(
+        named or "own law",
+        q,
+        number,
+        cast(Kind, kind if kind in ("union", "distinct") else "draws"),
+        weights,
+        hits,
+        law=known,
+        asked=None if known is None else draws,
+    )
+    if scheme.is_set and hits == "redraw":
+        raise AuditError("a set of distinct ids is not drawn again for one label; hits are mask or keep")
+    return scheme if table is None else replace(scheme, table=_table(table, scheme, known))
+
+
+def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    r"""The two factors of the weights, :math:`\log w_{yy'} = a_y + b_{y'}`, for classes or for bins of classes.
+
+    ============  =======================================================================
+    weights       what is done to the logits
+    ============  =======================================================================
+    none          nothing: :math:`w = 1`, as in InfoNCE or a plain in-batch softmax
+    constant      :math:`w = 1/m`
+    importance    :math:`\log(mq)` off the negatives: :math:`w = 1/(mq_{y'})`
+    negatives     :math:`\log q` off the negatives: :math:`w = 1/q_{y'}`
+    relative      :math:`\log q` off all: :math:`w = q_y/q_{y'}`
+    added         :math:`\log q` added to all: :math:`w = q_{y'}/q_y`
+    tail          :math:`w = \pi_{y'}/(mq_{y'}\pi_y)`
+    arrival       those of :func:`sumexp.samplers.distinct`, which know the time of the next arrival
+    tries         TensorFlow's with ``unique=True``: :math:`\log(1-(1-q)^N)` off all, with N the number of draws it took
+    ============  =======================================================================
+
+    Where hits are drawn again, importance and tail weights have the law that is drawn, :math:`q_{y'}/(1-q_y)`, for
+    :math:`q_{y'}`; whoever subtracts a table of :math:`\log(mq)` there gives it as ``log_q``.
+
+    Args:
+        setup: the scheme.
+        log_q: logarithm of the share of negatives.
+        table: what is subtracted for log q; ``log_q`` itself where the reader has the right one.
+        prior: the law of the labels.
+    """
+    zero = np.zeros_like(log_q)
+    match setup.weights:
+        case "none":
+            return zero, zero
+        case "negatives":
+            return zero, -table
+        case "importance" if setup.table is not None:
+            return zero, -table
+        case "added":
+            return -table, table
+    kind = (
+        "relative" if setup.weights == "arrival" or setup.weights == "tries" else setup.weights
+    )  # over coins that is what they are
+    a, b = factors(kind, torch.from_numpy(table), 1, hits=setup.hits, prior=torch.from_numpy(np.log(prior)))
+    # of them only 1/m knows the number of negatives, which need not be whole
+    return a.numpy() - (0.0 if kind == "relative" else math.log(setup.negatives)), b.numpy()
+
+
+def _kind(name: str) -> tuple[str, str]:
+    if name == "within-batch" or name.startswith(("cross-batch:", "cross-device:")):
+        return "draws", "unigram:1"  # labels of other batches and devices are draws from the same law
+    if name == "within-batch-union":
+        return "union", "unigram:1"
+    if name == "mixed":
+        return "mixed", "unigram:1"
+    first, _, rest = name.partition(":")
+    return (first, rest) if first in ("union", "distinct") else ("draws", name)
+
+
+def law_of(sampler: Law, prior: Floats) -> Floats:
+    """The law of one draw, [classes], of a sampler that draws one by one.
+
+    Raises:
+        AuditError: if it draws otherwise, or is none.
+    """
+    kind, q = _read(sampler, prior)
+    if kind != "draws":
+        raise AuditError(f"candidates are drawn one by one; {sampler!r} is not a law of one draw")
+    return q
+
+
+def _read(sampler: Law, prior: Floats) -> tuple[str, Floats]:
+    """How a sampler draws, and the law, [classes], that its draws begin from."""
+    if not isinstance(sampler, str):
+        return "draws", _given(sampler, len(prior))
+    kind, base = _kind(sampler)
+    return kind, _named(base, prior)
+
+
+def _named(name: str, prior: Floats) -> Floats:
+    first, _, power = name.partition(":")
+    if first == "uniform" and not power:
+        return np.full_like(prior, 1 / len(prior))
+    if first == "log-uniform" and not power:
+        return np.asarray(LogUniform(len(prior)).log_prob(torch.arange(len(prior))).exp().numpy())
+    if first == "unigram":
+        try:
+            exponent = float(power or 1)
+        except ValueError:
+            exponent = math.nan
+        if not 0 <= exponent < math.inf:
+            raise AuditError(f"the power of unigram is {power!r}; it must be a number >= 0, as in unigram:0.75")
+        # relative to the largest count, so that a high power ends at 0 and not at 0/0
+        weight = (prior / prior.max()) ** exponent * (prior > 0)
+        return np.asarray(weight / weight.sum())
+    raise AuditError(f"no sampler {name!r}; there are {', '.join(NAMES)}, and your own law")
+
+
+def _given(sampler: Tensor | Floats | Sampler | Callable[[Tensor], Tensor], classes: int) -> Floats:
+    ids = torch.arange(classes)
+    if isinstance(sampler, Tensor | np.ndarray):
+        values, logs = torch.as_tensor(sampler).detach().cpu(), False
+    else:
+        call = getattr(sampler, "log_prob", sampler)
+        if not callable(call):
+            raise AuditError(
+                f"the sampler is {type(sampler).__name__}; give a name, a law or a function of ids to log q"
+            )
+        known = getattr(sampler, "classes", classes)
+        if known != classes:
+            raise AuditError(f"the sampler has {known:,} classes, the counts {classes:,}; give one for each")
+        try:
+            values, logs = torch.as_tensor(call(ids)).detach().cpu(), True
+        except Exception as error:  # the reader's own code: whatever it raises is what is wrong with it
+            what = f"{type(error).__name__}: {error}"
+            raise AuditError(f"the sampler fails for the ids 0..{classes - 1}: {what}") from error
+    if values.shape != (classes,):
+        raise AuditError(f"the sampler gives shape {tuple(values.shape)} for {classes} ids; it must be ({classes},)")
+    try:
+        law = checks.log_law("log q of the sampler", values).exp() if logs else checks.law("the law q", values)
+    except ValueError as error:
+        raise AuditError(str(error)) from error
+    return np.asarray(law.numpy(), dtype=np.float64)
+
+
+def _union(q: Floats, m: int) -> Floats:
+    """The probability that a class is among m draws."""
+    log_q = torch.from_numpy(np.log(np.maximum(q, 1e-300)))
+    return np.asarray(np.exp(log_inclusion(log_q, m).numpy()) * (q > 0))
+
+
+def _distinct(q: Floats, m: int, number: Floats) -> Floats:
+    """The probability that a class is among the first m distinct ones."""
+    drawn = int(number[q > 0].sum())
+    if m >= drawn:
+        raise AuditError(f"m is {m}, but only {drawn} classes can be drawn: there are no {m} distinct negatives")
+    return inclusion(q, m, number)
+
+
+def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
+    if isinstance(table, str):
+        if table != "multiset" or known is None:
+            raise AuditError(f"log_q is {table!r}; give [classes] numbers, or 'multiset' where repetitions are removed")
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(known))
+    try:
+        values = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise AuditError(f"log_q holds no numbers: {error}") from error
+    classes = setup.q.shape[-1]
+    if values.shape != (classes,):
+        raise AuditError(f"log_q has shape {values.shape}; it must hold one number for each of {classes} classes")
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong):
+        place = int(wrong[0])
+        raise AuditError(f"log_q is {values[place]} for class {place}; add one to each count, or leave the class out")
+    return values
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if value is None:
+        raise AuditError(f"{name} is not given; say how many negatives an example has")
+    try:
+        return checks.whole(name, value, least)
+    except ValueError as error:
+        raise AuditError(str(error)) from error

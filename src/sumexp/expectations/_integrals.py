@@ -1,0 +1,192 @@
+r"""From a transform on the nodes to expectations and variances, each accurate relative to itself.
+
+*Jensen gaps.* With :math:`\mu = \mathbb EX` the difference :math:`L(t) - e^{-t\mu}` is not negative, so that
+
+.. math::
+    \mathbb E\frac1{1+X} - \frac1{1+\mu} = \int_0^\infty e^{-t}\,(L - e^{-t\mu})\,dt, \qquad
+    \log(1+\mu) - \mathbb E\log(1+X) = \int_0^\infty e^{-t}\,(L - e^{-t\mu})\,\frac{dt}t
+
+are integrals of non-negative functions. By Taylor's formula :math:`L - e^{-t\mu} = t^2\psi(t)` with the Laplace
+transform :math:`\psi` of a non-negative measure, so that the bound on the trapezoid rule holds for them too, with
+powers 3 and 2.
+
+*Variances.* Choose c by :math:`\log(1+c) = \mathbb E\log(1+X)`; then
+:math:`\int e^{-t}(L - e^{-tc})\,dt/t = 0`, and :math:`\log L` being convex, :math:`D = L - e^{-tc}` changes sign once,
+at some :math:`t_*`, so that
+
+.. math::
+    \operatorname{Var}\log(1+X) = 2\int_0^\infty e^{-t}\,(\log t - \log t_*)\,D(t)\,\frac{dt}t, \qquad
+    \operatorname{Var}\frac1{1+X} = \int_0^\infty e^{-t}\,(t - t_*)\,D(t)\,dt,
+
+the second with c chosen by :math:`1/(1+c) = \mathbb E\,1/(1+X)`. Both integrands are non-negative. D itself comes from
+the *excess* :math:`\log L + t\mu \ge 0`, which the laws build from centred terms, and from :math:`\mu - c`, which the
+Jensen gaps give: so a variance keeps its digits however small X is, and however slightly it scatters.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy import euler_gamma
+from torch import Tensor
+
+from sumexp.expectations._laws import Law
+from sumexp.expectations._transforms import Transform, apply
+from sumexp.expectations.quadrature import Rule, rule
+
+NEAR = 50.0
+"""Up to t EX = 50 differences are taken by the excess; beyond it a sum that scatters slightly has L < e^-49."""
+
+
+@dataclass(frozen=True)
+class Expectations:
+    r"""Exact expectations of one sum X; every tensor has the law's batch shape, float64, and carries gradients.
+
+    Attributes:
+        inverse: :math:`\mathbb E[1/(1+X)]`.
+        log: :math:`\mathbb E\log(1+X)`.
+        inverse_variance: :math:`\operatorname{Var}[1/(1+X)]`.
+        log_variance: :math:`\operatorname{Var}\log(1+X)`.
+        inverse_gap: :math:`\mathbb E[1/(1+X)] - 1/(1+\mathbb EX) \ge 0`; NaN where the mean is unknown (`laplace`).
+        log_gap: :math:`\log(1+\mathbb EX) - \mathbb E\log(1+X) \ge 0`; NaN where the mean is unknown.
+        error: bound on the relative error of ``inverse``, ``log`` and the gaps by discretisation and truncation
+            (rounding comes on top: some 1e-15 for the first two); for the variances an estimate of the same size.
+        nodes: number of quadrature nodes.
+
+    Gaps and variances are accurate relative to themselves, however slightly X scatters. Their *gradients* are sums of
+    terms that nearly cancel then: where X has the coefficient of variation v, they lose about -log10(v) digits.
+    """
+
+    inverse: Tensor
+    log: Tensor
+    inverse_variance: Tensor
+    log_variance: Tensor
+    inverse_gap: Tensor
+    log_gap: Tensor
+    error: float
+    nodes: int
+
+    @property
+    def inverse_square(self) -> Tensor:
+        r""":math:`\mathbb E[1/(1+X)^2]`."""
+        return self.inverse.square() + self.inverse_variance
+
+    @property
+    def log_square(self) -> Tensor:
+        r""":math:`\mathbb E\log^2(1+X)`."""
+        return self.log.square() + self.log_variance
+
+
+def expect(law: Law, tol: float = 1e-12) -> Expectations:
+    r"""Expectations of 1/(1+X) and log(1+X) and their variances, deterministic, to a relative error ``tol``.
+
+    Args:
+        law: how X is drawn; see :mod:`sumexp.expectations`.
+        tol: relative error asked for; step and range of the quadrature follow from it.
+
+    Returns:
+        The expectations, with the batch shape of the law, differentiable in the law's tensors (first order).
+
+    Raises:
+        ValueError: if ``tol`` is out of range.
+    """
+    return integrate(law, rule(tol, law.log_max))
+
+
+def integrate(law: Law, rule: Rule) -> Expectations:
+    """The same as :func:`expect`, on the nodes of a given rule.
+
+    Raises:
+        ValueError: if the law spreads its classes and the rule's step is no multiple of the grid's.
+    """
+    t = rule.nodes(law.device).exp()
+    reach = t * law.mean_value.unsqueeze(-1)
+    # Where tX is small the gradient too is taken through the excess, which keeps the digits of small sums.
+    near, split = reach < NEAR, reach < 0.5
+    outputs = apply(_Moments, *law.transform(rule, near), t, rule.step, near, split)
+    inverse, log, inverse_variance, log_variance, inverse_gap, log_gap = (out.reshape(law.shape) for out in outputs)
+    return Expectations(inverse, log, inverse_variance, log_variance, inverse_gap, log_gap, rule.bound, rule.count)
+
+
+class _Moments(torch.autograd.Function):
+    """(log L, excess, mean) on the nodes -> (inverse, log, their variances, their Jensen gaps)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        log_value: Tensor,
+        excess: Tensor,
+        mean: Tensor,
+        t: Tensor,
+        step: float,
+        near: Tensor,
+        split: Tensor,
+    ) -> tuple[Tensor, ...]:
+        value, missing = log_value.exp(), -torch.expm1(log_value)
+        weight = step * torch.exp(-t)  # e^{-t} dt / t
+        inverse = (weight * t * value).sum(-1)
+        log = (weight * missing).sum(-1)
+        known = torch.isfinite(mean)
+        at_mean = torch.exp(-torch.where(known, mean, 0.0).unsqueeze(-1) * t)
+        above = torch.where(near, at_mean * torch.expm1(torch.where(near, excess, 0.0)), value - at_mean).clamp_min(0)
+        log_gap = torch.where(known, (weight * above).sum(-1), math.nan)
+        inverse_gap = torch.where(known, (weight * t * above).sum(-1), math.nan)
+        # Both levels c by what is not negative, and EX - c by the gaps.
+        log_level, inverse_level = torch.expm1(log), (weight * t * missing).sum(-1) / inverse
+        log_lag, inverse_lag = -(1 + mean) * torch.expm1(-log_gap), (1 + mean) * inverse_gap / inverse
+        moved = Transform(log_value, excess, mean)
+        log_difference = _difference(moved, t, near, log_level, log_lag)
+        inverse_difference = _difference(moved, t, near, inverse_level, inverse_lag)
+        log_t = t.log()
+        cross_log, cross_inverse = _crossing(log_difference, t), _crossing(inverse_difference, t)
+        log_variance = 2 * (weight * (log_t - cross_log.log()) * log_difference).sum(-1)
+        inverse_variance = (weight * t * (t - cross_inverse) * inverse_difference).sum(-1)
+        ctx.save_for_backward(value, inverse, log, log_difference, inverse_difference, t, split, mean)
+        ctx.step = step
+        return inverse, log, inverse_variance.clamp_min(0), log_variance.clamp_min(0), inverse_gap, log_gap
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        value, inverse, log, log_difference, inverse_difference, t, split, mean = ctx.saved_tensors
+        small, (*_, g_inverse_gap, g_log_gap) = mean < 0.5, grads
+        # The gaps are inverse - 1 / (1 + EX) and log(1 + EX) - log.
+        at_mean = g_inverse_gap / (1 + mean).square() + g_log_gap / (1 + mean)
+        grads = (grads[0] + g_inverse_gap, grads[1] - g_log_gap, *grads[2:4])
+        g_inverse, g_log, g_inverse_variance, g_log_variance = (g.unsqueeze(-1) for g in grads)
+        inverse, log, weight = inverse.unsqueeze(-1), log.unsqueeze(-1), ctx.step * torch.exp(-t)
+        # d(output) = sum over nodes of coefficient * d log L.
+        plain = (g_inverse * t - g_log) * weight
+        for_inverse_variance = g_inverse_variance * weight * t * (t - 2 * inverse)
+        for_log_variance = g_log_variance * 2 * weight * (euler_gamma + t.log() + log)
+        coefficient = (plain + for_inverse_variance + for_log_variance) * value
+        # On split nodes d log L = d excess - t d mean.
+        summed = (torch.where(split, -coefficient, 0.0) * t).sum(-1)
+        # Where X is small, a variance's part of that sum is a covariance that nearly cancels; it vanishes when L is
+        # replaced by e^{-tc}, over all nodes: taking that off first keeps its digits.
+        covariance = -(for_inverse_variance * inverse_difference + for_log_variance * log_difference) * t
+        beyond = torch.where(split, -plain, for_inverse_variance + for_log_variance) * value * t
+        g_mean = torch.where(small, (covariance + beyond).sum(-1), summed) + at_mean
+        zero = torch.zeros((), dtype=t.dtype, device=t.device)
+        for_value, for_excess = torch.where(split, zero, coefficient), torch.where(split, coefficient, zero)
+        return for_value, for_excess, g_mean, None, None, None, None
+
+
+def _difference(transform: Transform, t: Tensor, near: Tensor, level: Tensor, lag: Tensor) -> Tensor:
+    """L - e^{-t c}, where c = ``level`` and ``lag`` = EX - c is known to more digits than c itself.
+
+    Its logarithmic form log L + t c equals excess - t lag; of the two the one with the smaller terms keeps more digits.
+    """
+    shift, late = level.unsqueeze(-1) * t, lag.unsqueeze(-1) * t
+    by_excess = near & (torch.maximum(transform.excess, late) < torch.maximum(-transform.log_value, shift))
+    exponent = torch.where(by_excess, transform.excess - late, transform.log_value + shift)
+    near = torch.exp(-shift) * torch.expm1(exponent.clamp(-1, 1))
+    return torch.where(exponent.abs() < 1, near, transform.log_value.exp() - torch.exp(-shift))
+
+
+def _crossing(difference: Tensor, t: Tensor) -> Tensor:
+    """The first node after the minimum at which the difference is positive, [..., 1]; any node near it serves."""
+    order = torch.arange(t.numel(), device=t.device)
+    positive = (difference > 0) & (order > difference.argmin(-1, keepdim=True))
+    return t[positive.to(torch.int8).argmax(-1)].unsqueeze(-1)

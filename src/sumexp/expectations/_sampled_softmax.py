@@ -1,0 +1,77 @@
+r"""The sampled softmax with importance weights, exactly."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from sumexp.checks import floating, whole
+from sumexp.expectations._integrals import Expectations, expect
+from sumexp.expectations._laws import MOST_DRAWS, Method, with_replacement
+
+
+def sampled_softmax(
+    logits: Tensor, label: int, m: int, log_q: Tensor | None = None, tol: float = 1e-12, method: Method = "auto"
+) -> Expectations:
+    r"""Expectations of the sampled softmax of one label, its m negatives drawn from q with replacement.
+
+    .. math:: \hat p = \frac1{1+X}, \quad X = \frac1m \sum_{j=1}^m \frac{e^{f_{y_j} - f_{label}}}{q_{y_j}},\quad
+              -\log\hat p = \log(1+X), \qquad y_j \sim q \text{ on the negatives.}
+
+    Args:
+        logits: [..., classes] logits f of all classes; ``-inf`` masks a negative.
+        label: the positive class; it is never drawn, and q is normalised over the others.
+        m: number of negatives, 1 to 2^53.
+        log_q: [classes] or [..., classes] logarithm of the proposal, up to a constant; uniform if None. Where it is
+            ``-inf`` the class is never drawn, and X does not see it.
+        tol: relative error asked for.
+        method: see :func:`sumexp.expectations.with_replacement`.
+
+    Returns:
+        ``inverse`` is the expected probability, ``log`` the expected loss; both with their variances.
+
+    Raises:
+        ValueError: if ``label`` is no class, or its logit infinite; if m is out of range, a logit or proposal no
+            number, or no negative can be drawn.
+
+    Source: Lin, Liu, Lin, equation (4); Rawat et al., equation (7).
+    """
+    m = whole("m", m, 1, MOST_DRAWS)
+    negatives, positive = split_label("logits", logits, label)
+    ratio = negatives - positive
+    if log_q is None:
+        log_share = math.log(logits.shape[-1] - 1) - math.log(m)
+        return expect(with_replacement(ratio + log_share, m, method=method), tol)
+    floating("log_q", log_q, "[..., classes]")
+    if log_q.shape[-1] != logits.shape[-1]:
+        raise ValueError(f"log_q has shape {tuple(log_q.shape)}; give one entry for each of {logits.shape[-1]} classes")
+    others, _ = split_label("log_q", log_q, label)
+    highest = others.detach().amax(-1)
+    if not bool((highest < math.inf).all()) or bool((highest == -math.inf).any()):
+        raise ValueError("log_q holds NaN or +inf, or -inf at every negative; it must be the logarithm of a proposal")
+    proposal = torch.log_softmax(others, -1)
+    drawn = proposal > -math.inf
+    log_x = torch.where(drawn, ratio - torch.where(drawn, proposal, 0.0) - math.log(m), -math.inf)
+    return expect(with_replacement(log_x, m, proposal, method), tol)
+
+
+def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:
+    """The entries of all other classes [..., classes - 1] and of the label [..., 1], float64.
+
+    Raises:
+        ValueError: if they are no floating-point numbers or ``label`` is no class; for logits, if the label's is not
+            finite or another's NaN or +inf.
+    """
+    floating(name, values, "[..., classes]")
+    if (classes := values.shape[-1]) < 2:
+        raise ValueError(f"{name} has {classes} classes; two are needed, the label and a negative")
+    label = whole("label", label, 0, classes - 1)
+    others = torch.cat([values[..., :label], values[..., label + 1 :]], -1).to(torch.float64)
+    own = values[..., label : label + 1].to(torch.float64)
+    if name == "logits":
+        if not bool(torch.isfinite(own).all()):
+            worst = own[~torch.isfinite(own)][0].item()
+            raise ValueError(f"logits[..., {label}], the label's, holds {worst}; it must be finite")
+        if bool((torch.isnan(others) | (others == math.inf)).any()):
+            raise ValueError("logits holds nan or inf; logits must be finite, or -inf for a masked negative")
+    return others, own

@@ -1,0 +1,294 @@
+"""The Laplace transforms of the laws over a list of classes, with their gradients."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from sumexp.expectations._kernels import bend, decay, growth, log1p_bend
+from sumexp.expectations._sums import SLIGHT, ClassSum, blocks
+from sumexp.expectations.quadrature import Rule
+
+CERTAIN = -700.0
+"""log(1 - pi) of a certain coin where its own gradient is asked for: with 0 in its place the product over classes would
+underflow to 0 and hide what the other classes have. Sums above e^330 would notice; they are refused there."""
+
+VECTOR = 32
+"""Nodes that torch adds up side by side: a sum over classes adds in one order on the first of them, however many there
+are in whole vectors."""
+
+
+class Transform(NamedTuple):
+    """A law on the nodes: log L [batch, nodes], excess [batch, nodes] (0 where it is not wanted), EX [batch]."""
+
+    log_value: Tensor
+    excess: Tensor
+    mean: Tensor
+
+
+def apply(function: type[torch.autograd.Function], *arguments: object) -> tuple[Tensor, ...]:
+    """``function.apply``, which torch leaves without types."""
+    outputs: tuple[Tensor, ...] = function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return outputs
+
+
+@dataclass(frozen=True)
+class _OverClasses:
+    """What the laws over a list of classes share."""
+
+    shape: torch.Size
+    log_x: Tensor
+
+    @property
+    def device(self) -> torch.device:
+        return self.log_x.device
+
+    @cached_property
+    def largest(self) -> float:
+        return self.log_x.detach().max().item() if self.log_x.numel() else -math.inf
+
+
+@dataclass(frozen=True)
+class WithReplacement(_OverClasses):
+    """The sum of m independent draws."""
+
+    log_q: Tensor | None
+    m: int
+    sums: ClassSum
+
+    @property
+    def log_max(self) -> float:
+        """Logarithm of an upper bound of X."""
+        return math.log(self.m) + self.largest if self.m else -math.inf
+
+    @property
+    def mean_value(self) -> Tensor:
+        """EX without gradient, [batch]."""
+        return self.m * self.sums.mean
+
+    def transform(self, rule: Rule, near: Tensor) -> Transform:
+        """The transform on the rule's nodes."""
+        return Transform(*apply(_Mixture, self.log_x, self.log_q, self.sums, self.m, rule, near))
+
+
+class _Mixture(torch.autograd.Function):
+    """The transform of m independent draws; the backward pass computes its kernels again instead of keeping them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, log_x: Tensor, log_q: Tensor | None, sums: ClassSum, m: int, rule: Rule, near: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        t = rule.nodes(log_x.device).exp()
+        missing = sums.at_nodes(growth, rule)  # 1 - M
+        # Where most of M is gone, 1 - M has lost its digits.
+        log_one = torch.where(
+            missing < 0.5,
+            torch.log1p(-missing.clamp_max(0.5)),
+            sums.at_nodes(decay, rule).clamp_min(torch.finfo(torch.float64).tiny).log(),
+        )
+        excess = torch.zeros_like(log_one)
+        if bool(near.any()):
+            first = (slice(None), slice(_near_nodes(near)))
+            excess[first] = torch.where(near[first], sums.excess(rule, missing[first], log_one[first]), 0.0)
+        ctx.sums, ctx.m, ctx.rule = sums, m, rule
+        ctx.save_for_backward(log_x, missing, log_one, near, t)
+        return m * log_one, m * excess, m * sums.mean
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g_value: Tensor, g_excess: Tensor, g_mean: Tensor) -> tuple[Tensor | None, ...]:
+        log_x, missing, log_one, near, t = ctx.saved_tensors
+        sums, rule = ctx.sums, ctx.rule
+        q = sums.probabilities()
+        single = log_one.exp() if ctx.m else torch.ones_like(log_one)
+        # At most one of the two has a gradient on any node.
+        per_value = g_value / single
+        per_excess = torch.where(near, g_excess, 0.0) / single
+        g_log_x = g_log_q = None
+        if ctx.needs_input_grad[0]:
+            linear = g_mean - (per_excess * missing * t).sum(-1)
+            terms = [(lambda s: s * decay(s), -per_value), (lambda s: s * growth(s), per_excess)]
+            g_log_x = ctx.m * q * (sums.at_classes(terms, rule) + linear.unsqueeze(-1) * log_x.exp())
+        if ctx.needs_input_grad[1]:
+            terms = [(growth, -per_value - per_excess * missing), (bend, torch.where(near, g_excess, 0.0))]
+            per_log_q = ctx.m * q * (sums.at_classes(terms, rule) + g_mean.unsqueeze(-1) * log_x.exp())
+            g_log_q = per_log_q - q * per_log_q.sum(-1, keepdim=True)
+        return g_log_x, g_log_q, None, None, None, None
+
+
+def _near_nodes(near: Tensor) -> int:
+    """How many first nodes hold every near one, in whole vectors; a GPU takes all rather than wait for the number."""
+    if near.device.type != "cpu":
+        return near.shape[-1]
+    return math.ceil(int(near.any(0).sum()) / VECTOR) * VECTOR
+
+
+@dataclass(frozen=True)
+class Independent(_OverClasses):
+    """The sum of the classes that independent coins include."""
+
+    log_inclusion: Tensor
+
+    @property
+    def log_max(self) -> float:
+        """Logarithm of an upper bound of X."""
+        return self.largest + math.log(self.log_x.shape[-1])
+
+    @cached_property
+    def mean_value(self) -> Tensor:
+        """EX without gradient, [batch]."""
+        return torch.exp(self.log_x.detach() + self.log_inclusion.detach()).sum(-1)
+
+    def transform(self, rule: Rule, near: Tensor) -> Transform:
+        """The transform on the rule's nodes."""
+        mean = torch.exp(self.log_x + self.log_inclusion).sum(-1)
+        log_value, excess = apply(_Coins, self.log_x, self.log_inclusion, rule, near)
+        return Transform(log_value, excess, mean)
+
+
+class _Coins(torch.autograd.Function):
+    """The transform of independent inclusion, summed over classes in chunks, computed again in the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, log_x: Tensor, log_pi: Tensor, rule: Rule, near: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.rule, ctx.floor = rule, CERTAIN if ctx.needs_input_grad[1] else -math.inf
+        ctx.save_for_backward(log_x, log_pi, near)
+        u = rule.nodes(log_x.device)
+        log_value = log_x.new_zeros(log_x.shape[0], rule.count)
+        excess = torch.zeros_like(log_value)
+        for rows, columns in blocks(log_x, rule.count):
+            s = torch.exp(log_x[rows, columns].unsqueeze(-1) + u)
+            pi, out, missing, log_left = _coin(s, log_pi[rows, columns].unsqueeze(-1), ctx.floor)
+            log_value[rows] += torch.where(missing < 0.5, torch.log1p(-missing.clamp_max(0.5)), log_left).sum(-2)
+            # X less its mean is (1 - pi) x or -pi x.
+            excess[rows] += torch.log1p(pi * bend(out * s) + out * bend(-pi * s)).sum(-2)
+        return log_value, torch.where(near, excess, 0.0)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, g_value: Tensor, g_excess: Tensor) -> tuple[Tensor | None, ...]:
+        log_x, log_pi, near = ctx.saved_tensors
+        u = ctx.rule.nodes(log_x.device)
+        g_excess = torch.where(near, g_excess, 0.0)
+        g_log_x, g_log_pi = torch.empty_like(log_x), torch.empty_like(log_x)
+        for rows, columns in blocks(log_x, ctx.rule.count):
+            s = torch.exp(log_x[rows, columns].unsqueeze(-1) + u)
+            pi, out, missing, log_left = _coin(s, log_pi[rows, columns].unsqueeze(-1), ctx.floor)
+            value, extra = g_value[rows].unsqueeze(-2), g_excess[rows].unsqueeze(-2)
+            kept = torch.exp(-s - log_left)  # e^{-s} / (1 - pi + pi e^{-s})
+            share = growth(s) * torch.exp(-log_left)
+            g_log_x[rows, columns] = (pi * s * (extra * out * share - value * kept)).sum(-1)
+            g_log_pi[rows, columns] = (pi * (extra * (bend(s) - missing * share) - value * share)).sum(-1)
+        return g_log_x, g_log_pi, None, None
+
+
+def _coin(s: Tensor, log_pi: Tensor, floor: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """pi, 1 - pi, pi (1 - e^{-s}) and log(1 - pi + pi e^{-s}), with log(1 - pi) not below the floor."""
+    pi, out = log_pi.exp(), -torch.expm1(log_pi)
+    return pi, out, pi * growth(s), torch.logaddexp(out.log().clamp_min(floor), log_pi - s)
+
+
+@dataclass(frozen=True)
+class WithoutReplacement(_OverClasses):
+    """The sum over a uniform m-subset."""
+
+    m: int
+
+    @property
+    def log_max(self) -> float:
+        """Logarithm of an upper bound of X."""
+        return math.log(self.m) + self.largest if self.m else -math.inf
+
+    @property
+    def mean_value(self) -> Tensor:
+        """EX without gradient, [batch]."""
+        return self.m * self.log_x.detach().exp().mean(-1)
+
+    def transform(self, rule: Rule, near: Tensor) -> Transform:
+        """The transform on the rule's nodes."""
+        batch, classes = self.log_x.shape
+        t = rule.nodes(self.device).exp()
+        x = self.log_x.exp()
+        # Of the sum over a uniform j-subset of the first i classes, j = 0..m: L, 1 - L, L - 1 + t EX.
+        start = x.new_zeros(batch, self.m + 1, rule.count)
+        states = (start + 1, start, start)
+        length = max(1, math.isqrt(classes))
+        for first in range(0, classes, length):
+            block = x[:, first : first + length]
+            mean_before = x[:, :first].mean(-1) if first else x.new_zeros(batch)
+            states = checkpoint(_add_classes, *states, block, mean_before, t, first, use_reentrant=False)
+        value, missing, remainder = (state[:, self.m] for state in states)
+        tiny = torch.finfo(torch.float64).tiny
+        close, mean = missing < 0.5, self.m * x.mean(-1)
+        log_value = torch.where(close, torch.log1p(-missing.clamp_max(0.5)), value.clamp_min(tiny).log())
+        by_mean = log_value + t * mean.unsqueeze(-1)
+        excess = torch.where(near, torch.where(close, remainder + log1p_bend(missing.clamp_max(0.5)), by_mean), 0.0)
+        return Transform(log_value, self._centred(excess, t, near), mean)
+
+    def _centred(self, excess: Tensor, t: Tensor, near: Tensor) -> Tensor:
+        """The excess, from centred terms where X scatters slightly: there the others cancel."""
+        log_x, classes = self.log_x.detach(), self.log_x.shape[1]
+        deviation = log_x.exp()
+        log_mean = deviation.mean(-1, keepdim=True).log()
+        scatter = torch.expm1(log_x - log_mean).square().mean(-1) * (classes - self.m)
+        slight = near.any(-1) & (scatter < SLIGHT * self.m * max(1, classes - 1))
+        if not bool(slight.any()):
+            return excess
+        deviation = torch.expm1(log_x[slight] - log_mean[slight])
+        deviation = (deviation - deviation.mean(-1, keepdim=True)) * log_mean[slight].exp()
+        with torch.no_grad():
+            centred = excess.detach().clone()
+            centred[slight] = torch.where(near[slight], _centred_excess(deviation, self.m, t), 0.0)
+            centred = torch.where(torch.isfinite(centred), centred, excess)
+        return centred + (excess - excess.detach())
+
+
+def _centred_excess(deviation: Tensor, m: int, t: Tensor) -> Tensor:
+    r"""log E e^{-t(X - EX)} for uniform m-subsets of deviations [batch, classes] that sum to 0, [batch, nodes].
+
+    For j-subsets of the first i classes, :math:`1+C` of them by whether class i is in (with probability j/i): either
+    way the rest is a smaller subset, centred again, and the two means differ by :math:`\delta`, class i less the mean
+    of those before it. Every term is non-negative. The other n - m classes deviate by as much to the other side.
+    """
+    classes = deviation.shape[1]
+    if 2 * m > classes:
+        m, deviation = classes - m, -deviation
+    centred = deviation.new_zeros(deviation.shape[0], m + 1, len(t))
+    mean = deviation.new_zeros(deviation.shape[0], 1, 1)
+    draws = torch.arange(m + 1, dtype=t.dtype, device=t.device).view(1, -1, 1)
+    for i in range(1, classes + 1):
+        delta = deviation[:, i - 1].view(-1, 1, 1) - mean
+        taken = (draws / i).clamp_max(1.0)
+        into, past = delta * (1 - taken) * t, -delta * taken * t
+        with_class = bend(into) + torch.exp(-into) * centred.roll(1, 1)
+        without = bend(past) + torch.exp(-past) * centred
+        centred = torch.lerp(without, with_class, taken)
+        mean = mean + delta / i
+    return centred[:, m].log1p()
+
+
+def _add_classes(
+    value: Tensor, missing: Tensor, remainder: Tensor, block: Tensor, mean: Tensor, t: Tensor, first: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Take the classes of a block into the recursion, one by one; every term is non-negative."""
+    draws = torch.arange(value.shape[1], dtype=t.dtype, device=t.device)
+    for offset in range(block.shape[1]):
+        i = first + offset + 1
+        x = block[:, offset].view(-1, 1, 1)
+        taken = (draws / i).clamp_max(1.0).view(1, -1, 1)  # probability that class i is in the j-subset
+        before = (draws - 1).clamp_min(0.0).view(1, -1, 1) * mean.view(-1, 1, 1)  # mean of the other j - 1 terms
+        s = x * t
+        e, g = decay(s), growth(s)
+        with_class = (
+            e * value.roll(1, 1),
+            g + e * missing.roll(1, 1),
+            e * remainder.roll(1, 1) + bend(s) + before * t * g,
+        )
+        without = (value, missing, remainder)
+        value, missing, remainder = (torch.lerp(old, new, taken) for old, new in zip(without, with_class, strict=True))
+        mean = mean + (block[:, offset] - mean) / i
+    return value, missing, remainder

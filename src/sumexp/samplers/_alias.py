@@ -1,0 +1,138 @@
+r"""Any law on L classes by Walker's alias table, in integers: the law reported is exactly the law drawn.
+
+Probabilities become integers :math:`w_y` that sum to :math:`2^{62}` (the nearest ones; at least 1 where q is positive).
+The table has :math:`K = 2^c \ge L` columns of :math:`T = 2^{62-c}` units. Column k holds a threshold and an alias, in
+one 64-bit word: of its units, those below the threshold belong to class k, the others to the alias. A draw takes 62
+random bits, c to choose a column and the rest to choose a unit: one random word and one place in memory, whatever L.
+
+The table is made without a loop: taken in order, light classes (:math:`w < T`) have running deficits D, heavy ones
+running surpluses E; who fills whose column is a search of the one in the other.
+
+Source: Walker (1977) for the table; Hübschle-Schneider and Sanders (2019) for building it from prefix sums.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from sumexp import checks
+from sumexp.samplers._base import Law, dimensions
+
+BITS = 62
+"""Random bits of a draw: the most whose sums stay inside int64."""
+
+MOST = 1 << 31
+"""Classes that a law can have."""
+
+CHUNK = 1 << 16
+"""Draws made at a time on a CPU: their intermediate results stay in its cache."""
+
+
+class Categorical(Law):
+    r"""Draws from any law q in constant time each, after a set-up in time and memory proportional to L.
+
+    Args:
+        q: [L] probabilities; they must sum to 1 within what their precision explains, and are divided by their sum.
+
+    Attributes:
+        log_q: [L] log probabilities of the law that is drawn, float64: those of q rounded to multiples of 2^-62.
+        table: [K] int64, threshold and alias of each column.
+
+    Raises:
+        ValueError: if q is empty, not one-dimensional, negative, NaN or infinite, or does not sum to 1.
+    """
+
+    log_q: Tensor
+    table: Tensor
+
+    def __init__(self, q: checks.Values) -> None:
+        q = checks.reals("q", q)
+        if q.ndim != 1:
+            raise ValueError(f"q has shape {tuple(q.shape)}; it must be one-dimensional with at least one class")
+        units = whole_units(checks.law("q", q.detach()))
+        super().__init__(len(units), units.device)
+        self.register_buffer("log_q", (units.to(torch.float64) * 2.0**-BITS).log())
+        self.register_buffer("table", build(units))
+
+    def _log_prob(self, ids: Tensor) -> Tensor:
+        return self.log_q[ids]
+
+    def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+        r"""Independent draws, int64 [\*shape]."""
+        drawn = bits(shape, generator, self.table.device)
+        flat = drawn.view(-1)
+        step = CHUNK if flat.device.type == "cpu" and not torch.compiler.is_compiling() else max(1, len(flat))
+        for start in range(0, len(flat), step):
+            _look_up(self.table, flat[start : start + step])
+        return drawn
+
+
+def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
+    r""":math:`q_y \propto n_y^{\text{power}}` for counts :math:`n_y`: 1 is the unigram law, 0.75 the habit of word2vec.
+
+    The classes may stand in any order; :class:`LogUniform` needs no counts, but classes sorted by them.
+
+    Args:
+        counts: [L] how often each class occurs; a class of count 0 is never drawn.
+        power: exponent > 0.
+
+    Raises:
+        ValueError: if a count is negative, NaN or infinite, all are 0, or the power is not positive.
+    """
+    power = checks.number("power", power)
+    counts = checks.reals("counts", counts)
+    weights = counts.to(torch.float64)
+    if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        given = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
+        raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {given}")
+    if not bool((weights > 0).any()):
+        raise ValueError("all counts are 0: there is no class to draw")
+    # Dividing by the largest first: no power can overflow.
+    weights = (weights / weights.max()).pow(power)
+    return Categorical(weights / weights.sum())
+
+
+def bits(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
+    r"""Uniform integers of 62 random bits, int64 [\*shape]."""
+    return torch.randint(1 << BITS, dimensions(shape), generator=checks.source(generator), device=device)
+
+
+def whole_units(q: Tensor) -> Tensor:
+    """Integers that sum to 2^62, nearest to q 2^62, and positive where q is."""
+    checks.whole("classes", len(q), 1, MOST)
+    units = torch.round(q * 2.0**BITS).to(torch.int64).clamp_max_(1 << BITS)
+    units = torch.where(q > 0, units.clamp_min(1), 0)
+    # What rounding left over is less than one part in 10^9 of the most probable class, which takes it.
+    units[units.argmax()] += (1 << BITS) - units.sum()
+    return units
+
+
+def build(units: Tensor) -> Tensor:
+    """The alias table of integers that sum to 2^62."""
+    columns = max(0, (len(units) - 1).bit_length())
+    size, full = 1 << columns, 1 << (BITS - columns)
+    weights = torch.nn.functional.pad(units, (0, size - len(units)))
+    is_light = weights < full
+    light, heavy = is_light.nonzero().squeeze(-1), (~is_light).nonzero().squeeze(-1)
+    spent = torch.nn.functional.pad(full - weights[light], (1, 0)).cumsum_(0)
+    surplus = (weights[heavy] - full).cumsum_(0)
+
+    # A light class keeps its weight; the heavy one whose surplus is not yet spent on those before it fills it up.
+    threshold, alias = weights, torch.empty_like(weights)
+    alias[light] = heavy[torch.searchsorted(surplus, spent[:-1], right=True)]
+    # A heavy class ends with what the last light one it fills leaves of it, and the next heavy one fills it up.
+    left = full + surplus - spent[torch.searchsorted(spent, surplus)]
+    whole = left == full
+    threshold[heavy] = torch.where(whole, 0, left)
+    alias[heavy] = torch.where(whole, heavy, heavy.roll(-1))
+    return threshold.bitwise_left_shift_(columns).bitwise_or_(alias)
+
+
+def _look_up(table: Tensor, drawn: Tensor) -> None:
+    """Replace random bits by classes, in place."""
+    columns = (len(table) - 1).bit_length()
+    column = drawn >> (BITS - columns)
+    word = table.index_select(0, column)
+    unit = drawn & ((1 << (BITS - columns)) - 1)
+    drawn.copy_(torch.where(unit < (word >> columns), column, word & (len(table) - 1)))

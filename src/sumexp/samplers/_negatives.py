@@ -1,0 +1,213 @@
+"""Negatives for a batch: which classes, with what probability, and which of them are accidental hits."""
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from sumexp import checks
+from sumexp.samplers._laws import Sampler, log_q_of
+
+Hits = Literal["mask", "redraw", "keep"]
+"""What becomes of a draw that equals the example's label: left out, drawn again, or counted as a negative."""
+
+
+class Negatives(NamedTuple):
+    r"""Negatives of a batch of B examples, m for each.
+
+    Attributes:
+        ids: [B, m], or [m] where all examples share them: the classes.
+        log_q: like ``ids``, float64: :math:`m\,q` is the expected number of times the class is among the m draws.
+        hits: [B, m] bool: draws that equal the example's label and are to be left out.
+    """
+
+    ids: Tensor
+    log_q: Tensor
+    hits: Tensor
+
+
+def draw(
+    sampler: Sampler,
+    labels: checks.Values,
+    m: int,
+    *,
+    hits: Hits = "mask",
+    shared: bool = False,
+    generator: torch.Generator | None = None,
+) -> Negatives:
+    r"""Draw m negatives with replacement for every example.
+
+    The rule for accidental hits decides what law the negatives have:
+
+    - ``mask``: q as it is, and hits are marked to be left out (:math:`q_y > 0`, :math:`w_{yy} = 0`);
+    - ``redraw``: hits are drawn again until none is left (:math:`q_y = 0`): :math:`q_{y'}/(1-q_y)`;
+    - ``keep``: q as it is, and the positive counts among the negatives.
+
+    Args:
+        sampler: the law q.
+        labels: [B] the examples' classes.
+        m: draws for each example, >= 1.
+        hits: the rule.
+        shared: draw m negatives once for the whole batch.
+        generator: source of randomness, on the sampler's device.
+
+    Raises:
+        ValueError: if m < 1, a label is no class, the rule is unknown, shared negatives are to be redrawn, or a label
+            has almost all the probability, so that redrawing would not end.
+
+    Source: Rawat et al., Remarks 1 and 6.
+    """
+    labels = _check_labels(labels, sampler.classes)
+    m = checks.whole("m", m, 1, 1 << 31)
+    checks.choice("hits", hits, get_args(Hits))
+    if shared and hits == "redraw":
+        raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
+    ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
+    own = labels.unsqueeze(-1)
+    if hits == "redraw":
+        taken = log_q_of(sampler, labels).exp()
+        if len(labels) and taken.max().item() > 0.999:
+            label = int(labels[taken.argmax()])
+            raise ValueError(f"label {label} has probability {taken.max().item():.6g} under q: use hits='mask'")
+        while len(again := (ids == own).nonzero(as_tuple=True)[0]):
+            ids[ids == own] = sampler.sample((len(again),), generator).to(labels.device)
+        return Negatives(ids, log_q_of(sampler, ids) - torch.log1p(-taken).unsqueeze(-1), torch.zeros_like(ids == own))
+    equal = (ids == own) if hits == "mask" else torch.zeros(len(labels), m, dtype=torch.bool, device=labels.device)
+    return Negatives(ids, log_q_of(sampler, ids), equal)
+
+
+def within_batch(
+    labels: checks.Values, log_prior: checks.Values, *, union: bool = False, shared: bool = False
+) -> Negatives:
+    r"""The labels of the other examples as negatives.
+
+    As a multiset, class y' has the expected count :math:`(B-1)\pi_{y'}`: these are B - 1 draws from the prior. As a
+    union, what practice uses, it is there at most once, with probability :math:`1-(1-\pi_{y'})^{B-1}`: that flattens
+    the ratio of frequent to rare classes. Either way ``log_q`` says which, and equal labels are marked as hits.
+
+    To train, :func:`sumexp.losses.in_batch` takes the scores and needs none of this. The multiset's matrices take 17
+    bytes for each pair, 285 MB for 4,096 labels; ``shared`` gives it in a tenth of the time and 1 byte a pair.
+
+    Args:
+        labels: [B] classes of the batch, B >= 2.
+        log_prior: [L] log frequencies of the classes.
+        union: each class once, shared by all examples (ids [U]); else the multiset (ids [B, B-1], the order that
+            :func:`off_diagonal` gives a matrix of scores).
+        shared: the multiset as columns that all examples share (ids [B], the labels themselves): an example's own
+            column is one of its hits, and ``log_q`` is :math:`\log\frac{B-1}B\pi`, as B columns hold B - 1 draws.
+
+    Raises:
+        ValueError: if there are fewer than two examples, a label is no class, or its prior is 0, above 1 or NaN.
+
+    Source: Rawat et al., section 2.2.
+    """
+    prior = checks.reals("log_prior", log_prior).double()
+    labels = _check_labels(labels, len(prior)).to(prior.device)
+    if len(labels) < 2:
+        raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
+    own = labels.unsqueeze(-1)
+    least, most = checks.read(*prior[labels].aminmax())
+    if not (least > -math.inf and most <= 1e-6):
+        wrong = int(labels[~((prior[labels] > -math.inf) & (prior[labels] <= 1e-6))][0])
+        raise ValueError(
+            f"log_prior is {prior[wrong].item()!r} for label {wrong}, which is in the batch; log_prior must hold "
+            "logarithms of probabilities, positive for every class that can occur (count them all, or counts + 1)"
+        )
+    if shared and not union:
+        return Negatives(labels, prior[labels] + math.log1p(-1 / len(labels)), labels == own)
+    if not union:
+        # What stands in place j of row i: label j before the diagonal, label j + 1 from it on.
+        places = torch.arange(len(labels) - 1, device=labels.device)
+        before = places < torch.arange(len(labels), device=labels.device).unsqueeze(-1)
+        log_q = prior[labels]
+        ids = torch.where(before, labels[:-1], labels[1:])
+        return Negatives(ids, torch.where(before, log_q[:-1], log_q[1:]), ids == own)
+    present: Tensor = labels.unique()  # type: ignore[no-untyped-call]
+    log_count = log_inclusion(prior[present], len(labels) - 1)
+    return Negatives(present, log_count - math.log(len(present)), present == own)
+
+
+def off_diagonal(scores: checks.Values) -> Tensor:
+    """[B, B] -> [B, B-1]: every row without its diagonal entry, as the negatives of in-batch scores.
+
+    Raises:
+        ValueError: if they are no square of at least 2 x 2.
+    """
+    scores = checks.tensor("scores", scores)
+    size = len(scores) if scores.ndim else 0
+    if scores.ndim != 2 or scores.shape[1] != size or size < 2:
+        raise ValueError(f"scores have shape {tuple(scores.shape)}; a square of at least 2 x 2 is needed")
+    return scores.reshape(-1)[1:].view(size - 1, size + 1)[:, :-1].reshape(size, size - 1)
+
+
+def model_based(
+    logits: checks.Values,
+    labels: checks.Values,
+    m: int,
+    *,
+    hits: Hits = "redraw",
+    generator: torch.Generator | None = None,
+) -> Negatives:
+    r"""Negatives from the model's own probabilities, :math:`q_{y'} \propto e^{f_{y'}}`; it reads all logits.
+
+    With ``redraw`` q is normalised over the negatives, and importance weights give the full softmax for every draw;
+    with ``mask`` it is normalised over all classes and hits are left out, which is not the same.
+
+    Args:
+        logits: [B, L] scores; q is taken as a constant.
+        labels: [B] the examples' classes.
+        m: draws for each example, >= 1.
+        hits: the rule for accidental hits, see :func:`draw`.
+        generator: source of randomness, on the logits' device.
+
+    Raises:
+        ValueError: if shapes do not fit, m < 1, a label is no class, a logit is NaN or +inf, or no class is left.
+
+    Source: Rawat et al., section 2.2; Stratos, end of Appendix C.
+    """
+    labels, logits = checks.integers("label", labels), checks.reals("logits", logits)
+    labels = labels.to(logits.device)
+    if logits.ndim != 2 or labels.shape != logits.shape[:1]:
+        raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
+    labels = _check_labels(labels, logits.shape[1])
+    m = checks.whole("m", m, 1, 1 << 31)
+    checks.choice("hits", hits, get_args(Hits))
+    scores = logits.detach().to(torch.float64)
+    [largest] = checks.read(scores.max()) if scores.numel() else [0.0]
+    if not largest < math.inf:
+        raise ValueError("a logit is NaN or +inf; q needs finite logits, or -inf for a class never drawn")
+    own = labels.unsqueeze(-1)
+    if hits == "redraw":
+        scores = scores.scatter(-1, own, -torch.inf)
+    if not checks.read(scores.amax(-1).min())[0] > -math.inf:
+        raise ValueError("an example has no class left to draw: all its logits but the label's are -inf")
+    log_q = torch.log_softmax(scores, -1)
+    below = log_q.exp().cumsum(-1)
+    u = torch.rand(len(labels), m, generator=checks.source(generator), dtype=torch.float64, device=logits.device)
+    # Of the classes with positive probability the first whose cumulative probability exceeds u.
+    ids = torch.searchsorted(below, u * below[:, -1:], right=True).clamp_max_(logits.shape[1] - 1)
+    equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
+    return Negatives(ids, log_q.gather(-1, ids), equal)
+
+
+def log_inclusion(log_q: checks.Values, m: int) -> Tensor:
+    r"""Log probability that a class is among m draws, :math:`\log(1-(1-q)^m)`, accurate for small and large q.
+
+    Raises:
+        ValueError: if m is no whole number from 1 to 2^53, or log_q is NaN or above 0.
+    """
+    m, log_q = checks.whole("m", m, 1, 1 << 53), checks.reals("log_q", log_q).to(torch.float64)
+    if not torch.compiler.is_compiling() and log_q.numel() and not checks.read(log_q.max())[0] <= 1e-6:
+        raise ValueError(f"log_q must hold logarithms of probabilities, got {log_q.max().item()!r}")
+    log_q = log_q.clamp_max(0)
+    inclusion = torch.log(-torch.expm1(m * torch.log1p(-torch.exp(log_q))))
+    # Where q is too small to be told from 0, it is m q.
+    return torch.where(log_q < -600, log_q + math.log(m), inclusion)
+
+
+def _check_labels(labels: checks.Values, classes: int) -> Tensor:
+    given = checks.integers("label", labels)
+    if given.ndim != 1 or not len(given):
+        raise ValueError(f"labels must be integers [B], B >= 1, got shape {tuple(given.shape)}")
+    return checks.ids("label", given, classes)
