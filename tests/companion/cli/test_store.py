@@ -36,7 +36,7 @@ def test_what_the_remote_lacks_is_pushed_and_a_remote_must_be_named(
     there, missing = (SimpleNamespace(size=n, computation=Computation("run", "some.task", {})) for n in (1000, 5000))
     monkeypatch.setattr(plan, "make", lambda *_, **__: None)
     monkeypatch.setattr(why, "needed", lambda _: [there, missing])
-    monkeypatch.setattr(Remote, "push", lambda remote, entry: entry is missing)
+    monkeypatch.setattr(Remote, "push", lambda remote, entry, **_: entry is missing)
     monkeypatch.delenv("SUMEXP_REMOTE", raising=False)
     refused = CliRunner().invoke(app, ["store", "push"])
     assert isinstance(refused.exception, CompanionError)
