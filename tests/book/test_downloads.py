@@ -19,7 +19,7 @@ from tests.book.conftest import tree_of
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 EXTENSION = ROOT / "book" / "_ext" / "sumexp_downloads.py"
-LINK = re.compile(r"\]\(((?!https?:)[^)\s]+)\)")
+LINK = re.compile(r"\]\(((?!https?:)[^)\s]*\.html(?:#[^)\s]*)?)\)")
 ROLE = re.compile(r"\{[a-z][a-z:_-]*\}`|(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 REGISTER = "../book/register.html#claim-"
 BOOK = Book(

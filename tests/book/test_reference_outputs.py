@@ -3,6 +3,7 @@
 Papermill has executed them for the book, pytest-notebook compares. ``--nb-force-regen`` writes what differs anew.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,11 +41,34 @@ def test_outputs_are_the_committed_ones(project: Path, check: Callable[[Path, Pa
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_picture_appears_twice_and_no_object_is_echoed(project: Path, chapter: str) -> None:
-    """`figures.show` shows figures, as SVG in HTML; matplotlib would add a picture under each cell that draws."""
+    """`figures.show` shows figures; matplotlib would add a picture under each cell that draws."""
     executed = nbformat.read(project / "build" / "executed" / f"{chapter}.ipynb", as_version=4)
-    shown = [output.get("data", {}) for cell in executed.cells for output in cell.get("outputs", ())]
-    assert [kind for data in shown for kind in data if kind.startswith("image/")] == []
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", ())]
+    others = [output for output in outputs if "figure" not in output.get("metadata", {}).get("sumexp", {})]
+    assert [kind for output in others for kind in output.get("data", {}) if kind.startswith("image/")] == []
+    shown = [output.get("data", {}) for output in outputs]
     assert [text for data in shown if " at 0x" in (text := "".join(data.get("text/plain", "")))] == []
+
+
+QUOTE = re.compile(
+    r"\{(?P<result>result)\}`(?P<of>[a-z]+)/(?P<name>[a-z0-9-]+)`"
+    r"|\{quoted-(?P<kind>figure|sentence)\} (?P<chapter>[a-z]+) (?P<names>[a-z0-9- ]+)"
+)
+
+
+def test_what_pages_quote_is_in_their_chapters(project: Path) -> None:
+    missing, seen = [], 0
+    for page in sorted((project / "book").rglob("*.md")):
+        for quote in QUOTE.finditer(page.read_text("utf-8")):
+            chapter, kind = quote["of"] or quote["chapter"], quote["result"] or quote["kind"]
+            executed = nbformat.read(project / "build" / "executed" / f"{chapter}.ipynb", as_version=4)
+            outputs = [output for cell in executed.cells for output in cell.get("outputs", ())]
+            known = {output.get("metadata", {}).get("sumexp", {}).get(kind) for output in outputs}
+            names = (quote["name"] or quote["names"]).split()
+            seen += 1
+            missing += [f"{page.name}: {chapter}/{name}" for name in names if name not in known]
+    assert missing == []
+    assert seen > 0
 
 
 def example(*prints: str, value: float | None = None, rtol: float = 0.0) -> NotebookNode:
