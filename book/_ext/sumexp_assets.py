@@ -1,8 +1,9 @@
-"""What the pages load beside their text: MathJax, the theme's icons, what a figure that a hand can move is drawn by."""
+"""What the pages load: of MathJax and of the theme's icons what the book uses, as both come with far more."""
 
 import re
 from base64 import b64encode
 from importlib.metadata import distribution
+from io import BytesIO
 from pathlib import Path
 from shutil import copy2, copytree
 from typing import Any
@@ -12,21 +13,85 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 # SVG output carries its glyphs: web fonts are refused on file:// by some browsers.
-MATHJAX = ("startup.js", "core.js", "input/tex.js", "output/svg.js", "output/svg/fonts/tex.js", "a11y/assistive-mml.js")
+MATHJAX = ("startup.js", "core.js", "input/tex.js", "output/svg.js", "a11y/assistive-mml.js")
 EXTENSIONS = "input/tex/extensions"
-ICONS = "vendor/fontawesome/webfonts/fa-solid-900.woff2"
+GLYPHS = "output/svg/fonts/tex.js"
+UNUSED_STYLES = (
+    *("frakturBold", "fraktur", "monospace", "sansSerifBoldItalic", "sansSerifBold", "sansSerifItalic", "sansSerif"),
+    *("texCalligraphicBold", "texMathit", "texOldstyleBold", "texOldstyle"),
+)
+"""Alphabets that no formula of the book uses; MathJax writes their letters in a font of the browser."""
+UNUSED_LETTERS = (
+    *((0x1D468, 0x1D49B), (0x1D4D0, 0x1D537), (0x1D56C, 0x1D6A7), (0x1D71C, 0x1D7CD), (0x1D7D8, 0x1D7FF)),
+    (0x2600, 0x27BF),
+)
+"""The same alphabets where Unicode has them: bold italic, bold script, Fraktur, sans serif, monospace; and dingbats."""
+BOLD = 0x2000
+"""In bold there are letters only: no operators, which begin here."""
+ICONS = (
+    *("angle-left", "angle-right", "arrow-up", "bars", "chevron-down", "circle-half-stroke", "download", "file"),
+    *("file-pdf", "list", "magnifying-glass", "moon", "rocket", "sun", "xmark"),
+)
+"""Icons that the theme's pages name by class; those that its style sheets draw are found in these."""
 
 BY_HAND = '<div id="by-hand-'
 """How a figure that a hand can move begins."""
 
 _TEST = re.compile(r"\s*(?:async )?def (test_\w+)")
+_PATH = re.compile(r'(\d+):"[^"]*",?')
+_STYLE = re.compile(r"AddPaths\)\(\w+\.(\w+),\{(.*?)\}", re.DOTALL)
+_ICON = re.compile(r"([^{}]*\.fa-[a-z0-9-]+:{1,2}before[^{}]*)\{[^{}]*\}")
+_CONTENT = re.compile(r'content:"\\([0-9a-f]{4})"')
 
 
-def icons(font: bytes) -> str:
-    """A style sheet that holds the theme's icons: data, as fonts in files are refused on file:// by some browsers."""
+def trimmed(glyphs: str) -> str:
+    """MathJax's font without the shapes that no formula of the book uses."""
+
+    def is_used(style: str, code: int) -> bool:
+        return not ((style == "bold" and code >= BOLD) or any(a <= code <= b for a, b in UNUSED_LETTERS))
+
+    def style(found: re.Match[str]) -> str:
+        name, paths = found.groups()
+        kept = "" if name in UNUSED_STYLES else _PATH.sub(lambda m: m[0] if is_used(name, int(m[1])) else "", paths)
+        return found[0].replace(paths, kept) if paths else found[0]
+
+    return _STYLE.sub(style, glyphs)
+
+
+def icon_codes(css: str) -> set[int]:
+    """The icons that a style sheet draws by itself, and those of `ICONS`."""
+    named = {f".fa-{name}:{end}" for name in ICONS for end in ("before", ":before")}
+    escaped = set()
+    for found in _CONTENT.finditer(css):
+        opened = css.rfind("{", 0, found.start())
+        selector = css[max(css.rfind(end, 0, opened) for end in "{}") + 1 : opened]
+        if ".fa-" not in selector or named & set(selector.split(",")):
+            escaped.add(int(found[1], 16))
+    return escaped | {ord(letter) for letter in css if 0xE000 <= ord(letter) < 0xF900}
+
+
+def without_icons(css: str) -> str:
+    """A style sheet without the rules that say which letter each icon is, but for those of `ICONS`."""
+    named = {f".fa-{name}:{end}" for name in ICONS for end in ("before", ":before")}
+    return _ICON.sub(lambda rule: rule[0] if named & set(rule[1].split(",")) else "", css)
+
+
+def icons(static: Path) -> str:
+    """A style sheet that holds the icons in use: data, as fonts in files are refused on file:// by some browsers."""
+    from fontTools import subset
+
+    css = "".join(file.read_text("utf-8") for file in sorted((static / "styles").glob("*.css")))
+    options = subset.Options(flavor="woff", recalc_timestamp=False, layout_features=[])
+    font = subset.load_font(str(static / "vendor/fontawesome/webfonts/fa-solid-900.ttf"), options)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(unicodes=icon_codes(css))
+    subsetter.subset(font)
+    held = BytesIO()
+    subset.save_font(font, held, options)
+    data = b64encode(held.getvalue()).decode()
     return (
         '@font-face { font-family: "Font Awesome 6 Free"; font-weight: 900; '
-        f"src: url(data:font/woff2;base64,{b64encode(font).decode()}); }}\n"
+        f"src: url(data:font/woff;base64,{data}); }}\n"
     )
 
 
@@ -64,12 +129,15 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
         return
     static = Path(app.outdir) / "_static"
     source = Path(str(distribution("sphinx-mathjax-offline").locate_file("sphinx-mathjax-offline/static/mathjax")))
-    for name in MATHJAX:
+    for name in (*MATHJAX, GLYPHS):
         target = static / "mathjax" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         copy2(source / name, target)
     copytree(source / EXTENSIONS, static / "mathjax" / EXTENSIONS, dirs_exist_ok=True)
-    (static / "icons.css").write_text(icons((static / ICONS).read_bytes()), "utf-8")
+    (static / "mathjax" / GLYPHS).write_text(trimmed((source / GLYPHS).read_text("utf-8")), "utf-8")
+    theme = static / "styles" / "pydata-sphinx-theme.css"
+    theme.write_text(without_icons(theme.read_text("utf-8")), "utf-8")
+    (static / "icons.css").write_text(icons(static), "utf-8")
     deciding = Path(app.srcdir, "book/_data/tests")
     for file in sorted(deciding.rglob("*.py")):
         name = file.relative_to(deciding)

@@ -3,6 +3,7 @@
 import re
 import runpy
 from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.book.browsing import CHAPTERS, DESKTOP, PHONE
 from tests.book.conftest import CHROMIUM
 
 EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_assets.py"
-LIGHT = 3.2e6
+LIGHT = 3e6
 """Bytes, uncompressed, that a chapter and all that it loads may have."""
 
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
@@ -25,6 +26,13 @@ def assets() -> dict[str, Any]:
     return runpy.run_path(str(EXTENSION))
 
 
+def test_a_font_keeps_the_letters_in_use(assets: dict[str, Any]) -> None:
+    font = '(0,H.AddPaths)(V.normal,{33:"a",119886:"b",120172:"c"},{1:"\\\\"}),(0,H.AddPaths)(V.fraktur,{33:"a"},{})'
+    kept = '(0,H.AddPaths)(V.normal,{33:"a",119886:"b",},{1:"\\\\"}),(0,H.AddPaths)(V.fraktur,{},{})'
+    assert assets["trimmed"](font) == kept
+    assert assets["trimmed"]('(0,H.AddPaths)(V.bold,{33:"a",8712:"e"},{})') == '(0,H.AddPaths)(V.bold,{33:"a",},{})'
+
+
 def test_a_test_can_be_linked_to(assets: dict[str, Any]) -> None:
     page = assets["source_page"]("tests/bias/test_it.py", "import x\n\n\ndef test_a() -> None:\n    assert x < 1\n")
     assert re.findall(r'<a id="(\w+)"></a><span class="k">def</span>', page) == ["test_a"]
@@ -32,11 +40,22 @@ def test_a_test_can_be_linked_to(assets: dict[str, Any]) -> None:
     assert "&lt;" in page
 
 
+def test_icons_are_found_by_name_and_where_a_style_draws_them(assets: dict[str, Any]) -> None:
+    css = '.fa-sun:before{content:"\\f185"}.fa-ghost:before{content:"\\f6e2"}'
+    css += '.toc:after{content:"\\f107"}:root{--i:"\uf0f3"}'
+    assert assets["icon_codes"](css) == {0xF185, 0xF107, 0xF0F3}
+
+
+def test_a_style_sheet_keeps_the_icons_in_use(assets: dict[str, Any]) -> None:
+    plain, used = ".fa-solid{font-weight:900}", '.fa-times:before,.fa-xmark:before{content:"\\f00d"}'
+    drawn = ".toc:after{content:'a'}"
+    unused = '.fa-ghost:before{content:"\\f6e2"}'
+    assert assets["without_icons"](plain + unused + used + drawn) == plain + used + drawn
+
+
 def test_every_icon_of_a_page_is_in_the_font(html: Path) -> None:
     css = (html / "_static" / "icons.css").read_text()
-    file = html / "_static" / "vendor" / "fontawesome" / "webfonts" / "fa-solid-900.woff2"
-    assert b64decode(re.findall(r"base64,([^)]+)", css)[0]) == file.read_bytes()
-    font = TTFont(file.with_suffix(".ttf"))
+    font = TTFont(BytesIO(b64decode(re.findall(r"base64,([^)]+)", css)[0])))
     theme = (html / "_static" / "styles" / "pydata-sphinx-theme.css").read_text("utf-8")
     names = {
         name
