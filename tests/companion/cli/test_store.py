@@ -30,13 +30,16 @@ def removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
     return gone
 
 
-def test_what_the_remote_lacks_is_pushed_and_a_remote_must_be_named(
+def test_outcomes_of_tests_are_pushed_anew_and_a_remote_must_be_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    there, missing = (SimpleNamespace(size=n, computation=Computation("run", "some.task", {})) for n in (1000, 5000))
+    run, outcomes = (
+        SimpleNamespace(size=size, computation=Computation(kind, "some.name", {}))
+        for kind, size in (("run", 1000), ("evidence", 5000))
+    )
     monkeypatch.setattr(plan, "make", lambda *_, **__: None)
-    monkeypatch.setattr(why, "needed", lambda _: [there, missing])
-    monkeypatch.setattr(Remote, "push", lambda remote, entry, **_: entry is missing)
+    monkeypatch.setattr(why, "needed", lambda _: [run, outcomes])
+    monkeypatch.setattr(Remote, "push", lambda remote, entry, *, anew: anew)
     monkeypatch.delenv("SUMEXP_REMOTE", raising=False)
     refused = CliRunner().invoke(app, ["store", "push"])
     assert isinstance(refused.exception, CompanionError)

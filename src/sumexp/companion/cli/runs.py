@@ -5,18 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sumexp.companion.cli.book import Executor, Jobs, Options
+from sumexp.companion.cli.book import Device, Executor, Jobs, Options, Profile
 from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
 
 if TYPE_CHECKING:
-    from sumexp.companion.store import Computation, Entry, Store
+    from sumexp.companion.store import Computation, Entry
     from sumexp.jobs import Job
 
 runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
 
 Grid = Annotated[str, typer.Option(help="The chapter whose runs are meant, such as vae.")]
-Profile = Annotated[str, typer.Option(help="smoke, cpu or paper.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 
 
 @runs_app.command("list")
@@ -32,13 +30,13 @@ def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "au
         wanted = computations(jobs, kind_of(device))
         about = differences([job.config for job in jobs])
         rows: list[tuple[str, ...]] = [
-            (run.key[:SHORT], store.status(run), *_cost(store, store.here(run)), text)
+            (run.key[:SHORT], store.status(run), *_cost(store.here(run)), text)
             for run, text in zip(wanted, about, strict=True)
         ]
         print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
         return
     entries = store.entries("run")
-    rows = [(run.computation.key[:SHORT], *_cost(store, run), run.computation.name) for run in entries]
+    rows = [(run.computation.key[:SHORT], *_cost(run), run.computation.name) for run in entries]
     print_table(("key", "date", "time", "size", "device", "task"), rows)
     typer.echo(f"\n{len(entries)} runs, {as_size(sum(run.size for run in entries))}, in {store.root}")
 
@@ -116,7 +114,7 @@ def run_command(
             raise CompanionError("--only is for runs one by one; leave out --cores and --executor")
         fill(grid, profile, device, machines)
     else:
-        chosen = [job for job, _ in _chosen(wanted, device, only)]
+        chosen = _chosen(wanted, device, only)
         if not chosen:
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
         _one_by_one(chosen, device)
@@ -125,7 +123,7 @@ def run_command(
         typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the store, {default().root}")
 
 
-def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
+def _one_by_one(chosen: "Sequence[tuple[Job, Computation]]", device: str) -> None:
     """Compute what the store lacks; first what no other process computes, then see how that ended.
 
     Raises:
@@ -134,18 +132,14 @@ def _one_by_one(jobs: "Sequence[Job]", device: str) -> None:
     import traceback
 
     from sumexp.companion import CompanionError
-    from sumexp.companion.grids.jobs import computations, run
+    from sumexp.companion.grids.jobs import run
     from sumexp.companion.store import default, processes, progress
     from sumexp.datasets import DataError
 
     if processes.driver():  # a shell may end before what it started by nohup
         processes.bind()
     store = default()
-    lacking = [
-        (job, wanted)
-        for job, wanted in zip(jobs, computations(jobs, device), strict=True)
-        if store.find(wanted) is None
-    ]
+    lacking = [(job, wanted) for job, wanted in chosen if store.find(wanted) is None]
     failed = 0
     for number, (job, wanted) in enumerate(sorted(lacking, key=lambda pair: store.is_running(pair[1].key)), 1):
         label = f"{job.name} {wanted.key[:SHORT]}"
@@ -203,7 +197,7 @@ def _dry_run(grid: str, profile: str, device: str, chosen: "Sequence[tuple[Job, 
         typer.echo(f"data: without {', '.join(lacking)}; to have more runs: sumexp data fetch NAME")
 
 
-def _cost(store: "Store", entry: "Entry | None") -> tuple[str, str, str, str]:
+def _cost(entry: "Entry | None") -> tuple[str, str, str, str]:
     """Of a run: date, time, size and device, as far as they are known."""
     if entry is None:
         return "", "", "", ""

@@ -1,13 +1,13 @@
 """What a run costs, in time and disk: measured on the finished runs of its task, or assumed."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from sumexp.companion.grids.jobs import computations, grids, jobs_of
 from sumexp.companion.pipeline.settings import PROFILES
-from sumexp.companion.store import Store
+from sumexp.companion.store import Entry, Store
 from sumexp.jobs import Job
 
 SIZE = 1e6
@@ -40,23 +40,20 @@ def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     start.
     """
     kind = torch.device(device).type
-    measured: dict[str, dict[str, tuple[float, float, int]]] = {}
+    measured: dict[str, dict[str, tuple[float, Entry]]] = {}
     jobs = [job for profile in PROFILES for job in jobs_of(grid, profile)]
     assumed = {job.name: (job.rates or grids()[grid].rates)[kind] for job in jobs}
     for job, wanted in zip(jobs, computations(jobs, device), strict=True):
         found = measured.setdefault(job.name, {})
         if wanted.key not in found and (entry := store.here(wanted)) is not None:
-            found[wanted.key] = job.work, entry.provenance.seconds, entry.size
-    return {
-        name: Estimate(
-            finished=len(found),
-            rate=_rate(found.values()) if found else assumed[name],
-            size=sum(size for _, _, size in found.values()) / len(found) if found else SIZE,
-        )
-        for name, found in measured.items()
-    }
+            found[wanted.key] = job.work, entry
+    return {name: _estimate(list(found.values()), assumed[name]) for name, found in measured.items()}
 
 
-def _rate(measured: Iterable[tuple[float, float, int]]) -> float:
-    work, seconds, _ = map(sum, zip(*measured, strict=True))
-    return work / max(seconds, 1e-3)
+def _estimate(measured: Sequence[tuple[float, Entry]], assumed: float) -> Estimate:
+    if not measured:
+        return Estimate(0, assumed, SIZE)
+    work = sum(work for work, _ in measured)
+    seconds = sum(entry.provenance.seconds for _, entry in measured)
+    size = sum(entry.size for _, entry in measured) / len(measured)
+    return Estimate(len(measured), work / max(seconds, 1e-3), size)

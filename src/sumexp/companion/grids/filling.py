@@ -13,13 +13,7 @@ from sumexp.companion.store.provenance import Meter
 
 
 def fill(grid: str, profile: str, device: str, machines: Machines) -> None:
-    """Have Snakemake compute what the store lacks of a grid.
-
-    Args:
-        grid: its name.
-        profile: its profile.
-        device: ``cpu`` or ``cuda``.
-        machines: where.
+    """Have Snakemake compute on the machines what the store lacks of a grid.
 
     Raises:
         CompanionError: if some run could not be computed.
@@ -44,8 +38,8 @@ def longest_first(grid: str, profile: str, device: str) -> list[Task]:
     for job, wanted in zip(jobs, computations(jobs, device), strict=True):
         if store.lacking([wanted]):
             seconds = costs[job.name].seconds(job)
-            settings = {"grid": grid, "profile": profile, "device": device, "only": wanted.key}
-            arguments = ("runs", "run", *(part for name, value in settings.items() for part in (f"--{name}", value)))
+            settings = ("--grid", grid, "--profile", profile, "--device", device, "--only", wanted.key)
+            arguments = ("runs", "run", *settings)
             minutes = 10 + math.ceil(3 * seconds / 60)
             task = Task(f"run_{wanted.key}", wanted, arguments, minutes, device == "cuda", job.threads)
             found.append((seconds, task))
@@ -54,11 +48,6 @@ def longest_first(grid: str, profile: str, device: str) -> list[Task]:
 
 def leave_marks(grid: str, profile: str, device: str) -> list[str]:
     """Say in the store on which data sets it has all runs of a grid, for the chapters to show them; gives their names.
-
-    Args:
-        grid: its name.
-        profile: its profile.
-        device: ``cpu`` or ``cuda``.
 
     Raises:
         CompanionError: if there is no such grid or profile, or the store cannot be written.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sumexp.companion.pipeline import pages
 from sumexp.companion.pipeline import plan as plans
@@ -14,10 +14,6 @@ from sumexp.companion.register import outcomes
 from sumexp.companion.store import Computation, Entry, Status, Store, complete_grids, default, parts
 from sumexp.companion.store.entries import DamagedError, read, size
 
-if TYPE_CHECKING:
-    from sumexp.companion.store.remote import Remote
-
-
 KINDS = ("notebook", "evidence", "run", "grid", "pages")
 """Of what a build computes."""
 DAMAGED = "damaged"
@@ -25,23 +21,14 @@ DAMAGED = "damaged"
 
 @dataclass(frozen=True)
 class Line:
-    """One computation: what it is, how far it is, and what its entry cost.
-
-    Attributes:
-        kind: of computation.
-        name: of it.
-        status: how far it is.
-        seconds: that it took; None if there is no entry.
-        bytes: of its entry.
-        key: that tells runs of one task apart.
-    """
+    """One computation, how far it is, and what its entry cost; the key tells runs of one task apart."""
 
     kind: str
     name: str
-    status: Status
-    seconds: float | None
-    bytes: int
     key: str
+    status: Status
+    seconds: float | None = None
+    bytes: int = 0
 
 
 def status(plan: Plan, runs: Iterable[Computation] = ()) -> Iterator[Line]:
@@ -69,7 +56,7 @@ def _runs(store: Store) -> Iterator[Line]:
         try:
             found.append(read(path).computation)
         except DamagedError:
-            yield Line("run", path.parent.name, "damaged", None, size(path), path.name)
+            yield Line("run", path.parent.name, path.name, "damaged", bytes=size(path))
     yield from (_line(store, one) for one in parts.current(found))
 
 
@@ -77,7 +64,7 @@ def _half_done(store: Store) -> Iterator[Line]:
     for path, fault in _checkpoints(store):
         if not fault or fault == DAMAGED:
             state: Status = "running" if store.is_running(path.stem) else "damaged" if fault else "half-done"
-            yield Line("run", path.parent.name, state, None, size(path), path.stem)
+            yield Line("run", path.parent.name, path.stem, state, bytes=size(path))
 
 
 def needed(plan: Plan) -> list[Entry]:
@@ -87,17 +74,6 @@ def needed(plan: Plan) -> list[Entry]:
     runs = parts.current(store.computations("run"))
     found = [store.find(one) for one in (*plan.notebooks.values(), *plan.evidence.values(), *marks, *runs)]
     return [entry for entry in found if entry is not None]
-
-
-def push(entries: Iterable[Entry], remote: "Remote") -> list[Entry]:
-    """Copy to the remote what it lacks, and outcomes of tests anew: they may rest on more runs; gives what was copied.
-
-    If several machines push the outcomes of a module, the last one's count.
-
-    Raises:
-        CompanionError: if the remote cannot be written.
-    """
-    return [entry for entry in entries if remote.push(entry, anew=entry.computation.kind == "evidence")]
 
 
 def _marks(chapters: Iterable[str], profile: str, device: str) -> Iterator[Computation]:
@@ -116,8 +92,8 @@ def _line(store: Store, one: Computation) -> Line:
     state = _status(store, one)
     entry = store.find(one) if state == "fresh" else None
     if entry is None:
-        return Line(one.kind, one.name, state, None, 0, one.key)
-    return Line(one.kind, one.name, state, entry.provenance.seconds, entry.size, one.key)
+        return Line(one.kind, one.name, one.key, state)
+    return Line(one.kind, one.name, one.key, state, entry.provenance.seconds, entry.size)
 
 
 def _status(store: Store, one: Computation) -> Status:
