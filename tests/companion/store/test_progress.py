@@ -92,6 +92,8 @@ def test_where_there_is_no_terminal_a_running_step_has_a_line_now_and_then(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looks are 15 s apart, lines of a step that runs 20 s or more; how it ends is said at once."""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as some CI services do: a log is no terminal for all that
+    monkeypatch.setenv("COLUMNS", "10")
     now = 0.0
 
     def wait(seconds: float) -> bool:
@@ -104,7 +106,7 @@ def test_where_there_is_no_terminal_a_running_step_has_a_line_now_and_then(
 
     monkeypatch.setattr(progress, "time", SimpleNamespace(time=lambda: now))
     output = io.StringIO()
-    progress._plain(folder, output, str, SimpleNamespace(wait=wait))  # type: ignore[arg-type]
+    progress._show(folder, "the book", 1, int, output, SimpleNamespace(wait=wait))  # type: ignore[arg-type]
     assert output.getvalue().splitlines() == ["one: training, 15 s", "one: training, 45 s", "one: training"]
 
 
@@ -125,7 +127,7 @@ def test_a_terminal_shows_the_whole_and_a_line_for_each_running_step(
     output = Terminal()
     monkeypatch.setattr(progress, "time", SimpleNamespace(time=lambda: 4.0))
     ended = SimpleNamespace(wait=lambda seconds: next(looks))
-    progress._terminal(folder, output, lambda: "the book: 1 of 3", ended)  # type: ignore[arg-type]
+    progress._show(folder, "the book", 3, lambda: 1, output, ended)  # type: ignore[arg-type]
     shown = output.getvalue()
     for words in ("the book: 1 of 3", "  step 0: what 0, 3 s", "  step 2: what 2, 3 s"):
         assert words in shown

@@ -44,7 +44,8 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str) -> list[
     Raises:
         CompanionError: if there is no such grid.
     """
-    present = [name for name in names if _is_present(name)]
+    wanted = {name: parts.data([name])[f"data {name}"] for name in names}
+    present = [name for name, state in wanted.items() if state not in ("absent", "incomplete")]
     if profile != TRAINED_BEFORE:
         return present
     store = default()
@@ -55,12 +56,3 @@ def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[s
     """A part of a chapter's key for each data set of its grid: whether it shows models that were trained on it."""
     chosen = trained(grid, names := tuple(names), profile, device)
     return {f"trained {name}": "yes" if name in chosen else "no" for name in names}
-
-
-def _is_present(name: str) -> bool:
-    from sumexp import datasets
-
-    try:
-        return datasets.available(name)
-    except datasets.DataError:
-        return False

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import file_digest
 from pathlib import Path
@@ -87,7 +87,7 @@ class Store:
                 if free and not _is_whole(path) and self.fetch(computation, part := _part(path)):
                     with self.guarded(path):
                         self._publish(part, path)
-            entry = self.here(computation) if _is_there(path) else None
+            entry = self.here(computation)
         return entry
 
     @contextmanager
@@ -97,7 +97,6 @@ class Store:
 
         turn = FileLock(self._lock(f"{computation.key}.fetch"))
         with self.guarded(self.path(computation)):
-            self._lock(computation.key).parent.mkdir(parents=True, exist_ok=True)
             turn.acquire()
         try:
             with self.locked(computation, wait=False):
@@ -163,13 +162,10 @@ class Store:
         path = self.path(computation)
         part = _part(path)
 
+        @self.guarded(path)
         def seal(provenance: Provenance) -> None:
-            with self.guarded(path):
-                put(provenance)
-
-        def put(provenance: Provenance) -> None:
             record = {"kind": computation.kind, "name": computation.name, "parts": dict(computation.parts)}
-            text = json.dumps(record | {"provenance": provenance.as_record()}, indent=1)
+            text = json.dumps(record | {"provenance": asdict(provenance)}, indent=1)
             (part / RECORD).write_text(text + "\n", "utf-8")
             (part / SUMS).write_text(_sums(part), "utf-8")
             self._publish(part, path)
@@ -216,10 +212,8 @@ class Store:
         from filelock import FileLock, Timeout
 
         lock = FileLock(self._lock(computation.key), is_singleton=True)
-        with self.guarded(self.path(computation)):
-            self._lock(computation.key).parent.mkdir(parents=True, exist_ok=True)
-            with suppress(Timeout):
-                lock.acquire(timeout=MOMENT)
+        with self.guarded(self.path(computation)), suppress(Timeout):
+            lock.acquire(timeout=MOMENT)
         if not lock.is_locked:
             if not wait:
                 raise Timeout(lock.lock_file)

@@ -119,14 +119,9 @@ def syntax(code: str) -> str:
     """The syntax tree of Python code as text: no comments, docstrings, layout or line numbers."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
-        match node:
-            case (
-                ast.Module(body=[ast.Expr(ast.Constant(str())), *rest])
-                | ast.ClassDef(body=[ast.Expr(ast.Constant(str())), *rest])
-                | ast.FunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
-                | ast.AsyncFunctionDef(body=[ast.Expr(ast.Constant(str())), *rest])
-            ):
-                node.body = rest
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
     return ast.dump(tree)
 
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -126,9 +125,8 @@ def shown(title: str, total: int, finished: Callable[[], int]) -> Iterator[None]
     with tempfile.TemporaryDirectory(prefix="sumexp-progress-") as name:
         os.environ[FOLDER] = name
         ended = threading.Event()
-        watch = _terminal if sys.stderr.isatty() else _plain
-        head = partial(_head, title, total, finished, time.time())
-        watcher = threading.Thread(target=watch, args=(Path(name), sys.stderr, head, ended), daemon=True)
+        known = Path(name), title, total, finished, sys.stderr, ended
+        watcher = threading.Thread(target=_show, args=known, daemon=True)
         watcher.start()
         try:
             yield
@@ -152,43 +150,32 @@ def _reports(folder: Path) -> list[Report]:
     return list(innermost.values())
 
 
-def _head(title: str, total: int, finished: Callable[[], int], begun: float) -> str:
-    return f"{title}: {finished()} of {total}, {_time(time.time() - begun)}"
-
-
-def _plain(folder: Path, output: TextIO, head: Callable[[], str], ended: threading.Event) -> None:
-    said: dict[str, tuple[float, str]] = {}
-    while True:
-        over = ended.wait(EVERY)
-        now = time.time()
-        for report in _reports(folder):
-            when, state = said.get(report.step, (0.0, ""))
-            if report.state != state or (report.state == "running" and now - when > PLAIN):
-                said[report.step] = now, report.state
-                print(report.line(now), file=output, flush=True)
-        if over:
-            return
-
-
-def _terminal(folder: Path, output: TextIO, head: Callable[[], str], ended: threading.Event) -> None:
+def _show(
+    folder: Path, title: str, total: int, finished: Callable[[], int], output: TextIO, ended: threading.Event
+) -> None:
+    """Print what steps say; those that run have a line that is kept up to date, or where there is no terminal anew."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(file=output, highlight=False)
-    said: set[str] = set()
+    console = Console(file=output, force_terminal=output.isatty(), highlight=False)
+    said: dict[str, tuple[float, str]] = {}
+    begun = time.time()
     with Live(console=console, refresh_per_second=2, transient=True) as live:
         over = False
         while not over:
             over = ended.wait(EVERY)
-            now, lines = time.time(), []
-            for report in _reports(folder):
-                if report.state == "running":
-                    lines.append(report.line(now))
-                elif report.step not in said:
-                    said.add(report.step)
-                    live.console.print(Text(report.line(now)))
-            live.update(Text("\n".join([head(), *(f"  {line}" for line in lines)]), no_wrap=True, overflow="ellipsis"))
+            now, running = time.time(), []
+            for one in _reports(folder):
+                when, state = said.get(one.step, (0.0, ""))
+                if one.state == "running" and console.is_terminal:
+                    running.append(f"\n  {one.line(now)}")
+                elif one.state != state or (one.state == "running" and now - when > PLAIN):
+                    said[one.step] = now, one.state
+                    console.print(Text(one.line(now)), soft_wrap=not console.is_terminal)
+            if console.is_terminal:
+                whole = f"{title}: {finished()} of {total}, {_time(now - begun)}"
+                live.update(Text("".join([whole, *running]), no_wrap=True, overflow="ellipsis"))
 
 
 def _time(seconds: float) -> str:

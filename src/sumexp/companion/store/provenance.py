@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -39,10 +39,6 @@ class Provenance:
     versions: Mapping[str, str]
     data: tuple[str, ...] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_record(self) -> dict[str, Any]:
-        """It as JSON has it."""
-        return asdict(self)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Provenance":
