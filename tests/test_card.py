@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 WORK = {
-    "jupyter-book": ("src/sumexp/companion/pipeline/rendering.py", "from jupyter_book.config import get_final_config"),
+    "jupyter-book": ("src/sumexp/companion/pipeline/rendering.py", "from jupyter_book.sphinx import build_sphinx"),
     "jupytext": ("src/sumexp/companion/pipeline/notebooks.py", "jupytext.read("),
     "matplotlib": ("src/sumexp/companion/authoring/figures.py", "import matplotlib.pyplot as plt"),
     "numpy": ("src/sumexp/audit/_bins.py", "import numpy as np"),
