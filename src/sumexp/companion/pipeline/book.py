@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
@@ -13,13 +12,13 @@ import sumexp
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import plan as plans
 from sumexp.companion.pipeline import workflow
-from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.notebooks import SURROUNDINGS
-from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, TOC, Plan
+from sumexp.companion.pipeline.pages import sources
+from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from sumexp.companion.pipeline.view import HTML
 from sumexp.companion.pipeline.workflow import Machines, Task
 from sumexp.companion.register.outcomes import PROOFS, TESTS
-from sumexp.companion.store import default, processes, progress
+from sumexp.companion.store import default, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 
@@ -150,34 +149,20 @@ def _alone() -> Iterator[None]:
 
 def _fingerprint(arguments: Sequence[str]) -> str:
     """A digest of all that a build could depend on: sources by their bytes, settings, which data and grids we have."""
-    package = Path(sumexp.__path__[0])
-    folders = (Path("book"), NOTEBOOKS, Path("claims"), TESTS, PROOFS, package)
-    files = [file for folder in folders for file in sorted(folder.rglob("*")) if _counts(file)]
-    files += [path for path in (Path("_config.yml"), TOC, Path("constraints.txt")) if path.is_file()]
-    files += sorted(Path("benchmarks/results").glob("*.json"))
+    from sumexp.datasets import DATASETS
+
+    tested = (file for folder in (TESTS, PROOFS) for file in sorted(folder.rglob("*")) if file.is_file())
+    files = [*sources().values(), *(file for file in tested if file.suffix != ".pyc"), parts.PINS]
     store = default()
     grids = [path.name for path in store.paths("grid")]  # may be found to be whole without a new run
-    total = sha256(repr((arguments, sys.version, str(store.root), str(package), _data(), grids)).encode())
-    for file in files:
-        total.update(f"{file}\0".encode() + sha256(file.read_bytes()).digest())
-    return total.hexdigest()
+    settings = repr((arguments, sys.version, str(store.root), sumexp.__path__[0], parts.data(DATASETS), grids))
+    return digest(settings, *(text for part in parts.files(files).items() for text in part))
 
 
 def _results() -> str:
     """A digest of which training runs the store has, and which outcomes of tests: these may be replaced."""
     outcomes = (f"{path.name} {path.stat().st_mtime_ns}" for path in default().paths("evidence"))
     return digest(*(path.name for path in default().paths("run")), *outcomes)
-
-
-def _counts(file: Path) -> bool:
-    return file.suffix not in (".pyc", ".ipynb", ".png") and file.is_file()
-
-
-def _data() -> dict[str, str]:
-    from sumexp.companion.store import parts
-    from sumexp.datasets import DATASETS
-
-    return parts.data(DATASETS)
 
 
 def _read(file: Path) -> str:

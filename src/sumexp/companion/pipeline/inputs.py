@@ -1,15 +1,11 @@
 """The notebooks that the book is made from, as its plan sees them, and what each of them depends on."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from markdown_it import MarkdownIt
-from mdit_py_plugins.front_matter import front_matter_plugin
-from mdit_py_plugins.myst_blocks import myst_block_plugin
 
 from sumexp.companion import CompanionError
 from sumexp.companion.store import Computation, complete_grids, parts
@@ -22,9 +18,9 @@ THREADS = 1
 
 @dataclass(frozen=True)
 class Source:
-    """A notebook: front matter, and code cells without tags and cell metadata."""
+    """A notebook: what its front matter declares under ``sumexp``, and code cells without tags and cell metadata."""
 
-    metadata: Mapping[str, Any]
+    declared: Mapping[str, Any]
     code: tuple[str, ...]
 
 
@@ -42,16 +38,12 @@ def source_path(name: str) -> Path:
 
 
 def parse(path: Path) -> Source:
-    """Split a MyST notebook as jupytext does, but in a few milliseconds (jupytext takes a second to import)."""
-    parser = MarkdownIt("commonmark").use(front_matter_plugin).use(myst_block_plugin).disable("inline", True)
-    metadata: Mapping[str, Any] = {}
-    code = []
-    for token in parser.parse(path.read_text("utf-8")):
-        if token.type == "front_matter":
-            metadata = yaml.safe_load(token.content) or {}
-        elif token.type == "fence" and token.info.startswith("{code-cell}") and token.level == 0:
-            code.append(_without_options(token.content))
-    return Source(metadata, tuple(code))
+    """Read a MyST notebook."""
+    import jupytext  # takes a second
+
+    notebook = jupytext.read(path)
+    code = (cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return Source(notebook.metadata.get("sumexp") or {}, tuple(code))
 
 
 def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
@@ -92,7 +84,7 @@ def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
     """
     from sumexp.datasets import DATASETS
 
-    names = tuple((source.metadata.get("sumexp") or {}).get("data") or ())
+    names = tuple(source.declared.get("data") or ())
     if unknown := [str(name) for name in names if name not in DATASETS]:
         raise CompanionError(f"{path} declares the data set {', '.join(unknown)}; there are {', '.join(DATASETS)}")
     return names
@@ -100,7 +92,7 @@ def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
 
 def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
     """By grid the data sets whose runs a notebook shows if they are there: ``sumexp: {runs: {GRID: [...]}}``."""
-    return {grid: tuple(names) for grid, names in ((source.metadata.get("sumexp") or {}).get("runs") or {}).items()}
+    return {grid: tuple(names) for grid, names in (source.declared.get("runs") or {}).items()}
 
 
 def declared_files(source: Source, path: str | Path) -> tuple[Path, ...]:
@@ -109,7 +101,7 @@ def declared_files(source: Source, path: str | Path) -> tuple[Path, ...]:
     Raises:
         CompanionError: if one of them does not exist.
     """
-    files = tuple(Path(name) for name in (source.metadata.get("sumexp") or {}).get("files") or ())
+    files = tuple(Path(name) for name in source.declared.get("files") or ())
     if absent := [str(file) for file in files if not file.is_file()]:
         raise CompanionError(f"{path} declares the file {', '.join(absent)}, which is not in {Path.cwd()}")
     return files
@@ -135,12 +127,3 @@ def chapters_of(toc: Path) -> list[str]:
         return []
 
     return list(walk(yaml.safe_load(toc.read_text("utf-8"))))
-
-
-def _without_options(content: str) -> str:
-    """The body of a code cell without its ``:key: value`` lines or its ``---`` block, stripped like jupytext's."""
-    if content.startswith("---"):
-        body = re.sub(r"\A---\n.*?^---+[^\n]*\n?", "", content, count=1, flags=re.DOTALL | re.MULTILINE)
-    else:
-        body = re.sub(r"\A(?:[ \t]*:[^\n]*(?:\n|\Z))+", "", content)
-    return body.removeprefix("\n").rstrip("\n")

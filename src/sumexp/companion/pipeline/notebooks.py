@@ -12,6 +12,8 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
+from pydantic import TypeAdapter
+
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.inputs import THREADS, declared_data, parse, source_path
 from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
@@ -233,12 +235,8 @@ def _like(default: object, name: str, text: str) -> object:
     if isinstance(default, str):
         return text
     try:
-        value = ast.literal_eval(text)
+        value: object = TypeAdapter(type(default)).validate_python(ast.literal_eval(text), strict=True)
     except (ValueError, SyntaxError):
-        value = None
-    if isinstance(default, float) and type(value) is int:
-        return float(value)
-    if type(value) is not type(default):
         kind = {int: "whole number", float: "number", bool: "truth value"}.get(type(default), type(default).__name__)
-        raise CompanionError(f"parameter {name} is {text!r}; expected a {kind} such as {default!r}")
+        raise CompanionError(f"parameter {name} is {text!r}; expected a {kind} such as {default!r}") from None
     return value

@@ -37,14 +37,10 @@ Shown = Mapping[str, Entry | None]
 def chapters(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
     """For each chapter the execution that its page shows: the one asked for, else the last one there is."""
     store = store or default()
-    found: dict[str, Entry | None] = {}
-    for name, wanted in plan.notebooks.items():
-        entry = store.find(wanted)
-        if entry is None:
-            earlier = store.entries("notebook", name)
-            entry = earlier[-1] if earlier else None
-        found[name] = entry
-    return found
+    return {
+        name: store.find(wanted) or next(reversed(store.entries("notebook", name)), None)
+        for name, wanted in plan.notebooks.items()
+    }
 
 
 def evidence(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
@@ -58,6 +54,18 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
 
     The package counts as it stands, since pages show docstrings and code.
     """
+    files = sources()
+    entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
+    # The same tests may end otherwise when they are run again.
+    files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
+    files |= {str(file): file for file in _deciding(decided)}
+    wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
+    settings = {"parameter profile": plan.profile, "parameter device": plan.device}
+    return Computation("pages", "book", settings | parts.files(files) | parts.pins() | entries | wanted)
+
+
+def sources() -> dict[str, Path]:
+    """The files that pages are made from, by their names in the project; those of the package wherever it lies."""
     package = Path(sumexp.__path__[0])
     folders = ((Path("book"), "*"), (NOTEBOOKS, "*.md"), (package, "*"), (CLAIMS, "*.yml"))
     files = {
@@ -66,14 +74,7 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
         for file in sorted(folder.rglob(pattern))
         if file.is_file() and "__pycache__" not in file.parts
     }
-    files |= {str(path): path for path in (Path("_config.yml"), TOC, *_measured())}
-    entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
-    # The same tests may end otherwise when they are run again.
-    files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
-    files |= {str(file): file for file in _deciding(decided)}
-    wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
-    settings = {"parameter profile": plan.profile, "parameter device": plan.device}
-    return Computation("pages", "book", settings | parts.files(files) | parts.pins() | entries | wanted)
+    return files | {str(path): path for path in (Path("_config.yml"), TOC, *_measured())}
 
 
 def _measured() -> list[Path]:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.inputs import chapters_of, notebook
 from sumexp.companion.pipeline.settings import DEVICES, PROFILES, choice, resolve_device
 from sumexp.companion.register import outcomes
@@ -82,14 +81,3 @@ def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
         evidence={name: outcomes.computation(path) for name, path in tests.items()},
         tests={name: path.as_posix() for name, path in tests.items()},
     )
-
-
-def check(name: str, plan: Plan) -> None:
-    """See that a name is one of a chapter or of evidence.
-
-    Raises:
-        CompanionError: if it is neither.
-    """
-    known = [*plan.notebooks, *plan.evidence, "pages"]
-    if name not in known:
-        raise CompanionError(f"no {name!r} in the book; there are {', '.join(known)}")

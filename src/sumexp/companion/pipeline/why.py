@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import pages
 from sumexp.companion.pipeline import plan as plans
 from sumexp.companion.pipeline.inputs import declared_runs, notebook, parse, source_path
@@ -108,11 +109,13 @@ def why(name: str, plan: Plan) -> list[str]:
     Raises:
         CompanionError: if there is nothing of this name.
     """
-    plans.check(name, plan)
     store = _here()
     shown, decided = pages.chapters(plan, store), pages.evidence(plan, store)
     rendering = pages.computation(plan, shown, decided)
-    wanted = {**plan.evidence, **plan.notebooks, "pages": rendering}[name]
+    known = {**plan.notebooks, **plan.evidence, "pages": rendering}
+    if name not in known:
+        raise CompanionError(f"no {name!r} in the book; there are {', '.join(known)}")
+    wanted = known[name]
     said = _changes(store, name, wanted)
     if name in plan.notebooks and store.find(wanted) is not None:
         text = f"file notebooks/{name}.md"
