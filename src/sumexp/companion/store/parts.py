@@ -119,9 +119,8 @@ def syntax(code: str) -> str:
     """The syntax tree of Python code as text: no comments, docstrings, layout or line numbers."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if documented and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
     return ast.dump(tree)
 
 
