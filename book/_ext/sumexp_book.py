@@ -29,33 +29,22 @@ TITLE = pattern(r"(?:^|\n)# (.*)")
 
 
 def note_names(app: Sphinx, _: nodes.document) -> None:
-    """Keep the labels and the labels of formulas that a page declares."""
+    """Keep the labels and the labels of formulas that a page declares with what Sphinx knows of the page.
+
+    Sphinx forgets and merges a page's metadata itself.
+    """
     domains = app.env.get_domain("std").anonlabels, app.env.get_domain("math").equations
     page = app.env.docname
-    declared(app.env)[page] = [name for names in domains for name, (where, _) in names.items() if where == page]
-
-
-def declared(env: BuildEnvironment) -> dict[str, list[str]]:
-    """For each page the names it declares, kept with what was read."""
-    if not hasattr(env, "sumexp_names"):
-        env.sumexp_names = {}
-    names: dict[str, list[str]] = env.sumexp_names
-    return names
-
-
-def forget_names(app: Sphinx, env: BuildEnvironment, page: str) -> None:
-    declared(env).pop(page, None)
-
-
-def merge_names(app: Sphinx, env: BuildEnvironment, pages: list[str], other: BuildEnvironment) -> None:
-    declared(env).update({page: names for page, names in declared(other).items() if page in pages})
+    app.env.metadata[page]["sumexp_names"] = [
+        name for names in domains for name, (where, _) in names.items() if where == page
+    ]
 
 
 def check_names(app: Sphinx, env: BuildEnvironment) -> None:
     """A name serves once in the book; Sphinx looks no further than what one process has read."""
     pages: dict[str, list[str]] = {}
-    for page, names in sorted(declared(env).items()):
-        for name in names:
+    for page, known in sorted(env.metadata.items()):
+        for name in known.get("sumexp_names", ()):
             pages.setdefault(name, []).append(page)
     for name, places in pages.items():
         if len(places) > 1:
@@ -328,8 +317,6 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.connect("doctree-read", mark_claims)
     app.connect("doctree-read", note_formulas)
     app.connect("doctree-read", note_names, priority=900)
-    app.connect("env-purge-doc", forget_names)
-    app.connect("env-merge-info", merge_names)
     app.connect("env-check-consistency", check_names)
     # It numbers sections once everything is read, in the main process, and does not say so.
     if numbering := app.extensions.get("sphinx_multitoc_numbering"):

@@ -1,7 +1,10 @@
 """The book's Sphinx extensions: lines that break where they may, solutions that unfold."""
 
 import json
+import os
 import runpy
+import subprocess
+import sys
 from inspect import Signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -172,17 +175,35 @@ def test_a_second_figure_of_one_name_is_a_warning_which_fails_the_build(other: s
     extension = runpy.run_path(str(EXTENSION))
     pages = {"notebooks/bias": ["fig-error", "fig-time"]}
     pages[other] = [*pages.get(other, ()), "fig-error"]
-    extension["check_names"](None, SimpleNamespace(sumexp_names=pages))
+    extension["check_names"](
+        None, SimpleNamespace(metadata={page: {"sumexp_names": names} for page, names in pages.items()})
+    )
     assert warnings == [f"'fig-error' is declared in notebooks/bias and in {other}; take another name"]
 
 
-def test_names_read_by_another_process_are_kept_and_those_read_again_forgotten() -> None:
-    extension = runpy.run_path(str(EXTENSION))
-    here = SimpleNamespace(sumexp_names={"one": ["a"]})
-    extension["merge_names"](None, here, ["two"], SimpleNamespace(sumexp_names={"one": ["old"], "two": ["b"]}))
-    assert here.sumexp_names == {"one": ["a"], "two": ["b"]}
-    extension["forget_names"](None, here, "one")
-    assert here.sumexp_names == {"two": ["b"]}
+def test_names_read_by_other_processes_are_kept_and_those_read_again_forgotten(tmp_path: Path) -> None:
+    source, built = tmp_path / "source", tmp_path / "built"
+    source.mkdir()
+    (source / "conf.py").write_text('project = "names"\nextensions = ["sumexp_book"]\n', "utf-8")
+    pages = [f"page{number}" for number in range(8)]  # Sphinx reads fewer in one process
+    for page in pages:
+        (source / f"{page}.rst").write_text(f":orphan:\n\n.. _of-{page}:\n\nTitle\n=====\n", "utf-8")
+    (source / "index.rst").write_text("Index\n=====\n", "utf-8")
+    command = [sys.executable, "-m", "sphinx", "-q", "-j", "2", "-d", tmp_path / "trees", source, built]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXTENSION.parent), *filter(None, sys.path)])}
+
+    def clashes() -> list[str]:
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return [line for line in ended.stderr.splitlines() if "take another name" in line]
+
+    last = source / "page7.rst"
+    own = last.read_text("utf-8")
+    last.write_text((source / "page0.rst").read_text("utf-8"), "utf-8")
+    assert [line.partition("WARNING: ")[2] for line in clashes()] == [
+        "'of-page0' is declared in page0 and in page7; take another name"
+    ]
+    last.write_text(own, "utf-8")
+    assert clashes() == []
 
 
 EXERCISES = """# Chapter

@@ -203,8 +203,8 @@ class Keeper:
         self._collected = True
         self._done, self._total, self._begun = 0, 0, time.time()
         self._marked: dict[str, set[str]] = defaultdict(set)
-        for marker in markers(outcomes.TESTS):
-            file, _, name = marker.test.partition("::")
+        for test, _claim in markers(outcomes.TESTS):
+            file, _, name = test.partition("::")
             self._marked[file].add(name)
         self._wanted = {file: outcomes.computation(Path(file)) for file in self._marked}
 

@@ -23,7 +23,7 @@ def module_name(path: Path) -> str:
 
 def claim_modules() -> list[Path]:
     """The test modules that decide claims."""
-    return sorted({Path(marker.test.partition("::")[0]) for marker in markers(TESTS)})
+    return sorted({Path(test.partition("::")[0]) for test, _claim in markers(TESTS)})
 
 
 def computation(path: Path) -> Computation:

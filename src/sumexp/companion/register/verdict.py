@@ -122,16 +122,8 @@ class Entry:
 Register: TypeAlias = tuple[Entry, ...]
 
 
-@dataclass(frozen=True)
-class Marker:
-    """A ``claim`` marker in the source of a test."""
-
-    test: str
-    claim: str
-
-
-def markers(tests_dir: Path) -> Iterator[Marker]:
-    """Find the ``claim`` markers in ``tests_dir/**/test_*.py`` without running anything.
+def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
+    """Find the ``claim`` markers in ``tests_dir/**/test_*.py`` without running anything: the tests and their claims.
 
     A claim whose tests have not run yet is thereby told from one that has no test.
 
@@ -143,7 +135,7 @@ def markers(tests_dir: Path) -> Iterator[Marker]:
             found = _marked(path.read_text(encoding="utf-8"))
         except SyntaxError as error:
             raise RegisterError([f"{path}:{error.lineno}: not Python: {error.msg}"]) from None
-        yield from (Marker(f"{path.as_posix()}::{name}", claim) for name, claim in found)
+        yield from ((f"{path.as_posix()}::{name}", claim) for name, claim in found)
 
 
 @cache
@@ -305,14 +297,14 @@ def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests"
     by_claim: dict[str, list[Test]] = {}
     for test in ended:
         by_claim.setdefault(test.claim, []).append(test)
-    named = {(test.test, test.claim) for test in ended} | {(mark.test, mark.claim) for mark in declared}
+    named = {(test.test, test.claim) for test in ended} | set(declared)
     orphans = sorted((test, claim) for test, claim in named if claim not in claims)
     faults = [f"{test}: its marker names {claim!r}, which is no entry of claims/" for test, claim in orphans]
     register: list[Entry] = []
     for claim in claims.values():
         tests = tuple(sorted(by_claim.get(claim.id, ()), key=lambda test: (EVIDENCE.index(test.evidence), test.test)))
         ran = {_function(test.test) for test in tests}
-        waiting = any(mark.claim == claim.id and _function(mark.test) not in ran for mark in declared)
+        waiting = any(of == claim.id and _function(test) not in ran for test, of in declared)
         faults += [f"claims/{claim.paper}.yml: entry {claim.id}: {fault}" for fault in _faults(claim, tests, waiting)]
         seen = facts(claim, tests, waiting)
         verdict = next(row.verdict for row in TRUTH_TABLE if row.applies(seen))
