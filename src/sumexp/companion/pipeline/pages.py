@@ -7,10 +7,12 @@ from pathlib import Path
 from shutil import copy2, copystat, rmtree
 
 import sumexp
+from sumexp.companion.pipeline import staging
 from sumexp.companion.pipeline.executions import tables
 from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
 from sumexp.companion.pipeline.rendering import render
+from sumexp.companion.pipeline.staging import DATA
 from sumexp.companion.register import outcomes
 from sumexp.companion.register.model import Test
 from sumexp.companion.store import Computation, Entry, Store, default, parts
@@ -22,10 +24,6 @@ MEASURED = Path("benchmarks/results")
 """Where results are that pages show as tables."""
 STAGE = BUILD / "stage"
 """The sources as Sphinx reads them."""
-DATA = Path("book/_data")
-"""Where the staged book has what its directives read."""
-FIGURES, WRITTEN = "figures", "written"
-"""Where in there the data of figures are, and the chapters as they are written."""
 DECIDING = "tests"
 """Where in there the test modules are that decide claims."""
 KEPT = 8
@@ -112,7 +110,6 @@ def make(plan: Plan, jobs: int) -> None:
 def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
     from sumexp.companion import register
-    from sumexp.companion.pipeline import staging
 
     stage = BUILD / "stage.part"
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})

@@ -11,10 +11,13 @@ from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.executions import provenance
 from sumexp.companion.pipeline.inputs import NOTEBOOKS, source_path
 from sumexp.companion.pipeline.notebooks import EXECUTED, INJECTED
-from sumexp.companion.pipeline.pages import DATA, FIGURES, WRITTEN
 from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
+DATA = Path("book/_data")
+"""Where the staged book has what its directives read."""
+FIGURES, WRITTEN = "figures", "written"
+"""Where in there the data of figures are, and the chapters as they are written."""
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},
