@@ -68,6 +68,8 @@ def execute(plan: Plan, machines: Machines) -> None:
         CompanionError: if one failed.
     """
     lacking = default().lacking(plan.notebooks[name] for name in plan.selected)
+    # Chapters of grids train, which takes longest: they come first, so that no core waits for one at the end.
+    lacking.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
     minutes, gpu = MINUTES[plan.profile], plan.device == "cuda"
     tasks = [Task(f"notebook_{one.name}", one, ("step", "notebook", one.name), minutes, gpu) for one in lacking]
     log = BUILD / "logs" / "snakemake.log"
