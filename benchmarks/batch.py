@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measure import Tables, Timing, alone, by_turns, bytes_beside, machine, row, write
-from sumexp import losses, samplers
+from sumexp import functional, samplers
 
 FEATURES = 64
 TEMPERATURE = 0.1
@@ -27,8 +27,8 @@ def contenders(size: int) -> dict[str, Loss]:
     return {
         "F.cross_entropy": lambda scores: F.cross_entropy(scores, places),
         "by hand": lambda scores: F.cross_entropy(scores - log_q, places),
-        "in_batch": lambda scores: losses.in_batch(scores, labels, log_q=log_q),
-        "in_batch, mask": lambda scores: losses.in_batch(scores, labels, log_q=log_q, hits="mask"),
+        "in_batch": lambda scores: functional.in_batch(scores, labels, log_q=log_q),
+        "in_batch, mask": lambda scores: functional.in_batch(scores, labels, log_q=log_q, hits="mask"),
     }
 
 
@@ -80,7 +80,7 @@ def whole_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
     left, right = (F.normalize(torch.randn(size, FEATURES, generator=generator)).requires_grad_() for _ in range(2))
     places, peer, supcon = torch.arange(size), InfoNCE(TEMPERATURE), SupConLoss(TEMPERATURE)
     whole: dict[str, Callable[[], Tensor]] = {
-        "in_batch": lambda: losses.in_batch(left @ right.T, places, correct="none", temperature=TEMPERATURE),
+        "in_batch": lambda: functional.in_batch(left @ right.T, places, correct="none", temperature=TEMPERATURE),
         "F.cross_entropy": lambda: F.cross_entropy(left @ right.T / TEMPERATURE, places),
         "info-nce-pytorch": lambda: peer(left, right),
     }

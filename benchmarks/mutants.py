@@ -121,9 +121,9 @@ EQUIVALENT: dict[str, str] = {
     "_render(plan, chapters(plan), evidence(plan), Path(name), 1)": "in how many processes first pages are rendered",
     "src/sumexp/companion/register/graph.py: -1 -> (1), in: depth[node] = 1 + max((depth[other] for other in "
     "edges[node]), default=-1)": "two layers more above all others, which are empty and left out",
-    'src/sumexp/longtail/grids.py: 8 -> 9, in: "cpu": '
+    'src/sumexp/chapters/longtail/grids.py: 8 -> 9, in: "cpu": '
     '{source: Plan(5, (32, 8, 96), (20, 9), fresh=20) for source in ("cifar-100", "cifar-100-small")},': "our choice",
-    "src/sumexp/models/multilabel.py: 16 -> 17, in: "
+    "src/sumexp/chapters/models/multilabel.py: 16 -> 17, in: "
     '"shakespeare": replace(_WORDS, width=32, epochs=3, batch=32, queries=100, pairs=16),': "a budget of a smoke run",
     "src/sumexp/nce/gaussians.py: -1 -> (1), in: "
     "w = np.exp(np.linspace(low, high, nodes, axis=-1))": "the last of two axes",
@@ -137,17 +137,17 @@ EQUIVALENT: dict[str, str] = {
     "log_x, d = value.masked_fill(value <= 0, 1.0).log(), value.shape[-1]": "such a row ends as -inf anyhow",
     "src/sumexp/ranking/sampled.py: 22 -> 23": "how much is held at a time",
     "src/sumexp/ranking/sampled.py: m * p -> (m / p), in: low = -torch.log(m * p)": "a search begins lower",
-    "src/sumexp/retrieval/grids.py: 5 -> 6, in: _WORDS = Plan(5, 64, 2, width=64)": "our choice",
+    "src/sumexp/chapters/retrieval/grids.py: 5 -> 6, in: _WORDS = Plan(5, 64, 2, width=64)": "our choice",
     "src/sumexp/perturb/noises.py: 0 -> 1, in: return min(max(42.0, tau * (FAR - low)), 42 / spare if spare > 0 else "
     "math.inf)": "the rule goes on where nothing is left",
     "src/sumexp/perturb/noises.py: 42 -> 43, in: return min(max(42.0, tau * (FAR - low)), 42 / spare if spare > 0 else "
     "math.inf)": "the rule goes on where nothing is left",
-    "src/sumexp/towers.py: True -> False, in: optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, "
+    "src/sumexp/chapters/towers.py: True -> False, in: optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, "
     "fused=True)": "the same steps, computed at another speed",
     "src/sumexp/expectations/_transforms.py: -1 -> (1), in: "
     "log_mean = deviation.mean(-1, keepdim=True).log()": "the last of two axes",
     "src/sumexp/expectations/_laws.py: 2 -> 3, in: RECURSION_LIMIT = 2 * 10**10": "our choice of how much is refused",
-    'src/sumexp/models/multilabel.py: 400 -> 401, in: "shakespeare": replace(_WORDS, width=256, epochs=30, '
+    'src/sumexp/chapters/models/multilabel.py: 400 -> 401, in: "shakespeare": replace(_WORDS, width=256, epochs=30, '
     "queries=400, pairs=400),": "our choice",
     "src/sumexp/perturb/softmax.py: BLOCK // (classes * nodes.count) -> (BLOCK * (classes * nodes.count))": "how much "
     "is held at a time",

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measure import Tables, alone, machine, peak_bytes, row, seconds, write
-from sumexp import losses, samplers
+from sumexp import functional, samplers
+from sumexp.nn import SampledOutput
 
 DRAWS = (8192, 256)
 BATCH, FEATURES, NEGATIVES = 128, 64, 1000
@@ -85,7 +86,7 @@ def examples(classes: int, device: str = "cpu") -> tuple[Tensor, Tensor]:
 def sampled_step(classes: int, threads: int, device: str = "cpu") -> dict[str, float]:
     """Draw, gather, loss, backward, update."""
     torch.set_num_threads(threads)
-    output = losses.SampledOutput(FEATURES, classes, device=device)
+    output = SampledOutput(FEATURES, classes, device=device)
     optimiser = torch.optim.SGD(output.parameters(), lr=0.1)
     hidden, labels = examples(classes, device)
     sampler, generator = samplers.LogUniform(classes, device), torch.Generator(device).manual_seed(0)
@@ -93,7 +94,7 @@ def sampled_step(classes: int, threads: int, device: str = "cpu") -> dict[str, f
     def step() -> None:
         drawn = samplers.draw(sampler, labels, NEGATIVES, shared=True, generator=generator)
         positive, negative = output(hidden, labels, drawn.ids)
-        loss = losses.sampled_softmax(positive, negative, log_q=drawn.log_q, hits=drawn.hits)
+        loss = functional.sampled_softmax(positive, negative, log_q=drawn.log_q, hits=drawn.hits)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()

@@ -21,12 +21,12 @@ import torch.nn.functional as F
 from scipy.sparse import csr_array
 
 from benchmarks.measure import Tables, alone, high_water, machine, row, write
+from sumexp._descent import generator
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.retrieval import training
+from sumexp.chapters.retrieval.training import Bag, Config, Learner, bag
 from sumexp.datasets import DataError, extreme
 from sumexp.datasets.extreme import Part
-from sumexp.descent import generator
-from sumexp.models.sampled.methods import Method
-from sumexp.retrieval import training
-from sumexp.retrieval.training import Bag, Config, Learner, bag
 
 WIDTH, BATCH, NEGATIVES = 64, 256, 64
 EXAMPLES, FEATURES, EACH, LABELS_EACH = 2_000, 20_000, 20, 4

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measure import alone, machine, write
-from sumexp import samplers, towers
+from sumexp import samplers
+from sumexp.chapters import towers
 
 ALONE = "torch alone, log q off all, hits kept"
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.measure import Tables, alone, machine, peak_bytes, row, seconds, write
-from sumexp.vae import Member, Stack
-from sumexp.vae.training import Learner
+from sumexp.chapters.vae import Member, Stack
+from sumexp.chapters.vae.training import Learner
 
 BATCH, STEPS = 100, 500
 PIXELS, CODE, HIDDEN = 784, 100, 300

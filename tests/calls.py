@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sumexp import losses, modules, ranking, samplers
+from sumexp import functional, nn, ranking, samplers
 from sumexp.ranking.sampled import WeightLaw
 
 Call = Callable[[Tensor], Tensor]
-PACKAGES = {"losses": losses, "samplers": samplers, "modules": modules, "ranking": ranking}
+PACKAGES = {"functional": functional, "samplers": samplers, "nn": nn, "ranking": ranking}
 
 
 def own(z: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def square(z: Tensor) -> Tensor:
     z = z[: z.shape[1]]
     z = z.diagonal_scatter(z.amax(-1)) if z.numel() else z
     ids = torch.arange(z.shape[1], dtype=torch.int32) % 3
-    return losses.in_batch(z, ids, log_q=torch.full((z.shape[1],), -1.0), reduction="none")
+    return functional.in_batch(z, ids, log_q=torch.full((z.shape[1],), -1.0), reduction="none")
 
 
 def relevant(z: Tensor) -> Tensor:
@@ -105,14 +105,14 @@ def of_batch(z: Tensor) -> Tensor:
 
 def layer(z: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    output = losses.SampledOutput(z.shape[1], 5, generator=generator, dtype=torch.float64).to(z.device, z.dtype)
+    output = nn.SampledOutput(z.shape[1], 5, generator=generator, dtype=torch.float64).to(z.device, z.dtype)
     ids = torch.tensor([0, 4], device=z.device)
     return torch.cat([part.flatten() for part in output(z.tanh(), own(z).clamp_max(4), ids)])
 
 
 def called(z: Tensor) -> Tensor:
     """The sampled softmax of rows as hidden vectors, in double."""
-    model = modules.SampledSoftmax(
+    model = nn.SampledSoftmax(
         z.shape[1], 5, samplers.Uniform(5), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     ).to(z.device)
     return model(
@@ -124,18 +124,18 @@ def called(z: Tensor) -> Tensor:
 
 
 def streamed(z: Tensor) -> Tensor:
-    stream = modules.StreamingLogQ(max(1, z.shape[1])).to(z.device)
+    stream = nn.StreamingLogQ(max(1, z.shape[1])).to(z.device)
     stream.update(own(z).to(torch.int32))
     return stream(torch.arange(z.shape[1]))
 
 
 def towers(z: Tensor) -> Tensor:
     z = z.double().tanh()
-    return modules.distributed_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
+    return functional.distributed_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
 
 
 def handed_on(generator: torch.Generator) -> torch.Generator:
-    found = modules.check_worker_generator(generator)
+    found = samplers.check_worker_generator(generator)
     assert found is not None
     return found
 
@@ -149,26 +149,26 @@ def scheme(z: Tensor) -> Tensor:
 
 
 TABLE: dict[str, Call] = {
-    "losses.SampledOutput": layer,
-    "losses.adaptive": lambda z: losses.adaptive(log_law(z).clamp_min(-60)),
-    "losses.arcface_margin": lambda z: losses.arcface_margin(z.tanh(), 0.5),
-    "losses.binary_nce": sampled("losses.binary_nce"),
-    "losses.cross_entropy": full("losses.cross_entropy"),
-    "losses.decoupled": sampled("losses.decoupled"),
-    "losses.equalised": lambda z: losses.equalised(log_law(z)),
-    "losses.hinge": sampled("losses.hinge"),
-    "losses.in_batch": square,
-    "losses.info_nce": sampled("losses.info_nce"),
-    "losses.listnet": listed("losses.listnet", reduction="none"),
-    "losses.logit_adjusted": lambda z: losses.logit_adjusted(torch.tensor(-1.0), log_law(z)),
-    "losses.marginal": listed("losses.marginal", reduction="none"),
-    "losses.pairwise_margin": full("losses.pairwise_margin", 0.5),
-    "losses.sampled_softmax": sampled("losses.sampled_softmax"),
-    "modules.SampledSoftmax": called,
-    "modules.StreamingLogQ": streamed,
-    "modules.gathered": lambda z: modules.gathered(z),
-    "modules.distributed_in_batch": towers,
-    "modules.check_worker_generator": lambda z: torch.tensor(
+    "nn.SampledOutput": layer,
+    "functional.adaptive": lambda z: functional.adaptive(log_law(z).clamp_min(-60)),
+    "functional.arcface_margin": lambda z: functional.arcface_margin(z.tanh(), 0.5),
+    "functional.binary_nce": sampled("functional.binary_nce"),
+    "functional.cross_entropy": full("functional.cross_entropy"),
+    "functional.decoupled": sampled("functional.decoupled"),
+    "functional.equalised": lambda z: functional.equalised(log_law(z)),
+    "functional.hinge": sampled("functional.hinge"),
+    "functional.in_batch": square,
+    "functional.info_nce": sampled("functional.info_nce"),
+    "functional.listnet": listed("functional.listnet", reduction="none"),
+    "functional.logit_adjusted": lambda z: functional.logit_adjusted(torch.tensor(-1.0), log_law(z)),
+    "functional.marginal": listed("functional.marginal", reduction="none"),
+    "functional.pairwise_margin": full("functional.pairwise_margin", 0.5),
+    "functional.sampled_softmax": sampled("functional.sampled_softmax"),
+    "nn.SampledSoftmax": called,
+    "nn.StreamingLogQ": streamed,
+    "functional.gathered": lambda z: functional.gathered(z),
+    "functional.distributed_in_batch": towers,
+    "samplers.check_worker_generator": lambda z: torch.tensor(
         handed_on(torch.Generator().manual_seed(len(z))).initial_seed()
     ),
     "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),

@@ -15,7 +15,7 @@ WORK = {
     "numpy": ("src/sumexp/audit/_bins.py", "import numpy as np"),
     "papermill": ("src/sumexp/companion/pipeline/notebooks.py", "papermill.execute_notebook("),
     "pytest-notebook": ("tests/book/test_reference_outputs.py", "nb_regression.check("),
-    "torch": ("src/sumexp/losses/_sampled.py", "import torch"),
+    "torch": ("src/sumexp/functional/_sampled.py", "import torch"),
 }
 """A package's file and the line there that needs it: configures the pages, reads sources, draws, counts, executes,
 compares outputs, computes losses."""

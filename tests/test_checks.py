@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), torch.tensor(3)])

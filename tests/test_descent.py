@@ -6,8 +6,8 @@ from typing import get_args
 import pytest
 import torch
 
-from sumexp import descent
-from sumexp.descent import descend
+from sumexp import _descent as descent
+from sumexp._descent import descend
 
 
 def test_a_learning_rate_that_falls_to_zero_along_a_cosine() -> None:

@@ -16,12 +16,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from sumexp import losses, modules, ranking, samplers
+from sumexp import functional, nn, ranking, samplers
 from tests.calls import TABLE, Call
 
-MODULES: tuple[ModuleType, ...] = (losses, samplers, modules, ranking)
+MODULES: tuple[ModuleType, ...] = (functional, samplers, nn, ranking)
 
-NOT_CALLED = {"losses.Margins", "samplers.Distinct", "samplers.Negatives", "samplers.Sampler", "ranking.Ranks"}
+NOT_CALLED = {"functional.Margins", "samplers.Distinct", "samplers.Negatives", "samplers.Sampler", "ranking.Ranks"}
 """Types of arguments and of results."""
 
 every_function = pytest.mark.parametrize("name", TABLE)
@@ -77,7 +77,7 @@ def test_layouts(name: str) -> None:
 def test_types(name: str, dtype: torch.dtype) -> None:
     # A layer multiplies in the type of its weights, and an angle is what the cosine is; all else is at least single.
     z = scores(4, 4)
-    tolerance = 32 * torch.finfo(dtype).eps if name in ("losses.SampledOutput", "losses.arcface_margin") else 1e-5
+    tolerance = 32 * torch.finfo(dtype).eps if name in ("nn.SampledOutput", "functional.arcface_margin") else 1e-5
     assert same(outcome(TABLE[name], z.to(dtype)), outcome(TABLE[name], z), tolerance)
 
 
@@ -112,7 +112,7 @@ def test_values(name: str, values: str) -> None:
     assert same(outcome(TABLE[name], z.float()), wanted, 1e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in TABLE if name.startswith("losses.")])
+@pytest.mark.parametrize("name", [name for name in TABLE if name.startswith("functional.")])
 @pytest.mark.parametrize("values", VALUES)
 def test_gradients(name: str, values: str) -> None:
     z = torch.tensor([VALUES[values]] * 2, dtype=torch.float64).requires_grad_()
@@ -120,7 +120,7 @@ def test_gradients(name: str, values: str) -> None:
         value = TABLE[name](z)
     except ValueError:
         return
-    if value.isfinite().all() and not (name == "losses.logit_adjusted" or "masked" in values or "left" in values):
+    if value.isfinite().all() and not (name == "functional.logit_adjusted" or "masked" in values or "left" in values):
         (gradient,) = torch.autograd.grad(value.sum(), z)
         assert gradient.isfinite().all()
 
@@ -169,16 +169,16 @@ def test_numbers_of_numpy(name: str) -> None:
 
 
 LABELLED: dict[str, Callable[[Tensor], object]] = {
-    "cross_entropy": lambda y: losses.cross_entropy(torch.zeros(2, 3), y),
-    "pairwise_margin": lambda y: losses.pairwise_margin(torch.zeros(2, 3), y, 0.5),
-    "SampledOutput": lambda y: losses.SampledOutput(4, 3)(torch.zeros(2, 4), y, torch.tensor([0])),
+    "cross_entropy": lambda y: functional.cross_entropy(torch.zeros(2, 3), y),
+    "pairwise_margin": lambda y: functional.pairwise_margin(torch.zeros(2, 3), y, 0.5),
+    "SampledOutput": lambda y: nn.SampledOutput(4, 3)(torch.zeros(2, 4), y, torch.tensor([0])),
     "draw": lambda y: samplers.draw(samplers.Uniform(3), y, 2),
     "distinct": lambda y: samplers.distinct(samplers.Uniform(3), y, 1),
     "within_batch": lambda y: samplers.within_batch(y, torch.full((3,), -1.0)),
     "model_based": lambda y: samplers.model_based(torch.zeros(2, 3), y, 2),
     "rank": lambda y: ranking.rank(torch.zeros(2, 3), y),
-    "SampledSoftmax": lambda y: modules.SampledSoftmax(4, 3, samplers.Uniform(3), 2)(torch.zeros(2, 4), y),
-    "StreamingLogQ": lambda y: modules.StreamingLogQ(3).update(y),
+    "SampledSoftmax": lambda y: nn.SampledSoftmax(4, 3, samplers.Uniform(3), 2)(torch.zeros(2, 4), y),
+    "StreamingLogQ": lambda y: nn.StreamingLogQ(3).update(y),
     "expected_rank": lambda y: ranking.expected_rank(torch.zeros(2, 3), y, 1.0),
     "Categorical": lambda y: samplers.Categorical([0.5, 0.25, 0.25]).log_prob(y),
     "Uniform": lambda y: samplers.Uniform(3).log_prob(y),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sumexp import intervals
+from sumexp.chapters import intervals
 
 
 def test_an_interval_by_hand() -> None:

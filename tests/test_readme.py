@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sumexp import losses
+from sumexp import functional
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -32,7 +32,7 @@ def test_the_python_code_runs(blocks: list[str]) -> None:
     # The training snippet is the scheme that the chapter on negatives recommends: log q off all logits, hits kept.
     negatives, log_q = names["negatives"], names["sampler"].log_prob(names["labels"])
     assert not negatives.hits.any()
-    wanted = losses.info_nce(names["positive_logits"] - log_q, names["negative_logits"] - negatives.log_q)
+    wanted = functional.info_nce(names["positive_logits"] - log_q, names["negative_logits"] - negatives.log_q)
     assert names["loss"].item() == pytest.approx(wanted.item(), rel=1e-5)
 
 

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sumexp import samplers, towers
+from sumexp import samplers
+from sumexp.chapters import towers
 
 SMALL = towers.Setting(items=30, contexts=6, features=3, batch=16, steps=12)
 

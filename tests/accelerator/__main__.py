@@ -1,6 +1,6 @@
 """Write anew what the tests measured on the stand-in, ``benchmarks/results/devices.json``: look at the difference.
 
-``python -m tests.accelerator nce losses.info_nce`` measures only what begins so, and what is not there yet.
+``python -m tests.accelerator nce functional.info_nce`` measures only what begins so, and what is not there yet.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from tests.accelerator.functions import TABLE
 from tests.accelerator.test_functions import RESULTS, on_device, stated
 from tests.accelerator.test_tasks import CASES, measured
-from tests.modules import trials
+from tests.nn import trials
 
 
 def main(asked: tuple[str, ...]) -> None:

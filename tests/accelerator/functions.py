@@ -12,22 +12,23 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from sumexp import bias, expectations, fits, losses, modules, nce, negatives, perturb, ranking, samplers, vae
-from sumexp.fits import objectives
-from sumexp.models import multilabel, skipgram, wordmodel
+from sumexp import bias, distributions, expectations, functional, nce, negatives, nn, perturb, ranking, samplers
+from sumexp.chapters import fits, vae
+from sumexp.chapters.fits import objectives
+from sumexp.chapters.models import multilabel, skipgram, wordmodel
+from sumexp.chapters.vae import Member, bounds, gradients, posterior, stack
 from sumexp.nce import Joint, families, gan, gaussians, global_nce, gradient, local_nce
 from sumexp.negatives import decoupled, race
-from sumexp.perturb import argmax, batched, distribution, inversion, learner, representation, softmax
-from sumexp.vae import Member, bounds, gradients, posterior, stack
+from sumexp.perturb import argmax, batched, inversion, learner, representation, softmax
 from tests import calls
 from tests.perturb.test_extremes import FROM_LAW, FROM_THETA
 
 Call = Callable[[Tensor], Any]
 
 SUBJECT: tuple[ModuleType, ...] = (
-    bias, expectations, losses, negatives, decoupled, race, nce, perturb, softmax, argmax, batched, distribution,
+    bias, expectations, functional, negatives, decoupled, race, nce, perturb, softmax, argmax, batched, distributions,
     inversion, learner, representation, ranking, samplers, fits, objectives, vae, gradients, skipgram, wordmodel,
-    multilabel, modules,
+    multilabel, nn,
 )  # fmt: skip
 """Packages whose ``__all__`` counts, with the modules that it names; and modules, all of whose functions count."""
 

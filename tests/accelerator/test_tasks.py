@@ -13,20 +13,20 @@ import pytest
 import torch
 
 import sumexp
-from sumexp.fits import FitConfig
-from sumexp.fits import training as fits
-from sumexp.longtail import residual
-from sumexp.longtail import training as longtail
-from sumexp.models import multilabel, skipgram, wordmodel
-from sumexp.models._queries import Queries
-from sumexp.models.skipgram import SkipGramConfig
-from sumexp.models.wordmodel import WordModelConfig
+from sumexp._runtime import Result
+from sumexp.chapters.fits import FitConfig
+from sumexp.chapters.fits import training as fits
+from sumexp.chapters.longtail import residual
+from sumexp.chapters.longtail import training as longtail
+from sumexp.chapters.models import multilabel, skipgram, wordmodel
+from sumexp.chapters.models._queries import Queries
+from sumexp.chapters.models.skipgram import SkipGramConfig
+from sumexp.chapters.models.wordmodel import WordModelConfig
+from sumexp.chapters.retrieval import training as retrieval
+from sumexp.chapters.vae import Member, Stack, fixed
+from sumexp.chapters.vae import training as vae
 from sumexp.nce import Joint, gaussians
 from sumexp.nce.gaussians import GaussianConfig
-from sumexp.retrieval import training as retrieval
-from sumexp.runtime import Result
-from sumexp.vae import Member, Stack, fixed
-from sumexp.vae import training as vae
 from tests.accelerator.functions import TASKS
 from tests.accelerator.standin import NAME, StandIn
 from tests.accelerator.test_functions import stated

@@ -8,8 +8,8 @@ import torch
 
 from sumexp.audit import AuditError, audit
 from sumexp.audit.estimates import cost, estimate
-from sumexp.modules import StreamingLogQ
 from sumexp.negatives import estimated
+from sumexp.nn import StreamingLogQ
 
 COUNTS = np.maximum(1, 4000 / np.arange(1, 201.0)).astype(np.int64)
 PRIOR = COUNTS / COUNTS.sum()

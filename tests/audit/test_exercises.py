@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 
-from sumexp import losses
+from sumexp import functional
 from sumexp.negatives import consistency
 
 PI = tuple(Fraction(1, n) for n in (2, 4, 8, 8))
@@ -28,10 +28,10 @@ def test_a_batch_decides_nothing_with_importance_weights(m: int) -> None:
         assert sum(PI[y] / (m * PI[y]) for y in batch) == 1  # each of the m weighted negatives is e^f / (m pi) = 1/m
     drawn = LOG_PI[torch.tensor(batches)]  # the scores f = log pi of all batches, hits among them, and log q of each
     for y, p in enumerate(PI):
-        found = losses.sampled_softmax(LOG_PI[y].expand(len(drawn)), drawn, log_q=drawn, reduction="none")
+        found = functional.sampled_softmax(LOG_PI[y].expand(len(drawn)), drawn, log_q=drawn, reduction="none")
         wanted = math.log(1 + 1 / p)
         assert found.tolist() == pytest.approx([wanted] * len(drawn), rel=1e-14)
-        full = losses.cross_entropy(LOG_PI[None], torch.tensor([y])).item()
+        full = functional.cross_entropy(LOG_PI[None], torch.tensor([y])).item()
         assert full == pytest.approx(math.log(1 / p), rel=1e-14)
         assert wanted - full == pytest.approx(
             math.log1p(p), rel=1e-12

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-import sumexp.losses
+import sumexp.functional
 from sumexp import ranking, samplers
 from sumexp.audit import Audit, AuditError, audit
 from sumexp.audit import _faults as faults
@@ -22,9 +22,9 @@ from sumexp.audit._rates import rank_bound, rates
 from sumexp.audit._report import page
 from sumexp.audit._rows import groups
 from sumexp.audit._setup import Floats, Setup, Weights, read_setup
+from sumexp.audit.choice import choose
 from sumexp.negatives import race
 from sumexp.samplers import Hits, LogUniform
-from sumexp.synthesis import choose
 
 COUNTS = np.maximum(1, 4000 / np.arange(1, 201.0)).astype(np.int64)
 PRIOR = COUNTS / COUNTS.sum()

@@ -42,5 +42,5 @@ def test_the_runs_that_a_chapter_looks_for_are_part_of_its_key(name: str) -> Non
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "trained":
             grid = ast.literal_eval(node.args[0])
             names = ast.unparse(values[ast.unparse(node.args[1])])  # such as tuple(grids.PLANS["paper"])
-            asked[grid] = eval(names, {"grids": import_module(f"sumexp.{grid}.grids")})  # noqa: S307 - of the book
+            asked[grid] = eval(names, {"grids": import_module(f"sumexp.chapters.{grid}.grids")})  # noqa: S307 - of the book
     assert asked == declared_runs(source)

@@ -85,8 +85,8 @@ def test_pages_come_before_what_is_merely_called_so(page: Page, query: str) -> N
 @pytest.mark.parametrize(
     "query, place",
     [
-        ("in_batch", "book/api/losses.html#sumexp.losses.in_batch"),
-        ("StreamingLogQ", "book/api/modules.html#sumexp.modules.StreamingLogQ"),
+        ("in_batch", "book/api/functional.html#sumexp.functional.in_batch"),
+        ("StreamingLogQ", "book/api/nn.html#sumexp.nn.StreamingLogQ"),
         ("sumexp.ranking.ndcg", "book/api/ranking.html#sumexp.ranking.ndcg"),
     ],
 )

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from sumexp import fits
-from sumexp.fits import objectives, protocols, reach, targets
-from sumexp.fits.training import NOISES, Family
+from sumexp.chapters import fits
+from sumexp.chapters.fits import objectives, protocols, reach, targets
+from sumexp.chapters.fits.training import NOISES, Family
 from sumexp.perturb import softmax
 
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sumexp import fits
+from sumexp.chapters import fits
+from sumexp.chapters.fits import objectives, reach, targets
+from sumexp.chapters.fits.training import Family
+from sumexp.chapters.intervals import interval, paired
 from sumexp.companion.register.model import State
-from sumexp.fits import objectives, reach, targets
-from sumexp.fits.training import Family
-from sumexp.intervals import interval, paired
 from sumexp.perturb.noises import Gaussian
 
 TABLE = {

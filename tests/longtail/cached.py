@@ -8,16 +8,16 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from sumexp.chapters.longtail import grids
+from sumexp.chapters.longtail.config import Source
+from sumexp.chapters.longtail.grids import Config, Plan
+from sumexp.chapters.longtail.images import counts
+from sumexp.chapters.models.sampled.comparison import Values
+from sumexp.chapters.models.sampled.groups import Group, groups
+from sumexp.chapters.models.sampled.methods import Method
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import lookups
 from sumexp.datasets.labelled import Imbalance
-from sumexp.longtail import grids
-from sumexp.longtail.config import Source
-from sumexp.longtail.grids import Config, Plan
-from sumexp.longtail.images import counts
-from sumexp.models.sampled.comparison import Values
-from sumexp.models.sampled.groups import Group, groups
-from sumexp.models.sampled.methods import Method
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from sumexp._runtime import State
 from sumexp.datasets.labelled import Labelled
-from sumexp.runtime import State
 
 
 def patterns() -> Labelled:

@@ -5,11 +5,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from sumexp import datasets
+from sumexp.chapters.longtail.frequencies import KINDS, Tail, label_counts, summary
 from sumexp.datasets import Corpus, DataError, MultiLabel
 from sumexp.datasets.extreme import Extreme, Part
 from sumexp.datasets.labelled import Labelled
 from sumexp.datasets.listed import Listed
-from sumexp.longtail.frequencies import KINDS, Tail, label_counts, summary
 
 LABELS = np.array([[1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 0, 1]], dtype=bool)
 PART = Part(csr_array(np.eye(3, dtype=np.float32)), csr_array(LABELS))

@@ -1,6 +1,6 @@
 """Section 5.1 of the paper on negatives: its settings by arithmetic, its findings by the runs that are in the store.
 
-Which comparison decides which finding stands in `sumexp.longtail.grids`.
+Which comparison decides which finding stands in `sumexp.chapters.longtail.grids`.
 """
 
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp import samplers
+from sumexp.chapters.intervals import Interval, interval
+from sumexp.chapters.longtail import grids
+from sumexp.chapters.models.sampled import comparison
+from sumexp.chapters.models.sampled.comparison import Values, difference
+from sumexp.chapters.models.sampled.groups import groups
+from sumexp.chapters.models.sampled.methods import SCHEMES, Law, Loss, Method, Weighting
 from sumexp.companion.register.model import State
 from sumexp.datasets.labelled import Imbalance, imbalanced_counts
-from sumexp.intervals import Interval, interval
-from sumexp.longtail import grids
-from sumexp.losses import CONTRASTIVE
-from sumexp.models.sampled import comparison
-from sumexp.models.sampled.comparison import Values, difference
-from sumexp.models.sampled.groups import groups
-from sumexp.models.sampled.methods import SCHEMES, Law, Loss, Method, Weighting
+from sumexp.functional import CONTRASTIVE
 from tests.longtail.cached import Found, confirming, found
 
 # -- settings ----------------------------------------------------------------------------------------------------------

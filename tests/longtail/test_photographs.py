@@ -12,13 +12,13 @@ import pytest
 import torch
 from PIL import Image
 
+from sumexp._runtime import Result
+from sumexp.chapters.longtail import grids, photographs
+from sumexp.chapters.longtail.photographs import Learner, Photographs, fit, network
+from sumexp.chapters.models.sampled.methods import SCHEMES, Method
 from sumexp.companion.grids import filling
 from sumexp.datasets import DataError
 from sumexp.datasets.listed import Listed
-from sumexp.longtail import grids, photographs
-from sumexp.longtail.photographs import Learner, Photographs, fit, network
-from sumexp.models.sampled.methods import SCHEMES, Method
-from sumexp.runtime import Result
 from tests.longtail.pictures import Memory
 
 TINY = Photographs(

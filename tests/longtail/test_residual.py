@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from sumexp import datasets
+from sumexp.chapters.longtail import Stack, grids, images, residual
+from sumexp.chapters.longtail.residual import RUNNING, Learner, Residual, fit, initial, scores
+from sumexp.chapters.longtail.training import rate as stacked_rate
+from sumexp.chapters.models.sampled.methods import Method
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Labelled
-from sumexp.longtail import Stack, grids, images, residual
-from sumexp.longtail.residual import RUNNING, Learner, Residual, fit, initial, scores
-from sumexp.longtail.training import rate as stacked_rate
-from sumexp.models.sampled.methods import Method
 from tests.longtail.pictures import Memory, patterns
 
 CONSTANT = Method("softmax", "batch", "constant", 4)

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from sumexp import datasets
+from sumexp.chapters.longtail import Stack, grids, images, residual, training
+from sumexp.chapters.longtail.features import features
+from sumexp.chapters.longtail.residual import Residual
+from sumexp.chapters.longtail.training import Learner, fit
+from sumexp.chapters.models.sampled.methods import SCHEMES, Method
 from sumexp.datasets.labelled import Labelled
-from sumexp.longtail import Stack, grids, images, residual, training
-from sumexp.longtail.features import features
-from sumexp.longtail.residual import Residual
-from sumexp.longtail.training import Learner, fit
-from sumexp.models.sampled.methods import SCHEMES, Method
 from tests.longtail.pictures import Memory, patterns
 
 METHODS = (

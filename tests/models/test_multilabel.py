@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from sumexp import losses, ranking
+from sumexp import functional, ranking
+from sumexp.chapters.models import _queries as queries
+from sumexp.chapters.models import multilabel
+from sumexp.chapters.models._queries import Queries
+from sumexp.chapters.models.multilabel import CONFIGS, CURVES, Loss, MultilabelConfig
 from sumexp.datasets import Corpus, MultiLabel
-from sumexp.models import _queries as queries
-from sumexp.models import multilabel
-from sumexp.models._queries import Queries
-from sumexp.models.multilabel import CONFIGS, CURVES, Loss, MultilabelConfig
 
 TINY = MultilabelConfig(width=8, epochs=3, batch=32, learning_rate=0.02, queries=60, pairs=10, negatives=4)
 LOSSES: tuple[Loss, ...] = ("softmax", "cosface", "arcface", "infonce")
@@ -54,10 +54,10 @@ def test_losses_of_labels_are_those_of_the_ranking_module() -> None:
         for i in range(6):
             labels = torch.full((3,), i)
             own = cosine[:, i]
-            margin = {"cosface": torch.full_like(own, 0.4), "arcface": losses.arcface_margin(own, 0.4)}.get(
+            margin = {"cosface": torch.full_like(own, 0.4), "arcface": functional.arcface_margin(own, 0.4)}.get(
                 loss, 0 * own
             )
-            wanted = losses.pairwise_margin(9 * cosine, labels, 9 * margin.unsqueeze(-1), reduction="none")
+            wanted = functional.pairwise_margin(9 * cosine, labels, 9 * margin.unsqueeze(-1), reduction="none")
             assert torch.allclose(found[:, i], wanted, rtol=1e-12)
 
 
@@ -177,8 +177,8 @@ def test_the_softmax_case_is_listnet(data: Queries) -> None:
     logits = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
     labels = torch.from_numpy(data.test_gains[:5])
     mean = ((multilabel.label_losses(logits, TINY) * labels).sum(-1) / labels.sum(-1)).mean()
-    assert mean.item() == pytest.approx(losses.listnet(logits, labels).item(), rel=1e-6)
+    assert mean.item() == pytest.approx(functional.listnet(logits, labels).item(), rel=1e-6)
     one = labels.double().argmax(-1)
     alone = torch.nn.functional.one_hot(one, 12) > 0
-    wanted = losses.cross_entropy(logits, one).item()
-    assert losses.listnet(logits, alone).item() == pytest.approx(wanted, rel=1e-6)
+    wanted = functional.cross_entropy(logits, one).item()
+    assert functional.listnet(logits, alone).item() == pytest.approx(wanted, rel=1e-6)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sumexp import datasets
+from sumexp.chapters.models import wordmodel
+from sumexp.chapters.models.wordmodel import CONFIGS, WordModel, WordModelConfig
 from sumexp.datasets import Corpus
-from sumexp.models import wordmodel
-from sumexp.models.wordmodel import CONFIGS, WordModel, WordModelConfig
 from tests.models.texts import corpus
 
 TRAINED_ON = [text.split() for text in ["a b a b a c a c a b", "c c b a d"]]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp import losses
+from sumexp import functional
 from sumexp.nce import gaussians
 from sumexp.nce.gaussians import Critic, Entropies, GaussianConfig
 from sumexp.samplers import off_diagonal
@@ -56,12 +56,12 @@ def test_the_value_by_hand() -> None:
 @settings(deadline=None)
 @given(st.integers(2, 6), st.sampled_from([0.0, 1.0, 50.0, 1e4]), st.integers(0, 99))
 def test_the_value_is_log_n_minus_the_loss_and_at_most_log_n(n: int, scale: float, seed: int) -> None:
-    """The second way: `sumexp.losses.info_nce`, which takes a positive and its negatives apart."""
+    """The second way: `sumexp.functional.info_nce`, which takes a positive and its negatives apart."""
     scores = scale * torch.randn(3, n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     value = gaussians.info_nce_value(scores)
     assert bool((value <= log(n)).all())
     for batch, found in zip(scores, value, strict=True):
-        loss = losses.info_nce(batch.diagonal(), off_diagonal(batch))
+        loss = functional.info_nce(batch.diagonal(), off_diagonal(batch))
         assert found.item() == pytest.approx(log(n) - loss.item(), rel=1e-12, abs=1e-12)
 
 

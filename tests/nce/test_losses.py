@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp import losses
+from sumexp import functional
 from sumexp.nce import Joint, global_nce, local_nce
 
 JOINT = Joint(torch.tensor([[0.1, 0.2, 0.0], [0.2, 0.2, 0.3]], dtype=torch.float64))
@@ -34,8 +34,8 @@ def test_the_mean_over_all_candidate_sets_is_the_population_loss(n: int, scale: 
     x, y, chance = candidate_sets(n)
     assert chance.sum().item() == pytest.approx(1)
     for loss, population in (
-        (losses.info_nce, global_nce.cross_entropy),
-        (losses.binary_nce, local_nce.cross_entropy),
+        (functional.info_nce, global_nce.cross_entropy),
+        (functional.binary_nce, local_nce.cross_entropy),
     ):
         s = (scale * SCORES).requires_grad_()
         logits = s[x.unsqueeze(1), y]
@@ -57,8 +57,8 @@ def test_samples_have_the_exact_mean(n: int) -> None:
     negatives = torch.multinomial(LOG_Q.exp(), size * (n - 1), replacement=True, generator=generator).view(size, n - 1)
     positive, others = SCORES[x, y], SCORES[x.unsqueeze(1), negatives]
     for loss, population in (
-        (losses.info_nce, global_nce.cross_entropy),
-        (losses.binary_nce, local_nce.cross_entropy),
+        (functional.info_nce, global_nce.cross_entropy),
+        (functional.binary_nce, local_nce.cross_entropy),
     ):
         values = loss(positive, others, reduction="none")
         error = values.std().item() / math.sqrt(size)
@@ -73,7 +73,7 @@ def test_the_word2vec_form_absorbs_the_number_of_negatives() -> None:
     x, y, chance = x[possible], y[possible], chance[possible]
     floor = JOINT.log_y_given_x.clamp_min(-700)
     logits = floor[x.unsqueeze(1), y] - LOG_Q[y] - math.log(n - 1)
-    mean = chance @ losses.binary_nce(logits[:, 0], logits[:, 1:], reduction="none")
+    mean = chance @ functional.binary_nce(logits[:, 0], logits[:, 1:], reduction="none")
     assert mean.item() == pytest.approx(local_nce.entropy(JOINT, n, LOG_Q).item(), rel=1e-12)
 
 
@@ -87,7 +87,7 @@ def test_the_bound_from_samples_within_a_batch_is_that_of_the_marginal_noise() -
     values = []
     for i in range(n):
         others = [j for j in range(n) if j != i]
-        values.append(losses.info_nce(logits[:, i, i], logits[:, i][:, others], reduction="none"))
+        values.append(functional.info_nce(logits[:, i, i], logits[:, i][:, others], reduction="none"))
     per_batch = torch.stack(values).mean(0)
     error = per_batch.std().item() / math.sqrt(batches)
     assert abs(per_batch.mean().item() - global_nce.cross_entropy(JOINT, SCORES, n).item()) < 5 * error

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp import losses
+from sumexp import functional
 from sumexp.nce import Joint, families, rational
 
 Q = Fraction
@@ -89,7 +89,7 @@ def test_the_hinge_loss_on_a_hundred_thousand_draws(seed: int, spread: float, cl
     generator = torch.Generator().manual_seed(seed)
     scores = spread * torch.randn(DRAWS, classes, generator=generator, dtype=torch.float64)
     scores[::7, 1] = scores[::7, 0]  # ties count as errors
-    loss = losses.hinge(scores[:, 0], scores[:, 1:], reduction="none")
+    loss = functional.hinge(scores[:, 0], scores[:, 1:], reduction="none")
     zero_one = (margins(scores) <= 0).to(torch.float64)
     assert bool((loss >= zero_one - 1e-12).all())
     assert torch.allclose(loss, (1 - margins(scores)).clamp_min(0), atol=1e-12)
@@ -97,8 +97,8 @@ def test_the_hinge_loss_on_a_hundred_thousand_draws(seed: int, spread: float, cl
     other = spread * torch.randn(DRAWS, classes, generator=generator, dtype=torch.float64)
     share = torch.rand(DRAWS, 1, generator=generator, dtype=torch.float64)
     between = share * scores + (1 - share) * other
-    chord = share[:, 0] * loss + (1 - share[:, 0]) * losses.hinge(other[:, 0], other[:, 1:], reduction="none")
-    assert bool((losses.hinge(between[:, 0], between[:, 1:], reduction="none") <= chord + 1e-12).all())
+    chord = share[:, 0] * loss + (1 - share[:, 0]) * functional.hinge(other[:, 0], other[:, 1:], reduction="none")
+    assert bool((functional.hinge(between[:, 0], between[:, 1:], reduction="none") <= chord + 1e-12).all())
 
 
 @pytest.mark.claim("nce-hinge-sampling", shows="statement", evidence="sampled")
@@ -108,11 +108,11 @@ def test_the_hinge_loss_over_sampled_negatives_is_a_lower_bound(seed: int, m: in
     # An inequality that holds for every draw, without rounding: no false alarm.
     generator = torch.Generator().manual_seed(seed)
     scores = 3 * torch.randn(DRAWS // 8, 9, generator=generator, dtype=torch.float64)
-    full = losses.hinge(scores[:, 0], scores[:, 1:], reduction="none")
+    full = functional.hinge(scores[:, 0], scores[:, 1:], reduction="none")
     drawn = torch.randint(1, 9, (len(scores), m), generator=generator)
-    sampled = losses.hinge(scores[:, 0], scores.gather(1, drawn), reduction="none")
+    sampled = functional.hinge(scores[:, 0], scores.gather(1, drawn), reduction="none")
     assert bool((sampled <= full).all())
-    everything = losses.hinge(scores[:, 0], scores[:, 1:].flip(1), reduction="none")
+    everything = functional.hinge(scores[:, 0], scores[:, 1:].flip(1), reduction="none")
     assert torch.equal(everything, full)
 
 
@@ -120,8 +120,8 @@ def test_the_hinge_loss_over_sampled_negatives_is_a_lower_bound(seed: int, m: in
 def test_the_mean_over_samples_of_one_negative() -> None:
     # Scores 1; 0, 2: the full loss is 1 - (1 - 2) = 2; one uniform negative gives max(0, 1 - 1) = 0 or 2: mean 1.
     positive, negatives = torch.ones(2), torch.tensor([[0.0], [2.0]])
-    assert losses.hinge(positive[:1], torch.tensor([[0.0, 2.0]])).item() == 2
-    assert losses.hinge(positive, negatives, reduction="none").tolist() == [0, 2]
+    assert functional.hinge(positive[:1], torch.tensor([[0.0, 2.0]])).item() == 2
+    assert functional.hinge(positive, negatives, reduction="none").tolist() == [0, 2]
 
 
 # -- appendix B: the cross entropy ------------------------------------------------------------------------------------
@@ -130,9 +130,9 @@ FULL = Joint(torch.tensor([[1, 4, 2], [5, 5, 3]], dtype=torch.float64) / 20)
 
 
 def cross_entropy(joint: Joint, scores: Tensor) -> Tensor:
-    """(5), by the full loss of `sumexp.losses` over every pair, weighted by its probability."""
+    """(5), by the full loss of `sumexp.functional` over every pair, weighted by its probability."""
     rows, labels = joint.p.nonzero(as_tuple=True)
-    return joint.p[rows, labels] @ losses.cross_entropy(scores[rows], labels, reduction="none")
+    return joint.p[rows, labels] @ functional.cross_entropy(scores[rows], labels, reduction="none")
 
 
 @pytest.mark.claim("nce-ce-optimum", shows="statement", evidence="proof")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp.losses import sampled_softmax
+from sumexp.functional import sampled_softmax
 from sumexp.negatives import consistency, implicit_losses, population_minimiser, scheme
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits, log_inclusion, relative, within_batch

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from sumexp import samplers
-from sumexp.modules import StreamingLogQ
 from sumexp.negatives.estimated import cost, cost_by_search
+from sumexp.nn import StreamingLogQ
 
-PAGE = Path(__file__).parents[2] / "book" / "api" / "modules.md"
+PAGE = Path(__file__).parents[2] / "book" / "api" / "nn.md"
 
 
 def laws(classes: int = 6) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp import losses, negatives, samplers
+from sumexp import functional, negatives, samplers
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.schemes import Weights
 
@@ -98,7 +98,7 @@ def test_fifty_thousand_classes_against_sampling() -> None:
     scheme = negatives.scheme(log_q, 7, 20, "importance", "mask")
     exact = negatives.implicit_loss(logits, scheme)
     ids = samplers.Categorical(log_q.exp()).sample((40_000, 20), generator)
-    sampled = losses.sampled_softmax(
+    sampled = functional.sampled_softmax(
         logits[7].expand(40_000), logits[ids], log_q=log_q[ids], hits=ids == 7, reduction="none"
     )
     z = (sampled.mean() - exact.loss) / (exact.variance / 40_000).sqrt()
@@ -222,13 +222,13 @@ def test_the_torch_losses_average_to_the_closed_forms(weights: Weights, hits: sa
     }[weights]()
     positive = LOGITS[label].expand(len(drawn))
     kept = None if hits == "keep" else drawn == label
-    sampled = losses.sampled_softmax(positive, LOGITS[drawn], weights=per_draw, hits=kept, reduction="none")
+    sampled = functional.sampled_softmax(positive, LOGITS[drawn], weights=per_draw, hits=kept, reduction="none")
     exact = negatives.implicit_loss(LOGITS, scheme)
     assert (probability @ sampled).item() == pytest.approx(exact.loss.item(), abs=1e-13)
     assert (probability @ (sampled - exact.loss) ** 2).item() == pytest.approx(exact.variance.item(), abs=1e-12)
-    by_margin = losses.decoupled(positive, LOGITS[drawn], weights=per_draw, hits=kept, reduction="none")
-    mean, variance = decoupled.moments(losses.LOGISTIC.negative(-LOGITS), scheme)
-    whole = mean + losses.LOGISTIC.positive(LOGITS[label])
+    by_margin = functional.decoupled(positive, LOGITS[drawn], weights=per_draw, hits=kept, reduction="none")
+    mean, variance = decoupled.moments(functional.LOGISTIC.negative(-LOGITS), scheme)
+    whole = mean + functional.LOGISTIC.positive(LOGITS[label])
     assert (probability @ by_margin).item() == pytest.approx(whole.item(), abs=1e-13)
     assert (probability @ (by_margin - whole) ** 2).item() == pytest.approx(variance.item(), abs=1e-13)
 
@@ -239,7 +239,7 @@ def test_what_draw_hands_out_fits_the_scheme(hits: samplers.Hits) -> None:
     generator = torch.Generator().manual_seed(2)
     labels = torch.zeros(200_000, dtype=torch.long)
     ids, log_q, hit = samplers.draw(samplers.Categorical(floats(PI)), labels, 2, hits=hits, generator=generator)
-    sampled = losses.sampled_softmax(LOGITS[labels], LOGITS[ids], log_q=log_q, hits=hit, reduction="none")
+    sampled = functional.sampled_softmax(LOGITS[labels], LOGITS[ids], log_q=log_q, hits=hit, reduction="none")
     exact = negatives.implicit_loss(LOGITS, negatives.scheme(logs(PI), 0, 2, "importance", hits))
     assert abs(((sampled.mean() - exact.loss) / (exact.variance / 200_000).sqrt()).item()) < 5
 

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumexp import losses, negatives
+from sumexp import functional, negatives
 from sumexp.bias import certificates
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.reference import draws, exponentiated, mean, weighted_sum
@@ -247,7 +247,7 @@ def test_proposition_4_where_q_is_positive() -> None:
     logits = torch.tensor([[0.5, 2.0, -1.0, 1.0]], dtype=torch.float64)
     for log_q in (log_pi, negatives.exclude(log_pi, Y)):  # q_y > 0 is covered as well
         bound = negatives.implicit_loss(logits[0], negatives.targeting(log_rho, log_q, Y, 7)).bound
-        margin = losses.pairwise_margin(logits, torch.tensor([Y]), log_rho, reduction="sum")
+        margin = functional.pairwise_margin(logits, torch.tensor([Y]), log_rho, reduction="sum")
         assert bound.item() == pytest.approx(margin.item(), rel=1e-14)
 
 

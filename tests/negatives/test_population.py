@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp import losses, negatives, samplers
+from sumexp import functional, negatives, samplers
 from sumexp.companion.register.model import State
 from sumexp.datasets import digits
 from sumexp.negatives.schemes import Weights
@@ -57,7 +57,7 @@ def test_the_logit_adjusted_loss_is_the_cross_entropy_of_shifted_scores() -> Non
 @given(st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.lists(st.floats(0.01, 1), min_size=4, max_size=4))
 def test_the_logit_adjusted_minimiser(prior: list[float], posterior: list[float]) -> None:
     pi, p = (torch.tensor(v, dtype=torch.float64) / sum(v) for v in (prior, posterior))
-    log_rho = losses.logit_adjusted(pi.log().unsqueeze(-1), pi.log())
+    log_rho = functional.logit_adjusted(pi.log().unsqueeze(-1), pi.log())
     found = negatives.population_minimiser(negatives.margin_losses(log_rho), p)
     assert torch.allclose(found, centred(p.log() - pi.log()), atol=1e-7)
 
@@ -92,13 +92,13 @@ def test_the_quarter_power_is_that_of_a_margin() -> None:
 def test_the_adaptive_margins_are_the_cross_entropy_of_a_lowered_label() -> None:
     logits = torch.tensor([[0.3, -1.0, 2.0]], dtype=torch.float64)
     for y in range(3):
-        log_rho = losses.adaptive(LOG_PI[y], 0.3)
+        log_rho = functional.adaptive(LOG_PI[y], 0.3)
         assert log_rho.item() == pytest.approx(0.3 * PI[y].item() ** -0.25, rel=1e-14)
         lowered = logits.clone()
         lowered[0, y] -= log_rho
         label = torch.tensor([y])
-        ours = losses.pairwise_margin(logits, label, log_rho, reduction="sum")
-        assert ours.item() == pytest.approx(losses.cross_entropy(lowered, label).item(), rel=1e-14)
+        ours = functional.pairwise_margin(logits, label, log_rho, reduction="sum")
+        assert ours.item() == pytest.approx(functional.cross_entropy(lowered, label).item(), rel=1e-14)
 
 
 # -- Table 2's arrows, section 4.1 ------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def rises(scores: Tensor) -> bool:
 @given(priors)
 def test_the_equalised_loss_favours_the_tail(pi: Tensor) -> None:
     equal = torch.full_like(pi, 1 / len(pi))
-    assert rises(negatives.population_minimiser(negatives.margin_losses(losses.equalised(pi.log())), equal))
+    assert rises(negatives.population_minimiser(negatives.margin_losses(functional.equalised(pi.log())), equal))
 
 
 @pytest.mark.claim("negatives-eq-13-tail", shows="statement", evidence="proof")
@@ -243,7 +243,7 @@ def accuracy(hits: Hits, seed: int) -> float:
         rows = torch.randint(1347, (64,), generator=generator)
         ids, log_q, own = samplers.draw(samplers.Uniform(10), labels[rows], 3, hits=hits, generator=generator)
         logits = images[rows] @ weight.T
-        loss = losses.sampled_softmax(
+        loss = functional.sampled_softmax(
             logits.gather(1, labels[rows, None]).squeeze(1),
             logits.gather(1, ids),
             weights=samplers.constant(log_q, 3),

@@ -21,7 +21,8 @@ from torch.distributions import (
     kl_divergence,
 )
 
-from sumexp.perturb import PerturbArgmax, PerturbSoftmax, argmax, softmax
+from sumexp.distributions import PerturbArgmax, PerturbSoftmax
+from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Uniform, signs
 
 LOC = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-import sumexp.fits
+import sumexp.chapters.fits
 import sumexp.perturb
-from sumexp import fits
-from sumexp.fits import objectives
+from sumexp.chapters import fits
+from sumexp.chapters.fits import objectives
 from sumexp.perturb import argmax, batched, discrete, inversion, learner, representation, softmax, uniform
 from sumexp.perturb._nodes import grid
 from sumexp.perturb.noises import (
@@ -215,8 +215,8 @@ FROM_THETA: dict[str, Callable[[Tensor], Any]] = {
     **{f"batched.{name}": lambda x, name=name: getattr(batched, name)(x, Gaussian()) for name in (
         "probabilities", "log_probabilities", "negative_entropy")},
     "representation.smallest_eigenvalue": representation.smallest_eigenvalue,
-    "PerturbSoftmax": lambda x: sumexp.perturb.PerturbSoftmax(x).mean,
-    "PerturbArgmax": lambda x: sumexp.perturb.PerturbArgmax(x, Gaussian()).mean,
+    "PerturbSoftmax": lambda x: sumexp.distributions.PerturbSoftmax(x).mean,
+    "PerturbArgmax": lambda x: sumexp.distributions.PerturbArgmax(x, Gaussian()).mean,
     "HalfSpace": lambda x: HalfSpace((1.0, 1.0, -2.0)[: x.shape[-1]] if x.shape[-1] < 4 else (1.0,) * 4).project(x),
 }  # fmt: skip
 FROM_LAW: dict[str, Callable[[Tensor], Any]] = {
@@ -287,7 +287,7 @@ def test_the_tables_miss_no_public_function() -> None:
         *("point_mass", "signs", "published", "window", "train", "work", "gain", "steps_to", "FitConfig", "Target"),
         *("Descent", "Noise", "Gumbel", "Gaussian", "Logistic", "Exponential", "Uniform", "Cauchy", "Discrete"),
     }
-    public = {*sumexp.perturb.__all__, *sumexp.fits.__all__}
+    public = {*sumexp.perturb.__all__, *sumexp.chapters.fits.__all__}
     for module in (softmax, argmax, batched, inversion, learner, representation, objectives):
         own = (name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
         public |= {name for name in own if getattr(module, name).__module__ == module.__name__}

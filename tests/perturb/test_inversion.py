@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import OneHotCategorical, RelaxedOneHotCategorical
 
+from sumexp.distributions import PerturbArgmax, PerturbSoftmax
 from sumexp.perturb import argmax, inversion, softmax
-from sumexp.perturb.distribution import PerturbArgmax, PerturbSoftmax
 from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass, signs
 from sumexp.perturb.transforms import Noise
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from torch import Tensor
 
-from sumexp import losses, ranking
+from sumexp import functional, ranking
 
 Q = Fraction
 FLOAT = 1e-9  # relative slack for logarithms of floats
@@ -91,7 +91,7 @@ def test_the_same_at_extreme_logits(values: list[float], data: st.DataObject) ->
     label = data.draw(st.integers(0, len(values) - 1))
     assume(values[label] > -inf)
     z, y = batch(values), torch.tensor([label])
-    loss = losses.cross_entropy(z, y).item()
+    loss = functional.cross_entropy(z, y).item()
     for ties in ("expected", "pessimistic", "optimistic"):
         rank = ranking.rank(z, y, ties=ties).item()
         rr = ranking.reciprocal_rank(z, torch.nn.functional.one_hot(y, len(values)) > 0, ties=ties).item()
@@ -159,7 +159,7 @@ def test_least_rr_is_attained() -> None:
     for r in range(1, 6):
         z = torch.tensor([[0.0] * r + [-inf] * (6 - r)], dtype=torch.float64)
         y = torch.tensor([0])
-        c = losses.cross_entropy(z, y)
+        c = functional.cross_entropy(z, y)
         assert ranking.rank(z, y, ties="pessimistic").item() == r
         assert ranking.least_rr(c).item() == pytest.approx(1 / r, rel=1e-14)
 
@@ -188,7 +188,7 @@ def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.
     relevant = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
     assume(any(relevant) and all(z > -inf for z, own in zip(values, relevant, strict=True) if own))
     z, own = batch(values), torch.tensor([relevant])
-    loss = losses.listnet(z, own, reduction="none")
+    loss = functional.listnet(z, own, reduction="none")
     size = own.sum(-1)
     for ties in ("expected", "pessimistic", "optimistic"):
         rr = ranking.reciprocal_rank(z, own, ties=ties).item()
@@ -197,7 +197,7 @@ def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.
         assert ranking.least_rr(loss, size).item() <= rr * (1 + 1e-6)
         assert ranking.ndcg(z, own, ties=ties).item() >= ranking.least_ndcg(loss).item() * (1 - FLOAT)
         assert ranking.least_ndcg(loss).item() >= exp(-loss.item()) * (1 - FLOAT)
-    marginal = losses.marginal(z, own).item()
+    marginal = functional.marginal(z, own).item()
     first = 1 / ranking.reciprocal_rank(z, own, ties="pessimistic").item()
     assert marginal >= log(1 + (first - 1) / sum(relevant)) * (1 - FLOAT) - 1e-15
     assert marginal <= loss.item() * (1 + FLOAT) + 1e-15
@@ -207,12 +207,12 @@ def test_the_marginal_loss_is_no_bound() -> None:
     # F2: a negative just above two relevant items. The loss tends to log(3/2), the first relevant item is second.
     z = torch.tensor([[0.01, 0.0, 0.0]], dtype=torch.float64)
     own = torch.tensor([[False, True, True]])
-    loss = losses.marginal(z, own).item()
+    loss = functional.marginal(z, own).item()
     assert loss == pytest.approx(log(1 + exp(0.01) / 2))
     assert round(loss, 3) == 0.409
     assert log(3 / 2) < loss < log(2)
     assert ranking.reciprocal_rank(z, own, ties="optimistic").item() == 1 / 2
-    assert losses.listnet(z, own).item() >= log(2)
+    assert functional.listnet(z, own).item() >= log(2)
 
 
 def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
@@ -225,7 +225,7 @@ def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
     # Attained where the negatives before and all relevant items tie: (R)/(R + r - 1).
     z = torch.tensor([[0.0] * 7 + [-inf]], dtype=torch.float64)
     own = torch.tensor([[False] * 4 + [True] * 3 + [False]])
-    assert losses.marginal(z, own).item() == pytest.approx(log(1 + 4 / 3), rel=1e-14)
+    assert functional.marginal(z, own).item() == pytest.approx(log(1 + 4 / 3), rel=1e-14)
 
 
 @pytest.mark.claim("sumexp-first-rank", shows="statement", evidence="exact")
@@ -242,7 +242,7 @@ def test_the_first_rank_that_several_relevant_items_allow() -> None:
     for size, first in ((1, 4), (3, 1), (3, 5), (19, 2)):
         z = torch.zeros(1, size + first - 1, dtype=torch.float64)
         own = torch.arange(size + first - 1).unsqueeze(0) >= first - 1
-        found = ranking.least_rr(losses.listnet(z, own, reduction="none"), own.sum(-1)).item()
+        found = ranking.least_rr(functional.listnet(z, own, reduction="none"), own.sum(-1)).item()
         assert found == pytest.approx(1 / first, rel=1e-12)
         assert ranking.reciprocal_rank(z, own, ties="pessimistic").item() == pytest.approx(1 / first)
     assert ranking.least_rr(torch.tensor([300.0]), torch.tensor([20])).item() == pytest.approx(exp(-300.0))
@@ -350,7 +350,7 @@ def test_every_promise_is_kept_to_the_last_digit_by_some_scores(c: float, size: 
         z[i, : size + rank - 1] = 0
         own[i, :size] = True
     of = torch.tensor([1 - share, share], dtype=torch.float64)
-    assert (losses.listnet(z, own, reduction="none") @ of).item() == pytest.approx(c, rel=1e-12)
+    assert (functional.listnet(z, own, reduction="none") @ of).item() == pytest.approx(c, rel=1e-12)
     rr = ranking.reciprocal_rank(z, own, ties="pessimistic") @ of
     assert ranking.least_rr(c, size).item() == pytest.approx(rr.item(), rel=1e-12)
     if size == 1:
@@ -363,7 +363,7 @@ def test_graded_gains_promise_the_recall_of_their_gains_alone() -> None:
     # An item with a thousandth of the gains stands last of 1,000: the loss hardly knows it, and half the items are it.
     z = torch.tensor([[60.0, -1.0, *[0.0] * 998]], dtype=torch.float64)
     gains = torch.tensor([[0.999, 0.001, *[0.0] * 998]], dtype=torch.float64)
-    c = losses.listnet(z, gains).item()
+    c = functional.listnet(z, gains).item()
     assert round(c, 3) == 0.061
     assert ranking.recall(z, gains > 0, 10).item() == 0.5 < ranking.least_recall(c, 10).item()
     assert ranking.recall(z, gains, 10).item() == 0.999 >= ranking.least_recall(c, 10).item()
@@ -381,7 +381,7 @@ def test_means_over_queries_keep_every_bound(seed: int, k: int) -> None:
     own = torch.rand(6, 8, generator=generator) < 0.3
     own[:, 0] |= ~own.any(-1)
     gains = own * torch.randint(1, 5, (6, 8), generator=generator)
-    graded, c = losses.listnet(z, gains), losses.listnet(z, own)
+    graded, c = functional.listnet(z, gains), functional.listnet(z, own)
     mrr = ranking.mean_reciprocal_rank(z, own, ties="pessimistic")
     assert mrr >= ranking.least_rr(c) - 1e-12
     assert ranking.ndcg(z, own, ties="pessimistic").mean() >= ranking.least_ndcg(c) - 1e-12
@@ -398,7 +398,7 @@ def test_least_recall_is_attained() -> None:
     k, s = 4, 0.25
     z = torch.tensor([[0.0] * 5, *[[0.0] + [-inf] * 4] * 3], dtype=torch.float64)
     own = torch.tensor([[True] + [False] * 4] * 4)
-    c = losses.listnet(z, own)
+    c = functional.listnet(z, own)
     assert ranking.recall(z, own, k, ties="pessimistic").mean().item() == 1 - s
     assert ranking.least_recall(c, k).item() == pytest.approx(1 - s, rel=1e-14)
 
@@ -415,7 +415,7 @@ def test_loss_and_metric_can_disagree_as_much_as_one_likes() -> None:
     for b in (10, 10**6, 10**21):
         assert Q(1, 1 + b) < Q(1, b)
     z = torch.tensor([[0.0, 50.0]], dtype=torch.float64)
-    assert losses.cross_entropy(z, torch.tensor([0])).item() == pytest.approx(50, rel=1e-14)
+    assert functional.cross_entropy(z, torch.tensor([0])).item() == pytest.approx(50, rel=1e-14)
     assert ranking.rank(z, torch.tensor([0])).item() == 2
     # One scorer has the lower loss, the other the better rank.
     assert Q(2, 5) > Q(34, 100)  # p: the first has the lower loss ...
@@ -455,7 +455,7 @@ def test_possible_ranks_are_all_possible() -> None:
                 if possible:
                     count = n - 1 if r == 1 else r - 1
                     z = batch([0.0] + heights * count + [-inf] * (n - 1 - count))
-                    assert losses.cross_entropy(z, torch.tensor([0])).item() == pytest.approx(c, rel=1e-9)
+                    assert functional.cross_entropy(z, torch.tensor([0])).item() == pytest.approx(c, rel=1e-9)
     assert ranking.possible_ranks(inf, 7) == (2, 7)
     assert ranking.possible_ranks(0.0, 7) == (1, 1)
     assert ranking.possible_ranks(log(7), 7) == (1, 7)
@@ -525,10 +525,10 @@ def test_cosface_and_guarded_arcface_bound_the_rank_by_cosines(seed: int, scale:
     labels = torch.tensor([0, 0, 2, 3])
     own = cosine.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
     log_rank = ranking.rank(cosine, labels, ties="pessimistic").log()
-    for lowered in (torch.full((4,), margin, dtype=torch.float64), losses.arcface_margin(own, margin)):
+    for lowered in (torch.full((4,), margin, dtype=torch.float64), functional.arcface_margin(own, margin)):
         assert (lowered >= -1e-15).all()
-        loss = losses.pairwise_margin(scale * cosine, labels, (scale * lowered).unsqueeze(-1), reduction="none")
-        plain = losses.cross_entropy(scale * cosine, labels, reduction="none")
+        loss = functional.pairwise_margin(scale * cosine, labels, (scale * lowered).unsqueeze(-1), reduction="none")
+        plain = functional.cross_entropy(scale * cosine, labels, reduction="none")
         assert (loss >= plain - 1e-12).all()
         assert (loss >= log_rank - 1e-12).all()
 
@@ -540,13 +540,13 @@ def test_arcface_as_printed_bounds_no_rank_near_the_opposite_side() -> None:
     assert -np.cos(0.5) > -0.95
     cosine, labels = torch.tensor([[-1.0, -0.95]], dtype=torch.float64), torch.tensor([0])
     assert ranking.rank(cosine, labels).item() == 2
-    lowered = losses.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5, guarded=False)
+    lowered = functional.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5, guarded=False)
     assert lowered.item() == pytest.approx(-1 + np.cos(0.5)) and lowered.item() < 0  # noqa: PT018
-    loss = losses.pairwise_margin(64 * cosine, labels, (64 * lowered).unsqueeze(-1)).item()
+    loss = functional.pairwise_margin(64 * cosine, labels, (64 * lowered).unsqueeze(-1)).item()
     assert loss == pytest.approx(log(1 + exp(64 * (-0.95 + np.cos(0.5)))))
     assert loss < log(2) / 50
-    guarded = losses.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5)
-    assert losses.pairwise_margin(64 * cosine, labels, (64 * guarded).unsqueeze(-1)).item() > log(2)
+    guarded = functional.arcface_margin(torch.tensor([-1.0], dtype=torch.float64), 0.5)
+    assert functional.pairwise_margin(64 * cosine, labels, (64 * guarded).unsqueeze(-1)).item() > log(2)
 
 
 # -- SoftRank ----------------------------------------------------------------------------------------------------------

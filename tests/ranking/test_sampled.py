@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumexp import expectations, losses, ranking, samplers
+from sumexp import expectations, functional, ranking, samplers
 from sumexp.ranking import sampled
 
 Q = Fraction
@@ -58,7 +58,7 @@ def test_expected_loss_is_the_mean_over_all_draws() -> None:
     mean = 0.0
     for drawn in product(range(3), repeat=3):
         ids = torch.tensor(drawn)
-        loss = losses.sampled_softmax(logits[:1], logits[1:][ids].unsqueeze(0), weights=weights[1:][ids])
+        loss = functional.sampled_softmax(logits[:1], logits[1:][ids].unsqueeze(0), weights=weights[1:][ids])
         mean += (q[ids].prod() * loss).item()
     assert ranking.expected_loss(logits, 0, 3, weights, log_q).item() == pytest.approx(mean, rel=1e-12)
 
@@ -69,7 +69,7 @@ def test_expected_infonce_against_drawn_losses() -> None:
     logits = torch.randn(50, generator=generator, dtype=F64)
     labels = torch.full((2000,), 3)
     negatives = samplers.draw(samplers.Uniform(50), labels, 8, hits="redraw", generator=generator)
-    drawn = losses.info_nce(logits[labels], logits[negatives.ids], reduction="none")
+    drawn = functional.info_nce(logits[labels], logits[negatives.ids], reduction="none")
     error = drawn.mean() - ranking.expected_loss(logits, 3, 8)
     assert abs(error.item()) < 4 * (drawn.std() / 2000**0.5).item()
 
@@ -199,7 +199,7 @@ def test_two_classes_cannot_fail() -> None:
     for m in (1, 2, 50):
         assert ranking.additive_constant(1, m).constant == pytest.approx(0, abs=1e-15)
         logits = torch.tensor([0.3, 1.2], dtype=F64)
-        full = losses.cross_entropy(logits.unsqueeze(0), torch.tensor([0])).item()
+        full = functional.cross_entropy(logits.unsqueeze(0), torch.tensor([0])).item()
         assert ranking.expected_loss(logits, 0, m, 1 / m).item() == pytest.approx(full, rel=1e-12)
 
 
@@ -231,7 +231,7 @@ def test_a_single_loss_is_often_near_zero() -> None:
     logits, generator = torch.tensor([0.0, 5.0, -30.0], dtype=F64), torch.Generator().manual_seed(0)
     labels = torch.zeros(4000, dtype=torch.long)
     negatives = samplers.draw(samplers.Uniform(3), labels, 3, hits="redraw", generator=generator)
-    loss = losses.sampled_softmax(logits[labels], logits[negatives.ids], log_q=negatives.log_q, reduction="none")
+    loss = functional.sampled_softmax(logits[labels], logits[negatives.ids], log_q=negatives.log_q, reduction="none")
     share = (loss < 1e-9).double().mean().item()
     assert abs(share - 1 / 8) < 4 * (1 / 8 * 7 / 8 / 4000) ** 0.5  # false-alarm rate 6e-5
 
@@ -294,8 +294,8 @@ def test_draws_from_the_models_own_softmax_are_exact_and_nearly_so_near_it() -> 
     labels = torch.tensor([4])
     negatives = samplers.model_based(logits, labels, 5, generator=generator)
     rows = logits.gather(-1, negatives.ids)
-    loss = losses.sampled_softmax(logits[:, 4], rows, log_q=negatives.log_q)
-    assert loss.item() == pytest.approx(losses.cross_entropy(logits, labels).item(), rel=1e-12)
+    loss = functional.sampled_softmax(logits[:, 4], rows, log_q=negatives.log_q)
+    assert loss.item() == pytest.approx(functional.cross_entropy(logits, labels).item(), rel=1e-12)
     others = torch.arange(12) != 4
     ideal = torch.softmax(logits[0, others], 0)
     eps = 0.3
@@ -306,7 +306,7 @@ def test_draws_from_the_models_own_softmax_are_exact_and_nearly_so_near_it() -> 
     rank = ranking.rank(logits, labels).item()
     for drawn in torch.randint(11, (200, 5), generator=generator):
         terms = logits[0, others][drawn]
-        loss = losses.sampled_softmax(logits[:, 4], terms.unsqueeze(0), log_q=q.log()[drawn].unsqueeze(0))
+        loss = functional.sampled_softmax(logits[:, 4], terms.unsqueeze(0), log_q=q.log()[drawn].unsqueeze(0))
         floor = log(1 + (rank - 1) / (1 + eps))
         assert loss.item() >= floor - 1e-12
         assert floor >= log(rank) - log(1 + eps)
@@ -321,11 +321,13 @@ def test_a_law_that_looks_at_the_scores_bounds_their_rank_and_no_others(m: int) 
     def mean_loss(scores: torch.Tensor) -> float:
         return sum(
             q[list(drawn)].prod().item()
-            * losses.sampled_softmax(scores[:1], scores[1:][list(drawn)][None], log_q=q.log()[list(drawn)][None]).item()
+            * functional.sampled_softmax(
+                scores[:1], scores[1:][list(drawn)][None], log_q=q.log()[list(drawn)][None]
+            ).item()
             for drawn in product(range(4), repeat=m)
         )
 
-    full = losses.cross_entropy(f[None], torch.tensor([0])).item()
+    full = functional.cross_entropy(f[None], torch.tensor([0])).item()
     assert mean_loss(f) == pytest.approx(full, rel=1e-12)
     assert mean_loss(f) >= log(ranking.rank(f[None], torch.tensor([0])).item())
     for one in range(4):  # the same law, held fixed, at a tie with one negative: rank 2, less than log 2
@@ -353,9 +355,9 @@ def test_the_sampled_rank_is_bounded_draw_by_draw_and_on_average(seed: int, m: i
     rows = logits[0, others][drawn]
     positive = logits[0, 2].expand(30)
     hits = (rows >= positive.unsqueeze(-1)).sum(-1)
-    loss = losses.sampled_softmax(positive, rows, weights=torch.tensor(weight), reduction="none")
+    loss = functional.sampled_softmax(positive, rows, weights=torch.tensor(weight), reduction="none")
     assert (loss >= torch.log1p(weight * hits) - 1e-6).all()  # weights reach the loss in single precision
-    nce = losses.info_nce(positive, rows, reduction="none")
+    nce = functional.info_nce(positive, rows, reduction="none")
     candidates = torch.cat([positive.unsqueeze(-1), rows], -1)
     sampled_rank = ranking.rank(candidates, torch.zeros(30, dtype=torch.long), ties="pessimistic")
     assert torch.equal(sampled_rank, 1.0 + hits)

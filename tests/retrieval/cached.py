@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 
+from sumexp.chapters.models.sampled.comparison import Values
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.retrieval import grids, summary, train
+from sumexp.chapters.retrieval.summary import Summary
+from sumexp.chapters.retrieval.training import RECALLS, Source
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import lookups
-from sumexp.models.sampled.comparison import Values
-from sumexp.models.sampled.methods import Method
-from sumexp.retrieval import grids, summary, train
-from sumexp.retrieval.summary import Summary
-from sumexp.retrieval.training import RECALLS, Source
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from sumexp.chapters.models.sampled.informed import offset
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.models.sampled.prediction import prediction
+from sumexp.chapters.retrieval import informed
+from sumexp.chapters.retrieval.informed import Informed, explain
 from sumexp.datasets.extreme import Part
-from sumexp.models.sampled.informed import offset
-from sumexp.models.sampled.methods import Method
-from sumexp.models.sampled.prediction import prediction
-from sumexp.retrieval import informed
-from sumexp.retrieval.informed import Informed, explain
 
 PRIOR = torch.tensor([0.5, 0.25, 0.15, 0.1], dtype=torch.float64)
 LAW = torch.tensor([0.1, 0.1, 0.2, 0.6], dtype=torch.float64)

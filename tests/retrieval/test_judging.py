@@ -8,10 +8,10 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from sumexp.chapters.retrieval import Config, judging, metrics, training
+from sumexp.chapters.retrieval.judging import judge, ranks
+from sumexp.chapters.retrieval.training import Learner
 from sumexp.datasets.extreme import Extreme, Part
-from sumexp.retrieval import Config, judging, metrics, training
-from sumexp.retrieval.judging import judge, ranks
-from sumexp.retrieval.training import Learner
 from tests.retrieval.test_retrieval import DATA
 
 

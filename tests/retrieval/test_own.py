@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.retrieval import grids
+from sumexp.chapters.retrieval.metrics import USUAL
+from sumexp.chapters.retrieval.own import compare
+from sumexp.chapters.retrieval.training import Config, Learner, fit
 from sumexp.companion.cli.listing import elsewhere
 from sumexp.datasets import DataError
 from sumexp.datasets.extreme import Part
-from sumexp.models.sampled.methods import Method
-from sumexp.retrieval import grids
-from sumexp.retrieval.metrics import USUAL
-from sumexp.retrieval.own import compare
-from sumexp.retrieval.training import Config, Learner, fit
 from tests.retrieval.test_paper import TABLE_4
 from tests.retrieval.test_retrieval import DATA
 
@@ -73,7 +73,7 @@ def test_the_published_sets_have_plans() -> None:
         labels, train, test, *_ = TABLE_4[name]
         assert all(f"{number:,}" in said["description"] for number in (labels, train, test, train + test))
         constants = "" if grids.PROPENSITIES[name] == USUAL else f", constants={grids.PROPENSITIES[name]}"
-        assert said["read"] == f"sumexp.retrieval.own.compare(train, test, grids.LARGE[{name!r}]{constants})"
+        assert said["read"] == f"sumexp.chapters.retrieval.own.compare(train, test, grids.LARGE[{name!r}]{constants})"
     assert elsewhere().keys() == grids.LARGE.keys()
     # 256 negatives of 256 pairs: a batch has no fewer.
     for plan in grids.LARGE.values():

@@ -1,6 +1,6 @@
 """Section 5.2 of the paper on negatives: its settings and Table 4 by arithmetic, its findings by the runs in the store.
 
-Which comparison decides which finding stands in `sumexp.retrieval.grids`.
+Which comparison decides which finding stands in `sumexp.chapters.retrieval.grids`.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from sumexp import datasets
+from sumexp.chapters.intervals import Interval, paired
+from sumexp.chapters.models.sampled import comparison
+from sumexp.chapters.models.sampled.groups import GROUPS, groups
+from sumexp.chapters.models.sampled.methods import Method, Weighting
+from sumexp.chapters.retrieval import Config, grids, training
 from sumexp.companion.register.model import State
-from sumexp.intervals import Interval, paired
-from sumexp.models.sampled import comparison
-from sumexp.models.sampled.groups import GROUPS, groups
-from sumexp.models.sampled.methods import Method, Weighting
-from sumexp.retrieval import Config, grids, training
 from tests.retrieval.cached import Found, found
 
 STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")

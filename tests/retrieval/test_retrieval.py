@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from scipy.sparse import csr_array
 
-from sumexp import losses
+from sumexp import functional
+from sumexp._descent import generator
+from sumexp._runtime import State
+from sumexp.chapters.models.sampled.methods import SCHEMES, Method
+from sumexp.chapters.models.sampled.prediction import Forecast, predict
+from sumexp.chapters.retrieval import Config, grids, metrics, outlook, training
+from sumexp.chapters.retrieval.training import Learner, bag, fit
 from sumexp.datasets.extreme import Extreme, Part
-from sumexp.descent import generator
-from sumexp.models.sampled.methods import SCHEMES, Method
-from sumexp.models.sampled.prediction import Forecast, predict
-from sumexp.retrieval import Config, grids, metrics, outlook, training
-from sumexp.retrieval.training import Learner, bag, fit
-from sumexp.runtime import State
 
 # Metrics
 
@@ -118,7 +118,7 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
         terms = (weights.log() + pair[1] - pair[0].unsqueeze(1)).masked_fill(hits, -math.inf)
         loss = torch.log1p(terms.exp().sum(1)).mean()
     else:
-        loss = losses.decoupled(*pair, margins=losses.CONTRASTIVE, weights=weights, hits=hits)
+        loss = functional.decoupled(*pair, margins=functional.CONTRASTIVE, weights=weights, hits=hits)
     for table, found in zip((e, v), (learner.features, learner.labels), strict=True):
         (slope,) = torch.autograd.grad(loss, table, retain_graph=True)
         wanted = table.detach() - TINY.learning_rate * slope / (slope.square().sqrt() + 1e-10)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from sumexp.losses import cross_entropy
-from sumexp.models.sampled.methods import Method
-from sumexp.retrieval import metrics, summary
-from sumexp.retrieval.training import Config, fit
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.retrieval import metrics, summary
+from sumexp.chapters.retrieval.training import Config, fit
+from sumexp.functional import cross_entropy
 from tests.retrieval.test_retrieval import DATA
 
 COUNTS = np.array([9, 4, 4, 1, 0])

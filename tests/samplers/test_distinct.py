@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumexp.losses import sampled_softmax
+from sumexp.functional import sampled_softmax
 from sumexp.negatives import race
 from sumexp.samplers import Categorical, LogUniform, Uniform, distinct
 from sumexp.samplers._distinct import Distinct, _arrivals

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Tensor
 
-from sumexp import checks, losses, samplers
+from sumexp import _checks as checks
+from sumexp import functional, samplers
 from sumexp.samplers import Categorical, LogUniform, Mixture, Sampler, Uniform
 from sumexp.samplers import _alias as alias
 
@@ -296,7 +297,7 @@ def test_the_rule_for_hits_decides_the_expected_loss(rule: samplers.Hits) -> Non
         drawn = torch.tensor([ids])
         log_q = q.log()[drawn] - (math.log(0.5) if rule == "redraw" else 0)
         hits = (drawn == label) if rule == "mask" else torch.zeros(1, 2, dtype=torch.bool)
-        loss = losses.sampled_softmax(logits[:1], logits[drawn], log_q=log_q, hits=hits)
+        loss = functional.sampled_softmax(logits[:1], logits[drawn], log_q=log_q, hits=hits)
         mean += probability * math.expm1(loss.item())
     assert mean == pytest.approx(1 + S if rule == "keep" else S, rel=1e-13)
 
@@ -306,8 +307,8 @@ def test_a_mask_that_does_nothing_would_be_seen() -> None:
     labels, m = torch.tensor([1, 1]), 4
     drawn = samplers.draw(Categorical(double(0, 1, 0)), labels, m, generator=seeded())
     logits = double(0.2, 0.7, -1)
-    masked = losses.info_nce(logits[labels], logits[drawn.ids], hits=drawn.hits)
-    blind = losses.info_nce(logits[labels], logits[drawn.ids])
+    masked = functional.info_nce(logits[labels], logits[drawn.ids], hits=drawn.hits)
+    blind = functional.info_nce(logits[labels], logits[drawn.ids])
     assert masked.item() == 0
     assert blind.item() == pytest.approx(math.log(1 + m))
 
@@ -359,9 +360,9 @@ def test_the_shared_multiset_is_the_same_with_the_own_column_among_the_hits() ->
     # m q is the expected count: 4 columns of 3/4 pi as 3 draws of pi.
     assert (4 * drawn.log_q.exp()).tolist() == pytest.approx([3 * Q[y] for y in (2, 0, 2, 1)])
     scores = torch.randn(4, 4, generator=seeded(), dtype=torch.float64)
-    wide = losses.sampled_softmax(scores.diagonal(), scores, log_q=drawn.log_q, hits=drawn.hits)
+    wide = functional.sampled_softmax(scores.diagonal(), scores, log_q=drawn.log_q, hits=drawn.hits)
     narrow = samplers.off_diagonal(scores)
-    wanted = losses.sampled_softmax(scores.diagonal(), narrow, log_q=matrix.log_q, hits=matrix.hits)
+    wanted = functional.sampled_softmax(scores.diagonal(), narrow, log_q=matrix.log_q, hits=matrix.hits)
     assert wide.item() == pytest.approx(wanted.item(), rel=1e-14)
 
 
@@ -417,8 +418,8 @@ def test_the_model_s_own_negatives_give_the_full_loss_for_every_draw() -> None:
     labels = torch.arange(5)
     drawn = samplers.model_based(logits, labels, 3, generator=seeded())
     positive = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-    sampled = losses.sampled_softmax(positive, logits.gather(-1, drawn.ids), log_q=drawn.log_q, reduction="none")
-    assert torch.allclose(sampled, losses.cross_entropy(logits, labels, reduction="none"), rtol=1e-13)
+    sampled = functional.sampled_softmax(positive, logits.gather(-1, drawn.ids), log_q=drawn.log_q, reduction="none")
+    assert torch.allclose(sampled, functional.cross_entropy(logits, labels, reduction="none"), rtol=1e-13)
 
 
 @pytest.mark.parametrize("rule", ["mask", "redraw"])

@@ -11,8 +11,8 @@ import torch
 
 from sumexp import expectations
 from sumexp.bias.rational import softmax
+from sumexp.chapters.synthesis import Estimate, drawn, dyadic, estimates, front, halves, occasional, subset
 from sumexp.expectations._laws import Law
-from sumexp.synthesis import Estimate, drawn, dyadic, estimates, front, halves, occasional, subset
 
 A = (Fraction(1), Fraction(3), Fraction(1, 2), Fraction(2))
 Q = (Fraction(1, 10), Fraction(4, 10), Fraction(2, 10), Fraction(3, 10))

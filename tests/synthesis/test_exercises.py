@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from sumexp.synthesis import bars
+from sumexp.chapters.synthesis import bars
 
 LOGITS = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64).log()
 LABEL = 1

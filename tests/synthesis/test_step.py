@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sumexp import perturb, ranking
-from sumexp.synthesis import bars
+from sumexp.chapters.synthesis import bars
 
 LOGITS = torch.tensor([0.0, math.log(3), math.log(2), -1.0], dtype=torch.float64)
 LOG_Q = torch.tensor([0.4, 0.1, 0.2, 0.3], dtype=torch.float64).log()

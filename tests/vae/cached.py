@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from sumexp.chapters.vae import Member, Temperature, comparison, grids, train
+from sumexp.chapters.vae.comparison import Trained
+from sumexp.chapters.vae.config import Source
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import lookups
-from sumexp.vae import Member, Temperature, comparison, grids, train
-from sumexp.vae.comparison import Trained
-from sumexp.vae.config import Source
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Independent
 
+from sumexp.chapters.vae import bounds, posterior, stack, training
+from sumexp.chapters.vae.config import Member
 from sumexp.perturb import argmax
 from sumexp.perturb.noises import Gaussian
-from sumexp.vae import bounds, posterior, stack, training
-from sumexp.vae.config import Member
 
 VARIABLES, PIXELS, IMAGES = 2, 6, 40
 MEMBERS = (

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sumexp.intervals import Interval, interval
-from sumexp.vae import comparison
-from sumexp.vae.comparison import CRITERIA, Difference
-from sumexp.vae.config import Member, Stack, fixed, public
+from sumexp.chapters.intervals import Interval, interval
+from sumexp.chapters.vae import comparison
+from sumexp.chapters.vae.comparison import CRITERIA, Difference
+from sumexp.chapters.vae.config import Member, Stack, fixed, public
 
 CASES = [
     Member("gumbel", temperature=fixed(0.5)),

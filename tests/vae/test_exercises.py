@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from sumexp.chapters.vae import Temperature
 from sumexp.perturb import batched
 from sumexp.perturb.noises import Gumbel, Logistic
-from sumexp.vae import Temperature
 
 
 def test_logistic_noise_is_charged_too_much() -> None:

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from sumexp.chapters.vae import gradients, posterior, stack
+from sumexp.chapters.vae.config import Member, NoiseName, fixed
 from sumexp.perturb import argmax, softmax
-from sumexp.vae import gradients, posterior, stack
-from sumexp.vae.config import Member, NoiseName, fixed
 
 VALUES = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from sumexp import datasets
-from sumexp.vae import Member, Stack, Temperature, fixed, grids, public
-from sumexp.vae.grids import CORE, MATCHED, PUBLISHED, SIDE, Plan
+from sumexp.chapters.vae import Member, Stack, Temperature, fixed, grids, public
+from sumexp.chapters.vae.grids import CORE, MATCHED, PUBLISHED, SIDE, Plan
 
 ALL = ("digits", "mnist", "fashion-mnist", "omniglot")
 

@@ -1,6 +1,6 @@
 """Section 6.2 of the paper on perturbed softmaxes: what reproduces of its autoencoders, and what its loss is.
 
-The finding is decided by the runs of the grid that are in the store, by the rule that `sumexp.vae.grids` states.
+The finding is decided by the runs of the grid that are in the store, by the rule that `chapters.vae.grids` states.
 """
 
 import math
@@ -8,11 +8,11 @@ import math
 import pytest
 import torch
 
+from sumexp.chapters.vae import Member, comparison, posterior
+from sumexp.chapters.vae.config import Source
 from sumexp.companion.register.model import State
 from sumexp.perturb import batched
 from sumexp.perturb.noises import Gaussian, Gumbel
-from sumexp.vae import Member, comparison, posterior
-from sumexp.vae.config import Source
 from tests.vae.cached import found
 
 # -- the finding: the Gaussian's training loss is the lower one --------------------------------------------------------

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, kl_divergence
 
+from sumexp.chapters.vae import posterior
+from sumexp.chapters.vae.config import Member
 from sumexp.perturb import argmax
 from sumexp.perturb.noises import Logistic
-from sumexp.vae import posterior
-from sumexp.vae.config import Member
 
 MEMBERS = (
     Member("gumbel", 1.0, "exact", 4),

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sumexp.vae import Member, posterior, stack
+from sumexp.chapters.vae import Member, posterior, stack
 
 S, TAU, CATEGORIES, PIXELS, VARIABLES = 1.7, 0.6, 4, 9, 3
 LAST = ("encoder_out_weight", "encoder_out_bias")

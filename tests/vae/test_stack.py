@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from sumexp.vae import Member, stack
+from sumexp.chapters.vae import Member, stack
 
 PIXELS, VARIABLES, HIDDEN = 20, 3, 12
 MIXED = (

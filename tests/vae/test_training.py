@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sumexp import datasets
-from sumexp.runtime import State
-from sumexp.vae import Member, Stack, Temperature, fixed, public, stack, training
-from sumexp.vae.comparison import CRITERIA
+from sumexp._runtime import State
+from sumexp.chapters.vae import Member, Stack, Temperature, fixed, public, stack, training
+from sumexp.chapters.vae.comparison import CRITERIA
 
 DIGITS = datasets.images("digits")
 MIXED = (

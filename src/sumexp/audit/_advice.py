@@ -20,7 +20,7 @@ logits = torch.cat([(positive - log_alpha[labels]).unsqueeze(1), negatives], dim
 loss = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long))""",
     "distinct": """\
 drawn = sumexp.samplers.distinct(sampler, labels, m)  # its weights depend on the draw, and are exact
-loss = sumexp.losses.sampled_softmax(positive, scores(drawn.ids), weights=drawn.weights, hits=drawn.hits)""",
+loss = sumexp.functional.sampled_softmax(positive, scores(drawn.ids), weights=drawn.weights, hits=drawn.hits)""",
 }
 RECOMMENDERS = {
     "draws": """\

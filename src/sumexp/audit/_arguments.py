@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.audit._setup import AuditError
 
 Floats = NDArray[np.float64]

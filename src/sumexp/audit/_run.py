@@ -17,11 +17,11 @@ from sumexp.audit._numbers import by_number, one_per_cent
 from sumexp.audit._rates import Rates, certificate, rank_bound, rates
 from sumexp.audit._rows import Rows
 from sumexp.audit._setup import AuditError, Law, Setup, Weights, law_of, read_setup
+from sumexp.audit.choice import Choice, Means, choose
 from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import Evaluation, fitting
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
 from sumexp.samplers import Hits
-from sumexp.synthesis.choice import Choice, Means, choose
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.audit._sets import inclusion
 from sumexp.negatives.consistency import factors
 from sumexp.samplers import Hits, LogUniform, Sampler, log_inclusion

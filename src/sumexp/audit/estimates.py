@@ -9,7 +9,7 @@ is drawn from its stationary law.
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.audit._setup import AuditError
 
 Floats = NDArray[np.float64]

@@ -13,8 +13,8 @@ from sumexp.audit._advice import Advice
 from sumexp.audit._effects import GROUPS, Effect
 from sumexp.audit._faults import Fault
 from sumexp.audit._rates import RankBound, Rates
+from sumexp.audit.choice import Choice
 from sumexp.audit.evaluation import Evaluation
-from sumexp.synthesis.choice import Choice
 
 Floats = NDArray[np.float64]
 

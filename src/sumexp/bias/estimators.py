@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
+from sumexp._checks import whole
 from sumexp.bias.rational import Point, Rational, multinomial, not_negative, positive
-from sumexp.checks import whole
 
 MOST_ORDERS = 50_000
 """Above so many random orders moments are not enumerated."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sumexp import checks, expectations
+from sumexp import _checks as checks
+from sumexp import expectations
 
 
 @dataclass(frozen=True)

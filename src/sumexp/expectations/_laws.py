@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from sumexp.checks import whole
+from sumexp._checks import whole
 from sumexp.expectations._sums import class_sum
 from sumexp.expectations._transforms import Independent, Transform, WithoutReplacement, WithReplacement
 from sumexp.expectations.quadrature import Rule

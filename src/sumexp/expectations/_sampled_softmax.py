@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from sumexp.checks import floating, whole
+from sumexp._checks import floating, whole
 from sumexp.expectations._integrals import Expectations, expect
 from sumexp.expectations._laws import MOST_DRAWS, Method, with_replacement
 

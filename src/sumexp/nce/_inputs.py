@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from sumexp.checks import log_law, whole
+from sumexp._checks import log_law, whole
 from sumexp.nce.joint import Joint
 
 MOST = 1 << 53
@@ -16,7 +16,7 @@ def noise(joint: Joint, log_q: Tensor | None) -> Tensor:
     r"""[Y] log q, checked and normalised; :math:`\log\mathrm{pop}_Y` if None.
 
     Raises:
-        ValueError: if the shape is not [Y], or it is not the logarithm of a law (:func:`sumexp.checks.log_law`).
+        ValueError: if the shape is not [Y], or it is not the logarithm of a law (:func:`sumexp._checks.log_law`).
     """
     return joint.y.log() if log_q is None else checked_law(log_q, joint.shape[1])
 

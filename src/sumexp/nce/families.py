@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from sumexp.checks import law
+from sumexp._checks import law
 from sumexp.nce._inputs import checked_law
 from sumexp.nce.joint import Joint
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp.checks import law, whole
+from sumexp._checks import law, whole
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from sumexp import checks
-from sumexp.descent import descend
-from sumexp.runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp import _checks as checks
+from sumexp._descent import descend
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 
 def mutual_information(dim: int, rho: float) -> float:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sumexp.checks import ids
+from sumexp._checks import ids
 from sumexp.expectations import rule, with_replacement
 from sumexp.expectations._laws import Method
 from sumexp.expectations._sums import WIDEST, finite_range

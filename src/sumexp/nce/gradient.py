@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp.checks import whole
+from sumexp._checks import whole
 from sumexp.nce._inputs import checked_law
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.expectations.quadrature import rule
 from sumexp.negatives.population import Losses, _positive
 from sumexp.negatives.schemes import Weights, _given, _unknown

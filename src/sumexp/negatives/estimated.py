@@ -12,7 +12,7 @@ and an estimate that is off by one factor everywhere costs nothing.
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.negatives.consistency import minimiser, multiset_losses
 
 
@@ -22,7 +22,7 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
     .. math:: \mathrm{KL} = \log\mathbb E_P\, e^{\delta} - \mathbb E_P\,\delta
 
     For small errors this is half the variance of :math:`\delta` under P. Those of
-    :class:`sumexp.modules.StreamingLogQ` by gaps with the rate :math:`\alpha` have the variance :math:`\alpha/2`, and
+    :class:`sumexp.nn.StreamingLogQ` by gaps with the rate :math:`\alpha` have the variance :math:`\alpha/2`, and
     so they cost :math:`\alpha/4`.
 
     Args:

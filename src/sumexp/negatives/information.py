@@ -15,7 +15,7 @@ import math
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 
 
 def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, root
 from torch import Tensor
 
-from sumexp import checks
-from sumexp.losses._full import pairwise_margin
+from sumexp import _checks as checks
+from sumexp.functional._full import pairwise_margin
 from sumexp.negatives.implicit import implicit_loss
 from sumexp.negatives.schemes import Scheme
 

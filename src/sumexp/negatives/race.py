@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.negatives.consistency import set_losses
 from sumexp.negatives.population import Losses
 

@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.samplers._negatives import Hits
 from sumexp.samplers._weights import constant, importance, relative, tail
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from sumexp.losses import pairwise_margin, sampled_softmax
+from sumexp.functional import pairwise_margin, sampled_softmax
 from sumexp.negatives.implicit import implicit_loss
 from sumexp.negatives.schemes import Scheme, scheme, uniform
 from sumexp.samplers import Uniform, draw
@@ -102,7 +102,7 @@ def descend(
     r"""Stochastic gradient descent on the sampled loss, several runs side by side, each averaged over its second half.
 
     Examples are drawn with replacement, negatives by :func:`sumexp.samplers.draw`, and the loss is
-    :func:`sumexp.losses.sampled_softmax`. Step t has the rate :math:`\gamma\,(1+t/100)^{-0.6}`.
+    :func:`sumexp.functional.sampled_softmax`. Step t has the rate :math:`\gamma\,(1+t/100)^{-0.6}`.
 
     Args:
         problem: what to train.

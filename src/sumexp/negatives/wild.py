@@ -10,7 +10,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 
 
 def one_class_short(classes: int) -> tuple[Tensor, Tensor]:

@@ -10,14 +10,14 @@ For parameters :math:`\theta` and i.i.d. perturbations :math:`\gamma_j`:
 - `inversion`: from probabilities to parameters;
 - `uniform`: two classes with uniform noise, in rational arithmetic;
 - `representation`: which parameter sets represent every law, and which each law once;
-- `distribution`: both laws as ``torch.distributions``;
 - `learner`: exact-gradient descent on a half space.
+
+:mod:`sumexp.distributions` has both laws as ``torch.distributions``.
 
 Source: H. Cohen Indelman, T. Hazan, On the Statistical Representation Properties of the Perturb-Softmax and the
 Perturb-Argmax Probability Distributions.
 """
 
-from sumexp.perturb.distribution import PerturbArgmax, PerturbSoftmax
 from sumexp.perturb.inversion import argmax_parameters, softmax_parameters
 from sumexp.perturb.learner import Descent, descend
 from sumexp.perturb.noises import (
@@ -44,8 +44,6 @@ __all__ = [
     "HalfSpace",
     "Logistic",
     "Noise",
-    "PerturbArgmax",
-    "PerturbSoftmax",
     "Uniform",
     "argmax_parameters",
     "descend",

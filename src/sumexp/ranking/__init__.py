@@ -27,7 +27,7 @@ at most one sort; rows are taken one or four million scores at a time, so that l
 
 **Promises.** A class of rank r has r - 1 others at or above its score, so :math:`p \le 1/r`, by whatever rule ties are
 broken: the cross entropy :math:`c = -\log p` is at least :math:`\log r`. With a label distribution over several
-relevant items (:func:`sumexp.losses.listnet`), :math:`c \ge \sum_i t_i \log r_i`.
+relevant items (:func:`sumexp.functional.listnet`), :math:`c \ge \sum_i t_i \log r_i`.
 
 A mean of a metric h(r) that falls with the rank is then at least the lower convex hull, at the mean of c, of the points
 :math:`(\log r, h(r))`: a query lies at or to the right of its point, and a mean over queries in their convex hull. With

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 
 
 class Ranks(NamedTuple):
@@ -43,11 +43,11 @@ def least_rr(cross_entropy: checks.Values, relevant: checks.Values = 1, *, class
 
     .. math:: \big(\log(R + r - 1),\ 1/r\big), \qquad r = 1, 2, 3, \dots
 
-    R items are relevant in each list, and the rank is that of the first; c is the mean of :func:`sumexp.losses.listnet`
-    with uniform labels. With the first at place r, r - 1 others are at or above all R relevant ones, whose
-    probabilities then sum to at most :math:`R/(R+r-1)`; so each list has :math:`c \ge \log(R+r-1)`. The points lie on
-    the convex curve :math:`1/(e^c - R + 1)`, which the chords touch there. Lists with different R have at least what
-    the smallest R guarantees, and lists with any gains what R = 1 does.
+    R items are relevant in each list, and the rank is that of the first; c is the mean of
+    :func:`sumexp.functional.listnet` with uniform labels. With the first at place r, r - 1 others are at or above all R
+    relevant ones, whose probabilities then sum to at most :math:`R/(R+r-1)`; so each list has :math:`c \ge
+    \log(R+r-1)`. The points lie on the convex curve :math:`1/(e^c - R + 1)`, which the chords touch there. Lists with
+    different R have at least what the smallest R guarantees, and lists with any gains what R = 1 does.
 
     Args:
         cross_entropy: [...], means over lists.
@@ -74,8 +74,8 @@ def least_ndcg(cross_entropy: checks.Values, *, classes: int | None = None) -> T
     .. math:: \big(\log r,\ 1/\log_2(1+r)\big), \qquad r = 1, 2, 3, \dots
 
     They lie on the convex curve :math:`1/\log_2(1+e^c)`, which falls like 1/c, where the usual
-    :math:`e^{-c} \le 1/\log_2(1+e^c)` falls exponentially. It holds for :func:`sumexp.losses.listnet` with any gains,
-    and is the greatest lower bound for lists with one relevant item.
+    :math:`e^{-c} \le 1/\log_2(1+e^c)` falls exponentially. It holds for :func:`sumexp.functional.listnet` with any
+    gains, and is the greatest lower bound for lists with one relevant item.
 
     Args:
         cross_entropy: [...], means over lists.

@@ -9,7 +9,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.ranking import _places as places
 from sumexp.ranking._counting import any_true
 from sumexp.ranking._places import Chunks, First, Labels, Places, Ties

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.ranking._counting import FEW, SOME, above_and_tied, all_places, count_true, search_sorted, where_true
 from sumexp.ranking._scores import Matrix, check_scores, lowest, pad_lists
 

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sumexp import checks, expectations
+from sumexp import _checks as checks
+from sumexp import expectations
 
 LARGEST = 16
 """Negatives for which all sets are visited."""

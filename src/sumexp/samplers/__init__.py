@@ -7,9 +7,10 @@ equal the example's own label, by one of three rules; :func:`within_batch` and :
 batch's labels and from the model's own probabilities.
 
 Laws are modules: ``model.to(device)`` moves them, ``state_dict`` holds their tables, and they print themselves. A
-generator that forked workers share makes them all draw the same; :func:`worker_generator` makes one for each.
+generator that forked workers share makes them all draw the same: :func:`check_worker_generator` finds it, and
+:func:`worker_generator` makes one for each.
 
-All three return :class:`Negatives`, whose ``ids``, ``log_q`` and ``hits`` are what :mod:`sumexp.losses` wants.
+All three return :class:`Negatives`, whose ``ids``, ``log_q`` and ``hits`` are what :mod:`sumexp.functional` wants.
 :func:`distinct` draws until m ids differ and returns the weights that this needs.
 """
 
@@ -17,6 +18,7 @@ from sumexp.samplers._alias import Categorical, unigram
 from sumexp.samplers._distinct import Distinct, distinct
 from sumexp.samplers._laws import LogUniform, Mixture, Sampler, Uniform
 from sumexp.samplers._negatives import Hits, Negatives, draw, log_inclusion, model_based, off_diagonal, within_batch
+from sumexp.samplers._sharing import check_worker_generator
 from sumexp.samplers._weights import constant, importance, relative, tail
 from sumexp.samplers._workers import worker_generator
 
@@ -29,6 +31,7 @@ __all__ = [
     "Negatives",
     "Sampler",
     "Uniform",
+    "check_worker_generator",
     "constant",
     "distinct",
     "draw",

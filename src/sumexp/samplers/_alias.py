@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.samplers._base import Law, dimensions
 
 BITS = 62

@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from sumexp import checks
+from sumexp import _checks as checks
 
 Shape = int | tuple[int, ...] | list[int] | torch.Size
 

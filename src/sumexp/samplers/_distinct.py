@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.samplers._laws import Sampler, log_q_of
 from sumexp.samplers._negatives import _check_labels
 
@@ -25,7 +25,7 @@ from sumexp.samplers._negatives import _check_labels
 class Distinct(NamedTuple):
     r"""Distinct negatives of a batch of B examples; each has exactly m, none of which is its label.
 
-    Hand them to :func:`sumexp.losses.sampled_softmax` as ``weights=`` and ``hits=``, without ``log_q``.
+    Hand them to :func:`sumexp.functional.sampled_softmax` as ``weights=`` and ``hits=``, without ``log_q``.
 
     Attributes:
         ids: [m+1] classes that all examples share, in the order of their arrival.

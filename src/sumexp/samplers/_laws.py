@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.samplers import _alias as alias
 from sumexp.samplers._base import Law, dimensions
 

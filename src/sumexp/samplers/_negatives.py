@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 from sumexp.samplers._laws import Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
@@ -86,8 +86,8 @@ def within_batch(
     union, what practice uses, it is there at most once, with probability :math:`1-(1-\pi_{y'})^{B-1}`: that flattens
     the ratio of frequent to rare classes. Either way ``log_q`` says which, and equal labels are marked as hits.
 
-    To train, :func:`sumexp.losses.in_batch` takes the scores and needs none of this. The multiset's matrices take 17
-    bytes for each pair, 285 MB for 4,096 labels; ``shared`` gives it in a tenth of the time and 1 byte a pair.
+    To train, :func:`sumexp.functional.in_batch` takes the scores and needs none of this. The multiset's matrices take
+    17 bytes for each pair, 285 MB for 4,096 labels; ``shared`` gives it in a tenth of the time and 1 byte a pair.
 
     Args:
         labels: [B] classes of the batch, B >= 2.

@@ -9,7 +9,7 @@ Source: Rawat et al., Table 1 and equation (16).
 import torch
 from torch import Tensor
 
-from sumexp import checks
+from sumexp import _checks as checks
 
 
 def constant(log_q: checks.Values, m: int) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch.utils.data import get_worker_info
 
-from sumexp import checks
+from sumexp import _checks as checks
 
 
 def worker_generator(seed: int) -> torch.Generator:

@@ -4,9 +4,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from sumexp.chapters.intervals import interval
+from sumexp.chapters.models.sampled.comparison import Order
 from sumexp.companion.authoring import comparisons
-from sumexp.intervals import interval
-from sumexp.models.sampled.comparison import Order
 
 # Mean 0.02, deviation 0.01 of two: half a width of 12.706 * 0.01 / sqrt(2) = 0.0898.
 PAIR = interval([0.02 - 0.01 / 2**0.5, 0.02 + 0.01 / 2**0.5])

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sumexp import longtail, retrieval
+from sumexp._runtime import Task
+from sumexp.chapters import longtail, retrieval
+from sumexp.chapters.longtail import residual
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.vae import Member, Stack, train
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import Store
 from sumexp.companion.store.checkpoints import Checkpoint
-from sumexp.longtail import residual
-from sumexp.models.sampled.methods import Method
-from sumexp.runtime import Task
-from sumexp.vae import Member, Stack, train
 
 STACK = Stack(
     members=(Member("gumbel", seed=1), Member("gaussian", divergence="exact", categories=3, seed=2)),

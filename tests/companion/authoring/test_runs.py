@@ -17,12 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sumexp import datasets, fits, runtime
+from sumexp import _runtime as runtime
+from sumexp import datasets
+from sumexp.chapters import fits
+from sumexp.chapters.models import wordmodel
 from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import Store, parts
 from sumexp.datasets import DataError, DataFile, Dataset
-from sumexp.models import wordmodel
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sumexp.runtime import Result
+from sumexp._runtime import Result
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from sumexp import datasets
+from sumexp.chapters.jobs import Grid, Job, Present
 from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
 from sumexp.companion.cli.commands import app
@@ -23,7 +24,6 @@ from sumexp.companion.pipeline import workflow
 from sumexp.companion.pipeline.inputs import declared_runs, parse, source_path
 from sumexp.companion.store import Computation, complete_grids, default, entries, parts, processes
 from sumexp.companion.store.checkpoints import Checkpoint
-from sumexp.jobs import Grid, Job, Present
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def test_a_task_may_have_assumed_rates_of_its_own(monkeypatch: pytest.MonkeyPatc
 def test_the_paper_s_network_is_asked_for_on_its_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     asked = jobs.grids()["longtail"].jobs("paper", lambda name: True)
-    networks = [one for one in asked if one.name == "sumexp.longtail.residual.train"]
+    networks = [one for one in asked if one.name == "sumexp.chapters.longtail.residual.train"]
     assert len(asked) == len(networks) + 2  # the predictions; photographs have a grid of their own
     # 49 methods, 5 seeds; EXP 2.1e15 and STEP 4.9e15 operations; 2e12 a second.
     hours = sum(one.work / one.rates["cuda"] for one in networks if one.rates) / 3600
@@ -425,5 +425,5 @@ def test_make_and_the_readme_name_the_grids_that_there_are(monkeypatch: pytest.M
 def test_a_chapter_declares_the_data_sets_that_its_grid_asks_for(chapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.chdir(Path(__file__).parents[3])
-    plans = import_module(f"sumexp.{chapter}.grids").PLANS
+    plans = import_module(f"sumexp.chapters.{chapter}.grids").PLANS
     assert declared_runs(parse(source_path(chapter)))[chapter] == tuple(plans["paper"])

@@ -153,7 +153,7 @@ def test_going_back_costs_nothing(project: Project) -> None:
 
 TRAINING = """from dataclasses import dataclass
 
-from sumexp.runtime import Result
+from sumexp._runtime import Result
 
 
 @dataclass(frozen=True)

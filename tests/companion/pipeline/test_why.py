@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sumexp import datasets
+from sumexp.chapters.jobs import Grid, Job
 from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
 from sumexp.companion.cli.commands import app
@@ -15,7 +16,6 @@ from sumexp.companion.pipeline import inputs, pages, plan, settings, why
 from sumexp.companion.store import Computation, complete_grids, default, parts
 from sumexp.companion.store.checkpoints import Checkpoint
 from sumexp.companion.store.provenance import Meter
-from sumexp.jobs import Grid, Job
 
 from .conftest import HEADER
 
@@ -57,8 +57,8 @@ def test_the_part_that_changed_is_named() -> None:
     assert said("smoke")[1:] == ["  parameter profile: cpu -> smoke"]
     Path("notebooks/one.md").write_text(NOTEBOOK.replace("Some", "Other"))
     assert said()[0].startswith("one: fresh, computed ")  # prose alone
-    Path("notebooks/one.md").write_text(NOTEBOOK.replace("x = 1", "import sumexp.intervals"))
-    assert "  module sumexp.intervals: new" in said()
+    Path("notebooks/one.md").write_text(NOTEBOOK.replace("x = 1", "import sumexp.chapters.intervals"))
+    assert "  module sumexp.chapters.intervals: new" in said()
 
 
 def test_pages_are_compared_with_the_last_of_their_profile() -> None:
@@ -117,7 +117,7 @@ def test_how_far_everything_is() -> None:
         return [(line.kind, line.name, line.status) for line in lines]
 
     run, pages = (
-        Computation("run", "sumexp.descent.task", parts.modules(["sumexp.descent"])),
+        Computation("run", "sumexp._descent.task", parts.modules(["sumexp._descent"])),
         ("pages", "book", "missing"),
     )
     assert told() == [("notebook", "one", "missing"), pages]
@@ -132,7 +132,7 @@ def test_how_far_everything_is() -> None:
     (path / "entry.json").write_text("{}")
     assert told() == [("notebook", "one", "damaged"), pages]
     Checkpoint(default(), run, "cpu", every=0).save({"step": 1})
-    assert told() == [("notebook", "one", "damaged"), pages, ("run", "sumexp.descent.task", "half-done")]
+    assert told() == [("notebook", "one", "damaged"), pages, ("run", "sumexp._descent.task", "half-done")]
 
 
 def train(config: Computation, /, **_: object) -> runs.Result:

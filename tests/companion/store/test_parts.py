@@ -45,7 +45,7 @@ def test_pins_and_files_count_by_their_bytes(tmp_path: Path, monkeypatch: pytest
 
 def test_each_module_of_the_closure_is_a_part_but_those_of_the_store() -> None:
     names = parts.modules(["sumexp.companion.authoring.runs"])
-    assert {"module sumexp", "module sumexp.runtime", "module sumexp.companion.authoring.runs"} <= names.keys()
+    assert {"module sumexp", "module sumexp._runtime", "module sumexp.companion.authoring.runs"} <= names.keys()
     assert "sumexp.companion.store.entries" in parts.closure(["sumexp.companion.authoring.runs"])
     assert not any("companion.store" in name for name in names)
 
@@ -137,14 +137,14 @@ def test_runs_of_todays_code_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(datasets, "DATASETS", tiny)
     monkeypatch.setattr(datasets, "available", available)
-    code = parts.modules(["sumexp.intervals"])
+    code = parts.modules(["sumexp.chapters.intervals"])
     settings = {"config seed": "0", "device": "cpu", "threads": "1"}
-    now = Computation("run", "sumexp.intervals.task", settings | code | parts.data(["tiny"]))
+    now = Computation("run", "sumexp.chapters.intervals.task", settings | code | parts.data(["tiny"]))
     other = [
         Computation("run", name, now.parts | changed)
         for name, changed in (
             ("sumexp.gone.task", {}),
-            (now.name, {"module sumexp.intervals": "old"}),
+            (now.name, {"module sumexp.chapters.intervals": "old"}),
             (now.name, {"module sumexp.gone": "old"}),
             (now.name, {"data tiny": "absent"}),
             (now.name, {"data gone": "absent"}),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sumexp.intervals import Interval, interval
-from sumexp.models.sampled import comparison
-from sumexp.models.sampled.methods import Method
+from sumexp.chapters.intervals import Interval, interval
+from sumexp.chapters.models.sampled import comparison
+from sumexp.chapters.models.sampled.methods import Method
 
 
 def test_differences_are_paired_and_over_the_members() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sumexp.models.sampled.groups import groups
+from sumexp.chapters.models.sampled.groups import groups
 
 
 def test_groups_by_hand() -> None:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from sumexp.models.sampled.informed import added
-from sumexp.models.sampled.methods import LAWS, SCHEMES, Method
-from sumexp.models.sampled.prediction import prediction
+from sumexp.chapters.models.sampled.informed import added
+from sumexp.chapters.models.sampled.methods import LAWS, SCHEMES, Method
+from sumexp.chapters.models.sampled.prediction import prediction
 
 PRIOR = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 

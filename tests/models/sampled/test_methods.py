@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from sumexp.models.sampled.methods import (
+from sumexp.chapters.models.sampled.methods import (
     SCHEMES,
     Draws,
     Law,

@@ -8,9 +8,9 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from sumexp.models.sampled import prediction
-from sumexp.models.sampled.methods import SCHEMES, Law, Method, Weighting, method_losses
-from sumexp.models.sampled.prediction import Forecast, predict
+from sumexp.chapters.models.sampled import prediction
+from sumexp.chapters.models.sampled.methods import SCHEMES, Law, Method, Weighting, method_losses
+from sumexp.chapters.models.sampled.prediction import Forecast, predict
 from sumexp.negatives import gradients, schemes
 from sumexp.samplers import Negatives
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sumexp.models import skipgram
+from sumexp.chapters.models import skipgram
 from sumexp.nce import Joint, local_nce
 
 LAW = Joint.from_counts(torch.tensor([[9.0, 3.0, 0.0], [3.0, 4.0, 5.0], [0.0, 5.0, 1.0]]))

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sumexp import datasets
+from sumexp.chapters.models import skipgram
+from sumexp.chapters.models.skipgram import CONFIGS
 from sumexp.datasets import Corpus
-from sumexp.models import skipgram
-from sumexp.models.skipgram import CONFIGS
 from sumexp.nce import global_nce
 from tests.models import texts
 

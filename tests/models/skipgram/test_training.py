@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from sumexp.models import skipgram
-from sumexp.models.skipgram import CONFIGS, SkipGramConfig
+from sumexp.chapters.models import skipgram
+from sumexp.chapters.models.skipgram import CONFIGS, SkipGramConfig
 from sumexp.nce import Joint, global_nce, local_nce
 
 from .test_comparison import LAW
@@ -106,7 +106,7 @@ def test_which_optimiser_descends(rank: int, ratio: float, monkeypatch: pytest.M
             steps.append((before - some.detach()).mean().item())
         return torch.zeros(10)
 
-    monkeypatch.setattr("sumexp.models.skipgram.training.descend", two)
+    monkeypatch.setattr("sumexp.chapters.models.skipgram.training.descend", two)
     skipgram.fit(replace(SMALL, rank=rank), LAW)
     assert steps == pytest.approx([SMALL.learning_rate, SMALL.learning_rate * ratio], rel=1e-5)
 

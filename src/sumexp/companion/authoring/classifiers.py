@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from sumexp import datasets
+from sumexp.chapters.models import wordmodel
 from sumexp.companion.authoring import runs
-from sumexp.models import wordmodel
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from sumexp.chapters.intervals import Interval, interval
+from sumexp.chapters.models.sampled.comparison import Order, Outcome, Values, detectable, outcome
 from sumexp.companion.authoring.figures import PALETTE
-from sumexp.intervals import Interval, interval
-from sumexp.models.sampled.comparison import Order, Outcome, Values, detectable, outcome
 
 GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
     "head": {"color": PALETTE["blue"], "marker": "s"},

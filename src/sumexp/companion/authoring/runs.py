@@ -23,11 +23,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 from tqdm import tqdm
 
+from sumexp._runtime import Arrays, Result, Task
 from sumexp.companion import CompanionError
 from sumexp.companion.store import Computation, Entry, Store, default, parts, processes, progress
 from sumexp.companion.store.checkpoints import Checkpoint
 from sumexp.companion.store.provenance import Provenance
-from sumexp.runtime import Arrays, Result, Task
 
 Config = TypeVar("Config")
 

@@ -9,8 +9,8 @@ from sumexp.companion.cli.book import Device, Executor, Jobs, Options, Profile
 from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
 
 if TYPE_CHECKING:
+    from sumexp.chapters.jobs import Job
     from sumexp.companion.store import Computation, Entry
-    from sumexp.jobs import Job
 
 runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
 

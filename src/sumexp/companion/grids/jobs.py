@@ -1,4 +1,4 @@
-"""The runs of a grid, as `sumexp.X.grids` declare them, and what of them a chapter shows."""
+"""The runs of a grid, as `sumexp.chapters.X.grids` declare them, and what of them a chapter shows."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import sumexp
 from sumexp import datasets
+from sumexp.chapters.jobs import Grid, Job
 from sumexp.companion.authoring import runs
 from sumexp.companion.pipeline.inputs import declared_runs, parse, source_path
 from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
 from sumexp.companion.store import Computation
 from sumexp.companion.store.complete_grids import trained
-from sumexp.jobs import Grid, Job
 
 
 @cache
 def grids() -> Mapping[str, Grid]:
-    """All grids by name: what the modules ``sumexp.X.grids`` declare."""
-    packages = sorted(file.parent.name for file in Path(sumexp.__path__[0]).glob("*/grids.py"))
-    modules = (import_module(f"sumexp.{package}.grids") for package in packages)
+    """All grids by name: what the modules ``sumexp.chapters.X.grids`` declare."""
+    packages = sorted(file.parent.name for file in Path(sumexp.__path__[0]).glob("chapters/*/grids.py"))
+    modules = (import_module(f"sumexp.chapters.{package}.grids") for package in packages)
     return {name: grid for module in modules for name, grid in module.GRIDS.items()}
 
 

@@ -10,10 +10,10 @@ from zipfile import ZipFile
 
 import torch
 
+from sumexp._runtime import State
 from sumexp.companion.store.computation import Computation
 from sumexp.companion.store.entries import PART, Store
 from sumexp.companion.store.provenance import Meter
-from sumexp.runtime import State
 
 _log = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ def mark(grid: str, source: str, profile: str, device: str) -> Computation:
     Raises:
         CompanionError: if there is no such module.
     """
-    code = parts.modules([f"sumexp.{grid}.grids"])
+    code = parts.modules([f"sumexp.chapters.{grid}.grids"])
     return Computation("grid", f"{grid}-{source}", {"profile": profile, "device": device} | parts.data([source]) | code)
 
 

@@ -13,7 +13,7 @@ class Computation:
     Attributes:
         kind: ``notebook``, ``evidence``, ``run``, ``grid`` or ``pages``.
         name: which of them: a chapter, a module of tests, a task, a grid with its data set.
-        parts: what its result depends on, by name: ``module sumexp.losses._sampled``, ``data brown``, ``pins``; a
+        parts: what its result depends on, by name: ``module sumexp.functional._sampled``, ``data brown``, ``pins``; a
             digest or a short value each.
     """
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from sumexp.chapters.intervals import interval
+from sumexp.chapters.models.sampled import comparison
+from sumexp.chapters.models.sampled.methods import Method
 from sumexp.companion.authoring.interactive import INK, Control, Interactive, Line, Plane
 from sumexp.companion.authoring.results import typeset
-from sumexp.intervals import interval
-from sumexp.models.sampled import comparison
-from sumexp.models.sampled.methods import Method
 
 Found = Mapping[Method, tuple[float, NDArray[np.float64]]]
 """Of each method what is predicted that it adds, and the error of each seed."""
@@ -23,10 +23,10 @@ def orders(groups: Mapping[str, Found], start: str) -> Interactive:
         groups: of each group of classes, of the same methods.
         start: the group that is shown first.
 
-    Source: `sumexp.models.sampled.comparison.order`.
+    Source: `sumexp.chapters.models.sampled.comparison.order`.
 
     Raises:
-        ValueError: as `sumexp.models.sampled.comparison.order`, or if start is no group.
+        ValueError: as `sumexp.chapters.models.sampled.comparison.order`, or if start is no group.
     """
     methods = sorted(groups[start])
     controls = (

@@ -1,0 +1,85 @@
+"""What to train with: one rule, which the chapter shows for some numbers and the audit applies to the reader's."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sumexp import _checks as checks
+
+Means = Literal["batch", "draws"]
+"""What a step can score: the labels of its batch only, as two towers do, or any classes."""
+
+ENTRY = 8
+"""Bytes of a logit in float32 and of its gradient."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to use.
+
+    Attributes:
+        use: in words.
+        because: the reason.
+        claim: the entry of the register that it rests on.
+        bytes: memory of a step's logits and their gradient.
+    """
+
+    use: str
+    because: str
+    claim: str
+    bytes: int
+
+
+def choose(
+    classes: int, batch: int, negatives: int, skew: float, memory: int, means: Means = "draws", steps: int = 10**5
+) -> Choice:
+    r"""The scheme for these numbers, among those whose minimum with free scores is the truth.
+
+    The first line that fits:
+
+    1. any class can be scored, and the logits of all fit into the memory: the full softmax;
+    2. the rarest class, of frequency :math:`e^{-\text{skew}}/L`, is expected less than once among the negatives of one
+       example a step: each negative by a coin from 3 or uniformly, with the law of the mixture;
+    3. the other labels of the batch, or where any class can be scored draws by the classes' counts, in either case with
+       :math:`\log q` off all logits and hits kept.
+
+    Args:
+        classes: L.
+        batch: examples of a step.
+        negatives: of an example.
+        skew: logarithm of the mean frequency of a class over that of the rarest one, in nats.
+        memory: bytes for logits and their gradient.
+        means: what a step can score.
+        steps: of the run.
+
+    Raises:
+        ValueError: if a number is out of range.
+    """
+    classes, batch = checks.whole("classes", classes, 2), checks.whole("batch", batch, 1)
+    negatives, steps = checks.whole("negatives", negatives, 1), checks.whole("steps", steps, 1)
+    memory = checks.whole("memory", memory, 1)
+    checks.choice("means", means, get_args(Means))
+    if not 0 <= skew < math.inf:
+        raise ValueError(f"skew is {skew!r}; it must be a number of nats, 0 or more")
+    if means == "draws" and ENTRY * batch * classes <= memory:
+        return Choice(
+            "the full softmax",
+            "the logits of all classes fit, it has no bias, and its loss bounds the rank",
+            "ranking-softmax-le-rr",
+            ENTRY * batch * classes,
+        )
+    source = "the other labels of the batch" if means == "batch" else "draws by the classes' counts"
+    some = ENTRY * batch * (negatives + 1)
+    if steps * negatives * math.exp(-skew) < classes:
+        return Choice(
+            f"each negative by a coin from {source} or uniformly, the log q of the mixture off all logits, hits kept",
+            "the rarest classes would hardly be negatives otherwise, and nothing else pushes them down",
+            "sumexp-consistent",
+            some,
+        )
+    return Choice(
+        f"{source}, log q off all logits, hits kept",
+        "its minimum is the truth for every number of negatives",
+        "sumexp-consistent",
+        some,
+    )

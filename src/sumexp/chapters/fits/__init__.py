@@ -1,0 +1,31 @@
+r"""Perturb-Softmax fitted to discrete laws: the published way with samples, and the exact one without.
+
+- `targets`: the four laws, and what their truncation drops;
+- `objectives`: what is minimised;
+- `training`: Adam on the mean of draws or on the exact mean, many members at once;
+- `reach`: the exact solution, and how far a descent must go and goes;
+- `protocols`: the runs of the chapter; imported by name, since what only chooses runs must not be among the code that
+  their keys depend on.
+
+Source: H. Cohen Indelman, T. Hazan, On the Statistical Representation Properties of the Perturb-Softmax and the
+Perturb-Argmax Probability Distributions, section 6.1.
+"""
+
+from sumexp.chapters.fits.reach import condition, excess, gain, solution, spread, steps_to
+from sumexp.chapters.fits.targets import Target, published, window
+from sumexp.chapters.fits.training import FitConfig, train, work
+
+__all__ = [
+    "FitConfig",
+    "Target",
+    "condition",
+    "excess",
+    "gain",
+    "published",
+    "solution",
+    "spread",
+    "steps_to",
+    "train",
+    "window",
+    "work",
+]

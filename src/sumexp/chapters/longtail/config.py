@@ -1,0 +1,58 @@
+"""The settings of classifiers that are trained together on a long-tailed set of pictures."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from sumexp import _checks as checks
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.datasets.labelled import Imbalance
+
+Source: TypeAlias = Literal["digits", "cifar-100", "cifar-100-small"]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Methods that are trained side by side: of one seed, on the same batches, draws and initial weights.
+
+    Attributes:
+        source: the data set.
+        imbalance: ``exp`` or ``step``.
+        methods: one classifier each.
+        seed: of weights, order, mirrored pictures and negatives.
+        filters: of the fixed features, see `sumexp.chapters.longtail.features`.
+        hidden: width of the hidden layer.
+        epochs: passes over the training pictures.
+        batch: pictures of a step; a last one that is not whole is left out.
+        learning_rate: of the first step; times 0.1 after 160/256 of the steps, and 0.01 after 180/256.
+        momentum: of the descent.
+        decay: of the weights.
+        clip: the largest norm of a classifier's gradient.
+    """
+
+    source: Source = "digits"
+    imbalance: Imbalance = "exp"
+    methods: tuple[Method, ...] = (Method(),)
+    seed: int = 0
+    filters: int = 50
+    hidden: int = 64
+    epochs: int = 20
+    batch: int = 128
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    decay: float = 1e-4
+    clip: float = 5.0
+
+    def __post_init__(self) -> None:
+        checks.choice("source", self.source, get_args(Source))
+        checks.choice("imbalance", self.imbalance, get_args(Imbalance))
+        checks.positive(self, "filters", "hidden", "epochs", "batch", "learning_rate", "clip")
+        if not self.methods or len(set(self.methods)) < len(self.methods):
+            raise ValueError(f"{len(self.methods)} methods, of which {len(set(self.methods))} differ; give some, once")
+        if self.seed < 0 or not 0 <= self.momentum < 1 or self.decay < 0:
+            raise ValueError(
+                f"seed, momentum and decay are {self.seed}, {self.momentum}, {self.decay}; they must be >= 0, and the "
+                "momentum below 1"
+            )
+        most = max([method.negatives for method in self.methods if method.law == "batch"], default=0)
+        if most >= self.batch:
+            raise ValueError(f"a batch of {self.batch} has {self.batch - 1} other labels, fewer than {most} negatives")

@@ -1,0 +1,401 @@
+r"""Which methods each profile trains on which pictures, and which comparison decides which claim.
+
+**The factorial.** One factor at a time is varied against one base, m negatives with hits left out: the law of the
+negatives x their weighting for the softmax cross entropy and for the contrastive loss, both beside their losses over
+all labels; three margins over all labels; hits kept; and fewer and more negatives, for every law and weighting. All
+methods of a seed are one run, with the same batches, draws, initial weights and number of steps; seeds are runs of
+their own. Both imbalances, EXP and STEP, have about the same number of steps.
+
+**What decides what**, written down before the runs (after a pilot of six epochs of one seed, which chose network, rate
+and length, and is no part of them). Errors are means over classes, on the test pictures, of the head, torso or tail as
+published, or of all classes. Differences are paired by seed, and intervals are t intervals of 95 % over seeds, each by
+itself; on top of that the test pictures are one sample of 100 a class, the same for all. "All lie below" is decided by
+the highest interval: holds if it lies below zero, not reproduced if it lies above; else it is open. Only profiles
+``cpu`` and ``paper`` on CIFAR-100 decide, on EXP and on STEP, each by itself; digits do not.
+
+- *negatives-f-const-tail*: tail error of batch constant minus that of each other standard scheme (batch importance and
+  relative, uniform constant, importance and relative): all below.
+- *negatives-f-beats-ce*: tail error of batch constant minus that of the cross entropy: below.
+- *negatives-f-tail-weights*: tail error of batch tail minus that of each other batch scheme, and the same for uniform:
+  all below. It is about sampled schemes only (D15).
+- *negatives-f-relative-head*: head error of batch relative minus that of batch constant: below.
+- *negatives-f-q-matters*: on the tail, relative minus constant under batch, minus the same under uniform: not zero.
+  Theory says above.
+- *negatives-f-limits*: tail error of logit adjustment minus that of the cross entropy, and minus that of batch tail:
+  below; and of the excess of batch tail over logit adjustment, that of the fewest negatives minus that of the most:
+  above. Each is a finding of its own; with one that is not reproduced the claim is not.
+- *negatives-fig-3*: the mean tail error of the sampled contrastive schemes minus that of the cross entropy: above; the
+  deviation among the contrastive schemes' balanced errors minus that among the softmax schemes': above.
+- *negatives-fig-4-5*: balanced error of batch constant minus that of the cross entropy: below (it "can" improve: on
+  either imbalance); the mean over all schemes and the full loss of contrastive minus softmax: above.
+- *negatives-fig-6*: tail and balanced error with the fewest negatives minus those with the most, mean over the schemes:
+  above. It speaks of ImageNet-LT, so that CIFAR-100 stands beside it and decides nothing.
+- *negatives-fig-1* and *negatives-fig-7* ask for ImageNet-LT and iNaturalist 2018, whose pictures are not here.
+
+**No difference** is said where an interval lies within `ALIKE` of zero. Of each interval the chapter says what
+difference the design could have seen: the one that shows with probability 0.8 at the spread that was measured. With 5
+seeds that is 3.7 times the spread of a paired difference over sqrt(5) = 1.66 spreads. What is not seen, and is smaller
+than the design could see, is called open and never "not reproduced".
+
+**Changed after the runs**, each time to say less: (1) A finding of which an interval lies on both sides of zero is
+undecided wherever it was not said above, and a claim with two halves, *negatives-fig-3* and *negatives-fig-4-5*, is
+open while one half is. (2) On the tail the cross entropy of profile ``cpu`` errs on 98 % (EXP) and 99.9 % (STEP). Where
+less than `ALIKE` is left above what is to be exceeded, nothing is decided: a worse method could not have been seen.
+(3) "On either imbalance" looks twice, so that each interval of *negatives-fig-4-5* has half of the 5 %. With (2) and
+(3) both halves that had been decided otherwise, one by -0.7 and one by -0.4 points, are open.
+
+**A confirmation**, written down after the runs of profile ``cpu`` and before any of its own. On EXP five seeds have the
+balanced error of batch constant 0.45 points below that of the cross entropy, from 0.81 to 0.09 by itself, and on both
+sides of zero with (3): too few to tell for *negatives-fig-4-5*. So on EXP alone these two methods are trained with 20
+seeds that no run has had, `Plan.fresh`, and these alone decide its first half, "can improve": the seeds that raised the
+question do not count, and STEP, where the error is 2.2 points higher, does not speak against what can be. One
+difference, paired by seed, in one t interval of 95 %, looked at once, when all are there: below zero the half holds,
+above it is not reproduced, else it is open. As everywhere above the sign decides; that the interval lies within `ALIKE`
+of zero, should it do so, is said beside the verdict, as "by less than a point", and the claim's note says it: the
+pictures of the test are one sample, of which such a difference has a deviation of up to 0.6 points (by the spread over
+classes of a group, which has more in it), while the paper's are the same. At the spread that was measured, 0.29 points,
+20 seeds show 0.19 points with probability 0.8, and ten would show 0.29. The second half stays with the runs above.
+
+**The prediction** (`chapters.models.sampled.prediction`) comes before: for each method the mean offset of the head,
+torso and tail. It is a run of its own, the first of the grid. How often it is right: Kendall's tau-b over the methods
+of the softmax loss for each group, seed by seed, with its interval; and of all pairs whose measured difference has an
+interval off zero, the share that is predicted rightly. Pairs that the prediction has as ties are counted apart.
+
+**Is it consistent?** Relative weights with hits kept are, for every m; with hits masked they are not. Masked minus kept
+on head and tail, at each m: where the interval is off zero, masking shows.
+
+**The profile** ``paper`` trains the paper's network where the pictures of 32 x 32 are, CIFAR-100's archive: a ResNet-56
+with the published schedule, 256 epochs on either imbalance, 5 seeds of every method of the factorial, of which each is
+a run (`chapters.longtail.residual`). So STEP has 2.3 times as many steps as EXP, as published. The comparisons that
+decide are the same, paired by seed. Nobody has run it: no GPU and no archive were at hand, so that nothing is known of
+it but that the network is the paper's, that it trains, and what it costs by its operations. Should a loss diverge,
+which the published rate without a warm-up does not rule out for importance weights of the contrastive loss, the run
+ends with an error that names the method, and the claims stay as they are until all runs are there. Where only the
+reduced pictures are, ``paper`` trains the small network longer and wider, on 8 seeds. Where EXP's tail of 32 x 32 is
+there and not the archive (``cifar-100-lt``, another choice of as many pictures of each class), the grid asks for the
+paper's network on it too, `tailed`: what it finds on EXP goes before that of the small network in the register. STEP
+cannot be cut of it.
+
+**ImageNet-LT and iNaturalist 2018** have a grid of their own, ``photographs``, since no chapter asks for its runs: the
+paper's ResNet-50 by its schedule (`chapters.longtail.photographs`), on the methods of Figures 1, 3 and 6 or 7, with 5
+seeds. A batch of 512 has 511 other labels, so that m = 512 within the batch is 511. Nobody has run it.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sumexp import _checks as checks
+from sumexp._runtime import Task
+from sumexp.chapters.jobs import Grid, Job, Present
+from sumexp.chapters.longtail import photographs, residual, training
+from sumexp.chapters.longtail.config import Source, Stack
+from sumexp.chapters.longtail.images import counts
+from sumexp.chapters.longtail.photographs import Photographs
+from sumexp.chapters.longtail.residual import Residual
+from sumexp.chapters.models.sampled.comparison import Values
+from sumexp.chapters.models.sampled.methods import LAWS, MARGINS, SCHEMES, Method
+from sumexp.chapters.models.sampled.prediction import Forecast, predict
+from sumexp.chapters.models.sampled.prediction import work as work_of_prediction
+from sumexp.datasets.labelled import Imbalance
+
+IMBALANCES: tuple[Imbalance, ...] = ("exp", "step")
+
+ALIKE = 0.01
+"""A difference of errors below one point is none."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained on a data set.
+
+    Attributes:
+        seeds: how many.
+        negatives: the base m, and the others.
+        epochs: of EXP, and of STEP.
+        filters: of the features.
+        hidden: width of the hidden layer.
+        batch: pictures of a step.
+        blocks: of each stage of a residual network; 0 for the small network on fixed features.
+        fresh: how many seeds confirm.
+    """
+
+    seeds: int
+    negatives: tuple[int, ...]
+    epochs: tuple[int, int]
+    filters: int = 50
+    hidden: int = 64
+    batch: int = 128
+    blocks: int = 0
+    fresh: int = 0
+
+
+_DIGITS = Plan(5, (8, 2, 24), (40, 18), filters=20, hidden=32, batch=32)
+_RESIDUAL = Plan(5, (32, 8, 96), (256, 256), blocks=9)
+_WIDER = Plan(8, (32, 8, 96), (60, 26), filters=200, hidden=256)
+FIRST_FRESH = 1000
+"""The first of the seeds that confirm."""
+
+STARTED, STEP = 3e10, 2e8
+"""What starting a run, and the many small kernels of a step, take beside products, as operations at a core's rate."""
+
+PLANS: Mapping[str, Mapping[Source, Plan]] = {
+    "smoke": {"digits": Plan(2, (8, 2), (5, 3), filters=8, hidden=16, batch=32, fresh=2)},
+    "cpu": {source: Plan(5, (32, 8, 96), (20, 9), fresh=20) for source in ("cifar-100", "cifar-100-small")},
+    "paper": {"cifar-100": _RESIDUAL, "cifar-100-small": _WIDER},
+}
+"""By profile and data set; of CIFAR-100 one form is trained on, the archive if it is there. Without it, `_DIGITS`."""
+
+_PIXELS: Mapping[Source, tuple[int, int, int, int]] = {
+    "digits": (8, 4, 1, 600),
+    "cifar-100": (16, 6, 3, 10_000),
+    "cifar-100-small": (16, 6, 3, 10_000),
+}
+"""Side of the pictures and of a patch, channels, and test pictures."""
+
+_PUBLISHED: Mapping[residual.Source, tuple[int, int]] = {
+    "digits": (8, 1),
+    "cifar-100": (32, 3),
+    "cifar-100-lt": (32, 3),
+}
+"""Side and channels of the pictures that residual networks are trained on."""
+
+_PHOTOGRAPHS: Mapping[photographs.Source, tuple[int, int, int]] = {
+    "imagenet-lt": (115_846, 50_000, 1000),
+    "inaturalist-2018": (437_513, 24_426, 8142),
+}
+"""Photographs to train on and to be judged, and classes, as published."""
+
+_FEWER = (32, 64, 128, 256)
+"""Negatives of Figure 6."""
+
+Config: TypeAlias = Stack | Residual
+
+
+def methods(negatives: Sequence[int]) -> tuple[Method, ...]:
+    """The methods of the factorial, those of the softmax first.
+
+    Args:
+        negatives: the base m, and the others, at which hits are kept for relative weights alone.
+    """
+    base, *others = negatives
+    crossed = [(law, weighting) for law in LAWS for weighting in SCHEMES]
+    return (
+        *(Method(weighting=margin) for margin in MARGINS),
+        *(Method("softmax", law, weighting, base) for law, weighting in crossed),
+        *(Method("softmax", law, weighting, base, "keep") for law, weighting in crossed),
+        *(Method("softmax", law, weighting, m) for m in others for law, weighting in crossed),
+        *(Method("softmax", law, "relative", m, "keep") for m in others for law in LAWS),
+        Method("contrastive"),
+        *(Method("contrastive", law, weighting, base) for law, weighting in crossed),
+    )
+
+
+def chosen(profile: str, sources: Sequence[str]) -> tuple[Source, Plan]:
+    """What a profile trains on, and how.
+
+    Args:
+        profile: ``smoke``, ``cpu`` or ``paper``.
+        sources: the data sets that are there; digits always are.
+
+    Raises:
+        ValueError: if there is no such profile.
+    """
+    checks.choice("profile", profile, PLANS)
+    for source, plan in PLANS[profile].items():
+        if source in sources or source == "digits":
+            return source, plan
+    return "digits", _DIGITS
+
+
+def task(plan: Plan) -> Task[Any]:
+    """What trains the runs of a plan."""
+    return residual.train if plan.blocks else training.train
+
+
+def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
+    """The runs of a plan: for both imbalances every seed, of a residual network every method by itself.
+
+    Args:
+        source: the data set.
+        plan: the plan.
+
+    Raises:
+        ValueError: if a residual network is asked for on reduced pictures.
+    """
+    seeds = range(plan.seeds)
+    each = [(p, epochs, seed) for p, epochs in zip(IMBALANCES, plan.epochs, strict=True) for seed in seeds]
+    return _configs(source, plan, methods(plan.negatives), each)
+
+
+def tailed(plan: Plan = _RESIDUAL) -> tuple[Residual, ...]:
+    """The runs of the paper's network on the ready-made tail of 32 x 32: EXP alone.
+
+    Args:
+        plan: of a residual network.
+    """
+    return tuple(
+        Residual("cifar-100-lt", "exp", method, seed, blocks=plan.blocks, epochs=plan.epochs[0], batch=plan.batch)
+        for seed in range(plan.seeds)
+        for method in methods(plan.negatives)
+    )
+
+
+def confirmation(source: Source, plan: Plan) -> tuple[Config, ...]:
+    """The runs that confirm: on EXP the cross entropy and batch constant, with seeds that no other run has.
+
+    Args:
+        source: the data set.
+        plan: the plan, which may ask for none.
+    """
+    seeds = range(FIRST_FRESH, FIRST_FRESH + plan.fresh)
+    return _configs(source, plan, confirmed(plan), [("exp", plan.epochs[0], seed) for seed in seeds])
+
+
+def confirmed(plan: Plan) -> tuple[Method, Method]:
+    """The methods of which the confirmation asks whether the second errs less."""
+    return Method(), Method("softmax", "batch", "constant", plan.negatives[0])
+
+
+def _configs(
+    source: Source, plan: Plan, own: tuple[Method, ...], each: Sequence[tuple[Imbalance, int, int]]
+) -> tuple[Config, ...]:
+    """The runs of some methods, of each imbalance, number of epochs and seed."""
+    batch = plan.batch
+    if plan.blocks:
+        if source == "cifar-100-small":
+            raise ValueError("the residual network is trained on pictures of 32 x 32; cifar-100-small has 16 x 16")
+        return tuple(
+            Residual(source, imbalance, method, seed, blocks=plan.blocks, epochs=epochs, batch=batch)
+            for imbalance, epochs, seed in each
+            for method in own
+        )
+    return tuple(
+        Stack(source, imbalance, own, seed, filters=plan.filters, hidden=plan.hidden, epochs=epochs, batch=batch)
+        for imbalance, epochs, seed in each
+    )
+
+
+def photographed(source: photographs.Source, seeds: int = 5) -> tuple[Photographs, ...]:
+    """The runs on photographs: every method of the figures with every seed.
+
+    Args:
+        source: ``imagenet-lt``, of Figures 1, 3 and 6, or ``inaturalist-2018``, of Figure 7, which has no other loss.
+        seeds: how many.
+    """
+    batch = Photographs().batch
+    every = [("batch", batch - 1), ("uniform", batch)]
+    if source == "imagenet-lt":
+        every += [(law, m) for law in LAWS for m in _FEWER]
+    own = [Method(), Method(weighting="logit-adjusted")]
+    own += [Method("softmax", law, weighting, m) for law, m in every for weighting in SCHEMES]  # type: ignore[arg-type]
+    if source == "imagenet-lt":
+        own.append(Method("contrastive"))
+        own += [Method("contrastive", law, weighting, m) for law, m in every[:2] for weighting in SCHEMES]  # type: ignore[arg-type]
+    return tuple(Photographs(source, method, seed) for method in own for seed in range(seeds))
+
+
+def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Imbalance, dict[Method, Values]]:
+    """The errors of each imbalance and method by seed and class [seeds, C], the seeds in the order of the runs.
+
+    Args:
+        runs: of each config the ``errors`` [methods, C] of its run.
+
+    Raises:
+        ValueError: if a table is not of as many methods, or a method has fewer seeds than another.
+    """
+    by_imbalance: dict[Imbalance, dict[Method, list[Values]]] = {}
+    for config, errors in runs:
+        table = np.asarray(errors, dtype=np.float64)
+        if table.ndim != 2 or len(table) != len(config.methods):
+            raise ValueError(f"a table of shape {table.shape} for {len(config.methods)} methods; expected [methods, C]")
+        of_imbalance = by_imbalance.setdefault(config.imbalance, {})
+        for method, row in zip(config.methods, table, strict=True):
+            of_imbalance.setdefault(method, []).append(row)
+    for imbalance, methods in by_imbalance.items():
+        if len(numbers := sorted({len(rows) for rows in methods.values()})) > 1:
+            raise ValueError(f"of imbalance {imbalance} some methods have {numbers[0]} seeds and some {numbers[-1]}")
+    return {
+        imbalance: {method: np.array(rows) for method, rows in methods.items()}
+        for imbalance, methods in by_imbalance.items()
+    }
+
+
+def forecasts(source: Source, plan: Plan) -> tuple[Forecast, ...]:
+    """The predictions that come before the runs, one of each imbalance."""
+    return tuple(
+        Forecast(tuple(counts(source, imbalance).tolist()), methods(plan.negatives)) for imbalance in IMBALANCES
+    )
+
+
+def data(config: Config | Photographs) -> tuple[str, ...]:
+    """The data sets that the training of a run reads from the disk."""
+    return () if config.source == "digits" else (config.source,)
+
+
+def work(config: Config | Photographs) -> float:
+    """The floating-point operations of a run: those of its products, 2 n a b for [n, a] times [a, b], and waits.
+
+    Of a residual network a training step takes a picture's way three times (forward, and the gradients of the pixels
+    and of the weights), and the test pictures are judged once, at the end.
+    Of the small one the features of a picture are taken of itself and of its mirror image; training takes the hidden
+    layer twice (forward, and the gradient of its weights) and the last one three times; every epoch judges the test
+    pictures.
+    """
+    if isinstance(config, Photographs):
+        trained, tested, classes = _PHOTOGRAPHS[config.source]
+        steps = trained // config.batch
+        each = photographs.operations(config.blocks, config.width, config.side, classes)
+        return STARTED + config.epochs * steps * STEP + each * (3 * config.epochs * steps * config.batch + tested)
+    shape = residual.shape(config.source) if isinstance(config, Residual) else config.source
+    side, size, channels, tested = _PIXELS[shape]
+    classes, trained = len(counts(shape, config.imbalance)), int(counts(shape, config.imbalance).sum())
+    steps = math.floor(trained / config.batch)
+    waits = STARTED + config.epochs * steps * STEP
+    if isinstance(config, Residual):
+        each = residual.operations(config, *_PUBLISHED[config.source], classes)
+        return waits + each * (3 * config.epochs * steps * config.batch + tested)
+    patches = (side - size + 1) ** 2
+    filtered = 2 * config.filters * channels * size**2 * patches
+    hidden, out = 2 * 8 * config.filters * config.hidden, 2 * config.hidden * classes
+    of_training = config.epochs * steps * config.batch * (2 * hidden + 3 * out)
+    judged = (config.epochs + 1) * tested * (hidden + out)
+    products = (2 * trained + tested) * filtered + len(config.methods) * (of_training + judged)
+    return waits + products
+
+
+def jobs(profile: str, present: Present) -> tuple[Job, ...]:
+    """The runs of a profile on the pictures that are there, the predictions first."""
+    source, plan = chosen(profile, [name for name in get_args(Source) if present(name)])
+    trained = [(task(plan), one) for one in (*configs(source, plan), *confirmation(source, plan))]
+    if profile == "paper" and not plan.blocks and present("cifar-100-lt"):
+        trained += [(residual.train, one) for one in tailed()]
+    predicted = (
+        Job(predict, one, work=work_of_prediction(len(one.counts), len(one.methods))) for one in forecasts(source, plan)
+    )
+    return (*predicted, *(_job(train, one) for train, one in trained))
+
+
+def photograph_jobs(profile: str, present: Present) -> tuple[Job, ...]:
+    """The runs on photographs, there or not: nothing smaller stands in, and what they cost is asked before a fetch."""
+    asked = (one for source in get_args(photographs.Source) for one in photographed(source))
+    return tuple(_job(photographs.train, one) for one in asked)
+
+
+def _job(train: Task[Any], config: Config | Photographs) -> Job:
+    rates = None if isinstance(config, Stack) else CONVOLUTIONS
+    return Job(train, config, data(config), work=work(config), rates=rates)
+
+
+CONVOLUTIONS: Mapping[str, float] = {"cpu": 2.2e10, "cuda": 2e12}
+"""Rates of a residual network: a step of 128 pictures, 9.6e10 operations, took 4.3 s on one core beside a busy one; no
+GPU was at hand, and a small part of what one does in single precision is assumed."""
+GRIDS: Mapping[str, Grid] = {
+    # Predictions: 3e7, beside one idle core. Training: of one core, small products and many small kernels.
+    "longtail": Grid(jobs, {"cpu": 1.5e10, "cuda": 1e11}),
+    "photographs": Grid(photograph_jobs, CONVOLUTIONS, shown=False),
+}

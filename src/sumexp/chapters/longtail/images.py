@@ -1,0 +1,56 @@
+"""The long-tailed training sets: which pictures of which classes."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sumexp import datasets
+from sumexp.chapters.longtail.config import Source
+from sumexp.datasets import labelled, listed
+from sumexp.datasets.labelled import Imbalance, Labelled
+
+SHAPES: Mapping[Source, tuple[int, int, float]] = {
+    "digits": (10, 100, 50.0),
+    "cifar-100": (100, 500, 100.0),
+    "cifar-100-small": (100, 500, 100.0),
+}
+"""Classes, pictures of the most frequent one, and its ratio to the rarest."""
+
+
+def counts(source: Source, imbalance: Imbalance) -> NDArray[np.int64]:
+    """Training pictures of each class: known before any picture is read."""
+    return labelled.imbalanced_counts(imbalance, *SHAPES[source])
+
+
+def load(source: Source, imbalance: Imbalance) -> Labelled:
+    """The pictures, 16 x 16 of CIFAR-100 or 8 x 8 of the digits, the training set cut to its imbalance.
+
+    CIFAR-100's archive and the reduced files give the same pictures in the same order.
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+    """
+    if source == "digits":
+        data = labelled.tailed_digits()
+    else:
+        pictures = datasets.read(source)
+        assert isinstance(pictures, Labelled)
+        data = pictures
+    if data.train.shape[1] == 32:
+        data = Labelled(
+            labelled.halved(data.train), data.train_labels, labelled.halved(data.test), data.test_labels, data.classes
+        )
+    return labelled.cut(data, counts(source, imbalance))
+
+
+def lists(name: Literal["imagenet-lt", "inaturalist-2018"]) -> tuple[listed.Listed, ...]:
+    """The lists of a data set whose pictures the user has; the frequencies alone are enough for a prediction.
+
+    Raises:
+        DataError: if they are absent, damaged or undeclared.
+    """
+    parts = datasets.read(name)
+    assert isinstance(parts, tuple)
+    return parts

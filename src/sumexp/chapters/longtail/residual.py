@@ -1,0 +1,397 @@
+r"""The paper's own network: a residual network on pictures of 32 x 32, by the published schedule; a run has one method.
+
+The network is that of He et al. for CIFAR: a convolution of 3 x 3, three stages of n blocks of two such convolutions,
+of 16, 32 and 64 channels, each convolution followed by a batch norm, and the mean over the picture; of 6n + 2 layers,
+56 for n = 9. A block adds its input, at the start of a stage every other pixel of it with zeros as the new channels.
+What it finds in a picture are the features h, and the scores are h B + b, or for the contrastive loss the cosines of h
+and the columns of B.
+
+A training picture is padded by 4 black pixels on each side, cut to its size at random, and mirrored or not. Its
+methods are those of `models.sampled.methods`; of one seed all have the same batches, cuts, initial weights and,
+of one law and m, draws. Nothing is clipped and there is no warm-up, since the paper names neither.
+
+What is random comes from generators of (seed, purpose, epoch), so that a run that goes on after an epoch goes on as if
+it had not been interrupted. On a GPU convolutions are computed in the same order and in single precision each time;
+what remains is the order in which the gradients of scores that are used twice are added.
+
+Source: Rawat et al., section 5.1 and appendix E; K. He, X. Zhang, S. Ren and J. Sun, Deep Residual Learning for Image
+Recognition, CVPR 2016, section 4.2.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp import datasets
+from sumexp._descent import Resumable, generator
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.longtail.images import counts
+from sumexp.chapters.models.sampled.methods import Method, draws, method_losses
+from sumexp.datasets import labelled
+from sumexp.datasets.labelled import Imbalance, Labelled
+
+Source: TypeAlias = Literal["digits", "cifar-100", "cifar-100-lt"]
+
+STAGES = 3
+PADDING = 4
+"""Black pixels on each side of a training picture, of which it is cut."""
+
+_CHUNK = 500
+
+
+def check_batch(method: Method, batch: int) -> None:
+    """See that a batch has the labels that a method takes its negatives from.
+
+    Raises:
+        ValueError: if it has not.
+    """
+    if method.law == "batch" and method.negatives >= batch:
+        raise ValueError(f"a batch of {batch} has {batch - 1} other labels, fewer than {method.negatives} negatives")
+
+
+def run(
+    learner: Resumable,
+    run_epoch: Callable[[], Tensor],
+    errors: Callable[[], NDArray[np.float64]],
+    numbers: NDArray[np.int64],
+    settings: tuple[Method, int, float],
+    progress: Progress,
+    checkpoint: Checkpoint,
+) -> Result:
+    """Train a network to its last epoch, from its checkpoint if there is one, and judge it; see :func:`train`.
+
+    Args:
+        learner: its state.
+        run_epoch: passes once over the pictures, and gives the mean loss.
+        errors: judges it.
+        numbers: training pictures of each class.
+        settings: the method, the epochs and the learning rate.
+        progress: shows how far it is.
+        checkpoint: keeps the state of each epoch.
+
+    Raises:
+        FloatingPointError: if the loss is not finite.
+    """
+    method, epochs, learning_rate = settings
+    losses: list[float] = []
+    if (state := checkpoint.load()) is not None:
+        learner.restore(state["learner"])
+        losses = state["losses"]
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        for epoch in progress(range(learner.epoch, epochs)):
+            losses.append(float(run_epoch()))
+            if not math.isfinite(losses[-1]):
+                raise FloatingPointError(
+                    f"the loss of {method.name} (m = {method.negatives}) is {losses[-1]} in epoch "
+                    f"{epoch}; lower the learning rate, which is {learning_rate}"
+                )
+            checkpoint.save({"learner": learner.state(), "losses": losses})
+        error_rates = errors()
+    history = {"epoch": np.arange(epochs), "train_loss": np.array(losses)}
+    return Result({"counts": numbers, "errors": error_rates[None]}, {"error": float(error_rates.mean())}, history)
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A residual network that is trained by one method on a long-tailed set of pictures.
+
+    Attributes:
+        source: the data set; ``cifar-100-lt`` has a tail already, of imbalance ``exp``.
+        imbalance: ``exp`` or ``step``.
+        method: what it is trained on.
+        seed: of weights, order, cuts, mirrored pictures and negatives.
+        blocks: n, of each stage.
+        width: channels of the first stage; the next ones have twice and four times as many.
+        epochs: passes over the training pictures.
+        batch: pictures of a step; a last one that is not whole is left out.
+        learning_rate: of the first epoch; times 0.1 after 160/256 of the epochs, and 0.01 after 180/256.
+        momentum: of the descent.
+        decay: of the weights.
+    """
+
+    source: Source = "cifar-100"
+    imbalance: Imbalance = "exp"
+    method: Method = field(default_factory=Method)
+    seed: int = 0
+    blocks: int = 9
+    width: int = 16
+    epochs: int = 256
+    batch: int = 128
+    learning_rate: float = 0.1
+    momentum: float = 0.9
+    decay: float = 1e-4
+
+    def __post_init__(self) -> None:
+        checks.choice("source", self.source, get_args(Source))
+        checks.choice("imbalance", self.imbalance, get_args(Imbalance))
+        checks.positive(self, "blocks", "width", "epochs", "batch", "learning_rate")
+        if self.seed < 0 or not 0 <= self.momentum < 1 or self.decay < 0:
+            raise ValueError(
+                f"seed, momentum and decay are {self.seed}, {self.momentum}, {self.decay}; they must be >= 0, and the "
+                "momentum below 1"
+            )
+        if self.source == "cifar-100-lt" and self.imbalance != "exp":
+            raise ValueError(f"imbalance is {self.imbalance!r} of cifar-100-lt, which has the pictures of exp alone")
+        check_batch(self.method, self.batch)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """The method, as stacks of methods have theirs."""
+        return (self.method,)
+
+
+def train(
+    config: Residual, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+) -> Result:
+    """Train the network on its data set, and judge it on the test pictures.
+
+    Returns:
+        arrays: ``counts`` [C], training pictures of each class; ``errors`` [1, C], the share of the test pictures of
+        each class that is classified wrongly (ties count as wrong);
+        metrics: the mean over classes of the errors;
+        history: for each epoch ``epoch`` and ``train_loss``, the mean of its own loss.
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+        FloatingPointError: if the loss is not finite.
+    """
+    data = load(config.source, config.imbalance)
+    return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
+
+
+def load(source: Source, imbalance: Imbalance) -> Labelled:
+    """The pictures as published, the training set cut to its imbalance: of CIFAR-100 the same ones as are halved elsewhere.
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+    """  # noqa: E501
+    pictures = labelled.tailed_digits() if source == "digits" else datasets.read(source)
+    assert isinstance(pictures, Labelled)
+    return labelled.cut(pictures, counts(shape(source), imbalance))
+
+
+def shape(source: Source) -> Literal["digits", "cifar-100"]:
+    """The data set of which a source has the classes and, by imbalance, the frequencies."""
+    return "digits" if source == "digits" else "cifar-100"
+
+
+def fit(
+    config: Residual,
+    data: Labelled,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """The same for any pictures, of a side that 4 divides.
+
+    Raises:
+        ValueError: if there are fewer training pictures than a batch, or a class has none.
+        FloatingPointError: if the loss is not finite.
+    """
+    learner = Learner(config, data, device)
+    settings = config.method, config.epochs, config.learning_rate
+
+    def errors() -> NDArray[np.float64]:
+        return learner.errors(data.test, data.test_labels)
+
+    return run(learner, learner.run_epoch, errors, data.counts, settings, progress, checkpoint)
+
+
+class Learner(Resumable):
+    """The state of a network that is trained.
+
+    Attributes:
+        parameters: see :func:`initial`: what is trained, and the running means and variances of the batch norms.
+    """
+
+    def __init__(self, config: Residual, data: Labelled, device: str = "cpu") -> None:
+        """Start anew.
+
+        Args:
+            config: what is trained.
+            data: on what.
+            device: where to train.
+
+        Raises:
+            ValueError: if there are fewer pictures than a batch, or a class has none.
+        """
+        if len(data.train) < config.batch:
+            raise ValueError(
+                f"there are {len(data.train)} training pictures for a batch of {config.batch}; lower the batch"
+            )
+        if not data.counts.all():
+            raise ValueError(f"class {data.counts.argmin()} has no training picture; leave it out")
+        self.config, self.device = config, device
+        self.pictures = _channels_first(F.pad(torch.from_numpy(data.train), (0, 0, *(PADDING,) * 4))).to(device)
+        self.labels = torch.from_numpy(data.train_labels).to(device)
+        share = torch.from_numpy(data.counts / data.counts.sum())
+        self.log_prior = share.log().to(device)
+        colours = data.train.reshape(-1, data.train.shape[-1]) / 255
+        self.centre, self.scale = (
+            torch.tensor(part, dtype=torch.float32, device=device).view(-1, 1, 1)
+            for part in (colours.mean(0), colours.std(0) + 1e-6)
+        )
+        first = initial(config, data.train.shape[-1], data.classes)
+        self.parameters = {name: tensor.to(device) for name, tensor in first.items()}
+        trained = [self.parameters[name].requires_grad_() for name in first if not name.endswith(RUNNING)]
+        self.optimiser = torch.optim.SGD(trained, config.learning_rate, config.momentum, weight_decay=config.decay)
+        self.epoch = 0
+
+    def run_epoch(self) -> Tensor:
+        """Pass once over the pictures; returns the mean loss over the steps, a number."""
+        config, n = self.config, len(self.labels)
+        order = torch.randperm(n, generator=generator(config.seed, "order", self.epoch)).to(self.device)
+        cuts = generator(config.seed, "mirror", self.epoch)
+        turned = torch.randint(2, (n,), generator=cuts).bool().to(self.device)
+        corners = torch.randint(2 * PADDING + 1, (2, n), generator=cuts).to(self.device)
+        drawn = generator(config.seed, "negatives", self.epoch)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate(config, self.epoch)
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        steps = n // config.batch
+        for batch in order[: steps * config.batch].view(steps, config.batch):
+            x = cut_out(self.pictures[batch], corners[:, batch], turned[batch])
+            logits = scores(self.parameters, self.standard(x), config, training=True).unsqueeze(0)
+            labels = self.labels[batch]
+            negatives = draws(config.methods, labels, self.log_prior, drawn)
+            loss = method_losses(logits, labels, config.methods, self.log_prior, negatives).sum()
+            self.optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimiser.step()
+            total += loss.detach()
+        self.epoch += 1
+        return total / steps
+
+    def standard(self, pictures: Tensor) -> Tensor:
+        """Pictures [B, channels, side, side], uint8, with each colour of mean 0 and variance 1 in the training set."""
+        return (pictures.float() / 255 - self.centre) / self.scale
+
+    @torch.no_grad()
+    def errors(self, pictures: NDArray[np.uint8], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The share of each class that is classified wrongly [C]; a tie at the top counts as wrong.
+
+        Args:
+            pictures: [M, side, side, channels].
+            labels: classes [M].
+        """
+        missed = []
+        chunks = (torch.split(torch.from_numpy(whole), _CHUNK) for whole in (pictures, labels))
+        for part, own in zip(*chunks, strict=True):
+            logits = scores(self.parameters, self.standard(_channels_first(part).to(self.device)), self.config)
+            label = own.unsqueeze(1).to(self.device)
+            best_other = logits.scatter(1, label, -torch.inf).amax(1)
+            missed.append((best_other >= logits.gather(1, label).squeeze(1)).cpu())
+        classes = len(self.log_prior)
+        wrong = np.bincount(labels, torch.cat(missed).numpy(), minlength=classes)
+        shares: NDArray[np.float64] = wrong / np.bincount(labels, minlength=classes).clip(1)
+        return shares
+
+
+RUNNING = (".mean", ".variance")
+"""How the names of a batch norm's running mean and variance end, which are not trained."""
+
+
+def convolutions(config: Residual, channels: int) -> Iterator[tuple[str, int, int, int]]:
+    """Of each convolution of 3 x 3 its name, the channels that it takes and makes, and its stride, in their order."""
+    yield "first", channels, config.width, 1
+    taken = config.width
+    for stage, block in product(range(STAGES), range(config.blocks)):
+        made = config.width << stage
+        yield f"{stage}.{block}.0", taken, made, stride(stage, block)
+        yield f"{stage}.{block}.1", made, made, 1
+        taken = made
+
+
+def stride(stage: int, block: int) -> int:
+    """Of a block: 2 for the first one of the second and third stage, else 1."""
+    return 2 if stage > 0 and block == 0 else 1
+
+
+def initial(config: Residual, channels: int, classes: int) -> dict[str, Tensor]:
+    r"""The first weights by name, the same for all methods of a seed.
+
+    Those of convolutions are normal of variance 2 / (9 x channels made), the batch norms' gains 1, their shifts and
+    running means 0 and variances 1, ``out.weight`` [4 width, C] normal of variance 1 / (4 width), ``out.bias`` [C] 0.
+
+    Source: He et al., Delving Deep into Rectifiers, 2015, for the convolutions.
+    """
+    own, weights = generator(config.seed, "weights"), {}
+    for name, taken, made, _ in convolutions(config, channels):
+        weights[f"{name}.weight"] = torch.randn(made, taken, 3, 3, generator=own) * math.sqrt(2 / (9 * made))
+        weights |= {f"{name}.gain": torch.ones(made), f"{name}.shift": torch.zeros(made)}
+        weights |= {f"{name}.mean": torch.zeros(made), f"{name}.variance": torch.ones(made)}
+    features = config.width << (STAGES - 1)
+    weights["out.weight"] = torch.randn(features, classes, generator=own) / math.sqrt(features)
+    weights["out.bias"] = torch.zeros(classes)
+    return weights
+
+
+def scores(parameters: Mapping[str, Tensor], x: Tensor, config: Residual, training: bool = False) -> Tensor:
+    """The scores of all classes [B, C].
+
+    Args:
+        parameters: see :func:`initial`; when training their running means and variances are moved.
+        x: standardised pictures [B, channels, side, side].
+        config: the network, and whether scores are cosines.
+        training: whether batch norms take mean and variance of the batch.
+    """
+
+    def unit(name: str, x: Tensor, stride: int = 1) -> Tensor:
+        mean, variance, gain, shift = (parameters[f"{name}.{part}"] for part in ("mean", "variance", "gain", "shift"))
+        convolved = F.conv2d(x, parameters[f"{name}.weight"], stride=stride, padding=1)
+        return F.batch_norm(convolved, mean, variance, gain, shift, training)
+
+    h = unit("first", x).relu()
+    for stage, block in product(range(STAGES), range(config.blocks)):
+        by = stride(stage, block)
+        added = unit(f"{stage}.{block}.1", unit(f"{stage}.{block}.0", h, by).relu())
+        kept = F.pad(h[:, :, ::by, ::by], (0, 0, 0, 0, 0, added.shape[1] - h.shape[1]))
+        h = (added + kept).relu()
+    features, weight = h.mean((2, 3)), parameters["out.weight"]
+    if config.method.loss == "contrastive":
+        return F.normalize(features, dim=1) @ F.normalize(weight, dim=0)
+    return torch.addmm(parameters["out.bias"], features, weight)
+
+
+def cut_out(padded: Tensor, corners: Tensor, turned: Tensor) -> Tensor:
+    """Pictures cut out of padded ones, and mirrored or not, [B, channels, side, side].
+
+    Args:
+        padded: [B, channels, side + 2 `PADDING`, the same].
+        corners: the first row and column that is kept of each [2, B], 0 to 2 `PADDING`.
+        turned: whether each is mirrored [B], bool.
+    """
+    reach = torch.arange(padded.shape[-1] - 2 * PADDING, device=padded.device)
+    columns = torch.where(turned[:, None], reach.flip(0), reach)
+    rows, columns = corners[0, :, None] + reach, corners[1, :, None] + columns
+    picture = torch.arange(len(padded), device=padded.device)[:, None, None]
+    return padded[picture, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def rate(config: Residual, epoch: int) -> float:
+    """The learning rate of epoch 0, 1, ...: a tenth from 160/256 of the epochs, a hundredth from 180/256."""
+    lowered = 256 * epoch >= 160 * config.epochs, 256 * epoch >= 180 * config.epochs
+    return config.learning_rate * 0.1 ** sum(lowered)
+
+
+def operations(config: Residual, side: int, channels: int, classes: int) -> float:
+    """The floating-point operations of a picture's way through the network: two a product of its convolutions."""
+    total, along = 0, side
+    for _, taken, made, by in convolutions(config, channels):
+        along //= by
+        total += 2 * 9 * taken * made * along**2
+    return total + 2.0 * (config.width << (STAGES - 1)) * classes
+
+
+def _channels_first(pictures: Tensor) -> Tensor:
+    return pictures.permute(0, 3, 1, 2).contiguous()

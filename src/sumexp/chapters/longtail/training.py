@@ -1,0 +1,242 @@
+r"""Training the methods of a stack side by side, each as if it were alone.
+
+All see the same batches, mirrored pictures, initial weights and draws, and differ in their loss alone: what is paired
+by seed is paired to the last random number. The features x of a batch go through one hidden layer, h = max(0, x A + a),
+whose weights of all methods are one matrix; the scores are h B + b, or for the contrastive loss the cosines of h and
+the columns of B.
+
+What is random comes from generators of (seed, purpose, epoch), so that a run that goes on after an epoch goes on as if
+it had not been interrupted.
+
+Source: Rawat et al., section 5.1 and appendix E, for losses, schedule and m; the network is ours.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp._descent import Resumable, generator
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.longtail import images
+from sumexp.chapters.longtail.config import Stack
+from sumexp.chapters.longtail.features import features
+from sumexp.chapters.models.sampled.methods import Method, draws, method_losses
+from sumexp.datasets.labelled import Labelled
+
+
+def train(
+    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+) -> Result:
+    """Train the methods on their data set, and judge each on the test pictures.
+
+    Returns:
+        arrays: ``counts`` [C], training pictures of each class; ``errors`` [methods, C], the share of the test pictures
+        of each class that is classified wrongly (ties count as wrong);
+        metrics: the mean over methods and classes of the errors;
+        history: for each epoch and method ``epoch``, ``method``, ``train_loss`` (the mean of its own loss) and
+        ``error`` (the mean over classes on the test pictures).
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+        FloatingPointError: if the loss of a method is not finite.
+    """
+    data = images.load(config.source, config.imbalance)
+    return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
+
+
+def fit(
+    config: Stack,
+    data: Labelled,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """The same for any pictures.
+
+    Raises:
+        ValueError: if there are fewer training pictures than a batch.
+        FloatingPointError: if the loss of a method is not finite.
+    """
+    plain, mirrored, test = (part.to(device) for part in features(data.train, data.test, config.filters))
+    judged = torch.from_numpy(data.test_labels).to(device)
+    learner = Learner(config, torch.stack([plain, mirrored]), torch.from_numpy(data.train_labels), data.classes, device)
+    rows: list[list[float]] = []
+    if (state := checkpoint.load()) is not None:
+        learner.restore(state["learner"])
+        rows = state["rows"]
+    errors = learner.errors(test, judged)
+    for epoch in progress(range(learner.epoch, config.epochs)):
+        losses = learner.run_epoch().tolist()
+        for method, loss in zip(config.methods, losses, strict=True):
+            if not math.isfinite(loss):
+                raise FloatingPointError(
+                    f"the loss of {method.name} (m = {method.negatives}) is {loss} in epoch {epoch}; lower the "
+                    f"learning rate, which is {config.learning_rate}, or clip, which is {config.clip}"
+                )
+        errors = learner.errors(test, judged)
+        rows += [[epoch, i, loss, float(errors[i].mean())] for i, loss in enumerate(losses)]
+        checkpoint.save({"learner": learner.state(), "rows": rows})
+    table = np.array(rows)
+    history: dict[str, NDArray[Any]] = {"epoch": table[:, 0].astype(int), "method": table[:, 1].astype(int)}
+    history |= {"train_loss": table[:, 2], "error": table[:, 3]}
+    arrays = {"counts": data.counts, "errors": errors.cpu().numpy()}
+    return Result(arrays, {"error": float(errors.mean())}, history)
+
+
+class Learner(Resumable):
+    """The state of the methods that are trained.
+
+    Attributes:
+        parameters: ``hidden_weight`` [F, S H], ``hidden_bias`` [S H], ``out_weight`` [S, H, C], ``out_bias`` [S, 1, C].
+    """
+
+    def __init__(self, config: Stack, inputs: Tensor, labels: Tensor, classes: int, device: str = "cpu") -> None:
+        """Start anew.
+
+        Args:
+            config: the stack.
+            inputs: features of the training pictures and of their mirror images [2, N, F].
+            labels: their classes [N].
+            classes: C.
+            device: where to train.
+
+        Raises:
+            ValueError: if there are fewer pictures than a batch, or a class has none.
+        """
+        if len(labels) < config.batch:
+            raise ValueError(
+                f"there are {len(labels)} training pictures for a batch of {config.batch}; lower the batch"
+            )
+        labels = checks.ids("label", labels, classes)
+        counts = torch.bincount(labels, minlength=classes)
+        if not bool((counts > 0).all()):
+            raise ValueError(f"class {int(counts.argmin())} has no training picture; leave it out")
+        self.config, self.inputs, self.labels, self.device = config, inputs, labels.to(device), device
+        self.log_prior = (counts.double() / counts.sum()).log().to(device)
+        first = initial(config, inputs.shape[2], classes)
+        self.parameters = {name: tensor.to(device).requires_grad_() for name, tensor in first.items()}
+        self.optimiser = torch.optim.SGD(
+            self.parameters.values(), config.learning_rate, config.momentum, weight_decay=config.decay
+        )
+        self.epoch = 0
+
+    @property
+    def steps(self) -> int:
+        """The number of steps of an epoch."""
+        return len(self.labels) // self.config.batch
+
+    def run_epoch(self) -> Tensor:
+        """Pass once over the pictures; returns each method's mean loss over the steps [S], float64."""
+        config, n = self.config, len(self.labels)
+        order = torch.randperm(n, generator=generator(config.seed, "order", self.epoch)).to(self.device)
+        turned = torch.randint(2, (n,), generator=generator(config.seed, "mirror", self.epoch)).to(self.device)
+        drawn = generator(config.seed, "negatives", self.epoch)
+        total = torch.zeros(len(config.methods), dtype=torch.float64, device=self.device)
+        for step in range(self.steps):
+            batch = order[step * config.batch : (step + 1) * config.batch]
+            x, labels = self.inputs[turned[batch], batch], self.labels[batch]
+            for group in self.optimiser.param_groups:
+                group["lr"] = rate(config, self.epoch * self.steps + step, config.epochs * self.steps)
+            losses = method_losses(
+                self.scores(x),
+                labels,
+                config.methods,
+                self.log_prior,
+                draws(config.methods, labels, self.log_prior, drawn),
+            )
+            self.optimiser.zero_grad()
+            losses.sum().backward()  # type: ignore[no-untyped-call]
+            self.clip()
+            self.optimiser.step()
+            total += losses.detach()
+        self.epoch += 1
+        return total / self.steps
+
+    def scores(self, x: Tensor) -> Tensor:
+        """The scores of all classes [S, B, C], of features [B, F]."""
+        return scores(self.parameters, x, self.config.methods)
+
+    @torch.no_grad()
+    def clip(self) -> None:
+        """Shorten the gradient of each method that is longer than `Stack.clip`."""
+        count = len(self.config.methods)
+        parts = {}
+        for name, tensor in self.parameters.items():
+            if tensor.grad is not None:  # as that of the bias, where all methods have cosines
+                split = name.startswith("hidden")
+                parts[name] = torch.unflatten(tensor.grad, -1, (count, -1)) if split else tensor.grad
+        square = torch.zeros(count, device=self.device)
+        for name, part in parts.items():
+            square += part.square().sum(
+                [i for i in range(part.ndim) if i != (part.ndim - 2 if "hidden" in name else 0)]
+            )
+        factor = (self.config.clip / square.sqrt().clamp_min(1e-12)).clamp_max(1.0)
+        for name, part in parts.items():
+            part *= factor.unsqueeze(-1) if name.startswith("hidden") else factor.view(-1, 1, 1)
+
+    @torch.no_grad()
+    def errors(self, x: Tensor, labels: Tensor) -> Tensor:
+        """The share of each class that is classified wrongly [S, C], float64; a tie at the top counts as wrong.
+
+        Args:
+            x: features [M, F].
+            labels: classes [M].
+        """
+        classes = self.log_prior.shape[0]
+        wrong = torch.zeros(len(self.config.methods), classes, dtype=torch.float64, device=self.device)
+        for part, own in zip(torch.split(x, 500), torch.split(labels, 500), strict=True):
+            logits = self.scores(part)
+            label = own.view(1, -1, 1).expand(len(logits), -1, 1)
+            own_logit = logits.gather(-1, label)
+            missed = (logits.scatter(-1, label, -torch.inf).amax(-1, keepdim=True) >= own_logit).squeeze(-1)
+            wrong.index_add_(1, own, missed.double())
+        return wrong / torch.bincount(labels, minlength=classes).clamp_min(1)
+
+
+def initial(config: Stack, inputs: int, classes: int) -> dict[str, Tensor]:
+    r"""The first weights: normal of variance 2/F and 1/H, the same for all methods of a seed; biases 0."""
+    own, count = generator(config.seed, "weights"), len(config.methods)
+    hidden = torch.randn(inputs, config.hidden, generator=own) * math.sqrt(2 / inputs)
+    out = torch.randn(config.hidden, classes, generator=own) / math.sqrt(config.hidden)
+    return {
+        "hidden_weight": hidden.repeat(1, count),
+        "hidden_bias": torch.zeros(count * config.hidden),
+        "out_weight": out.repeat(count, 1, 1),
+        "out_bias": torch.zeros(count, 1, classes),
+    }
+
+
+def scores(parameters: Mapping[str, Tensor], x: Tensor, methods: Sequence[Method]) -> Tensor:
+    """The scores of all classes, [S, B, C].
+
+    Args:
+        parameters: see :class:`Learner`.
+        x: features [B, F].
+        methods: [S].
+    """
+    joint = torch.addmm(parameters["hidden_bias"], x, parameters["hidden_weight"]).relu()
+    hidden = torch.unflatten(joint, -1, (len(methods), -1)).transpose(0, 1)
+    weight, bias = parameters["out_weight"], parameters["out_bias"]
+    outputs = []
+    for loss, members in groupby(range(len(methods)), lambda i: methods[i].loss):
+        part = slice((own := list(members))[0], own[-1] + 1)
+        if loss == "softmax":
+            outputs.append(torch.baddbmm(bias[part], hidden[part], weight[part]))
+        else:
+            unit = torch.nn.functional.normalize
+            outputs.append(unit(hidden[part], dim=-1) @ unit(weight[part], dim=1))
+    return torch.cat(outputs)
+
+
+def rate(config: Stack, step: int, steps: int) -> float:
+    """The learning rate of step 0, 1, ...: a tenth from 160/256 of the steps, a hundredth from 180/256."""
+    lowered = 256 * step >= 160 * steps, 256 * step >= 180 * steps
+    return config.learning_rate * 0.1 ** sum(lowered)

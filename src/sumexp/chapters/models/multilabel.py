@@ -1,0 +1,276 @@
+r"""Queries with several relevant items: a network trained by four losses, each beside the ranks that it should bound.
+
+A query is a web page and the items are tags, or a word and the items are the words that follow it; each relevant item
+has a gain, 1 for a page's tags, and for a follower how often it follows. A query's loss is the mean over its items,
+each taken for the only right one and weighted by its share t of the gains: with the softmax this is the ListNet loss.
+One hidden layer, linear, then scores z of all items:
+
+- ``softmax``: :math:`-\log p_i`;
+- ``cosface``, ``arcface``: the same on scaled cosines, with a margin taken off the item's own;
+- ``infonce``: one item of the query, drawn by its share, against m items drawn uniformly from all others.
+
+After every epoch the losses and the ranks are taken on a fixed sample of the queries of both parts, without noise: what
+InfoNCE averages over its draws is computed exactly.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sumexp import _checks as checks
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.models._queries import Queries, Source, load
+from sumexp.expectations import _integrals as integrals
+from sumexp.expectations import _laws as expected
+from sumexp.functional import _full as full
+from sumexp.functional import _lists as lists
+from sumexp.functional import _margins as margins
+from sumexp.functional import _sampled as sampled
+from sumexp.ranking import _metrics as metrics
+from sumexp.ranking.sampled import hit_losses
+from sumexp.samplers._laws import Uniform
+from sumexp.samplers._negatives import draw
+
+Loss = Literal["softmax", "cosface", "arcface", "infonce"]
+
+CURVES = ("loss", "cross_entropy", "log_rank", "log_mrr", "first_log_mrr", "ndcg")
+"""What is measured of both parts after every epoch; see :func:`train`."""
+
+
+@dataclass(frozen=True)
+class MultilabelConfig:
+    """How the network is trained.
+
+    Attributes:
+        source: Delicious, or Shakespeare, which comes with the package.
+        loss: one of the four.
+        width: of the hidden layer.
+        epochs: passes over the queries.
+        batch: queries in a step.
+        learning_rate: of Adam at the first step; it falls to zero along a cosine.
+        scale: what cosines are multiplied by.
+        margin: of CosFace a cosine, of ArcFace an angle.
+        negatives: m of InfoNCE.
+        queries: how many queries of each part are measured.
+        pairs: on how many of those, with one item each, the exact mean of InfoNCE is taken.
+        seed: of all random draws; the queries measured are always the same.
+    """
+
+    source: Source = "delicious"
+    loss: Loss = "softmax"
+    width: int = 128
+    epochs: int = 6
+    batch: int = 256
+    learning_rate: float = 3e-3
+    scale: float = 16.0
+    margin: float = 0.2
+    negatives: int = 64
+    queries: int = 1000
+    pairs: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.positive(self, "width", "epochs", "batch", "learning_rate", "scale", "negatives", "queries", "pairs")
+        if not 0 <= self.margin <= math.pi / 2:
+            raise ValueError(f"margin must be in [0, pi/2], got {self.margin!r}")
+        checks.choice("loss", self.loss, get_args(Loss))
+        checks.choice("source", self.source, get_args(Source))
+
+
+_WORDS = MultilabelConfig(
+    source="shakespeare", width=64, epochs=6, batch=16, learning_rate=0.02, negatives=16, queries=200, pairs=50
+)
+
+CONFIGS: Mapping[str, Mapping[Source, MultilabelConfig]] = MappingProxyType(
+    {
+        "smoke": {
+            "delicious": MultilabelConfig(width=32, epochs=2, batch=512, queries=200, pairs=16),
+            "shakespeare": replace(_WORDS, width=32, epochs=3, batch=32, queries=100, pairs=16),
+        },
+        "cpu": {"delicious": MultilabelConfig(), "shakespeare": _WORDS},
+        "paper": {
+            "delicious": MultilabelConfig(width=512, epochs=30, queries=3000, pairs=1000),
+            "shakespeare": replace(_WORDS, width=256, epochs=30, queries=400, pairs=400),
+        },
+    }
+)
+"""The configuration of each profile for each source; `dataclasses.replace` sets loss and seed."""
+
+
+class Network(nn.Module):
+    """Scores of all items: linear in the hidden layer, or a scale times cosines."""
+
+    def __init__(self, features: int, items: int, config: MultilabelConfig, generator: torch.Generator) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(config.width)
+        self.hidden = nn.Parameter(torch.randn(features, config.width, generator=generator) / math.sqrt(features))
+        self.weight = nn.Parameter(torch.empty(items, config.width).uniform_(-bound, bound, generator=generator))
+        self.bias = nn.Parameter(torch.zeros(items))
+        self.scale = config.scale if config.loss in ("cosface", "arcface") else None
+
+    def forward(self, queries: Tensor) -> Tensor:
+        """[B, features] -> [B, items]."""
+        hidden = queries @ self.hidden
+        if self.scale is None:
+            return F.linear(hidden, self.weight, self.bias)
+        return self.scale * F.normalize(hidden, dim=-1) @ F.normalize(self.weight, dim=-1).T
+
+
+def label_losses(logits: Tensor, config: MultilabelConfig) -> Tensor:
+    r"""The loss of each item, if it were the right one: with the margin :math:`\delta_i` of the configured loss
+
+    .. math:: \ell_i = \log\Big(1 + \sum_{j\ne i} e^{z_j - z_i + \delta_i}\Big)
+              = -\log p_i + \delta_i + \log\big(1 - p_i(1 - e^{-\delta_i})\big).
+
+    Args:
+        logits: [B, L].
+        config: its loss, scale and margin; InfoNCE and the softmax have none.
+
+    Returns:
+        [B, L].
+    """  # noqa: D415
+    log_p = torch.log_softmax(logits, -1)
+    match config.loss:
+        case "cosface":
+            margin = torch.full_like(logits, config.scale * config.margin)
+        case "arcface":
+            margin = config.scale * margins.arcface_margin(logits / config.scale, config.margin)
+        case _:
+            return -log_p
+    return margin - log_p + torch.log1p(log_p.exp() * torch.expm1(-margin))
+
+
+def train(
+    config: MultilabelConfig,
+    /,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """Train on the configured source and measure both parts before the first epoch and after each.
+
+    Returns:
+        arrays: for ``part`` in train, test the curves [epochs + 1]
+
+        - ``part_loss``: the mean loss (InfoNCE: its exact mean over draws, on the pairs);
+        - ``part_cross_entropy``: the mean ListNet loss of the same scores, without margin;
+        - ``part_log_rank``: the mean over queries of the mean over their items, by shares, of the log rank, the worst
+          among ties;
+        - ``part_log_mrr``: minus the log of the mean reciprocal rank of query and item;
+        - ``part_first_log_mrr``: the same of the first of each query's items;
+        - ``part_ndcg``: the mean NDCG;
+        - ``part_entropy``: the mean entropy of the shares, the least that a cross entropy can be;
+        - for InfoNCE ``part_pair_log_rank`` and ``part_pair_log_sampled_rank``: on the pairs, the mean log rank among
+          all items, and its exact mean among the sampled ones;
+
+        and after training, of one item of each query measured of the test part, ``pair_loss`` (without margin) and
+        ``pair_rank``, [queries];
+        metrics: the last point of each curve.
+
+    Raises:
+        DataError: if Delicious is absent, damaged or undeclared.
+    """
+    return fit(config, load(config.source), device=device, progress=progress)
+
+
+def fit(config: MultilabelConfig, data: Queries, *, device: str = "cpu", progress: Progress = iter) -> Result:
+    """The same for any data."""
+    generator = torch.Generator().manual_seed(config.seed)
+    parts = {
+        "train": (torch.from_numpy(data.train).to(device), torch.from_numpy(data.train_gains).to(device)),
+        "test": (torch.from_numpy(data.test).to(device), torch.from_numpy(data.test_gains).to(device)),
+    }
+    queries, gains = parts["train"]
+    network = Network(queries.shape[1], gains.shape[1], config, generator).to(device)
+    optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.epochs)
+    shown = {part: _sample(*tensors, config) for part, tensors in parts.items()}
+    curves = [_measure_all(network, shown, config)]
+    for _ in progress(range(config.epochs)):
+        for chosen in torch.split(torch.randperm(len(queries), generator=generator).to(device), config.batch):
+            logits, own = network(queries[chosen]), gains[chosen]
+            if config.loss == "infonce":
+                loss = _info_nce(logits, own, config.negatives, generator)
+            else:
+                loss = ((label_losses(logits, config) * own).sum(-1) / own.sum(-1)).mean()
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+        schedule.step()
+        curves.append(_measure_all(network, shown, config))
+    arrays: dict[str, NDArray[np.generic]] = {name: np.array([point[name] for point in curves]) for name in curves[0]}
+    queries, gains, items = shown["test"]
+    with torch.no_grad():
+        logits = network(queries).double()
+    arrays["pair_loss"] = full.cross_entropy(logits, items, reduction="none").cpu().numpy()
+    arrays["pair_rank"] = metrics.rank(logits, items, ties="pessimistic").cpu().numpy()
+    return Result(arrays, curves[-1])
+
+
+def _sample(queries: Tensor, gains: Tensor, config: MultilabelConfig) -> tuple[Tensor, Tensor, Tensor]:
+    """The queries measured, their gains, and one item of each [B]."""
+    generator = torch.Generator().manual_seed(0)
+    chosen = torch.randperm(len(queries), generator=generator)[: config.queries].to(queries.device)
+    items = torch.multinomial(gains[chosen].float().cpu(), 1, generator=generator).squeeze(-1)
+    return queries[chosen], gains[chosen], items.to(queries.device)
+
+
+def _info_nce(logits: Tensor, gains: Tensor, m: int, generator: torch.Generator) -> Tensor:
+    """One item of each query against m uniform draws from all others."""
+    items = torch.multinomial(gains.float().cpu(), 1, generator=generator).squeeze(-1)
+    drawn = draw(Uniform(gains.shape[1]), items, m, hits="redraw", generator=generator)
+    items = items.to(logits.device).unsqueeze(-1)
+    return sampled.info_nce(logits.gather(-1, items).squeeze(-1), logits.gather(-1, drawn.ids.to(logits.device)))
+
+
+@torch.no_grad()
+def _measure_all(
+    network: Network, shown: Mapping[str, tuple[Tensor, Tensor, Tensor]], config: MultilabelConfig
+) -> dict[str, float]:
+    return {
+        f"{part}_{name}": value
+        for part, (queries, gains, items) in shown.items()
+        for name, value in measure(network(queries).double(), gains, items, config).items()
+    }
+
+
+def measure(logits: Tensor, gains: Tensor, items: Tensor, config: MultilabelConfig) -> dict[str, float]:
+    """What :func:`train` says of each curve, at given scores.
+
+    Args:
+        logits: [B, L], float64.
+        gains: [B, L] numbers >= 0, or bool.
+        items: [B] one item of each query.
+        config: its loss, and for InfoNCE how many negatives and pairs.
+    """
+    share = gains.double() / gains.double().sum(-1, keepdim=True)
+    ranks = metrics.ranks(logits, ties="pessimistic")
+    values = {
+        "loss": (label_losses(logits, config) * share).sum(-1).mean(),
+        "cross_entropy": lists.listnet(logits, gains),
+        "log_rank": (ranks.log() * share).sum(-1).mean(),
+        "log_mrr": -(share / ranks).sum(-1).mean().log(),
+        "first_log_mrr": -metrics.mean_reciprocal_rank(logits, gains > 0, ties="pessimistic").log(),
+        "ndcg": metrics.ndcg(logits, gains, ties="pessimistic").mean(),
+        "entropy": -torch.special.xlogy(share, share).sum(-1).mean(),
+    }
+    if config.loss == "infonce":
+        n, m = logits.shape[1] - 1, config.negatives
+        z, y = logits[: config.pairs], items[: config.pairs].unsqueeze(-1)
+        others = torch.ones_like(z, dtype=torch.bool).scatter(-1, y, False)
+        terms = (z - z.gather(-1, y))[others].view(len(z), n)
+        law = expected.with_replacement(terms, m, method="spread")
+        values["loss"] = integrals.expect(law, tol=1e-9).log.mean()
+        rank = ranks[: config.pairs].gather(-1, y).squeeze(-1)
+        values["pair_log_rank"] = rank.log().mean()
+        values["pair_log_sampled_rank"] = hit_losses(n, m, 1.0, rank - 1).mean()
+    return {name: value.item() for name, value in values.items()}

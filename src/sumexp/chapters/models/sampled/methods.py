@@ -1,0 +1,209 @@
+r"""Losses with and without sampled negatives, as methods that are compared: what each is, and its loss on a batch.
+
+Several methods are trained side by side on the scores of all classes [S, B, C]; those of one law and one m have the
+same draws, hits left out or kept. The negatives of an example are m draws of the law: uniform, or the labels of the
+next m examples of the batch, which is in random order: m of the B - 1 others.
+
+Source: Rawat et al., sections 2 and 5.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp.functional._full import pairwise_margin
+from sumexp.functional._margins import adaptive, equalised, logit_adjusted
+from sumexp.functional._sampled import CONTRASTIVE, decoupled, sampled_softmax
+from sumexp.samplers._laws import Uniform
+from sumexp.samplers._negatives import Negatives, draw, within_batch
+from sumexp.samplers._weights import constant, importance, relative, tail
+
+Loss: TypeAlias = Literal["softmax", "contrastive"]
+Law: TypeAlias = Literal["all", "uniform", "batch"]
+Weighting: TypeAlias = Literal[
+    "none", "logit-adjusted", "adaptive", "equalised", "constant", "importance", "relative", "tail"
+]
+Rule: TypeAlias = Literal["mask", "keep"]
+
+MARGINS: tuple[Weighting, ...] = ("none", "logit-adjusted", "adaptive", "equalised")
+"""Of losses over all labels."""
+
+LAWS: tuple[Law, ...] = ("uniform", "batch")
+"""Of negatives that are sampled."""
+
+SCHEMES: tuple[Weighting, ...] = ("constant", "importance", "relative", "tail")
+"""Of sampled losses."""
+
+
+@dataclass(frozen=True, order=True)
+class Method:
+    r"""What a classifier is trained on.
+
+    Attributes:
+        loss: the softmax cross entropy, or the contrastive loss of cosines.
+        law: where the negatives come from: ``all`` labels, drawn ``uniform``\ ly, or the ``batch``'s other labels.
+        weighting: of the negatives: a margin for ``all``, else a column of Table 1 or the tail weights.
+        negatives: m; 0 for ``all``.
+        hits: whether negatives of the example's own label are left out or kept.
+
+    Raises:
+        ValueError: if the parts do not fit one another.
+    """
+
+    loss: Loss = "softmax"
+    law: Law = "all"
+    weighting: Weighting = "none"
+    negatives: int = 0
+    hits: Rule = "mask"
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("loss", self.loss, get_args(Loss)),
+            ("law", self.law, get_args(Law)),
+            ("weighting", self.weighting, MARGINS if self.law == "all" else SCHEMES),
+            ("hits", self.hits, get_args(Rule)),
+        ):
+            checks.choice(name, value, allowed)
+        if (self.negatives > 0) == (self.law == "all") or self.negatives < 0:
+            raise ValueError(f"negatives is {self.negatives} of the law {self.law!r}; 'all' has 0, others have some")
+        if self.loss == "contrastive" and (self.hits == "keep" or self.weighting in MARGINS[1:]):
+            raise ValueError("the contrastive loss is trained without margins and with hits left out")
+
+    @property
+    def name(self) -> str:
+        """In few words, without m: ``cross entropy``, ``batch constant``, ``contrastive uniform relative``."""
+        parts = [self.loss if self.loss == "contrastive" else "", "" if self.law == "all" else self.law]
+        plain = "all labels" if self.loss == "contrastive" else "cross entropy"
+        parts.append(plain if self.weighting == "none" else self.weighting)
+        return " ".join(filter(None, parts)) + (", hits kept" if self.hits == "keep" else "")
+
+
+Draws: TypeAlias = Mapping[tuple[Law, int], Negatives]
+
+ADAPTIVE = 3.0
+"""The adaptive margin of the rarest class; the paper gives no scale."""
+
+
+def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, own: torch.Generator) -> Draws:
+    """The negatives of each law and m that a method has, hits marked.
+
+    Args:
+        methods: [S].
+        labels: of the batch [B].
+        log_prior: of the classes [C].
+        own: of the uniform draws.
+    """
+    drawn: dict[tuple[Law, int], Negatives] = {}
+    wanted = {(method.law, method.negatives) for method in methods if method.law != "all"}
+    if any(law == "batch" for law, _ in wanted):
+        others = within_batch(labels, log_prior)
+    for law, m in sorted(wanted):
+        if law == "uniform":
+            uniform = Uniform(len(log_prior))
+            drawn[law, m] = draw(uniform, labels.cpu(), m, generator=own)
+        else:
+            columns = following(len(labels), m, labels.device)
+            drawn[law, m] = Negatives(*(part.gather(1, columns) for part in others))
+    return {key: Negatives(*(part.to(labels.device) for part in negatives)) for key, negatives in drawn.items()}
+
+
+def following(size: int, m: int, device: torch.device) -> Tensor:
+    """In a matrix [B, B-1] of each row's others, which columns are the m that follow it in the batch, in a circle."""
+    row = torch.arange(size, device=device).unsqueeze(1)
+    other = (row + torch.arange(1, m + 1, device=device)) % size
+    return other - (other > row).long()
+
+
+def method_losses(scores: Tensor, labels: Tensor, methods: Sequence[Method], log_prior: Tensor, drawn: Draws) -> Tensor:
+    """The mean loss of each method on a batch, [S].
+
+    Args:
+        scores: scores of all classes [S, B, C].
+        labels: [B].
+        methods: [S].
+        log_prior: of the classes [C], float64.
+        drawn: the negatives of each law and m.
+    """
+    result: list[Tensor] = []
+    places: list[int] = []
+    for part, members in alike(methods):
+        logits = scores[part]
+        rows = logits.flatten(0, 1)
+        own = labels.repeat(len(part))
+        if members[0].law == "all":
+            each = _full(rows, own, members, labels, log_prior)
+        else:
+            negatives = drawn[members[0].law, members[0].negatives]
+            weights = torch.cat([negative_weights(method, negatives, labels, log_prior) for method in members])
+            hits = negatives.hits if members[0].hits == "mask" else torch.zeros_like(negatives.hits)
+            ids = negatives.ids.repeat(len(part), 1)
+            pair = rows.gather(1, own.unsqueeze(1)).squeeze(1), rows.gather(1, ids)
+            rest: dict[str, Any] = {"hits": hits.repeat(len(part), 1), "reduction": "none"}
+            rest["weights"] = weights.to(rows.dtype)
+            if members[0].loss == "softmax":
+                each = sampled_softmax(*pair, **rest)
+            else:
+                each = decoupled(*pair, margins=CONTRASTIVE, **rest)
+        result.append(each.view(len(part), -1).mean(1))
+        places += part
+    order = torch.tensor(places, device=scores.device).argsort()
+    return torch.cat(result)[order]
+
+
+def alike(methods: Sequence[Method]) -> Iterator[tuple[list[int], list[Method]]]:
+    """The places of the methods that differ in their weighting alone, and those methods."""
+
+    def key(i: int) -> tuple[str, str, int, str]:
+        method = methods[i]
+        return method.loss, method.law, method.negatives, method.hits
+
+    for _, places in groupby(sorted(range(len(methods)), key=key), key):
+        part = list(places)
+        yield part, [methods[i] for i in part]
+
+
+def negative_weights(method: Method, negatives: Negatives, labels: Tensor, log_prior: Tensor) -> Tensor:
+    """The weights of a sampled loss's negatives [B, m], float64."""
+    m, log_q = method.negatives, negatives.log_q
+    own = log_prior[labels].unsqueeze(1)
+    match method.weighting:
+        case "constant":
+            return constant(log_q, m)
+        case "importance":
+            return importance(log_q, m)
+        case "relative":
+            uniform = torch.full_like(own, -math.log(len(log_prior)))
+            return relative(log_q, uniform if method.law == "uniform" else own)
+        case "tail":
+            return tail(log_q, m, log_prior[negatives.ids], own)
+    raise ValueError(f"{method.weighting!r} is no weighting of a sampled loss")
+
+
+def log_margins(method: Method, log_prior: Tensor) -> Tensor:
+    r"""The margins :math:`\log\rho_{yy'}` of a loss over all labels, [C, C] or what broadcasts to it."""
+    positive, negative = log_prior.unsqueeze(1), log_prior.unsqueeze(0)
+    match method.weighting:
+        case "logit-adjusted":
+            return logit_adjusted(positive, negative)
+        case "adaptive":
+            scale = ADAPTIVE * math.exp(0.25 * log_prior.min().item())
+            return adaptive(positive, scale)
+        case "equalised":
+            return equalised(negative)
+    return torch.zeros(1, 1, dtype=log_prior.dtype, device=log_prior.device)
+
+
+def _full(rows: Tensor, own: Tensor, members: Sequence[Method], labels: Tensor, log_prior: Tensor) -> Tensor:
+    classes = len(log_prior)
+    if members[0].loss == "contrastive":
+        hits = torch.nn.functional.one_hot(own, classes).bool()
+        positive = rows.gather(1, own.unsqueeze(1)).squeeze(1)
+        return decoupled(positive, rows, margins=CONTRASTIVE, hits=hits, reduction="none")
+    margins = [log_margins(method, log_prior).expand(classes, classes)[labels] for method in members]
+    return pairwise_margin(rows, own, torch.cat(margins).to(rows.dtype), reduction="none")

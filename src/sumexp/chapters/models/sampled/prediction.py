@@ -1,0 +1,158 @@
+r"""What theory says of each method before anything is trained, from the label frequencies alone.
+
+Let :math:`\pi` be the frequencies, and let x say nothing. The exact minimiser f of the method's implicit loss then
+scores class y by :math:`f_y`, the true scores are :math:`\log\pi_y`, and
+
+.. math:: b_y = f_y - \log\pi_y - \text{mean over all classes}
+
+is what the method adds to a class: a method with a larger b on the rare classes takes more examples for rare ones. So
+of two methods *the one with the larger mean b on a group is predicted to err less there.* That is ``offset``, and it
+alone makes the predicted order. Methods whose offsets agree, such as all that are consistent, tie.
+
+Beside it, of scores that are all equal, as they are at the start: the exact mean of the gradient that a class's score
+gets as a negative, over what it gets as the positive, ``push``. Above 1 the class is pushed down at first.
+
+Both are exact: the minimisers by Newton's method on the exact implicit loss, the gradients by its derivatives, since
+with the factors :math:`w_{yy'} = e^{a_y+b_{y'}}` of the weights the derivative of :math:`\sum_y\pi_y\,\ell_y` in
+:math:`a_y` is what y gets as the positive, and that in :math:`b_{y'}` what y' gets as a negative. The contrastive loss
+is a sum over classes, and its minimiser a closed form: with :math:`N_y = \sum_{y'\ne y}\pi_{y'}\rho_{y'y}` it is
+:math:`f_y = \pi_y/(\pi_y + N_y)`, whose logarithm stands for f.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.models.sampled.groups import Rule, groups
+from sumexp.chapters.models.sampled.methods import SCHEMES, Method, log_margins
+from sumexp.negatives import consistency, population, schemes
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is predicted: for which label frequencies and which methods.
+
+    Attributes:
+        counts: training examples of each class [C].
+        methods: the methods.
+        rule: which classes are head, torso and tail.
+
+    Raises:
+        ValueError: if there are fewer than two classes, one has no example, or there is no method.
+    """
+
+    counts: tuple[int, ...]
+    methods: tuple[Method, ...]
+    rule: Rule = "numbers"
+
+    def __post_init__(self) -> None:
+        if len(self.counts) < 2 or min(self.counts) < 1 or not self.methods:
+            raise ValueError(
+                f"{len(self.counts)} classes, of which one has {min(self.counts, default=0)} examples, and "
+                f"{len(self.methods)} methods; give two classes or more, each with an example, and a method"
+            )
+
+
+def predict(
+    config: Forecast, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+) -> Result:
+    """The prediction for each method.
+
+    Returns:
+        arrays: ``counts`` [C]; ``offset`` and ``push`` [methods, C]; ``names`` of the groups that there are, and the
+        means of the offsets that make the predicted order, ``group_offset`` [methods, groups].
+    """
+    counts = np.array(config.counts, dtype=np.int64)
+    prior = torch.from_numpy(counts / counts.sum())
+    predictions = [prediction(config.methods[i], prior) for i in progress(range(len(config.methods)))]
+    members = groups(counts, config.rule)
+    offset, push = (np.stack([result[i].numpy() for result in predictions]) for i in range(2))
+    arrays = {"counts": counts, "offset": offset, "push": push, "names": np.array(list(members))}
+    arrays["group_offset"] = np.stack([offset[:, own].mean(1) for own in members.values()], 1)
+    return Result(arrays)
+
+
+def work(classes: int, methods: int) -> float:
+    """The floating-point operations of predictions: some 30 losses with derivatives on 300 nodes for each method."""
+    return 30.0 * 300 * 20 * classes * methods
+
+
+def prediction(method: Method, prior: Tensor) -> tuple[Tensor, Tensor]:
+    """Offset and push of one method, [C] each, float64.
+
+    Args:
+        method: the method.
+        prior: frequencies of the classes [C], all positive.
+
+    Raises:
+        ValueError: if they are no law with full support.
+    """
+    prior = checks.law("prior", prior)
+    offset = minimiser(method, prior) - prior.log()
+    return offset - offset.mean(), push(method, prior)
+
+
+def minimiser(method: Method, prior: Tensor) -> Tensor:
+    """The scores of least expected loss where every x has the posterior ``prior``, [C]."""
+    if method.loss == "contrastive":
+        return (prior / (prior + _against(method, prior))).log()
+    return consistency.minimiser(losses(method, prior), prior)
+
+
+def losses(method: Method, prior: Tensor) -> population.Losses:
+    """The exact implicit losses of a method of the softmax loss, as a function of the scores."""
+    if method.law == "all":
+        return population.margin_losses(log_margins(method, prior.log()))
+    return consistency.multiset_losses(law(method, prior), method.negatives, factors(method, prior), method.hits)
+
+
+def push(method: Method, prior: Tensor) -> Tensor:
+    """The exact mean gradient of each class's score as a negative, over that as the positive, at equal scores [C].
+
+    Hits that are kept count on both sides. Of the contrastive loss at cosines of 1/2; where all are f > 0 it is
+    f / (1 - f) times that.
+    """
+    if method.loss == "contrastive":
+        return _against(method, prior) / prior
+    zero = torch.zeros_like(prior)
+    if method.law == "all":
+        rho = log_margins(method, prior.log()).expand(len(prior), len(prior)).exp().clone().fill_diagonal_(0)
+        share = rho / (1 + rho.sum(1, keepdim=True))
+        return (prior @ share) / (prior * share.sum(1))
+    positive, negative = (part.clone().requires_grad_() for part in factors(method, prior))
+    log_q = law(method, prior)
+    losses = consistency.multiset_losses(log_q, method.negatives, (positive, negative), method.hits)
+    up, down = torch.autograd.grad(prior @ losses(zero), (positive, negative))
+    return down / up
+
+
+def law(method: Method, prior: Tensor) -> Tensor:
+    """The logarithm of the law of a sampled method's negatives, [C]."""
+    return prior.log() if method.law == "batch" else schemes.uniform(len(prior))
+
+
+def factors(method: Method, prior: Tensor) -> tuple[Tensor, Tensor]:
+    """The factors of a sampled method's weights, see :func:`sumexp.negatives.consistency.factors`, [C] each."""
+    checks.choice("weighting", method.weighting, SCHEMES)
+    return consistency.factors(
+        cast(schemes.Weights, method.weighting),
+        law(method, prior),
+        method.negatives,
+        hits=method.hits,
+        prior=prior.log(),
+    )
+
+
+def _against(method: Method, prior: Tensor) -> Tensor:
+    r""":math:`N_y = \sum_{y'\ne y}\pi_{y'}\rho_{y'y}`, [C]."""
+    if method.law == "all":
+        return 1 - prior
+    positive, negative = factors(method, prior)
+    each = prior * positive.exp()
+    return (each.sum() - each) * torch.exp(math.log(method.negatives) + law(method, prior) + negative)

@@ -1,0 +1,355 @@
+r"""The classifier whose logits the book studies: a next-word model of a running text.
+
+It is a low-rank softmax over the whole vocabulary,
+
+.. math:: p(w \mid c) = \frac{\exp(u_c \cdot v_w + b_w)}{\sum_{w'} \exp(u_c \cdot v_{w'} + b_{w'})},
+
+where :math:`c` is the preceding word. All it can learn from a text are the bigram counts :math:`n_{cw}`, so it is
+fitted to those: with :math:`n_c = \sum_w n_{cw}` the loss of a context is
+
+.. math:: \ell_c = -\sum_w n_{cw} \log p(w \mid c), \qquad
+          \frac{\partial \ell_c}{\partial z_{cw}} = n_c\, p(w \mid c) - n_{cw}, \qquad z_{cw} = u_c \cdot v_w + b_w.
+
+The objective adds a penalty, which draws the vectors of rare words to zero and their predictions to the bias:
+
+.. math:: \sum_c \Big( \ell_c + \frac{\lambda}{2} \lVert u_c \rVert^2 \Big)
+          + \frac{\lambda}{2} \sum_w \lVert v_w \rVert^2.
+
+Each step draws contexts :math:`c` with probability :math:`\pi_c \propto \sqrt{n_c}` and weights them by
+:math:`1/\pi_c`, so that its gradient is an unbiased estimate of the whole objective's; the softmax is always the full
+one, and dropout leaves out random entries of :math:`u_c`.
+The vocabulary is closed: it holds every type of the corpus, also those that only the held-out documents use.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp import datasets
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.datasets import Corpus
+
+Source = Literal["brown", "shakespeare"]
+"""The data sets of running text."""
+
+
+@dataclass(frozen=True)
+class WordModelConfig:
+    """How the next-word model is fitted.
+
+    Attributes:
+        source: the data set.
+        rank: the length of the vectors u and v.
+        steps: the number of optimiser steps.
+        batch: how many contexts a step draws.
+        learning_rate: of Adam at the first step; it falls to zero along a cosine.
+        dropout: the share of the entries of u that a step leaves out.
+        penalty: the weight lambda of the squared lengths of u and v.
+        smoothing: what is added to each training count for the first bias, b = log unigram.
+        held_out: the documents that perplexity is taken on. Choose settings on ``validation`` only.
+        seed: of all random draws but the split of the documents, which is always the same.
+    """
+
+    source: Source = "brown"
+    rank: int = 64
+    steps: int = 400
+    batch: int = 512
+    learning_rate: float = 0.03
+    dropout: float = 0.3
+    penalty: float = 4.0
+    smoothing: float = 1.0
+    held_out: Literal["validation", "test"] = "test"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.source not in get_args(Source):
+            raise ValueError(f"source must be {' or '.join(get_args(Source))}, got {self.source!r}")
+        checks.positive(self, "rank", "steps", "batch", "learning_rate", "smoothing")
+        if not (isinstance(self.dropout, int | float) and 0 <= self.dropout < 1):
+            raise ValueError(f"dropout must be a number in [0, 1), got {self.dropout!r}")
+        if not (isinstance(self.penalty, int | float) and self.penalty >= 0):
+            raise ValueError(f"penalty must be a number that is not negative, got {self.penalty!r}")
+        if self.held_out not in ("validation", "test"):
+            raise ValueError(f"held_out must be validation or test, got {self.held_out!r}")
+
+
+CONFIGS: Mapping[str, Mapping[str, WordModelConfig]] = MappingProxyType(
+    {
+        "brown": {
+            "smoke": WordModelConfig(rank=16, steps=20, batch=256),
+            "cpu": WordModelConfig(),
+            "paper": WordModelConfig(rank=256, steps=4000, batch=2048),
+        },
+        "shakespeare": {
+            "smoke": WordModelConfig("shakespeare", rank=16, steps=20, batch=256),
+            "cpu": WordModelConfig("shakespeare", steps=100),
+            "paper": WordModelConfig("shakespeare", steps=100, batch=2048),
+        },
+    }
+)
+"""The configuration of each data set and profile; `dataclasses.replace` sets the seed."""
+
+
+@dataclass(frozen=True)
+class WordModel:
+    """A fitted next-word model.
+
+    Attributes:
+        context_vectors: u, float64 [V, r].
+        word_vectors: v, float64 [V, r].
+        bias: b, float64 [V].
+        labels: the words [V], the most frequent first.
+        class_counts: how often each word occurs in the whole corpus, float64 [V], all positive.
+        held_out_perplexity: of this model on the held-out documents.
+        unigram_perplexity: of the smoothed unigram model that it started from, on the same documents.
+        bigram_perplexity: of an interpolated Kneser-Ney bigram model, on the same documents.
+        source: the data set it was fitted to; `datasets.DATASETS` has its description.
+    """
+
+    context_vectors: Tensor
+    word_vectors: Tensor
+    bias: Tensor
+    labels: tuple[str, ...]
+    class_counts: Tensor
+    held_out_perplexity: float
+    unigram_perplexity: float
+    bigram_perplexity: float
+    source: Source
+
+    def logits(self, context: Tensor) -> Tensor:
+        """u_c · v_w + b_w for each context word's index, int64 [...] -> float64 [..., V]."""
+        return self.context_vectors[context] @ self.word_vectors.T + self.bias
+
+    def index(self, word: str) -> int:
+        """The class index of ``word``.
+
+        Raises:
+            ValueError: if the word is not one of the vocabulary.
+        """
+        try:
+            return self.labels.index(word)
+        except ValueError:
+            raise ValueError(f"{word!r} is not one of the {len(self.labels):,} words (they are lower-cased)") from None
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What `from_arrays` makes the same model of; the parameters in float32, as they were trained."""
+        return {
+            "context_vectors": self.context_vectors.float().cpu().numpy(),
+            "word_vectors": self.word_vectors.float().cpu().numpy(),
+            "bias": self.bias.float().cpu().numpy(),
+            "class_counts": self.class_counts.cpu().numpy(),
+            "labels": np.array(self.labels),
+            "source": np.array(self.source),
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """The three perplexities."""
+        names = ("held_out_perplexity", "unigram_perplexity", "bigram_perplexity")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[np.generic]], metrics: Mapping[str, float], device: str = "cpu"
+    ) -> "WordModel":
+        """The model that `arrays` and `metrics` were taken from."""
+
+        def tensor(name: str) -> Tensor:
+            return torch.from_numpy(arrays[name]).double().to(device)
+
+        return cls(
+            context_vectors=tensor("context_vectors"),
+            word_vectors=tensor("word_vectors"),
+            bias=tensor("bias"),
+            labels=tuple(arrays["labels"].tolist()),
+            class_counts=tensor("class_counts"),
+            held_out_perplexity=metrics["held_out_perplexity"],
+            unigram_perplexity=metrics["unigram_perplexity"],
+            bigram_perplexity=metrics["bigram_perplexity"],
+            source=arrays["source"].item(),
+        )
+
+
+def train(
+    config: WordModelConfig,
+    /,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """Fit the next-word model to the text of its source; returns its arrays and metrics (see `WordModel.from_arrays`).
+
+    Raises:
+        DataError: if the corpus is absent, damaged or undeclared.
+    """
+    model = fit(config, datasets.corpus(config.source), device=device, progress=progress)
+    return Result(model.arrays(), model.metrics())
+
+
+def fit(config: WordModelConfig, corpus: Corpus, *, device: str = "cpu", progress: Progress = iter) -> WordModel:
+    """Fit the next-word model to ``corpus`` by the full softmax; the same on each run on the same machine."""
+    documents = split(len(corpus.documents))
+    counts = bigram_counts(corpus, documents["train"])
+    held_out = bigram_counts(corpus, documents[config.held_out])
+    unigram = smoothed_unigram(counts, config.smoothing)
+    vectors, word_vectors, bias = _minimise(config, counts, unigram, device, progress)
+    return WordModel(
+        context_vectors=vectors.double(),
+        word_vectors=word_vectors.double(),
+        bias=bias.double(),
+        labels=corpus.words,
+        class_counts=torch.from_numpy(np.bincount(corpus.tokens, minlength=len(corpus.words)).astype(float)).to(device),
+        held_out_perplexity=perplexity(held_out, _log_likelihood(held_out, vectors, word_vectors, bias)),
+        unigram_perplexity=perplexity(held_out, float(held_out.sum(axis=0) @ np.log(unigram))),
+        bigram_perplexity=perplexity(held_out, kneser_ney_log_likelihood(held_out, counts)),
+        source=config.source,
+    )
+
+
+def split(n_documents: int) -> dict[str, NDArray[np.int64]]:
+    """Documents for ``train`` (80 %), ``validation`` and ``test`` (10 % each), drawn once and for all."""
+    order = np.random.default_rng(0).permutation(n_documents)
+    tenth = n_documents // 10
+    return {"test": order[:tenth], "validation": order[tenth : 2 * tenth], "train": order[2 * tenth :]}
+
+
+def bigram_counts(corpus: Corpus, documents: NDArray[np.int64]) -> sparse.csr_array:
+    """How often word w follows word c within the given documents: n_cw, float64 [V, V], sparse."""
+    n_words, of = len(corpus.words), np.repeat(np.arange(len(corpus.documents)), np.diff(corpus.starts))
+    kept = (of[:-1] == of[1:]) & np.isin(of[:-1], documents)
+    pair = (corpus.tokens[:-1][kept], corpus.tokens[1:][kept])
+    return sparse.coo_array((np.ones(int(kept.sum())), pair), shape=(n_words, n_words)).tocsr()
+
+
+def smoothed_unigram(counts: sparse.csr_array, smoothing: float) -> NDArray[np.float64]:
+    """(n_w + smoothing) / sum: the share of each following word [V]."""
+    smoothed = counts.sum(axis=0) + smoothing
+    return np.asarray(smoothed / smoothed.sum())
+
+
+def perplexity(counts: sparse.csr_array, log_likelihood: float) -> float:
+    """exp(-log-likelihood / number of bigrams)."""
+    return math.exp(-log_likelihood / counts.sum())
+
+
+def kneser_ney_log_likelihood(held_out: sparse.csr_array, counts: sparse.csr_array, discount: float = 0.85) -> float:
+    r"""The log-likelihood of ``held_out`` under an interpolated Kneser-Ney bigram model of ``counts``.
+
+    .. math:: p(w \mid c) = \frac{\max(n_{cw} - d, 0) + d\, t_c\, q_w}{n_c}, \qquad q_w \propto t'_w + \tfrac12,
+
+    with :math:`t_c` the number of distinct words seen after c and :math:`t'_w` of those seen before w; q where c was
+    never seen. (R. Kneser and H. Ney, Improved backing-off for m-gram language modeling, 1995.)
+    """
+    pairs = held_out.tocoo()
+    context, word = pairs.coords
+    before = np.bincount(counts.indices, minlength=counts.shape[1]) + 0.5
+    q = (before / before.sum())[word]
+    total, types = counts.sum(axis=1)[context], np.diff(counts.indptr)[context]
+    seen = np.maximum(np.asarray(counts[context, word]).ravel() - discount, 0) + discount * types * q
+    p = np.where(total > 0, seen / np.maximum(total, 1), q)
+    return float(pairs.data @ np.log(p))
+
+
+def loss_and_gradients(
+    vectors: Tensor, word_vectors: Tensor, bias: Tensor, counts: Tensor, pairs: tuple[Tensor, Tensor], weights: Tensor
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    r""":math:`\sum_c a_c \ell_c` and its gradients, in one buffer of the size of the logits [B, V].
+
+    Args:
+        vectors: u of the batch's contexts [B, r].
+        word_vectors: v [V, r].
+        bias: b [V].
+        counts: the non-zero counts n_cw of the batch [K].
+        pairs: their rows (the contexts' places in the batch) and columns (words), int64 [K] each, no pair twice.
+        weights: a [B].
+
+    Returns:
+        the loss [] and its gradients in ``vectors``, ``word_vectors`` and ``bias``.
+    """
+    weighted = counts * weights[pairs[0]]
+    totals = torch.zeros_like(weights).index_put((pairs[0],), weighted, accumulate=True)
+    p = torch.addmm(bias, vectors, word_vectors.T)
+    torch.softmax(p, dim=-1, out=p)
+    loss = -weighted @ p[pairs].log()
+    p *= totals[:, None]
+    p[pairs] -= weighted
+    return loss, (p @ word_vectors, p.T @ vectors, p.sum(dim=0))
+
+
+def draw_contexts(totals: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Draw ``batch`` contexts with probability pi in proportion to the square root of their counts n_c.
+
+    Args:
+        totals: n_c, float64 [V].
+        batch: how many to draw, with replacement.
+        generator: the source of randomness.
+
+    Returns:
+        the distinct contexts drawn, int64 [B], and weights a, float64 [B], such that the expected value of
+        sum over the drawn c of a_c g_c is the sum over all c with n_c > 0 of g_c.
+    """
+    proposal = totals.sqrt() / totals.sqrt().sum()
+    drawn = torch.multinomial(proposal, batch, replacement=True, generator=generator)
+    contexts, times = torch.unique(drawn, return_counts=True)
+    return contexts, times / (batch * proposal[contexts])
+
+
+def _minimise(
+    config: WordModelConfig, counts: sparse.csr_array, unigram: NDArray[np.float64], device: str, progress: Progress
+) -> tuple[Tensor, Tensor, Tensor]:
+    """u, v and b, float32, after ``config.steps`` steps of Adam on the objective per token."""
+    generator = torch.Generator().manual_seed(config.seed)
+    shape = (counts.shape[0], config.rank)
+    vectors = torch.zeros(shape, device=device)
+    word_vectors = 0.1 * torch.randn(shape, generator=generator).to(device)
+    bias = torch.from_numpy(np.log(unigram)).float().to(device)
+    totals = torch.from_numpy(counts.sum(axis=1))
+    n_tokens = float(totals.sum())
+    optimiser = torch.optim.Adam([vectors, word_vectors, bias], lr=config.learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.steps)
+    for _ in progress(range(config.steps)):
+        contexts, per_context = draw_contexts(totals, config.batch, generator)
+        kept = (torch.rand((len(contexts), config.rank), generator=generator) >= config.dropout).to(device)
+        mask = kept / (1 - config.dropout)
+        values, pairs = _rows(counts, contexts, device)
+        contexts, weights = contexts.to(device), (per_context / n_tokens).float().to(device)
+        drawn = vectors[contexts]
+        _, (gradient, word_vectors.grad, bias.grad) = loss_and_gradients(
+            drawn * mask, word_vectors, bias, values, pairs, weights
+        )
+        vectors.grad = torch.zeros_like(vectors)
+        vectors.grad[contexts] = gradient * mask + config.penalty * weights[:, None] * drawn
+        word_vectors.grad += config.penalty / n_tokens * word_vectors
+        optimiser.step()
+        schedule.step()
+    return vectors, word_vectors, bias
+
+
+def _rows(counts: sparse.csr_array, contexts: Tensor, device: str) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The non-zero counts of some contexts: values, float32, with their (row, column), int64."""
+    rows = counts[contexts.numpy()].tocoo()
+    row, column = (torch.from_numpy(axis.astype(np.int64)).to(device) for axis in rows.coords)
+    return torch.from_numpy(rows.data).float().to(device), (row, column)
+
+
+def _log_likelihood(
+    counts: sparse.csr_array, vectors: Tensor, word_vectors: Tensor, bias: Tensor, chunk: int = 64
+) -> float:
+    """The sum over c and w of n_cw log p(w | c), the logits in chunks of contexts."""
+    contexts = torch.from_numpy(np.flatnonzero(np.diff(counts.indptr)))
+    total = 0.0
+    for part in torch.split(contexts, chunk):
+        values, pairs = _rows(counts, part, str(vectors.device))
+        logits = torch.addmm(bias, vectors[part.to(vectors.device)], word_vectors.T)
+        log_p = logits[pairs] - logits.logsumexp(dim=-1)[pairs[0]]
+        total += float(values.double() @ log_p.double())
+    return total

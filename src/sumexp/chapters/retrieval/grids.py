@@ -1,0 +1,185 @@
+r"""Which methods each profile trains on which examples, and which comparison decides which claim.
+
+**The factorial.** Cross entropy and contrastive loss x all labels, uniform and within-batch negatives x constant,
+importance and relative weights, as published, and the tail weights beside them; m = 64 of Delicious' 983 labels and
+of Bibtex' 159, hits left out. A method and a seed are a run; runs of one seed share initial weights, order and draws.
+
+**What decides what**, written down before the runs. Recall is over the test pairs of a group's labels, pooled; head,
+torso and tail by the 66 % and 33 % quantiles of the training frequencies. Differences are paired by seed, intervals are
+t intervals of 95 % over seeds, each by itself; "all lie above" is decided by the lowest interval, as in
+`chapters.longtail.grids`. Delicious decides; Bibtex, on which the paper says nothing, stands beside it, and of
+AmazonCat-13K and WikiLSHTC-325K no copy is here.
+
+- *negatives-f-within-tail*: "for all three weightings within-batch sampling favours the tail". In the sense of the
+  caption, beside uniform sampling: tail recall at 10 of batch minus that of uniform at the same weights: all above.
+  Theory says so of constant weights alone.
+- *negatives-f-uniform-head* and *negatives-fig-8*: for uniform sampling with each of the three weights, and the cross
+  entropy, recall at 10 on head minus torso, and on torso minus tail: all above.
+- *negatives-fig-2*: what the figure shows is not in our text beyond the first of these. *negatives-fig-9-10* as well:
+  the chapter gives the numbers, and both stay open.
+
+**No difference**: within `ALIKE` of zero. With 5 seeds a difference of 1.66 times its spread is seen with probability
+0.8; what is not seen and is smaller is open.
+
+**The prediction** comes first, as for pictures: the offset of each method for the frequencies of the training labels,
+against recall at 10 on head, torso and tail. Two more follow from what is best (`chapters.retrieval.summary`), and were
+written down before the runs, too: of two methods the one whose offset is nearer to 0 has the higher precision at 5, and
+the one whose offset is nearer to what propensities ask for, -log p, the higher propensity-scored precision at 5; near
+is meant under the labels' frequencies. Kendall's tau over the softmax methods says how often they are right.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from sumexp import _checks as checks
+from sumexp.chapters.jobs import Grid, Job, Present
+from sumexp.chapters.models.sampled import prediction
+from sumexp.chapters.models.sampled.methods import LAWS, SCHEMES, Loss, Method
+from sumexp.chapters.retrieval import metrics
+from sumexp.chapters.retrieval.informed import Informed, explain
+from sumexp.chapters.retrieval.outlook import Outlook, predict
+from sumexp.chapters.retrieval.training import Config, Source, train
+
+ALIKE = 0.01
+"""A difference of recalls below one point is none."""
+
+LOSSES: tuple[Loss, ...] = ("softmax", "contrastive")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained on a data set.
+
+    Attributes:
+        seeds: how many.
+        negatives: m.
+        epochs: passes over the pairs.
+        width: of the hidden layer.
+        batch: pairs of a step.
+        informed: features for which `chapters.retrieval.informed` is asked.
+    """
+
+    seeds: int
+    negatives: int
+    epochs: int
+    width: int = 512
+    batch: int = 256
+    informed: int = 6
+
+
+_WORDS = Plan(5, 64, 2, width=64)
+PLANS: Mapping[str, Mapping[Source, Plan]] = {
+    "smoke": {"shakespeare": Plan(2, 16, 1, width=16, batch=512, informed=1)},
+    "cpu": {"delicious": Plan(5, 64, 2), "bibtex": Plan(5, 64, 8)},
+    "paper": {"delicious": Plan(8, 64, 20), "bibtex": Plan(8, 64, 100)},
+}
+"""By profile and data set; where neither is there, `_WORDS`."""
+
+LARGE: Mapping[str, Plan] = {"amazoncat-13k": Plan(5, 256, 1), "wikilshtc-325k": Plan(5, 256, 1)}
+"""Of published sets that are not fetched here: for `chapters.retrieval.own.compare`, with the published m and width."""
+
+PROPENSITIES: Mapping[str, tuple[float, float]] = {"amazoncat-13k": metrics.USUAL, "wikilshtc-325k": (0.5, 0.4)}
+"""A and B of the propensities of `LARGE`, as the repository that publishes these sets has them."""
+
+_SIZES: Mapping[Source, tuple[int, int, int, float]] = {
+    "delicious": (983, 246_000, 3_185, 18.0),
+    "bibtex": (159, 11_700, 2_515, 69.0),
+    "shakespeare": (1_000, 25_000, 400, 1.0),
+}
+"""Labels, training pairs, test examples, and features of an example that are not 0; rounded."""
+
+
+def methods(negatives: int) -> tuple[Method, ...]:
+    """The methods of the factorial."""
+    return tuple(
+        method
+        for loss in LOSSES
+        for method in (Method(loss), *(Method(loss, law, w, negatives) for law in LAWS for w in SCHEMES))
+    )
+
+
+def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
+    """What a profile trains on, and how.
+
+    Args:
+        profile: ``smoke``, ``cpu`` or ``paper``.
+        sources: the data sets that are there; Shakespeare always is.
+
+    Raises:
+        ValueError: if there is no such profile.
+    """
+    checks.choice("profile", profile, PLANS)
+    available = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "shakespeare")}
+    return available or {"shakespeare": _WORDS}
+
+
+def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
+    """The runs of a plan: every method with every seed.
+
+    Args:
+        source: the data set.
+        plan: the plan.
+    """
+    return tuple(
+        Config(source, method, seed, width=plan.width, epochs=plan.epochs, batch=plan.batch)
+        for method in methods(plan.negatives)
+        for seed in range(plan.seeds)
+    )
+
+
+def outlook(source: Source, plan: Plan) -> Outlook:
+    """The prediction that comes before the runs.
+
+    Args:
+        source: the data set.
+        plan: the plan.
+    """
+    return Outlook(source, methods(plan.negatives))
+
+
+def explained(source: Source, plan: Plan) -> Informed:
+    """What the sampled softmax methods add where an example says something: asked after the runs, to explain them.
+
+    Args:
+        source: the data set.
+        plan: the plan.
+    """
+    sampled = tuple(method for method in methods(plan.negatives) if method.loss == "softmax" and method.law != "all")
+    return Informed(source, sampled, plan.informed)
+
+
+def work_of_prediction(asked: Outlook | Informed) -> float:
+    """The floating-point operations of a prediction, or of as many as there are features."""
+    times = asked.features if isinstance(asked, Informed) else 1
+    return times * prediction.work(_SIZES[asked.source][0], len(asked.methods))
+
+
+def data(config: Config | Outlook | Informed) -> tuple[str, ...]:
+    """The data sets that a run or a prediction reads from the disk."""
+    return () if config.source == "shakespeare" else (config.source,)
+
+
+def work(config: Config) -> float:
+    """The floating-point operations of a run: of a pair the features and, three times, the scores that it needs."""
+    labels, pairs, tested, features = _SIZES[config.source]
+    scored = config.method.negatives + 1 if config.method.law != "all" else labels
+    each = 2 * config.width * (2 * features + 3 * scored)
+    return float(config.epochs * pairs * each + tested * 2 * config.width * (features + labels))
+
+
+def jobs(profile: str, present: Present) -> tuple[Job, ...]:
+    """The runs of a profile on the data sets that are there: the predictions, the training, and what explains it."""
+    plans = chosen(profile, [name for name in get_args(Source) if present(name)])
+    first = (outlook(source, plan) for source, plan in plans.items())
+    trained = (config for source, plan in plans.items() for config in configs(source, plan))
+    last = (explained(source, plan) for source, plan in plans.items())
+    return (
+        *(Job(predict, one, data(one), work=work_of_prediction(one)) for one in first),
+        *(Job(train, one, data(one), work=work(one)) for one in trained),
+        *(Job(explain, one, data(one), work=work_of_prediction(one)) for one in last),
+    )
+
+
+# Sparse rows: gathered and scattered, which takes longer than the products that are counted.
+GRIDS: Mapping[str, Grid] = {"retrieval": Grid(jobs, {"cpu": 5e9, "cuda": 5e10})}

@@ -1,0 +1,111 @@
+r"""What a method adds to the scores of an example that says something: why a prediction from frequencies can be wrong.
+
+The prediction of `chapters.models.sampled.prediction` lets an example say nothing. Then the terms of importance weights
+within the batch are all alike, :math:`e^{f_y}/\pi_y`, and with them every sampled loss is exact. An example that says
+something has a posterior :math:`p\ne\pi`; a label that it makes likely is drawn as rarely as ever, and the concave
+logarithm takes the rare large term for less than it is on average: that label is pushed down less.
+
+Here an example is one feature of the data set, and p are the shares of the labels among the training examples that have
+it, drawn towards :math:`\pi` by some pairs of that law. The minimiser f of the exact implicit loss gives
+:math:`b_y=f_y-\log p_y`, less its mean under p; of a group it is the mean of b under p, since p says how often the
+label is one to be found.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.models.sampled.groups import groups
+from sumexp.chapters.models.sampled.informed import offset
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.retrieval.training import Source, load
+from sumexp.datasets.extreme import Part
+
+DRAWN = 20.0
+"""How many pairs of the law of all labels are added to a feature's own."""
+
+RARE = 50
+"""A feature whose training examples have fewer pairs is not taken."""
+
+
+@dataclass(frozen=True)
+class Informed:
+    """Which methods on which features.
+
+    Attributes:
+        source: the data set.
+        methods: of the sampled softmax loss.
+        features: how many.
+        seed: of their choice.
+    """
+
+    source: Source
+    methods: tuple[Method, ...]
+    features: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.positive(self, "features")
+        if wrong := [method.name for method in self.methods if method.law == "all" or method.loss != "softmax"]:
+            raise ValueError(f"the method {wrong[0]!r} samples no softmax; give such that do")
+
+
+def explain(
+    config: Informed, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+) -> Result:
+    """What each method adds on head, torso and tail, where an example is one feature.
+
+    Returns:
+        arrays: ``features`` [n]; ``offset`` [methods, n, groups]; ``names`` of the groups; ``divergence`` [n], that of
+        each posterior from the law of all labels.
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+    """
+    data = load(config.source)
+    seen = data.counts > 0
+    counts = data.counts[seen]
+    prior = torch.from_numpy(counts / counts.sum())
+    pairs = data.train.features.astype(bool).T @ np.diff(data.train.labels.indptr)
+    frequent = np.flatnonzero(pairs >= RARE)
+    chosen = np.random.default_rng(config.seed).choice(frequent, min(config.features, len(frequent)), replace=False)
+    laws = [posterior(data.train, int(feature), prior, seen) for feature in chosen]
+    members = groups(counts, "quantiles")
+    offsets = np.zeros((len(config.methods), len(chosen), len(members)))
+    for i in progress(range(len(config.methods))):
+        for j, law in enumerate(laws):
+            own = offset(config.methods[i], prior, law)
+            offsets[i, j] = [grouped(own, law, torch.from_numpy(which)) for which in members.values()]
+    apart = np.array([float((law * (law / prior).log()).sum()) for law in laws])
+    return Result({"features": chosen, "offset": offsets, "names": np.array(list(members)), "divergence": apart})
+
+
+def posterior(part: Part, feature: int, prior: Tensor, seen: NDArray[np.bool_]) -> Tensor:
+    """The law of the labels of training examples that have a feature, [C].
+
+    Args:
+        part: the training examples.
+        feature: which.
+        prior: law of all labels that occur [C], of which `DRAWN` pairs are added.
+        seen: which labels occur [L].
+    """
+    rows = np.flatnonzero(part.features[:, [feature]].toarray().ravel())
+    own = np.asarray(part.labels[rows].sum(0), dtype=np.float64).ravel()[seen]
+    law: Tensor = (torch.from_numpy(own) + DRAWN * prior) / (own.sum() + DRAWN)
+    return law
+
+
+def grouped(own: Tensor, law: Tensor, members: Tensor) -> float:
+    """The mean of an offset over some classes, under the posterior.
+
+    Args:
+        own: the offset [C].
+        law: the posterior [C].
+        members: which classes [C].
+    """
+    return float((law * own)[members].sum() / law[members].sum())

@@ -1,0 +1,153 @@
+r"""What a method is judged by where there are many labels: the numbers of `retrieval.metrics`, without sorting.
+
+Only the places of an example's own labels count, and of these the first k. So of each example the highest K scores are
+looked up once, with K as large as the most places that count and the most labels of an example together, and a label's
+place is how many of them are no lower than its own. Where these are all K, it lies beyond what counts, ties or not.
+
+Ties count against what is worth most, as in `retrieval.metrics.precision`: of equal scores labels that are none
+of the example's come first, then its own, the least worth first.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp.chapters.retrieval import metrics
+from sumexp.chapters.retrieval.training import PRECISIONS, RECALLS, Learner, bag
+from sumexp.datasets.extreme import Extreme
+
+EXAMPLES = 500
+"""The most test examples that are judged at a time."""
+
+SCORES = 1 << 25
+"""The most scores that are held at a time, unless one example has more: 128 MiB."""
+
+
+@torch.no_grad()
+def judge(learner: Learner, data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> dict[str, NDArray[Any]]:
+    """The arrays of :func:`chapters.retrieval.training.train`, with any constants of the propensities.
+
+    Args:
+        learner: what is judged.
+        data: the data set, of whose test examples those labels count that occur in training.
+        constants: A and B.
+
+    Raises:
+        ValueError: if the constants are not positive, or no test example has a label that counts.
+    """
+    if not all(constant > 0 for constant in constants):
+        raise ValueError(f"constants of the propensities are {constants}; A and B must be positive")
+    counts = data.counts
+    likely = metrics.propensities(torch.from_numpy(counts), data.train.features.shape[0], *constants)
+    worths = {"precision": np.ones(len(counts)), "propensity": 1 / likely.numpy()}
+    places = {name: Places(len(counts), worth) for name, worth in worths.items()}
+    for scores, of, label in _blocks(learner, data):
+        for place in places.values():
+            place.add(scores, of, label)
+    plain, scored = places["precision"], places["propensity"]
+    if not plain.judged:
+        raise ValueError("no test example has a label that occurs in training; there is nothing to judge by")
+    return {
+        "counts": counts,
+        "pairs": plain.pairs,
+        "found": plain.found,
+        "precision": plain.got / plain.judged,
+        "propensity": scored.got / scored.best,
+    }
+
+
+def _blocks(learner: Learner, data: Extreme) -> Iterator[tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]]:
+    """Of some test examples at a time their scores [B, L], and of each pair the example in them [P] and its label."""
+    test, seen = data.test, data.counts > 0
+    at_once = min(EXAMPLES, max(1, SCORES // len(seen)))
+    for start in range(0, test.labels.shape[0], at_once):
+        rows = np.arange(start, min(start + at_once, test.labels.shape[0]))
+        pairs = test.labels[rows].tocoo()
+        kept = seen[pairs.col]
+        of, label = pairs.row[kept].astype(np.int64), pairs.col[kept].astype(np.int64)
+        if len(of):
+            yield learner.scores(bag(test, rows, learner.device)).cpu(), of, label
+
+
+class Places:
+    """What is counted of the places of labels, and what they are worth.
+
+    Attributes:
+        pairs: test pairs of each label [L].
+        found: how many of them are among the first 1, 10 and 50 [3, L].
+        got: what the first 1, 3 and 5 labels are worth, over k, summed over examples [3].
+        best: the most that they could be [3].
+        judged: examples with a label.
+    """
+
+    def __init__(self, labels: int, worth: NDArray[np.float64]) -> None:
+        """Nothing is counted yet.
+
+        Args:
+            labels: L.
+            worth: of each label [L].
+        """
+        self.worth, self.judged = worth, 0
+        self.pairs = np.zeros(labels, np.int64)
+        self.found = np.zeros((len(RECALLS), labels), np.int64)
+        self.got, self.best = np.zeros((2, len(PRECISIONS)))
+
+    def add(self, scores: Tensor, of: NDArray[np.int64], label: NDArray[np.int64]) -> None:
+        """Count some examples.
+
+        Args:
+            scores: [B, L].
+            of: of each pair of an example and one of its labels the example [P].
+            label: and the label [P].
+        """
+        worth = self.worth[label]
+        reach, place = ranks(scores, of, label, worth, max(*RECALLS, *PRECISIONS))
+        highest = _within(of, -worth)[0]
+        self.judged += len(np.unique(of))
+        self.pairs += np.bincount(label, minlength=len(self.pairs))
+        for i, k in enumerate(RECALLS):
+            self.found[i] += np.bincount(label[reach <= k], minlength=len(self.pairs))
+        for i, k in enumerate(PRECISIONS):
+            self.got[i] += worth[place <= k].sum() / k
+            self.best[i] += worth[highest <= k].sum() / k
+
+
+def ranks(
+    scores: Tensor, of: NDArray[np.int64], label: NDArray[np.int64], worth: NDArray[np.float64], first: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Two places of each pair's label in its example's list, [P] each; beyond the first ones any number beyond.
+
+    Args:
+        scores: [B, L].
+        of: the example of each pair [P].
+        label: its label [P], each once an example.
+        worth: of the label [P].
+        first: up to which place they are exact.
+
+    Returns:
+        the last place that a label of this score may have; and its place where of equal scores labels without a pair
+        come first, then those with one, the least worth first.
+    """
+    examples, own = torch.from_numpy(of), scores[of, label]
+    most = int(np.bincount(of).max())
+    top = scores.topk(min(scores.shape[1], first + most)).values
+    reach = (top[examples] >= own.unsqueeze(1)).sum(1).numpy()
+    # Among equal scores of an example; there are no more of them than `most`, so that what is cut off stays beyond.
+    level = np.unique(own.numpy(), return_inverse=True)[1]
+    place, size = _within(of * (int(level.max()) + 1) + level, worth)
+    return reach, reach - size + place
+
+
+def _within(group: NDArray[np.int64], value: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The place 1, 2, ... of each entry by value among those of its group, and the group's size, [P] each."""
+    order = np.lexsort((value, group))
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    place, size = np.empty((2, len(order)), np.int64)
+    place[order] = np.arange(len(order)) - np.repeat(starts, sizes) + 1
+    size[order] = np.repeat(sizes, sizes)
+    return place, size

@@ -1,0 +1,34 @@
+"""The task that predicts the order of the methods from a data set's label frequencies, before anything is trained."""
+
+from dataclasses import dataclass
+
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.models.sampled import prediction
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.retrieval.training import Source, load
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is predicted.
+
+    Attributes:
+        source: the data set, of which the labels that occur in training count.
+        methods: the methods.
+    """
+
+    source: Source
+    methods: tuple[Method, ...]
+
+
+def predict(
+    config: Outlook, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+) -> Result:
+    """The prediction for each method, see `sumexp.chapters.models.sampled.prediction.predict`; groups by quantiles.
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+    """
+    counts = load(config.source).counts
+    forecast = prediction.Forecast(tuple(counts[counts > 0].tolist()), config.methods, "quantiles")
+    return prediction.predict(forecast, device=device, progress=progress, checkpoint=checkpoint)

@@ -1,0 +1,136 @@
+r"""What runs on several seeds say of each method, and what scores that say nothing of an example would get.
+
+Recall of a group is pooled: of all test pairs of an example and a label of the group, the share whose label is among
+the example's first k. So recall at k over all pairs is precision at k times k times examples over pairs: one statistic.
+
+**What is best.** Let :math:`Y` be the labels of x. One pair of an example and a label, all pairs equally likely, has
+:math:`P(y\mid x)\propto P(y\in Y\mid x)`, so that the scores of least cross entropy sort the labels by
+:math:`P(y\in Y\mid x)`, which is the best order for precision at k and for recall at k over all pairs, for every k.
+With weights :math:`1/p_y` of the labels the best order is that by :math:`P(y\in Y\mid x)/p_y`: the propensity-scored
+precision asks for the offset :math:`-\log p_y`, :func:`wanted`.
+
+Source: A. K. Menon et al., Multilabel reductions: what is my loss optimising?, 2019, for the first.
+
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sumexp._runtime import Arrays
+from sumexp.chapters.models.sampled.comparison import Values
+from sumexp.chapters.models.sampled.groups import groups
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.retrieval import metrics
+
+FULL = "full"
+"""All labels, beside head, torso and tail."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A method's numbers, a row for each seed.
+
+    Attributes:
+        recall: at 1, 10 and 50, of head, torso, tail and full [seeds, 3].
+        precision: P@k for k = 1, 3, 5 [seeds, 3].
+        propensity: PSP@k for the same k [seeds, 3].
+    """
+
+    recall: Mapping[str, Values]
+    precision: Values
+    propensity: Values
+
+
+def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
+    """Head, torso and tail by quantiles, and full: all labels that occur in training, [L] each.
+
+    Args:
+        counts: training examples of each label [L].
+    """
+    full: dict[str, NDArray[np.bool_]] = {FULL: counts > 0}
+    return dict(groups(counts, "quantiles")) | full
+
+
+def recall(hits: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.bool_]) -> Values:
+    """The share of the pairs of some labels that was found, [ks].
+
+    Args:
+        hits: pairs of each label that were found among the first k [ks, L].
+        pairs: all pairs of each label [L].
+        which: which labels count [L].
+
+    Raises:
+        ValueError: if they have no pair.
+    """
+    if not (all_pairs := int(pairs[which].sum())):
+        raise ValueError(f"{int(which.sum())} labels without a test pair have no recall; leave the group out")
+    share: Values = hits[:, which].sum(1) / all_pairs
+    return share
+
+
+def summaries(runs: Iterable[tuple[Method, Arrays]]) -> dict[Method, Summary]:
+    """The numbers of each method, from the arrays of :func:`sumexp.chapters.retrieval.training.train`.
+
+    Args:
+        runs: a method and its arrays, seeds of a method in the same order for all.
+    """
+    by_method: dict[Method, list[Arrays]] = {}
+    for method, arrays in runs:
+        by_method.setdefault(method, []).append(arrays)
+    return {method: _summary(tables) for method, tables in by_method.items()}
+
+
+def _summary(tables: Sequence[Arrays]) -> Summary:
+    own = members(tables[0]["counts"])
+    return Summary(
+        {
+            name: np.array([recall(table["found"], table["pairs"], which) for table in tables])
+            for name, which in own.items()
+        },
+        *(np.array([table[name] for table in tables]) for name in ("precision", "propensity")),
+    )
+
+
+def by_frequency(counts: NDArray[np.int64], pairs: NDArray[np.int64], ks: Sequence[int]) -> dict[str, Values]:
+    """The recall of one list for all examples, the labels by their frequency: what scores get that know no example.
+
+    Args:
+        counts: training examples of each label [L].
+        pairs: test pairs of each label [L].
+        ks: how many places count.
+
+    Returns:
+        of head, torso, tail and full [ks]; labels of equal frequency count as if each came last, as in training.
+    """
+    rank = (counts[:, None] <= counts).sum(1)
+    hits = np.stack([np.where(rank <= k, pairs, 0) for k in ks])
+    return {name: recall(hits, pairs, which) for name, which in members(counts).items()}
+
+
+def wanted(counts: NDArray[np.int64], examples: int) -> Values:
+    r"""The offset that the propensity-scored precision asks for, :math:`-\log p_y` less its mean, [L].
+
+    Args:
+        counts: training examples of each label [L].
+        examples: N.
+    """
+    offset = -metrics.propensities(torch.from_numpy(counts), examples).log().numpy()
+    result: Values = offset - offset.mean()
+    return result
+
+
+def distance(offset: Values, target: Values, counts: NDArray[np.int64]) -> float:
+    r"""How far one offset is from another: the deviation of their difference under the labels' frequencies.
+
+    Args:
+        offset: [L].
+        target: [L].
+        counts: training examples of each label [L].
+    """
+    prior = counts / counts.sum()
+    difference = offset - target
+    return float(np.sqrt(prior @ (difference - prior @ difference) ** 2))

@@ -1,0 +1,355 @@
+r"""Training one method on examples with several labels, step by step on the rows that a batch needs.
+
+An example with t labels becomes t examples of one label each. The hidden layer is linear, :math:`h = \sum_i x_i E_i`
+over the features that are not 0, and a label has the score :math:`h\cdot V_y`, or for the contrastive loss the cosine.
+With sampled negatives a step reads and writes the rows of E of the batch's features and the rows of V of its labels and
+its m negatives, and no others: neither gradients nor the optimiser's state are ever as large as a table. Small tables,
+of `WHOLE` numbers together, are sooner written as a whole.
+
+The optimiser is Adagrad: rows whose gradient is 0 stay as they are, so that its sparse step is the dense one, which
+that of Adam, whose moments decay in every row, is not. So methods over all labels and sampled ones have one optimiser.
+
+The m negatives are shared by the examples of a batch: uniform draws, or the labels of the batch's first m examples,
+which is in random order. What equals an example's own label is left out.
+
+Source: Rawat et al., section 5.2 and appendix G.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp import datasets
+from sumexp._descent import Resumable, generator
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.models._queries import followers
+from sumexp.chapters.models.sampled.methods import Method, negative_weights
+from sumexp.chapters.retrieval import metrics
+from sumexp.datasets import extreme
+from sumexp.datasets.extreme import Extreme, Part
+from sumexp.functional._full import cross_entropy
+from sumexp.functional._sampled import CONTRASTIVE, decoupled, sampled_softmax
+from sumexp.samplers._laws import Uniform, log_q_of
+from sumexp.samplers._negatives import Negatives
+
+Source: TypeAlias = Literal["delicious", "bibtex", "shakespeare"]
+
+RECALLS = (1, 10, 50)
+PRECISIONS = (1, 3, 5)
+
+CROSS_ENTROPY = Method()
+
+WHOLE = 1 << 17
+"""Up to so many numbers in both tables a step with sampled negatives has dense gradients."""
+
+_JUDGED = 500
+
+
+@dataclass(frozen=True)
+class Config:
+    """How one method is trained.
+
+    Attributes:
+        source: Delicious, Bibtex, or words and their followers in Shakespeare, which comes with the package.
+        method: what it is trained on; its hits are left out, and it has no margins.
+        seed: of weights, order and negatives; methods of one seed share them.
+        width: of the hidden layer.
+        epochs: passes over the pairs of an example and one of its labels.
+        batch: pairs of a step; a last one that is not whole is left out.
+        learning_rate: of Adagrad.
+    """
+
+    source: Source = "shakespeare"
+    method: Method = CROSS_ENTROPY
+    seed: int = 0
+    width: int = 512
+    epochs: int = 4
+    batch: int = 256
+    learning_rate: float = 0.05
+
+    def __post_init__(self) -> None:
+        checks.choice("source", self.source, get_args(Source))
+        checks.positive(self, "width", "epochs", "batch", "learning_rate")
+        if self.method.hits != "mask" or (self.method.law == "all" and self.method.weighting != "none"):
+            raise ValueError(f"the method {self.method.name!r} keeps hits or has margins, which is not trained here")
+        if self.seed < 0 or self.method.negatives > self.batch:
+            raise ValueError(
+                f"seed is {self.seed}, and {self.method.negatives} negatives come from a batch of {self.batch}; give a "
+                "seed >= 0, and no more negatives than the batch has labels"
+            )
+
+
+def load(source: Source) -> Extreme:
+    """The data set, sparse, without training examples that have no label.
+
+    Raises:
+        DataError: if it is absent, damaged or undeclared.
+    """
+    if source == "shakespeare":
+        return _words()
+    data = datasets.read(source)
+    assert isinstance(data, datasets.MultiLabel)
+    return extreme.of_dense(data)
+
+
+@cache
+def _words() -> Extreme:
+    """Words and their followers, counted once for all methods and seeds."""
+    words = followers(datasets.shakespeare())
+    names = tuple(map(str, range(words.train_gains.shape[1])))
+    return extreme.of_dense(
+        datasets.MultiLabel(words.train, words.train_gains > 0, words.test, words.test_gains > 0, names)
+    )
+
+
+def train(
+    config: Config,
+    /,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """Train the method and judge it on the test examples.
+
+    Returns:
+        arrays: ``counts`` [L], training examples of each label; ``pairs`` [L], test pairs of each label that occurs in
+        training, and ``found`` [3, L], how many of them have it among the first 1, 10 and 50; ``precision`` [3] and
+        ``propensity`` [3], P@k and PSP@k for k = 1, 3, 5, on the test examples with a label;
+        metrics: recall at 10 over all pairs;
+        history: for each epoch ``epoch`` and ``train_loss``.
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+        FloatingPointError: if the loss is not finite.
+    """
+    return fit(config, load(config.source), device=device, progress=progress, checkpoint=checkpoint)
+
+
+def fit(
+    config: Config,
+    data: Extreme,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """The same for any data.
+
+    Raises:
+        ValueError: if there are fewer training pairs than a batch.
+        FloatingPointError: if the loss is not finite.
+    """
+    learner = Learner(config, data.train, torch.from_numpy(data.counts), device)
+    rows: list[list[float]] = []
+    if (state := checkpoint.load()) is not None:
+        learner.restore(state["learner"])
+        rows = state["rows"]
+    for epoch in progress(range(learner.epoch, config.epochs)):
+        loss = learner.run_epoch()
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss of {config.method.name} is {loss} in epoch {epoch}; lower the learning rate, which is "
+                f"{config.learning_rate}"
+            )
+        rows.append([epoch, loss])
+        checkpoint.save({"learner": learner.state(), "rows": rows})
+    table = np.array(rows)
+    arrays = judge(learner, data)
+    recall = float(arrays["found"][1].sum() / arrays["pairs"].sum())
+    return Result(arrays, {"recall": recall}, {"epoch": table[:, 0].astype(int), "train_loss": table[:, 1]})
+
+
+@torch.no_grad()
+def judge(learner: "Learner", data: Extreme) -> dict[str, NDArray[Any]]:
+    """The arrays of :func:`train`."""
+    test, counts = data.test, torch.from_numpy(data.counts)
+    labels = len(counts)
+    weights = 1 / metrics.propensities(counts, data.train.features.shape[0])
+    hits = torch.zeros(len(RECALLS), labels, dtype=torch.int64)
+    pairs = torch.zeros(labels, dtype=torch.int64)
+    plain, got, best = (torch.zeros(len(PRECISIONS), dtype=torch.float64) for _ in range(3))
+    judged = 0
+    for start in range(0, test.features.shape[0], _JUDGED):
+        rows = np.arange(start, min(start + _JUDGED, test.features.shape[0]))
+        scores = learner.scores(bag(test, rows, learner.device)).cpu()
+        relevant = torch.from_numpy(test.labels[rows].toarray()) & (counts > 0)
+        of, label = relevant.nonzero(as_tuple=True)
+        pairs.index_add_(0, label, torch.ones_like(label))
+        hits.index_add_(1, label, metrics.found(scores[of], label, tuple(min(k, labels) for k in RECALLS)).long())
+        some = relevant.any(1)
+        judged += int(some.sum())
+        for i, k in enumerate(PRECISIONS):
+            plain[i] += metrics.precision(scores[some], relevant[some], k)[0].sum()
+            precision, most = metrics.precision(scores[some], relevant[some], k, weights)
+            got[i] += precision.sum()
+            best[i] += most.sum()
+    return {
+        "counts": data.counts,
+        "pairs": pairs.numpy(),
+        "found": hits.numpy(),
+        "precision": (plain / judged).numpy(),
+        "propensity": (got / best).numpy(),
+    }
+
+
+@dataclass(frozen=True)
+class Bag:
+    """The features of some examples that are not 0.
+
+    Attributes:
+        ids: of all examples, one after the other.
+        values: theirs, float32.
+        starts: where each example begins [B].
+    """
+
+    ids: Tensor
+    values: Tensor
+    starts: Tensor
+
+
+def bag(part: Part, rows: NDArray[np.int64], device: str = "cpu") -> Bag:
+    """The features of some examples.
+
+    Args:
+        part: the examples.
+        rows: which of them, in their order [B].
+        device: of the result.
+    """
+    table = part.features
+    first, counts = table.indptr[rows], np.diff(table.indptr)[rows]
+    starts = np.concatenate([[0], counts.cumsum()])
+    places = np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])
+    ids, values = table.indices[places].astype(np.int64), table.data[places]
+    tensors = (torch.from_numpy(ids), torch.from_numpy(values), torch.from_numpy(starts[:-1].astype(np.int64)))
+    return Bag(*(tensor.to(device) for tensor in tensors))
+
+
+class Learner(Resumable):
+    """The state of a method that is trained.
+
+    Attributes:
+        features: the table E [F, width].
+        labels: the table V [L, width].
+        sparse: whether gradients are.
+    """
+
+    def __init__(self, config: Config, part: Part, counts: Tensor, device: str = "cpu") -> None:
+        """Start anew.
+
+        Args:
+            config: how it is trained.
+            part: the training examples.
+            counts: of each label [L].
+            device: where to train.
+
+        Raises:
+            ValueError: if there are fewer pairs than a batch.
+        """
+        table = part.labels
+        self.examples = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+        self.own = torch.from_numpy(table.indices.astype(np.int64))
+        if len(self.own) < config.batch:
+            raise ValueError(f"there are {len(self.own)} training pairs for a batch of {config.batch}; lower the batch")
+        self.config, self.part, self.device = config, part, device
+        self.log_prior = (counts.double() / counts.sum()).log().to(device)
+        first = generator(config.seed, "weights")
+        per_example = max(1.0, part.features.nnz / max(1, part.features.shape[0]))
+        tables = [
+            torch.randn(rows, config.width, generator=first) / math.sqrt(scale)
+            for rows, scale in ((part.features.shape[1], per_example), (len(counts), config.width))
+        ]
+        self.features, self.labels = (part_table.to(device).requires_grad_() for part_table in tables)
+        self.parameters = {"features": self.features, "labels": self.labels}
+        self.sparse = config.method.law != "all" and self.features.numel() + self.labels.numel() > WHOLE
+        self.optimiser = torch.optim.Adagrad(self.parameters.values(), config.learning_rate)
+        self.epoch = 0
+
+    @property
+    def steps(self) -> int:
+        """The number of steps of an epoch."""
+        return len(self.own) // self.config.batch
+
+    def run_epoch(self) -> float:
+        """Pass once over the pairs; returns the mean loss over the steps."""
+        config = self.config
+        order = torch.randperm(len(self.own), generator=generator(config.seed, "order", self.epoch))
+        drawn = generator(config.seed, "negatives", self.epoch)
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for step in range(self.steps):
+            batch = order[step * config.batch : (step + 1) * config.batch]
+            own = self.own[batch]
+            x = bag(self.part, self.examples[batch.numpy()], self.device)
+            loss = self.loss(x, own.to(self.device), drawn)
+            self.optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]  # or torch warns
+                self.optimiser.step()
+            total += loss.detach()
+        self.epoch += 1
+        return float(total / self.steps)
+
+    def hidden(self, x: Bag) -> Tensor:
+        """The hidden layer [B, width]; for cosines of length 1."""
+        h = F.embedding_bag(
+            x.ids,
+            self.features,
+            x.starts,
+            mode="sum",
+            per_sample_weights=x.values,
+            sparse=self.sparse,
+        )
+        return F.normalize(h, dim=1) if self.config.method.loss == "contrastive" else h
+
+    def rows(self, ids: Tensor | None = None) -> Tensor:
+        """Rows of V, all if no ids are given; for cosines of length 1."""
+        rows = self.labels if ids is None else F.embedding(ids, self.labels, sparse=self.sparse)
+        return F.normalize(rows, dim=1) if self.config.method.loss == "contrastive" else rows
+
+    def scores(self, x: Bag) -> Tensor:
+        """The scores of all labels [B, L]."""
+        return self.hidden(x) @ self.rows().T
+
+    def loss(self, x: Bag, own: Tensor, drawn: torch.Generator) -> Tensor:
+        """The mean loss of a batch.
+
+        Args:
+            x: the examples' features.
+            own: a label of each [B].
+            drawn: source of the uniform draws.
+        """
+        method = self.config.method
+        if method.law == "all":
+            scores = self.scores(x)
+            if method.loss == "softmax":
+                return cross_entropy(scores, own)
+            hits = F.one_hot(own, scores.shape[1]).bool()
+            positive = scores.gather(1, own.unsqueeze(1)).squeeze(1)
+            return decoupled(positive, scores, margins=CONTRASTIVE, hits=hits)
+        hidden = self.hidden(x)
+        negatives = self.negatives(own, drawn)
+        weights = negative_weights(method, negatives, own, self.log_prior).expand(len(own), -1).to(hidden.dtype)
+        positive, negative = (hidden * self.rows(own)).sum(1), hidden @ self.rows(negatives.ids[0]).T
+        if method.loss == "softmax":
+            return sampled_softmax(positive, negative, weights=weights, hits=negatives.hits)
+        return decoupled(positive, negative, margins=CONTRASTIVE, weights=weights, hits=negatives.hits)
+
+    def negatives(self, own: Tensor, drawn: torch.Generator) -> Negatives:
+        """The negatives that a batch shares: ids and log q [1, m], hits [B, m]."""
+        m = self.config.method.negatives
+        if self.config.method.law == "batch":
+            ids = own[:m]
+            log_q = self.log_prior[ids]
+        else:
+            uniform = Uniform(len(self.log_prior))
+            ids = uniform.sample((m,), drawn).to(own.device)
+            log_q = log_q_of(uniform, ids)
+        return Negatives(ids.unsqueeze(0), log_q.unsqueeze(0), ids == own.unsqueeze(1))

@@ -1,0 +1,256 @@
+r"""Six ways to train two towers on the same data, and how far each ends from the truth.
+
+The truth is known: contexts and items have features :math:`u_x` and :math:`v_y`, the popularity is Zipf's, and
+
+.. math:: \log P(y\mid x) = -\log(y + 1) + \sigma\,u_x\cdot v_y/\sqrt d + \text{const}.
+
+:math:`\sigma`, the *taste*, says how far a context's law is from the popularity. The model may become the truth: its
+item tower holds a vector and a number for each item, its context tower is linear in :math:`u_x`.
+
+What decides what was written down before the runs:
+
+- Six schemes train on the same pairs from the same first weights, seed by seed. Each is compared with the advice of
+  the chapter on negatives, log q off all logits and hits kept, by the differences of the seeds.
+- A difference *shows* if its interval at :data:`CONFIDENCE` lies on one side of 0: with 5 schemes, 3 metrics and 2
+  settings one of 30 such intervals would miss 0 by chance in at most 3 of 10 repetitions of all this.
+- The theory is that of the minimum with free scores, found without random numbers by
+  :mod:`sumexp.negatives.consistency`. Where it names a divergence larger than what the advised scheme is left with
+  after training, the scheme should show to be worse in KL; where it names less, nothing is predicted. Log-uniform and
+  mixed negatives have the advised scheme's minimum (the mixture nearly so); nothing is predicted of them either.
+
+KL is the mean over contexts of :math:`\mathrm{KL}(P(\cdot\mid x)\,\|\,\mathrm{softmax} f_x)`; Recall@10 and MRR are
+expected values over :math:`y\sim P(\cdot\mid x)`, so that no test sample adds noise.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from sumexp import _checks as checks
+from sumexp import functional, ranking, samplers
+from sumexp.chapters import intervals
+from sumexp.chapters.intervals import Interval
+from sumexp.functional._batch import Correct, InBatchHits
+from sumexp.negatives.consistency import minimiser, multiset_losses
+from sumexp.samplers import Hits
+
+CONFIDENCE = 0.99
+"""Of each interval of a difference."""
+
+METRICS = ("kl", "recall", "mrr")
+ADVISED = "log q off all, hits kept"
+
+
+@dataclass(frozen=True)
+class Setting:
+    r"""The data and the training.
+
+    Attributes:
+        items: number of items.
+        contexts: number of contexts.
+        features: of contexts and items, d.
+        taste: :math:`\sigma`.
+        batch: pairs of a step.
+        steps: how many, each with fresh pairs.
+        rate: Adam's first learning rate, which falls to 0 along a cosine.
+
+    Raises:
+        ValueError: if a number is not positive.
+    """
+
+    items: int = 1000
+    contexts: int = 300
+    features: int = 8
+    taste: float = 1.0
+    batch: int = 256
+    steps: int = 200
+    rate: float = 0.02
+
+    def __post_init__(self) -> None:
+        checks.positive(self, "items", "contexts", "features", "taste", "batch", "steps", "rate")
+
+
+@dataclass(frozen=True)
+class World:
+    """What is true, and what a trainer counts.
+
+    Attributes:
+        contexts: features [X, d].
+        items: features [L, d].
+        log_p: [X, L].
+        log_q: [L] the law of the items among the pairs.
+    """
+
+    contexts: Tensor
+    items: Tensor
+    log_p: Tensor
+    log_q: Tensor
+
+
+def world(setting: Setting, generator: torch.Generator) -> World:
+    """Features and laws; contexts are equally frequent."""
+    contexts = torch.randn(setting.contexts, setting.features, generator=generator, dtype=torch.float64)
+    items = torch.randn(setting.items, setting.features, generator=generator, dtype=torch.float64)
+    zipf = -torch.arange(1, setting.items + 1, dtype=torch.float64).log()
+    log_p = torch.log_softmax(zipf + setting.taste * contexts @ items.T / math.sqrt(setting.features), -1)
+    return World(contexts, items, log_p, torch.logsumexp(log_p, 0) - math.log(setting.contexts))
+
+
+class Towers(nn.Module):
+    """Scores of contexts and items: a linear context tower, a vector and a number for each item."""
+
+    def __init__(self, setting: Setting, offset: Tensor, generator: torch.Generator) -> None:
+        """Start near the offsets [L]."""
+        super().__init__()
+        d = setting.features
+        self.context = nn.Parameter(torch.eye(d) + 0.1 * torch.randn(d, d, generator=generator))
+        self.item = nn.Parameter(0.1 * torch.randn(setting.items, d, generator=generator))
+        self.offset = nn.Parameter(offset.clone())
+
+    def forward(self, contexts: Tensor, items: Tensor) -> Tensor:
+        """Scores [B, C] of context features [B, d] and item numbers [C]."""
+        return contexts @ self.context @ self.item[items].T + self.offset[items]
+
+
+Loss = Callable[[Towers, Tensor, Tensor, Tensor, torch.Generator], Tensor]
+"""Of the towers, features of contexts [B, d], their items [B], log q [L], and a source of randomness."""
+
+
+def _in_batch(correct: Correct, hits: InBatchHits) -> Loss:
+    def loss(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, generator: torch.Generator) -> Tensor:
+        return functional.in_batch(towers(contexts, items), items, log_q=log_q[items], correct=correct, hits=hits)
+
+    return loss
+
+
+def _mixed(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, generator: torch.Generator) -> Tensor:
+    """Half as many uniform columns as in-batch ones beside them, all corrected by the law of the mixture."""
+    size, classes = len(items), len(log_q)
+    columns = torch.cat([items, torch.randint(classes, (size // 2,), generator=generator)])
+    share = torch.tensor([size - 1, size // 2]) / (size - 1 + size // 2)
+    mixed = torch.logaddexp(log_q + share[0].log(), share[1].log() - math.log(classes))
+    return functional.in_batch(towers(contexts, columns), columns, log_q=mixed[columns])
+
+
+def _log_uniform(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, generator: torch.Generator) -> Tensor:
+    """As many shared negatives as a batch has, from a fixed law that knows only the order of the items."""
+    sampler = samplers.LogUniform(len(log_q))
+    drawn = samplers.draw(sampler, items, len(items) - 1, shared=True, hits="keep", generator=generator)
+    negatives = towers(contexts, drawn.ids) - drawn.log_q.float()
+    own = (contexts @ towers.context * towers.item[items]).sum(-1) + towers.offset[items]
+    return functional.info_nce(own - sampler.log_prob(items).float(), negatives)
+
+
+SCHEMES: dict[str, Loss] = {
+    "no log q": _in_batch("none", "keep"),
+    "log q off negatives, hits masked": _in_batch("negatives", "mask"),
+    "log q off all, hits masked": _in_batch("all", "mask"),
+    ADVISED: _in_batch("all", "keep"),
+    "mixed with uniform": _mixed,
+    "log-uniform": _log_uniform,
+}
+"""Each scheme's loss. The last two take log q off all logits and keep hits, as the advised one does."""
+
+
+def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
+    """Adam on fresh pairs: the same pairs and first weights for each scheme of a seed.
+
+    The numbers of the items start at log q, and at 0 where no log q is taken off: in either case at the popularity.
+
+    Raises:
+        ValueError: if there is no such scheme.
+    """
+    checks.choice("scheme", scheme, SCHEMES)
+    pairs, draws = (torch.Generator().manual_seed(2 * seed + i) for i in range(2))
+    features, log_q = truth.contexts.float(), truth.log_q.float()
+    towers = Towers(setting, torch.zeros_like(log_q) if scheme == "no log q" else log_q, pairs)
+    optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, fused=True)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, setting.steps)
+    for contexts, items in zip(*_pairs(setting, truth, pairs), strict=True):
+        loss = SCHEMES[scheme](towers, features[contexts], items, log_q, draws)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+    return towers
+
+
+def _pairs(setting: Setting, truth: World, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Contexts and items of all steps, [steps, batch]: by a search in the laws of all contexts, one after another."""
+    shape = setting.steps, setting.batch
+    contexts = torch.randint(setting.contexts, shape, generator=generator)
+    below = truth.log_p.exp().cumsum(-1)
+    below = (below / below[:, -1:] + torch.arange(setting.contexts).unsqueeze(-1)).flatten()
+    u = torch.rand(shape, generator=generator, dtype=torch.float64)
+    items = torch.searchsorted(below, contexts + u, right=True) - contexts * setting.items
+    return contexts, items.clamp(0, setting.items - 1)
+
+
+@torch.no_grad()
+def evaluate(towers: Towers, truth: World) -> dict[str, float]:
+    """KL from the truth, and Recall@10 and MRR, exact expected values over the truth."""
+    return of_scores(towers(truth.contexts.float(), torch.arange(len(truth.log_q))).double(), truth)
+
+
+def of_scores(scores: Tensor, truth: World) -> dict[str, float]:
+    """The metrics of scores [X, L]."""
+    p = truth.log_p.exp()
+    kl = (p * (truth.log_p - torch.log_softmax(scores, -1))).sum(-1)
+    recall = ranking.recall(scores, p, min(10, scores.shape[1]))
+    mrr = (p / ranking.ranks(scores)).sum(-1)
+    return {"kl": kl.mean().item(), "recall": recall.mean().item(), "mrr": mrr.mean().item()}
+
+
+Table = dict[str, dict[str, list[float]]]
+"""For each scheme and metric one number a seed."""
+
+
+def table(setting: Setting, seeds: int, seed: int = 0) -> Table:
+    """Train every scheme, each seed in a world of its own."""
+    measured: Table = {scheme: {metric: [] for metric in METRICS} for scheme in SCHEMES}
+    for each in range(seed, seed + seeds):
+        truth = world(setting, torch.Generator().manual_seed(each))
+        for scheme in SCHEMES:
+            for metric, value in evaluate(train(setting, scheme, truth, each), truth).items():
+                measured[scheme][metric].append(value)
+    return measured
+
+
+def difference(measured: Table, scheme: str, metric: str) -> Interval:
+    """The scheme less the advised one, paired by seed."""
+    return intervals.paired(measured[scheme][metric], measured[ADVISED][metric], CONFIDENCE)
+
+
+def beside_advised(measured: Table, scheme: str, metric: str) -> str:
+    """``better`` or ``worse`` than the advised scheme where the difference shows, else ``-``."""
+    sign = difference(measured, scheme, metric).sign * (-1 if metric == "kl" else 1)
+    return {1: "better", 0: "-", -1: "worse"}[sign]
+
+
+THEORY: dict[str, tuple[float, float, Hits]] = {
+    "no log q": (0, 0, "keep"),
+    "log q off negatives, hits masked": (0, 1, "mask"),
+    "log q off all, hits masked": (1, 1, "mask"),
+    ADVISED: (1, 1, "keep"),
+}
+"""How often log q is taken off the positive's logit and off the negatives', and what becomes of hits."""
+
+
+def predicted_kl(setting: Setting, scheme: str, seed: int = 0, contexts: int = 8) -> float:
+    """KL of the exact minimum with free scores, averaged over the first few contexts.
+
+    Raises:
+        ValueError: if the scheme has no entry in :data:`THEORY`.
+    """
+    checks.choice("scheme", scheme, THEORY)
+    truth = world(setting, torch.Generator().manual_seed(seed))
+    positive, negative, hits = THEORY[scheme]
+    loss = multiset_losses(
+        truth.log_q, setting.batch - 1, (positive * truth.log_q, -negative * truth.log_q), hits, tol=1e-9
+    )
+    rows = truth.log_p[:contexts]
+    scores = torch.stack([minimiser(loss, row.exp(), tol=1e-6) for row in rows])
+    return of_scores(scores, replace(truth, log_p=rows))["kl"]

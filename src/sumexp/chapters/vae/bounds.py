@@ -1,0 +1,205 @@
+r"""What a trained model is worth on images: its loss, bounds on and estimates of :math:`-\log p(x)`, in nats an image.
+
+The categorical sample is :math:`z = \arg\max(\ell + \gamma)` in each of the N variables, and q its law. With the
+uniform prior :math:`p(z) = K^{-N}`,
+
+.. math::
+    -\log p(x) \;\le\; \mathbb E_q[-\log p(x\mid z)] + \mathrm{KL}(q\,\|\,p),
+    \qquad p(x) = \mathbb E_q\Big[\frac{p(x\mid z)\,p(z)}{q(z)}\Big].
+
+The published number has :math:`\mathrm{KL}(\mathrm{softmax}(\ell)\,\|\,p)` in its place. The two agree for Gumbel noise
+of scale 1; where that divergence is the smaller of the two, the published number can lie below :math:`-\log p(x)`.
+
+Source: Cohen Indelman and Hazan, section 6.2; Burda, Grosse and Salakhutdinov for the importance-weighted estimate.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from sumexp.chapters.vae import posterior, stack
+from sumexp.chapters.vae.config import Divergence, Member
+
+BLOCK = {"cpu": 1 << 11, "cuda": 1 << 16}
+"""Images held at once, those of all members together: on a CPU what its caches hold."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Negative bounds of each image with hard samples.
+
+    Attributes:
+        value: with the KL divergence of the law of the samples: bounds -log p(x) in expectation, [S, B].
+        published: with the KL divergence of softmax(logits) [S, B].
+    """
+
+    value: Tensor
+    published: Tensor
+
+
+@torch.no_grad()
+def relaxed_loss(
+    parameters: stack.Parameters,
+    members: Sequence[Member],
+    temperatures: Tensor,
+    x: Tensor,
+    samples: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """What training descends, on other images: -log p(x | z) at relaxed samples plus each member's own KL term.
+
+    Args:
+        parameters: of the stack.
+        members: the models [S].
+        temperatures: of each [S].
+        x: images of 0 and 1, [B, P].
+        samples: draws of z an image.
+        generator: on the device of the parameters.
+
+    Returns:
+        [S, B], float64.
+
+    Raises:
+        ValueError: if there is no image, or no sample.
+    """
+    parts = []
+    for images, logits in _encoded(parameters, members, x, samples):
+        missed = torch.zeros(logits.shape[:2], dtype=torch.float64, device=logits.device)
+        for _ in range(samples):
+            uniforms = _uniforms(logits, generator).expand_as(logits)
+            missed += _missed(parameters, stack.relaxed(logits, uniforms, members, temperatures), images)
+        parts.append(missed / samples + posterior.divergence(logits, members))
+    return torch.cat(parts, 1)
+
+
+@torch.no_grad()
+def hard_bound(
+    parameters: stack.Parameters, members: Sequence[Member], x: Tensor, samples: int, generator: torch.Generator
+) -> Bound:
+    """The negative bound of every member with hard samples, as published and with the true divergence.
+
+    All members see the same images and the same uniform numbers behind their noise, so that their differences have
+    less noise than they have themselves.
+
+    Args:
+        parameters: of the stack.
+        members: the models [S].
+        x: images of 0 and 1, [B, P].
+        samples: draws of z an image.
+        generator: on the device of the parameters.
+
+    Returns:
+        Bound, float64.
+
+    Raises:
+        ValueError: if there is no image, or no sample.
+    """
+    values: list[Tensor] = []
+    published: list[Tensor] = []
+    hard = _race(members)
+    for images, logits in _encoded(parameters, members, x, samples):
+        missed = torch.zeros(logits.shape[:2], dtype=torch.float64, device=logits.device)
+        for _ in range(samples):
+            missed += _missed(parameters, stack.one_hot_of(hard(logits, generator), logits), images)
+        values.append(missed / samples + _divergence(logits, members, "exact"))
+        published.append(missed / samples + _divergence(logits, members, "softmax"))
+    return Bound(torch.cat(values, 1), torch.cat(published, 1))
+
+
+@torch.no_grad()
+def importance(
+    parameters: stack.Parameters,
+    members: Sequence[Member],
+    x: Tensor,
+    counts: Sequence[int],
+    generator: torch.Generator,
+) -> Tensor:
+    r"""The estimates :math:`-\log\frac1n\sum_{s=1}^n p(x\mid z_s)\,p(z_s)/q(z_s)` with :math:`z_s\sim q`.
+
+    Their expectations are upper bounds of -log p(x) that fall to it as the number of samples n grows; with n = 1 it is
+    that of the true bound. Estimates of different n share their first samples.
+
+    Args:
+        parameters: of the stack.
+        members: the models [S].
+        x: images of 0 and 1, [B, P].
+        counts: the n, rising.
+        generator: on the device of the parameters.
+
+    Returns:
+        [S, counts, B], float64; the decoder works in the parameters' type, the probabilities are float64.
+
+    Raises:
+        ValueError: if there is no image, or the counts do not rise from 1 or more.
+    """
+    if not counts or any(a >= b for a, b in zip([0, *counts], counts, strict=False)):
+        raise ValueError(f"counts are {tuple(counts)}; they must rise from 1 or more")
+    parts = []
+    hard = _race(members)
+    for images, logits in _encoded(parameters, members, x, counts[0]):
+        log_q = posterior.log_probabilities(logits.double(), members)
+        log_prior = -logits.shape[2] * torch.tensor([math.log(member.categories) for member in members]).to(log_q)
+        total = torch.full(logits.shape[:2], -math.inf, dtype=torch.float64, device=logits.device)
+        estimates = []
+        for drawn in range(1, counts[-1] + 1):
+            chosen = hard(logits, generator)
+            missed = _missed(parameters, stack.one_hot_of(chosen, logits), images)
+            log_weight = -missed + log_prior.unsqueeze(-1) - log_q.gather(-1, chosen).sum((-2, -1))
+            total = torch.logaddexp(total, log_weight)
+            if drawn in counts:
+                estimates.append(math.log(drawn) - total)
+        parts.append(torch.stack(estimates, 1))
+    return torch.cat(parts, 2)
+
+
+def counts(most: int) -> tuple[int, ...]:
+    """1, 3, 10, 30, ... below ``most``, and ``most``: where the importance-weighted estimate is looked at."""
+    steps = (factor * 10**power for power in range(len(str(most))) for factor in (1, 3))
+    return (*(count for count in steps if count < most), most)
+
+
+def _encoded(
+    parameters: stack.Parameters, members: Sequence[Member], x: Tensor, samples: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The images in chunks, for every member [S, B, P], with their logits."""
+    if len(x) < 1 or samples < 1:
+        raise ValueError(f"{len(x)} images and {samples} samples; at least one of each is needed")
+    weight = parameters["decoder_out_weight"]
+    rows = max(1, BLOCK.get(weight.device.type, BLOCK["cpu"]) // len(members))
+    for images in torch.split(x.to(weight), rows):
+        shared = images.expand(len(members), -1, -1)
+        yield shared, stack.encode(parameters, shared, [member.categories for member in members])
+
+
+def _uniforms(logits: Tensor, generator: torch.Generator) -> Tensor:
+    """Inside (0, 1), the same for all members, [B, N, K]."""
+    uniforms = torch.rand(logits.shape[1:], generator=generator, dtype=logits.dtype, device=logits.device)
+    return uniforms.clamp_min_(torch.finfo(logits.dtype).eps / 4)
+
+
+def _race(members: Sequence[Member]) -> Callable[[Tensor, torch.Generator], Tensor]:
+    """What draws samples [S, B, N, 1] of the argmax under each member's noise, each noise made once."""
+    laws = list(dict.fromkeys((member.noise, member.scale) for member in members))
+    kinds = [Member(noise, scale) for noise, scale in laws]
+    which = [laws.index((member.noise, member.scale)) for member in members]
+
+    def hard(logits: Tensor, generator: torch.Generator) -> Tensor:
+        uniforms = _uniforms(logits, generator).expand(len(laws), -1, -1, -1)
+        scores = logits + stack.perturbations(uniforms, kinds)[which]
+        return scores.max(-1, keepdim=True).indices  # faster than argmax
+
+    return hard
+
+
+def _missed(parameters: stack.Parameters, z: Tensor, images: Tensor) -> Tensor:
+    """-log p(x | z) [S, B], float64."""
+    pixels = stack.decode(parameters, z)
+    return binary_cross_entropy_with_logits(pixels, images, reduction="none").sum(-1).double()
+
+
+def _divergence(logits: Tensor, members: Sequence[Member], kind: Divergence) -> Tensor:
+    return posterior.divergence(logits, [replace(member, divergence=kind) for member in members])

@@ -1,0 +1,232 @@
+"""What trained stacks say: runs gathered by case, temperatures chosen on validation, comparisons paired by seed.
+
+A case is a member but for its seed, which is set to 0; its runs are ordered by seed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sumexp.chapters.intervals import Interval, interval, paired
+from sumexp.chapters.vae.config import Member, Stack, Temperature
+
+Values = NDArray[np.float64]
+Arrays: TypeAlias = Mapping[str, ArrayLike]
+Criterion: TypeAlias = Literal["relaxed", "published", "bound", "likelihood"]
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+"""What a model is judged by: the loss that it descends, the published number, the true bound, the estimate."""
+
+Outcome: TypeAlias = Literal["better", "worse", "alike", "undecided"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The runs of a case.
+
+    Attributes:
+        seeds: theirs, rising.
+        losses: the training loss of every epoch [seeds, epochs].
+        validation: each criterion on the validation images [seeds, images].
+        test: each criterion on the test images [seeds, images].
+        by_count: the estimate of -log p(x) on the test images by its number of samples [seeds, counts].
+    """
+
+    seeds: tuple[int, ...]
+    losses: Values
+    validation: Mapping[Criterion, Values]
+    test: Mapping[Criterion, Values]
+    by_count: Values
+
+
+Cases: TypeAlias = Mapping[Member, Trained]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one case lies above another.
+
+    Attributes:
+        seeds: the mean difference over images: its interval over seeds, paired.
+        images: the mean difference over seeds: its interval over images.
+    """
+
+    seeds: Interval
+    images: Interval
+
+    def outcome(self, margin: float) -> Outcome:
+        """What it says of the first case, of which less is better.
+
+        "alike" if both intervals lie within the margin of zero, "better" if both lie below zero, "worse" if both lie
+        above it, else "undecided".
+        """
+        both = (self.seeds, self.images)
+        if all(-margin < part.low and part.high < margin for part in both):
+            return "alike"
+        signs = {part.sign for part in both}
+        return "better" if signs == {-1} else "worse" if signs == {1} else "undecided"
+
+
+def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trained]:
+    """The runs of a stack by case.
+
+    Raises:
+        ValueError: if two members are the same, or the arrays are not of as many.
+    """
+    count = len(stack.members)
+    if len(set(stack.members)) < count or len(np.asarray(arrays["test_bound"])) != count:
+        raise ValueError(
+            f"{len(np.asarray(arrays['test_bound']))} runs for {count} members, of which {len(set(stack.members))} "
+            "differ; give one run for each of the members, all different"
+        )
+    losses = np.full((count, stack.epochs), np.nan)
+    losses[np.asarray(history["member"]), np.asarray(history["epoch"])] = history["train_loss"]
+    order = sorted(range(count), key=lambda s: stack.members[s].seed)
+    trained = {}
+    for case in dict.fromkeys(replace(member, seed=0) for member in stack.members):
+        own = [s for s in order if replace(stack.members[s], seed=0) == case]
+
+        def part(name: str, own: Sequence[int] = own) -> Values:
+            return np.asarray(arrays[name], dtype=np.float64)[own]
+
+        trained[case] = Trained(
+            seeds=tuple(stack.members[s].seed for s in own),
+            losses=losses[own],
+            validation={criterion: part(f"validation_{criterion}") for criterion in CRITERIA},
+            test={criterion: part(f"test_{criterion}") for criterion in CRITERIA},
+            by_count=part("by_count"),
+        )
+    return trained
+
+
+def training_loss(first: Trained, second: Trained) -> list[Interval]:
+    """The difference of the training losses after each epoch, paired by seed.
+
+    Raises:
+        ValueError: if the two have different seeds.
+    """
+    _check(first, second)
+    return [paired(a, b) for a, b in zip(first.losses.T, second.losses.T, strict=True)]
+
+
+def speed(first: Trained, second: Trained) -> Interval:
+    """The difference of the training losses in the mean over all epochs, paired by seed.
+
+    Raises:
+        ValueError: if the two have different seeds.
+    """
+    _check(first, second)
+    return paired(first.losses.mean(1), second.losses.mean(1))
+
+
+def difference(first: Trained, second: Trained, criterion: Criterion) -> Difference:
+    """The difference ``first - second`` of a criterion on the test images.
+
+    Raises:
+        ValueError: if the two have different seeds.
+    """
+    _check(first, second)
+    apart = first.test[criterion] - second.test[criterion]
+    return Difference(interval(apart.mean(1)), interval(apart.mean(0)))
+
+
+def outcomes(
+    cases: Cases, family: Member, other: Member, criterion: Criterion | Literal["training"], margin: float
+) -> dict[Temperature, Outcome]:
+    """Whether a family is better than another, by a criterion on the test images, at each temperature that both have.
+
+    Args:
+        cases: what has run.
+        family: a case but for its temperature.
+        other: another.
+        criterion: of the test images, or ``training``: the training loss of the last epoch, over seeds alone.
+        margin: a difference below this part of the other family's value is none.
+    """
+    ours, theirs = temperatures(cases, family), temperatures(cases, other)
+    by_temperature = {}
+    for tau in ours.keys() & theirs.keys():
+        first, second = ours[tau], theirs[tau]
+        if criterion == "training":
+            last = training_loss(first, second)[-1]
+            by_temperature[tau] = Difference(last, last).outcome(margin * second.losses[:, -1].mean())
+        else:
+            apart = difference(first, second, criterion)
+            by_temperature[tau] = apart.outcome(margin * float(second.test[criterion].mean()))
+    return {tau: by_temperature[tau] for tau in ours if tau in by_temperature}
+
+
+def name(temperature: Temperature) -> str:
+    """``0.25``, or ``the public schedule``."""
+    return f"{temperature.start:g}" if temperature.rate == 0 else "the public schedule"
+
+
+WORDS: Mapping[Outcome, str] = {"better": "better", "worse": "worse", "alike": "no different", "undecided": "undecided"}
+"""How a text says them, in this order."""
+
+
+def describe(by_temperature: Mapping[Temperature, Outcome]) -> str:
+    """In words: ``better at 0.1 and 0.15, worse at 1 and the public schedule``, or ``better at every temperature``.
+
+    Raises:
+        ValueError: if nothing is found.
+    """
+    if not by_temperature:
+        raise ValueError("there is no temperature that both families have")
+    if len(set(by_temperature.values())) == 1 < len(by_temperature):
+        return f"{WORDS[next(iter(by_temperature.values()))]} at every temperature"
+    order = sorted(by_temperature, key=lambda tau: (tau.rate > 0, tau.start))
+    said = {outcome: [name(tau) for tau in order if by_temperature[tau] == outcome] for outcome in WORDS}
+    return ", ".join(f"{WORDS[outcome]} at {_listed(names)}" for outcome, names in said.items() if names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def by_count(first: Trained, second: Trained) -> list[Interval]:
+    """The difference of the estimates of -log p(x) for each number of samples, paired by seed.
+
+    Raises:
+        ValueError: if the two have different seeds.
+    """
+    _check(first, second)
+    return [paired(a, b) for a, b in zip(first.by_count.T, second.by_count.T, strict=True)]
+
+
+def _check(first: Trained, second: Trained) -> None:
+    if first.seeds != second.seeds:
+        raise ValueError(f"runs of the seeds {first.seeds} are paired with {second.seeds}; give the same seeds")
+
+
+def temperatures(cases: Cases, family: Member) -> dict[Temperature, Trained]:
+    """The runs of a family, which is a case but for its temperature, by temperature."""
+    return {
+        case.temperature: runs
+        for case, runs in cases.items()
+        if replace(case, temperature=family.temperature) == family
+    }
+
+
+def chosen(cases: Cases, family: Member, criterion: Criterion) -> Member:
+    """The case of a family that the validation images choose by a criterion, on average over seeds.
+
+    Raises:
+        ValueError: if there is no case of the family.
+    """
+    by_temperature = temperatures(cases, family)
+    if not by_temperature:
+        raise ValueError(f"there is no run of {family} at any temperature")
+    best = min(by_temperature, key=lambda tau: by_temperature[tau].validation[criterion].mean())
+    return replace(family, temperature=best)
+
+
+def decides(differences: Iterable[Interval]) -> Interval | None:
+    """The interval that stands for the training losses at several temperatures, by the rule of `chapters.vae.grids`.
+
+    The one nearest to zero if all lie below zero, or all above it; none else: the temperature would decide.
+    """
+    intervals = list(differences)
+    signs = {difference.sign for difference in intervals}
+    return min(intervals, key=lambda difference: abs(difference.mean)) if signs in ({-1}, {1}) else None

@@ -1,0 +1,84 @@
+r"""The law q(z | x) from which a member's hard samples come, and its KL divergence to the uniform prior.
+
+With logits :math:`\ell` of one variable, q is the law of :math:`\arg\max_j(\ell_j+\gamma_j)`. For Gumbel noise of scale
+1 that is :math:`\mathrm{softmax}(\ell)`; for any other noise it is not, and the KL divergence of
+:math:`\mathrm{softmax}(\ell)`, which the published protocol takes for every noise, belongs to a law that no sample is
+drawn from. Source: Cohen Indelman and Hazan, equation (3) and section 6.2.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from sumexp.chapters.vae import stack
+from sumexp.chapters.vae.config import Member, NoiseName
+from sumexp.perturb import batched
+from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
+
+_NOISES: Mapping[NoiseName, type[batched.Common]] = {"gumbel": Gumbel, "gaussian": Gaussian, "logistic": Logistic}
+
+
+def noise(member: Member) -> batched.Common:
+    """The law of the member's perturbations."""
+    return _NOISES[member.noise](scale=member.scale)
+
+
+def log_probabilities(logits: Tensor, members: Sequence[Member]) -> Tensor:
+    r"""log q of every category, for the noise that the member really has.
+
+    Args:
+        logits: [S, B, N, K], float32 or float64; what lies beyond a member's own categories is not read.
+        members: the models [S].
+
+    Returns:
+        [S, B, N, K], -inf beyond a member's own categories; differentiable once.
+
+    Raises:
+        ValueError: if there are not S members, or one has more than K categories.
+    """
+    classes = logits.shape[-1]
+    return torch.cat(
+        [
+            pad(batched.log_probabilities(own, law), (0, classes - own.shape[-1]), value=-math.inf)
+            for own, law in _alike(logits, members, noise)
+        ]
+    )
+
+
+def divergence(logits: Tensor, members: Sequence[Member]) -> Tensor:
+    r"""The sum over variables of :math:`\mathrm{KL}(q\,\|\,\text{uniform}) = \log K + \sum_i q_i\log q_i`.
+
+    Args:
+        logits: as in :func:`log_probabilities`.
+        members: the models [S]; with ``divergence`` "exact" q is the true law, with "softmax" it is softmax(logits).
+
+    Returns:
+        [S, B], in nats, differentiable once.
+
+    Raises:
+        ValueError: as :func:`log_probabilities`.
+    """
+    return torch.cat(
+        [
+            (batched.negative_entropy(own, law) + math.log(own.shape[-1])).sum(-1)
+            for own, law in _alike(
+                logits, members, lambda member: noise(member) if member.divergence == "exact" else Gumbel()
+            )
+        ]
+    )
+
+
+def _alike(
+    logits: Tensor, members: Sequence[Member], law: Callable[[Member], batched.Common]
+) -> Iterator[tuple[Tensor, batched.Common]]:
+    """The logits of neighbours of the same law and K, without padding, and that law."""
+    if len(members) != len(logits):
+        raise ValueError(f"logits are of {len(logits)} members, but {len(members)} are given")
+    most = max(member.categories for member in members)
+    if most > logits.shape[-1]:
+        raise ValueError(f"a member has {most} categories, but the logits only {logits.shape[-1]}")
+    for first, own in stack.alike(logits, members, lambda case: (law(case), case.categories)):
+        yield own[..., : first.categories], law(first)

@@ -1,0 +1,230 @@
+r"""Many categorical VAEs as one: pure functions on their stacked parameters.
+
+A model has N variables of K categories. The encoder maps P pixels through H hidden units (ReLU) to logits [N, K], the
+decoder maps the relaxed one-hot vectors z [N, K] through H hidden units to the logits of P Bernoulli pixels. S models
+are one dict of tensors with a leading dimension S, and each layer is one batched matrix product.
+
+========================= =========== ========================= ===========
+name                      shape       name                      shape
+========================= =========== ========================= ===========
+``encoder_hidden_weight`` [S, P, H]   ``decoder_hidden_weight`` [S, N K, H]
+``encoder_hidden_bias``   [S, 1, H]   ``decoder_hidden_bias``   [S, 1, H]
+``encoder_out_weight``    [S, H, N K] ``decoder_out_weight``    [S, H, P]
+``encoder_out_bias``      [S, 1, N K] ``decoder_out_bias``      [S, 1, P]
+========================= =========== ========================= ===========
+
+Members of fewer categories than K, the largest of the stack, are padded: with zero weights, logits of -inf and z = 0,
+so that neither probability nor gradient reaches a class that the member lacks.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sumexp._descent import generator
+from sumexp.chapters.vae.config import Member, NoiseName
+
+Parameters: TypeAlias = Mapping[str, Tensor]
+
+_JOINT = {"encoder_out_weight": 1, "encoder_out_bias": 1, "decoder_hidden_weight": 0}
+"""Which dimension of a member's matrices is N K, where there is one."""
+
+
+def initial(
+    members: Sequence[Member], pixels: int, variables: int, hidden: int, dtype: torch.dtype, device: str = "cpu"
+) -> dict[str, Tensor]:
+    r"""Weights and biases uniform on :math:`\pm 1/\sqrt{\text{inputs}}` (the default of ``torch.nn.Linear``).
+
+    Each member is drawn by its seed alone, in float64 and in the order of the table: it is the same in every stack.
+
+    Args:
+        members: the models [S].
+        pixels: P.
+        variables: N.
+        hidden: H.
+        dtype: of the result.
+        device: of the result.
+
+    Returns:
+        the parameters.
+    """
+    most = max(member.categories for member in members)
+    singles = [_initial(member, pixels, variables, hidden) for member in members]
+    return {
+        name: torch.stack(
+            [
+                _padded(single[name], name, variables, most - member.categories)
+                for member, single in zip(members, singles, strict=True)
+            ]
+        ).to(device, dtype)
+        for name in singles[0]
+    }
+
+
+def _initial(member: Member, pixels: int, variables: int, hidden: int) -> dict[str, Tensor]:
+    own, code = generator(member.seed, "weights"), variables * member.categories
+    layers = {
+        "encoder_hidden": (pixels, hidden),
+        "encoder_out": (hidden, code),
+        "decoder_hidden": (code, hidden),
+        "decoder_out": (hidden, pixels),
+    }
+
+    def uniform(rows: int, columns: int, inputs: int) -> Tensor:
+        return torch.rand(rows, columns, dtype=torch.float64, generator=own).mul(2).sub(1).div(math.sqrt(inputs))
+
+    return {
+        f"{layer}_{part}": uniform(rows, outputs, inputs)
+        for layer, (inputs, outputs) in layers.items()
+        for part, rows in (("weight", inputs), ("bias", 1))
+    }
+
+
+def _padded(matrix: Tensor, name: str, variables: int, more: int) -> Tensor:
+    """One member's matrix with ``more`` categories of zeros for each variable (if negative, so many are cut off)."""
+    if name not in _JOINT:
+        return matrix
+    joint = _JOINT[name]
+    split = torch.unflatten(matrix, joint, (variables, -1))
+    return F.pad(split, (0, 0) * (1 - joint) + (0, more)).flatten(joint, joint + 1)
+
+
+def member(parameters: Parameters, members: Sequence[Member], which: int) -> dict[str, Tensor]:
+    """The parameters of one member as a stack of its own (S = 1), without padding.
+
+    Args:
+        parameters: of the stack.
+        members: the models of the stack [S].
+        which: the member's index.
+    """
+    most = max(other.categories for other in members)
+    variables = parameters["encoder_out_bias"].shape[-1] // most
+    less = members[which].categories - most
+    return {name: _padded(tensor[which], name, variables, less).unsqueeze(0) for name, tensor in parameters.items()}
+
+
+@lru_cache(maxsize=64)
+def padding(categories: tuple[int, ...], device: torch.device) -> Tensor:
+    """True at the classes that a member lacks: [S, 1, 1, K]."""
+    own = torch.tensor(categories, device=device).view(-1, 1, 1, 1)
+    return torch.arange(max(categories), device=device) >= own
+
+
+def encode(parameters: Parameters, x: Tensor, categories: Sequence[int]) -> Tensor:
+    """The logits of the variables of each image.
+
+    Args:
+        parameters: of the stack.
+        x: each member's images [S, B, P].
+        categories: K of each member [S].
+
+    Returns:
+        [S, B, N, K] with K the largest, -inf beyond a member's own.
+    """
+    hidden = _layer(parameters, "encoder_hidden", x).relu()
+    joint = _layer(parameters, "encoder_out", hidden).to(x.dtype)  # autocast may have made it bfloat16
+    logits = torch.unflatten(joint, -1, (-1, max(categories)))
+    if min(categories) == max(categories):
+        return logits
+    return logits.masked_fill(padding(tuple(categories), x.device), -math.inf)
+
+
+def decode(parameters: Parameters, z: Tensor) -> Tensor:
+    r"""The logits of the pixels, :math:`\log p(x_i = 1 | z) - \log p(x_i = 0 | z)`.
+
+    Args:
+        parameters: of the stack.
+        z: [S, B, N, K], one-hot or relaxed.
+
+    Returns:
+        [S, B, P].
+    """
+    hidden = _layer(parameters, "decoder_hidden", z.flatten(-2)).relu()
+    return _layer(parameters, "decoder_out", hidden).to(z.dtype)
+
+
+def _layer(parameters: Parameters, name: str, x: Tensor) -> Tensor:
+    result: Tensor = torch.baddbmm(parameters[f"{name}_bias"], x, parameters[f"{name}_weight"])
+    return result
+
+
+_QUANTILE: Mapping[NoiseName, Callable[[Tensor], Tensor]] = {
+    "gumbel": lambda u: u.log().neg_().log_().neg_(),
+    "gaussian": torch.special.ndtri,
+    "logistic": torch.logit,
+}
+
+
+def perturbations(uniforms: Tensor, members: Sequence[Member]) -> Tensor:
+    """Each member's scale times the quantile of its noise: members of equal uniforms have comonotone noises.
+
+    Args:
+        uniforms: inside (0, 1), [S, ...].
+        members: the models [S].
+
+    Returns:
+        [S, ...].
+    """
+    return torch.cat(
+        [
+            _QUANTILE[case.noise](part) if case.scale == 1 else case.scale * _QUANTILE[case.noise](part)
+            for case, part in alike(uniforms, members, lambda case: (case.noise, case.scale))
+        ]
+    )
+
+
+def relaxed(logits: Tensor, uniforms: Tensor, members: Sequence[Member], temperatures: Tensor) -> Tensor:
+    r"""The Perturb-Softmax :math:`z = \mathrm{softmax}((\ell + \gamma)/\tau)` of every variable.
+
+    A member with ``straight_through`` takes :math:`e_{\arg\max}` for z, with the gradient of the softmax.
+
+    Args:
+        logits: [S, B, N, K], -inf at padded classes.
+        uniforms: what the noise :math:`\gamma` is made of, inside (0, 1), [S, B, N, K].
+        members: the models [S].
+        temperatures: :math:`\tau` of each [S].
+
+    Returns:
+        z, [S, B, N, K], 0 at padded classes.
+    """
+    noisy = logits + perturbations(uniforms, members)
+    scores = noisy / temperatures.view(-1, 1, 1, 1)
+    soft = torch.softmax(scores.mT, -2).mT  # on a CPU many times faster than along a short last dimension
+    if not any(case.straight_through for case in members):
+        return soft
+    return torch.cat(
+        [
+            part + (one_hot(part) - part).detach() if case.straight_through else part
+            for case, part in alike(soft, members, lambda case: case.straight_through)
+        ]
+    )
+
+
+def one_hot(scores: Tensor) -> Tensor:
+    """The one-hot vector of the largest score along the last dimension."""
+    return one_hot_of(scores.max(-1, keepdim=True).indices, scores)
+
+
+def one_hot_of(which: Tensor, classes: Tensor) -> Tensor:
+    """The one-hot vectors of chosen classes [..., 1], with as many as another tensor [..., K] has, and of its type."""
+    return torch.zeros_like(classes).scatter_(-1, which, 1.0)
+
+
+def alike(
+    tensor: Tensor, members: Sequence[Member], key: Callable[[Member], Hashable]
+) -> Iterator[tuple[Member, Tensor]]:
+    """The slices of the first dimension that belong to neighbours with the same key, each with its first member.
+
+    Args:
+        tensor: [S, ...].
+        members: the models [S].
+        key: what neighbours must share.
+    """
+    runs = [list(run) for _, run in groupby(members, key)]
+    return zip((run[0] for run in runs), torch.split(tensor, [len(run) for run in runs]), strict=True)

@@ -1,0 +1,326 @@
+r"""Training a stack of categorical VAEs: all members at once, each as if it were alone.
+
+The loss of a member at a step is, over the B images of its batch,
+
+.. math:: \frac1B\sum_{b=1}^B\big(-\log p(x_b\mid z_b) + \mathrm{KL}_b\big),
+          \qquad z_b = \mathrm{softmax}\big((\ell(x_b) + \gamma_b)/\tau\big),
+
+with one draw of the noise an image, and the KL term of the member's ``divergence``. The stack descends the sum over its
+members; Adam works by element, so that each member has its own.
+
+Whatever is random comes from generators of (seed, purpose, epoch) alone: members of equal seed and K share initial
+weights, order of the images and uniform numbers, whatever else is in the stack, and a run that goes on after an epoch
+goes on as if it had not been interrupted.
+
+Source: Cohen Indelman and Hazan, section 6.2 and appendix 9.2; the public code of Direct-VAE for what they leave open.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sumexp import datasets
+from sumexp._descent import Resumable, generator
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.vae import bounds, posterior, stack
+from sumexp.chapters.vae.config import Member, Precision, Stack
+
+Arrays = dict[str, NDArray[Any]]
+
+CHUNK = 25
+"""Steps whose uniforms are drawn at once."""
+
+SHOWN = 10
+"""Images of which reconstructions are kept, and samples from the prior."""
+
+PROBED = 200
+"""Test images of which the logits of one Gaussian member are kept."""
+
+VALIDATED = 30
+"""The most samples of z a validation image, for the estimate of -log p(x)."""
+
+HISTORY = ("epoch", "member", "train_loss", "temperature", "seconds")
+"""The columns of the history; see :func:`train`."""
+
+
+def train(
+    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+) -> Result:
+    """Train the stack on its data set, rounded to 0 and 1, and measure it on the test images.
+
+    Returns:
+        arrays: of the S members after the last epoch, in nats, of each of B images, the first ``test_images`` of
+        ``part``, which is ``validation`` or ``test``
+
+        - ``{part}_relaxed`` [S, B]: what training descends, at the last step's temperature;
+        - ``{part}_published`` [S, B]: the negative bound as published, hard samples with the KL of softmax(logits);
+        - ``{part}_bound`` [S, B]: with the KL of the true q, so that its mean bounds -log p(x) from above;
+        - ``{part}_likelihood`` [S, B]: the importance-weighted estimate of -log p(x) of the most samples;
+        - ``counts``, and ``by_count`` [S, counts]: the mean of that estimate over test images by number of samples;
+        - ``images`` [SHOWN, P], test images, and of the first member of each noise (``shown``, their indices)
+          ``reconstructions`` and samples from the prior, ``imagined``, as probabilities of pixels [shown, SHOWN, P];
+        - ``probe_logits`` [PROBED, N, K], if a member is Gaussian: the logits that ``probe``, the first, gives test
+          images;
+
+        metrics: the means over members of the last training loss and the test bound;
+        history: for each epoch and member ``epoch``, ``member``, ``train_loss`` (the relaxed loss above, mean over the
+        steps), ``temperature`` (of the last step) and ``seconds`` (of the training of the whole stack).
+
+    Raises:
+        DataError: if the data set is absent, damaged or undeclared.
+        FloatingPointError: if the loss of a member is not finite.
+    """
+    data = datasets.images(config.source)
+    return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
+
+
+def fit(
+    config: Stack,
+    data: datasets.ImageData,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """The same for any images.
+
+    Raises:
+        ValueError: if a part has no image, or the parts differ in their pixels.
+        FloatingPointError: if the loss of a member is not finite.
+    """
+    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    train, validation, test = (binary(part, dtype, device) for part in (data.train, data.validation, data.test))
+    if min(map(len, (train, validation, test))) == 0 or not train.shape[1] == validation.shape[1] == test.shape[1]:
+        shapes = ", ".join(str(tuple(part.shape)) for part in (train, validation, test))
+        raise ValueError(f"the three parts have the shapes {shapes}; each needs images, all of the same pixels")
+    learner = Learner(config, train[: config.images or None], device)
+    rows: list[list[float]] = []
+    if (state := checkpoint.load()) is not None:
+        learner.restore(state["learner"])
+        rows = state["rows"]
+    for epoch in progress(range(learner.epoch, config.epochs)):
+        started = time.perf_counter()
+        losses = learner.run_epoch().tolist()
+        seconds = time.perf_counter() - started
+        _check(losses, epoch, config)
+        for s, member in enumerate(config.members):
+            rows.append([epoch, s, losses[s], member.temperature.at(learner.step - 1), seconds])
+        checkpoint.save({"learner": learner.state(), "rows": rows})
+    table = np.array(rows)
+    history: Arrays = {name: table[:, i] for i, name in enumerate(HISTORY)}
+    history |= {name: history[name].astype(np.int64) for name in ("epoch", "member")}
+    arrays = evaluate(config, learner.parameters, learner.step - 1, validation, test)
+    last = table[-len(config.members) :].mean(0)
+    metrics = {
+        "train_loss": float(last[HISTORY.index("train_loss")]),
+        "test_bound": float(arrays["test_bound"].mean()),
+    }
+    return Result(arrays, metrics, history)
+
+
+@torch.no_grad()
+def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, validation: Tensor, test: Tensor) -> Arrays:
+    """The arrays of :func:`train`.
+
+    Args:
+        config: the stack.
+        parameters: its trained parameters.
+        last_step: the last step, whose temperatures are those of the relaxed loss.
+        validation: images of 0 and 1, [n, P].
+        test: the same.
+    """
+    members, device = config.members, str(test.device)
+    drawn = generator(0, "evaluation", config.epochs, device)
+    temperatures = torch.tensor([case.temperature.at(last_step) for case in members], dtype=test.dtype, device=device)
+    arrays: dict[str, Tensor] = {}
+    for part, images, most in (
+        ("validation", validation, min(config.importance, VALIDATED)),
+        ("test", test, config.importance),
+    ):
+        x = images[: config.test_images or None]
+        counts = bounds.counts(most)
+        bound = bounds.hard_bound(parameters, members, x, config.samples, drawn)
+        values = {
+            "relaxed": bounds.relaxed_loss(parameters, members, temperatures, x, config.samples, drawn),
+            "published": bound.published,
+            "bound": bound.value,
+        }
+        likelihood = bounds.importance(parameters, members, x, counts, drawn)
+        values["likelihood"] = likelihood[:, -1]
+        arrays |= {f"{part}_{name}": value.float() for name, value in values.items()}
+    shown = [first for first, member in enumerate(members) if member.noise not in {m.noise for m in members[:first]}]
+    pictures = [_pictures(config, stack.member(parameters, members, s), members[s], test[:SHOWN]) for s in shown]
+    arrays |= {
+        "counts": torch.tensor(counts),
+        "by_count": likelihood.mean(2),
+        "images": test[:SHOWN],
+        "shown": torch.tensor(shown),
+        "reconstructions": torch.cat([again for again, _ in pictures]),
+        "imagined": torch.cat([imagined for _, imagined in pictures]),
+    }
+    if gaussian := [s for s, member in enumerate(members) if member.noise == "gaussian"]:
+        case = members[gaussian[0]]
+        own = stack.member(parameters, members, gaussian[0])
+        logits = stack.encode(own, test[:PROBED].unsqueeze(0), [case.categories])
+        arrays |= {"probe": torch.tensor(gaussian[0]), "probe_logits": logits[0]}
+    return {name: tensor.cpu().numpy() for name, tensor in arrays.items()}
+
+
+def _pictures(config: Stack, own: stack.Parameters, member: Member, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities of the pixels: images through one hard sample of q, and samples from the prior; [1, n, P]."""
+    own_draws = generator(0, "evaluation", config.epochs + 1, str(x.device))
+    shape = (1, len(x), config.variables, member.categories)
+    u = torch.rand(shape, generator=own_draws, dtype=x.dtype, device=x.device)
+    logits = stack.encode(own, x.unsqueeze(0), [member.categories])
+    drawn = stack.one_hot(logits + stack.perturbations(u, [member]))
+    return stack.decode(own, drawn).sigmoid(), stack.decode(own, stack.one_hot(u)).sigmoid()
+
+
+def binary(images: NDArray[np.float32], dtype: torch.dtype, device: str) -> Tensor:
+    """The pixels rounded to 0 and 1, as published: 1 above one half."""
+    return (torch.from_numpy(images) > 0.5).to(device, dtype)
+
+
+def objective(
+    parameters: stack.Parameters,
+    x: Tensor,
+    uniforms: Tensor,
+    members: Sequence[Member],
+    temperatures: Tensor,
+    precision: Precision = "float32",
+) -> Tensor:
+    """The loss of each member on its batch.
+
+    Args:
+        parameters: of the stack.
+        x: images of 0 and 1, [S, B, P].
+        uniforms: what the noise is made of, [S, B, N, K].
+        members: the models [S].
+        temperatures: of each [S].
+        precision: ``bfloat16`` takes the matrix products in it.
+
+    Returns:
+        [S].
+    """
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+        logits = stack.encode(parameters, x, [member.categories for member in members])
+        z = stack.relaxed(logits, uniforms, members, temperatures)
+        pixels = stack.decode(parameters, z)
+    missed = F.binary_cross_entropy_with_logits(pixels, x, reduction="none").sum((1, 2))
+    result: Tensor = (missed + posterior.divergence(logits, members).sum(1)) / x.shape[1]
+    return result
+
+
+class Learner(Resumable):
+    """The state of a stack that is trained.
+
+    Attributes:
+        parameters: of the stack.
+        step: how many steps are done.
+    """
+
+    def __init__(self, config: Stack, images: Tensor, device: str = "cpu") -> None:
+        """Start anew.
+
+        Args:
+            config: the stack.
+            images: of 0 and 1, [n, P].
+            device: where to train.
+        """
+        self.config, self.images, self.device = config, images, device
+        initial = stack.initial(config.members, images.shape[1], config.variables, config.hidden, images.dtype, device)
+        self.parameters = {name: tensor.requires_grad_() for name, tensor in initial.items()}
+        self.optimiser = torch.optim.Adam(self.parameters.values(), lr=config.learning_rate, fused=True)
+        self.epoch = 0
+
+    @property
+    def steps(self) -> int:
+        """The number of steps of an epoch."""
+        return math.ceil(len(self.images) / self.config.batch)
+
+    @property
+    def step(self) -> int:
+        """How many steps are done."""
+        return self.epoch * self.steps
+
+    def run_epoch(self) -> Tensor:
+        """Pass once over the images; returns each member's mean loss over the steps [S], float64."""
+        members, total = self.config.members, torch.zeros(len(self.config.members), dtype=torch.float64)
+        total = total.to(self.device)
+        temperatures = torch.tensor(
+            [[member.temperature.at(self.step + i) for member in members] for i in range(self.steps)],
+            dtype=self.images.dtype,
+            device=self.device,
+        )
+        order = orders(members, self.epoch, len(self.images)).to(self.device)
+        noises = uniforms(self.config, self.epoch, self.steps, self.images.dtype, self.device)
+        with _products(self.config.precision):
+            for batch, noise, tau in zip(torch.split(order, self.config.batch, 1), noises, temperatures, strict=True):
+                losses = objective(
+                    self.parameters,
+                    self.images[batch],
+                    noise[:, : batch.shape[1]],
+                    members,
+                    tau,
+                    self.config.precision,
+                )
+                self.optimiser.zero_grad()
+                losses.sum().backward()  # type: ignore[no-untyped-call]
+                self.optimiser.step()
+                total += losses.detach()
+        self.epoch += 1
+        return total / self.steps
+
+
+def orders(members: Sequence[Member], epoch: int, images: int) -> Tensor:
+    """The order in which each member sees the images in an epoch: a permutation of its seed, [S, images]."""
+    drawn = {
+        seed: torch.randperm(images, generator=generator(seed, "order", epoch))
+        for seed in {member.seed for member in members}
+    }
+    return torch.stack([drawn[member.seed] for member in members])
+
+
+def uniforms(config: Stack, epoch: int, steps: int, dtype: torch.dtype, device: str = "cpu") -> Iterator[Tensor]:
+    """The uniform numbers of each step of an epoch, [S, batch, N, K]: the same for members of equal seed and K."""
+    kinds = list(dict.fromkeys((member.seed, member.categories) for member in config.members))
+    which = torch.tensor([kinds.index((member.seed, member.categories)) for member in config.members], device=device)
+    generators = [generator(seed, "uniforms", epoch, device) for seed, _ in kinds]
+    most = max(categories for _, categories in kinds)
+    least = torch.finfo(dtype).eps / 4  # half the spacing of torch's numbers, which may be 0 but never 1
+    shape = (min(CHUNK, steps), config.batch, config.variables)
+    drawn = torch.full((len(kinds), *shape, most), 0.5, dtype=dtype, device=device)
+    for start in range(0, steps, CHUNK):
+        for own, (_, categories), source in zip(drawn, kinds, generators, strict=True):
+            draw = torch.rand(*shape, categories, generator=source, dtype=dtype, device=device)
+            own[..., :categories] = draw.clamp_min_(least)
+        for i in range(min(CHUNK, steps - start)):
+            yield drawn[which, i]
+
+
+@contextmanager
+def _products(precision: Precision) -> Iterator[None]:
+    """Let float32 matrix products be taken in TF32, where that is asked for."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _check(losses: Sequence[float], epoch: int, config: Stack) -> None:
+    for s, (loss, member) in enumerate(zip(losses, config.members, strict=True)):
+        if not math.isfinite(loss):
+            raise FloatingPointError(
+                f"the loss of member {s} ({member}) is {loss} in epoch {epoch}; lower the learning rate, which is "
+                f"{config.learning_rate}, or raise its temperature"
+            )

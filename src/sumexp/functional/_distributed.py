@@ -1,0 +1,145 @@
+"""In-batch negatives of all processes of ``torch.distributed``."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp import functional
+from sumexp.functional._arguments import Reduction
+from sumexp.functional._batch import Correct, InBatchHits
+
+
+def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
+    r"""The rows of all processes, in the order of their ranks, through which gradients flow back.
+
+    Backward adds up what all processes ask of a process's rows; all of them must take part in it.
+
+    Args:
+        values: [B, ...], of one shape and type in all processes.
+        group: the processes, all by default; without ``torch.distributed`` there is one.
+
+    Returns:
+        [N B, ...].
+
+    Raises:
+        ValueError: if the batches of the processes differ in size.
+    """
+    if not isinstance(values, Tensor) or not values.ndim:
+        raise ValueError(f"values are {values!r}; they must be a tensor [B, ...]")
+    if not dist.is_initialized() or dist.get_world_size(group) == 1:
+        return values
+    sizes = [torch.zeros(1, dtype=torch.int64, device=values.device) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(sizes, torch.tensor([len(values)], device=values.device), group)
+    if len(lengths := {int(size) for size in sizes}) > 1:
+        raise ValueError(f"the batches of the processes have sizes {sorted(lengths)}; use drop_last=True")
+    rows: Tensor = _Gather.apply(values, group)  # type: ignore[no-untyped-call]
+    return rows
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+        ctx.group, ctx.size = group, len(values)
+        parts = [torch.empty_like(values) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(parts, values.contiguous(), group)
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        total = gradient.contiguous().clone()
+        dist.all_reduce(total, group=ctx.group)
+        start = dist.get_rank(ctx.group) * ctx.size
+        return total[start : start + ctx.size], None
+
+
+def distributed_in_batch(
+    queries: Tensor,
+    items: Tensor,
+    ids: checks.Values,
+    *,
+    log_q: checks.Values | None = None,
+    correct: Correct = "all",
+    hits: InBatchHits = "keep",
+    temperature: float | Tensor = 1.0,
+    symmetric: bool = False,
+    row_ids: checks.Values | None = None,
+    row_log_q: checks.Values | None = None,
+    reduction: Reduction = "mean",
+    group: dist.ProcessGroup | None = None,
+) -> Tensor:
+    r"""The in-batch loss of this process's examples, with the items of all processes as candidates.
+
+    The other processes' labels are draws from the same law, so they are taken off the same :math:`\log q` and the
+    theorem holds as in one batch (:func:`sumexp.functional.in_batch`). The mean of this loss over the processes is the
+    loss of the joined batch, and ``DistributedDataParallel``, which averages gradients over processes, gives the
+    gradient of that: what one process with all examples would have.
+
+    Args:
+        queries: [B, d] vectors of this process's examples.
+        items: [B + E, d] vectors of their classes, and of further negatives, which serve all processes: they should be
+            other draws in each (a generator with another seed).
+        ids: [B + E] the classes of the items.
+        log_q: [B + E] log probability of a draw of each. With further negatives of another law this is the mixture's,
+            for the B and E of all processes together.
+        correct: as there.
+        hits: as there: equal ids of other processes are hits too.
+        temperature: as there.
+        symmetric: as there: the mean with the same for columns, whose candidates are the queries of all processes.
+        row_ids: [B] as there.
+        row_log_q: [B] as there.
+        reduction: ``mean``, ``sum`` or ``none``, over this process's examples.
+        group: the processes, all by default; without ``torch.distributed`` this is the loss of one batch.
+
+    Raises:
+        ValueError: as there, for vectors that do not fit, and if the batches of the processes differ in size.
+    """
+    checks.floating("queries", queries, "[B, d]", 2)
+    checks.floating("items", items, "[B + E, d]", 2)
+    # Under autocast a network's vectors are in half precision and an embedding's are not; their product sees to it.
+    if queries.dtype != items.dtype and not torch.is_autocast_enabled(queries.device.type):
+        raise ValueError(f"queries are {queries.dtype} and items {items.dtype}: move one by .to(), or use autocast")
+    if queries.shape[1] != items.shape[1] or len(items) < len(queries):
+        raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
+    size = len(queries)
+
+    def loss(rows: Tensor, columns: Tensor, own: Tensor, law: checks.Values | None, off: Correct) -> Tensor:
+        return functional.in_batch(
+            rows @ _candidates(columns, size, group).T,
+            _candidates(_beside(columns, "ids", own), size, group),
+            log_q=None
+            if law is None
+            else _candidates(_beside(columns, "log_q", checks.reals("log_q", law)), size, group),
+            correct=off,
+            hits=hits,
+            temperature=temperature,
+            reduction=reduction,
+        )
+
+    across = loss(queries, items, checks.integers("id", ids), log_q, correct)
+    if not symmetric:
+        return across
+    if row_ids is None and hits == "mask":
+        raise ValueError("hits='mask' needs row_ids for the symmetric half: which examples are one and the same")
+    named = torch.arange(size) if row_ids is None else checks.integers("row id", row_ids)
+    down = loss(items[:size], queries, named, row_log_q, "none" if row_log_q is None else correct)
+    return (across + down) / 2
+
+
+def _beside(vectors: Tensor, name: str, values: Tensor) -> Tensor:
+    """One constant for each vector, where the vectors lie: other processes gather as many."""
+    if values.shape != vectors.shape[:1]:
+        raise ValueError(
+            f"{name} have shape {tuple(values.shape)}; there must be one for each of {len(vectors)} vectors"
+        )
+    return values.detach().to(vectors.device)
+
+
+def _candidates(values: Tensor, size: int, group: dist.ProcessGroup | None) -> Tensor:
+    """What all processes have, their examples first, of which the first ``size`` are this process's own."""
+    examples = gathered(values[:size], group)
+    start = size * (dist.get_rank(group) if dist.is_initialized() else 0)
+    rolled = examples[torch.arange(len(examples), device=values.device).roll(-start)]
+    return rolled if len(values) == size else torch.cat([rolled, gathered(values[size:], group)])

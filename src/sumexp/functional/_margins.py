@@ -1,0 +1,66 @@
+r"""Margins, elementwise: the pairwise ones, :math:`\log\rho_{yy'}`, of three losses against label imbalance; ArcFace's.
+
+Arguments broadcast: ``[B, 1]`` for the positives against ``[B, m]`` for drawn negatives or ``[L]`` for all classes.
+Hand them to :func:`sumexp.functional.pairwise_margin`, or their exponentials as ``weights`` to a sampled loss beside
+``log_q``: then its implicit loss has these margins (Rawat et al., Proposition 4).
+"""
+
+import math
+from numbers import Real
+
+import torch
+from torch import Tensor
+
+from sumexp import _checks as checks
+
+
+def adaptive(log_prior_positive: checks.Values, scale: float = 1.0) -> Tensor:
+    r""":math:`\log\rho_{yy'} = C\,\pi_y^{-1/4}`: larger margins for rare positives (LDAM).
+
+    Source: Rawat et al., section 2.1, which prints it without the logarithm; Cao et al. (2019).
+    """
+    return scale * torch.exp(-0.25 * checks.reals("log_prior_positive", log_prior_positive))
+
+
+def equalised(log_prior_negative: checks.Values, power: float = 1.0) -> Tensor:
+    r""":math:`\log\rho_{yy'} = \log F(\pi_{y'})` with :math:`F(\pi) = \pi^{\text{power}}`: rare negatives weigh little.
+
+    Source: Rawat et al., section 2.1; Tan et al. (2020).
+    """
+    return power * checks.reals("log_prior_negative", log_prior_negative)
+
+
+def logit_adjusted(log_prior_positive: checks.Values, log_prior_negative: checks.Values) -> Tensor:
+    r""":math:`\log\rho_{yy'} = \log(\pi_{y'}/\pi_y)`: consistent for the balanced error.
+
+    Source: Rawat et al., section 2.1; Menon et al. (2020).
+    """
+    negative = checks.reals("log_prior_negative", log_prior_negative)
+    return negative - checks.reals("log_prior_positive", log_prior_positive)
+
+
+def arcface_margin(cosine: checks.Values, margin: float, *, guarded: bool = True) -> Tensor:
+    r"""By how much ArcFace lowers the cosine of the target, :math:`\cos\theta - \cos(\theta + m)`.
+
+    As printed this is *negative* for :math:`\theta > \pi - m/2`: there the target's logit is raised, and the loss
+    bounds no rank. Implementations guard it: beyond :math:`\theta = \pi - m` they take :math:`m\sin m` instead, which
+    is never negative.
+
+    Args:
+        cosine: of the angle between an example and its own class, in [-1, 1].
+        margin: m in radians, 0 <= m <= pi/2.
+        guarded: False for the formula as printed.
+
+    Raises:
+        ValueError: if the margin is out of range.
+    """
+    cosine = checks.reals("cosine", cosine)
+    if not (isinstance(margin, Real) and 0 <= margin <= math.pi / 2):
+        raise ValueError(f"margin is {margin!r}; ArcFace's margin is an angle in [0, pi/2]")
+    square = 1 - cosine.square()
+    inside = square > 0  # at cosines of 1 and -1 the root has no derivative
+    sine = torch.where(inside, torch.where(inside, square, 1).sqrt(), 0)
+    lowered = cosine * (1 - math.cos(margin)) + sine * math.sin(margin)
+    if not guarded:
+        return lowered
+    return torch.where(cosine > -math.cos(margin), lowered, margin * math.sin(margin))

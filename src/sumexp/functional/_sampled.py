@@ -1,0 +1,200 @@
+r"""Losses of a positive beside sampled negatives; see :mod:`sumexp.functional` for the common signature."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp.functional._arguments import Reduction, prepare, reduce
+
+
+class Margins(NamedTuple):
+    r"""The two margin losses of a decoupled loss, each a function of the margin alone.
+
+    Attributes:
+        positive: :math:`\phi`, of the positive's score :math:`f_y`.
+        negative: :math:`\varphi`, of minus a negative's score, :math:`-f_{y'}`.
+    """
+
+    positive: Callable[[Tensor], Tensor]
+    negative: Callable[[Tensor], Tensor]
+
+
+def _logistic(margin: Tensor) -> Tensor:
+    return -F.logsigmoid(margin)  # F.softplus drops e^{-z} beyond z = 20, which float64 still sees
+
+
+def _hinge(margin: Tensor) -> Tensor:
+    return F.relu(1 - margin)
+
+
+LOGISTIC = Margins(_logistic, _logistic)
+r""":math:`\phi(z) = \varphi(z) = \log(1 + e^{-z})`."""
+
+HINGE = Margins(_hinge, _hinge)
+r""":math:`\phi(z) = \varphi(z) = \max(0, 1 - z)`."""
+
+CONTRASTIVE = Margins(lambda z: (1 - z).square(), lambda z: F.relu(-z).square())
+r"""For cosines: :math:`\phi(z) = (1 - z)^2`, :math:`\varphi(z) = \max(0, -z)^2`: negatives of positive cosine cost."""
+
+
+def sampled_softmax(
+    positive_logits: Tensor,
+    negative_logits: Tensor,
+    *,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""The sampled softmax cross entropy.
+
+    .. math:: \ell = \log\Big(1 + \sum_{j=1}^m w_j\, e^{f_j - f_y}\Big)
+
+    With ``log_q``, importance weights :math:`w_j = 1/(m q_j)` make the sum unbiased for the full softmax's, the loss
+    itself lies below it on average; :func:`sumexp.expectations.sampled_softmax` has that average exactly.
+
+    Args:
+        positive_logits: [B] the score of each example's own class.
+        negative_logits: [B, m] scores of its negatives.
+        log_q: [B, m] or [m] log probabilities of a draw of each negative.
+        weights: broadcastable to [B, m], >= 0; with ``log_q`` the pairwise margins.
+        hits: [B, m] bool, negatives to leave out.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Returns:
+        A scalar, or [B] for ``none``.
+
+    Raises:
+        ValueError: for shapes that do not fit, m = 0, NaN, a loss that would be infinite, the mean of an empty batch,
+            and outside the hits for weights that are negative or infinite and log_q above 0 or -inf.
+
+    Source: Rawat et al., equation (7); Lin, Liu, Lin, equation (4).
+    """
+    positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, weights, hits)
+    terms = negative - positive.unsqueeze(-1)
+    if log_w is not None:
+        terms = terms + log_w
+    # The positive's own term, e^0 = 1, joins the sum, so that a row without any negative left has loss log 1 = 0.
+    return reduce(torch.logsumexp(F.pad(terms, (1, 0)), -1), reduction)
+
+
+def info_nce(
+    positive_logits: Tensor,
+    negative_logits: Tensor,
+    *,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Global NCE: which of the N = m + 1 candidates is the true one.
+
+    .. math:: \ell = -\log\frac{e^{f_y}}{e^{f_y} + \sum_{j=1}^m e^{f_j}}
+
+    It is :func:`sampled_softmax` with unit weights; arguments and errors as there. At the optimum
+    :math:`f = \log\mathrm{pop}(y|x)/q(y)` plus a constant, and for negatives from the marginal of y
+    :math:`\log N - \mathbb E\ell` bounds the mutual information from below. ``log_q`` or ``weights`` change that.
+
+    Source: Stratos, section 1.2.
+    """
+    return sampled_softmax(
+        positive_logits, negative_logits, log_q=log_q, weights=weights, hits=hits, reduction=reduction
+    )
+
+
+def decoupled(
+    positive_logits: Tensor,
+    negative_logits: Tensor,
+    *,
+    margins: Margins = LOGISTIC,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""The sampled decoupled loss: every score is judged by itself.
+
+    .. math:: \ell = \phi(f_y) + \sum_{j=1}^m w_j\, \varphi(-f_j)
+
+    Linear in the sample, so with ``log_q`` it is unbiased for the sum over all negatives.
+
+    Args:
+        positive_logits: [B] the score of each example's own class.
+        negative_logits: [B, m] scores of its negatives.
+        margins: :math:`\phi` and :math:`\varphi`: ``LOGISTIC``, ``HINGE``, ``CONTRASTIVE`` or your own.
+        log_q: [B, m] or [m] log probabilities of a draw of each negative.
+        weights: broadcastable to [B, m], >= 0; with ``log_q`` the pairwise margins.
+        hits: [B, m] bool, negatives to leave out.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Raises:
+        ValueError: as :func:`sampled_softmax`.
+
+    Source: Rawat et al., equation (8).
+    """
+    positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, weights, hits, linear=True)
+    terms = margins.negative(-negative)
+    if log_w is not None:
+        terms = terms * log_w.exp()
+    return reduce(margins.positive(positive) + terms.sum(-1), reduction)
+
+
+def binary_nce(
+    positive_logits: Tensor,
+    negative_logits: Tensor,
+    *,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Local NCE, the loss of word2vec: for each candidate by itself, is it true?
+
+    .. math:: \ell = -\log\sigma(f_y) - \sum_{j=1}^m \log(1 - \sigma(f_j))
+
+    It is :func:`decoupled` with logistic margins and unit weights. At the optimum
+    :math:`f = \log\mathrm{pop}(y|x)/q(y) - \log m`; to learn :math:`\log\mathrm{pop}(y|x)` itself, take
+    :math:`\log(m q)` off all logits first, the positive's too. (``log_q`` is an importance weight: something else.)
+
+    Source: Stratos, section 2.2, with m = N - 1.
+    """
+    return decoupled(
+        positive_logits,
+        negative_logits,
+        margins=LOGISTIC,
+        log_q=log_q,
+        weights=weights,
+        hits=hits,
+        reduction=reduction,
+    )
+
+
+def hinge(
+    positive_logits: Tensor,
+    negative_logits: Tensor,
+    *,
+    log_q: checks.Values | None = None,
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""The hinge loss of the margin over the best negative.
+
+    .. math:: \ell = \max\{0,\ 1 - (f_y - \max_j f_j)\}
+
+    Over a sample of negatives it is at most what it is over all. A row without any negative left has loss 0.
+
+    Raises:
+        ValueError: as :func:`sampled_softmax`, and if ``log_q`` or ``weights`` is given: a maximum takes no weights.
+
+    Source: Stratos, Appendix A.
+    """
+    if log_q is not None or weights is not None:
+        raise ValueError("hinge takes the largest negative, which no weight can correct: leave out log_q and weights")
+    positive, negative, mask = prepare(positive_logits, negative_logits, hits=hits)
+    scores = negative if mask is None else negative + mask
+    return reduce(F.relu(1 - positive + scores.amax(-1)), reduction)

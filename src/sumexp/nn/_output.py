@@ -1,0 +1,106 @@
+"""An output layer that reads and updates only the rows a sampled loss needs."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sumexp import _checks as checks
+
+
+class SampledOutput(nn.Module):
+    r"""The last layer :math:`f_y = v_y \cdot h + b_y` of a classifier of very many classes.
+
+    ``forward`` gathers the rows of the labels and of the negatives, and their gradients are sparse: a step with
+    ``torch.optim.SGD`` (without momentum) or ``torch.optim.SparseAdam`` takes time and memory for those rows alone,
+    whatever L. ``logits`` gives all classes, for evaluation. Under autocast all products are in half precision, those
+    of an example with its own class as those with negatives; the losses sum them in float32.
+
+    Args:
+        features: length d of the hidden vector.
+        classes: number of classes L.
+        bias: whether there are :math:`b_y`.
+        sparse: False for dense gradients, which every optimiser takes.
+        generator: source of the first weights, uniform in :math:`\pm1/\sqrt d` as in ``torch.nn.Linear``.
+        device: where the parameters lie.
+        dtype: their type.
+
+    Raises:
+        ValueError: if a size is not positive.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        *,
+        bias: bool = True,
+        sparse: bool = True,
+        generator: torch.Generator | None = None,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        features, classes = checks.whole("features", features, 1), checks.whole("classes", classes, 1)
+        self.sparse = sparse
+        bound = 1 / math.sqrt(features)
+        weight = torch.empty(classes, features, device=device, dtype=dtype)
+        self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=checks.source(generator)))
+        self.bias = nn.Parameter(torch.zeros(classes, 1, device=device, dtype=dtype)) if bias else None
+
+    def forward(self, hidden: Tensor, labels: checks.Values, ids: checks.Values) -> tuple[Tensor, Tensor]:
+        """The logits of each example's own class [B] and of its negatives [B, m].
+
+        Args:
+            hidden: [B, features].
+            labels: [B] own classes.
+            ids: [m] negatives that all examples share (one matrix product), or [B, m].
+
+        Raises:
+            ValueError: if a shape or a type does not fit, or an id is no class.
+        """
+        checks.floating("hidden", hidden, f"[B, {self.weight.shape[1]}]", 2)
+        labels = checks.integers("label", labels).to(hidden.device)
+        ids = checks.integers("negative", ids).to(hidden.device)
+        self._check(hidden, labels, ids)
+        own, own_bias = self._rows(labels)
+        rows, bias = self._rows(ids)
+        # Both are matrix products, so that autocast rounds the positives as it does the negatives.
+        positive = torch.bmm(hidden.unsqueeze(1), own.unsqueeze(2)).flatten()
+        if own_bias is not None:
+            positive = positive + own_bias.to(positive.dtype)
+        if ids.ndim == 1:
+            return positive, F.linear(hidden, rows, bias)
+        negative = torch.einsum("bd,bmd->bm", hidden, rows)
+        return positive, negative if bias is None else negative + bias.to(negative.dtype)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """All logits [B, L], for evaluation or a full loss."""
+        return F.linear(hidden, self.weight, None if self.bias is None else self.bias.squeeze(-1))
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets."""
+        classes, features = self.weight.shape
+        return f"features={features}, classes={classes}, bias={self.bias is not None}, sparse={self.sparse}"
+
+    def _rows(self, ids: Tensor) -> tuple[Tensor, Tensor | None]:
+        rows = F.embedding(ids, self.weight, sparse=self.sparse)
+        return rows, None if self.bias is None else F.embedding(ids, self.bias, sparse=self.sparse).squeeze(-1)
+
+    def _check(self, hidden: Tensor, labels: Tensor, ids: Tensor) -> None:
+        classes, features = self.weight.shape
+        size = len(labels)
+        if hidden.shape != (size, features) or labels.ndim != 1:
+            raise ValueError(
+                f"hidden {tuple(hidden.shape)} and labels {tuple(labels.shape)} must be [B, {features}] and [B]"
+            )
+        if hidden.dtype != self.weight.dtype and not torch.is_autocast_enabled(hidden.device.type):
+            raise ValueError(
+                f"hidden is {hidden.dtype} and the weights {self.weight.dtype}: move one by .to(), or use autocast"
+            )
+        if ids.ndim not in (1, 2) or (ids.ndim == 2 and len(ids) != size):
+            raise ValueError(f"ids have shape {tuple(ids.shape)}; expected [m], or [{size}, m]")
+        if __debug__:
+            checks.ids("label", labels, classes)
+            checks.ids("negative", ids, classes)

@@ -1,0 +1,220 @@
+"""The sampled softmax as a layer: one call from hidden vectors and labels to a loss."""
+
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any, Self, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from sumexp import _checks as checks
+from sumexp import functional, samplers
+from sumexp.functional._arguments import Reduction, for_sums, reduce
+from sumexp.functional._batch import Correct, InBatchHits
+from sumexp.nn._output import SampledOutput
+from sumexp.samplers._laws import log_q_of
+
+SPARSE = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
+"""Optimisers that take sparse gradients; the first two only without weight decay."""
+
+
+class SampledSoftmax(nn.Module):
+    r"""A classifier of very many classes that trains on m sampled negatives, shared by the batch.
+
+    .. math:: \ell = \log\Big(1 + \sum_{j=1}^m e^{s_{c_j} - s_y}\Big), \qquad s_c = (v_c\cdot h + b_c)/T - \log q_c
+
+    The defaults are those whose minimum is the full softmax's for every m and q: :math:`\log q` off all logits, hits
+    kept (the chapter :doc:`/notebooks/negatives`). Under autocast all scores are rounded alike.
+
+    Args:
+        features: length d of the hidden vectors.
+        classes: number of classes L.
+        sampler: the law q; it moves and is saved with this module.
+        m: negatives of a batch.
+        correct: of which logits log q is taken off: ``all``, ``negatives`` or ``none``.
+        hits: ``keep`` draws of an example's own class as negatives, or ``mask`` them: leave them out.
+        bias: whether there are :math:`b_y`.
+        sparse: sparse gradients, so that a step costs the rows it needs; only SGD, Adagrad and SparseAdam take them.
+            The step of another of torch's optimisers raises what :meth:`check_optimiser` raises, before it begins.
+        temperature: T > 0, the first value if it is learned.
+        learn_temperature: whether :math:`\log T` is a parameter.
+        padding: the label of places that are no example.
+        generator: source of the first weights.
+        device: where the parameters lie.
+        dtype: their type.
+
+    Raises:
+        ValueError: if a size is not positive, the sampler has other classes, an option unknown, T not positive, the
+            padding no whole number.
+
+    Source: the chapter *negatives*, theorem "consistent"; the estimator is that of Jean et al. (2015).
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        sampler: samplers.Sampler,
+        m: int,
+        *,
+        correct: Correct = "all",
+        hits: InBatchHits = "keep",
+        bias: bool = True,
+        sparse: bool = False,
+        temperature: float = 1.0,
+        learn_temperature: bool = False,
+        padding: int = -100,
+        generator: torch.Generator | None = None,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.choice("correct", correct, get_args(Correct))
+        checks.choice("hits", hits, get_args(InBatchHits))
+        if not isinstance(getattr(sampler, "classes", None), int):
+            raise ValueError(f"the sampler is {sampler!r}; it must be a law, as samplers.Uniform({classes})")
+        if sampler.classes != classes:
+            raise ValueError(f"the sampler has {sampler.classes} classes and the layer {classes}: make them the same")
+        self.output = SampledOutput(
+            features, classes, bias=bias, sparse=sparse, generator=generator, device=device, dtype=dtype
+        )
+        self.sampler, self.m = sampler, checks.whole("m", m, 1, 1 << 31)
+        self.correct, self.hits = correct, hits
+        self.padding = checks.whole("padding", padding, -(1 << 63), (1 << 63) - 1)
+        log_t = math.log(checks.number("temperature", temperature))
+        # bfloat16 would round log 0.05 so that T is off by half a percent.
+        log_temperature = torch.tensor(log_t, device=device, dtype=torch.promote_types(dtype, torch.float32))
+        self.log_temperature: Tensor
+        if learn_temperature:
+            self.log_temperature = nn.Parameter(log_temperature)
+        else:
+            self.register_buffer("log_temperature", log_temperature)
+        self._watch_optimisers()
+
+    @property
+    def temperature(self) -> Tensor:
+        """T, at least float32."""
+        return for_sums(self.log_temperature).exp()
+
+    def forward(
+        self,
+        hidden: Tensor,
+        labels: checks.Values,
+        *,
+        generator: torch.Generator | None = None,
+        reduction: Reduction = "mean",
+    ) -> Tensor:
+        r"""The loss of a batch.
+
+        Args:
+            hidden: [B, features] or [B, T, features].
+            labels: [B] or [B, T] classes; ``padding`` where there is no example.
+            generator: source of the negatives, on the sampler's device.
+            reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 at padding.
+
+        Raises:
+            ValueError: for hidden vectors of another type or device than the weights', shapes that do not fit, a label
+                that is no class or that the sampler draws with probability 0, NaN or infinite scores, the mean of no
+                example, and a generator that workers share.
+        """
+        self._check_hidden(hidden)
+        given = checks.integers("label", labels).to(hidden.device)
+        if hidden.shape[:-1] != given.shape or given.ndim not in (1, 2):
+            raise ValueError(
+                f"hidden {tuple(hidden.shape)} and labels {tuple(given.shape)} must be [B, d] and [B], "
+                "or [B, T, d] and [B, T]"
+            )
+        present = (given != self.padding).flatten()
+        own = torch.where(present, given.flatten(), 0)
+        # What stands at padding may be NaN.
+        flat = torch.where(present.unsqueeze(-1), hidden.flatten(0, -2), 0)
+        ids = self.sampler.sample((self.m,), samplers.check_worker_generator(generator)).to(hidden.device)
+        positive, negative = (for_sums(part) / self.temperature for part in self.output(flat, own, ids))
+        if self.correct != "none":
+            negative = negative - log_q_of(self.sampler, ids).to(negative.dtype)
+        if self.correct == "all":
+            positive = positive - self._log_q(own, present).to(positive.dtype)
+        hits = ids == own.unsqueeze(-1) if self.hits == "mask" else None
+        each = functional.sampled_softmax(positive, negative, hits=hits, reduction="none")
+        each = torch.where(present, each, 0)
+        if reduction == "mean":
+            count = present.sum()
+            if __debug__ and not checks.read(count, default=1.0)[0]:
+                raise ValueError("the batch holds no example, so it has no mean; skip it, or use reduction='sum'")
+            return each.sum() / count
+        return reduce(each.view(given.shape), reduction)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """All logits [B, L], for evaluation: log probabilities up to a constant, if log q was taken off all."""
+        return for_sums(self.output.logits(hidden)) / self.temperature
+
+    def check_optimiser(self, optimiser: torch.optim.Optimizer) -> None:
+        """Check that an optimiser takes the gradients of the parameters that it is given.
+
+        Raises:
+            ValueError: if it cannot take a sparse gradient, or SparseAdam is given a dense one.
+        """
+        kind, table = type(optimiser).__name__, {id(parameter) for parameter in self.output.parameters()}
+        for group in optimiser.param_groups:
+            for parameter in group["params"]:
+                sparse = self.output.sparse and id(parameter) in table
+                if sparse and (not isinstance(optimiser, SPARSE) or group.get("weight_decay")):
+                    raise ValueError(
+                        f"{kind}{' with weight decay' if isinstance(optimiser, SPARSE) else ''} takes no sparse "
+                        "gradients; give output.parameters() to SparseAdam, SGD or Adagrad without weight decay and "
+                        "the rest to another optimiser, or use sparse=False"
+                    )
+                if not sparse and isinstance(optimiser, torch.optim.SparseAdam):
+                    raise ValueError(
+                        f"SparseAdam takes sparse gradients alone, and a parameter of shape {tuple(parameter.shape)} "
+                        "has none; give it output.parameters() of a module with sparse=True, and no others"
+                    )
+
+    def _check_hidden(self, hidden: Tensor) -> None:
+        checks.floating("hidden", hidden, "[B, d] or [B, T, d]", 2, 3)
+        device = self.output.weight.device
+        if hidden.device != device:
+            raise ValueError(f"hidden lies on {hidden.device} and the weights on {device}: move one by .to()")
+
+    def _watch_optimisers(self) -> None:
+        """Have the step of an optimiser that is given sparse gradients of this module's looked at."""
+        if not self.output.sparse:
+            return
+        module = weakref.ref(self)
+
+        def look(optimiser: torch.optim.Optimizer, *_: Any) -> None:
+            # A user's own optimiser may take sparse gradients: only torch's are known not to.
+            if (layer := module()) is not None and type(optimiser).__module__.startswith("torch.optim."):
+                held = {id(parameter) for group in optimiser.param_groups for parameter in group["params"]}
+                gradients = [table.grad for table in layer.output.parameters() if id(table) in held]
+                if any(gradient is not None and gradient.is_sparse for gradient in gradients):
+                    layer.check_optimiser(optimiser)
+
+        weakref.finalize(self, register_optimizer_step_pre_hook(look).remove)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        kept = self.log_temperature
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if kept.dtype.itemsize > self.log_temperature.dtype.itemsize and not isinstance(kept, nn.Parameter):
+            self.log_temperature = kept.to(self.log_temperature.device)  # model.bfloat16() does not round what is set
+        return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._watch_optimisers()
+
+    def _log_q(self, own: Tensor, present: Tensor) -> Tensor:
+        log_q = log_q_of(self.sampler, own)
+        if __debug__ and len(own) and not checks.read(torch.where(present, log_q, 0).min())[0] > -math.inf:
+            wrong = int(own[(log_q == -math.inf) & present][0])
+            raise ValueError(
+                f"label {wrong} has probability 0 under the sampler: it was never counted; give every class that can "
+                "occur a positive probability (counts + 1)"
+            )
+        return log_q
+
+    def extra_repr(self) -> str:
+        """What was chosen."""
+        return f"m={self.m}, correct={self.correct!r}, hits={self.hits!r}, temperature={self.temperature.item():.6g}"

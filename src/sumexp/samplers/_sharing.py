@@ -1,0 +1,47 @@
+"""A generator that the forked workers of a DataLoader share, found where they draw from it."""
+
+import mmap
+
+import numpy as np
+import torch
+from torch.utils.data import get_worker_info
+
+from sumexp import _checks as checks
+
+WORKERS, KEPT = 1024, 16
+"""Workers that are told apart, and generators of each that are remembered, the latest ones."""
+
+# Memory that a process shares with those it forks. Each worker writes in a row of its own, and then reads all.
+_MARKS = np.frombuffer(mmap.mmap(-1, 8 * WORKERS * KEPT), dtype=np.int64).reshape(WORKERS, KEPT)
+
+
+def check_worker_generator(generator: torch.Generator | None) -> torch.Generator | None:
+    """Check that no other worker draws from the same seed, and hand the generator on to what draws.
+
+    A generator made before workers are forked is copied into each of them, and all then draw the same negatives. So do
+    generators made in the workers with one seed for all. Either is found when a second worker of one pass of a
+    ``DataLoader`` draws from a generator of the same seed: :class:`SampledSoftmax` looks for itself, and code
+    that draws by :mod:`sumexp.samplers` alone says ``law.sample(m, check_worker_generator(generator))``. Outside
+    workers nothing is looked for.
+
+    Args:
+        generator: source of a draw; None, for the generator that torch seeds in each worker, is never shared.
+
+    Raises:
+        ValueError: if another worker draws from a generator of this seed (workers that are spawned share no memory, in
+            which that could be seen).
+    """
+    generator = checks.source(generator)
+    if generator is None or torch.compiler.is_compiling() or (info := get_worker_info()) is None:
+        return generator
+    # Seeds of workers count up from one that each pass draws anew.
+    seed = generator.initial_seed()
+    mark, own_marks = hash((info.seed - info.id, seed)) | 1, _MARKS[info.id % WORKERS]
+    if mark not in own_marks:
+        own_marks[:] = np.append(own_marks[1:], mark)
+    if len(clashes := np.flatnonzero(np.equal(_MARKS, mark).any(-1))) > 1:
+        raise ValueError(
+            f"workers {clashes[0]} and {clashes[1]} of a DataLoader both draw from a generator of seed {seed}, so that "
+            "they draw the same: make one in each worker, in worker_init_fn, by samplers.worker_generator(seed)"
+        )
+    return generator

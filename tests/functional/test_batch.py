@@ -1,0 +1,335 @@
+"""In-batch scores: against sampled_softmax and torch's cross entropy, and by all batches against the theorem."""
+
+import math
+from itertools import product
+from math import exp, log
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sumexp import functional, samplers
+from sumexp.functional import _batch as blocks
+from sumexp.functional import in_batch
+
+WAYS: dict[str, dict[str, Any]] = {
+    "all, keep": {},
+    "all, mask": {"hits": "mask"},
+    "negatives, keep": {"correct": "negatives"},
+    "negatives, mask": {"correct": "negatives", "hits": "mask"},
+    "none": {"correct": "none"},
+    "temperature": {"temperature": 0.25},
+    "symmetric": {"symmetric": True},
+}
+forward_mode = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+"""torch's own formulas of forward mode are scripted."""
+every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+
+IDS = torch.tensor([3, 1, 3, 0, 2, 1, 3])
+"""Four examples, of which two have class 3, and three further columns."""
+
+
+def double(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def batch(seed: int = 0, *shape: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(shape or (4, 7), generator=generator, dtype=torch.float64)
+    return scores, torch.log_softmax(torch.randn(4, generator=generator, dtype=torch.float64), 0)[IDS]
+
+
+# -- values ---------------------------------------------------------------------------------------------------------
+
+
+def test_by_hand() -> None:
+    # Two examples of classes 5 and 8, whose labels have the frequencies 1/4 and 1/2.
+    scores, ids, log_q = torch.stack([double(2, 1), double(0, 3)]), [5, 8], double(0.25, 0.5).log()
+    # log q off both: e^2/.25 beside e^1/.5, and e^3/.5 beside e^0/.25
+    everywhere = [log(1 + exp(1 - 2) * 0.25 / 0.5), log(1 + exp(0 - 3) * 0.5 / 0.25)]
+    assert in_batch(scores, ids, log_q=log_q, reduction="none").tolist() == pytest.approx(everywhere)
+    # log q off the negative alone: e^2 beside e^1/.5, and e^3 beside e^0/.25
+    negatives = [log(1 + exp(1 - 2) / 0.5), log(1 + exp(0 - 3) / 0.25)]
+    found = in_batch(scores, ids, log_q=log_q, correct="negatives", reduction="none")
+    assert found.tolist() == pytest.approx(negatives)
+    # no correction, at temperature 2
+    plain = [log(1 + exp((1 - 2) / 2)), log(1 + exp((0 - 3) / 2))]
+    found = in_batch(scores, ids, correct="none", temperature=2, reduction="none")
+    assert found.tolist() == pytest.approx(plain)
+
+
+def test_one_class_twice_by_hand() -> None:
+    # Kept it costs log 2, left out nothing: there is no other negative.
+    scores, log_q = torch.zeros(2, 2), double(0.5, 0.5).log()
+    assert in_batch(scores, [7, 7], log_q=log_q).item() == pytest.approx(log(2))
+    assert in_batch(scores, [7, 7], log_q=log_q, hits="mask").item() == 0
+
+
+@pytest.mark.parametrize("hits", ["keep", "mask"])
+@pytest.mark.parametrize("correct", ["all", "negatives", "none"])
+def test_it_is_the_sampled_softmax_of_the_other_columns(hits: Any, correct: Any) -> None:
+    scores, log_q = batch()
+    found = in_batch(scores, IDS, log_q=log_q, hits=hits, correct=correct, temperature=0.5, reduction="none")
+    for i in range(4):
+        others = torch.tensor([j for j in range(7) if j != i])
+        weights = {
+            "all": samplers.relative(log_q[others], log_q[i]),
+            "negatives": torch.exp(-log_q[others]),
+            "none": torch.ones(6),
+        }[correct]
+        masked = (IDS[others] == IDS[i]).unsqueeze(0) if hits == "mask" else None
+        wanted = functional.sampled_softmax(
+            scores[i, i].reshape(1) / 0.5, scores[i, others].unsqueeze(0) / 0.5, weights=weights, hits=masked
+        )
+        assert found[i].item() == pytest.approx(wanted.item(), rel=1e-13)
+
+
+def test_it_is_torch_s_cross_entropy_of_corrected_scores() -> None:
+    scores, log_q = batch()
+    wanted = F.cross_entropy(scores / 0.1 - log_q, torch.arange(4))
+    assert in_batch(scores, IDS, log_q=log_q, temperature=0.1).item() == pytest.approx(wanted.item(), rel=1e-13)
+
+
+def test_the_symmetric_loss_is_the_mean_of_rows_and_columns() -> None:
+    scores, log_q = batch()
+    users, log_users = torch.tensor([9, 9, 4, 5]), double(0.5, 0.5, 0.3, 0.2).log()
+    for hits in ("keep", "mask"):
+        found = in_batch(
+            scores,
+            IDS,
+            log_q=log_q,
+            hits=hits,
+            symmetric=True,
+            row_ids=users,
+            row_log_q=log_users,  # type: ignore[arg-type]
+        )
+        rows = in_batch(scores, IDS, log_q=log_q, hits=hits)  # type: ignore[arg-type]
+        columns = in_batch(scores[:, :4].T, users, log_q=log_users, hits=hits)  # type: ignore[arg-type]
+        assert found.item() == pytest.approx((rows.item() + columns.item()) / 2, rel=1e-14)
+    # Without a law of the rows they count as equally frequent.
+    found = in_batch(scores, IDS, log_q=log_q, symmetric=True)
+    columns = in_batch(scores[:, :4].T, users, correct="none")
+    rows = in_batch(scores, IDS, log_q=log_q)
+    assert found.item() == pytest.approx((rows.item() + columns.item()) / 2, rel=1e-14)
+
+
+# -- the theorem, by all batches ------------------------------------------------------------------------------------
+
+JOINT = double(0.25, 0.10, 0.05, 0.05, 0.15, 0.40).view(2, 3)
+"""P(x, y) of two contexts and three classes."""
+PRIOR = JOINT.sum(0)
+UNIFORM = torch.full((3,), 1 / 3, dtype=torch.float64)
+
+
+def slope(law: Tensor, further: Tensor, u: Tensor, extra: int, **way: Any) -> float:
+    """The largest slope, at f = log P(y|x), of the loss's mean over all batches of three pairs and ``extra`` columns.
+
+    ``law`` is the q taken off in-batch columns and ``further`` off the others, which are drawn from u.
+    """
+    scores = (JOINT / JOINT.sum(1, keepdim=True)).log().requires_grad_()
+    mean = torch.zeros((), dtype=torch.float64)
+    for pairs in product(range(6), repeat=3):
+        x, y = torch.tensor(pairs) // 3, torch.tensor(pairs) % 3
+        for drawn in product(range(3), repeat=extra):
+            more = torch.tensor(drawn, dtype=torch.int64)
+            probability = JOINT.flatten()[list(pairs)].prod() * u[more].prod()
+            ids, log_q = torch.cat([y, more]), torch.cat([law[y], further[more]]).log()
+            mean = mean + probability * in_batch(scores[x][:, ids], ids, log_q=log_q, **way)
+    (gradient,) = torch.autograd.grad(mean, scores)
+    return gradient.abs().max().item()
+
+
+def test_the_defaults_are_stationary_at_the_truth_and_the_other_ways_are_not() -> None:
+    assert slope(PRIOR, PRIOR, PRIOR, 0) < 1e-15
+    assert slope(PRIOR, PRIOR, PRIOR, 0, hits="mask") > 0.01
+    assert slope(PRIOR, PRIOR, PRIOR, 0, correct="negatives") > 0.01
+    assert slope(PRIOR, PRIOR, PRIOR, 0, correct="none") > 0.01
+
+
+def test_columns_of_the_same_law_change_nothing_and_those_of_another_want_the_mixture() -> None:
+    assert slope(PRIOR, PRIOR, PRIOR, 1) < 1e-15
+    # Two in-batch negatives and a uniform one: (2 pi + u) / 3 in all columns, or each column's own law.
+    mixture = (2 * PRIOR + UNIFORM) / 3
+    mixed, own = slope(mixture, mixture, UNIFORM, 1), slope(PRIOR, UNIFORM, UNIFORM, 1)
+    assert 1e-6 < mixed < own / 10
+
+
+# -- gradients ------------------------------------------------------------------------------------------------------
+
+
+@forward_mode
+@every_way
+def test_gradients_of_all_kinds(way: dict[str, Any]) -> None:
+    scores, log_q = batch()
+    options = way | ({"row_ids": [0, 1, 0, 2]} if way.get("symmetric") else {})
+
+    def loss(z: Tensor) -> Tensor:
+        return in_batch(z, IDS, log_q=log_q, **options)
+
+    z = scores.clone().requires_grad_()
+    assert torch.autograd.gradcheck(loss, z, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(loss, z)
+    # Of many batches at once, by vmap, as of each by itself; and the Hessian against that of whole matrices.
+    many = torch.stack([scores, scores.flip(0), 2 * scores])
+    each = torch.func.vmap(torch.func.grad(loss))(many)
+    for one, found in zip(many, each, strict=True):
+        leaf = one.clone().requires_grad_()
+        torch.testing.assert_close(torch.autograd.grad(loss(leaf), leaf)[0], found)
+
+
+@forward_mode
+def test_the_hessian_is_that_of_torch_s_cross_entropy() -> None:
+    scores, log_q = batch()
+    found = torch.func.hessian(lambda z: in_batch(z, IDS, log_q=log_q))(scores)
+    wanted = torch.func.hessian(lambda z: F.cross_entropy(z - log_q, torch.arange(4)))(scores)
+    torch.testing.assert_close(found, wanted)
+
+
+@every_way
+def test_blocks_of_rows_are_the_whole(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, log_q = batch()
+    options = way | ({"row_ids": [0, 1, 0, 2]} if way.get("symmetric") else {})
+    found = []
+    for cells in (1, 14, 1 << 18):  # one row at a time, two, all
+        monkeypatch.setattr(blocks, "CELLS", cells)
+        leaf = scores.clone().requires_grad_()
+        value = in_batch(leaf, IDS, log_q=log_q, **options)
+        found.append(torch.cat([value.reshape(1), *torch.autograd.grad(value, leaf)[0]]))
+    torch.testing.assert_close(found[0], found[2], rtol=1e-14, atol=1e-16)
+    torch.testing.assert_close(found[1], found[2], rtol=1e-14, atol=1e-16)
+
+
+def test_a_learnable_temperature_has_the_gradient_of_the_quotient() -> None:
+    scores, log_q = batch()
+    t = double(0.5).requires_grad_()
+    in_batch(scores, IDS, log_q=log_q, temperature=t).backward()  # type: ignore[no-untyped-call]
+    steps = [in_batch(scores, IDS, log_q=log_q, temperature=0.5 + h).item() for h in (1e-5, -1e-5)]
+    assert t.grad is not None
+    assert t.grad.item() == pytest.approx((steps[0] - steps[1]) / 2e-5, rel=1e-7)
+
+
+@every_way
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_losses_beyond_the_range_of_probabilities(way: dict[str, Any], dtype: torch.dtype) -> None:
+    """Own scores so low that their probabilities are 0 or denormal: as log_softmax finds the losses."""
+    scores, log_q = (values.to(dtype) for values in batch())
+    span = -log(torch.finfo(dtype).tiny)
+    scores.diagonal().sub_(torch.tensor([0, span, 1.05 * span, 5 * span], dtype=dtype))
+    options = way | ({"row_ids": [0, 1, 0, 2]} if way.get("symmetric") else {})
+    leaf = scores.clone().requires_grad_()
+    value = in_batch(leaf, IDS, log_q=log_q, **options, reduction="none")
+    # Under a transform of torch.func the whole is left to log_softmax.
+    exact, pull = torch.func.vjp(lambda z: in_batch(z, IDS, log_q=log_q, **options, reduction="none"), scores)
+    torch.testing.assert_close(value, exact)
+    assert value.max() > span
+    torch.testing.assert_close(torch.autograd.grad(value.sum(), leaf)[0], pull(torch.ones_like(exact))[0])
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_half_precision_is_summed_in_single(half: torch.dtype) -> None:
+    scores, log_q = batch()
+    leaf = scores.to(half).requires_grad_()
+    value = in_batch(leaf, IDS, log_q=log_q)
+    assert value.dtype == torch.float32
+    precise = scores.to(half).double().requires_grad_()
+    wanted = in_batch(precise, IDS, log_q=log_q)
+    assert value.item() == pytest.approx(wanted.item(), rel=1e-6)
+    (found,), (exact,) = torch.autograd.grad(value, leaf), torch.autograd.grad(wanted, precise)
+    assert found.dtype == half
+    torch.testing.assert_close(found.double(), exact, rtol=torch.finfo(half).eps, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_columns_that_cannot_be_count_for_nothing(dtype: torch.dtype) -> None:
+    scores, log_q = (values.to(dtype) for values in batch())
+    impossible = scores.clone()
+    impossible[:, 5] = -math.inf
+    leaf = impossible.requires_grad_()
+    kept = [0, 1, 2, 3, 4, 6]
+    value = in_batch(leaf, IDS, log_q=log_q)
+    wanted = in_batch(scores[:, kept], IDS[kept], log_q=log_q[kept]).item()
+    assert value.item() == pytest.approx(wanted, rel=1e-6 if dtype == torch.float32 else 1e-14)
+    (gradient,) = torch.autograd.grad(value, leaf)
+    assert gradient[:, 5].abs().max() == 0
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_hits_are_left_out_whatever_their_scores_and_however_large_the_ids(dtype: torch.dtype) -> None:
+    """Ids that single precision cannot tell apart, and a hit at the end of the range: as if it were not there."""
+    ids = torch.tensor([2**60, 2**60 + 1, 2**24 + 1, 2**60, 2**24])
+    scores = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    scores[0] = torch.tensor([-2e38, -2e38, -2e38, 3e38, -2e38])
+    leaf = scores.requires_grad_()
+    value = in_batch(leaf, ids, correct="none", hits="mask", reduction="none")
+    assert value[0].item() == pytest.approx(log(4))
+    assert value[1:].tolist() == pytest.approx((-torch.log_softmax(scores, -1).diagonal()[1:]).tolist())
+    (gradient,) = torch.autograd.grad(value.sum(), leaf)
+    assert gradient[0, 3] == 0
+    wanted = torch.softmax(scores[1], -1) - torch.eye(5, dtype=dtype)[1]
+    torch.testing.assert_close(gradient[1], wanted)
+
+
+# -- arguments ------------------------------------------------------------------------------------------------------
+
+
+def test_ids_and_laws_are_tensors_arrays_or_lists() -> None:
+    scores, log_q = batch()
+    wanted = in_batch(scores, IDS, log_q=log_q).item()
+    for ids in (IDS.int(), IDS.numpy(), IDS.numpy().astype(np.int32), IDS.tolist()):
+        for law in (log_q, log_q.numpy(), log_q.tolist()):
+            assert in_batch(scores, ids, log_q=law).item() == wanted
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"scores": torch.zeros(4)}, r"scores must be a floating-point tensor \[B, B \+ E\]"),
+        ({"scores": torch.zeros(4, 3)}, "a column for each example"),
+        ({"scores": torch.zeros(1, 1)}, "a batch of one has no other classes"),
+        ({"scores": torch.full((4, 7), math.nan)}, "a score is NaN"),
+        ({"scores": torch.full((4, 7), math.inf)}, r"a score is \+inf"),
+        ({"scores": torch.full((4, 7), -math.inf)}, "or an example's own is -inf"),
+        ({"ids": IDS[:4]}, r"ids have shape \(4,\); there must be one for each of 7 columns"),
+        ({"ids": IDS.double()}, "they must be integers"),
+        ({"log_q": None}, "log_q is missing: give .* or correct='none'"),
+        ({"log_q": torch.zeros(4)}, "one log probability for each of 7"),
+        ({"log_q": torch.full((7,), math.nan)}, "log_q must hold logarithms of probabilities, got nan at 0"),
+        ({"log_q": torch.full((7,), 0.5)}, "got 0.5 at 0"),
+        (
+            {"log_q": double(-1, -1, -1, -math.inf, -1, -1, -1)},
+            r"-inf for id 0, which is in the batch.*\(counts \+ 1\)",
+        ),
+        ({"correct": "positives"}, "correct is 'positives'"),
+        ({"hits": "redraw"}, "hits is 'redraw'"),
+        ({"temperature": 0}, "temperature is 0; it must be a positive number"),
+        ({"temperature": torch.tensor(-1.0)}, "temperature is -1.0; it must be positive: learn its logarithm"),
+        ({"temperature": torch.ones(2)}, "it must be one positive number"),
+        ({"temperature": 1e-310}, "temperature is 1e-310: no score divided by it is a number; take a larger one"),
+        ({"symmetric": True, "hits": "mask"}, "needs row_ids"),
+        ({"symmetric": True, "row_ids": [1], "hits": "mask"}, "one for each of 4 rows"),
+        ({"symmetric": True, "row_log_q": double(0, 0, 0, -math.inf)}, "row_log_q is -inf for row 3"),
+        ({"reduction": "average"}, "reduction is 'average'"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
+    scores, log_q = batch()
+    arguments = {"scores": scores, "ids": IDS, "log_q": log_q} | change
+    with pytest.raises(ValueError, match=message):
+        in_batch(arguments.pop("scores"), arguments.pop("ids"), **arguments)
+
+
+def test_tensors_without_numbers_have_a_shape() -> None:
+    scores, log_q = batch()
+    assert in_batch(scores.to("meta"), IDS.to("meta"), log_q=log_q.to("meta"), reduction="none").shape == (len(scores),)
+
+
+def test_an_empty_batch() -> None:
+    empty, none = torch.zeros(0, 3, requires_grad=True), torch.zeros(3)
+    assert in_batch(empty, [0, 1, 2], log_q=none, reduction="none").shape == (0,)
+    in_batch(empty, [0, 1, 2], log_q=none, reduction="sum").backward()  # type: ignore[no-untyped-call]
+    with pytest.raises(ValueError, match="the batch is empty"):
+        in_batch(empty, [0, 1, 2], log_q=none)

@@ -1,0 +1,180 @@
+"""In-batch negatives over processes: loss, gradients and training are those of one process on the joined batch."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from sumexp import functional
+from sumexp.functional import distributed_in_batch, gathered
+
+WAYS: tuple[dict[str, Any], ...] = (
+    {},
+    {"hits": "mask"},
+    {"correct": "negatives", "temperature": 0.5},
+    {"correct": "none"},
+    {"symmetric": True},
+    {"symmetric": True, "hits": "mask", "row_ids": True, "row_log_q": True},
+)
+FEATURES, CLASSES, BATCH, STEPS = 5, 12, 8, 20
+
+
+class Towers(nn.Module):
+    """Two linear towers and the loss of their products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.left, self.right = (
+            nn.Parameter(torch.randn(5, 3, generator=generator, dtype=torch.float64)) for _ in range(2)
+        )
+
+    def forward(self, x: Tensor, z: Tensor, ids: Tensor, log_q: Tensor, way: dict[str, Any]) -> Tensor:
+        return distributed_in_batch(x @ self.left, z @ self.right, ids, log_q=log_q, **way)
+
+
+def joined() -> tuple[Tensor, ...]:
+    """Eight examples, whose classes stand in the batches of several processes."""
+    generator = torch.Generator().manual_seed(1)
+    x, z = (torch.randn(8, 5, generator=generator, dtype=torch.float64) for _ in range(2))
+    ids = torch.tensor([0, 1, 0, 2, 1, 0, 3, 3])
+    return x, z, ids, torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log()[ids]
+
+
+def of_rows(way: dict[str, Any], part: slice) -> dict[str, Any]:
+    """A way, with what it says of each row: two of the eight contexts are one and the same."""
+    rows = {"row_ids": torch.arange(8) % 7, "row_log_q": torch.linspace(-3, -1, 8, dtype=torch.float64)}
+    return {name: rows[name][part] if name in rows else value for name, value in way.items()}
+
+
+class Learned(nn.Module):
+    """Vectors of classes, and the loss of in-batch and four further negatives to a temperature that is learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(2)
+        self.tower = nn.Parameter(torch.randn(FEATURES, 3, generator=generator, dtype=torch.float64))
+        self.vectors = nn.Parameter(torch.randn(CLASSES, 3, generator=generator, dtype=torch.float64))
+        self.log_t = nn.Parameter(torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
+        return distributed_in_batch(
+            x @ self.tower, self.vectors[ids], ids, log_q=log_q[ids], symmetric=True, temperature=self.log_t.exp()
+        )
+
+
+def learned(model: nn.Module, rank: int, world: int) -> list[Tensor]:
+    """The weights after training on a rank's share of each batch: all of it, if there is one."""
+    generator = torch.Generator().manual_seed(3)
+    law = torch.softmax(torch.randn(CLASSES, generator=generator, dtype=torch.float64), 0)
+    mixed = (law * (BATCH - 1) + 4 / CLASSES) / (BATCH - 1 + 4)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(STEPS):
+        x = torch.randn(BATCH, FEATURES, generator=generator, dtype=torch.float64)
+        own = torch.multinomial(law, BATCH, replacement=True, generator=generator)
+        further = torch.randint(CLASSES, (4,), generator=generator)
+        mine, ids, extra = (part.chunk(world)[rank] for part in (x, own, further))
+        optimiser.zero_grad()
+        model(mine, torch.cat([ids, extra]), mixed.log()).backward()
+        optimiser.step()
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+def process(rank: int, world: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
+    share = slice(rank * 8 // world, (rank + 1) * 8 // world)
+    found = []
+    for way in WAYS:
+        model = nn.parallel.DistributedDataParallel(Towers())
+        loss = model(*(part[share] for part in joined()), of_rows(way, share))
+        loss.backward()
+        mean = loss.detach().clone()
+        dist.all_reduce(mean)
+        found.append((mean / world, model.module.left.grad, model.module.right.grad))
+    weights = learned(nn.parallel.DistributedDataParallel(Learned()), rank, world)
+    message = ""
+    try:
+        gathered(torch.zeros(1 + rank, 2))
+    except ValueError as error:
+        message = str(error)
+    torch.save((found, weights, message), f"{folder}/{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What each of two or four processes found."""
+    world, folder = int(request.param), tmp_path_factory.mktemp("ranks")
+    # One server imports torch, and what its optimisers do at their first step: a spawned process would each.
+    torch.multiprocessing.set_forkserver_preload([__name__, "torch._dynamo"])
+    torch.multiprocessing.start_processes(  # type: ignore[no-untyped-call]
+        process, (world, str(folder)), nprocs=world, start_method="forkserver"
+    )
+    return [torch.load(folder / f"{rank}.pt") for rank in range(world)]
+
+
+def test_gradients_are_those_of_one_process_on_the_joined_batch(ranks: list[Any]) -> None:
+    x, z, ids, log_q = joined()
+    for found, _, message in ranks:
+        for way, (value, left, right) in zip(WAYS, found, strict=True):
+            model, options = Towers(), of_rows(way, slice(None))
+            wanted = functional.in_batch((x @ model.left) @ (z @ model.right).T, ids, log_q=log_q, **options)
+            wanted.backward()  # type: ignore[no-untyped-call]
+            assert value.item() == pytest.approx(wanted.item(), rel=1e-13)
+            torch.testing.assert_close(left, model.left.grad, rtol=1e-12, atol=1e-14)
+            torch.testing.assert_close(right, model.right.grad, rtol=1e-12, atol=1e-14)
+        assert (
+            message == f"the batches of the processes have sizes {list(range(1, len(ranks) + 1))}; use drop_last=True"
+        )
+
+
+def test_training_over_processes_is_training_on_the_joined_batches(ranks: list[Any]) -> None:
+    """Twenty steps of Adam, of in-batch, further and symmetric negatives to a learned temperature: rounding alone may
+    differ, 1e-16 a sum, and 20 steps of .05 carry it to less than 1e-11."""
+    start, wanted = [parameter.detach() for parameter in Learned().parameters()], learned(Learned(), 0, 1)
+    assert all((a - b).abs().max() > 0.1 for a, b in zip(start, wanted, strict=True))
+    for _, weights, _ in ranks:
+        torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-11)
+
+
+def test_without_other_processes_it_is_the_loss_of_the_batch() -> None:
+    x, z, ids, log_q = joined()
+    model = Towers()
+    wanted = functional.in_batch((x @ model.left) @ (z @ model.right).T, ids, log_q=log_q)
+    assert model(x, z, ids, log_q, {}).item() == pytest.approx(wanted.item(), rel=1e-14)
+    assert model(x, z, ids.numpy(), log_q.tolist(), {}).item() == pytest.approx(wanted.item(), rel=1e-14)
+
+
+def test_arrays_are_no_vectors_that_learn() -> None:
+    with pytest.raises(ValueError, match=r"queries must be a floating-point tensor \[B, d\], got ndarray"):
+        distributed_in_batch(np.ones((2, 3)), torch.ones(2, 3), [0, 1], correct="none")  # type: ignore[arg-type]
+
+
+def test_vectors_of_a_network_and_of_an_embedding_meet_under_autocast() -> None:
+    x, z, ids, log_q = joined()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = distributed_in_batch(x[:, :4].bfloat16(), z[:, :4].float(), ids, log_q=log_q)
+    wanted = functional.in_batch(x[:, :4] @ z[:, :4].T, ids, log_q=log_q)
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(wanted.item(), rel=0.02)
+    with pytest.raises(ValueError, match=r"queries are torch.bfloat16 and items torch.float32: move one by .to\(\)"):
+        distributed_in_batch(x.bfloat16(), z.float(), ids, log_q=log_q)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda x, z, ids, log_q: (x, z[:3], ids, log_q, {}), r"must be \[B, d\] and \[B \+ E, d\]"),
+        (lambda x, z, ids, log_q: (x, z, ids[:3], log_q, {}), r"ids have shape \(3,\).* each of 8 vectors"),
+        (lambda x, z, ids, log_q: (x, z, ids, log_q[:3], {}), r"log_q have shape \(3,\).* each of 8 vectors"),
+        (lambda *given: (*given, {"symmetric": True, "hits": "mask"}), "hits='mask' needs row_ids"),
+    ],
+)
+def test_bad_input_is_named(change: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Towers()(*change(*joined()))

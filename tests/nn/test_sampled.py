@@ -1,0 +1,257 @@
+"""The layer: against the losses it is made of, dense against sparse, padding, autocast, and what it learns."""
+
+import copy
+import gc
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks
+
+from sumexp import functional, samplers
+from sumexp.nn import SampledOutput, SampledSoftmax
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def layer(**options: Any) -> SampledSoftmax:
+    options = {"dtype": torch.float64} | options
+    return SampledSoftmax(6, 20, samplers.LogUniform(20), 5, generator=seeded(), **options)
+
+
+def data() -> tuple[Tensor, Tensor]:
+    hidden = torch.randn(8, 6, generator=seeded(1), dtype=torch.float64)
+    return hidden, torch.randint(20, (8,), generator=seeded(2))
+
+
+@pytest.mark.parametrize("hits", ["keep", "mask"])
+@pytest.mark.parametrize("correct", ["all", "negatives", "none"])
+def test_one_call_is_draw_score_correct_and_reduce(correct: Any, hits: Any) -> None:
+    model, (hidden, labels) = layer(correct=correct, hits=hits, temperature=0.5), data()
+    found = model(hidden, labels, generator=seeded(3), reduction="none")
+    drawn = samplers.draw(model.sampler, labels, 5, shared=True, hits=hits, generator=seeded(3))
+    positive, negative = model.output(hidden, labels, drawn.ids)
+    own = model.sampler.log_prob(labels).unsqueeze(1)
+    weights = {
+        "all": samplers.relative(drawn.log_q, own),
+        "negatives": torch.exp(-drawn.log_q),
+        "none": torch.ones(5),
+    }[correct]
+    wanted = functional.sampled_softmax(
+        positive / 0.5, negative / 0.5, weights=weights, hits=drawn.hits, reduction="none"
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    mean = model(hidden, labels, generator=seeded(3)).item()
+    assert mean == pytest.approx(found.sum().item() / 8)
+
+
+def test_padding_is_as_if_it_were_not_there() -> None:
+    model, (hidden, labels) = layer(), data()
+    places = labels.clone()
+    places[[1, 4, 5]] = -100
+    there = places != -100
+    dirty = hidden.masked_fill(~there.unsqueeze(-1), torch.nan)
+    wanted = model(hidden[there], labels[there], generator=seeded(3))
+    for shape in ((8,), (2, 4)):
+        found = model(dirty.view(*shape, 6), places.view(shape), generator=seeded(3))
+        assert found.item() == pytest.approx(wanted.item(), rel=1e-14)
+    each = model(dirty.view(2, 4, 6), places.view(2, 4), generator=seeded(3), reduction="none")
+    assert each.shape == (2, 4)
+    assert (each.flatten()[~there] == 0).all()
+    assert model(dirty, places.tolist(), generator=seeded(3)).item() == found.item()
+    assert model(dirty, places.numpy(), generator=seeded(3)).item() == found.item()
+    with pytest.raises(ValueError, match="holds no example"):
+        model(dirty, torch.full((8,), -100))
+
+
+def test_dense_and_sparse_gradients_are_equal() -> None:
+    hidden, labels = data()
+    gradients = []
+    for sparse in (False, True):
+        model = layer(sparse=sparse)
+        model(hidden, labels, generator=seeded(3)).backward()
+        gradient = model.output.weight.grad
+        assert gradient is not None
+        assert gradient.is_sparse == sparse
+        gradients.append(gradient.to_dense())
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)
+
+
+OPTIMISERS: dict[str, dict[str, Any]] = {
+    "SGD": {"lr": 0.1},
+    "Adagrad": {"lr": 0.1},
+    "SparseAdam": {"lr": 0.1},
+    "Adam": {"lr": 0.1},
+    "AdamW": {"lr": 0.1},
+    "RMSprop": {"lr": 0.1},
+    "SGD decay": {"lr": 0.1, "weight_decay": 0.1},
+    "Adagrad decay": {"lr": 0.1, "weight_decay": 0.1},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning")
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_the_check_says_what_torch_s_optimisers_do(name: str, sparse: bool) -> None:
+    model, (hidden, labels) = layer(sparse=sparse), data()
+    kind, options = getattr(torch.optim, name.split()[0]), OPTIMISERS[name]
+    optimiser = kind(model.output.parameters(), **options)
+    model(hidden, labels, generator=seeded(3)).backward()
+    # The same gradients of parameters that no layer watches: what torch itself does.
+    twins = [torch.nn.Parameter(parameter.detach().clone()) for parameter in model.output.parameters()]
+    for twin, parameter in zip(twins, model.output.parameters(), strict=True):
+        assert parameter.grad is not None
+        twin.grad = parameter.grad.clone()
+    try:
+        model.check_optimiser(optimiser)
+    except ValueError:
+        with pytest.raises(RuntimeError):
+            kind(twins, **options).step()
+        if sparse:
+            with pytest.raises(ValueError, match=r"takes no sparse gradients; give output\.parameters"):
+                optimiser.step()
+    else:
+        kind(twins, **options).step()
+        optimiser.step()
+
+
+def test_a_copy_s_optimiser_is_looked_at_too() -> None:
+    model, (hidden, labels) = copy.deepcopy(layer(sparse=True)), data()
+    optimiser = torch.optim.AdamW(model.parameters())
+    before = model.output.weight.detach().clone()
+    model(hidden, labels, generator=seeded(3)).backward()
+    with pytest.raises(ValueError, match="AdamW takes no sparse gradients"):
+        optimiser.step()
+    assert torch.equal(model.output.weight, before)
+
+
+def test_an_optimiser_of_the_user_s_and_of_other_parameters_are_let_be() -> None:
+    class Signs(torch.optim.Optimizer):
+        def step(self, closure: Any = None) -> None:
+            for parameter in self.param_groups[0]["params"]:
+                parameter.data.add_(parameter.grad.coalesce().to_dense().sign(), alpha=-1)
+
+    count, (hidden, labels) = len(hooks), data()
+    model = layer(sparse=True, learn_temperature=True)
+    assert len(hooks) == count + 1
+    model(hidden, labels, generator=seeded(3)).backward()
+    Signs(model.output.parameters(), {}).step()
+    torch.optim.Adam([model.log_temperature]).step()
+    del model
+    gc.collect()
+    assert len(hooks) == count  # a layer that is gone is looked for no longer
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_under_autocast_the_same_class_has_the_same_score(shared: bool) -> None:
+    output = SampledOutput(64, 50, generator=seeded())
+    assert output.bias is not None
+    torch.nn.init.normal_(output.bias, generator=seeded(4))
+    hidden, labels = torch.randn(30, 64, generator=seeded(1)), torch.arange(30)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        positive, negative = output(hidden, labels, labels if shared else labels.expand(30, -1))
+    assert positive.dtype == negative.dtype == torch.bfloat16
+    # Equal up to the last digit of bfloat16, 2^-8, of a sum whose order a matrix product chooses.
+    torch.testing.assert_close(positive, negative.diagonal(), rtol=2**-7, atol=2**-7)
+    model = SampledSoftmax(64, 50, samplers.Uniform(50), 5, generator=seeded())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model(hidden, labels, generator=seeded(5)).dtype == torch.float32
+
+
+def test_a_temperature_is_learned() -> None:
+    model, (hidden, labels) = layer(temperature=0.5, learn_temperature=True), data()
+    assert model.temperature.item() == pytest.approx(0.5)
+    assert torch.autograd.gradcheck(
+        lambda t: torch.func.functional_call(model, {"log_temperature": t}, (hidden, labels), {"generator": seeded(3)}),
+        model.log_temperature.detach().clone().requires_grad_(),
+    )
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_a_temperature_that_is_set_is_not_rounded_with_the_weights(half: torch.dtype) -> None:
+    # The logarithm of 0.05 in bfloat16 is that of 0.0498 or 0.0505, depending on which side it falls.
+    hidden, labels = torch.randn(8, 6, generator=seeded(1)).to(half), torch.arange(8)
+    made = SampledSoftmax(6, 20, samplers.LogUniform(20), 5, temperature=0.05, generator=seeded(), dtype=half)
+    moved = SampledSoftmax(6, 20, samplers.LogUniform(20), 5, temperature=0.05, generator=seeded()).to(half)
+    for model in (made, moved):
+        assert model.output.weight.dtype == half
+        assert model.temperature.dtype == torch.float32
+        assert model.temperature.item() == pytest.approx(0.05, rel=1e-6)
+        assert model(hidden, labels, generator=seeded(3)).dtype == torch.float32
+        assert model.logits(hidden).dtype == torch.float32
+    learned = SampledSoftmax(6, 20, samplers.LogUniform(20), 5, learn_temperature=True).to(half)
+    assert learned.temperature.dtype == torch.float32  # what is learned is rounded with the weights, its power not
+
+
+def test_a_module_without_memory_is_given_some() -> None:
+    model = SampledSoftmax(6, 4, samplers.Uniform(4), 3).to("meta").to_empty(device="cpu")
+    assert model.log_temperature.device.type == model.output.weight.device.type == "cpu"
+
+
+def test_it_is_saved_with_its_law_and_prints_itself() -> None:
+    first = SampledSoftmax(6, 4, samplers.unigram([4, 2, 1, 1], 1), 3, generator=seeded())
+    second = SampledSoftmax(6, 4, samplers.Categorical([0.25] * 4), 3, generator=seeded(9))
+    second.load_state_dict(first.state_dict())
+    hidden, labels = torch.randn(5, 6, generator=seeded(1)), [0, 1, 2, 3, 0]
+    assert first(hidden, labels, generator=seeded(3)).item() == second(hidden, labels, generator=seeded(3)).item()
+    assert "m=3, correct='all', hits='keep', temperature=1" in repr(first)
+    assert "(sampler): Categorical(classes=4)" in repr(first)
+
+
+def test_it_learns_the_truth() -> None:
+    """One context, four classes: the mean loss over many draws is least where the softmax is P(y|x).
+
+    All 4^2 pairs of draws, weighted by their probabilities: the slope at the truth is 0 up to rounding.
+    """
+    q, truth = torch.tensor([0.4, 0.3, 0.2, 0.1]).double(), torch.tensor([0.1, 0.2, 0.3, 0.4]).double()
+
+    class Fixed(samplers.Categorical):
+        drawn = torch.zeros(2, dtype=torch.int64)
+
+        def sample(self, shape: Any, generator: torch.Generator | None = None) -> Tensor:
+            return self.drawn
+
+    for hits, exact in (("keep", True), ("mask", False)):
+        law = Fixed(q)
+        model = SampledSoftmax(1, 4, law, 2, hits=hits, bias=False, dtype=torch.float64)  # type: ignore[arg-type]
+        with torch.no_grad():
+            model.output.weight.copy_(truth.log().unsqueeze(1))
+        total = torch.zeros((), dtype=torch.float64)
+        for a in range(4):
+            for b in range(4):
+                law.drawn = torch.tensor([a, b])
+                each = model(torch.ones(4, 1, dtype=torch.float64), torch.arange(4), reduction="none")
+                total = total + q[a] * q[b] * (truth * each).sum()
+        slope = torch.autograd.grad(total, model.output.weight)[0].abs().max().item()
+        assert (slope < 1e-15) == exact
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: SampledSoftmax(6, 20, samplers.Uniform(19), 5), "the sampler has 19 classes and the layer 20"),
+        (lambda: SampledSoftmax(6, 20, samplers.Uniform(20), 0), "m is 0"),
+        (lambda: layer(temperature=0), "temperature is 0"),
+        (lambda: layer(temperature="1"), "temperature is '1'; it must be a positive number"),
+        (lambda: SampledSoftmax(6, 20, samplers.Uniform, 5), "the sampler is .*; it must be a law, as"),  # type: ignore[arg-type]
+        (lambda: layer()(data()[0].numpy(), data()[1]), "hidden must be a floating-point tensor .*, got ndarray"),
+        (lambda: layer()(data()[0].long(), data()[1]), "hidden must be a floating-point tensor .*, got torch.int64"),
+        (lambda: layer()(data()[0].float(), data()[1]), "hidden is torch.float32 and the weights torch.float64: move"),
+        (lambda: layer()(data()[0].to("meta"), data()[1]), "hidden lies on meta and the weights on cpu: move one"),
+        (lambda: layer(correct="some"), "correct is 'some'"),
+        (lambda: layer(padding="x"), "padding is 'x'; it must be a whole number"),
+        (lambda: layer(hits="redraw"), "hits is 'redraw'"),
+        (lambda: layer()(data()[0], data()[1][:3]), r"must be \[B, d\] and \[B\]"),
+        (lambda: layer()(data()[0], data()[1] + 20), "the 20 classes are 0..19"),
+        (
+            lambda: SampledSoftmax(6, 2, samplers.Categorical([1.0, 0.0]), 3)(torch.ones(2, 6), [0, 1]),
+            r"label 1 has probability 0 under the sampler.* \(counts \+ 1\)",
+        ),
+    ],
+)
+def test_bad_input_is_named(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

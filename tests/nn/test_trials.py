@@ -1,0 +1,83 @@
+"""The table "What torch makes of losses and samplers" is what the trials find, row by row."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from sumexp import functional, nn, samplers
+from tests.nn import trials
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "devices.json"
+TABLES = json.loads(RESULTS.read_text("utf-8"))["tables"]
+ROWS = {row["function"]: row for row in TABLES["torch"]}
+
+
+@pytest.mark.parametrize("name", sorted(trials.CALLS))
+def test_a_row_of_the_page_is_what_the_trials_find(name: str) -> None:
+    found, stated = trials.row(name), ROWS.get(name, {})
+    titles = found.keys()
+    assert found == {title: stated.get(title) for title in titles}, "write it anew: python -m tests.accelerator"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("c++"), reason="Inductor needs a C++ compiler, c++")
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
+def test_inductor_s_code_has_the_values_and_gradients_of_the_losses() -> None:
+    """All of them in one graph, so that the compiler runs once."""
+    assert trials.fused(list(trials.LOSSES))
+
+
+def test_the_losses_and_modules_that_are_tried_stay_on_a_device() -> None:
+    stays = {row["function"]: row["its arrays"] for row in TABLES["functions"]}
+    assert {stays[name.split()[0]] for name in trials.CALLS} == {"there"}
+
+
+def test_the_page_has_a_row_for_each() -> None:
+    assert ROWS.keys() == trials.CALLS.keys()
+    functions = {f"functional.{name}" for name in functional.__all__ if not name.isupper()} - {"functional.Margins"}
+    assert functions == {name.split()[0] for name in trials.LOSSES}
+    stateful = {f"nn.{name}" for name in nn.__all__}
+    assert stateful == {name.split()[0] for name in trials.CALLS if name.startswith("nn.")}
+
+
+def test_a_trial_can_fail() -> None:
+    # What reads a value in the midst of its work is no graph.
+    assert not trials.agrees(lambda z: z.sum(), lambda z: z.sum() + 1, random=False)
+    with pytest.raises(torch._dynamo.exc.UserError):
+        trials.compiles(lambda z: z * z.max().item() if z.max().item() > 0 else z, random=False)
+
+
+def test_checks_left_out_of_a_graph_are_there_again_after_it() -> None:
+    def loss(z: torch.Tensor) -> torch.Tensor:
+        return functional.in_batch(z, [0, 1], log_q=torch.tensor([-1.0, -torch.inf]))
+
+    torch._dynamo.reset()
+    assert not torch.compile(loss, fullgraph=True, backend="eager")(torch.zeros(2, 2)).isfinite()
+    with pytest.raises(ValueError, match="log_q is -inf"):
+        loss(torch.zeros(2, 2))
+
+
+def test_gradients_of_a_compiled_loss() -> None:
+    for name in ("functional.in_batch", "functional.sampled_softmax"):
+        torch._dynamo.reset()
+        call = trials.LOSSES[name]
+        gradients = []
+        for function in (call, torch.compile(call, fullgraph=True, backend="aot_eager")):
+            leaf = trials.scores().requires_grad_()
+            gradients.append(torch.autograd.grad(function(leaf), leaf)[0])
+        torch.testing.assert_close(*gradients)
+
+
+def test_draws_of_a_graph_follow_the_law() -> None:
+    """20,000 draws of six classes in a graph: the largest of six shares is 5 standard errors off with probability below
+    4e-6."""
+    torch._dynamo.reset()
+    for law in (trials.CATEGORICAL, trials.MIXTURE, samplers.LogUniform(6)):
+        draw = torch.compile(lambda law=law: law.sample((20_000,)), fullgraph=True, backend="eager")
+        torch.manual_seed(1)
+        share = torch.bincount(draw(), minlength=6) / 20_000
+        q = law.log_prob(range(6)).exp()
+        assert ((share - q).abs() < 5 * (q * (1 - q) / 20_000).sqrt()).all()
