@@ -73,6 +73,9 @@ def mark_claims(app: Sphinx, doctree: nodes.document) -> None:
     Links that stand alone in brackets become marks at the word before.
     """
     links = list(doctree.findall(claim_link))
+    if links or app.env.temp_data.get("sumexp_formulas"):
+        # Cards and tables have formulas that Sphinx does not look into: the page loads MathJax, if only for them.
+        app.env.get_domain("math").data["has_equations"][app.env.docname] = True
     if not links:
         return
     page = app.builder.get_relative_uri(app.env.docname, "book/register")
@@ -84,8 +87,6 @@ def mark_claims(app: Sphinx, doctree: nodes.document) -> None:
         one.replace_self(raw(drawn.link(entries[one["claim"]], page, named=one not in bare)))
     cards = (drawn.card(entries[name], page) for name in dict.fromkeys(one["claim"] for one in links))
     doctree += raw(f'{drawn.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
-    math = app.env.get_domain("math").data  # the cards have formulas, whether the page has any or not
-    math["has_equations"][app.env.docname] = True
 
 
 def in_brackets(first: claim_link) -> list[claim_link]:
@@ -192,21 +193,15 @@ class RegisterTable(SphinxDirective):
         """A section for each chapter, with a link to it where the book has it."""
         sections: list[nodes.Node] = []
         for chapter, table in drawn.claims(register(self.env), explained(self.env), sources(self.env)).items():
-            title = heading(self.env, chapter)
-            section = nodes.section("", nodes.title("", title), ids=[f"claims-{chapter}"], names=[])
+            section = chapter_section(self.env, "claims", chapter)
             if f"notebooks/{chapter}" in self.env.found_docs:
                 where = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refdoc": self.env.docname}
-                link = addnodes.pending_xref("", nodes.inline("", title), reftarget=f"/notebooks/{chapter}", **where)
+                title = nodes.inline("", section[0].astext())
+                link = addnodes.pending_xref("", title, reftarget=f"/notebooks/{chapter}", **where)
                 section += nodes.paragraph("", "", nodes.Text("Decided in the chapter "), link, nodes.Text("."))
             section += raw(table)
             sections.append(section)
         return sections
-
-
-def note_formulas(app: Sphinx, _: nodes.document) -> None:
-    """Let a page load MathJax whose formulas stand in tables that Sphinx does not look into."""
-    if app.env.temp_data.get("sumexp_formulas"):
-        app.env.get_domain("math").data["has_equations"][app.env.docname] = True
 
 
 class AtAGlance(SphinxDirective):
@@ -216,14 +211,15 @@ class AtAGlance(SphinxDirective):
         page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
         style = '<link rel="stylesheet" href="../_static/register.css">'
         self.env.temp_data["sumexp_formulas"] = True
-        found: list[nodes.Node] = [raw(style + drawn.symbols())]
-        for chapter, table in drawn.glance(register(self.env), explained(self.env), page).items():
-            section = nodes.section(
-                "", nodes.title("", heading(self.env, chapter)), ids=[f"glance-{chapter}"], names=[]
-            )
-            section += raw(table)
-            found.append(section)
-        return found
+        tables = drawn.glance(register(self.env), explained(self.env), page).items()
+        sections = (chapter_section(self.env, "glance", chapter, raw(table)) for chapter, table in tables)
+        return [raw(style + drawn.symbols()), *sections]
+
+
+def chapter_section(env: BuildEnvironment, table: str, chapter: str, *content: nodes.Node) -> nodes.section:
+    """A section that bears the chapter's own title."""
+    title = nodes.title("", heading(env, chapter))
+    return nodes.section("", title, *content, ids=[f"{table}-{chapter}"], names=[])
 
 
 def heading(env: BuildEnvironment, chapter: str) -> str:
@@ -315,7 +311,6 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_directive("at-a-glance", AtAGlance)
     app.add_node(claim_link)
     app.connect("doctree-read", mark_claims)
-    app.connect("doctree-read", note_formulas)
     app.connect("doctree-read", note_names, priority=900)
     app.connect("env-check-consistency", check_names)
     # It numbers sections once everything is read, in the main process, and does not say so.

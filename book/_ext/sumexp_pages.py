@@ -52,14 +52,8 @@ def permalink(target: str, kind: str) -> str:
 
 def _spread(signature: str) -> str:
     """A signature whose parameters stand in lines, without a list inside the term of a list."""
-    for old, new in (
-        ("<dl>", '<span class="sig-lines">'),
-        ("</dl>", "</span>"),
-        ("<dd>", "<span>"),
-        ("</dd>", "</span>"),
-    ):
-        signature = signature.replace(old, new)
-    return signature
+    opened = signature.replace("<dl>", '<span class="sig-lines">').replace("<dd>", "<span>")
+    return re.sub("</d[ld]>", "</span>", opened)
 
 
 def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:

@@ -59,11 +59,11 @@ def test_a_notebook_says_how_many_of_its_cells_have_run(monkeypatch: pytest.Monk
 
 
 def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "", "OMP_NUM_THREADS": "1"}
+    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "a,b", "OMP_NUM_THREADS": "1"}
     folders = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")
     for name in (*fixed, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", *folders):
         monkeypatch.setenv(name, "another")
-    with notebooks._surroundings(Path("notebooks/one.md")) as folder:
+    with notebooks._surroundings(("a", "b")) as folder:
         assert {name: os.environ[name] for name in fixed} == fixed
         assert {os.environ[name] for name in folders} == {folder}
         assert Path(folder).is_dir()

@@ -53,11 +53,9 @@ def table(fig: Figure) -> str:
 
 
 def _cell(value: str | float) -> str:
-    return value if isinstance(value, str) else _number(value)
-
-
-def _number(value: float) -> str:
-    """Seven digits, nothing for what is no number, and one zero only."""
+    """A text as it is; of a number seven digits, nothing for what is none, and one zero only."""
+    if isinstance(value, str):
+        return value
     return "" if np.isnan(value) else f"{value + 0.0:.7g}"
 
 
@@ -112,22 +110,19 @@ def _rows(ax: Axes, artist: Artist | BarContainer) -> Iterator[Row]:
             values = artist.get_array()
             for i, (x, y) in enumerate(np.asarray(artist.get_offsets(), dtype=float)):
                 yield {"kind": "point", "x": x, "y": y} | ({} if values is None else {"value": float(values[i])})
-        case LineCollection():
-            if _in_data(ax, artist):
-                yield from _paths("segment", artist.get_segments())
-        case PolyCollection():
-            if _in_data(ax, artist):
-                yield from _paths("area", [path.vertices for path in artist.get_paths()])
+        case LineCollection() if _in_data(ax, artist):
+            yield from _paths("segment", artist.get_segments())
+        case PolyCollection() if _in_data(ax, artist):
+            yield from _paths("area", [path.vertices for path in artist.get_paths()])
         case StepPatch():
             values, edges, _ = artist.get_data()
             for x, y in zip(edges, [*values, values[-1]], strict=True):
                 yield {"kind": "step", "x": float(x), "y": float(y)}
-        case Polygon():
-            if artist.get_transform().contains_branch(ax.transData):
-                yield from _paths("area", [artist.get_xy()])
+        case Polygon() if _in_data(ax, artist):
+            yield from _paths("area", [artist.get_xy()])
 
 
-def _in_data(ax: Axes, artist: Collection) -> bool:
+def _in_data(ax: Axes, artist: Collection | Polygon) -> bool:
     transform: mtransforms.Transform = artist.get_transform()
     return transform.contains_branch(ax.transData)
 

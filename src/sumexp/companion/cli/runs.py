@@ -174,23 +174,20 @@ def _dry_run(grid: str, profile: str, device: str, chosen: "Sequence[tuple[Job, 
     from sumexp.companion.store import default
 
     store = default()
-    jobs, wanted = [job for job, _ in chosen], [run for _, run in chosen]
-    states = [store.status(run) for run in wanted]
-    about = differences([job.config for job in jobs])
-    costs = estimates(grid, device, store)
-    seconds = [costs[job.name].seconds(job) for job in jobs]
-    sizes = [costs[job.name].size for job in jobs]
-    keys = [run.key[:SHORT] for run in wanted]
-    rows = list(zip(keys, states, map(as_time, seconds), map(as_size, sizes), about, strict=True))
+    costs, rows, due = estimates(grid, device, store), [], []
+    for (job, run), about in zip(chosen, differences([job.config for job, _ in chosen]), strict=True):
+        state, seconds, size = store.status(run), costs[job.name].seconds(job), costs[job.name].size
+        rows.append((run.key[:SHORT], state, as_time(seconds), as_size(size), about))
+        if state not in ("fresh", "running"):
+            due.append((seconds, size))
     print_table(("key", "state", "time", "disk", "settings"), rows)
-    due = [number for number, state in enumerate(states) if state not in ("fresh", "running")]
-    hours = sum(seconds[number] for number in due) / 3600
-    cores = max((job.threads for job in jobs), default=0)
+    hours = sum(seconds for seconds, _ in due) / 3600
+    cores = max((job.threads for job, _ in chosen), default=0)
     unit = "GPU hours" if device == "cuda" else f"hours on {cores} core{'s' * (cores != 1)}"
-    typer.echo(f"\n{grid}, profile {profile}, device {device}: {len(due)} of {len(jobs)} runs to compute")
+    typer.echo(f"\n{grid}, profile {profile}, device {device}: {len(due)} of {len(chosen)} runs to compute")
     typer.echo(f"time: {hours:.2g} {unit}")
-    typer.echo(f"disk: {as_size(sum(sizes[number] for number in due))} in {store.root}")
-    for name in dict.fromkeys(job.name for job in jobs):
+    typer.echo(f"disk: {as_size(sum(size for _, size in due))} in {store.root}")
+    for name in dict.fromkeys(job.name for job, _ in chosen):
         source = f"measured on {n} finished runs" if (n := costs[name].finished) else "assumed, as no run is finished"
         typer.echo(f"rate: {name} {costs[name].rate:.1e} operations a second, {source} on {device}")
     if lacking := absent(grid, profile):

@@ -18,7 +18,7 @@ from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from sumexp.companion.pipeline.view import HTML
 from sumexp.companion.pipeline.workflow import Machines, Task
 from sumexp.companion.register.outcomes import PROOFS, TESTS
-from sumexp.companion.store import default, parts, processes, progress
+from sumexp.companion.store import Store, default, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 
@@ -95,7 +95,8 @@ def _decide(plan: Plan, cores: int) -> None:
         f"-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n {workers}"
     )
     log.parent.mkdir(parents=True, exist_ok=True)
-    shown = progress.shown("the book", len(lacking), lambda: sum(map(store.has, lacking)))
+    local = Store(store.root)  # asked twice a second, and so without its remote
+    shown = progress.shown("the book", len(lacking), lambda: len(lacking) - len(plan.undecided(local)))
     with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
         code = _run("pytest", *options.split(), "--dist", "loadscope", *files, output=output)
     if undecided := [plan.tests[one.name] for one in plan.undecided(store)]:

@@ -79,16 +79,17 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
 
     path = source_path(name)
     source = jupytext.read(path)
+    declared = declared_data(parse(path), path)
     log.parent.mkdir(parents=True, exist_ok=True)
     meter, executed = Meter(), folder / EXECUTED
-    with log.open("w", encoding="utf-8") as output, _surroundings(path) as sockets:
+    with log.open("w", encoding="utf-8") as output, _surroundings(declared) as sockets:
         try:
             _execute(source, values, executed, output, sockets)
         except Exception as error:
             raise _failure(error, path, executed, log, output) from error
     _partial(log).unlink(missing_ok=True)
     _collect(folder)
-    return meter.read(str(values.get("device", "cpu")), _present(path), parameters=dict(values))
+    return meter.read(str(values.get("device", "cpu")), _present(declared), parameters=dict(values))
 
 
 def _execute(source: Any, values: Mapping[str, object], target: Path, log: Any, folder: str) -> None:
@@ -131,13 +132,12 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, log: Any, 
 
 
 @contextmanager
-def _surroundings(path: Path) -> Iterator[str]:
+def _surroundings(declared: Iterable[str]) -> Iterator[str]:
     """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
-    declared = ",".join(declared_data(parse(path), path))
     # Not below the project: the path of a named socket has little room.
     with TemporaryDirectory(prefix="sumexp-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
         os.environ |= SURROUNDINGS | {
-            "SUMEXP_DECLARED_DATA": declared,
+            "SUMEXP_DECLARED_DATA": ",".join(declared),
             "IPYTHONDIR": folder,
             "JUPYTER_RUNTIME_DIR": folder,
         }
@@ -167,9 +167,9 @@ def _collect(folder: Path) -> None:
             (folder / FIGURES / f"{name}.csv").write_text("".join(data["text/csv"]), "utf-8")
 
 
-def _present(path: Path) -> tuple[str, ...]:
-    """The data sets that the notebook declares and that are there."""
-    states = parts.data(declared_data(parse(path), path))
+def _present(declared: Iterable[str]) -> tuple[str, ...]:
+    """Those of the declared data sets that are there."""
+    states = parts.data(declared)
     return tuple(name.removeprefix("data ") for name, state in states.items() if state not in ("absent", "incomplete"))
 
 
