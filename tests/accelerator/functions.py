@@ -224,7 +224,7 @@ HERE: Mapping[str, Call] = {
 }  # fmt: skip
 """What is in no table of nasty inputs that fits."""
 
-PACKAGES = {"objectives": "fits", "fits": ""}
+PACKAGES = {"objectives": "fits", "fits": "", "PerturbSoftmax": "distributions", "PerturbArgmax": "distributions"}
 
 
 def _place(name: str) -> str:
@@ -258,7 +258,7 @@ TASKS = frozenset(
 def public() -> Iterator[tuple[str, Any]]:
     """The public functions and classes of the subject, by where they are found."""
     for module in SUBJECT:
-        place = module.__name__.removeprefix("sumexp.")
+        place = module.__name__.removeprefix("sumexp.").removeprefix("chapters.")
         for name, thing in named(module):
             if ismodule(thing):
                 yield from ((f"{place}.{name}.{inner}", one) for inner, one in named(thing) if not ismodule(one))

@@ -94,7 +94,7 @@ def test_what_is_not_shared_is_let_be() -> None:
 
 def test_without_the_look_two_workers_draw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is looked for is there."""
-    monkeypatch.setattr("tests.nn.test_workers.check_worker_generator", lambda generator: generator)
+    monkeypatch.setattr("tests.samplers.test_sharing.check_worker_generator", lambda generator: generator)
     first, second, third, fourth = loaded(Draws(seeded(7)))
     assert torch.equal(first, second)
     assert torch.equal(third, fourth)
