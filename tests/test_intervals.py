@@ -54,3 +54,28 @@ def test_unequal_pairs_and_bad_confidence_are_refused() -> None:
         intervals.paired([1, 2, 3], [1, 2])
     with pytest.raises(ValueError, match=r"confidence is 1\.5"):
         intervals.interval([1, 2], 1.5)
+
+
+def reaching(low: float, high: float) -> intervals.Interval:
+    return intervals.Interval((low + high) / 2, low, high, 1.0, 5)
+
+
+def test_all_lie_below_zero_if_each_does_and_not_if_one_lies_above() -> None:
+    assert intervals.all_below([reaching(-3, -2), reaching(-2, -1)]) == reaching(-2, -1)
+    assert intervals.all_below([reaching(-9, 9), reaching(1, 2)]) == reaching(1, 2)
+    # The wide one begins lowest, and is undecided all the same.
+    assert intervals.all_below([reaching(-0.02, -0.01), reaching(-0.05, 0.05)]) is None
+    assert intervals.all_above([reaching(0.01, 0.02), reaching(-0.05, 0.05)]) is None
+    assert intervals.all_above([reaching(1, 3), reaching(2, 4)]) == reaching(1, 3)
+    assert intervals.all_above([reaching(-2, -1), reaching(-9, 9)]) == reaching(-2, -1)
+    with pytest.raises(ValueError, match="no differences"):
+        intervals.all_below([])
+
+
+def test_one_null_difference_among_two_passes_for_below_as_rarely_as_an_interval_misses() -> None:
+    # 4,000 experiments of five seeds, one difference of -5 standard deviations and one of none: *all below* in at most
+    # 2.5 % of them. At 2.5 % more than 140 have probability 5e-5.
+    seeds = np.random.default_rng(0).normal((-5.0, 0.0), 1.0, (4000, 5, 2))
+    said = [intervals.all_below([intervals.interval(one) for one in runs.T]) for runs in seeds]
+    wrong = sum(decides is not None and decides.sign < 0 for decides in said)
+    assert wrong <= 140

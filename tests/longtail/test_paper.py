@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp import samplers
+from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Interval, interval
 from sumexp.chapters.longtail import grids
 from sumexp.chapters.models.sampled import comparison
@@ -86,7 +87,7 @@ def state(finding: State, runs: Found, one: Interval, published: tuple[float | N
 
 
 def all_below(finding: State, runs: Found, differences: Sequence[Interval]) -> None:
-    if (decides := comparison.below(differences)) is None:
+    if (decides := intervals.all_below(differences)) is None:
         undecided(differences)
     state(finding, runs, decides, BELOW)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sumexp import datasets
+from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Interval, paired
 from sumexp.chapters.models.sampled import comparison
 from sumexp.chapters.models.sampled.groups import GROUPS, groups
@@ -75,9 +76,8 @@ def cached() -> Found:
 
 
 def all_above(finding: State, runs: Found, differences: Sequence[Interval]) -> None:
-    """The lowest interval decides whether all lie above zero."""
-    lowest = min(differences, key=lambda one: one.high)
-    if not lowest.sign:
+    """State what decides whether all lie above zero."""
+    if (lowest := intervals.all_above(differences)) is None:
         said = ", ".join(f"{one.low:.3f} to {one.high:.3f}" for one in differences)
         seen = max(comparison.detectable(one) for one in differences)
         pytest.skip(f"undecided: {said}; a difference of {seen:.3f} could have been seen")

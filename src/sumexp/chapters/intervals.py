@@ -79,6 +79,40 @@ def paired(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> Int
     return interval(a - b, confidence)
 
 
+def all_below(differences: Sequence[Interval]) -> Interval | None:
+    """The interval that decides whether *all* expected differences lie below zero.
+
+    They do if every interval lies below zero: then it is the one that reaches highest. They do not if one lies above:
+    then it is the one that begins highest. Else nothing is decided. That all are said to lie below where one does
+    not has at most the probability with which one interval misses its value on that side, however many there are.
+
+    Args:
+        differences: intervals of one confidence, at least one.
+
+    Raises:
+        ValueError: if there is none.
+
+    >>> low, wide = Interval(-2.0, -3.0, -1.0, 1.0, 5), Interval(0.0, -1.0, 1.0, 1.0, 5)
+    >>> all_below([low, wide]) is None
+    True
+    >>> all_below([low]) == low
+    True
+    """
+    if not differences:
+        raise ValueError("there are no differences; give at least one interval")
+    if (begins_highest := max(differences, key=lambda one: one.low)).sign > 0:
+        return begins_highest
+    reaches_highest = max(differences, key=lambda one: one.high)
+    return reaches_highest if reaches_highest.sign < 0 else None
+
+
+def all_above(differences: Sequence[Interval]) -> Interval | None:
+    """The interval that decides whether *all* expected differences lie above zero: :func:`all_below` mirrored."""
+    mirrored = [Interval(-one.mean, -one.high, -one.low, one.sd, one.count) for one in differences]
+    decides = all_below(mirrored)
+    return None if decides is None else differences[mirrored.index(decides)]
+
+
 def _finite(values: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
     runs = np.asarray(values, dtype=np.float64).reshape(-1)
     if runs.size < 2 or not np.isfinite(runs).all():

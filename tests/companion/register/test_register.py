@@ -74,12 +74,16 @@ MET = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [1.0, 1.0]}
 FAILED, SKIPPED = shown("statement", outcome="failed"), shown("statement", outcome="skipped")
 MISS = shown("statement", "experiment", findings=[MISSED])
 MEET = shown("statement", "experiment", findings=[MET])
+UNDECIDED = shown("statement", "experiment", outcome="skipped", name="test_tail")
 MISPRINT = entry(kind="definition", corrected="$b$", erratum=["B1"])
 
 ROWS = {
     "a failing test outweighs all others": (TESTED, [shown("statement"), FAILED], "failing"),
     "an experiment away from the paper": (TESTED, [MISS], "not reproduced"),
     "an experiment that meets the paper": (TESTED, [MEET], "holds"),
+    "an experiment in two parts, one of which decided nothing": (TESTED, [MEET, UNDECIDED], "open"),
+    "one part away from the paper": (TESTED, [MISS, UNDECIDED], "not reproduced"),
+    "a proof beside an experiment that decided nothing": (TESTED, [shown("statement", "proof"), UNDECIDED], "holds"),
     "both": (CORRECTED, [shown("counterexample"), shown("correction")], "holds with correction"),
     "counterexample": (TESTED, [shown("counterexample")], "refuted"),
     "counterexample, its correction not shown yet": (CORRECTED, [shown("counterexample")], "refuted"),
@@ -153,6 +157,11 @@ OF_MNIST = entry(open=None, kind="finding", data=["mnist", "omniglot"])
 def measured(data, name, finding=MET, **more):
     """One experiment on a data set."""
     return shown("statement", "experiment", findings=[finding | {"data": data} | more], name=name)
+
+
+def test_the_register_names_the_part_that_decided_nothing(tmp_path):
+    (decided,) = decide(tmp_path, [TESTED], [MEET, UNDECIDED])
+    assert decided.says == "shown in part: test_tail decided nothing in this build"
 
 
 def test_an_experiment_on_other_data_decides_nothing(tmp_path):

@@ -36,14 +36,6 @@ def test_outcomes() -> None:
     assert comparison.outcome(one(-0.005, 0.01), 0.01) == "undecided"
 
 
-def test_all_below() -> None:
-    assert comparison.below([one(-3, -2), one(-2, -1)]) == one(-2, -1)
-    assert comparison.below([one(-3, -2), one(1, 2)]) == one(1, 2)
-    assert comparison.below([one(-3, -2), one(-1, 1)]) is None
-    # One that lies above decides, however wide another is.
-    assert comparison.below([one(-9, 9), one(1, 2)]) == one(1, 2)
-
-
 def test_what_a_design_could_have_seen() -> None:
     five = Interval(0.0, -1.0, 1.0, 2.0, 5)
     wanted = (stats.t.ppf(0.975, 4) + stats.t.ppf(0.8, 4)) * 2 / math.sqrt(5)

@@ -32,6 +32,7 @@ class Facts:
         excluded: whether an experiment excludes the paper's finding.
         convention: whether there is nothing to decide.
         tested: whether there is any test, run or not.
+        partial: whether experiments alone show the statement, and one of its parts was skipped.
     """
 
     shown: frozenset[Shows]
@@ -39,6 +40,7 @@ class Facts:
     excluded: bool = False
     convention: bool = False
     tested: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,10 @@ TRUTH_TABLE: tuple[Row, ...] = (
         lambda facts: "counterexample" in facts.shown,
     ),
     Row(
-        "the statement (never with a counterexample: that is an error)",
+        "the statement, none of whose experiments was skipped (never with a counterexample: that is an error)",
         "holds",
         "names the strongest evidence",
-        lambda facts: "statement" in facts.shown,
+        lambda facts: "statement" in facts.shown and not facts.partial,
     ),
     Row(
         "nothing, and it is a definition or notation printed without error",
@@ -174,13 +176,22 @@ def _beside(claim: Claim, test: Test) -> bool:
 def facts(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Facts:
     """Gather what the truth table looks at; ``waiting`` says that a test exists which has not run."""
     deciding = [test for test in tests if not _beside(claim, test)]
+    statement = [test for test in deciding if test.shows == "statement"]
     return Facts(
         shown=frozenset(test.shows for test in deciding if test.outcome == "passed" and not _excluded(test)),
         failing=any(test.outcome == "failed" for test in tests),
         excluded=any(map(_excluded, deciding)),
         convention=claim.is_convention,
         tested=bool(tests) or waiting,
+        partial=all(test.evidence == "experiment" for test in statement if test.outcome == "passed")
+        and bool(_skipped_parts(statement)),
     )
+
+
+def _skipped_parts(tests: Sequence[Test]) -> list[str]:
+    """The experiments on the statement that decided nothing: a claim in parts holds when each part does."""
+    parts = [test for test in tests if test.shows == "statement" and test.evidence == "experiment"]
+    return [_function(test.test) for test in parts if test.outcome == "skipped"]
 
 
 def _carries(verdict: Verdict, claim: Claim, test: Test) -> bool:
@@ -244,6 +255,8 @@ def _says(verdict: Verdict, claim: Claim, tests: tuple[Test, ...]) -> str:
             elsewhere = sorted({finding.data or "no data set" for test in tests for finding in test.findings})
             if elsewhere and claim.data:
                 return f"measured on {', '.join(elsewhere)} only, and it speaks of {', '.join(claim.data)}"
+            if 0 < len(skipped := _skipped_parts(tests)) < len(tests):
+                return f"shown in part: {', '.join(skipped)} decided nothing in this build"
             ended = "were skipped" if tests else "have not run"
             return f"its tests {ended} in this build"
         case "open":

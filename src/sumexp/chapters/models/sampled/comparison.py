@@ -5,7 +5,7 @@ classes, and a difference of two methods the t interval of the differences seed 
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -67,16 +67,6 @@ def detectable(difference: Interval, power: float = POWER, confidence: float = 0
         raise ValueError(f"power is {power}, confidence {confidence}; both must lie inside (0, 1)")
     reach = stdtrit(difference.count - 1, (1 + confidence) / 2) + stdtrit(difference.count - 1, power)
     return float(reach * difference.sd / math.sqrt(difference.count))
-
-
-def below(differences: Iterable[Interval]) -> Interval | None:
-    """The interval that decides whether *all* differences lie below zero.
-
-    The highest, if all lie below zero (then it holds) or if the highest lies above (then it does not); none where the
-    highest is undecided.
-    """
-    highest = max(differences, key=lambda difference: difference.low)
-    return highest if highest.sign else None
 
 
 @dataclass(frozen=True)
