@@ -13,7 +13,8 @@ from torch.distributions import RelaxedOneHotCategorical
 from torch.nn import functional
 
 from benchmarks.measure import Tables, alone, by_turns, bytes_beside, machine, row, write
-from sumexp.perturb import Gaussian, Gumbel, PerturbSoftmax
+from sumexp.distributions import PerturbSoftmax
+from sumexp.perturb import Gaussian, Gumbel
 
 TAU = 0.5
 SHAPES = ((1_000, 10), (10_000, 10), (100_000, 10), (1_000_000, 10))
