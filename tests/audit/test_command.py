@@ -131,6 +131,32 @@ def test_counts_and_labels_of_every_kind_of_file_agree(tmp_path: Path) -> None:
     assert counts(tmp_path / "words.csv").tolist() == [2, 1, 1]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    "name, others",
+    [
+        ("counts[1]", ["counts1"]), ("a?b", ["axb"]), ("a*", ["ab", "ac"]), ("**", ["ab"]), ("[!a]", ["b"]),
+        ("a]b", ["ab"]), ("it's [x]", ["it's x"]), ("d[1]*/a", ["d1/a", "d1z/a"]), ("n=9/a", []),
+    ],
+)  # fmt: skip
+def test_names_are_names_and_no_patterns(
+    name: str, others: list[str], suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB took counts[1].csv for counts1.csv, and a folder n=9 for a column."""
+    for each, values in ((name, [5, 3]), *((other, [9, 1, 4]) for other in others)):
+        path = tmp_path / f"{each}{suffix}"
+        path.parent.mkdir(exist_ok=True)
+        if suffix == ".csv":
+            path.write_text("count\n" + "".join(f"{n}\n" for n in values))
+        else:
+            with duckdb.connect() as connection:
+                connection.execute(f"COPY (SELECT unnest({values}) AS count) TO '{tmp_path}/plain' (FORMAT parquet)")
+            (tmp_path / "plain").rename(path)
+    assert counts(tmp_path / f"{name}{suffix}").tolist() == [5, 3]
+    monkeypatch.chdir(tmp_path)
+    assert counts(Path(f"{name}{suffix}")).tolist() == [5, 3]
+
+
 def test_what_separates_columns_is_no_guess(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("word\tcount\na,b\t5\nc,d,e\t3\n")
     (tmp_path / "a.csv").write_text('\ufeffitem;count\r\n"a;b";5\r\n<script>;3\r\n')

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,7 +198,7 @@ def _of_labels(labels: Numbers, classes: int | None, path: Path) -> Numbers:
 @contextlib.contextmanager
 def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, bool]]:
     """A connection, what to select from, and whether the first line names the columns."""
-    quoted = "'" + str(path).replace("'", "''") + "'"
+    quoted = _literal(path)
     connection = duckdb.connect()
     try:
         connection.execute("SET preserve_insertion_order = true")
@@ -205,16 +206,29 @@ def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, bool]]:
         # With it DuckDB 2.0 moves a TRY_CAST that stands twice into the reader, where it is a CAST and ends the query.
         connection.execute("SET disabled_optimizers = 'common_subexpressions'")
         if path.suffix == ".parquet":
-            yield connection, f"read_parquet({quoted})", False
+            yield connection, f"read_parquet({quoted}, hive_partitioning = false)", False
             return
         header, between = _first_line(path)
         dialect = f"delim = '{between}', quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true"
+        dialect += ", hive_partitioning = false"  # a folder named year=2024 is no column
         source = f"read_csv({quoted}, all_varchar = true, header = {str(header).lower()}, {dialect})"
         yield connection, source, header
     except duckdb.Error as error:
         raise AuditError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from error
     finally:
         connection.close()
+
+
+def _literal(path: Path) -> str:
+    """The file of that very name, as a string of SQL: in DuckDB a path is a pattern, and ``~`` and ``s3:`` mean more.
+
+    Raises:
+        AuditError: if the name has a backslash beside a sign of patterns, for which DuckDB has no escape.
+    """
+    name = path.absolute().as_posix()
+    if "\\" in name and re.search(r"[\[\]?*]", name):
+        raise AuditError(f"{path} cannot be read as a table: its name has a backslash and one of [ ] ? *; rename it")
+    return "'" + re.sub(r"[\[\]?*]", r"[\g<0>]", name).replace("'", "''") + "'"
 
 
 def _first_line(path: Path) -> tuple[bool, str]:
