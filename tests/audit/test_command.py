@@ -234,6 +234,36 @@ def test_a_bad_file_is_one_line_and_code_1(
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
+def test_a_header_that_announces_too_much_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """NumPy asked for 7.28 TiB, and the command ended in a traceback."""
+    path = tmp_path / "a.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (10**12,)})
+    with pytest.raises(SystemExit) as ended:
+        main([str(path), "-m", "4"])
+    assert ended.value.code == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert "announces 8,000,000,000,000 bytes and 0 follow" in line
+
+
+def test_keys_are_no_classes(tmp_path: Path) -> None:
+    """17 bytes took 6.8 GB."""
+    (tmp_path / "a.csv").write_text("label\n99999999\n1\n")
+    np.save(tmp_path / "a.npy", np.array([99_999_999, 1]))
+    for name in ("a.csv", "a.npy"):
+        with pytest.raises(AuditError, match="2 different labels, the largest 99,999,999: they look like keys"):
+            counts(tmp_path / name, kind="labels")
+    (tmp_path / "a.csv").write_text("label\n999999\n1\n")
+    assert len(counts(tmp_path / "a.csv")) == 1_000_000
+
+
+@pytest.mark.parametrize("weights", ["none", "relative"])
+def test_what_float64_cannot_solve_is_said_in_words(weights: str, tmp_path: Path) -> None:
+    with pytest.raises(AuditError, match=r"frequent classes are 1e\+12 times as frequent as rare ones") as error:
+        audit(np.array([10**12, 1, 1]), m=8, weights=weights)  # type: ignore[arg-type]
+    assert "leading minor" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     "extra, message",
     [
