@@ -1,6 +1,7 @@
 """The command in a bare installation: files in, five lines and a page out, one message for each bad input."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -244,6 +245,30 @@ def test_a_header_that_announces_too_much_is_one_line(tmp_path: Path, capsys: py
     assert ended.value.code == 1
     [line] = capsys.readouterr().err.splitlines()
     assert "announces 8,000,000,000,000 bytes and 0 follow" in line
+
+
+@pytest.mark.parametrize("error, code", [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141), (MemoryError(), 1)])
+def test_what_ends_the_command_is_one_line(
+    error: BaseException, code: int, table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sumexp.audit._command.audit", fails)
+    with pytest.raises(SystemExit) as ended:
+        main([str(table), "-m", "4"])
+    assert ended.value.code == code
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_closed_pipe_is_one_line(table: Path) -> None:
+    read, write_end = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", BARE, "audit", str(table), "-m", "4", "--full"]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write_end)
+    assert done.returncode == 141
+    assert done.stderr.splitlines() == ["error: the output was closed before all was printed"]
 
 
 def test_keys_are_no_classes(tmp_path: Path) -> None:
