@@ -271,6 +271,23 @@ def test_a_closed_pipe_is_one_line(table: Path) -> None:
     assert done.stderr.splitlines() == ["error: the output was closed before all was printed"]
 
 
+def test_a_column_of_lists_is_no_column_of_labels(tmp_path: Path) -> None:
+    """Each different list was taken for a class."""
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT unnest([[1, 2], [0], [0]]) AS label) TO '{tmp_path}/a.parquet'")
+    with pytest.raises(AuditError, match=r"label is INTEGER\[\], several values a row"):
+        counts(tmp_path / "a.parquet")
+
+
+def test_a_missing_number_names_its_options(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([str(table)])
+    error = capsys.readouterr().err
+    assert "m is not given" in error
+    assert "(-m)" in error
+    assert "--batch" in error
+
+
 def test_keys_are_no_classes(tmp_path: Path) -> None:
     """17 bytes took 6.8 GB."""
     (tmp_path / "a.csv").write_text("label\n99999999\n1\n")

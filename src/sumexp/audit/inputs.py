@@ -89,8 +89,14 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
         return _of_labels(values.reshape(-1), classes, path)
     _exists(path)
     with _table(path) as (connection, source, header):
-        columns = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
+        types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+        columns = list(types)
         name = _column(path, columns, column, header)
+        if types[name].endswith("]") or types[name].startswith(("STRUCT", "MAP", "UNION")):
+            raise AuditError(
+                f"{path}: {name} is {types[name]}, several values a row; give a column of one value a row "
+                "(explode or unnest it)"
+            )
         kind = kind or ("labels" if name.lower() in LABELS else "counts")
         value = _quoted(name)
         what = _Column(connection, source, value, path, name, header)
