@@ -133,7 +133,7 @@ EQUIVALENT: dict[str, str] = {
     "src/sumexp/nce/global_nce.py: 1e-12 -> 2e-12, in: tol: float = 1e-12,": "what is computed keeps to either",
     "src/sumexp/negatives/implicit.py: 1.0 -> 2.0, in: "
     "near = torch.exp(-t * mean) * torch.expm1(exponent.clamp_max(1.0))": "above 1 the next line takes another formula",
-    "src/sumexp/perturb/distribution.py: 1.0 -> 2.0, in: "
+    "src/sumexp/distributions.py: 1.0 -> 2.0, in: "
     "log_x, d = value.masked_fill(value <= 0, 1.0).log(), value.shape[-1]": "such a row ends as -inf anyhow",
     "src/sumexp/ranking/sampled.py: 22 -> 23": "how much is held at a time",
     "src/sumexp/ranking/sampled.py: m * p -> (m / p), in: low = -torch.log(m * p)": "a search begins lower",

@@ -1,6 +1,7 @@
 """The command in a bare installation: files in, five lines and a page out, one message for each bad input."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -131,6 +132,32 @@ def test_counts_and_labels_of_every_kind_of_file_agree(tmp_path: Path) -> None:
     assert counts(tmp_path / "words.csv").tolist() == [2, 1, 1]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    "name, others",
+    [
+        ("counts[1]", ["counts1"]), ("a?b", ["axb"]), ("a*", ["ab", "ac"]), ("**", ["ab"]), ("[!a]", ["b"]),
+        ("a]b", ["ab"]), ("it's [x]", ["it's x"]), ("d[1]*/a", ["d1/a", "d1z/a"]), ("n=9/a", []),
+    ],
+)  # fmt: skip
+def test_names_are_names_and_no_patterns(
+    name: str, others: list[str], suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB took counts[1].csv for counts1.csv, and a folder n=9 for a column."""
+    for each, values in ((name, [5, 3]), *((other, [9, 1, 4]) for other in others)):
+        path = tmp_path / f"{each}{suffix}"
+        path.parent.mkdir(exist_ok=True)
+        if suffix == ".csv":
+            path.write_text("count\n" + "".join(f"{n}\n" for n in values))
+        else:
+            with duckdb.connect() as connection:
+                connection.execute(f"COPY (SELECT unnest({values}) AS count) TO '{tmp_path}/plain' (FORMAT parquet)")
+            (tmp_path / "plain").rename(path)
+    assert counts(tmp_path / f"{name}{suffix}").tolist() == [5, 3]
+    monkeypatch.chdir(tmp_path)
+    assert counts(Path(f"{name}{suffix}")).tolist() == [5, 3]
+
+
 def test_what_separates_columns_is_no_guess(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("word\tcount\na,b\t5\nc,d,e\t3\n")
     (tmp_path / "a.csv").write_text('\ufeffitem;count\r\n"a;b";5\r\n<script>;3\r\n')
@@ -206,6 +233,77 @@ def test_a_bad_file_is_one_line_and_code_1(
     assert line.startswith("error: ")
     assert message in line
     assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_a_header_that_announces_too_much_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """NumPy asked for 7.28 TiB, and the command ended in a traceback."""
+    path = tmp_path / "a.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (10**12,)})
+    with pytest.raises(SystemExit) as ended:
+        main([str(path), "-m", "4"])
+    assert ended.value.code == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert "announces 8,000,000,000,000 bytes and 0 follow" in line
+
+
+@pytest.mark.parametrize("error, code", [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141), (MemoryError(), 1)])
+def test_what_ends_the_command_is_one_line(
+    error: BaseException, code: int, table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sumexp.audit._command.audit", fails)
+    with pytest.raises(SystemExit) as ended:
+        main([str(table), "-m", "4"])
+    assert ended.value.code == code
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_closed_pipe_is_one_line(table: Path) -> None:
+    read, write_end = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", BARE, "audit", str(table), "-m", "4", "--full"]
+    done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write_end)
+    assert done.returncode == 141
+    assert done.stderr.splitlines() == ["error: the output was closed before all was printed"]
+
+
+def test_a_column_of_lists_is_no_column_of_labels(tmp_path: Path) -> None:
+    """Each different list was taken for a class."""
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT unnest([[1, 2], [0], [0]]) AS label) TO '{tmp_path}/a.parquet'")
+    with pytest.raises(AuditError, match=r"label is INTEGER\[\], several values a row"):
+        counts(tmp_path / "a.parquet")
+
+
+def test_a_missing_number_names_its_options(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([str(table)])
+    error = capsys.readouterr().err
+    assert "m is not given" in error
+    assert "(-m)" in error
+    assert "--batch" in error
+
+
+def test_keys_are_no_classes(tmp_path: Path) -> None:
+    """17 bytes took 6.8 GB."""
+    (tmp_path / "a.csv").write_text("label\n99999999\n1\n")
+    np.save(tmp_path / "a.npy", np.array([99_999_999, 1]))
+    for name in ("a.csv", "a.npy"):
+        with pytest.raises(AuditError, match="2 different labels, the largest 99,999,999: they look like keys"):
+            counts(tmp_path / name, kind="labels")
+    (tmp_path / "a.csv").write_text("label\n999999\n1\n")
+    assert len(counts(tmp_path / "a.csv")) == 1_000_000
+
+
+@pytest.mark.parametrize("weights", ["none", "relative"])
+def test_what_float64_cannot_solve_is_said_in_words(weights: str, tmp_path: Path) -> None:
+    with pytest.raises(AuditError, match=r"frequent classes are 1e\+12 times as frequent as rare ones") as error:
+        audit(np.array([10**12, 1, 1]), m=8, weights=weights)  # type: ignore[arg-type]
+    assert "leading minor" not in str(error.value)
 
 
 @pytest.mark.parametrize(

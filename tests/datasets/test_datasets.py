@@ -830,6 +830,7 @@ def test_mulan_by_hand(tmp_path: Path) -> None:
         ({"train": "{-1 1}"}, "line 9: '-1 1' is not one of the 4 attributes"),
         ({"train": "{0 ?}"}, "line 9: '0 [?]' is not one of the 4 attributes"),
         ({"train": "{0 nan}"}, "line 9: '0 nan' is not one of the 4 attributes"),
+        ({"train": "{0 1e39}"}, "line 9: '0 1e39' is not one of the 4 attributes and its value"),  # inf in 32 bits
         ({"train": "{0 1 1}"}, "line 9: '0 1 1' is not one of the 4 attributes"),
         ({"test": "{3 2}"}, "test.arff has a label that is neither 0 nor 1"),
         ({"labels": "<labels>"}, "labels.xml is not XML"),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,8 @@ def test_by_hand(tmp_path: Path) -> None:
         ("1 10 5\n1 2:nan\n", "line 2: expected labels"),
         ("1 10 5\n-1 2:1\n", "line 2: expected labels"),
         ("2 10 5\n1 2:1\n\x00\xff\n", "line 3: expected labels"),
+        ("2 10 5\n1 2:1\n3,1,3 2:1\n", "line 3: label 3 is there twice; name it once"),
+        ("2 10 5\n1 2:1\n1 2:1 4:1 2:3\n", "line 3: feature 2 is there twice; name it once"),
         ("2 10 5\n1 2:1\n5 2:1\n", "line 3: label 5 is out of range; expected 0 to 4"),
         ("2 10 5\n1 2:1\n4 2:1 10:1\n", "line 3: feature 10 is out of range; expected 0 to 9"),
         ("1 10 5\n99999999999999999999 2:1\n", "line 2: label 1000.* is out of range"),
@@ -119,3 +122,12 @@ def test_a_million_lines_take_no_more_memory_than_ten_thousand(tmp_path: Path) -
     # All of it would be 12 bytes a line in the result, 12 MB, and over 100 MB as lines of Python.
     assert int(lines) == 1_000_000
     assert float(more) < 8
+
+
+def test_a_long_number_is_read_in_linear_time(tmp_path: Path) -> None:
+    """Its digits could be parted in two ways: 20,000 of them took 26 seconds."""
+    path = put(tmp_path, "1 10 5\n1 2:" + "1" * 20_000 + "x\n")
+    begin = time.process_time()
+    with pytest.raises(DataError, match="line 2: expected labels"):
+        extreme.read_part(path)
+    assert time.process_time() - begin < 2

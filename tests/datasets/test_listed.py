@@ -42,6 +42,10 @@ def test_lines_that_are_none(tmp_path: Path, text: str, fault: str) -> None:
         listed.read_list(put(tmp_path, text))
 
 
+def test_a_byte_order_mark_is_no_part_of_a_path(tmp_path: Path) -> None:
+    assert listed.read_list(put(tmp_path, "\ufeffa/b.png 1\n")).paths == ("a/b.png",)
+
+
 def test_a_list_that_is_no_text(tmp_path: Path) -> None:
     file = tmp_path / "train.txt"
     file.write_bytes(b"a.png 0\nb\xff.png 1\n")

@@ -1,10 +1,12 @@
 """The command ``sumexp audit``, with what a bare installation has."""
 
 import argparse
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import NoReturn, get_args
 
 import torch
 
@@ -67,15 +69,34 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; an error of what was given is one line on stderr and exit code 1."""
-    options = parser().parse_args(arguments)
+    """Run the command; what ends it early is one line on stderr.
+
+    The exit code is 1 for an error of what was given and for want of memory, 130 for Ctrl-C, 141 for a closed pipe.
+    """
     try:
-        result = _audit(options)
-        if options.output is not None:
-            write(result, options.output, options.book)
+        _run(parser().parse_args(arguments))
+        sys.stdout.flush()  # where a pipe is closed, this says so and not the interpreter's end
     except AuditError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+        _end(str(error), 1)
+    except KeyboardInterrupt:
+        _end("interrupted", 130)
+    except BrokenPipeError:
+        with contextlib.suppress(OSError, ValueError):  # what is left is flushed at the end, to nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _end("the output was closed before all was printed", 141)
+    except MemoryError as error:
+        _end(f"not enough memory: {str(error) or 'give fewer classes or examples'}", 1)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _run(options: argparse.Namespace) -> None:
+    result = _audit(options)
+    if options.output is not None:
+        write(result, options.output, options.book)
     print(result if options.full else "\n".join(result.lines()))
     if result.evaluation is not None and not options.full:
         print(f"evaluated among {result.evaluation.among}; the true metrics that fit: {result.evaluation.ends}")

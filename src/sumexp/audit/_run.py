@@ -124,6 +124,12 @@ def audit(
             number, prior, setup, rows, truths, source, spread, hit_rates, shares, known, scores is not None, estimated
         )
         return replace(done, evaluation=evaluated, choice=_choice(prior, setup, batch, memory), draws=not setup.is_set)
+    except np.linalg.LinAlgError as error:  # a ValueError, in LAPACK's words
+        ends = prior[prior > 0]
+        raise AuditError(
+            f"the minimum was not found in float64: frequent classes are {ends.max() / ends.min():.2g} times as "
+            "frequent as rare ones; merge the rarest classes, or add to every count"
+        ) from error
     except ValueError as error:
         if isinstance(error, AuditError):
             raise

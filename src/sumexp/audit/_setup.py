@@ -378,7 +378,9 @@ def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
 
 def _whole(name: str, value: object, least: int) -> int:
     if value is None:
-        raise AuditError(f"{name} is not given; say how many negatives an example has")
+        raise AuditError(
+            f"{name} is not given; say how many negatives an example has: m (-m), or the batch's size (--batch)"
+        )
     try:
         return checks.whole(name, value, least)
     except ValueError as error:

@@ -2,6 +2,8 @@
 
 import contextlib
 import csv
+import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +22,13 @@ LABELS = ("label", "labels", "item", "item_id", "class", "word", "tag")
 MOST = 100_000_000
 """Classes: labels above are taken for a mistake."""
 
+GAP = 1_000
+"""Classes for each different label, from `SMALL` classes on: where there are fewer labels, their numbers are taken for
+hashes or keys, which a table of all classes up to the largest would pay for in memory."""
+
+SMALL = 1_000_000
+"""Classes up to which labels may be as sparse as they like."""
+
 
 def numbers(path: Path) -> Numbers:
     """The array of an ``.npy`` file, unpickled never.
@@ -29,6 +38,7 @@ def numbers(path: Path) -> Numbers:
     """
     _exists(path)
     try:
+        _complete(path)
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise AuditError(f"{path} is no array in NumPy's format: {str(error).splitlines()[0]}") from error
@@ -37,6 +47,20 @@ def numbers(path: Path) -> Numbers:
     if not array.size:
         raise AuditError(f"{path} holds no number, its shape is {array.shape}")
     return array
+
+
+def _complete(path: Path) -> None:
+    """Raise ValueError if the header announces more than the file has: NumPy would ask for that memory first."""
+    with path.open("rb") as file:
+        if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            return  # an archive, or what NumPy refuses itself
+        file.seek(0)
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        announced, left = math.prod(shape) * dtype.itemsize, path.stat().st_size - file.tell()
+    if announced > left:
+        raise ValueError(f"its header announces {announced:,} bytes and {left:,} follow (is it truncated?)")
 
 
 def counts(path: Path, column: str | None = None, kind: str | None = None, classes: int | None = None) -> Numbers:
@@ -65,8 +89,14 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
         return _of_labels(values.reshape(-1), classes, path)
     _exists(path)
     with _table(path) as (connection, source, header):
-        columns = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
+        types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+        columns = list(types)
         name = _column(path, columns, column, header)
+        if types[name].endswith("]") or types[name].startswith(("STRUCT", "MAP", "UNION")):
+            raise AuditError(
+                f"{path}: {name} is {types[name]}, several values a row; give a column of one value a row "
+                "(explode or unnest it)"
+            )
         kind = kind or ("labels" if name.lower() in LABELS else "counts")
         value = _quoted(name)
         what = _Column(connection, source, value, path, name, header)
@@ -168,7 +198,10 @@ def _labels(column: _Column, classes: int | None) -> Numbers:
     if outside:
         raise column.wrong(_among(column.value, most), f"the classes are 0..{most - 1}")
     rows = seen.table("TRY_CAST(v AS BIGINT) AS y, sum(n)::BIGINT AS c", "GROUP BY y")
-    frequencies = np.zeros(classes or int(rows["y"].max()) + 1, dtype=np.int64)
+    largest, different = int(rows["y"].max()), len(rows["y"])
+    if classes is None:
+        _dense(largest, different, column.path)
+    frequencies = np.zeros(classes or largest + 1, dtype=np.int64)
     frequencies[rows["y"]] = rows["c"]
     return frequencies
 
@@ -191,13 +224,24 @@ def _of_labels(labels: Numbers, classes: int | None, path: Path) -> Numbers:
         raise AuditError(
             f"{path}, index {wrong[0]}: the label is {labels[wrong[0]]}; the classes are 0..{(classes or MOST) - 1}"
         )
+    if classes is None and int(labels.max()) >= SMALL:
+        _dense(int(labels.max()), len(np.unique(labels)), path)
     return np.bincount(labels.astype(np.int64), minlength=classes or 0)
+
+
+def _dense(largest: int, different: int, path: Path) -> None:
+    """Raise AuditError where labels are too few for their numbers to be classes 0, 1, ..."""
+    if largest >= SMALL and largest + 1 > GAP * different:
+        raise AuditError(
+            f"{path} has {different:,} different labels, the largest {largest:,}: they look like keys, not classes "
+            f"0, 1, ...; number them from 0, or give --classes if there are {largest + 1:,}"
+        )
 
 
 @contextlib.contextmanager
 def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, bool]]:
     """A connection, what to select from, and whether the first line names the columns."""
-    quoted = "'" + str(path).replace("'", "''") + "'"
+    quoted = _literal(path)
     connection = duckdb.connect()
     try:
         connection.execute("SET preserve_insertion_order = true")
@@ -205,16 +249,29 @@ def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, bool]]:
         # With it DuckDB 2.0 moves a TRY_CAST that stands twice into the reader, where it is a CAST and ends the query.
         connection.execute("SET disabled_optimizers = 'common_subexpressions'")
         if path.suffix == ".parquet":
-            yield connection, f"read_parquet({quoted})", False
+            yield connection, f"read_parquet({quoted}, hive_partitioning = false)", False
             return
         header, between = _first_line(path)
         dialect = f"delim = '{between}', quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true"
+        dialect += ", hive_partitioning = false"  # a folder named year=2024 is no column
         source = f"read_csv({quoted}, all_varchar = true, header = {str(header).lower()}, {dialect})"
         yield connection, source, header
     except duckdb.Error as error:
         raise AuditError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from error
     finally:
         connection.close()
+
+
+def _literal(path: Path) -> str:
+    """The file of that very name, as a string of SQL: in DuckDB a path is a pattern, and ``~`` and ``s3:`` mean more.
+
+    Raises:
+        AuditError: if the name has a backslash beside a sign of patterns, for which DuckDB has no escape.
+    """
+    name = path.absolute().as_posix()
+    if "\\" in name and re.search(r"[\[\]?*]", name):
+        raise AuditError(f"{path} cannot be read as a table: its name has a backslash and one of [ ] ? *; rename it")
+    return "'" + re.sub(r"[\[\]?*]", r"[\g<0>]", name).replace("'", "''") + "'"
 
 
 def _first_line(path: Path) -> tuple[bool, str]:

@@ -27,7 +27,7 @@ from sumexp.datasets.mulan import MultiLabel
 LINES = 10_000
 """Lines that are held at a time."""
 
-_LINE = re.compile(rb"((?:\d+(?:,\d+)*)?)((?: +\d+:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)*)[ \r]*\n?")
+_LINE = re.compile(rb"((?:\d+(?:,\d+)*)?)((?: +\d+:[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)*)[ \r]*\n?")
 _HEADER = re.compile(rb"(\d+) +(\d+) +(\d+)[ \r]*\n")
 _FORM = "labels and features such as '3,17 0:0.5 9:1.25'"
 
@@ -142,8 +142,8 @@ def blocks(path: Path, lines: int = LINES) -> Iterator[Block]:
         lines: the most lines that are held.
 
     Raises:
-        DataError: if a line is not of this form, a label or feature is out of range, a value is not finite, or the
-            file has other than the announced number of lines; the message names file and line.
+        DataError: if a line is not of this form, a label or feature is out of range or twice in a line, a value is not
+            finite, or the file has other than the announced number of lines; the message names file and line.
     """
     with path.open("rb") as stream:
         examples, features, labels = _header(path, stream)
@@ -189,6 +189,9 @@ def _parsed(path: Path, lines: list[bytes], first: int, features: int, labels: i
             place = first + _row(per_line, int(found_ids.argmax()))
             wrong = f"{what} {found_ids.max():.0f} is out of range"
             raise DataError(f"{path}, line {place}: {wrong}; expected {f'0 to {most - 1:,}' if most else 'none'}")
+        if (twice := _twice(found_ids, per_line)) is not None:
+            place = first + _row(per_line, twice)
+            raise DataError(f"{path}, line {place}: {what} {found_ids[twice]:.0f} is there twice; name it once")
     if not np.isfinite(values).all():
         worst = int(np.flatnonzero(~np.isfinite(values))[0])
         place = first + _row(counts, worst)
@@ -199,6 +202,14 @@ def _parsed(path: Path, lines: list[bytes], first: int, features: int, labels: i
 def _numbers(text: bytes) -> NDArray[np.float64]:
     """Numbers with blanks between; ids below 2^31 are exact in them."""
     return np.array(text.split(), dtype=np.float64) if text.strip() else np.zeros(0)
+
+
+def _twice(ids: NDArray[np.float64], counts: NDArray[np.int64]) -> int | None:
+    """The place of an id that its row has already, if there is one: counted twice, it would make a precision of 2."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    order = np.lexsort((ids, rows))
+    same = (np.diff(rows[order]) == 0) & (np.diff(ids[order]) == 0)
+    return int(order[1:][same].min()) if same.any() else None
 
 
 def _row(counts: NDArray[np.int64], place: int) -> int:

@@ -58,7 +58,7 @@ def read_list(path: Path) -> Listed:
         DataError: if it is empty, is not UTF-8 or a line is not of the form; the message names file and line.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")  # a BOM is no part of a path
     except UnicodeDecodeError as error:
         place = path.read_bytes()[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {place}: expected UTF-8, got byte {error.object[error.start]:#04x}") from error

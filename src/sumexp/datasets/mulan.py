@@ -1,6 +1,5 @@
 """Multi-label data in Mulan's form: sparse ARFF files, and an XML file that names the labels."""
 
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.datasets._declarations import DataError
+
+LARGEST = float(np.finfo(np.float32).max)
+"""A value above would be read as inf."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _sparse_arff(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         for entry in filter(None, line.strip()[1:-1].split(",")):
             try:
                 column, value = entry.split()
-                if not 0 <= int(column) < len(attributes) or not math.isfinite(float(value)):
+                if not 0 <= int(column) < len(attributes) or not abs(float(value)) <= LARGEST:
                     raise ValueError
             except ValueError:
                 raise DataError(

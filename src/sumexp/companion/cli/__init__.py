@@ -15,8 +15,11 @@ def main() -> None:
     if sys.argv[1:2] == ["audit"]:  # needs nothing but the package, and so no typer
         # Its matrices are too small to share: a second thread of BLAS makes a million classes take twice as long.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        from sumexp.audit._command import main as audit
-
+        try:
+            from sumexp.audit._command import main as audit
+        except KeyboardInterrupt:  # while NumPy and torch are imported, for seconds
+            print("error: interrupted", file=sys.stderr)
+            sys.exit(130)
         audit(sys.argv[2:])
         return
     try:
