@@ -164,6 +164,17 @@ def test_the_register_names_the_part_that_decided_nothing(tmp_path):
     assert decided.says == "shown in part: test_tail decided nothing in this build"
 
 
+def test_the_part_is_named_of_a_claim_of_data_too(tmp_path):
+    records = [measured("mnist", "test_head"), UNDECIDED, measured("digits", "test_beside")]
+    (decided,) = decide(tmp_path, [OF_MNIST], records)
+    assert (decided.verdict, decided.says) == ("open", "shown in part: test_tail decided nothing in this build")
+
+
+def test_nothing_is_shown_in_part_if_every_part_was_skipped(tmp_path):
+    (decided,) = decide(tmp_path, [TESTED], [SKIPPED, UNDECIDED])
+    assert (decided.verdict, decided.says) == ("open", "its tests were skipped in this build")
+
+
 def test_an_experiment_on_other_data_decides_nothing(tmp_path):
     """Whether it meets the paper or not; nor does one that names no data set."""
     elsewhere = [measured("digits", "test_a"), measured("digits", "test_b", MISSED), measured(None, "test_c")]

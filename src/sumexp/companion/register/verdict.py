@@ -252,11 +252,13 @@ def _says(verdict: Verdict, claim: Claim, tests: tuple[Test, ...]) -> str:
         case "not reproduced":
             return "; ".join(map(_shortfall, carrying))
         case "open" if claim.open is None:
-            elsewhere = sorted({finding.data or "no data set" for test in tests for finding in test.findings})
-            if elsewhere and claim.data:
-                return f"measured on {', '.join(elsewhere)} only, and it speaks of {', '.join(claim.data)}"
-            if 0 < len(skipped := _skipped_parts(tests)) < len(tests):
+            deciding = [test for test in tests if not _beside(claim, test)]
+            shown = any(test.shows == "statement" and test.outcome == "passed" for test in deciding)
+            if shown and (skipped := _skipped_parts(deciding)):
                 return f"shown in part: {', '.join(skipped)} decided nothing in this build"
+            beside = [test for test in tests if _beside(claim, test)]
+            if elsewhere := sorted({finding.data or "no data set" for test in beside for finding in test.findings}):
+                return f"measured on {', '.join(elsewhere)} only, and it speaks of {', '.join(claim.data)}"
             ended = "were skipped" if tests else "have not run"
             return f"its tests {ended} in this build"
         case "open":
