@@ -140,7 +140,8 @@ class Project:
         """Let what trains import something quicker under that name."""
         self.write("src/torch/__init__.py", TORCH)
         self.write("src/torch/version.py", "cuda = hip = None")
-        for grids in (self.path / "src/sumexp").glob("chapters/*/grids.py"):  # of none of its chapters, and in need of torch
+        # They are of none of its chapters, and need torch.
+        for grids in (self.path / "src/sumexp").glob("chapters/*/grids.py"):
             grids.unlink()
 
     def environment(self) -> dict[str, str]:
