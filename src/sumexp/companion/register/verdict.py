@@ -176,22 +176,22 @@ def _beside(claim: Claim, test: Test) -> bool:
 def facts(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Facts:
     """Gather what the truth table looks at; ``waiting`` says that a test exists which has not run."""
     deciding = [test for test in tests if not _beside(claim, test)]
-    statement = [test for test in deciding if test.shows == "statement"]
     return Facts(
         shown=frozenset(test.shows for test in deciding if test.outcome == "passed" and not _excluded(test)),
         failing=any(test.outcome == "failed" for test in tests),
         excluded=any(map(_excluded, deciding)),
         convention=claim.is_convention,
         tested=bool(tests) or waiting,
-        partial=all(test.evidence == "experiment" for test in statement if test.outcome == "passed")
-        and bool(_skipped_parts(statement)),
+        partial=bool(_skipped_parts(deciding)),
     )
 
 
-def _skipped_parts(tests: Sequence[Test]) -> list[str]:
-    """The experiments on the statement that decided nothing: a claim in parts holds when each part does."""
-    parts = [test for test in tests if test.shows == "statement" and test.evidence == "experiment"]
-    return [_function(test.test) for test in parts if test.outcome == "skipped"]
+def _skipped_parts(deciding: Sequence[Test]) -> list[str]:
+    """The experiments that decided nothing, of a statement that experiments alone show: each part must hold."""
+    statement = [test for test in deciding if test.shows == "statement"]
+    if {test.evidence for test in statement if test.outcome == "passed"} != {"experiment"}:
+        return []
+    return [_function(test.test) for test in statement if test.outcome == "skipped" and test.evidence == "experiment"]
 
 
 def _carries(verdict: Verdict, claim: Claim, test: Test) -> bool:
@@ -252,9 +252,7 @@ def _says(verdict: Verdict, claim: Claim, tests: tuple[Test, ...]) -> str:
         case "not reproduced":
             return "; ".join(map(_shortfall, carrying))
         case "open" if claim.open is None:
-            deciding = [test for test in tests if not _beside(claim, test)]
-            shown = any(test.shows == "statement" and test.outcome == "passed" for test in deciding)
-            if shown and (skipped := _skipped_parts(deciding)):
+            if skipped := _skipped_parts([test for test in tests if not _beside(claim, test)]):
                 return f"shown in part: {', '.join(skipped)} decided nothing in this build"
             beside = [test for test in tests if _beside(claim, test)]
             if elsewhere := sorted({finding.data or "no data set" for test in beside for finding in test.findings}):
