@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import NoReturn
 
 from sumexp import __version__
 from sumexp.companion import CompanionError
@@ -18,8 +19,7 @@ def main() -> None:
         try:
             from sumexp.audit._command import main as audit
         except KeyboardInterrupt:  # while NumPy and torch are imported, for seconds
-            print("error: interrupted", file=sys.stderr)
-            sys.exit(130)
+            _fail("interrupted", 130)
         audit(sys.argv[2:])
         return
     try:
@@ -58,6 +58,6 @@ def _without_typer(arguments: list[str]) -> None:
             )
 
 
-def _fail(message: object) -> None:
+def _fail(message: object, code: int = 1) -> NoReturn:
     print(f"error: {message}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(code)

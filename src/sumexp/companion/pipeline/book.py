@@ -17,7 +17,7 @@ from sumexp.companion.pipeline.pages import sources
 from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from sumexp.companion.pipeline.view import HTML
 from sumexp.companion.pipeline.workflow import Machines, Task
-from sumexp.companion.register.outcomes import PROOFS, TESTS
+from sumexp.companion.register.outcomes import PROOFS, TESTS, find
 from sumexp.companion.store import Store, default, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
@@ -96,7 +96,7 @@ def _decide(plan: Plan, cores: int) -> None:
     )
     log.parent.mkdir(parents=True, exist_ok=True)
     local = Store(store.root)  # asked twice a second, and so without its remote
-    shown = progress.shown("the book", len(lacking), lambda: len(lacking) - len(plan.undecided(local)))
+    shown = progress.shown("the book", len(lacking), lambda: sum(find(local, one) is not None for one in lacking))
     with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
         code = _run("pytest", *options.split(), "--dist", "loadscope", *files, output=output)
     if undecided := [plan.tests[one.name] for one in plan.undecided(store)]:
