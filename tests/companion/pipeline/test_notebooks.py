@@ -68,3 +68,16 @@ def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own(mo
         assert {os.environ[name] for name in folders} == {folder}
         assert Path(folder).is_dir()
     assert not Path(folder).exists()
+
+
+def test_a_notebook_may_read_what_its_front_matter_declares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = Path("notebooks/one.md")
+    source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
+    seen: list[str] = []
+    monkeypatch.setattr(notebooks, "_execute", lambda *_: seen.append(os.environ["SUMEXP_DECLARED_DATA"]))
+    monkeypatch.setattr(notebooks, "_collect", lambda folder: None)
+    # What it sets is the process's own: of each, monkeypatch takes back what was there.
+    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, "another")
+    notebooks.run("one", {}, tmp_path / "out", tmp_path / "log")
+    assert seen == ["brown,omniglot"]
