@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module, resources
 from pathlib import Path
 from threading import Barrier, Thread
+from time import monotonic, sleep
 
 import grimp
 import numpy as np
@@ -27,7 +28,7 @@ from typer.testing import CliRunner
 from sumexp import datasets
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.listing import elsewhere
-from sumexp.datasets import DataError, DataFile, Dataset
+from sumexp.datasets import DataError, DataFile, Dataset, _download
 from sumexp.datasets._download import download
 
 CONTENT = bytes(range(256)) * 1000
@@ -61,7 +62,8 @@ def delicious() -> datasets.MultiLabel:
 class Server(ThreadingHTTPServer):
     """Serves ``body``, by byte ranges unless told otherwise; stops after ``cut`` bytes if that is set.
 
-    Of names in ``gone`` it has nothing; ``together`` so many requests it awaits before it answers one.
+    Of names in ``gone`` it has nothing; ``together`` so many requests it awaits before it answers one. With ``endless``
+    it sends that again and again, every ``pause`` seconds, and never says how much there is.
     """
 
     daemon_threads = True
@@ -71,6 +73,8 @@ class Server(ThreadingHTTPServer):
     ranges = True
     gone: tuple[str, ...] = ()
     together = Barrier(1)
+    endless = b""
+    pause = 0.0
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -97,6 +101,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(416)
             return
         self.send_response(206 if wanted else 200)
+        if server.endless:
+            self.end_headers()
+            with suppress(OSError):  # until the other side hangs up
+                while True:
+                    self.wfile.write(server.endless)
+                    sleep(server.pause)
         self.send_header("Content-Length", str(len(server.body) - start))
         self.end_headers()
         self.wfile.write(server.body[start : server.cut])
@@ -282,6 +292,78 @@ def test_wrong_bytes_are_not_kept(server: Server, tiny: DataFile, cache: Path, b
     datasets.fetch("tiny")
 
 
+@pytest.mark.parametrize("size", [len(CONTENT), 0], ids=["declared", "not declared"])
+def test_what_does_not_end_is_stopped(
+    server: Server, tiny: DataFile, cache: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    register(monkeypatch, replace(tiny, size=size))
+    monkeypatch.setattr(_download, "MOST", 2 * len(CONTENT))
+    server.endless = bytes(1 << 16)
+    sizes: dict[str, int] = {}
+    unlink = Path.unlink
+
+    def sized(path: Path, missing_ok: bool = False) -> None:
+        sizes[path.name] = path.stat().st_size
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", sized)
+    with pytest.raises(DataError, match=rf"did not send .*: it goes on after {size or 2 * len(CONTENT):,} bytes"):
+        datasets.fetch("tiny")
+    assert 0 < sizes["tiny.bin.part"] <= (size or 2 * len(CONTENT))
+    assert left_in(cache) == []
+
+
+def test_what_comes_too_slowly_is_given_up_and_continued(
+    server: Server, tiny: DataFile, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_download, "WINDOW", 0.4)
+    server.endless, server.pause = CONTENT[:1], 0.02  # never silent
+    begin = monotonic()
+    with pytest.raises(
+        DataError, match=r"could not download .*: \d+ bytes in \d+ seconds are too few to wait .*fetch tiny"
+    ):
+        datasets.fetch("tiny")
+    assert monotonic() - begin < 20  # without a least rate: 256,000 bytes, over an hour
+    assert [path.name for path in left_in(cache)] == ["tiny.bin.part"]
+    part = cache / (tiny.path + ".part")
+    part.write_bytes(CONTENT[: part.stat().st_size])
+    server.endless = b""
+    [path] = datasets.fetch("tiny")
+    assert path.read_bytes() == CONTENT
+    assert server.starts[1] > 0
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_an_error_of_the_server_keeps_the_part(server: Server, tiny: DataFile, cache: Path, status: int) -> None:
+    server.cut = 100_000
+    with pytest.raises(DataError, match="could not download"):
+        datasets.fetch("tiny")
+    part = cache / (tiny.path + ".part")
+    before = part.read_bytes()
+    server.cut, server.status = None, status
+    with pytest.raises(DataError, match=rf"could not download .* {status}"):
+        datasets.fetch("tiny")
+    assert before
+    assert part.read_bytes() == before
+    server.status = 200
+    datasets.fetch("tiny")
+    assert server.starts[-1] == len(before)
+
+
+def test_no_lock_and_no_empty_part_is_left(server: Server, tiny: DataFile, cache: Path) -> None:
+    server.status = 404
+    with pytest.raises(DataError, match="404"):
+        datasets.fetch("tiny")
+    assert left_in(cache) == []
+    server.status = 200
+    [path] = datasets.fetch("tiny")
+    assert left_in(cache) == [path]
+
+
+def left_in(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 def test_no_such_page(server: Server, tiny: DataFile) -> None:
     server.status = 404
     with pytest.raises(DataError, match=r"could not download .* 404"):
@@ -415,14 +497,22 @@ def test_a_file_known_by_its_git_id(server: Server, blob: DataFile, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("blob")
-@pytest.mark.parametrize("left", [CONTENT, CONTENT + b"x", b"y"])
+@pytest.mark.parametrize("left", [CONTENT + b"x", b"y"])
 def test_whatever_was_left_of_a_file_of_unknown_size_a_later_call_succeeds(tmp_path: Path, left: bytes) -> None:
     put(tmp_path, left).rename(tmp_path / "tiny/tiny.bin.part")
-    with suppress(DataError):  # a part that is whole or wrong is found out when the server is asked for the rest
+    with pytest.raises(DataError, match="git id"):  # found out when the server is asked for the rest
         datasets.fetch("tiny", tmp_path)
     assert not list(tmp_path.rglob("tiny.bin"))
     [path] = datasets.fetch("tiny", tmp_path)
     assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.usefixtures("blob")
+def test_a_part_of_unknown_size_that_is_whole_is_taken(tmp_path: Path) -> None:
+    put(tmp_path).rename(tmp_path / "tiny/tiny.bin.part")
+    [path] = datasets.fetch("tiny", tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert left_in(tmp_path) == [path]
 
 
 @pytest.mark.usefixtures("blob")
