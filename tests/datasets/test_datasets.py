@@ -5,6 +5,7 @@ import gzip
 import re
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from sumexp import datasets
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.listing import elsewhere
 from sumexp.datasets import DataError, DataFile, Dataset, _download
+from sumexp.datasets._declarations import LARGEST
 from sumexp.datasets._download import download
 
 CONTENT = bytes(range(256)) * 1000
@@ -786,6 +788,38 @@ def test_brown_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: list[
     assert (np.diff(counts) <= 0).all()
 
 
+def test_a_zip_that_unpacks_to_too_much(tmp_path: Path) -> None:
+    with (
+        zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as zipped,
+        zipped.open("cats.txt", "w") as member,
+    ):
+        for _ in range((LARGEST >> 20) + 1):
+            member.write(bytes(1 << 20))
+    assert (tmp_path / "a.zip").stat().st_size < LARGEST / 900  # 1.1 MB
+    with (
+        held(100_000_000),
+        pytest.raises(DataError, match=r"a.zip unpacks to 1,074,790,400 bytes; no such archive has"),
+    ):
+        datasets.read_brown(tmp_path / "a.zip")
+
+
+def test_a_gzip_file_that_unpacks_to_too_much(tmp_path: Path, text: DataFile) -> None:
+    put(tmp_path, gzip.compress(bytes(1 << 26), 1)).rename(tmp_path / f"{text.path}.gz")
+    with held(10_000_000), pytest.raises(DataError, match=r"gz unpacks to more than 256,000 bytes"):
+        datasets.files("tiny", tmp_path)
+
+
+@contextmanager
+def held(most: int) -> Iterator[None]:
+    """Fail if Python holds so many bytes more at any moment."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     "members, fault",
     [
@@ -912,10 +946,33 @@ def test_mulan_by_hand(tmp_path: Path) -> None:
     assert data.labels == ("TAG_a", "TAG_b")
 
 
+def test_an_arff_file_may_be_written_otherwise(tmp_path: Path) -> None:
+    """What the format allows, by the published grammar: comments, capitals, quotes, tabs, blank lines, dense rows."""
+    train, test, labels = mulan(tmp_path, test="{1 2.5,2 1}")
+    train.write_text(
+        "% made by hand: @data is below\r\n@RELATION 'a name'\n@attribute\tw\t{0, 1}\n@attribute 'len' REAL\n"
+        "@Attribute \"TAG_a\" {0,1}\n@attribute TAG_b {0,1}\n@DATA\n% a comment\n\n1, 0, 0, 1\n{ 1 '2.5' ,\t2 1 }\n{}"
+    )
+    data = datasets.read_mulan(train, test, labels)
+    assert data.train.tolist() == [[1, 0], [0, 2.5], [0, 0]]
+    assert data.train_labels.tolist() == [[False, True], [True, False], [False, False]]
+    train.write_text("@attribute 'len\\'s {x} %' numeric\n@attribute TAG_a {0,1}\n@attribute TAG_b {0,1}\n@data\n{0 1}")
+    assert datasets.read_mulan(train, train, labels).train.tolist() == [[1]]
+
+
+def test_an_arff_file_of_empty_rows_is_not_given_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.mulan, "CELLS", 11)
+    with pytest.raises(DataError, match=r"train.arff has 3 rows of 4 attributes; a dense table holds 11 numbers"):
+        datasets.read_mulan(*mulan(tmp_path, train="{}\n{}\n{}"))
+
+
 @pytest.mark.parametrize(
     "texts, fault",
     [
-        ({"train": "1,0,0,1"}, r"train.arff, line 9: expected a sparse row such as \{3 1,17 1\}, got '1,0,0,1'"),
+        ({"train": "1,0,1"}, r"train.arff, line 9: expected 4 values, or a sparse row such as .*, got '1,0,1'"),
+        ({"train": "{0 1"}, r"train.arff, line 9: expected a sparse row such as \{3 1,17 1\}, got '\{0 1'"),
+        ({"train": "1,?,0,1"}, "train.arff, line 9: '1 [?]' is not one of the 4 attributes and its value"),
+        ({"train": "{0 1,0 1}"}, "line 9: '0 1' is not one of the 4 attributes and its value, once"),
         ({"train": "{0 1}\n{4 1}"}, "train.arff, line 10: '4 1' is not one of the 4 attributes and its value"),
         ({"train": "{-1 1}"}, "line 9: '-1 1' is not one of the 4 attributes"),
         ({"train": "{0 ?}"}, "line 9: '0 [?]' is not one of the 4 attributes"),
