@@ -4,7 +4,7 @@ import gzip
 import zlib
 from dataclasses import dataclass
 from hashlib import file_digest, sha1
-from io import SEEK_END, BytesIO
+from io import SEEK_END, BytesIO, RawIOBase
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -112,14 +112,15 @@ def content(path: Path, most: int = LARGEST) -> bytes:
         raise DataError(f"{path} is not a whole gzip file: {error}") from error
 
 
-class Bounded:
+class Bounded(RawIOBase):
     """A stream to read, of no more than so many bytes."""
 
     def __init__(self, stream: gzip.GzipFile, path: Path, most: int) -> None:
         """Nothing is read yet; ``path`` is what a message names."""
+        super().__init__()
         self.stream, self.path, self.most, self.taken = stream, path, most, 0
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Some bytes, none at the end.
 
         Raises:
