@@ -5,6 +5,7 @@ import gzip
 import re
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module, resources
 from pathlib import Path
 from threading import Barrier, Thread
+from time import monotonic, sleep
 
 import grimp
 import numpy as np
@@ -27,7 +29,8 @@ from typer.testing import CliRunner
 from sumexp import datasets
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.listing import elsewhere
-from sumexp.datasets import DataError, DataFile, Dataset
+from sumexp.datasets import DataError, DataFile, Dataset, _download
+from sumexp.datasets._declarations import check_members
 from sumexp.datasets._download import download
 
 CONTENT = bytes(range(256)) * 1000
@@ -61,7 +64,8 @@ def delicious() -> datasets.MultiLabel:
 class Server(ThreadingHTTPServer):
     """Serves ``body``, by byte ranges unless told otherwise; stops after ``cut`` bytes if that is set.
 
-    Of names in ``gone`` it has nothing; ``together`` so many requests it awaits before it answers one.
+    Of names in ``gone`` it has nothing; ``together`` so many requests it awaits before it answers one. With ``endless``
+    it sends that again and again, every ``pause`` seconds, and never says how much there is.
     """
 
     daemon_threads = True
@@ -71,6 +75,8 @@ class Server(ThreadingHTTPServer):
     ranges = True
     gone: tuple[str, ...] = ()
     together = Barrier(1)
+    endless = b""
+    pause = 0.0
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -97,6 +103,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(416)
             return
         self.send_response(206 if wanted else 200)
+        if server.endless:
+            self.end_headers()
+            with suppress(OSError):  # until the other side hangs up
+                while True:
+                    self.wfile.write(server.endless)
+                    sleep(server.pause)
         self.send_header("Content-Length", str(len(server.body) - start))
         self.end_headers()
         self.wfile.write(server.body[start : server.cut])
@@ -282,6 +294,78 @@ def test_wrong_bytes_are_not_kept(server: Server, tiny: DataFile, cache: Path, b
     datasets.fetch("tiny")
 
 
+@pytest.mark.parametrize("size", [len(CONTENT), 0], ids=["declared", "not declared"])
+def test_what_does_not_end_is_stopped(
+    server: Server, tiny: DataFile, cache: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    register(monkeypatch, replace(tiny, size=size))
+    monkeypatch.setattr(_download, "MOST", 2 * len(CONTENT))
+    server.endless = bytes(1 << 16)
+    sizes: dict[str, int] = {}
+    unlink = Path.unlink
+
+    def sized(path: Path, missing_ok: bool = False) -> None:
+        sizes[path.name] = path.stat().st_size
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", sized)
+    with pytest.raises(DataError, match=rf"did not send .*: it goes on after {size or 2 * len(CONTENT):,} bytes"):
+        datasets.fetch("tiny")
+    assert 0 < sizes["tiny.bin.part"] <= (size or 2 * len(CONTENT))
+    assert left_in(cache) == []
+
+
+def test_what_comes_too_slowly_is_given_up_and_continued(
+    server: Server, tiny: DataFile, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_download, "WINDOW", 0.4)
+    server.endless, server.pause = CONTENT[:1], 0.02  # never silent
+    begin = monotonic()
+    with pytest.raises(
+        DataError, match=r"could not download .*: \d+ bytes in \d+ seconds are too few to wait .*fetch tiny"
+    ):
+        datasets.fetch("tiny")
+    assert monotonic() - begin < 20  # without a least rate: 256,000 bytes, over an hour
+    assert [path.name for path in left_in(cache)] == ["tiny.bin.part"]
+    part = cache / (tiny.path + ".part")
+    part.write_bytes(CONTENT[: part.stat().st_size])
+    server.endless = b""
+    [path] = datasets.fetch("tiny")
+    assert path.read_bytes() == CONTENT
+    assert server.starts[1] > 0
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_an_error_of_the_server_keeps_the_part(server: Server, tiny: DataFile, cache: Path, status: int) -> None:
+    server.cut = 100_000
+    with pytest.raises(DataError, match="could not download"):
+        datasets.fetch("tiny")
+    part = cache / (tiny.path + ".part")
+    before = part.read_bytes()
+    server.cut, server.status = None, status
+    with pytest.raises(DataError, match=rf"could not download .* {status}"):
+        datasets.fetch("tiny")
+    assert before
+    assert part.read_bytes() == before
+    server.status = 200
+    datasets.fetch("tiny")
+    assert server.starts[-1] == len(before)
+
+
+def test_no_lock_and_no_empty_part_is_left(server: Server, tiny: DataFile, cache: Path) -> None:
+    server.status = 404
+    with pytest.raises(DataError, match="404"):
+        datasets.fetch("tiny")
+    assert left_in(cache) == []
+    server.status = 200
+    [path] = datasets.fetch("tiny")
+    assert left_in(cache) == [path]
+
+
+def left_in(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 def test_no_such_page(server: Server, tiny: DataFile) -> None:
     server.status = 404
     with pytest.raises(DataError, match=r"could not download .* 404"):
@@ -415,14 +499,22 @@ def test_a_file_known_by_its_git_id(server: Server, blob: DataFile, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("blob")
-@pytest.mark.parametrize("left", [CONTENT, CONTENT + b"x", b"y"])
+@pytest.mark.parametrize("left", [CONTENT + b"x", b"y"])
 def test_whatever_was_left_of_a_file_of_unknown_size_a_later_call_succeeds(tmp_path: Path, left: bytes) -> None:
     put(tmp_path, left).rename(tmp_path / "tiny/tiny.bin.part")
-    with suppress(DataError):  # a part that is whole or wrong is found out when the server is asked for the rest
+    with pytest.raises(DataError, match="git id"):  # found out when the server is asked for the rest
         datasets.fetch("tiny", tmp_path)
     assert not list(tmp_path.rglob("tiny.bin"))
     [path] = datasets.fetch("tiny", tmp_path)
     assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.usefixtures("blob")
+def test_a_part_of_unknown_size_that_is_whole_is_taken(tmp_path: Path) -> None:
+    put(tmp_path).rename(tmp_path / "tiny/tiny.bin.part")
+    [path] = datasets.fetch("tiny", tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert left_in(tmp_path) == [path]
 
 
 @pytest.mark.usefixtures("blob")
@@ -696,6 +788,31 @@ def test_brown_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: list[
     assert (np.diff(counts) <= 0).all()
 
 
+def test_a_zip_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_members, "__defaults__", (1 << 20,))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("cats.txt", bytes(1 << 25))
+    with held(1 << 20), pytest.raises(DataError, match=r"a.zip unpacks to 33,554,432 bytes; no such archive has more"):
+        datasets.read_brown(tmp_path / "a.zip")
+
+
+def test_a_gzip_file_that_unpacks_to_too_much(tmp_path: Path, text: DataFile) -> None:
+    put(tmp_path, gzip.compress(bytes(1 << 26), 1)).rename(tmp_path / f"{text.path}.gz")
+    with held(10_000_000), pytest.raises(DataError, match=r"gz unpacks to more than 256,000 bytes"):
+        datasets.files("tiny", tmp_path)
+
+
+@contextmanager
+def held(most: int) -> Iterator[None]:
+    """Fail if Python holds so many bytes more at any moment."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     "members, fault",
     [
@@ -822,10 +939,33 @@ def test_mulan_by_hand(tmp_path: Path) -> None:
     assert data.labels == ("TAG_a", "TAG_b")
 
 
+def test_an_arff_file_may_be_written_otherwise(tmp_path: Path) -> None:
+    """What the format allows, by the published grammar: comments, capitals, quotes, tabs, blank lines, dense rows."""
+    train, test, labels = mulan(tmp_path, test="{1 2.5,2 1}")
+    train.write_text(
+        "% made by hand: @data is below\r\n@RELATION 'a name'\n@attribute\tw\t{0, 1}\n@attribute 'len' REAL\n"
+        "@Attribute \"TAG_a\" {0,1}\n@attribute TAG_b {0,1}\n@DATA\n% a comment\n\n1, 0, 0, 1\n{ 1 '2.5' ,\t2 1 }\n{}"
+    )
+    data = datasets.read_mulan(train, test, labels)
+    assert data.train.tolist() == [[1, 0], [0, 2.5], [0, 0]]
+    assert data.train_labels.tolist() == [[False, True], [True, False], [False, False]]
+    train.write_text("@attribute 'len\\'s {x} %' numeric\n@attribute TAG_a {0,1}\n@attribute TAG_b {0,1}\n@data\n{0 1}")
+    assert datasets.read_mulan(train, train, labels).train.tolist() == [[1]]
+
+
+def test_an_arff_file_of_empty_rows_is_not_given_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.mulan, "CELLS", 11)
+    with pytest.raises(DataError, match=r"train.arff has 3 rows of 4 attributes; a dense table holds 11 numbers"):
+        datasets.read_mulan(*mulan(tmp_path, train="{}\n{}\n{}"))
+
+
 @pytest.mark.parametrize(
     "texts, fault",
     [
-        ({"train": "1,0,0,1"}, r"train.arff, line 9: expected a sparse row such as \{3 1,17 1\}, got '1,0,0,1'"),
+        ({"train": "1,0,1"}, r"train.arff, line 9: expected 4 values, or a sparse row such as .*, got '1,0,1'"),
+        ({"train": "{0 1"}, r"train.arff, line 9: expected a sparse row such as \{3 1,17 1\}, got '\{0 1'"),
+        ({"train": "1,?,0,1"}, "train.arff, line 9: '1 [?]' is not one of the 4 attributes and its value"),
+        ({"train": "{0 1,0 1}"}, "line 9: '0 1' is not one of the 4 attributes and its value, once"),
         ({"train": "{0 1}\n{4 1}"}, "train.arff, line 10: '4 1' is not one of the 4 attributes and its value"),
         ({"train": "{-1 1}"}, "line 9: '-1 1' is not one of the 4 attributes"),
         ({"train": "{0 ?}"}, "line 9: '0 [?]' is not one of the 4 attributes"),

@@ -96,6 +96,35 @@ def test_many_classes_share_the_probability(noise: Continuous) -> None:
     assert abs(argmax.quadrature(spread, noise).sum().item() - 1) < 1e-13
 
 
+def test_equal_classes_of_uniform_noise_take_no_square_of_memory() -> None:
+    """Of n on [-1, 1] each wins with probability 1/n, and the mean of the largest is 1 - 2/(n + 1)."""
+    theta, n = torch.zeros(20_000, dtype=torch.float64), 20_000  # n^2 nodes were asked for: 51 GB
+    assert (n * argmax.probabilities(theta, Uniform()) - 1).abs().max() < 1e-11
+    assert abs(argmax.potential(theta, Uniform()).item() - (1 - 2 / (n + 1))) < 1e-12
+
+
+def test_too_many_different_classes_of_uniform_noise_are_refused_at_once() -> None:
+    with pytest.raises(
+        ValueError, match=r"theta has 20,000 classes; with Uniform.* they need 320,\d{3} nodes each: take"
+    ):
+        argmax.probabilities(torch.linspace(0, 1e-6, 20_000, dtype=torch.float64), Uniform())
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=str)
+def test_sums_over_some_nodes_at_a_time(noise: Continuous, monkeypatch: pytest.MonkeyPatch) -> None:
+    theta, v = torch.stack([THETA, THETA.flip(0) / 3]), torch.tensor([0.3, -1.0, 2.0, 0.5])
+    works = {
+        "p": lambda: argmax.quadrature(theta, noise),
+        "w": lambda: argmax.pair_weights(theta, noise),
+        "Jv": lambda: argmax.jacobian_product(theta, v, noise),
+        "phi": lambda: argmax.potential(theta, noise) if noise.finite_max else theta,
+    }
+    whole = {name: work() for name, work in works.items()}
+    monkeypatch.setattr(argmax, "NODES", 100)
+    for name, work in works.items():
+        assert (work() - whole[name]).abs().max() < 1e-14, name
+
+
 def test_uniform_noise_against_sums_of_polynomials() -> None:
     # Three classes at 0, 1, 1/2: on [0, 1] all F are linear, on [1, 3/2] class 1 is sure to be beaten.
     import sympy as sp

@@ -4,8 +4,12 @@ import gzip
 import zlib
 from dataclasses import dataclass
 from hashlib import file_digest, sha1
-from io import SEEK_END, BytesIO
+from io import SEEK_END, BytesIO, RawIOBase
 from pathlib import Path
+from zipfile import ZipFile
+
+LARGEST = 1 << 30
+"""Bytes that an archive may hold unpacked: a few megabytes of gzip can hold a thousand times as much."""
 
 
 class DataError(Exception):
@@ -75,7 +79,7 @@ class Dataset:
 def fault(path: Path, file: DataFile) -> str | None:
     """What keeps the file at ``path`` from being ``file``; None if nothing does."""
     try:
-        stream = BytesIO(content(path)) if file.packed else path.open("rb")
+        stream = BytesIO(content(path, file.size or LARGEST)) if file.packed else path.open("rb")
     except DataError as error:
         return str(error)
     with stream:
@@ -92,16 +96,51 @@ def fault(path: Path, file: DataFile) -> str | None:
     return None if actual == expected else f"{path} has {name} {actual} where {expected} is expected"
 
 
-def content(path: Path) -> bytes:
+def content(path: Path, most: int = LARGEST) -> bytes:
     """The bytes of a file, unpacked if its name ends in ``.gz``.
 
     Raises:
-        DataError: if it is not a whole gzip file.
+        DataError: if it is not a whole gzip file, or one of more than so many bytes.
     """
     if path.suffix != ".gz":
         return path.read_bytes()
     try:
         with gzip.open(path) as stream:
-            return stream.read()
+            source = Bounded(stream, path, most)
+            return b"".join(iter(lambda: source.read(1 << 20), b""))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path} is not a whole gzip file: {error}") from error
+
+
+class Bounded(RawIOBase):
+    """A stream to read, of no more than so many bytes."""
+
+    def __init__(self, stream: gzip.GzipFile, path: Path, most: int) -> None:
+        """Nothing is read yet; ``path`` is what a message names."""
+        super().__init__()
+        self.stream, self.path, self.most, self.taken = stream, path, most, 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Some bytes, none at the end.
+
+        Raises:
+            DataError: as soon as there are more than there may be.
+        """
+        piece = self.stream.read(size)
+        self.taken += len(piece)
+        if self.taken > self.most:
+            raise DataError(f"{self.path} unpacks to more than {self.most:,} bytes, which no such file has")
+        return piece
+
+
+def check_members(path: Path, most: int = LARGEST) -> None:
+    """Look at what the members of a zip declare to hold unpacked; more is never read of them.
+
+    Raises:
+        DataError: if it is more than so many bytes together.
+        BadZipFile: if it is no zip.
+    """
+    with ZipFile(path) as zipped:
+        size = sum(member.file_size for member in zipped.infolist())
+    if size > most:
+        raise DataError(f"{path} unpacks to {size:,} bytes; no such archive has more than {most:,}")

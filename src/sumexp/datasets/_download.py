@@ -1,14 +1,26 @@
 """Fetching files, several side by side: each into a part beside its place, continued by the next call, then checked."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from threading import Event, Lock
+from typing import TYPE_CHECKING
 
 from sumexp.datasets._declarations import DataFile, fault
 
+if TYPE_CHECKING:
+    from requests import Response
+
 SIDE_BY_SIDE = 4
 """Transfers at a time, at most."""
+
+MOST = 1 << 30
+"""Bytes of a file whose size is not declared: what goes on beyond them does not end."""
+
+RATE, WINDOW = 1_000, 60.0
+"""The least mean rate in bytes a second over each so many seconds; silence is given up after half of them."""
 
 
 def download(files: Mapping[Path, DataFile]) -> dict[Path, Exception]:
@@ -58,33 +70,85 @@ def _names(files: Mapping[Path, DataFile]) -> str:
 
 
 def _fetch(file: DataFile, target: Path, moved: Callable[[int], None]) -> None:
-    from filelock import FileLock
-
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
-    with FileLock(target.with_name(target.name + ".lock")):
+    with _alone(target.with_name(target.name + ".lock")):
         if target.exists():  # another process was quicker
             return
-        _transfer(file, part, moved)
-        if wrong := fault(part, file):
-            part.unlink()
-            raise ValueError(wrong)
+        try:
+            _transfer(file, part, moved)
+            if wrong := fault(part, file):
+                raise ValueError(wrong)
+        except ValueError as error:
+            if not isinstance(error, OSError):  # requests has errors that are both, and says by them that it broke off
+                part.unlink()
+            raise
+        finally:
+            if part.exists() and not part.stat().st_size:
+                part.unlink()
         part.replace(target)
 
 
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold a lock, and take its file away with it; who waited for that file finds it gone and makes another."""
+    from filelock import FileLock
+
+    with FileLock(path):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows keeps what is open
+                path.unlink()
+
+
 def _transfer(file: DataFile, part: Path, moved: Callable[[int], None]) -> None:
-    """Fetch what ``part`` lacks, or all where the server cannot begin in the middle."""
+    """Fetch what ``part`` lacks, or all where the server cannot begin in the middle.
+
+    Raises:
+        OSError: if the transfer breaks off or is too slow; the part stays.
+        ValueError: if more is sent than the file has.
+    """
     import requests
 
+    most = file.size or MOST
     with part.open("ab") as stream:
         have = stream.tell()
-        begun = have > 0 and (have < file.size or not file.size)
+        begun = 0 < have < most
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if begun else {})
-        with requests.get(file.url, headers=headers, stream=True, timeout=30) as response:
+        with requests.get(file.url, headers=headers, stream=True, timeout=WINDOW / 2) as response:
+            if begun and response.status_code == requests.codes.requested_range_not_satisfiable:
+                return  # nothing is missing, or the part is of another file: its checksum says which
+            response.raise_for_status()
             if response.status_code == requests.codes.partial_content:
                 moved(have)
             else:
                 stream.truncate(0)
-            response.raise_for_status()
-            for chunk in response.iter_content(1 << 16):
-                moved(stream.write(chunk))
+                have = 0
+            for chunk in _chunks(response):
+                have += len(chunk)
+                if have > most:
+                    raise ValueError(f"it goes on after {most:,} bytes{' where it should end' * bool(file.size)}")
+                stream.write(chunk)
+                moved(len(chunk))
+
+
+def _chunks(response: "Response") -> Iterator[bytes]:
+    """What comes, as it comes.
+
+    Raises:
+        OSError: if it breaks off, or its mean rate over a window is too low.
+    """
+    from urllib3.exceptions import HTTPError
+
+    begin, received = time.monotonic(), 0
+    try:
+        while chunk := response.raw.read1(1 << 16, decode_content=True):  # read() would wait for all 64 KiB
+            yield chunk
+            received += len(chunk)
+            if (passed := time.monotonic() - begin) >= WINDOW:
+                if received < RATE * passed:
+                    raise TimeoutError(f"{received:,} bytes in {passed:.0f} seconds are too few to wait for the rest")
+                begin, received = time.monotonic(), 0
+    except HTTPError as error:
+        raise ConnectionError(str(error)) from error

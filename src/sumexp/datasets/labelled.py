@@ -4,6 +4,7 @@ Within a class pictures are ordered by their pixels, not as a file has them: wha
 else, is the same from the canonical archive and from any copy of its pixels. Test pictures are never cut.
 """
 
+import gzip
 import tarfile
 import zlib
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from sumexp.datasets._declarations import DataError
+from sumexp.datasets._declarations import Bounded, DataError, check_members
 from sumexp.datasets.pictures import SEED, digits
 
 Imbalance: TypeAlias = Literal["exp", "step"]
@@ -23,6 +24,7 @@ Imbalance: TypeAlias = Literal["exp", "step"]
 _CLASSES, _SIDE = 100, 32
 _RECORD = 2 + 3 * _SIDE * _SIDE  # coarse label, fine label, red, green, blue
 _PARTS = {"cifar-100-binary/train.bin": 50_000, "cifar-100-binary/test.bin": 10_000}
+_BESIDE = 1 << 20  # bytes of an archive beside its records: names of classes, headers
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +157,12 @@ def read_cifar(archive: Path) -> Labelled:
     """
     parts = {}
     try:
-        with tarfile.open(archive, "r|gz") as stream:
-            for member in stream:
-                if member.name in _PARTS and (content := stream.extractfile(member)) is not None:
-                    parts[member.name] = _records(archive, member.name, content.read())
+        with gzip.open(archive) as unpacked:
+            most = sum(_PARTS.values()) * _RECORD + _BESIDE
+            with tarfile.open(fileobj=Bounded(unpacked, archive, most), mode="r|") as stream:
+                for member in stream:
+                    if member.name in _PARTS and (content := stream.extractfile(member)) is not None:
+                        parts[member.name] = _records(archive, member.name, content.read())
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise DataError(f"{archive} is not a whole tar archive packed by gzip: {error}") from error
     if missing := [name for name in _PARTS if name not in parts]:
@@ -198,10 +202,13 @@ def read_arrays(train: Path, test: Path) -> Labelled:
 
 def _arrays(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     try:
+        check_members(path)
         with path.open("rb") as stream, NpzFile(stream, allow_pickle=False) as arrays:
             pictures, labels = np.asarray(arrays["x"]), np.asarray(arrays["y"])
     except KeyError as error:
         raise DataError(f"{path} lacks the array {error.args[0].split()[0]!r}; expected 'x' and 'y'") from error
+    except DataError:
+        raise
     except Exception as error:  # on what is no such file NumPy raises whatever its parser stumbles over
         raise DataError(f"{path} is not a readable npz file: {error!r}") from error
     side = pictures.shape[1] if pictures.ndim == 4 else 0

@@ -1,6 +1,7 @@
-"""Multi-label data in Mulan's form: sparse ARFF files, and an XML file that names the labels."""
+"""Multi-label data in Mulan's form: ARFF files, and an XML file that names the labels."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,6 +13,12 @@ from sumexp.datasets._declarations import DataError
 
 LARGEST = float(np.finfo(np.float32).max)
 """A value above would be read as inf."""
+
+CELLS = 1 << 28
+"""Numbers of a table: of empty rows, {}, a small file has many."""
+
+_ATTRIBUTE = re.compile(r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]\S*)\s""", re.IGNORECASE)
+_SPARSE = re.compile(r"\{[^{}]*\}")
 
 
 @dataclass(frozen=True)
@@ -34,23 +41,23 @@ class MultiLabel:
 
 
 def read_mulan(train: Path, test: Path, labels: Path) -> MultiLabel:
-    """Read a multi-label data set in Mulan's form: sparse ARFF files, and an XML file that names the labels.
+    """Read a multi-label data set in Mulan's form: ARFF files, and an XML file that names the labels.
 
-    All attributes are 0 or 1, or numeric; the last ones are the labels. A row lists what is not 0: ``{3 1,17 1}``.
+    All attributes are 0 or 1, or numeric; the last ones are the labels. A row lists what is not 0, as ``{3 1,17 1}``,
+    or a value for each attribute.
 
     Raises:
         DataError: if a file is not of this form, or the two parts do not have the same attributes.
     """
     names = _label_names(labels)
-    parts = {path: _sparse_arff(path) for path in (train, test)}
-    if parts[train][0] != parts[test][0]:
+    (attributes, first), (same, second) = _arff(train), _arff(test)
+    if attributes != same:
         raise DataError(f"{test} does not have the attributes of {train}")
-    for path, (attributes, table) in parts.items():
+    for path, table in ((train, first), (test, second)):
         if tuple(attributes[-len(names) :]) != names:
             raise DataError(f"the last {len(names)} attributes of {path} are not the labels that {labels} names")
         if not np.isin(table[:, -len(names) :], (0, 1)).all():
             raise DataError(f"{path} has a label that is neither 0 nor 1")
-    (_, first), (_, second) = parts.values()
     cut = first.shape[1] - len(names)
     return MultiLabel(first[:, :cut], first[:, cut:] > 0, second[:, :cut], second[:, cut:] > 0, names)
 
@@ -66,25 +73,64 @@ def _label_names(path: Path) -> tuple[str, ...]:
     return names
 
 
-def _sparse_arff(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """The names of the attributes [A] and the rows [N, A] of a sparse ARFF file."""
-    header, separator, body = path.read_text("latin-1").partition("@data")
-    attributes = [line.split()[1] for line in header.splitlines() if re.match(r"@attribute\s+\S+\s", line, re.I)]
-    if not separator or not attributes:
+def _arff(path: Path) -> tuple[list[str], NDArray[np.float32]]:
+    """The names of the attributes [A] and the rows [N, A] of an ARFF file.
+
+    Keywords are of either case; lines are ended by any line feed, and those that are empty or begin with % are none; a
+    name or value may be quoted; a row may be sparse, ``{3 1,17 1}``, or have a value for each attribute.
+    """
+    attributes: list[str] = []
+    rows: list[tuple[int, str]] = []
+    data = False
+    for number, line in enumerate(path.read_text("latin-1").splitlines(), 1):
+        text = line.strip()
+        if data and text and not text.startswith("%"):
+            rows.append((number, text))
+        elif match := _ATTRIBUTE.match(text):
+            attributes.append(_unquoted(match[1]))
+        data = data or text.lower() == "@data"
+    if not data or not attributes:
         raise DataError(f"{path} is not an ARFF file: it lacks @attribute lines or @data")
-    rows = [(i, line) for i, line in enumerate(body.splitlines(), header.count("\n") + 1) if line.strip()]
+    if len(rows) * len(attributes) > CELLS:
+        raise DataError(
+            f"{path} has {len(rows):,} rows of {len(attributes):,} attributes; a dense table holds {CELLS:,} numbers "
+            "(datasets.extreme reads larger ones)"
+        )
     table = np.zeros((len(rows), len(attributes)), dtype=np.float32)
-    for place, (number, line) in enumerate(rows):
-        if not re.fullmatch(r"\{[^{}]*\}", line.strip()):
-            raise DataError(f"{path}, line {number}: expected a sparse row such as {{3 1,17 1}}, got {line[:40]!r}")
-        for entry in filter(None, line.strip()[1:-1].split(",")):
+    for place, (number, text) in enumerate(rows):
+        columns = set()
+        for column, value in _entries(path, number, text, len(attributes)):
             try:
-                column, value = entry.split()
-                if not 0 <= int(column) < len(attributes) or not abs(float(value)) <= LARGEST:
+                index, real = int(column), float(_unquoted(value))
+                if index in columns or not 0 <= index < len(attributes) or not abs(real) <= LARGEST:
                     raise ValueError
             except ValueError:
                 raise DataError(
-                    f"{path}, line {number}: {entry!r} is not one of the {len(attributes)} attributes and its value"
+                    f"{path}, line {number}: '{column} {value}' is not one of the {len(attributes)} attributes and its "
+                    "value, once and a number"
                 ) from None
-            table[place, int(column)] = float(value)
+            columns.add(index)
+            table[place, index] = real
     return attributes, table
+
+
+def _entries(path: Path, number: int, text: str, attributes: int) -> Iterable[tuple[str, str]]:
+    """The attributes' numbers and values in a row."""
+    if not text.startswith("{"):
+        values = [value.strip() for value in text.split(",")]
+        if len(values) != attributes:
+            raise DataError(
+                f"{path}, line {number}: expected {attributes} values, or a sparse row such as {{3 1,17 1}}, "
+                f"got {text[:40]!r}"
+            )
+        return ((str(column), value) for column, value in enumerate(values))
+    if not _SPARSE.fullmatch(text):
+        raise DataError(f"{path}, line {number}: expected a sparse row such as {{3 1,17 1}}, got {text[:40]!r}")
+    pairs = (entry.split(maxsplit=1) for entry in text[1:-1].split(",") if entry.strip())
+    return ((pair[0], pair[1].strip() if len(pair) > 1 else "") for pair in pairs)
+
+
+def _unquoted(text: str) -> str:
+    """A name or a value without its quotes, and without the backslashes in them."""
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if quoted else text

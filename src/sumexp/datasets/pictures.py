@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from sumexp.datasets._declarations import DataError, content
+from sumexp.datasets._declarations import DataError, check_members, content
 
 SEED = 775
 """The seed of every split that is drawn: that of the published runs of the categorical VAE."""
@@ -209,10 +209,13 @@ def read_chardata(path: Path, *, validation: int = OMNIGLOT_VALIDATION) -> Image
 def _characters(archive: Path) -> NDArray[np.float32]:
     """The drawings of one archive, reduced: [characters, 20, 784]."""
     try:
+        check_members(archive)
         with archive.open("rb") as stream, NpzFile(stream, allow_pickle=False) as arrays:
             images = np.asarray(arrays["images"])
     except KeyError as error:
         raise DataError(f"{archive} lacks the array 'images'") from error
+    except DataError:
+        raise
     except Exception as error:  # on what is no such file NumPy raises whatever its parser stumbles over
         raise DataError(f"{archive} is not a readable npz file: {error!r}") from error
     if images.dtype != bool or images.shape[1:] != (_DRAWINGS, _SIDE, _SIDE):

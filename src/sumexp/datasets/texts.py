@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.datasets._declarations import DataError
+from sumexp.datasets._declarations import DataError, check_members
 
 SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 """The SHA-256 of the packed text of Shakespeare, unpacked; in the code, so that what was made of another text is not
@@ -104,6 +104,7 @@ def _corpus(texts: Sequence[Sequence[str]], documents: Sequence[str], categories
 @contextmanager
 def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
     try:
+        check_members(archive)
         with zipfile.ZipFile(archive) as zipped:
             yield zipped
     except zipfile.BadZipFile as error:

@@ -30,6 +30,10 @@ from sumexp.perturb.transforms import Continuous, Noise, checked
 
 STEP = 0.15
 BLOCK = 1 << 20
+NODES = 1 << 22
+"""Classes times nodes that are held at a time: the rules are sums over nodes."""
+MOST = 1 << 30
+"""Classes times nodes of one row, up to a minute: each class whose support ends elsewhere adds a piece of 16 nodes."""
 PIECES, ORDER = 16, 16
 """Gauss-Legendre: the range is cut at the ends of the supports and into 16 equal parts, 16 points each."""
 
@@ -45,7 +49,8 @@ def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
         Probabilities [..., d], float64, differentiable in ``theta``.
 
     Raises:
-        ValueError: if theta has d < 2, no row or an entry that is not finite, or the noise is discrete.
+        ValueError: if theta has d < 2, no row or an entry that is not finite, the noise is discrete, or its support
+            ends and there are more than some 8,000 classes of different parameters.
     """
     if isinstance(noise, Gumbel):
         return torch.softmax(checks.parameters(theta) / noise.scale, -1)
@@ -162,9 +167,20 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: 
             u, log_weights = heavy.nodes(part, noise.scale)
         else:
             u, log_weights = _pieces(part, noise) if bounded else _whole(part, noise, spread)
-        place = u.unsqueeze(-2) - part.unsqueeze(-1)
-        log_cdf = noise.log_cdf(place)
-        return work(Race(log_cdf, noise.log_density(place) - log_cdf, log_weights), u, *rest)
+        if classes * u.shape[-1] > MOST:
+            raise ValueError(
+                f"theta has {classes:,} classes; with {noise}, whose support ends, they need {u.shape[-1]:,} nodes "
+                "each: take fewer classes, equal parameters, or noise that is unbounded above"
+            )
+
+        def of_nodes(at: Tensor, log_weights: Tensor) -> Tensor:
+            place = at.unsqueeze(-2) - part.unsqueeze(-1)
+            log_cdf = noise.log_cdf(place)
+            return work(Race(log_cdf, noise.log_density(place) - log_cdf, log_weights), at, *rest)
+
+        size = max(1, NODES // part.numel())
+        first, *others = map(of_nodes, *(torch.split(full, size, -1) for full in (u, log_weights.expand_as(u))))
+        return sum(others, first)
 
     chunks = [checks.pieces(full.reshape(-1, classes), BLOCK // (classes * count)) for full in (x, *beside)]
     result = checks.joined((of_rows(*chunk) for chunk in zip(*chunks, strict=True)), len(x))
@@ -200,8 +216,10 @@ def _pieces(x: Tensor, noise: Continuous) -> tuple[Tensor, Tensor]:
     even = torch.linspace(0, 1, PIECES + 1, dtype=x.dtype, device=x.device)[:-1]
     ends = torch.cat([torch.maximum(x + noise.support[1], low), low + even * (high - low)], -1).sort(-1).values
     half = torch.diff(ends, dim=-1) / 2
+    wide = (half > 0).any(0)  # supports that end together, or below all that counts, have no piece between them
+    half, begin = half[:, wide], ends[:, :-1][:, wide]
     points, weights = (torch.from_numpy(part).to(x.device) for part in np.polynomial.legendre.leggauss(ORDER))
-    u = (ends[..., :-1] + half).unsqueeze(-1) + half.unsqueeze(-1) * points
+    u = (begin + half).unsqueeze(-1) + half.unsqueeze(-1) * points
     u = torch.where(half.unsqueeze(-1) > 0, u, high.unsqueeze(-1))  # empty pieces: anywhere that all is finite
     log_weights = half.log().unsqueeze(-1) + weights.log()
     return u.flatten(-2), log_weights.flatten(-2)
