@@ -223,7 +223,8 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
     :func:`sumexp.negatives.population_minimiser` asks for one derivative and suits few classes.
 
     Args:
-        of_scores: scores [classes] to the loss of each class as the label.
+        of_scores: scores [classes] to the loss of each class as the label. Where it has a method ``curvature``, as
+            that of :func:`multiset_losses` does, steps come from it; it need not be exact.
         posterior: [classes] :math:`P(y\mid x)`, all positive.
         start: scores to start at; the logarithm of the posterior if not given.
         tol: largest change of a score by the last step.
@@ -233,7 +234,8 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
             may lie at infinity, as for a class that is never drawn.
     """
     p = _positive(posterior)
-    scale, closed = p.sqrt(), of_scores.curvature if isinstance(of_scores, _Multiset) else None
+    closed: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]] | None = getattr(of_scores, "curvature", None)
+    scale = p.sqrt()
 
     def slope(scores: Tensor) -> tuple[Tensor, Tensor]:
         point = scores.detach().requires_grad_()

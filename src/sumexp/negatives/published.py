@@ -1,0 +1,177 @@
+r"""What the published "correction of the logQ correction" and its baseline learn, at their stationary points.
+
+Both score a label y against m draws with replacement from q and leave out accidental hits, draws of y itself; an
+example all of whose draws are hits contributes nothing. Of the M draws that remain, each with law
+:math:`q'_j = q_j/(1-q_y)`,
+
+- *baseline* takes :math:`\log q` off the negatives alone, without :math:`\log m`:
+  :math:`\log(1+\sum_n e^{f_n-f_y}/q_n)`;
+- *refined* steps along :math:`(1-\hat p)\,\nabla(S-f_y)`, :math:`S=\log\frac1M\sum_n e^{f_n}/q'_n` and
+  :math:`\hat p = 1/(1+e^{S-f_y})`, through which no gradient flows.
+
+That step is the gradient of :math:`\log(1+e^{S-f_y})`: given M, refined is the sampled softmax with importance weights,
+its hits drawn again. So both have a convex potential. At a direction d its slope at infinity is
+:math:`\sum_y P_y\,\mathbb E\max(0,\max_n d_n-d_y)`. If all of P and q is positive, this is positive for each d that is
+not constant, for every :math:`m\ge1`: one stationary point, and finite scores.
+
+As m grows refined tends to P. The baseline tends, up to constants, to :math:`-\mathbb E\log\frac{p_y}{1-p_y}`, whose
+stationary point solves
+
+.. math:: p_k(1-p_k) = P_k/A, \qquad A = \sum_y \frac{P_y}{1-p_y},
+
+of which there is exactly one if and only if each :math:`P_k<\tfrac12`. For with k the class of largest :math:`d_k` the
+slope at infinity is at least :math:`(1-2P_k)(d_k-\max_{n\ne k}d_n)`, and just that if the others' d are equal; if that
+bound is 0 by a tie at the top, the slope is :math:`d_k-\sum_yP_yd_y>0`. If :math:`P_k>\tfrac12`, the scores are
+finite for each m but run away: :math:`m\,(1-p_k)` tends to :math:`(1-P_k)/(2P_k-1)`.
+
+What the public code does besides is not computed: refined clamps ratios at 1e-10; the in-batch scripts take distinct
+items of a batch, and those of refined draw half of the negatives uniformly.
+
+Source: K. Khrylchenko et al., Correcting the LogQ Correction, RecSys 2025, arXiv 2507.09331, and its public code.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from scipy.optimize import brentq
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from sumexp import _checks as checks
+from sumexp.negatives.consistency import _Multiset, factors, minimiser, multiset_losses
+
+Published = Literal["baseline", "refined"]
+"""The two losses of the public code."""
+
+MOST_DRAWS: dict[Published, int] = {"baseline": 1 << 53, "refined": 10_000}
+"""Refined takes an integral for each number of draws that may remain."""
+
+NEGLIGIBLE = 1e-18
+"""Numbers M of remaining draws that are rarer than this for every label are left out."""
+
+MODELLED = 8
+"""So many terms of a Hessian at most: the steps of Newton's method need it to a few digits, the gradient to all."""
+
+
+def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: float) -> Tensor:
+    r"""The log probabilities at the one stationary point of a published loss with free scores, deterministic.
+
+    Refined costs one integral for each number of draws that may remain: at most ``num_negatives``, fewer if none of q
+    is large. Each is classes times some hundred nodes.
+
+    Args:
+        scheme: ``baseline`` or ``refined``, see the module.
+        log_p: [classes] logarithm of the law of labels, positive everywhere.
+        log_q: [classes] logarithm of the law of one draw, positive everywhere.
+        num_negatives: draws m for each example, with replacement, hits among them; ``math.inf`` for the limit.
+
+    Returns:
+        log softmax of the scores, [classes], float64, without gradients.
+
+    Raises:
+        ValueError: if the scheme is unknown, a law does not sum to 1 or has a class of probability 0 (its score has no
+            stationary point), the shapes differ, there is one class, ``num_negatives`` is neither a whole number from 1
+            to 2^53, for refined to 10,000, nor ``math.inf``, or the baseline's scores run away: in the limit, if a
+            class has half of P or more.
+
+    >>> import math, torch
+    >>> from sumexp.negatives.published import stationary
+    >>> log_p = torch.tensor([0.45, 0.35, 0.15, 0.05], dtype=torch.float64).log()
+    >>> log_q = torch.full((4,), 0.25, dtype=torch.float64).log()
+    >>> stationary("refined", log_p, log_q, 1).exp().numpy().round(4).tolist()
+    [0.5465, 0.3497, 0.0858, 0.018]
+    >>> stationary("refined", log_p, log_q, 16).exp().numpy().round(4).tolist()
+    [0.4557, 0.3517, 0.1455, 0.0471]
+    >>> stationary("baseline", log_p, log_q, math.inf).exp().numpy().round(4).tolist()
+    [0.682, 0.2148, 0.0784, 0.0247]
+    """
+    checks.choice("scheme", scheme, get_args(Published))
+    log_p, log_q = _everywhere("log_p", log_p), _everywhere("log_q", log_q)
+    if log_p.shape != log_q.shape:
+        raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must cover the same classes")
+    if num_negatives == math.inf:
+        return log_p if scheme == "refined" else _limit(log_p)
+    m = checks.whole("num_negatives", num_negatives, 1, MOST_DRAWS[scheme])
+    if scheme == "refined":
+        scores = minimiser(_refined(log_q, m), log_p.exp(), tol=1e-10)
+    else:
+        zero = torch.zeros_like(log_q)
+        scores = minimiser(multiset_losses(log_q, m, (zero, -log_q), "mask"), log_p.exp(), tol=1e-10)
+    return torch.log_softmax(scores, -1)
+
+
+@dataclass(frozen=True)
+class _Refined:
+    """The potential of each label: importance weights, hits drawn again, averaged over the number M that remains."""
+
+    terms: list[tuple[_Multiset, Tensor]]  # given M, and the probability of M for each label
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        # no graph of all terms at once: each is classes times nodes
+        return torch.stack([share * checkpoint(loss, scores, use_reentrant=False) for loss, share in self.terms]).sum(0)
+
+    @torch.no_grad()
+    def curvature(self, scores: Tensor, posterior: Tensor) -> Callable[[Tensor], Tensor]:
+        """About the Hessian, as its product with a vector: neighbouring numbers M share one of them."""
+        width = math.ceil(len(self.terms) / MODELLED)
+        groups = [self.terms[first : first + width] for first in range(0, len(self.terms), width)]
+        products = [
+            group[len(group) // 2][0].curvature(scores, posterior * torch.stack([share for _, share in group]).sum(0))
+            for group in groups
+        ]
+        return lambda v: torch.stack([product(v) for product in products]).sum(0)
+
+
+def _refined(log_q: Tensor, m: int) -> _Refined:
+    """M is binomial; its m - M hits are what is rare."""
+    from scipy.stats import binom  # half a second of every start, and seldom asked for
+
+    q = log_q.exp().numpy()
+    if q.max() >= 1:
+        raise ValueError("exp(log_q) is 1 for a class, to all digits; as a label it leaves no negative")
+    most = int(binom.isf(NEGLIGIBLE, m, q.max()))
+    terms = []
+    for hits in range(min(most, m - 1) + 1):
+        share = torch.from_numpy(binom.pmf(hits, m, q))
+        if share.max() > NEGLIGIBLE:
+            weights = factors("importance", log_q, m - hits, hits="redraw")
+            terms.append((_Multiset(log_q.exp(), m - hits, weights, "redraw", 1e-12), share))
+    return _Refined(terms)
+
+
+def _limit(log_p: Tensor) -> Tensor:
+    """The baseline's stationary point for m to infinity: p_k (1 - p_k) = P_k / A, with p < 1/2 for all but the top."""
+    p = log_p.exp()
+    largest, top = p.max(0)
+    if not largest < 0.5:
+        raise ValueError(
+            f"class {int(top)} has probability {largest.item():.6g}: from 1/2 on the baseline's scores run away as "
+            "num_negatives grows; give a finite num_negatives"
+        )
+    rest = torch.cat([p[:top], p[top + 1 :]]) / largest
+
+    def smaller(odds: float) -> Tensor:
+        """The other classes, over 1 - p_top."""
+        own = 1 / (1 + math.exp(-odds))  # p_top
+        product = rest * own * (1 / (1 + math.exp(odds)))
+        return 2 * rest * own / (1 + (1 - 4 * product).clamp_min(0).sqrt())
+
+    odds = brentq(lambda odds: smaller(odds).sum().item() - 1, -40.0, 40.0, xtol=1e-15, rtol=1e-15)
+    others = smaller(odds).log() - math.log1p(math.exp(odds))
+    own = log_p.new_tensor([-math.log1p(math.exp(-odds))])
+    return torch.cat([others[:top], own, others[top:]])
+
+
+def _everywhere(name: str, log_law: Tensor) -> Tensor:
+    """A law of two classes or more, positive everywhere, as float64 logarithms without gradients."""
+    values = checks.log_law(name, log_law.detach())
+    if values.ndim != 1 or len(values) < 2:
+        raise ValueError(f"{name} is {tuple(values.shape)}; give [classes], two classes or more")
+    if not bool((values > -math.inf).all()):
+        raise ValueError(
+            f"{name} is -inf for class {int(values.argmin())}, whose score has no stationary point; leave the class out"
+        )
+    return values

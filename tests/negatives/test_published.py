@@ -1,0 +1,233 @@
+"""The corrected logQ correction and its baseline: all draws as the public code scores them, and published numbers."""
+
+import doctest
+import math
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp.functional import sampled_softmax
+from sumexp.negatives import consistency, published
+from sumexp.negatives.published import Published, stationary
+
+SCHEMES: tuple[Published, ...] = ("baseline", "refined")
+
+
+def logs(*law: float) -> Tensor:
+    return torch.tensor(law, dtype=torch.float64).log()
+
+
+FAR = logs(0.6, 0.25, 0.1, 0.05), logs(0.1, 0.2, 0.3, 0.4)
+NEAR = logs(0.5, 0.3, 0.15, 0.05), logs(0.4, 0.3, 0.2, 0.1)
+FLAT = logs(0.28, 0.26, 0.24, 0.22), logs(0.4, 0.3, 0.2, 0.1)
+
+
+def baseline(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tensor:
+    """As the public code: log q off the negatives alone, log softmax."""
+    return -torch.log_softmax(torch.cat([scores[label, None], scores[kept] - log_q[kept]]), 0)[0]
+
+
+def refined(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tensor:
+    """As the public code: the loss without the positive in its denominator, times a constant 1 - p."""
+    negatives = scores[kept] - (log_q[kept] - torch.log1p(-log_q[label].exp()))
+    alone = negatives.logsumexp(0) - scores[label]
+    p = torch.softmax(torch.cat([scores[label, None], negatives - math.log(len(kept))]), 0)[0]
+    return (1 - p).detach() * alone
+
+
+CODE: dict[Published, Callable[[Tensor, Tensor, int, Tensor], Tensor]] = {"baseline": baseline, "refined": refined}
+
+
+def expected_step(scheme: Published, scores: Tensor, log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
+    """The mean gradient over all labels and all sequences of m draws."""
+    point, total = scores.clone().requires_grad_(), torch.zeros((), dtype=torch.float64)
+    for label in range(len(scores)):
+        for drawn in product(range(len(scores)), repeat=m):
+            ids = torch.tensor(drawn)
+            kept = ids[ids != label]
+            if len(kept):
+                chance = (log_p[label] + log_q[ids].sum()).exp()
+                total = total + chance * CODE[scheme](point, log_q, label, kept)
+    return torch.autograd.grad(total, point)[0]
+
+
+def divergence(log_p: Tensor, log_f: Tensor) -> float:
+    return float(log_p.exp() @ (log_p - log_f))
+
+
+# -- against the public code's gradient, over all draws ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("laws", [FAR, NEAR, FLAT], ids=["far", "near", "flat"])
+@pytest.mark.parametrize("m", [1, 2, 4])
+def test_the_mean_gradient_of_the_public_code_is_zero_there(
+    scheme: Published, laws: tuple[Tensor, Tensor], m: int
+) -> None:
+    found = stationary(scheme, *laws, m)
+    assert found.exp().sum().item() == pytest.approx(1, abs=1e-14)
+    assert expected_step(scheme, found, *laws, m).abs().max() < 1e-10
+    assert expected_step(scheme, found + 1e-6 * laws[0], *laws, m).abs().max() > 1e-9  # and nowhere beside it
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.lists(st.integers(1, 30), min_size=2, max_size=4),
+    st.lists(st.integers(1, 30), min_size=4, max_size=4),
+    st.integers(1, 3),
+    st.sampled_from(SCHEMES),
+)
+def test_any_positive_laws_have_a_stationary_point(
+    labels: list[int], drawn: list[int], m: int, scheme: Published
+) -> None:
+    counts = torch.tensor(labels).double(), torch.tensor(drawn[: len(labels)]).double()
+    log_p, log_q = (torch.log(n / n.sum()) for n in counts)
+    assert expected_step(scheme, stationary(scheme, log_p, log_q, m), log_p, log_q, m).abs().max() < 1e-10
+
+
+# -- against the numbers of other enumerations -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("laws, m, by_baseline, by_refined", [
+    (FAR, 1, ".447", ".404"),
+    (FAR, 4, ".437", ".0828"),
+    (FAR, 16, ".453", ".00342"),
+    (NEAR, 4, ".0432", ".00072"),
+    (NEAR, 16, ".150", ".0000386"),
+    (FLAT, 4, ".0429", ".0143"),
+    (FLAT, 16, ".000272", ".000409"),
+])  # fmt: skip
+def test_divergences_of_all_multisets(laws: tuple[Tensor, Tensor], m: int, by_baseline: str, by_refined: str) -> None:
+    for scheme, number in zip(SCHEMES, (by_baseline, by_refined), strict=True):
+        half_a_digit = 0.5 * 10.0 ** -len(number.removeprefix("."))
+        found = divergence(laws[0], stationary(scheme, *laws, m))
+        assert found == pytest.approx(float(number), abs=1.01 * half_a_digit)
+
+
+# -- what the refined loss is ------------------------------------------------------------------------------------------
+
+
+def importance(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tensor:
+    """The package's sampled softmax, given the law of hits that are drawn again."""
+    log_redrawn = log_q[kept] - torch.log1p(-log_q[label].exp())
+    return sampled_softmax(scores[label, None], scores[kept][None], log_q=log_redrawn[None])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_refined_has_the_gradients_of_importance_weights_with_hits_drawn_again(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    classes, m = (int(torch.randint(low, 12, (), generator=generator)) for low in (2, 1))
+    scores = 3 * torch.randn(classes, dtype=torch.float64, generator=generator)
+    log_q = torch.randn(classes, dtype=torch.float64, generator=generator).log_softmax(0)
+    drawn = torch.multinomial(log_q.exp(), m, replacement=True, generator=generator)
+    label = (int(drawn[0]) + 1) % classes  # one negative at least is no hit; others may be
+    kept = drawn[drawn != label]
+
+    def step(loss: Callable[[Tensor, Tensor, int, Tensor], Tensor]) -> Tensor:
+        point = scores.clone().requires_grad_()
+        return torch.autograd.grad(loss(point, log_q, label, kept), point)[0]
+
+    torch.testing.assert_close(step(refined), step(importance), rtol=0, atol=1e-14)  # of entries up to 1
+
+
+def test_one_uniform_negative_learns_what_importance_weights_with_redrawn_hits_do() -> None:
+    # A uniform q leaves every label the same chance of a negative; otherwise labels of large q count for less.
+    log_p = NEAR[0]
+    for log_q, equal in ((torch.full((4,), 0.25, dtype=torch.float64).log(), True), (NEAR[1], False)):
+        losses = consistency.multiset_losses(
+            log_q, 1, consistency.factors("importance", log_q, 1, hits="redraw"), "redraw"
+        )
+        redrawn = consistency.minimiser(losses, log_p.exp()).log_softmax(0)
+        assert torch.allclose(stationary("refined", log_p, log_q, 1), redrawn, rtol=0, atol=1e-8) is equal
+
+
+# -- many classes, many negatives --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_ten_thousand_classes_with_one_negative(scheme: Published) -> None:
+    """All pairs of a label y and a negative n: the step is x / (1 + x) from y to n, x = e^(f_n - f_y) / q."""
+    ranks = torch.arange(1, 10_001, dtype=torch.float64)
+    log_q, log_p = torch.log_softmax(-ranks.log(), 0), torch.log_softmax(-0.75 * ranks.log() + ranks.sin(), 0)
+    found = stationary(scheme, log_p, log_q, 1)
+    step = torch.zeros_like(found)
+    for labels in torch.arange(10_000).split(500):
+        of_draw = log_q if scheme == "baseline" else log_q - torch.log1p(-log_q[labels].exp()).unsqueeze(-1)
+        step_of_pair = torch.sigmoid(found - found[labels].unsqueeze(-1) - of_draw)
+        step_of_pair *= (log_p[labels].unsqueeze(-1) + log_q).exp()
+        step_of_pair[torch.arange(len(labels)), labels] = 0
+        step += step_of_pair.sum(0)
+        step[labels] -= step_of_pair.sum(1)
+    assert (step / log_p.exp()).abs().max() < 1e-9
+    assert (found - log_p).abs().max() > 0.1  # where the step is not zero
+
+
+def test_refined_tends_to_the_truth_and_the_baseline_to_its_limit() -> None:
+    """The errors of log p halve as m doubles, up to the order 1/m of what follows."""
+    log_p, log_q = logs(0.45, 0.35, 0.15, 0.05), NEAR[1]
+    numbers: dict[Published, tuple[int, int]] = {"refined": (50, 100), "baseline": (10_000, 20_000)}
+    for scheme, counts in numbers.items():
+        limit = stationary(scheme, log_p, log_q, math.inf)
+        first, second = ((stationary(scheme, log_p, log_q, m) - limit).abs().max().item() for m in counts)
+        assert first / second == pytest.approx(2, abs=0.04)
+    assert torch.equal(stationary("refined", log_p, log_q, math.inf), log_p)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(1, 1000), min_size=3, max_size=8))
+def test_the_limit_of_the_baseline_solves_its_equation(counts: list[int]) -> None:
+    log_p = torch.log(torch.tensor(counts).double() / sum(counts))
+    if 2 * max(counts) >= sum(counts):
+        with pytest.raises(ValueError, match="the baseline's scores run away"):
+            stationary("baseline", log_p, log_p, math.inf)
+        return
+    p = stationary("baseline", log_p, log_p, math.inf).exp()
+    assert p.sum().item() == pytest.approx(1, abs=1e-12)
+    others = p.sum() - p
+    balance = p * others / log_p.exp()  # p (1 - p) / P, one number for all classes
+    assert (balance.max() / balance.min()).item() == pytest.approx(1, abs=1e-9)
+
+
+def test_above_one_half_the_baseline_runs_away_with_the_number_of_negatives() -> None:
+    """m (1 - p) tends to (1 - P) / (2 P - 1) = .4 / .2, and the others keep their odds."""
+    errors = []
+    for m in (1000, 2000):
+        p = stationary("baseline", *FAR, m).exp()
+        errors.append(m * (1 - p[0].item()) - 2)
+        odds = p[1:] / p[1:].sum() / torch.tensor([0.625, 0.25, 0.125], dtype=torch.float64)
+        assert odds.sub(1).abs().max() < 10 / m
+    assert errors[0] / errors[1] == pytest.approx(2, rel=0.05)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given, message", [
+    (("newest", *NEAR, 4), "scheme is 'newest'; expected one of baseline, refined"),
+    (("baseline", *FAR, math.inf), "class 0 has probability 0.6"),
+    (("baseline", logs(0.5, 0.5), logs(0.5, 0.5), math.inf), "class 0 has probability 0.5"),
+    (("refined", *NEAR, 0), "num_negatives is 0; it must be a whole number"),
+    (("refined", *NEAR, 10_001), "num_negatives is 10001; it must be a whole number from 1 to 10000"),
+    (("refined", *NEAR, 1.5), "num_negatives is 1.5"),
+    (("refined", *NEAR, math.nan), "num_negatives is nan"),
+    (("refined", logs(0.5, 0.5, 0), NEAR[1][:3] - NEAR[1][:3].logsumexp(0), 1), "log_p is -inf for class 2"),
+    (("baseline", logs(0.5, 0.25, 0.25), logs(0.5, 0.5, 0), 1), "log_q is -inf for class 2"),
+    (("refined", logs(0.5, 0.5), logs(0.5, 0.25, 0.25), 1), "must cover the same classes"),
+    (("refined", logs(1), logs(1), 1), "two classes or more"),
+    (("refined", logs(0.5, 0.6), logs(0.5, 0.5), 1), "sums to 1.1"),
+    (("refined", logs(0.5, 0.5), logs(1, 1e-30), 1), "leaves no negative"),
+])  # fmt: skip
+def test_what_has_no_answer_is_refused(given: tuple[Published, Tensor, Tensor, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        stationary(*given)
+
+
+def test_the_examples() -> None:
+    tested = doctest.testmod(published)
+    assert tested.attempted
+    assert not tested.failed
