@@ -86,15 +86,15 @@ def examples(classes: int, device: str = "cpu") -> tuple[Tensor, Tensor]:
 def sampled_step(classes: int, threads: int, device: str = "cpu") -> dict[str, float]:
     """Draw, gather, loss, backward, update."""
     torch.set_num_threads(threads)
-    output = SampledOutput(FEATURES, classes, device=device)
+    output = SampledOutput(FEATURES, classes, sparse=True, device=device)
     optimiser = torch.optim.SGD(output.parameters(), lr=0.1)
     hidden, labels = examples(classes, device)
     sampler, generator = samplers.LogUniform(classes, device), torch.Generator(device).manual_seed(0)
 
     def step() -> None:
-        drawn = samplers.draw(sampler, labels, NEGATIVES, shared=True, generator=generator)
+        drawn = samplers.draw(sampler, labels, NEGATIVES, shared=True, hits="mask", generator=generator)
         positive, negative = output(hidden, labels, drawn.ids)
-        loss = functional.sampled_softmax(positive, negative, log_q=drawn.log_q, hits=drawn.hits)
+        loss = functional.sampled_softmax(positive, negative, log_q=drawn.log_q, correct="importance", hits=drawn.hits)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()

@@ -28,7 +28,9 @@ def test_a_batch_decides_nothing_with_importance_weights(m: int) -> None:
         assert sum(PI[y] / (m * PI[y]) for y in batch) == 1  # each of the m weighted negatives is e^f / (m pi) = 1/m
     drawn = LOG_PI[torch.tensor(batches)]  # the scores f = log pi of all batches, hits among them, and log q of each
     for y, p in enumerate(PI):
-        found = functional.sampled_softmax(LOG_PI[y].expand(len(drawn)), drawn, log_q=drawn, reduction="none")
+        found = functional.sampled_softmax(
+            LOG_PI[y].expand(len(drawn)), drawn, log_q=drawn, correct="importance", reduction="none"
+        )
         wanted = math.log(1 + 1 / p)
         assert found.tolist() == pytest.approx([wanted] * len(drawn), rel=1e-14)
         full = functional.cross_entropy(LOG_PI[None], torch.tensor([y])).item()

@@ -3,17 +3,19 @@
 import math
 from itertools import product
 from math import exp, log
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp import functional, samplers
+from sumexp.functional import Correct, in_batch
 from sumexp.functional import _batch as blocks
-from sumexp.functional import in_batch
 
 WAYS: dict[str, dict[str, Any]] = {
     "all, keep": {},
@@ -69,7 +71,7 @@ def test_one_class_twice_by_hand() -> None:
 
 
 @pytest.mark.parametrize("hits", ["keep", "mask"])
-@pytest.mark.parametrize("correct", ["all", "negatives", "none"])
+@pytest.mark.parametrize("correct", get_args(Correct))
 def test_it_is_the_sampled_softmax_of_the_other_columns(hits: Any, correct: Any) -> None:
     scores, log_q = batch()
     found = in_batch(scores, IDS, log_q=log_q, hits=hits, correct=correct, temperature=0.5, reduction="none")
@@ -78,6 +80,7 @@ def test_it_is_the_sampled_softmax_of_the_other_columns(hits: Any, correct: Any)
         weights = {
             "all": samplers.relative(log_q[others], log_q[i]),
             "negatives": torch.exp(-log_q[others]),
+            "importance": samplers.importance(log_q[others], 6),
             "none": torch.ones(6),
         }[correct]
         masked = (IDS[others] == IDS[i]).unsqueeze(0) if hits == "mask" else None
@@ -85,6 +88,65 @@ def test_it_is_the_sampled_softmax_of_the_other_columns(hits: Any, correct: Any)
             scores[i, i].reshape(1) / 0.5, scores[i, others].unsqueeze(0) / 0.5, weights=weights, hits=masked
         )
         assert found[i].item() == pytest.approx(wanted.item(), rel=1e-13)
+        named = functional.sampled_softmax(
+            scores[i, i].reshape(1) / 0.5,
+            scores[i, others].unsqueeze(0) / 0.5,
+            log_q=log_q[others],
+            positive_log_q=log_q[i].reshape(1),
+            correct=correct,
+            hits=masked,
+        )
+        assert named.item() == pytest.approx(wanted.item(), rel=1e-13)
+
+
+def test_log_q_has_one_meaning_by_hand() -> None:
+    # An example of class 0 (score 2, q 1/8) beside negatives of the classes 1 (score 1, q 1/2) and 0 once more (score
+    # 3): what each draw weighs beside the positive is its share of e^s, s the corrected score.
+    scores, log_q = double(2, 1, 3).unsqueeze(0), double(1 / 8, 1 / 2, 1 / 8).log()
+    own, other, again = exp(2), exp(1), exp(3)
+    by_hand = {
+        "all": 8 * own / (8 * own + 2 * other + 8 * again),
+        "negatives": own / (own + 2 * other + 8 * again),
+        "importance": own / (own + other / (2 * 1 / 2) + again / (2 * 1 / 8)),
+        "none": own / (own + other + again),
+    }
+    assert set(by_hand) == set(get_args(Correct))
+    for correct, share in by_hand.items():
+        options: dict[str, Any] = {"correct": correct}
+        pair = {"log_q": log_q[1:], "positive_log_q": log_q[:1]}
+        found = [
+            in_batch(scores, [0, 1, 0], log_q=log_q, **options),
+            functional.distributed_in_batch(double(1).view(1, 1), scores.T, [0, 1, 0], log_q=log_q, **options),
+            functional.sampled_softmax(scores[:, 0], scores[:, 1:], **pair, **options),
+            functional.info_nce(scores[:, 0], scores[:, 1:], **pair, **options),
+        ]
+        assert [value.item() for value in found] == pytest.approx([-log(share)] * 4, rel=1e-13)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_log_q_has_one_meaning_for_any_scores(data: st.DataObject) -> None:
+    """Two rows of one batch, as a matrix with its diagonal and as positives beside the others, at every option."""
+    columns = data.draw(st.integers(2, 5))
+    numbers = st.floats(-20, 20)
+    scores = double(*data.draw(st.lists(numbers, min_size=2 * columns, max_size=2 * columns))).view(2, columns)
+    log_q = double(*data.draw(st.lists(st.floats(-30, 0), min_size=columns, max_size=columns)))
+    ids = torch.tensor(data.draw(st.lists(st.integers(0, 2), min_size=columns, max_size=columns)))
+    options = {"correct": data.draw(st.sampled_from(get_args(Correct)))}
+    hits = data.draw(st.sampled_from(["keep", "mask"]))
+    others = torch.stack([torch.tensor([j for j in range(columns) if j != i]) for i in range(2)])
+    marks = (ids[others] == ids[:2].unsqueeze(1)) & (hits == "mask")
+    found = in_batch(scores, ids, log_q=log_q, hits=hits, reduction="none", **options)
+    wanted = functional.sampled_softmax(
+        scores.diagonal(),
+        scores.gather(1, others),
+        log_q=log_q[others],
+        positive_log_q=log_q[:2],
+        hits=marks,
+        reduction="none",
+        **options,
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_it_is_torch_s_cross_entropy_of_corrected_scores() -> None:

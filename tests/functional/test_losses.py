@@ -61,10 +61,12 @@ def test_sampled_softmax_by_hand() -> None:
     weighted = functional.sampled_softmax(positive, negative, weights=double(3, 0))
     assert weighted.item() == pytest.approx(log(1 + 3 * exp(-2)), rel=1e-15)
     # m = 2 draws: w = 1 / (2 q)
-    corrected = functional.sampled_softmax(positive, negative, log_q=double(0.25, 0.5).log())
+    corrected = functional.sampled_softmax(positive, negative, log_q=double(0.25, 0.5).log(), correct="importance")
     assert corrected.item() == pytest.approx(log(1 + exp(-2) / (2 * 0.25) + exp(-1) / (2 * 0.5)), rel=1e-15)
     # with log_q the weights are margins: w = rho / (m q)
-    both = functional.sampled_softmax(positive, negative, log_q=double(0.25, 0.5).log(), weights=double(3, 5))
+    both = functional.sampled_softmax(
+        positive, negative, log_q=double(0.25, 0.5).log(), correct="importance", weights=double(3, 5)
+    )
     assert both.item() == pytest.approx(log(1 + 3 * exp(-2) / (2 * 0.25) + 5 * exp(-1) / (2 * 0.5)), rel=1e-15)
 
 
@@ -122,7 +124,11 @@ def test_the_mean_over_all_draws_is_the_exact_expectation_and_so_is_the_gradient
     mean = (
         probability
         * functional.sampled_softmax(
-            logits[0].expand(len(draws)), logits[1:][draws], log_q=q.log()[draws], reduction="none"
+            logits[0].expand(len(draws)),
+            logits[1:][draws],
+            log_q=q.log()[draws],
+            correct="importance",
+            reduction="none",
         )
     ).sum()
     exact = expectations.sampled_softmax(logits, 0, m, torch.cat([double(1), q]).log()).log
@@ -137,7 +143,12 @@ def test_the_decoupled_loss_with_log_q_is_unbiased_for_all_negatives(margins: Ma
     positive, negatives, q = double(0.3), double(0.9, -0.4, 0.1), double(0.5, 0.2, 0.3)
     draws = torch.tensor(list(product(range(3), repeat=2)))
     each = functional.decoupled(
-        positive.expand(9), negatives[draws], margins=margins, log_q=q.log()[draws], reduction="none"
+        positive.expand(9),
+        negatives[draws],
+        margins=margins,
+        log_q=q.log()[draws],
+        correct="importance",
+        reduction="none",
     )
     full = margins.positive(positive) + margins.negative(-negatives).sum()
     assert (q[draws].prod(-1) * each).sum().item() == pytest.approx(full.item(), rel=1e-13)
@@ -187,12 +198,53 @@ def test_weights_zero_are_hits_and_counts_are_repetitions(loss: Loss) -> None:
 
 
 @every_weighted_loss
-def test_log_q_is_the_weight_of_one_over_m_q(loss: Loss) -> None:
+def test_importance_is_the_weight_of_one_over_m_q(loss: Loss) -> None:
     positive, negative = batch(2, 3)
     q = double(0.1, 0.5, 0.4)
     expected = loss(positive, negative, weights=1 / (3 * q)).item()
-    assert loss(positive, negative, log_q=q.log()).item() == pytest.approx(expected, rel=1e-14)
-    assert loss(positive, negative, log_q=q.log().expand(2, 3)).item() == pytest.approx(expected, rel=1e-14)
+    for log_q in (q.log(), q.log().expand(2, 3)):
+        found = loss(positive, negative, log_q=log_q, correct="importance").item()
+        assert found == pytest.approx(expected, rel=1e-14)
+
+
+@every_weighted_loss
+def test_log_q_is_off_the_logits_that_correct_names(loss: Loss) -> None:
+    positive, negative = batch(2, 3)
+    log_q, own = double(0.1, 0.5, 0.4).log(), double(0.3, 0.7).log()
+    shifted = {
+        "all": (positive - own, negative - log_q),
+        "negatives": (positive, negative - log_q),
+        "none": (positive, negative),
+    }
+    for correct, pair in shifted.items():
+        found = loss(positive, negative, log_q=log_q, positive_log_q=own, correct=correct)
+        assert found.item() == pytest.approx(loss(*pair).item(), rel=1e-14)
+    assert (
+        loss(positive, negative, log_q=log_q, positive_log_q=own).item()
+        == loss(positive, negative, log_q=log_q, positive_log_q=own, correct="all").item()
+    )
+
+
+@every_weighted_loss
+def test_log_q_that_is_missing_or_no_law_is_named(loss: Loss) -> None:
+    positive, negative, log_q = double(0, 1), torch.zeros(2, 3, dtype=torch.float64), double(-1, -1, -1)
+    with pytest.raises(ValueError, match=r"positive_log_q is missing: .*correct='importance'.*correct='negatives'"):
+        loss(positive, negative, log_q=log_q)
+    for options in ({"positive_log_q": double(-1, -1)}, {"correct": "negatives"}, {"correct": "importance"}):
+        with pytest.raises(ValueError, match="log_q is missing: give the log probability of a draw"):
+            loss(positive, negative, **options)
+    with pytest.raises(ValueError, match="correct is 'positives'"):
+        loss(positive, negative, correct="positives")
+    for wrong, message in (
+        (double(-1, 0.5), "positive_log_q must hold logarithms of probabilities, got 0.5"),
+        (double(-1, math.nan), "positive_log_q must hold logarithms of probabilities, got nan"),
+        (double(-1, -math.inf), "positive_log_q is -inf: .*correct='importance'"),
+        (double(-1, -1, -1), r"positive_log_q \(3,\) does not broadcast to \(2,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            loss(positive, negative, log_q=log_q, positive_log_q=wrong)
+        if wrong.shape != (3,):
+            assert loss(positive, negative, log_q=log_q, positive_log_q=wrong, correct="importance").isfinite()
 
 
 @every_loss
@@ -270,7 +322,7 @@ def test_an_empty_batch(loss: Loss) -> None:
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"negative": torch.empty(2, 0)}, "m is 0"),
+        ({"negative": torch.empty(2, 0)}, "there are 0 negatives"),
         ({"negative": torch.zeros(3, 3)}, "one row for each"),
         ({"negative": torch.zeros(2)}, "negative_logits must be a floating-point tensor"),
         ({"negative": torch.zeros(2, 3, dtype=torch.int64)}, "negative_logits must be a floating-point tensor"),
@@ -306,16 +358,18 @@ def test_bad_input_is_named(loss: Loss, change: dict[str, Any], message: str) ->
     ],
 )
 def test_bad_weights_are_named(loss: Loss, change: dict[str, Tensor], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        loss(torch.zeros(2), torch.zeros(2, 3), **change)
+    for correct in ("negatives", "importance") if "log_q" in change else ("all",):
+        with pytest.raises(ValueError, match=message):
+            loss(torch.zeros(2), torch.zeros(2, 3), correct=correct, **change)
 
 
 @every_weighted_loss
 def test_a_logarithm_of_a_probability_may_be_rounded_above_0_and_no_further(loss: Loss) -> None:
     arguments = double(0), double(0, 0).unsqueeze(0)
-    assert loss(*arguments, log_q=double(-1.0, 9e-7)).isfinite()
-    with pytest.raises(ValueError, match=r"logarithms of probabilities, got 1\.1e-06"):
-        loss(*arguments, log_q=double(-1.0, 1.1e-6))
+    for correct in ("negatives", "importance"):
+        assert loss(*arguments, log_q=double(-1.0, 9e-7), correct=correct).isfinite()
+        with pytest.raises(ValueError, match=r"logarithms of probabilities, got 1\.1e-06"):
+            loss(*arguments, log_q=double(-1.0, 1.1e-6), correct=correct)
 
 
 @every_weighted_loss
@@ -323,11 +377,11 @@ def test_a_weight_that_the_precision_does_not_hold_is_an_error_or_right(loss: Lo
     # 1/q = e^800 is above all doubles. The softmax takes its logarithm, a decoupled loss the weight itself.
     log_q = double(-800.0, -1.0)
     if loss in (functional.sampled_softmax, functional.info_nce):
-        value = functional.sampled_softmax(double(0), double(0, -1e9).unsqueeze(0), log_q=log_q)
+        value = functional.sampled_softmax(double(0), double(0, -1e9).unsqueeze(0), log_q=log_q, correct="importance")
         assert value.item() == pytest.approx(800 - log(2))
     else:
         with pytest.raises(ValueError, match="beyond the precision of the logits"):
-            loss(double(0), double(0, 0).unsqueeze(0), log_q=log_q)
+            loss(double(0), double(0, 0).unsqueeze(0), log_q=log_q, correct="importance")
 
 
 @every_loss
@@ -335,7 +389,9 @@ def test_what_stands_at_a_hit_does_not_matter(loss: Loss) -> None:
     hits = torch.tensor([[False, True, False]])
     positive, clean = double(0.3), double(0.5, 0, -1).unsqueeze(0)
     wanted = loss(positive, clean, hits=hits).item()
-    weighted = {} if loss is functional.hinge else {"log_q": double(-1, -2, -3)}
+    weighted: dict[str, Any] = {}
+    if loss is not functional.hinge:
+        weighted = {"log_q": double(-1, -2, -3), "positive_log_q": double(-2)}
     clean_weighted = loss(positive, clean, hits=hits, **weighted).item()
     for wrong in (math.nan, math.inf, -math.inf):
         negative = double(0.5, wrong, -1).unsqueeze(0).requires_grad_()
@@ -344,8 +400,8 @@ def test_what_stands_at_a_hit_does_not_matter(loss: Loss) -> None:
         (gradient,) = torch.autograd.grad(value, negative)
         assert gradient.isfinite().all()
         if weighted:
-            log_q = double(-1, wrong, -3)
-            assert loss(positive, clean, hits=hits, log_q=log_q).item() == clean_weighted
+            given = weighted | {"log_q": double(-1, wrong, -3)}
+            assert loss(positive, clean, hits=hits, **given).item() == clean_weighted
             weights = double(1, wrong, 1)
             assert loss(positive, clean, hits=hits, weights=weights).item() == wanted
 
@@ -467,7 +523,7 @@ def test_the_layer_gathers_the_logits_that_a_dense_one_has(bias: bool) -> None:
 
 
 def test_its_gradients_are_sparse_and_equal_the_dense_ones() -> None:
-    output, (hidden, labels, ids) = layer(), data()
+    output, (hidden, labels, ids) = layer(sparse=True), data()
     functional.info_nce(*output(hidden, labels, ids)).backward()  # type: ignore[no-untyped-call]
     assert output.weight.grad is not None
     assert output.weight.grad.is_sparse
@@ -483,7 +539,7 @@ def test_its_gradients_are_sparse_and_equal_the_dense_ones() -> None:
 
 
 def test_a_step_moves_only_the_rows_it_needs() -> None:
-    output, (hidden, labels, ids) = layer(), data()
+    output, (hidden, labels, ids) = layer(sparse=True), data()
     before = output.weight.detach().clone()
     functional.info_nce(*output(hidden, labels, ids)).backward()  # type: ignore[no-untyped-call]
     torch.optim.SGD(output.parameters(), lr=0.1).step()
@@ -494,11 +550,12 @@ def test_a_step_moves_only_the_rows_it_needs() -> None:
 def test_under_autocast_products_are_half_and_sums_single() -> None:
     output = SampledOutput(8, 50, generator=torch.Generator().manual_seed(0))
     hidden, labels, ids = data()
+    log_q = torch.full((7,), -log(50.0))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         positive, negative = output(hidden.float(), labels, ids)
-        value = functional.sampled_softmax(positive, negative, log_q=torch.full((7,), -log(50.0)))
+        value = functional.sampled_softmax(positive, negative, log_q=log_q, correct="importance")
     assert value.dtype == torch.float32
-    precise = functional.sampled_softmax(*output(hidden.float(), labels, ids), log_q=torch.full((7,), -log(50.0)))
+    precise = functional.sampled_softmax(*output(hidden.float(), labels, ids), log_q=log_q, correct="importance")
     assert value.item() == pytest.approx(precise.item(), rel=2**-7)
     value.backward()  # type: ignore[no-untyped-call]
     assert output.weight.grad is not None
@@ -522,7 +579,7 @@ def test_bad_input_of_the_layer_is_named(change: dict[str, Tensor], message: str
 
 
 def test_a_layer_says_what_it_is() -> None:
-    assert repr(layer(bias=False)) == "SampledOutput(features=8, classes=50, bias=False, sparse=True)"
+    assert repr(layer(bias=False)) == "SampledOutput(features=8, classes=50, bias=False, sparse=False)"
 
 
 def test_a_layer_needs_sizes() -> None:

@@ -99,7 +99,12 @@ def test_fifty_thousand_classes_against_sampling() -> None:
     exact = negatives.implicit_loss(logits, scheme)
     ids = samplers.Categorical(log_q.exp()).sample((40_000, 20), generator)
     sampled = functional.sampled_softmax(
-        logits[7].expand(40_000), logits[ids], log_q=log_q[ids], hits=ids == 7, reduction="none"
+        logits[7].expand(40_000),
+        logits[ids],
+        log_q=log_q[ids],
+        correct="importance",
+        hits=ids == 7,
+        reduction="none",
     )
     z = (sampled.mean() - exact.loss) / (exact.variance / 40_000).sqrt()
     assert abs(z.item()) < 5
@@ -239,7 +244,9 @@ def test_what_draw_hands_out_fits_the_scheme(hits: samplers.Hits) -> None:
     generator = torch.Generator().manual_seed(2)
     labels = torch.zeros(200_000, dtype=torch.long)
     ids, log_q, hit = samplers.draw(samplers.Categorical(floats(PI)), labels, 2, hits=hits, generator=generator)
-    sampled = functional.sampled_softmax(LOGITS[labels], LOGITS[ids], log_q=log_q, hits=hit, reduction="none")
+    sampled = functional.sampled_softmax(
+        LOGITS[labels], LOGITS[ids], log_q=log_q, correct="importance", hits=hit, reduction="none"
+    )
     exact = negatives.implicit_loss(LOGITS, negatives.scheme(logs(PI), 0, 2, "importance", hits))
     assert abs(((sampled.mean() - exact.loss) / (exact.variance / 200_000).sqrt()).item()) < 5
 

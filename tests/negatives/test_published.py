@@ -115,7 +115,7 @@ def test_divergences_of_all_multisets(laws: tuple[Tensor, Tensor], m: int, by_ba
 def importance(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tensor:
     """The package's sampled softmax, given the law of hits that are drawn again."""
     log_redrawn = log_q[kept] - torch.log1p(-log_q[label].exp())
-    return sampled_softmax(scores[label, None], scores[kept][None], log_q=log_redrawn[None])
+    return sampled_softmax(scores[label, None], scores[kept][None], log_q=log_redrawn[None], correct="importance")
 
 
 @pytest.mark.parametrize("seed", range(40))

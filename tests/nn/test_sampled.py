@@ -2,7 +2,7 @@
 
 import copy
 import gc
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks
 
 from sumexp import functional, samplers
+from sumexp.functional import Correct
 from sumexp.nn import SampledOutput, SampledSoftmax
 
 
@@ -28,7 +29,7 @@ def data() -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("hits", ["keep", "mask"])
-@pytest.mark.parametrize("correct", ["all", "negatives", "none"])
+@pytest.mark.parametrize("correct", get_args(Correct))
 def test_one_call_is_draw_score_correct_and_reduce(correct: Any, hits: Any) -> None:
     model, (hidden, labels) = layer(correct=correct, hits=hits, temperature=0.5), data()
     found = model(hidden, labels, generator=seeded(3), reduction="none")
@@ -38,12 +39,24 @@ def test_one_call_is_draw_score_correct_and_reduce(correct: Any, hits: Any) -> N
     weights = {
         "all": samplers.relative(drawn.log_q, own),
         "negatives": torch.exp(-drawn.log_q),
+        "importance": samplers.importance(drawn.log_q, 5),
         "none": torch.ones(5),
     }[correct]
     wanted = functional.sampled_softmax(
         positive / 0.5, negative / 0.5, weights=weights, hits=drawn.hits, reduction="none"
     )
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    own = model.sampler.log_prob(labels)
+    named = functional.sampled_softmax(
+        positive / 0.5,
+        negative / 0.5,
+        log_q=drawn.log_q,
+        positive_log_q=own,
+        correct=correct,
+        hits=drawn.hits,
+        reduction="none",
+    )
+    torch.testing.assert_close(named, wanted, rtol=1e-12, atol=1e-12)
     mean = model(hidden, labels, generator=seeded(3)).item()
     assert mean == pytest.approx(found.sum().item() / 8)
 
@@ -197,7 +210,7 @@ def test_it_is_saved_with_its_law_and_prints_itself() -> None:
     second.load_state_dict(first.state_dict())
     hidden, labels = torch.randn(5, 6, generator=seeded(1)), [0, 1, 2, 3, 0]
     assert first(hidden, labels, generator=seeded(3)).item() == second(hidden, labels, generator=seeded(3)).item()
-    assert "m=3, correct='all', hits='keep', temperature=1" in repr(first)
+    assert "num_negatives=3, correct='all', hits='keep', temperature=1" in repr(first)
     assert "(sampler): Categorical(classes=4)" in repr(first)
 
 
@@ -233,7 +246,7 @@ def test_it_learns_the_truth() -> None:
     "make, message",
     [
         (lambda: SampledSoftmax(6, 20, samplers.Uniform(19), 5), "the sampler has 19 classes and the layer 20"),
-        (lambda: SampledSoftmax(6, 20, samplers.Uniform(20), 0), "m is 0"),
+        (lambda: SampledSoftmax(6, 20, samplers.Uniform(20), 0), "num_negatives is 0"),
         (lambda: layer(temperature=0), "temperature is 0"),
         (lambda: layer(temperature="1"), "temperature is '1'; it must be a positive number"),
         (lambda: SampledSoftmax(6, 20, samplers.Uniform, 5), "the sampler is .*; it must be a law, as"),  # type: ignore[arg-type]

@@ -56,14 +56,16 @@ LOSSES: dict[str, Call] = {
     **{name: summed(call) for name, call in calls.TABLE.items() if name.startswith("functional.")},
     "functional.adaptive": lambda z: margined(z, functional.adaptive(of_own(z))),
     "functional.arcface_margin": lambda z: margined(z.tanh(), functional.arcface_margin(z[:, :1].tanh(), 0.5)),
-    "functional.binary_nce": sampled(functional.binary_nce, log_q=LOG_Q, hits=HITS),
-    "functional.decoupled": sampled(functional.decoupled, log_q=LOG_Q, hits=HITS),
+    "functional.binary_nce": sampled(functional.binary_nce, log_q=LOG_Q, positive_log_q=LOG_Q[:1], hits=HITS),
+    "functional.decoupled": sampled(functional.decoupled, log_q=LOG_Q, correct="importance", hits=HITS),
     "functional.equalised": lambda z: margined(z, functional.equalised(RISING, 0.5)),
     "functional.hinge": sampled(functional.hinge, hits=HITS),
     "functional.in_batch": lambda z: functional.in_batch(z, torch.arange(L), log_q=PRIOR, temperature=0.5),
     "functional.in_batch (mask)": lambda z: functional.in_batch(z, CLASSES, correct="none", hits="mask"),
     "functional.logit_adjusted": lambda z: margined(z, functional.logit_adjusted(of_own(z), RISING)),
-    "functional.sampled_softmax": sampled(functional.sampled_softmax, log_q=LOG_Q, weights=torch.ones(M), hits=HITS),
+    "functional.sampled_softmax": sampled(
+        functional.sampled_softmax, log_q=LOG_Q, positive_log_q=LOG_Q[:1], weights=torch.ones(M), hits=HITS
+    ),
     "nn.SampledOutput": output,
 }
 """Of scores, or hidden vectors, [B, L]: a number. Where the plain call leaves options out, there is another here."""

@@ -231,7 +231,9 @@ def test_a_single_loss_is_often_near_zero() -> None:
     logits, generator = torch.tensor([0.0, 5.0, -30.0], dtype=F64), torch.Generator().manual_seed(0)
     labels = torch.zeros(4000, dtype=torch.long)
     negatives = samplers.draw(samplers.Uniform(3), labels, 3, hits="redraw", generator=generator)
-    loss = functional.sampled_softmax(logits[labels], logits[negatives.ids], log_q=negatives.log_q, reduction="none")
+    loss = functional.sampled_softmax(
+        logits[labels], logits[negatives.ids], log_q=negatives.log_q, correct="importance", reduction="none"
+    )
     share = (loss < 1e-9).double().mean().item()
     assert abs(share - 1 / 8) < 4 * (1 / 8 * 7 / 8 / 4000) ** 0.5  # false-alarm rate 6e-5
 
@@ -292,9 +294,9 @@ def test_draws_from_the_models_own_softmax_are_exact_and_nearly_so_near_it() -> 
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(1, 12, generator=generator, dtype=F64)
     labels = torch.tensor([4])
-    negatives = samplers.model_based(logits, labels, 5, generator=generator)
+    negatives = samplers.model_based(logits, labels, 5, hits="redraw", generator=generator)
     rows = logits.gather(-1, negatives.ids)
-    loss = functional.sampled_softmax(logits[:, 4], rows, log_q=negatives.log_q)
+    loss = functional.sampled_softmax(logits[:, 4], rows, log_q=negatives.log_q, correct="importance")
     assert loss.item() == pytest.approx(functional.cross_entropy(logits, labels).item(), rel=1e-12)
     others = torch.arange(12) != 4
     ideal = torch.softmax(logits[0, others], 0)
@@ -306,7 +308,8 @@ def test_draws_from_the_models_own_softmax_are_exact_and_nearly_so_near_it() -> 
     rank = ranking.rank(logits, labels).item()
     for drawn in torch.randint(11, (200, 5), generator=generator):
         terms = logits[0, others][drawn]
-        loss = functional.sampled_softmax(logits[:, 4], terms.unsqueeze(0), log_q=q.log()[drawn].unsqueeze(0))
+        log_q = q.log()[drawn].unsqueeze(0)
+        loss = functional.sampled_softmax(logits[:, 4], terms.unsqueeze(0), log_q=log_q, correct="importance")
         floor = log(1 + (rank - 1) / (1 + eps))
         assert loss.item() >= floor - 1e-12
         assert floor >= log(rank) - log(1 + eps)
@@ -322,7 +325,7 @@ def test_a_law_that_looks_at_the_scores_bounds_their_rank_and_no_others(m: int) 
         return sum(
             q[list(drawn)].prod().item()
             * functional.sampled_softmax(
-                scores[:1], scores[1:][list(drawn)][None], log_q=q.log()[list(drawn)][None]
+                scores[:1], scores[1:][list(drawn)][None], log_q=q.log()[list(drawn)][None], correct="importance"
             ).item()
             for drawn in product(range(4), repeat=m)
         )
@@ -431,7 +434,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match=r"sizes must be in 0..3, got 4 to 4"):
         ranking.hit_losses(3, 1, 1.0, torch.tensor([4]))
     for value, m in ((0.0, 1), (1.5, 1), (nan, 1), (0.5, 0)):
-        with pytest.raises(ValueError, match=r"q must lie in \(0, 1\]|m is 0"):
+        with pytest.raises(ValueError, match=r"q must lie in \(0, 1\]|num_negatives is 0"):
             ranking.log_least_weight(torch.tensor([value]), m)
     for loss in (-1.0, nan):
         with pytest.raises(ValueError, match="an expected loss is a number >= 0"):

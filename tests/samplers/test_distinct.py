@@ -114,7 +114,7 @@ def test_a_million_classes_need_few_draws() -> None:
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: distinct(Uniform(5), torch.tensor([0]), 0), "m is 0"),
+        (lambda: distinct(Uniform(5), torch.tensor([0]), 0), "num_negatives is 0"),
         (lambda: distinct(Uniform(5), torch.tensor([5]), 1), "a label is 5"),
         (lambda: distinct(Uniform(5), torch.tensor([0]), 4), "5 classes can be drawn, but .* need m \\+ 2 = 6"),
         (lambda: distinct(Categorical(torch.tensor([0.5, 0.5, 0.0])), torch.tensor([0]), 1), "2 classes can be drawn"),

@@ -254,7 +254,7 @@ Q = (0.5, 0.3, 0.2)
 
 def test_masked_hits_are_marked_and_the_law_is_as_it_was() -> None:
     labels = torch.tensor([0, 1, 2, 0])
-    drawn = samplers.draw(Categorical(double(*Q)), labels, 1000, generator=seeded())
+    drawn = samplers.draw(Categorical(double(*Q)), labels, 1000, hits="mask", generator=seeded())
     assert torch.equal(drawn.hits, drawn.ids == labels.unsqueeze(-1))
     assert drawn.hits.any()
     assert torch.allclose(drawn.log_q, double(*Q).log()[drawn.ids])
@@ -272,14 +272,14 @@ def test_redrawn_hits_leave_the_law_of_the_others() -> None:
 
 def test_kept_hits_are_negatives_like_all_others() -> None:
     labels = torch.zeros(4, dtype=torch.int64)
-    drawn = samplers.draw(Categorical(double(*Q)), labels, 100, hits="keep", generator=seeded())
+    drawn = samplers.draw(Categorical(double(*Q)), labels, 100, generator=seeded())
     assert (drawn.ids == 0).any()
     assert not drawn.hits.any()
 
 
 def test_shared_negatives_are_drawn_once() -> None:
     labels = torch.tensor([0, 2])
-    drawn = samplers.draw(Uniform(3), labels, 50, shared=True, generator=seeded())
+    drawn = samplers.draw(Uniform(3), labels, 50, shared=True, hits="mask", generator=seeded())
     assert drawn.ids.shape == drawn.log_q.shape == (50,)
     assert torch.equal(drawn.hits, torch.stack([drawn.ids == 0, drawn.ids == 2]))
 
@@ -297,7 +297,7 @@ def test_the_rule_for_hits_decides_the_expected_loss(rule: samplers.Hits) -> Non
         drawn = torch.tensor([ids])
         log_q = q.log()[drawn] - (math.log(0.5) if rule == "redraw" else 0)
         hits = (drawn == label) if rule == "mask" else torch.zeros(1, 2, dtype=torch.bool)
-        loss = functional.sampled_softmax(logits[:1], logits[drawn], log_q=log_q, hits=hits)
+        loss = functional.sampled_softmax(logits[:1], logits[drawn], log_q=log_q, correct="importance", hits=hits)
         mean += probability * math.expm1(loss.item())
     assert mean == pytest.approx(1 + S if rule == "keep" else S, rel=1e-13)
 
@@ -305,7 +305,7 @@ def test_the_rule_for_hits_decides_the_expected_loss(rule: samplers.Hits) -> Non
 def test_a_mask_that_does_nothing_would_be_seen() -> None:
     # Every draw is a hit: with the mask the loss is log 1, without it log(1 + m).
     labels, m = torch.tensor([1, 1]), 4
-    drawn = samplers.draw(Categorical(double(0, 1, 0)), labels, m, generator=seeded())
+    drawn = samplers.draw(Categorical(double(0, 1, 0)), labels, m, hits="mask", generator=seeded())
     logits = double(0.2, 0.7, -1)
     masked = functional.info_nce(logits[labels], logits[drawn.ids], hits=drawn.hits)
     blind = functional.info_nce(logits[labels], logits[drawn.ids])
@@ -319,7 +319,7 @@ def test_a_mask_that_does_nothing_would_be_seen() -> None:
         ([0, 3], 2, {}, "a label is 3; the 3 classes are 0..2"),
         ([-1], 2, {}, "a label is -1"),
         ([], 2, {}, "labels must be integers"),
-        ([0], 0, {}, "m is 0"),
+        ([0], 0, {}, "num_negatives is 0"),
         ([0], 2, {"hits": "drop"}, "hits is 'drop'"),
         ([0], 2, {"hits": "redraw", "shared": True}, "shared negatives cannot be redrawn"),
     ],
@@ -346,33 +346,47 @@ def test_off_diagonal_entries_in_their_order() -> None:
 
 def test_the_multiset_within_a_batch_is_the_other_labels() -> None:
     labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
-    drawn = samplers.within_batch(labels, log_prior)
+    drawn = samplers.within_batch(labels, log_prior, hits="mask")
     assert drawn.ids.tolist() == [[0, 2, 1], [2, 2, 1], [2, 0, 1], [2, 0, 2]]
     assert drawn.hits.tolist() == [[False, True, False], [False] * 3, [True, False, False], [False] * 3]
+    assert not samplers.within_batch(labels, log_prior).hits.any()
     assert torch.equal(drawn.log_q, log_prior[drawn.ids])
 
 
 def test_the_shared_multiset_is_the_same_with_the_own_column_among_the_hits() -> None:
     labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
-    drawn, matrix = samplers.within_batch(labels, log_prior, shared=True), samplers.within_batch(labels, log_prior)
-    assert drawn.ids.tolist() == [2, 0, 2, 1]
-    assert drawn.hits.tolist() == [[y == own for y in (2, 0, 2, 1)] for own in (2, 0, 2, 1)]
-    # m q is the expected count: 4 columns of 3/4 pi as 3 draws of pi.
-    assert (4 * drawn.log_q.exp()).tolist() == pytest.approx([3 * Q[y] for y in (2, 0, 2, 1)])
-    scores = torch.randn(4, 4, generator=seeded(), dtype=torch.float64)
-    wide = functional.sampled_softmax(scores.diagonal(), scores, log_q=drawn.log_q, hits=drawn.hits)
-    narrow = samplers.off_diagonal(scores)
-    wanted = functional.sampled_softmax(scores.diagonal(), narrow, log_q=matrix.log_q, hits=matrix.hits)
-    assert wide.item() == pytest.approx(wanted.item(), rel=1e-14)
+    left_out = {
+        "keep": [[i == j for j in range(4)] for i in range(4)],
+        "mask": [[y == own for y in (2, 0, 2, 1)] for own in (2, 0, 2, 1)],
+    }
+    for hits, wanted_hits in left_out.items():
+        drawn = samplers.within_batch(labels, log_prior, hits=hits, shared=True)  # type: ignore[arg-type]
+        matrix = samplers.within_batch(labels, log_prior, hits=hits)  # type: ignore[arg-type]
+        assert drawn.ids.tolist() == [2, 0, 2, 1]
+        assert drawn.hits.tolist() == wanted_hits
+        # m q is the expected count: 4 columns of 3/4 pi as 3 draws of pi.
+        assert (4 * drawn.log_q.exp()).tolist() == pytest.approx([3 * Q[y] for y in (2, 0, 2, 1)])
+        scores = torch.randn(4, 4, generator=seeded(), dtype=torch.float64)
+        wide = functional.sampled_softmax(
+            scores.diagonal(), scores, log_q=drawn.log_q, correct="importance", hits=drawn.hits
+        )
+        narrow = samplers.off_diagonal(scores)
+        wanted = functional.sampled_softmax(
+            scores.diagonal(), narrow, log_q=matrix.log_q, correct="importance", hits=matrix.hits
+        )
+        assert wide.item() == pytest.approx(wanted.item(), rel=1e-14)
 
 
 def test_the_union_within_a_batch_has_each_class_once_with_its_inclusion_probability() -> None:
     labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
-    drawn = samplers.within_batch(labels[:3], log_prior, union=True)
+    drawn = samplers.within_batch(labels[:3], log_prior, union=True, hits="mask")
     assert drawn.ids.tolist() == [0, 2]
     # m q is the expected count: of 2 other labels, 1 - (1 - pi)^2
     assert (2 * drawn.log_q.exp()).tolist() == pytest.approx([1 - 0.5**2, 1 - 0.8**2])
     assert drawn.hits.tolist() == [[False, True], [True, False], [False, True]]
+    # Kept, class 2 of the first and third example is there by the other one's label; class 0 by its own alone.
+    kept = samplers.within_batch(labels[:3], log_prior, union=True)
+    assert kept.hits.tolist() == [[False, False], [True, False], [False, False]]
 
 
 def test_expected_counts_within_a_batch_by_all_batches() -> None:
@@ -416,10 +430,37 @@ def test_a_batch_of_one_has_no_negatives() -> None:
 def test_the_model_s_own_negatives_give_the_full_loss_for_every_draw() -> None:
     logits = torch.randn(5, 40, generator=seeded(4), dtype=torch.float64)
     labels = torch.arange(5)
-    drawn = samplers.model_based(logits, labels, 3, generator=seeded())
+    drawn = samplers.model_based(logits, labels, 3, hits="redraw", generator=seeded())
     positive = logits.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-    sampled = functional.sampled_softmax(positive, logits.gather(-1, drawn.ids), log_q=drawn.log_q, reduction="none")
+    sampled = functional.sampled_softmax(
+        positive, logits.gather(-1, drawn.ids), log_q=drawn.log_q, correct="importance", reduction="none"
+    )
     assert torch.allclose(sampled, functional.cross_entropy(logits, labels, reduction="none"), rtol=1e-13)
+
+
+def test_the_model_s_own_negatives_kept_have_the_full_gradient_on_average() -> None:
+    # log q off all logits leaves equal ones: the gradient is the mean over the draws of e_j - e_y by m + 1, and so
+    # m / (m + 1) of the full softmax's, by all draws.
+    f, label, m = double(1.0, 0.5, -0.3), 0, 2
+    q = torch.softmax(f, 0)
+    mean = torch.zeros(3, dtype=torch.float64)
+    for ids in product(range(3), repeat=m):
+        leaf, drawn = f.clone().requires_grad_(), torch.tensor([ids])
+        loss = functional.sampled_softmax(
+            leaf[label].view(1), leaf[drawn], log_q=q.log()[drawn], positive_log_q=q.log()[label].view(1)
+        )
+        assert loss.item() == pytest.approx(math.log(1 + m))
+        mean += q[drawn].prod() * torch.autograd.grad(loss, leaf)[0]
+    full = q - double(1, 0, 0)
+    assert mean.tolist() == pytest.approx((m / (m + 1) * full).tolist(), rel=1e-13)
+
+
+def test_the_model_s_negatives_are_kept_unless_said_else() -> None:
+    logits, labels = torch.zeros(4, 2, dtype=torch.float64), torch.tensor([0, 1, 0, 1])
+    drawn = samplers.model_based(logits, labels, 100, generator=seeded())
+    assert (drawn.ids == labels.unsqueeze(-1)).any()  # missed with probability 2^-400
+    assert not drawn.hits.any()
+    assert drawn.log_q.flatten().tolist() == pytest.approx([math.log(0.5)] * 400)
 
 
 @pytest.mark.parametrize("rule", ["mask", "redraw"])
@@ -447,7 +488,7 @@ def test_the_model_s_negatives_follow_its_softmax(rule: samplers.Hits) -> None:
 )
 def test_bad_models_are_named(logits: Tensor, labels: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        samplers.model_based(logits, labels, 2)
+        samplers.model_based(logits, labels, 2, hits="redraw")
 
 
 # -- weights --------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ from sumexp import _checks as checks
 from sumexp import functional, ranking, samplers
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Interval
-from sumexp.functional._batch import Correct, InBatchHits
+from sumexp.functional import Correct
+from sumexp.functional._batch import InBatchHits
 from sumexp.negatives.consistency import minimiser, multiset_losses
 from sumexp.samplers import Hits
 
@@ -138,10 +139,10 @@ def _mixed(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, gener
 def _log_uniform(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, generator: torch.Generator) -> Tensor:
     """As many shared negatives as a batch has, from a fixed law that knows only the order of the items."""
     sampler = samplers.LogUniform(len(log_q))
-    drawn = samplers.draw(sampler, items, len(items) - 1, shared=True, hits="keep", generator=generator)
-    negatives = towers(contexts, drawn.ids) - drawn.log_q.float()
+    drawn = samplers.draw(sampler, items, len(items) - 1, shared=True, generator=generator)
     own = (contexts @ towers.context * towers.item[items]).sum(-1) + towers.offset[items]
-    return functional.info_nce(own - sampler.log_prob(items).float(), negatives)
+    negatives = towers(contexts, drawn.ids)
+    return functional.sampled_softmax(own, negatives, log_q=drawn.log_q, positive_log_q=sampler.log_prob(items))
 
 
 SCHEMES: dict[str, Loss] = {

@@ -4,16 +4,21 @@ A *sampled* loss never sees all L logits:
 
 .. code-block:: python
 
-    loss(positive_logits[B], negative_logits[B, m], *, log_q, weights, hits, reduction)
+    loss(positive_logits[B], negative_logits[B, m], *, log_q, positive_log_q, correct, weights, hits, reduction)
 
-The negative j of an example has the weight
+``log_q`` has one meaning everywhere: the log probability of a draw of a class. ``correct`` says what it is taken off:
 
-.. math:: w_j = \begin{cases} \text{weights}_j & \text{without log\_q,} \\
-                              \text{weights}_j / (m\,q_j) & \text{with log\_q,} \end{cases}
+- ``all``, the default: all logits, the positive's too (``positive_log_q`` where it is not among the columns);
+- ``negatives``: the negatives' logits alone;
+- ``importance``: :math:`\log(m q)` off the negatives' alone, m the number of negatives: the estimator of Jean et al. In a
+  loss that judges each score by itself a negative's term is multiplied by :math:`1/(m q)`, in a softmax that is the same;
+- ``none``: nothing.
 
-0 where ``hits`` is set; ``weights`` is 1 if it is not given. So ``log_q`` alone gives importance weights, and with it
-``weights`` are the pairwise margins :math:`\rho` of Proposition 4 of Rawat et al. Weights and log_q are constants: no
-gradient flows into them. They broadcast against [B, m]; m counts all columns, hits included.
+An *accidental hit* is a negative of the example's own class. Hits are kept unless said else: ``hits`` is the rule,
+``keep`` or ``mask``, where a function sees the classes, and the marks [B, m] of those to leave out where it sees
+logits alone. ``weights`` multiply the negatives' terms; beside ``log_q`` they are the pairwise margins :math:`\rho` of
+Proposition 4 of Rawat et al. Weights and log q are constants: no gradient flows into them. They broadcast against
+[B, m]; m counts all columns, hits included. The page :doc:`/api/keywords` has all keywords.
 
 A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``, a loss of a list with several relevant items
 ``(logits[B, L], targets[B, L], *, reduction)``. :func:`in_batch` takes the scores [B, B + E] of a batch's examples and
@@ -26,6 +31,7 @@ what stands at a hit does not matter. NaN and the infinities that have no limit 
 all arguments once, and ``python -O`` leaves it out, as it does the checks of ``torch.distributions``.
 """
 
+from sumexp.functional._arguments import Correct, Reduction
 from sumexp.functional._batch import in_batch
 from sumexp.functional._distributed import distributed_in_batch, gathered
 from sumexp.functional._full import cross_entropy, pairwise_margin
@@ -47,7 +53,9 @@ __all__ = [
     "CONTRASTIVE",
     "HINGE",
     "LOGISTIC",
+    "Correct",
     "Margins",
+    "Reduction",
     "adaptive",
     "arcface_margin",
     "binary_nce",

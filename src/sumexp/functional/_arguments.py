@@ -12,6 +12,9 @@ from sumexp._checks import read
 Reduction = Literal["mean", "sum", "none"]
 """Mean over the batch, sum, or one loss for each example."""
 
+Correct = Literal["all", "negatives", "importance", "none"]
+"""What log q is taken off: all logits, the negatives', the negatives' as log(m q), nothing."""
+
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
@@ -42,8 +45,8 @@ class Pair(NamedTuple):
     """The checked arguments of a sampled loss, in the precision of its sums.
 
     Attributes:
-        positive: [B].
-        negative: [B, m], 0 where it is left out.
+        positive: [B], corrected.
+        negative: [B, m], corrected, 0 where it is left out.
         log_w: broadcastable to [B, m], the logarithms of the weights, -inf where left out; None where all are 1.
     """
 
@@ -56,26 +59,35 @@ def prepare(
     positive_logits: Tensor,
     negative_logits: Tensor,
     log_q: checks.Values | None = None,
+    positive_log_q: checks.Values | None = None,
+    correct: Correct = "all",
     weights: checks.Values | None = None,
     hits: checks.Values | None = None,
     *,
     linear: bool = False,
 ) -> Pair:
-    """Check the arguments of a sampled loss and take out its hits; all values are read back from the device at once.
+    """Check the arguments of a sampled loss, correct its logits and take out its accidental hits.
+
+    All values are read back from the device at once.
 
     Args:
         positive_logits: [B].
         negative_logits: [B, m].
         log_q: broadcastable to [B, m].
+        positive_log_q: broadcastable to [B].
+        correct: what log q is taken off; ``importance`` goes into the weights.
         weights: broadcastable to [B, m].
         hits: broadcastable to [B, m]; what stands there of the others does not matter.
         linear: whether the weights themselves are needed, which may overflow, or only their logarithms.
 
     Raises:
-        ValueError: for shapes that do not fit, m = 0, NaN, a positive of -inf, a negative of +inf, and outside the hits
-            for weights that are negative or infinite and log_q that is above 0 or -inf.
+        ValueError: for shapes that do not fit, m = 0, an unknown ``correct``, a log q that is missing, NaN, a positive
+            of -inf, a negative of +inf, and outside the hits for weights that are negative or infinite and log q that
+            is above 0 or -inf.
     """
     _check_shapes(positive_logits, negative_logits)
+    checks.choice("correct", correct, get_args(Correct))
+    _check_given(log_q, positive_log_q, correct)
     shape, device = negative_logits.shape, negative_logits.device
     positive, negative = for_sums(positive_logits), for_sums(negative_logits)
     log_w = None
@@ -83,12 +95,16 @@ def prepare(
         weights = checks.reals("weights", weights).to(device)
         check_shape("weights", weights, shape)
         log_w = for_sums(weights.detach()).log()
-    if log_q is not None:
-        log_q = checks.reals("log_q", log_q).to(device)
-        check_shape("log_q", log_q, shape)
-        log_q = for_sums(log_q.detach())
-        correction = -math.log(shape[1]) - log_q.masked_fill(log_q > 1e-6, math.nan)
-        log_w = correction if log_w is None else log_w + correction
+    if log_q is not None and correct != "none":
+        law = _law("log_q", log_q, shape, device)
+        if correct == "importance":
+            factor = -math.log(shape[1]) - law
+            log_w = factor if log_w is None else log_w + factor
+        else:
+            negative = negative - law.to(negative.dtype)
+        if correct == "all" and positive_log_q is not None:
+            own = _law("positive_log_q", positive_log_q, positive.shape, positive.device)
+            positive = positive - own.masked_fill(own == -math.inf, math.nan).to(positive.dtype)
     if hits is not None:
         hits = checks.marks("hits", hits).to(device)
         check_shape("hits", hits, shape)
@@ -99,13 +115,35 @@ def prepare(
     if __debug__ and negative.numel():
         logit = torch.maximum(-positive.detach().min(), negative.detach().max())
         worst, heaviest = read(logit, torch.full_like(logit, -math.inf) if log_w is None else log_w.max())
-        if math.isnan(worst):
-            raise ValueError("a logit is NaN")
-        if worst == math.inf:
-            raise ValueError("a positive logit is -inf or a negative one +inf: an infinite loss has no gradient")
-        if not heaviest < (math.log(torch.finfo(negative.dtype).max) if linear else math.inf):
-            raise ValueError(_explain(shape, log_q, weights, hits))
+        most = math.log(torch.finfo(negative.dtype).max) if linear else math.inf
+        if not (worst < math.inf and heaviest < most):
+            raise ValueError(
+                _explain_logits(positive_logits, negative_logits, hits)
+                or _explain(shape, None if correct == "none" else log_q, positive_log_q, weights, hits)
+            )
     return Pair(positive, negative, log_w if log_w is None else log_w.to(negative.dtype))
+
+
+def _law(name: str, log_q: checks.Values, shape: torch.Size, device: torch.device) -> Tensor:
+    """A log law as a constant, NaN where it is above 0, which the check of the logits then finds."""
+    law = checks.reals(name, log_q).to(device)
+    check_shape(name, law, shape)
+    law = for_sums(law.detach())
+    return law.masked_fill(law > 1e-6, math.nan)
+
+
+def _check_given(log_q: checks.Values | None, positive_log_q: checks.Values | None, correct: Correct) -> None:
+    if log_q is None and (positive_log_q is not None or correct in ("negatives", "importance")):
+        raise ValueError(
+            "log_q is missing: give the log probability of a draw of each negative, or correct='all' without any "
+            "log q, or correct='none'"
+        )
+    if log_q is not None and correct == "all" and positive_log_q is None:
+        raise ValueError(
+            "positive_log_q is missing: log q is taken off all logits, so give the log probability of a draw of each "
+            "example's own class too, as sampler.log_prob(labels); or say correct='importance' (log(m q) off the "
+            "negatives alone: the mean of the sum is the full softmax's) or correct='negatives'"
+        )
 
 
 def _check_shapes(positive_logits: Tensor, negative_logits: Tensor) -> None:
@@ -117,24 +155,51 @@ def _check_shapes(positive_logits: Tensor, negative_logits: Tensor) -> None:
             "there must be one row for each example"
         )
     if negative_logits.shape[1] == 0:
-        raise ValueError("m is 0: a sampled loss needs at least one negative for each example")
+        raise ValueError("there are 0 negatives: a sampled loss needs at least one negative for each example")
 
 
-def _explain(shape: torch.Size, log_q: Tensor | None, weights: Tensor | None, hits: Tensor | None) -> str:
-    """What is wrong with the weights of those that are not left out."""
+def _explain_logits(positive: Tensor, negative: Tensor, hits: Tensor | None) -> str | None:
+    """What is wrong with the logits themselves of those that are not left out."""
+    used = negative.detach() if hits is None else negative.detach().masked_fill(hits, 0)
+    positive = positive.detach()
+    if bool(positive.isnan().any()) or bool(used.isnan().any()):
+        return "a logit is NaN"
+    if bool((positive == -math.inf).any()) or bool((used == math.inf).any()):
+        return "a positive logit is -inf or a negative one +inf: an infinite loss has no gradient"
+    return None
+
+
+def _explain(
+    shape: torch.Size,
+    log_q: checks.Values | None,
+    positive_log_q: checks.Values | None,
+    weights: Tensor | None,
+    hits: Tensor | None,
+) -> str:
+    """What is wrong with the weights and the log probabilities of those that are not left out."""
     used = torch.ones(shape, dtype=torch.bool) if hits is None else ~hits.cpu().expand(shape)
     if weights is not None:
         w = weights.detach().cpu().expand(shape)[used]
         if len(wrong := w[~((w >= 0) & (w < math.inf))]):
             return f"weights must be finite numbers >= 0, got {wrong[0].item()!r}"
     if log_q is not None:
-        q = log_q.cpu().expand(shape)[used]
+        q = checks.reals("log_q", log_q).detach().cpu().expand(shape)[used]
         if len(wrong := q[~(q <= 1e-6)]):
             return f"log_q must hold logarithms of probabilities, got {wrong[0].item()!r}"
         if bool((q == -math.inf).any()):
             return (
                 "log_q is -inf for a negative that is there: its class was never counted, and no weight makes up for "
                 "it; give every class that can occur a positive probability (counts + 1), or mark the negative in hits"
+            )
+    if log_q is not None and positive_log_q is not None:
+        q = checks.reals("positive_log_q", positive_log_q).detach().cpu().flatten()
+        if len(wrong := q[~(q <= 1e-6)]):
+            return f"positive_log_q must hold logarithms of probabilities, got {wrong[0].item()!r}"
+        if bool((q == -math.inf).any()):
+            return (
+                "positive_log_q is -inf: the class of an example was never counted, or its negatives are drawn from a "
+                "law that leaves it out; give every class that can occur a positive probability (counts + 1), or say "
+                "correct='importance', which needs none"
             )
     return "a weight is beyond the precision of the logits; take float64, or clamp log_q"
 

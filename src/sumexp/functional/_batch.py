@@ -8,13 +8,10 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Reduction, for_sums, reduce
-
-Correct = Literal["all", "negatives", "none"]
-"""Of which logits log q is taken off."""
+from sumexp.functional._arguments import Correct, Reduction, for_sums, reduce
 
 InBatchHits = Literal["keep", "mask"]
-"""What becomes of a column that holds the example's own class once more: a negative like all others, or left out."""
+"""What becomes of accidental hits, further columns of the example's own class: kept as negatives, or left out."""
 
 CELLS = 1 << 17
 """Scores whose hits are marked at a time on a CPU: the marks stay in its cache."""
@@ -61,8 +58,9 @@ def in_batch(
         ids: [B + E] whole numbers, the classes of the columns.
         log_q: [B + E] log probability of a draw of each column's class, a constant: no gradient flows into it. It may
             be left out with ``correct="none"`` alone.
-        correct: ``all``, or ``negatives`` to leave an example's own logit as it is, or ``none``.
-        hits: ``keep`` columns of an example's own class, or ``mask`` them: leave them out.
+        correct: what log q is taken off: ``all`` logits; the ``negatives`` alone; ``importance``, :math:`\log(m q)` off
+            the negatives alone, m = B + E - 1; ``none``.
+        hits: ``keep`` accidental hits, the further columns of an example's own class, or ``mask`` them: leave them out.
         temperature: T > 0, a number or a learnable tensor of one element.
         symmetric: take the mean of this and of the same for columns, in which the examples are the candidates of the
             first B columns. There :math:`\log q` of the columns cancels; what counts is the law of the rows.
@@ -91,12 +89,12 @@ def in_batch(
     if classes.shape != (columns,):
         raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
     marks = _numbered(classes, size) if hits == "mask" else None
-    correction = _Correction(scale, None if correct == "none" else law, correct == "all", marks)
+    correction = _Correction(scale, _taken(law, correct), correct == "all", marks)
     losses, rows = _losses(scores, correction), None
     if symmetric:
         rows = _law("row_log_q", row_log_q, scores, size, needed=False)
         same = _numbered(_same_rows(row_ids, size, scores.device), size) if hits == "mask" else None
-        column_options = _Correction(scale, None if correct == "none" else rows, correct == "all", same)
+        column_options = _Correction(scale, _taken(rows, correct), correct == "all", same)
         losses = (losses + _losses(scores[:, :size].T, column_options)) / 2
     if __debug__ and size:
         largest = [law.max() for law in (law, rows) if law is not None]
@@ -253,6 +251,13 @@ def _law(name: str, log_q: checks.Values | None, scores: Tensor, length: int, *,
     if law.shape != (length,):
         raise ValueError(f"{name} has shape {tuple(law.shape)}; it must hold one log probability for each of {length}")
     return law.to(_precision(scores))
+
+
+def _taken(law: Tensor | None, correct: Correct) -> Tensor | None:
+    """What is taken off the negatives: log q, or log(m q), m the other columns."""
+    if law is None or correct == "none":
+        return None
+    return law + math.log(max(1, len(law) - 1)) if correct == "importance" else law
 
 
 def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -> Tensor:

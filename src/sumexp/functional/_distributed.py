@@ -8,8 +8,8 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp import functional
-from sumexp.functional._arguments import Reduction
-from sumexp.functional._batch import Correct, InBatchHits
+from sumexp.functional._arguments import Correct, Reduction
+from sumexp.functional._batch import InBatchHits
 
 
 def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:

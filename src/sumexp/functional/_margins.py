@@ -14,29 +14,30 @@ from torch import Tensor
 from sumexp import _checks as checks
 
 
-def adaptive(log_prior_positive: checks.Values, scale: float = 1.0) -> Tensor:
+def adaptive(positive_log_prior: checks.Values, scale: float = 1.0) -> Tensor:
     r""":math:`\log\rho_{yy'} = C\,\pi_y^{-1/4}`: larger margins for rare positives (LDAM).
 
     Source: Rawat et al., section 2.1, which prints it without the logarithm; Cao et al. (2019).
     """
-    return scale * torch.exp(-0.25 * checks.reals("log_prior_positive", log_prior_positive))
+    return scale * torch.exp(-0.25 * checks.reals("positive_log_prior", positive_log_prior))
 
 
-def equalised(log_prior_negative: checks.Values, power: float = 1.0) -> Tensor:
-    r""":math:`\log\rho_{yy'} = \log F(\pi_{y'})` with :math:`F(\pi) = \pi^{\text{power}}`: rare negatives weigh little.
+def equalised(negative_log_prior: checks.Values, exponent: float = 1.0) -> Tensor:
+    r""":math:`\log\rho_{yy'} = \log F(\pi_{y'})` with :math:`F(\pi) = \pi^{\text{exponent}}`: rare negatives weigh
+    little.
 
     Source: Rawat et al., section 2.1; Tan et al. (2020).
     """
-    return power * checks.reals("log_prior_negative", log_prior_negative)
+    return exponent * checks.reals("negative_log_prior", negative_log_prior)
 
 
-def logit_adjusted(log_prior_positive: checks.Values, log_prior_negative: checks.Values) -> Tensor:
+def logit_adjusted(positive_log_prior: checks.Values, negative_log_prior: checks.Values) -> Tensor:
     r""":math:`\log\rho_{yy'} = \log(\pi_{y'}/\pi_y)`: consistent for the balanced error.
 
     Source: Rawat et al., section 2.1; Menon et al. (2020).
     """
-    negative = checks.reals("log_prior_negative", log_prior_negative)
-    return negative - checks.reals("log_prior_positive", log_prior_positive)
+    negative = checks.reals("negative_log_prior", negative_log_prior)
+    return negative - checks.reals("positive_log_prior", positive_log_prior)
 
 
 def arcface_margin(cosine: checks.Values, margin: float, *, guarded: bool = True) -> Tensor:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Reduction, prepare, reduce
+from sumexp.functional._arguments import Correct, Reduction, prepare, reduce
 
 
 class Margins(NamedTuple):
@@ -46,23 +46,31 @@ def sampled_softmax(
     negative_logits: Tensor,
     *,
     log_q: checks.Values | None = None,
+    positive_log_q: checks.Values | None = None,
+    correct: Correct = "all",
     weights: checks.Values | None = None,
     hits: checks.Values | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""The sampled softmax cross entropy.
 
-    .. math:: \ell = \log\Big(1 + \sum_{j=1}^m w_j\, e^{f_j - f_y}\Big)
+    .. math:: \ell = \log\Big(1 + \sum_{j=1}^m w_j\, e^{s_j - s_y}\Big), \qquad s_c = f_c - \log q_c
 
-    With ``log_q``, importance weights :math:`w_j = 1/(m q_j)` make the sum unbiased for the full softmax's, the loss
-    itself lies below it on average; :func:`sumexp.expectations.sampled_softmax` has that average exactly.
+    with :math:`\log q` off all logits, the default if ``log_q`` is given: for independent draws of any q, hits kept,
+    the minimum of the mean loss is then :math:`f = \log P(y\mid x)` up to a constant, for every m (the chapter
+    :doc:`/notebooks/negatives`). ``correct="importance"`` takes :math:`\log(m q)` off the negatives alone: that makes
+    the sum unbiased for the full softmax's where no draw is a hit, and the loss itself lies below it on average, which
+    :func:`sumexp.expectations.sampled_softmax` has exactly.
 
     Args:
         positive_logits: [B] the score of each example's own class.
         negative_logits: [B, m] scores of its negatives.
-        log_q: [B, m] or [m] log probabilities of a draw of each negative.
-        weights: broadcastable to [B, m], >= 0; with ``log_q`` the pairwise margins.
-        hits: [B, m] bool, negatives to leave out.
+        log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
+        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it beside ``log_q``.
+        correct: what log q is taken off, see :mod:`sumexp.functional`.
+        weights: broadcastable to [B, m], >= 0; beside ``log_q`` the pairwise margins.
+        hits: broadcastable to [B, m] bool, accidental hits (negatives of the example's own class) to leave out; all
+            are kept without it.
         reduction: ``mean``, ``sum`` or ``none``.
 
     Returns:
@@ -70,11 +78,11 @@ def sampled_softmax(
 
     Raises:
         ValueError: for shapes that do not fit, m = 0, NaN, a loss that would be infinite, the mean of an empty batch,
-            and outside the hits for weights that are negative or infinite and log_q above 0 or -inf.
+            log q that is missing, above 0 or -inf, and weights that are negative or infinite, outside the hits.
 
-    Source: Rawat et al., equation (7); Lin, Liu, Lin, equation (4).
+    Source: Rawat et al., equation (7); Lin, Liu, Lin, equation (4); Jean et al. (2015) for ``importance``.
     """
-    positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, weights, hits)
+    positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, positive_log_q, correct, weights, hits)
     terms = negative - positive.unsqueeze(-1)
     if log_w is not None:
         terms = terms + log_w
@@ -87,6 +95,8 @@ def info_nce(
     negative_logits: Tensor,
     *,
     log_q: checks.Values | None = None,
+    positive_log_q: checks.Values | None = None,
+    correct: Correct = "all",
     weights: checks.Values | None = None,
     hits: checks.Values | None = None,
     reduction: Reduction = "mean",
@@ -97,12 +107,20 @@ def info_nce(
 
     It is :func:`sampled_softmax` with unit weights; arguments and errors as there. At the optimum
     :math:`f = \log\mathrm{pop}(y|x)/q(y)` plus a constant, and for negatives from the marginal of y
-    :math:`\log N - \mathbb E\ell` bounds the mutual information from below. ``log_q`` or ``weights`` change that.
+    :math:`\log N - \mathbb E\ell` bounds the mutual information from below. With ``log_q`` what has this optimum is
+    :math:`f - \log q`, so that f is :math:`\log\mathrm{pop}(y|x)`; ``weights`` change it otherwise.
 
     Source: Stratos, section 1.2.
     """
     return sampled_softmax(
-        positive_logits, negative_logits, log_q=log_q, weights=weights, hits=hits, reduction=reduction
+        positive_logits,
+        negative_logits,
+        log_q=log_q,
+        positive_log_q=positive_log_q,
+        correct=correct,
+        weights=weights,
+        hits=hits,
+        reduction=reduction,
     )
 
 
@@ -112,6 +130,8 @@ def decoupled(
     *,
     margins: Margins = LOGISTIC,
     log_q: checks.Values | None = None,
+    positive_log_q: checks.Values | None = None,
+    correct: Correct = "all",
     weights: checks.Values | None = None,
     hits: checks.Values | None = None,
     reduction: Reduction = "mean",
@@ -120,15 +140,19 @@ def decoupled(
 
     .. math:: \ell = \phi(f_y) + \sum_{j=1}^m w_j\, \varphi(-f_j)
 
-    Linear in the sample, so with ``log_q`` it is unbiased for the sum over all negatives.
+    Linear in the sample, so with ``correct="importance"``, :math:`w_j = 1/(m q_j)`, it is unbiased for the sum over all
+    negatives. ``all`` and ``negatives`` take :math:`\log q` off the scores inside the margins: something else.
 
     Args:
         positive_logits: [B] the score of each example's own class.
         negative_logits: [B, m] scores of its negatives.
         margins: :math:`\phi` and :math:`\varphi`: ``LOGISTIC``, ``HINGE``, ``CONTRASTIVE`` or your own.
-        log_q: [B, m] or [m] log probabilities of a draw of each negative.
-        weights: broadcastable to [B, m], >= 0; with ``log_q`` the pairwise margins.
-        hits: [B, m] bool, negatives to leave out.
+        log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
+        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it beside ``log_q``.
+        correct: what log q is taken off, see :mod:`sumexp.functional`.
+        weights: broadcastable to [B, m], >= 0; beside ``log_q`` the pairwise margins.
+        hits: broadcastable to [B, m] bool, accidental hits (negatives of the example's own class) to leave out; all
+            are kept without it.
         reduction: ``mean``, ``sum`` or ``none``.
 
     Raises:
@@ -136,7 +160,9 @@ def decoupled(
 
     Source: Rawat et al., equation (8).
     """
-    positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, weights, hits, linear=True)
+    positive, negative, log_w = prepare(
+        positive_logits, negative_logits, log_q, positive_log_q, correct, weights, hits, linear=True
+    )
     terms = margins.negative(-negative)
     if log_w is not None:
         terms = terms * log_w.exp()
@@ -148,6 +174,8 @@ def binary_nce(
     negative_logits: Tensor,
     *,
     log_q: checks.Values | None = None,
+    positive_log_q: checks.Values | None = None,
+    correct: Correct = "all",
     weights: checks.Values | None = None,
     hits: checks.Values | None = None,
     reduction: Reduction = "mean",
@@ -156,9 +184,10 @@ def binary_nce(
 
     .. math:: \ell = -\log\sigma(f_y) - \sum_{j=1}^m \log(1 - \sigma(f_j))
 
-    It is :func:`decoupled` with logistic margins and unit weights. At the optimum
-    :math:`f = \log\mathrm{pop}(y|x)/q(y) - \log m`; to learn :math:`\log\mathrm{pop}(y|x)` itself, take
-    :math:`\log(m q)` off all logits first, the positive's too. (``log_q`` is an importance weight: something else.)
+    It is :func:`decoupled` with logistic margins and unit weights; arguments and errors as there. At the optimum
+    :math:`f = \log\mathrm{pop}(y|x)/q(y) - \log m`. With ``log_q``, taken off all logits, it is
+    :math:`f = \log\mathrm{pop}(y|x) - \log m`. ``correct="importance"`` multiplies a negative's term by
+    :math:`1/(m q)` instead.
 
     Source: Stratos, section 2.2, with m = N - 1.
     """
@@ -167,6 +196,8 @@ def binary_nce(
         negative_logits,
         margins=LOGISTIC,
         log_q=log_q,
+        positive_log_q=positive_log_q,
+        correct=correct,
         weights=weights,
         hits=hits,
         reduction=reduction,
@@ -187,6 +218,14 @@ def hinge(
     .. math:: \ell = \max\{0,\ 1 - (f_y - \max_j f_j)\}
 
     Over a sample of negatives it is at most what it is over all. A row without any negative left has loss 0.
+
+    Args:
+        positive_logits: [B] the score of each example's own class.
+        negative_logits: [B, m] scores of its negatives.
+        log_q: refused.
+        weights: refused.
+        hits: broadcastable to [B, m] bool, accidental hits to leave out; all are kept without it.
+        reduction: ``mean``, ``sum`` or ``none``.
 
     Raises:
         ValueError: as :func:`sampled_softmax`, and if ``log_q`` or ``weights`` is given: a maximum takes no weights.

@@ -133,6 +133,7 @@ def descend(
             logits.gather(1, labels.unsqueeze(1)).squeeze(1),
             logits.gather(1, negatives.ids),
             log_q=negatives.log_q,
+            correct="importance",
             reduction="sum",
         )
         (slope,) = torch.autograd.grad(loss / batch + problem.penalty / 2 * weights.square().sum(), weights)

@@ -12,16 +12,17 @@ from sumexp import _checks as checks
 class SampledOutput(nn.Module):
     r"""The last layer :math:`f_y = v_y \cdot h + b_y` of a classifier of very many classes.
 
-    ``forward`` gathers the rows of the labels and of the negatives, and their gradients are sparse: a step with
-    ``torch.optim.SGD`` (without momentum) or ``torch.optim.SparseAdam`` takes time and memory for those rows alone,
-    whatever L. ``logits`` gives all classes, for evaluation. Under autocast all products are in half precision, those
+    ``forward`` gathers the rows of the labels and of the negatives. With ``sparse=True`` their gradients are sparse: a
+    step with ``torch.optim.SGD`` (without momentum) or ``torch.optim.SparseAdam`` takes time and memory for those rows
+    alone, whatever L. The default is dense, as in ``torch.nn.Embedding``, since every optimiser takes that. ``logits``
+    gives all classes, for evaluation. Under autocast all products are in half precision, those
     of an example with its own class as those with negatives; the losses sum them in float32.
 
     Args:
         features: length d of the hidden vector.
         classes: number of classes L.
         bias: whether there are :math:`b_y`.
-        sparse: False for dense gradients, which every optimiser takes.
+        sparse: sparse gradients, so that a step costs the rows it needs; only SGD, Adagrad and SparseAdam take them.
         generator: source of the first weights, uniform in :math:`\pm1/\sqrt d` as in ``torch.nn.Linear``.
         device: where the parameters lie.
         dtype: their type.
@@ -36,7 +37,7 @@ class SampledOutput(nn.Module):
         classes: int,
         *,
         bias: bool = True,
-        sparse: bool = True,
+        sparse: bool = False,
         generator: torch.Generator | None = None,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,

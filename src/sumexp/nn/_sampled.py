@@ -11,8 +11,8 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from sumexp import _checks as checks
 from sumexp import functional, samplers
-from sumexp.functional._arguments import Reduction, for_sums, reduce
-from sumexp.functional._batch import Correct, InBatchHits
+from sumexp.functional._arguments import Correct, Reduction, for_sums, reduce
+from sumexp.functional._batch import InBatchHits
 from sumexp.nn._output import SampledOutput
 from sumexp.samplers._laws import log_q_of
 
@@ -32,9 +32,10 @@ class SampledSoftmax(nn.Module):
         features: length d of the hidden vectors.
         classes: number of classes L.
         sampler: the law q; it moves and is saved with this module.
-        m: negatives of a batch.
-        correct: of which logits log q is taken off: ``all``, ``negatives`` or ``none``.
-        hits: ``keep`` draws of an example's own class as negatives, or ``mask`` them: leave them out.
+        num_negatives: m, the negatives of a batch.
+        correct: what log q is taken off: ``all`` logits; the ``negatives`` alone; ``importance``, :math:`\log(m q)` off
+            the negatives alone; ``none``.
+        hits: ``keep`` accidental hits, draws of an example's own class, as negatives, or ``mask`` them: leave them out.
         bias: whether there are :math:`b_y`.
         sparse: sparse gradients, so that a step costs the rows it needs; only SGD, Adagrad and SparseAdam take them.
             The step of another of torch's optimisers raises what :meth:`check_optimiser` raises, before it begins.
@@ -57,7 +58,7 @@ class SampledSoftmax(nn.Module):
         features: int,
         classes: int,
         sampler: samplers.Sampler,
-        m: int,
+        num_negatives: int,
         *,
         correct: Correct = "all",
         hits: InBatchHits = "keep",
@@ -80,7 +81,7 @@ class SampledSoftmax(nn.Module):
         self.output = SampledOutput(
             features, classes, bias=bias, sparse=sparse, generator=generator, device=device, dtype=dtype
         )
-        self.sampler, self.m = sampler, checks.whole("m", m, 1, 1 << 31)
+        self.sampler, self.num_negatives = sampler, checks.whole("num_negatives", num_negatives, 1, 1 << 31)
         self.correct, self.hits = correct, hits
         self.padding = checks.whole("padding", padding, -(1 << 63), (1 << 63) - 1)
         log_t = math.log(checks.number("temperature", temperature))
@@ -130,10 +131,12 @@ class SampledSoftmax(nn.Module):
         own = torch.where(present, given.flatten(), 0)
         # What stands at padding may be NaN.
         flat = torch.where(present.unsqueeze(-1), hidden.flatten(0, -2), 0)
-        ids = self.sampler.sample((self.m,), samplers.check_worker_generator(generator)).to(hidden.device)
+        generator = samplers.check_worker_generator(generator)
+        ids = self.sampler.sample((self.num_negatives,), generator).to(hidden.device)
         positive, negative = (for_sums(part) / self.temperature for part in self.output(flat, own, ids))
         if self.correct != "none":
-            negative = negative - log_q_of(self.sampler, ids).to(negative.dtype)
+            copies = self.num_negatives if self.correct == "importance" else 1
+            negative = negative - (log_q_of(self.sampler, ids) + math.log(copies)).to(negative.dtype)
         if self.correct == "all":
             positive = positive - self._log_q(own, present).to(positive.dtype)
         hits = ids == own.unsqueeze(-1) if self.hits == "mask" else None
@@ -217,4 +220,7 @@ class SampledSoftmax(nn.Module):
 
     def extra_repr(self) -> str:
         """What was chosen."""
-        return f"m={self.m}, correct={self.correct!r}, hits={self.hits!r}, temperature={self.temperature.item():.6g}"
+        return (
+            f"num_negatives={self.num_negatives}, correct={self.correct!r}, hits={self.hits!r}, "
+            f"temperature={self.temperature.item():.6g}"
+        )

@@ -38,14 +38,18 @@ _CHUNK = 1 << 22
 
 
 def expected_loss(
-    logits: checks.Values, label: int, m: int, weights: checks.Values = 1.0, log_q: checks.Values | None = None
+    logits: checks.Values,
+    label: int,
+    num_negatives: int,
+    weights: checks.Values = 1.0,
+    log_q: checks.Values | None = None,
 ) -> Tensor:
     r"""The exact mean of :math:`\log(1 + \sum_j w_{y_j} e^{f_{y_j} - f_y})`, m negatives drawn with replacement from q.
 
     Args:
         logits: [..., L]; the label's is finite.
         label: the positive, never drawn.
-        m: number of draws.
+        num_negatives: m, the number of draws.
         weights: one for all negatives or [L], what a draw counts; 1 is InfoNCE, :math:`1/(mq)` importance sampling.
         log_q: [L] log probabilities up to a constant, normalised over the negatives; uniform if None.
 
@@ -59,7 +63,8 @@ def expected_loss(
     classes = logits.shape[-1] if logits.ndim else 0
     if classes < 2:
         raise ValueError(f"logits have {classes} classes; a positive and a negative are needed")
-    label, m = checks.whole("label", label, 0, classes - 1), checks.whole("m", m, 1, MOST)
+    label = checks.whole("label", label, 0, classes - 1)
+    num_negatives = checks.whole("num_negatives", num_negatives, 1, MOST)
     log_w = checks.reals("weights", weights).double().expand(classes).log()
     if not bool((log_w.isfinite()).all()):
         raise ValueError("weights must be positive and finite")
@@ -68,18 +73,18 @@ def expected_loss(
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
     law = None if log_q is None else checks.reals("log_q", log_q).double().to(f.device)[others]
     proposal = None if law is None else torch.log_softmax(law, -1)
-    return expectations.expect(expectations.with_replacement(terms, m, proposal)).log
+    return expectations.expect(expectations.with_replacement(terms, num_negatives, proposal)).log
 
 
-def hit_losses(n: int, m: int, weight: float, sizes: checks.Values, *, replacement: bool = True) -> Tensor:
+def hit_losses(n: int, num_negatives: int, weight: float, sizes: checks.Values, *, replacement: bool = True) -> Tensor:
     r""":math:`\mathbb E\log(1 + wK_s)`, :math:`K_s` the number of the m uniform draws that fall among s of n negatives.
 
     The least expected loss of a positive of rank 1 + s, by a sum over the values of :math:`K_s` (binomial, or
     hypergeometric without replacement). With w = 1 it is the expected log of the rank among the sampled candidates.
 
     Args:
-        n: number of negatives.
-        m: number of draws.
+        n: number of all negatives, L - 1.
+        num_negatives: m, the number of draws.
         weight: w, the same for all.
         sizes: [...] integers s in 0..n.
         replacement: whether a negative can be drawn twice.
@@ -88,7 +93,7 @@ def hit_losses(n: int, m: int, weight: float, sizes: checks.Values, *, replaceme
         ValueError: if a number is out of range.
     """
     n = checks.whole("n", n, 1, WHOLE)
-    m = checks.whole("m", m, 1, MOST if replacement else min(n, MOST))
+    m = checks.whole("num_negatives", num_negatives, 1, MOST if replacement else min(n, MOST))
     weight, sizes = checks.number("weight", weight), checks.reals("sizes", sizes)
     s = sizes.reshape(-1, 1).double()
     if len(s) and not (s.min() >= 0 and s.max() <= n):
@@ -99,12 +104,13 @@ def hit_losses(n: int, m: int, weight: float, sizes: checks.Values, *, replaceme
     return torch.cat([*parts, s.new_zeros(0)]).reshape(sizes.shape)
 
 
-def deficits(n: int, m: int, weight: float, sizes: checks.Values, *, replacement: bool = True) -> Tensor:
+def deficits(n: int, num_negatives: int, weight: float, sizes: checks.Values, *, replacement: bool = True) -> Tensor:
     r""":math:`\log(1+s) - \mathbb E\log(1+wK_s)`: how far the loss can fall below the log rank; (C) says never above 0.
 
     Arguments and errors as for :func:`hit_losses`.
     """
-    return torch.log1p(checks.reals("sizes", sizes).double()) - hit_losses(n, m, weight, sizes, replacement=replacement)
+    least = hit_losses(n, num_negatives, weight, sizes, replacement=replacement)
+    return torch.log1p(checks.reals("sizes", sizes).double()) - least
 
 
 class Constant(NamedTuple):
@@ -114,25 +120,25 @@ class Constant(NamedTuple):
     rank: int
 
 
-def additive_constant(n: int, m: int, weight: float | None = None, *, replacement: bool = True) -> Constant:
+def additive_constant(n: int, num_negatives: int, weight: float | None = None, *, replacement: bool = True) -> Constant:
     r"""The least c with :math:`\mathbb E\,\ell + c \ge \log r` for all logits, for uniform sampling.
 
     Args:
-        n: number of negatives; all ranks are visited, m + 1 numbers for each.
-        m: number of draws.
+        n: number of all negatives, L - 1; all ranks are visited, m + 1 numbers for each.
+        num_negatives: m, the number of draws.
         weight: the importance weight n/m if None.
         replacement: whether a negative can be drawn twice.
 
     Raises:
         ValueError: as :func:`hit_losses`.
     """
-    n, m = checks.whole("n", n, 1, MOST), checks.whole("m", m, 1, MOST)
+    n, m = checks.whole("n", n, 1, MOST), checks.whole("num_negatives", num_negatives, 1, MOST)
     missing = deficits(n, m, n / m if weight is None else weight, torch.arange(n + 1), replacement=replacement)
     worst = int(missing.argmax())
     return Constant(missing[worst].item(), 1 + worst)
 
 
-def log_least_weight(q: checks.Values, m: int) -> Tensor:
+def log_least_weight(q: checks.Values, num_negatives: int) -> Tensor:
     r"""The log of the least constant weight of each negative with which the loss bounds the log rank.
 
     m draws with replacement; the root of :math:`\mathbb E\log(1 + wK) = \log 2`, K binomial (m, q). For small mq it is
@@ -141,14 +147,14 @@ def log_least_weight(q: checks.Values, m: int) -> Tensor:
 
     Args:
         q: [...] probabilities of a draw, in (0, 1].
-        m: number of draws, >= 1.
+        num_negatives: m, the number of draws, >= 1.
 
     Raises:
         ValueError: if a probability or m is out of range.
     """
     q = checks.reals("q", q)
     p = q.double().reshape(-1, 1)
-    m = checks.whole("m", m, 1, MOST)
+    m = checks.whole("num_negatives", num_negatives, 1, MOST)
     if len(p) and not (p.min() > 0 and p.max() <= 1):
         raise ValueError(f"q must lie in (0, 1], got {p.min().item()!r} to {p.max().item()!r}")
     k = torch.arange(1, m + 1, dtype=torch.float64, device=p.device)
@@ -167,7 +173,7 @@ def log_least_weight(q: checks.Values, m: int) -> Tensor:
     return high.reshape(q.shape)
 
 
-def certified_rank(loss: float, n: int, m: int, weight: float = 1.0, *, replacement: bool = True) -> int:
+def certified_rank(loss: float, n: int, num_negatives: int, weight: float = 1.0, *, replacement: bool = True) -> int:
     r"""The greatest rank that a positive can have whose expected sampled loss is at most ``loss``.
 
     The expected loss of rank r is at least :math:`\mathbb E\log(1 + wK_{r-1})`, which rises with r: so even InfoNCE
@@ -175,8 +181,8 @@ def certified_rank(loss: float, n: int, m: int, weight: float = 1.0, *, replacem
 
     Args:
         loss: the mean over negatives for one positive, >= 0.
-        n: number of negatives, of which the m are drawn uniformly.
-        m: number of draws.
+        n: number of all negatives, L - 1, of which the m are drawn uniformly.
+        num_negatives: m, the number of draws.
         weight: of each.
         replacement: whether a negative can be drawn twice.
 
@@ -191,7 +197,7 @@ def certified_rank(loss: float, n: int, m: int, weight: float = 1.0, *, replacem
     )  # the least loss of 1 + low is at most the loss, that of 1 + high above it
     while high - low > 1:
         middle = (low + high) // 2
-        least = hit_losses(n, m, weight, torch.tensor(middle), replacement=replacement).item()
+        least = hit_losses(n, num_negatives, weight, torch.tensor(middle), replacement=replacement).item()
         low, high = (middle, high) if least <= loss * (1 + 1e-12) else (low, middle)
     return 1 + low
 

@@ -40,7 +40,9 @@ class Distinct(NamedTuple):
     time: Tensor
 
 
-def distinct(sampler: Sampler, labels: checks.Values, m: int, *, generator: torch.Generator | None = None) -> Distinct:
+def distinct(
+    sampler: Sampler, labels: checks.Values, num_negatives: int, *, generator: torch.Generator | None = None
+) -> Distinct:
     r"""Draw from q until m ids other than the label are found, once for the whole batch.
 
     The race is one for all examples; each takes its own label out of it. So m + 2 arrivals serve all.
@@ -48,7 +50,7 @@ def distinct(sampler: Sampler, labels: checks.Values, m: int, *, generator: torc
     Args:
         sampler: the law q of one draw; at least m + 2 classes must have positive probability.
         labels: [B] the examples' classes.
-        m: distinct negatives for each example, >= 1.
+        num_negatives: m, distinct negatives for each example, >= 1.
         generator: source of randomness, on the sampler's device.
 
     Raises:
@@ -57,7 +59,8 @@ def distinct(sampler: Sampler, labels: checks.Values, m: int, *, generator: torc
     Source: the times of arrival are those of priority sampling, Duffield, Lund and Thorup (2007); with Gumbel noise,
     Kool, van Hoof and Welling (2019).
     """
-    labels, m = _check_labels(labels, sampler.classes), checks.whole("m", m, 1, sampler.classes)
+    labels = _check_labels(labels, sampler.classes)
+    m = checks.whole("num_negatives", num_negatives, 1, sampler.classes)
     ids, times = _arrivals(sampler, m + 2, generator)
     ids, times = ids.to(labels.device), times.to(labels.device)
     own = labels.unsqueeze(-1)

@@ -10,7 +10,10 @@ from sumexp import _checks as checks
 from sumexp.samplers._laws import Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
-"""What becomes of a draw that equals the example's label: left out, drawn again, or counted as a negative."""
+"""What becomes of accidental hits, draws of the example's own label: left out, drawn again, or kept as negatives."""
+
+InBatchHits = Literal["mask", "keep"]
+"""The same where nothing is drawn."""
 
 
 class Negatives(NamedTuple):
@@ -30,24 +33,33 @@ class Negatives(NamedTuple):
 def draw(
     sampler: Sampler,
     labels: checks.Values,
-    m: int,
+    num_negatives: int,
     *,
-    hits: Hits = "mask",
+    hits: Hits = "keep",
     shared: bool = False,
     generator: torch.Generator | None = None,
 ) -> Negatives:
     r"""Draw m negatives with replacement for every example.
 
-    The rule for accidental hits decides what law the negatives have:
+    The rule for accidental hits, draws that equal the example's own label, decides what law the negatives have:
 
+    - ``keep``: q as it is, and a hit is a negative like all others: with :math:`\log q` off all logits the minimum of
+      the sampled softmax is then the full one's (the chapter :doc:`/notebooks/negatives`);
     - ``mask``: q as it is, and hits are marked to be left out (:math:`q_y > 0`, :math:`w_{yy} = 0`);
-    - ``redraw``: hits are drawn again until none is left (:math:`q_y = 0`): :math:`q_{y'}/(1-q_y)`;
-    - ``keep``: q as it is, and the positive counts among the negatives.
+    - ``redraw``: hits are drawn again until none is left (:math:`q_y = 0`): :math:`q_{y'}/(1-q_y)`.
+
+    .. code-block:: python
+
+        drawn = samplers.draw(sampler, labels, 100, shared=True)
+        positive, negative = output(hidden, labels, drawn.ids)
+        loss = functional.sampled_softmax(
+            positive, negative, log_q=drawn.log_q, positive_log_q=sampler.log_prob(labels), hits=drawn.hits
+        )
 
     Args:
         sampler: the law q.
         labels: [B] the examples' classes.
-        m: draws for each example, >= 1.
+        num_negatives: m, draws for each example, >= 1.
         hits: the rule.
         shared: draw m negatives once for the whole batch.
         generator: source of randomness, on the sampler's device.
@@ -59,7 +71,7 @@ def draw(
     Source: Rawat et al., Remarks 1 and 6.
     """
     labels = _check_labels(labels, sampler.classes)
-    m = checks.whole("m", m, 1, 1 << 31)
+    m = checks.whole("num_negatives", num_negatives, 1, 1 << 31)
     checks.choice("hits", hits, get_args(Hits))
     if shared and hits == "redraw":
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
@@ -78,13 +90,18 @@ def draw(
 
 
 def within_batch(
-    labels: checks.Values, log_prior: checks.Values, *, union: bool = False, shared: bool = False
+    labels: checks.Values,
+    log_prior: checks.Values,
+    *,
+    hits: InBatchHits = "keep",
+    union: bool = False,
+    shared: bool = False,
 ) -> Negatives:
     r"""The labels of the other examples as negatives.
 
     As a multiset, class y' has the expected count :math:`(B-1)\pi_{y'}`: these are B - 1 draws from the prior. As a
     union, what practice uses, it is there at most once, with probability :math:`1-(1-\pi_{y'})^{B-1}`: that flattens
-    the ratio of frequent to rare classes. Either way ``log_q`` says which, and equal labels are marked as hits.
+    the ratio of frequent to rare classes. Either way ``log_q`` says which.
 
     To train, :func:`sumexp.functional.in_batch` takes the scores and needs none of this. The multiset's matrices take
     17 bytes for each pair, 285 MB for 4,096 labels; ``shared`` gives it in a tenth of the time and 1 byte a pair.
@@ -92,16 +109,20 @@ def within_batch(
     Args:
         labels: [B] classes of the batch, B >= 2.
         log_prior: [L] log frequencies of the classes.
+        hits: ``keep`` accidental hits, the labels of other examples that equal an example's own, or ``mask`` them: mark
+            them to be left out.
         union: each class once, shared by all examples (ids [U]); else the multiset (ids [B, B-1], the order that
             :func:`off_diagonal` gives a matrix of scores).
         shared: the multiset as columns that all examples share (ids [B], the labels themselves): an example's own
-            column is one of its hits, and ``log_q`` is :math:`\log\frac{B-1}B\pi`, as B columns hold B - 1 draws.
+            column is always marked to be left out, and ``log_q`` is :math:`\log\frac{B-1}B\pi`, as B columns hold
+            B - 1 draws.
 
     Raises:
         ValueError: if there are fewer than two examples, a label is no class, or its prior is 0, above 1 or NaN.
 
     Source: Rawat et al., section 2.2.
     """
+    checks.choice("hits", hits, get_args(InBatchHits))
     prior = checks.reals("log_prior", log_prior).double()
     labels = _check_labels(labels, len(prior)).to(prior.device)
     if len(labels) < 2:
@@ -115,17 +136,22 @@ def within_batch(
             "logarithms of probabilities, positive for every class that can occur (count them all, or counts + 1)"
         )
     if shared and not union:
-        return Negatives(labels, prior[labels] + math.log1p(-1 / len(labels)), labels == own)
+        diagonal = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+        left_out = labels == own if hits == "mask" else diagonal
+        return Negatives(labels, prior[labels] + math.log1p(-1 / len(labels)), left_out)
     if not union:
         # What stands in place j of row i: label j before the diagonal, label j + 1 from it on.
         places = torch.arange(len(labels) - 1, device=labels.device)
         before = places < torch.arange(len(labels), device=labels.device).unsqueeze(-1)
         log_q = prior[labels]
         ids = torch.where(before, labels[:-1], labels[1:])
-        return Negatives(ids, torch.where(before, log_q[:-1], log_q[1:]), ids == own)
-    present: Tensor = labels.unique()  # type: ignore[no-untyped-call]
+        equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
+        return Negatives(ids, torch.where(before, log_q[:-1], log_q[1:]), equal)
+    present, counts = labels.unique(return_counts=True)  # type: ignore[no-untyped-call]
     log_count = log_inclusion(prior[present], len(labels) - 1)
-    return Negatives(present, log_count - math.log(len(present)), present == own)
+    # Kept, an example's own class is there if another example has it too.
+    equal = (present == own) if hits == "mask" else (present == own) & (counts == 1)
+    return Negatives(present, log_count - math.log(len(present)), equal)
 
 
 def off_diagonal(scores: checks.Values) -> Tensor:
@@ -144,20 +170,22 @@ def off_diagonal(scores: checks.Values) -> Tensor:
 def model_based(
     logits: checks.Values,
     labels: checks.Values,
-    m: int,
+    num_negatives: int,
     *,
-    hits: Hits = "redraw",
+    hits: Hits = "keep",
     generator: torch.Generator | None = None,
 ) -> Negatives:
     r"""Negatives from the model's own probabilities, :math:`q_{y'} \propto e^{f_{y'}}`; it reads all logits.
 
-    With ``redraw`` q is normalised over the negatives, and importance weights give the full softmax for every draw;
-    with ``mask`` it is normalised over all classes and hits are left out, which is not the same.
+    With ``keep`` q is the softmax itself, and :math:`\log q` off all logits makes the mean gradient proportional to the
+    full softmax's; with ``redraw`` q is normalised over the negatives, and ``correct="importance"`` gives the full
+    softmax's loss for every draw; with ``mask`` it is normalised over all classes and hits are left out, which is not
+    the same.
 
     Args:
         logits: [B, L] scores; q is taken as a constant.
         labels: [B] the examples' classes.
-        m: draws for each example, >= 1.
+        num_negatives: m, draws for each example, >= 1.
         hits: the rule for accidental hits, see :func:`draw`.
         generator: source of randomness, on the logits' device.
 
@@ -171,7 +199,7 @@ def model_based(
     if logits.ndim != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
     labels = _check_labels(labels, logits.shape[1])
-    m = checks.whole("m", m, 1, 1 << 31)
+    m = checks.whole("num_negatives", num_negatives, 1, 1 << 31)
     checks.choice("hits", hits, get_args(Hits))
     scores = logits.detach().to(torch.float64)
     [largest] = checks.read(scores.max()) if scores.numel() else [0.0]
@@ -191,13 +219,17 @@ def model_based(
     return Negatives(ids, log_q.gather(-1, ids), equal)
 
 
-def log_inclusion(log_q: checks.Values, m: int) -> Tensor:
+def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
     r"""Log probability that a class is among m draws, :math:`\log(1-(1-q)^m)`, accurate for small and large q.
 
+    Args:
+        log_q: log probabilities of a draw.
+        num_negatives: m, the number of draws, from 1 to 2^53.
+
     Raises:
-        ValueError: if m is no whole number from 1 to 2^53, or log_q is NaN or above 0.
+        ValueError: if m is no such number, or log_q is NaN or above 0.
     """
-    m, log_q = checks.whole("m", m, 1, 1 << 53), checks.reals("log_q", log_q).to(torch.float64)
+    m, log_q = checks.whole("num_negatives", num_negatives, 1, 1 << 53), checks.reals("log_q", log_q).to(torch.float64)
     if not torch.compiler.is_compiling() and log_q.numel() and not checks.read(log_q.max())[0] <= 1e-6:
         raise ValueError(f"log_q must hold logarithms of probabilities, got {log_q.max().item()!r}")
     log_q = log_q.clamp_max(0)

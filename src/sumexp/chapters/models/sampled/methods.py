@@ -102,11 +102,11 @@ def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, own: tor
     drawn: dict[tuple[Law, int], Negatives] = {}
     wanted = {(method.law, method.negatives) for method in methods if method.law != "all"}
     if any(law == "batch" for law, _ in wanted):
-        others = within_batch(labels, log_prior)
+        others = within_batch(labels, log_prior, hits="mask")
     for law, m in sorted(wanted):
         if law == "uniform":
             uniform = Uniform(len(log_prior))
-            drawn[law, m] = draw(uniform, labels.cpu(), m, generator=own)
+            drawn[law, m] = draw(uniform, labels.cpu(), m, hits="mask", generator=own)
         else:
             columns = following(len(labels), m, labels.device)
             drawn[law, m] = Negatives(*(part.gather(1, columns) for part in others))
