@@ -10,8 +10,9 @@ A *sampled* loss never sees all L logits:
 
 - ``all``, the default: all logits, the positive's too (``positive_log_q`` where it is not among the columns);
 - ``negatives``: the negatives' logits alone;
-- ``importance``: :math:`\log(m q)` off the negatives' alone, m the number of negatives: the estimator of Jean et al. In a
-  loss that judges each score by itself a negative's term is multiplied by :math:`1/(m q)`, in a softmax that is the same;
+- ``importance``: :math:`\log(m q)` off the negatives' alone, m the number of negatives: the estimator of Jean et al. In
+  a loss that judges each score by itself a negative's term is multiplied by :math:`1/(m q)`, which a softmax cannot
+  tell apart;
 - ``none``: nothing.
 
 An *accidental hit* is a negative of the example's own class. Hits are kept unless said else: ``hits`` is the rule,

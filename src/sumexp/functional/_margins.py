@@ -23,8 +23,7 @@ def adaptive(positive_log_prior: checks.Values, scale: float = 1.0) -> Tensor:
 
 
 def equalised(negative_log_prior: checks.Values, exponent: float = 1.0) -> Tensor:
-    r""":math:`\log\rho_{yy'} = \log F(\pi_{y'})` with :math:`F(\pi) = \pi^{\text{exponent}}`: rare negatives weigh
-    little.
+    r""":math:`\log\rho_{yy'} = \log F(\pi_{y'})`, :math:`F(\pi) = \pi^{\text{exponent}}`: rare negatives weigh little.
 
     Source: Rawat et al., section 2.1; Tan et al. (2020).
     """

@@ -1,0 +1,84 @@
+"""One meaning for each keyword: the page's table against the signatures of all public functions and layers."""
+
+import inspect
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import torch
+
+from sumexp import functional, nn, samplers
+
+PAGE = Path(__file__).parents[1] / "book/api/keywords.md"
+PACKAGES = (functional, nn, samplers)
+HIT_RULES = {"in_batch", "distributed_in_batch", "SampledSoftmax", "draw", "model_based", "within_batch"}
+"""What sees the classes, and so takes a rule where a loss of logits takes marks."""
+
+Uses = dict[tuple[str, str], set[str]]
+"""By keyword and default: the functions."""
+
+
+def signatures() -> Uses:
+    """Arguments of functions, of layers and of the calls of layers; records and protocols are not called."""
+    uses: Uses = defaultdict(set)
+    for package in PACKAGES:
+        for name in package.__all__:
+            public = getattr(package, name)
+            if inspect.isclass(public) and not issubclass(public, nn.SampledOutput.__mro__[1]):
+                continue
+            if not callable(public) or not (inspect.isclass(public) or inspect.isfunction(public)):
+                continue
+            calls = [public] + ([public.forward] if inspect.isclass(public) else [])
+            for call in calls:
+                for parameter in inspect.signature(call).parameters.values():
+                    required = parameter.default is parameter.empty
+                    default = "" if required else _default(parameter.default)
+                    if parameter.name != "self":
+                        uses[parameter.name, default].add(name)
+    return uses
+
+
+def _default(value: object) -> str:
+    if isinstance(value, functional.Margins):
+        return "LOGISTIC" if value is functional.LOGISTIC else repr(value)
+    return str(value) if not isinstance(value, str) else repr(value)
+
+
+def table() -> Uses:
+    uses: Uses = defaultdict(set)
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("| `"):
+            keyword, _, default, meaning, functions = re.split(r"(?<!\\) \| ", line.strip("| "))
+            assert meaning, f"{keyword} has no meaning"
+            for name in re.findall(r"`(\w+)`", functions):
+                uses[keyword.strip("`"), default.strip("`")].add(name)
+    return uses
+
+
+def test_the_table_has_every_keyword_of_every_function_with_its_default() -> None:
+    assert table() == signatures()
+
+
+def test_no_keyword_has_two_defaults() -> None:
+    defaults: dict[str, set[str]] = defaultdict(set)
+    for keyword, default in signatures():
+        if default:
+            defaults[keyword].add(default)
+    twice = {keyword: found for keyword, found in defaults.items() if len(found) > 1}
+    # The rule where classes are seen, the marks where they are not; either way all hits are kept.
+    assert twice == {"hits": {"'keep'", "None"}}
+    assert signatures()["hits", "'keep'"] == HIT_RULES
+
+
+def test_the_two_lines_of_the_page_are_one_loss() -> None:
+    scores, size = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64), 4
+    ids, log_q = [2, 0, 1, 0], torch.tensor([0.2, 0.5, 0.3, 0.5], dtype=torch.float64).log()
+    block = PAGE.read_text().split("```")[1].removeprefix("python\n")
+    names = {"in_batch": functional.in_batch, "sampled_softmax": functional.sampled_softmax}
+    given = {"scores": scores, "ids": ids, "log_q": log_q, "B": size, "off_diagonal": samplers.off_diagonal}
+    for correct in get_args(functional.Correct):
+        lines = [line.removesuffix(")") + f", correct={correct!r})" for line in block.strip().splitlines()]
+        one, other = (eval(line, names | given).item() for line in lines)  # noqa: S307
+        assert one == pytest.approx(other, rel=1e-13)
