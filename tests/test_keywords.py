@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from sumexp import functional, nn, samplers
+from sumexp.functional._arguments import Correct
 
 PAGE = Path(__file__).parents[1] / "book/api/keywords.md"
 PACKAGES = (functional, nn, samplers)
@@ -78,7 +79,7 @@ def test_the_two_lines_of_the_page_are_one_loss() -> None:
     block = PAGE.read_text().split("```")[1].removeprefix("python\n")
     names = {"in_batch": functional.in_batch, "sampled_softmax": functional.sampled_softmax}
     given = {"scores": scores, "ids": ids, "log_q": log_q, "B": size, "off_diagonal": samplers.off_diagonal}
-    for correct in get_args(functional.Correct):
+    for correct in get_args(Correct):
         lines = [line.removesuffix(")") + f", correct={correct!r})" for line in block.strip().splitlines()]
         one, other = (eval(line, names | given).item() for line in lines)  # noqa: S307
         assert one == pytest.approx(other, rel=1e-13)

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp import functional, samplers
-from sumexp.functional import Correct, in_batch
 from sumexp.functional import _batch as blocks
+from sumexp.functional import in_batch
+from sumexp.functional._arguments import Correct
 
 WAYS: dict[str, dict[str, Any]] = {
     "all, keep": {},

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks
 
 from sumexp import functional, samplers
-from sumexp.functional import Correct
+from sumexp.functional._arguments import Correct
 from sumexp.nn import SampledOutput, SampledSoftmax
 
 

@@ -33,7 +33,7 @@ from sumexp import _checks as checks
 from sumexp import functional, ranking, samplers
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Interval
-from sumexp.functional import Correct
+from sumexp.functional._arguments import Correct
 from sumexp.functional._batch import InBatchHits
 from sumexp.negatives.consistency import minimiser, multiset_losses
 from sumexp.samplers import Hits

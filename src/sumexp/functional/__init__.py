@@ -32,7 +32,6 @@ what stands at a hit does not matter. NaN and the infinities that have no limit 
 all arguments once, and ``python -O`` leaves it out, as it does the checks of ``torch.distributions``.
 """
 
-from sumexp.functional._arguments import Correct, Reduction
 from sumexp.functional._batch import in_batch
 from sumexp.functional._distributed import distributed_in_batch, gathered
 from sumexp.functional._full import cross_entropy, pairwise_margin
@@ -54,9 +53,7 @@ __all__ = [
     "CONTRASTIVE",
     "HINGE",
     "LOGISTIC",
-    "Correct",
     "Margins",
-    "Reduction",
     "adaptive",
     "arcface_margin",
     "binary_nce",
