@@ -429,7 +429,7 @@ def test_bad_input() -> None:
     s = torch.tensor([1])
     cases = [(0, 1, 1.0, True), (3, 0, 1.0, True), (3, 1, 0.0, True), (3, 1, nan, True), (3, 4, 1.0, False)]
     for n, m, weight, replacement in cases:
-        with pytest.raises(ValueError, match=r"(n|m|weight) is .*; it must be"):
+        with pytest.raises(ValueError, match=r"(n|num_negatives|weight) is .*; it must be"):
             ranking.hit_losses(n, m, weight, s, replacement=replacement)
     with pytest.raises(ValueError, match=r"sizes must be in 0..3, got 4 to 4"):
         ranking.hit_losses(3, 1, 1.0, torch.tensor([4]))
