@@ -34,7 +34,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "negatives-f-const-tail", "negatives-f-beats-ce", "negatives-f-tail-weights", "negatives-f-relative-head",
         "negatives-f-q-matters", "negatives-f-limits", "negatives-fig-3", "negatives-fig-4-5", "negatives-fig-6",
     ),
-    "retrieval": ("negatives-f-within-tail", "negatives-f-uniform-head", "negatives-fig-8"),
+    "retrieval": ("negatives-f-uniform-head", "negatives-fig-8"),
     "vae": ("perturb-f-vae",),
     "fits": (
         "perturb-table1-discrete", "perturb-table1-binomial", "perturb-table1-poisson", "perturb-table1-negbin",
