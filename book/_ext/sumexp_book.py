@@ -171,7 +171,7 @@ class RegisterNumber(SphinxRole):
 
 
 class RegisterTable(SphinxDirective):
-    """A table of the register: ``truth``, ``evidence``, ``counts``, ``claims``; or ``marks``, which they draw with."""
+    """A table of the register: ``truth``, ``rules``, ``evidence``, ``counts``, ``claims``; or the ``marks`` of all."""
 
     required_arguments = 1
 
@@ -181,13 +181,15 @@ class RegisterTable(SphinxDirective):
                 return [raw(drawn.marks())]
             case "truth":
                 return [raw(drawn.truth())]
+            case "rules":
+                return [raw(drawn.rules())]
             case "evidence":
                 return [raw(drawn.kinds())]
             case "counts":
                 return [raw(drawn.counts(register(self.env)))]
             case "claims":
                 return [raw('<div id="register-filters"></div>'), *self.claims()]
-        raise self.error("expected marks, truth, evidence, counts or claims")
+        raise self.error("expected marks, truth, rules, evidence, counts or claims")
 
     def claims(self) -> list[nodes.Node]:
         """A section for each chapter, with a link to it where the book has it."""

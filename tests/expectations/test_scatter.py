@@ -166,6 +166,64 @@ def test_gradients_of_a_certain_coin(size: float) -> None:
     assert by_inverse[0].item() == pytest.approx((found.inverse - without.inverse).item(), rel=1e-10)
 
 
+def six(found: expectations.Expectations) -> Tensor:
+    return torch.stack([
+        found.log, found.inverse, found.log_variance, found.inverse_variance, found.log_gap, found.inverse_gap
+    ])  # fmt: skip
+
+
+def by_outcomes(log_x: Tensor, log_pi: Tensor) -> Tensor:
+    """The same six by all outcomes of the coins, in plain double precision; differentiable."""
+    x, pi = log_x.exp(), log_pi.exp()
+    outcomes = torch.cartesian_prod(*[terms(0.0, 1.0)] * len(x))
+    probability = (outcomes * pi + (1 - outcomes) * (1 - pi)).prod(-1)
+    total, mean = outcomes @ x, pi @ x
+    log, inverse = total.log1p(), 1 / (1 + total)
+    first = [probability @ log, probability @ inverse]
+    second = [probability @ (log - first[0]).square(), probability @ (inverse - first[1]).square()]
+    return torch.stack([*first, *second, mean.log1p() - first[0], first[1] - 1 / (1 + mean)])
+
+
+ALMOST = (-5e-324, -1e-320, -1e-310, -1e-290, -1e-16)
+"""Logarithms of probabilities that are 1 in double precision, about where 1 / (1 - pi) or e^{-log(1 - pi)} overflow."""
+
+
+@pytest.mark.parametrize("wanted", ["log_x", "log_pi", "both"])
+@pytest.mark.parametrize("sizes", [(5.0, 2.0, -1.0), (12.0, -3.0, 12.0)])
+@pytest.mark.parametrize("log_pi", [
+    (0.0, -2.0, 0.0), (0.0, 0.0, 0.0), (-0.5, 0.0, -math.inf), *((value, -2.0, value) for value in ALMOST)
+])  # fmt: skip
+def test_gradients_beside_certain_coins(wanted: str, sizes: tuple[float, ...], log_pi: tuple[float, ...]) -> None:
+    # Each tensor alone and both: what the transform computes depends on which gradients are asked for.
+    log_x, log_inclusion = terms(*sizes), terms(*log_pi)
+    asked = {"log_x": [log_x], "log_pi": [log_inclusion], "both": [log_x, log_inclusion]}[wanted]
+    for tensor in asked:
+        tensor.requires_grad_()
+    found = six(expectations.expect(expectations.independent(log_x, log_inclusion)))
+    expected = by_outcomes(log_x, log_inclusion)
+    # With all coins certain nothing scatters: a variance's gradient, with parts up to 2 x 12^2, is rounding alone.
+    for output, by_hand in zip(found, expected, strict=True):
+        gradients = torch.autograd.grad(output, asked, retain_graph=True)
+        for gradient, other in zip(gradients, torch.autograd.grad(by_hand, asked, retain_graph=True), strict=True):
+            torch.testing.assert_close(gradient, other, rtol=1e-8, atol=1e-11)
+
+
+def test_gradients_in_the_logits_beside_certain_coins_by_differences() -> None:
+    log_x, log_pi = terms(5.0, 2.0, -1.0).requires_grad_(), terms(0.0, -2.0, 0.0)
+
+    def outputs(x: Tensor) -> Tensor:
+        return six(expectations.expect(expectations.independent(x, log_pi)))
+
+    assert torch.autograd.gradcheck(outputs, log_x, eps=1e-5, atol=1e-9, rtol=1e-6)
+    (gradient,) = torch.autograd.grad(outputs(log_x)[0], log_x)
+    # E x / (1 + X) over the one coin that is not certain: .98456.
+    x, certain = math.exp(5), 1 + math.exp(5) + math.exp(-1)
+    assert gradient[0].item() == pytest.approx(
+        x * (math.exp(-2) / (certain + math.exp(2)) + (1 - math.exp(-2)) / certain), rel=1e-12
+    )
+    assert gradient[0].item() == pytest.approx(0.98456, abs=5e-6)
+
+
 def test_a_certain_coin_too_large_for_its_gradient_is_named() -> None:
     log_x = terms(400.0, 0.0)
     assert expectations.expect(expectations.independent(log_x, terms(0.0, -1.0))).log.item() == pytest.approx(400.0)

@@ -12,10 +12,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sumexp.chapters import fits
+from sumexp.chapters import fits, intervals
 from sumexp.chapters.fits import objectives, reach, targets
 from sumexp.chapters.fits.training import Family
-from sumexp.chapters.intervals import interval, paired
+from sumexp.chapters.intervals import Interval, Published, interval, paired
 from sumexp.companion.register.model import State
 from sumexp.perturb.noises import Gaussian
 
@@ -29,6 +29,10 @@ TABLE = {
 SEEDS = {"discrete": 20, "binomial": 20, "poisson": 6, "negative-binomial": 6}
 
 
+CONFIDENCE = 1 - (1 - intervals.family_confidence("fits")) / 2
+"""Of each interval that decides: six claims share 5 %, each with two numbers of which one is enough to exclude it."""
+
+
 @cache
 def sampled(target: targets.Name, noise: Family) -> NDArray[np.float64]:
     """Objective by seed and step, the published way, [S, 201]."""
@@ -39,8 +43,14 @@ def sampled(target: targets.Name, noise: Family) -> NDArray[np.float64]:
 def row(target: targets.Name, finding: State) -> None:
     """The two numbers of a row of Table 1: their t intervals, against the printed means and standard deviations."""
     for noise, (mean, sd) in zip(("gaussian", "gumbel"), TABLE[target], strict=True):
-        found = interval(sampled(target, noise)[:, -1])  # type: ignore[arg-type]
-        finding(found.mean, found.low, found.high, (mean - sd, mean + sd))
+        found = interval(sampled(target, noise)[:, -1], CONFIDENCE)  # type: ignore[arg-type]
+        state(finding, found, (mean - sd, mean + sd))
+
+
+def state(finding: State, found: Interval, published: Published) -> None:
+    finding(
+        found.mean, found.low, found.high, published, seen=found.seen(), confidence=found.confidence, seeds=found.count
+    )
 
 
 @pytest.mark.claim("perturb-table1-discrete", shows="statement", evidence="experiment")
@@ -99,8 +109,8 @@ def order(target: targets.Name, finding: State) -> None:
         [float(reach.steps_to(curve, last)) for curve, last in zip(curves, gumbel[:, -1], strict=True)]
         for curves in (normal, gumbel)
     ]
-    for difference in (paired(normal[:, -1], gumbel[:, -1]), paired(*steps)):
-        finding(difference.mean, difference.low, difference.high, (None, 0))
+    for difference in (paired(normal[:, -1], gumbel[:, -1], CONFIDENCE), paired(*steps, CONFIDENCE)):
+        state(finding, difference, (None, 0))
 
 
 @pytest.mark.claim("perturb-fig-4", shows="correction", evidence="experiment")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sumexp.chapters.intervals import Interval, interval
+from sumexp.chapters.intervals import Decision, Interval, interval
 from sumexp.chapters.vae import comparison
 from sumexp.chapters.vae.comparison import CRITERIA, Difference
 from sumexp.chapters.vae.config import Member, Stack, fixed, public
@@ -110,11 +110,16 @@ def test_an_interval_that_reaches_the_margin_is_not_within_it() -> None:
 
 
 def test_a_lost_temperature_must_not_matter() -> None:
-    below, further, above, across = around(-2, 1), around(-5, 1), around(3, 1), around(0, 1)
-    assert comparison.decides([further, below]) == below
-    assert comparison.decides([above]) == above
-    for mixed in ([below, above], [below, across], []):
-        assert comparison.decides(mixed) is None
+    below, further = (interval(np.array([m, m + 0.1, m - 0.1])) for m in (-2, -5))
+    above, across = interval(np.array([2, 2.1, 1.9])), interval(np.array([-1, 1, 0]))
+    assert comparison.decides([further, below]) == Decision("shown", below)
+    # What excludes has its share of the error: t of two degrees at 97.5/6 %.
+    assert comparison.decides([above], parts=6) == Decision("excluded", above.at(1 - 0.05 / 6))
+    for mixed in ([below, above], [below, across]):
+        assert comparison.decides(mixed).verdict == "undecided"
+    # A mean nearer to zero does not decide, but the end that reaches nearer.
+    wide = interval(np.array([-2.4, -3.6, -3.0]))
+    assert comparison.decides([wide, below]).interval == wide
 
 
 def test_outcomes_are_told_by_temperature() -> None:

@@ -14,8 +14,8 @@ from sumexp.expectations._sums import SLIGHT, ClassSum, blocks
 from sumexp.expectations.quadrature import Rule
 
 CERTAIN = -700.0
-"""log(1 - pi) of a certain coin where its own gradient is asked for: with 0 in its place the product over classes would
-underflow to 0 and hide what the other classes have. Sums above e^330 would notice; they are refused there."""
+"""Least log(1 - pi) in a coin's transform where its own gradient is asked for: with 1 - pi = 0 the product over classes
+would underflow to 0 and hide what the other classes have. Sums above e^330 would notice; they are refused there."""
 
 VECTOR = 32
 """Nodes that torch adds up side by side: a sum over classes adds in one order on the first of them, however many there
@@ -179,11 +179,16 @@ class _Coins(torch.autograd.Function):
             s = torch.exp(log_x[rows, columns].unsqueeze(-1) + u)
             pi, out, missing, log_left = _coin(s, log_pi[rows, columns].unsqueeze(-1), ctx.floor)
             value, extra = g_value[rows].unsqueeze(-2), g_excess[rows].unsqueeze(-2)
-            kept = torch.exp(-s - log_left)  # e^{-s} / (1 - pi + pi e^{-s})
-            share = growth(s) * torch.exp(-log_left)
-            g_log_x[rows, columns] = (pi * s * (extra * out * share - value * kept)).sum(-1)
-            g_log_pi[rows, columns] = (pi * (extra * (bend(s) - missing * share) - value * share)).sum(-1)
-        return g_log_x, g_log_pi, None, None
+            if ctx.needs_input_grad[0]:
+                kept = torch.exp(-s - log_left)  # e^{-s} / (1 - pi + pi e^{-s})
+                # (1 - pi) / (1 - pi + pi e^{-s}) <= 1 as one exponential: the inverse of the denominator overflows
+                # where the coin is certain, and 0 times infinity is NaN.
+                lost = growth(s) * torch.exp(out.log() - log_left)
+                g_log_x[rows, columns] = (pi * s * (extra * lost - value * kept)).sum(-1)
+            if ctx.needs_input_grad[1]:
+                share = growth(s) * torch.exp(-log_left)  # finite: `floor` holds log_left above CERTAIN
+                g_log_pi[rows, columns] = (pi * (extra * (bend(s) - missing * share) - value * share)).sum(-1)
+        return g_log_x if ctx.needs_input_grad[0] else None, g_log_pi if ctx.needs_input_grad[1] else None, None, None
 
 
 def _coin(s: Tensor, log_pi: Tensor, floor: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sumexp.chapters.intervals import interval
+from sumexp.chapters.intervals import Rank, interval
 from sumexp.chapters.models.sampled.comparison import Order
 from sumexp.companion.authoring import comparisons
 
@@ -17,12 +17,13 @@ def test_a_line_of_differences() -> None:
     # 12.706 + 1.376 times 0.01 / sqrt(2).
     assert row.split() == ["tail", "0.020", "[-0.070,", "0.110]", "0.100", "undecided"]
     assert comparisons.difference_row("tail", PAIR, 1.0).endswith("no difference")
+    assert comparisons.difference_row("tail", PAIR, 1.0, room=0.001).endswith("no room")
     assert comparisons.difference_row("head", interval([0.5, 0.5001]), 0.01).endswith("more")
 
 
 def test_a_line_of_orders() -> None:
-    row = comparisons.order_row(Order(interval([0.5, 0.5]), 12, 3, 1))
-    assert row.split() == ["0.50", "[", "0.50,", "0.50]", "12", "3", "1"]
+    row = comparisons.order_row(Order(Rank(interval([0.5, 0.5]), 0.0123), 12, 3, 1))
+    assert row.split() == ["0.50", "[", "0.50,", "0.50]", "0.0123", "12", "3", "1"]
 
 
 def test_points_have_intervals() -> None:

@@ -69,11 +69,15 @@ def decide(folder: Path, entries, records=(), tests="") -> register.Register:
 TESTED = entry(open=None)
 CORRECTED = entry(open=None, corrected="$a=-b$", erratum=["B1"])
 MISSED = {"estimate": 1.2, "low": 1.1, "high": 1.3, "published": [1.0, 1.0]}
-MET = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [1.0, 1.0]}
+MET = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [0.5, 2.0]}
+WIDE = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [1.0, 1.1]}
+SLIGHT = {"estimate": -0.3, "low": -0.45, "high": -0.12, "published": [None, 0.0], "margin": 1.0}
 
 FAILED, SKIPPED = shown("statement", outcome="failed"), shown("statement", outcome="skipped")
 MISS = shown("statement", "experiment", findings=[MISSED])
 MEET = shown("statement", "experiment", findings=[MET])
+MEETS_OR_MISSES = shown("statement", "experiment", findings=[MET, WIDE], name="test_both")
+NO_DIFFERENCE = shown("statement", "experiment", findings=[SLIGHT], name="test_slight")
 UNDECIDED = shown("statement", "experiment", outcome="skipped", name="test_tail")
 MISPRINT = entry(kind="definition", corrected="$b$", erratum=["B1"])
 
@@ -82,6 +86,9 @@ ROWS = {
     "an experiment away from the paper": (TESTED, [MISS], "not reproduced"),
     "an experiment that meets the paper": (TESTED, [MEET], "holds"),
     "an experiment in two parts, one of which decided nothing": (TESTED, [MEET, UNDECIDED], "open"),
+    "an experiment that meets the paper and might as well not": (TESTED, [MEETS_OR_MISSES], "open"),
+    "an experiment that shows no difference that counts": (TESTED, [NO_DIFFERENCE], "open"),
+    "an experiment, of whose parts one shows no difference": (TESTED, [MEET, NO_DIFFERENCE], "open"),
     "one part away from the paper": (TESTED, [MISS, UNDECIDED], "not reproduced"),
     "a proof beside an experiment that decided nothing": (TESTED, [shown("statement", "proof"), UNDECIDED], "holds"),
     "both": (CORRECTED, [shown("counterexample"), shown("correction")], "holds with correction"),
@@ -168,6 +175,38 @@ def test_the_part_is_named_of_a_claim_of_data_too(tmp_path):
     records = [measured("mnist", "test_head"), UNDECIDED, measured("digits", "test_beside")]
     (decided,) = decide(tmp_path, [OF_MNIST], records)
     assert (decided.verdict, decided.says) == ("open", "shown in part: test_tail decided nothing in this build")
+
+
+def test_the_register_says_what_was_measured_where_nothing_is_decided(tmp_path):
+    seen = SLIGHT | {"seen": 0.2, "confidence": 0.99}
+    (decided,) = decide(tmp_path, [TESTED], [shown("statement", "experiment", findings=[seen])])
+    why = "no difference: -0.3, interval -0.45 to -0.12 (99 %, seen from 0.2, no difference within 1)"
+    assert (decided.verdict, decided.says) == ("open", f"nothing is decided: test_it ({why})")
+
+
+def test_a_part_that_has_not_run_keeps_a_claim_open_that_experiments_show(tmp_path):
+    marker = """import pytest
+@pytest.mark.claim("bias-x", shows="statement", evidence="{}")
+def test_{}(): ...
+"""
+    waiting = marker.format("experiment", "later")
+    (decided,) = decide(tmp_path, [TESTED], [MEET], waiting)
+    assert (decided.verdict, decided.says) == ("open", "shown in part: a test of it has not run in this build")
+    # A proof shows the whole: it waits for nobody.
+    for_proof = tmp_path / "proof"
+    for_proof.mkdir()
+    (decided,) = decide(for_proof, [TESTED], [shown("statement", "proof")], waiting)
+    assert decided.verdict == "holds"
+
+
+def test_a_reason_to_skip_is_said(tmp_path):
+    records = [UNDECIDED | {"reason": "no room: 0.004 are left"}]
+    (decided,) = decide(tmp_path, [TESTED], records)
+    assert decided.says == "its tests were skipped in this build: no room: 0.004 are left"
+    both = tmp_path / "both"
+    both.mkdir()
+    (decided,) = decide(both, [TESTED], [MEET, *records])
+    assert decided.says == "shown in part: test_tail (no room: 0.004 are left) decided nothing in this build"
 
 
 def test_nothing_is_shown_in_part_if_every_part_was_skipped(tmp_path):

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from sumexp.chapters.intervals import Interval, interval
+from sumexp.chapters.intervals import interval
 from sumexp.chapters.models.sampled import comparison
 from sumexp.chapters.models.sampled.methods import Method
 
@@ -23,42 +22,18 @@ def test_differences_are_paired_and_over_the_members() -> None:
         comparison.difference(first, second[:1])
 
 
-def one(low: float, high: float) -> Interval:
-    return Interval((low + high) / 2, low, high, 1.0, 5)
-
-
-def test_outcomes() -> None:
-    assert comparison.outcome(one(-0.005, 0.005), 0.01) == "alike"
-    assert comparison.outcome(one(-0.03, -0.01), 0.01) == "less"
-    assert comparison.outcome(one(0.01, 0.03), 0.01) == "more"
-    assert comparison.outcome(one(-0.02, 0.005), 0.01) == "undecided"
-    assert comparison.outcome(one(-0.01, 0.005), 0.01) == "undecided"  # within is not on the edge
-    assert comparison.outcome(one(-0.005, 0.01), 0.01) == "undecided"
-
-
-def test_what_a_design_could_have_seen() -> None:
-    five = Interval(0.0, -1.0, 1.0, 2.0, 5)
-    wanted = (stats.t.ppf(0.975, 4) + stats.t.ppf(0.8, 4)) * 2 / math.sqrt(5)
-    assert comparison.detectable(five) == pytest.approx(wanted)
-    # By simulation: at that difference 4,000 experiments show it about 8 times of 10. The formula is an approximation,
-    # of which 0.03 is left here; the noise has standard deviation 0.006.
-    runs = np.random.default_rng(0).normal(wanted, 2.0, (4000, 5))
-    assert np.mean([interval(row).sign == 1 for row in runs]) == pytest.approx(0.8, abs=0.05)
-    with pytest.raises(ValueError, match="power is 1"):
-        comparison.detectable(five, power=1)
-
-
 def test_an_order_by_hand() -> None:
     a, b, c = Method(), Method(weighting="equalised"), Method(weighting="adaptive")
     measured = {a: [0.5, 0.51, 0.5], b: [0.3, 0.31, 0.31], c: [0.1, 0.11, 0.09]}
     right = comparison.order({a: 0.0, b: 1.0, c: 2.0}, measured)
-    assert (right.correlation.mean, right.right, right.wrong, right.untold) == (1.0, 3, 0, 0)
+    assert (right.rank.correlation.mean, right.right, right.wrong, right.untold) == (pytest.approx(1.0), 3, 0, 0)
+    assert right.rank.p == pytest.approx(2 / 6)  # of the 6 permutations one has as high a tau; the other tail beside it
     wrong = comparison.order({a: 2.0, b: 1.0, c: 0.0}, measured)
-    assert (wrong.correlation.mean, wrong.right, wrong.wrong) == (-1.0, 0, 3)
+    assert (wrong.rank.correlation.mean, wrong.right, wrong.wrong) == (pytest.approx(-1.0), 0, 3)
     tied = comparison.order({a: 0.0, b: 1e-5, c: 2.0}, measured)
     assert (tied.right, tied.wrong, tied.untold) == (2, 0, 1)
     # tau-b with one tie among the predicted: 2 / sqrt(2 * 3)
-    assert tied.correlation.mean == pytest.approx(2 / math.sqrt(6))
+    assert tied.rank.correlation.mean == pytest.approx(2 / math.sqrt(6))
     with pytest.raises(ValueError, match="give the same, two or more"):
         comparison.order({a: 0.0}, measured)
 
@@ -69,7 +44,7 @@ def test_agreement_of_two_numbers_by_hand() -> None:
     second = {c: np.array([0.0, 3.0]), b: np.array([1.0, 1.0]), a: np.array([2.0, 2.0])}
     found = comparison.agreement(first, second)
     # Seed one: reversed, -1. Seed two: 2, 1, 3 has one of three pairs reversed, 1/3.
-    assert found.mean == pytest.approx((-1 + 1 / 3) / 2)
-    assert found.count == 2
+    assert found.correlation.mean == pytest.approx((-1 + 1 / 3) / 2)
+    assert found.correlation.count == 2
     with pytest.raises(ValueError, match="3 and 2 methods; give the same"):
         comparison.agreement(first, {a: second[a], b: second[b]})

@@ -8,10 +8,10 @@ their own. Both imbalances, EXP and STEP, have about the same number of steps.
 
 **What decides what**, written down before the runs (after a pilot of six epochs of one seed, which chose network, rate
 and length, and is no part of them). Errors are means over classes, on the test pictures, of the head, torso or tail as
-published, or of all classes. Differences are paired by seed, and intervals are t intervals of 95 % over seeds, each by
-itself; on top of that the test pictures are one sample of 100 a class, the same for all. "All lie below" is decided by
-the highest interval: holds if it lies below zero, not reproduced if it lies above; else it is open. Only profiles
-``cpu`` and ``paper`` on CIFAR-100 decide, on EXP and on STEP, each by itself; digits do not.
+published, or of all classes. Differences are paired by seed; what an interval over seeds decides, and at which
+confidence, is said by `chapters.intervals` alone, for the register and for the tables of the chapter. On top of that
+the test pictures are one sample of 100 a class, the same for all. Only profiles ``cpu`` and ``paper`` on CIFAR-100
+decide, on EXP and on STEP, each by itself; digits do not.
 
 - *negatives-f-const-tail*: tail error of batch constant minus that of each other standard scheme (batch importance and
   relative, uniform constant, importance and relative): all below.
@@ -21,9 +21,10 @@ the highest interval: holds if it lies below zero, not reproduced if it lies abo
 - *negatives-f-relative-head*: head error of batch relative minus that of batch constant: below.
 - *negatives-f-q-matters*: on the tail, relative minus constant under batch, minus the same under uniform: not zero.
   Theory says above.
-- *negatives-f-limits*: tail error of logit adjustment minus that of the cross entropy, and minus that of batch tail:
-  below; and of the excess of batch tail over logit adjustment, that of the fewest negatives minus that of the most:
-  above. Each is a finding of its own; with one that is not reproduced the claim is not.
+- *negatives-f-limits*: tail error of logit adjustment minus that of the cross entropy: below; minus that of batch tail,
+  on the tail and on all classes alike: below; and of the excess of batch tail over logit adjustment, that of the fewest
+  negatives minus that of the most: above. Each is a finding of its own; with one that is not reproduced the claim is
+  not.
 - *negatives-fig-3*: the mean tail error of the sampled contrastive schemes minus that of the cross entropy: above; the
   deviation among the contrastive schemes' balanced errors minus that among the softmax schemes': above.
 - *negatives-fig-4-5*: balanced error of batch constant minus that of the cross entropy: below (it "can" improve: on
@@ -32,10 +33,10 @@ the highest interval: holds if it lies below zero, not reproduced if it lies abo
   above. It speaks of ImageNet-LT, so that CIFAR-100 stands beside it and decides nothing.
 - *negatives-fig-1* and *negatives-fig-7* ask for ImageNet-LT and iNaturalist 2018, whose pictures are not here.
 
-**No difference** is said where an interval lies within `ALIKE` of zero. Of each interval the chapter says what
-difference the design could have seen: the one that shows with probability 0.8 at the spread that was measured. With 5
-seeds that is 3.7 times the spread of a paired difference over sqrt(5) = 1.66 spreads. What is not seen, and is smaller
-than the design could see, is called open and never "not reproduced".
+**No difference** is said where an interval lies within `ALIKE` of zero and there is room for one: five times as much
+on either side of both errors. Of each interval the chapter says what difference the design could have seen: the one
+that shows with probability 0.8 at the spread that was measured. What is not seen, and is smaller than the design could
+see, is called open and never "not reproduced".
 
 **Changed after the runs**, each time to say less: (1) A finding of which an interval lies on both sides of zero is
 undecided wherever it was not said above, and a claim with two halves, *negatives-fig-3* and *negatives-fig-4-5*, is
@@ -49,17 +50,18 @@ balanced error of batch constant 0.45 points below that of the cross entropy, fr
 sides of zero with (3): too few to tell for *negatives-fig-4-5*. So on EXP alone these two methods are trained with 20
 seeds that no run has had, `Plan.fresh`, and these alone decide its first half, "can improve": the seeds that raised the
 question do not count, and STEP, where the error is 2.2 points higher, does not speak against what can be. One
-difference, paired by seed, in one t interval of 95 %, looked at once, when all are there: below zero the half holds,
-above it is not reproduced, else it is open. As everywhere above the sign decides; that the interval lies within `ALIKE`
-of zero, should it do so, is said beside the verdict, as "by less than a point", and the claim's note says it: the
-pictures of the test are one sample, of which such a difference has a deviation of up to 0.6 points (by the spread over
-classes of a group, which has more in it), while the paper's are the same. At the spread that was measured, 0.29 points,
-20 seeds show 0.19 points with probability 0.8, and ten would show 0.29. The second half stays with the runs above.
+difference, paired by seed, in one t interval, looked at once, when all are there: below zero the half holds, above it
+is not reproduced, else it is open, and so it is within `ALIKE` of zero (5): the pictures of the test are one sample, of
+which such a difference has a deviation of up to 0.6 points (by the spread over classes of a group, which has more in
+it), while the paper's are the same. At the spread that was measured, 0.29 points, 20 seeds show 0.19 points with
+probability 0.8, and ten would show 0.29. The second half stays with the runs above.
 
 **The prediction** (`chapters.models.sampled.prediction`) comes before: for each method the mean offset of the head,
 torso and tail. It is a run of its own, the first of the grid. How often it is right: Kendall's tau-b over the methods
-of the softmax loss for each group, seed by seed, with its interval; and of all pairs whose measured difference has an
-interval off zero, the share that is predicted rightly. Pairs that the prediction has as ties are counted apart.
+of the softmax loss for each group, seed by seed, told from chance by its p value under permutations of the predictions
+(an interval over seeds, which stood there before, says how far other seeds move it and knows no chance); and of all
+pairs whose measured difference has an interval off zero, the share that is predicted rightly. Pairs that the prediction
+has as ties are counted apart.
 
 **Is it consistent?** Relative weights with hits kept are, for every m; with hits masked they are not. Masked minus kept
 on head and tail, at each m: where the interval is off zero, masking shows.

@@ -3,14 +3,15 @@
 A case is a member but for its seed, which is set to 0; its runs are ordered by seed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sumexp.chapters.intervals import Interval, interval, paired
+from sumexp.chapters import intervals
+from sumexp.chapters.intervals import Decision, Interval, interval, paired
 from sumexp.chapters.vae.config import Member, Stack, Temperature
 
 Values = NDArray[np.float64]
@@ -59,14 +60,15 @@ class Difference:
     def outcome(self, margin: float) -> Outcome:
         """What it says of the first case, of which less is better.
 
-        "alike" if both intervals lie within the margin of zero, "better" if both lie below zero, "worse" if both lie
-        above it, else "undecided".
+        By the rule of `sumexp.chapters.intervals`: "alike" if both intervals lie within the margin of zero, else
+        "better" if both lie below zero, "worse" if both lie above it, else "undecided". One that lies within the margin
+        and one that does not say two things, and decide nothing.
         """
-        both = (self.seeds, self.images)
-        if all(-margin < part.low and part.high < margin for part in both):
-            return "alike"
-        signs = {part.sign for part in both}
-        return "better" if signs == {-1} else "worse" if signs == {1} else "undecided"
+        said = {intervals.outcome(part, margin) for part in (self.seeds, self.images)}
+        return _OUTCOMES.get(next(iter(said)), "undecided") if len(said) == 1 else "undecided"
+
+
+_OUTCOMES: Mapping[intervals.Outcome, Outcome] = {"less": "better", "more": "worse", "alike": "alike"}
 
 
 def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trained]:
@@ -222,11 +224,20 @@ def chosen(cases: Cases, family: Member, criterion: Criterion) -> Member:
     return replace(family, temperature=best)
 
 
-def decides(differences: Iterable[Interval]) -> Interval | None:
-    """The interval that stands for the training losses at several temperatures, by the rule of `chapters.vae.grids`.
+def decides(differences: Sequence[Interval], parts: int = 1) -> Decision:
+    """What the training losses at several temperatures say, by the rule of `chapters.vae.grids`.
 
-    The one nearest to zero if all lie below zero, or all above it; none else: the temperature would decide.
+    ``shown`` if all lie below zero, ``excluded`` if all lie above it at ``1 - (1 - c) / parts``; else the temperature
+    would decide. The interval is the one that reaches nearest to zero, or the widest across it.
+
+    Args:
+        differences: intervals of one confidence c, at least one.
+        parts: how many such sets decide one claim, each of which can exclude it.
     """
-    intervals = list(differences)
-    signs = {difference.sign for difference in intervals}
-    return min(intervals, key=lambda difference: abs(difference.mean)) if signs in ({-1}, {1}) else None
+    below = intervals.all_below(differences)
+    if below.verdict == "shown":
+        return below
+    above = intervals.all_above([one.at(1 - (1 - one.confidence) / parts) for one in differences])
+    if above.verdict == "shown":
+        return Decision("excluded", above.interval)
+    return Decision("undecided", max(differences, key=lambda one: min(one.high, -one.low)))

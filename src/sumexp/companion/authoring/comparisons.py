@@ -1,12 +1,13 @@
 """What chapters that compare trained methods print and draw alike: points with intervals, and lines of tables."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from sumexp.chapters.intervals import Interval, interval
-from sumexp.chapters.models.sampled.comparison import Order, Outcome, Values, detectable, outcome
+from sumexp.chapters.intervals import Interval, Outcome, interval, outcome
+from sumexp.chapters.models.sampled.comparison import Order, Values
 from sumexp.companion.authoring.figures import PALETTE
 
 GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
@@ -17,14 +18,20 @@ GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
 }
 """How each group of classes is drawn in every chapter."""
 
-WORDS: Mapping[Outcome, str] = {"less": "less", "more": "more", "alike": "no difference", "undecided": "undecided"}
+WORDS: Mapping[Outcome, str] = {
+    "less": "less",
+    "more": "more",
+    "alike": "no difference",
+    "no room": "no room",
+    "undecided": "undecided",
+}
 """What is said of a difference."""
 
 DIFFERENCES = "on    difference  interval          seen  says"
 """Above the lines of `difference_row`."""
 
-ORDERS = "   tau   interval      pairs right  wrong  tied"
-"""Above the lines of `order_row`; tied are pairs that the prediction does not tell apart."""
+ORDERS = "   tau   interval           p   pairs right  wrong  tied"
+"""Above the lines of `order_row`; p by permutations, and tied are pairs that the prediction does not tell apart."""
 
 
 def points(ax: Axes, names: Sequence[str], values: Mapping[str, Sequence[Values]]) -> None:
@@ -47,14 +54,14 @@ def points(ax: Axes, names: Sequence[str], values: Mapping[str, Sequence[Values]
     ax.set_xticks(range(len(names)), names, rotation=90)
 
 
-def difference_row(group: str, difference: Interval, margin: float) -> str:
+def difference_row(group: str, difference: Interval, margin: float, room: float = math.inf) -> str:
     """A difference of two methods on a group: its interval, what the design could have seen, and what it says."""
-    numbers = f"{difference.mean:9.3f}   [{difference.low:6.3f}, {difference.high:6.3f}] {detectable(difference):6.3f}"
-    return f"{group:5s} {numbers} {WORDS[outcome(difference, margin)]}"
+    numbers = f"{difference.mean:9.3f}   [{difference.low:6.3f}, {difference.high:6.3f}] {difference.seen():6.3f}"
+    return f"{group:5s} {numbers} {WORDS[outcome(difference, margin, room)]}"
 
 
 def order_row(order: Order) -> str:
     """A predicted order against the measured one."""
-    tau = order.correlation
+    tau = order.rank.correlation
     counts = f"{order.right:10d}{order.wrong:7d}{order.untold:6d}"
-    return f"{tau.mean:6.2f}   [{tau.low:5.2f}, {tau.high:5.2f}] {counts}"
+    return f"{tau.mean:6.2f}   [{tau.low:5.2f}, {tau.high:5.2f}] {order.rank.p:8.4f}{counts}"

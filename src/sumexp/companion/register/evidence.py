@@ -150,9 +150,11 @@ def finding(request: pytest.FixtureRequest) -> State:
     """State what an experiment measured: ``finding(estimate, low, high, published=None, data=None, ...)``.
 
     The interval from ``low`` to ``high`` is over seeds; ``published`` is the paper's value, or an interval
-    ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The verdict is
-    "not reproduced" if the interval excludes it. What it rests on goes with it: ``data``, the data set; ``profile``;
-    ``seeds``, their number; ``keys`` of the stored runs. Where the claim names data sets, a finding on another, or on
+    ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The test shows its claim
+    if the interval lies within; the verdict is "not reproduced" if it lies outside; else nothing is decided
+    (`sumexp.chapters.intervals.judge`). What it rests on goes with it: ``margin``, below which a difference is none;
+    ``seen``, what the design could have seen; ``confidence``; ``data``, the data set; ``profile``; ``seeds``, their
+    number; ``keys`` of the stored runs. Where the claim names data sets, a finding on another, or on
     none, does not decide it. Call it once for each number; a test should not assert agreement.
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
@@ -242,6 +244,8 @@ class Keeper:
             kept = self._tests.setdefault(key, {**record, "outcome": report.outcome, "findings": []})
             kept["outcome"] = min(kept["outcome"], report.outcome, key=_WORST.index)
             kept["findings"] += record["findings"] if report.when == "call" else []
+            if report.skipped and isinstance(report.longrepr, tuple):  # of a skip: file, line and the reason
+                kept["reason"] = str(report.longrepr[2]).removeprefix("Skipped: ")
 
     def pytest_runtest_logfinish(self) -> None:
         """Say how far it is."""

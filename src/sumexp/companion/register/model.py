@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sumexp.chapters import intervals
 from sumexp.companion import CompanionError
 
 Kind: TypeAlias = Literal[
@@ -148,6 +149,9 @@ class Finding(BaseModel):
         high: its upper end.
         published: the paper's value as an interval (a number is the interval from itself to itself,
             ``None`` an end at infinity: "lower than" is ``(None, 0)`` for a difference); ``None`` if it gives none.
+        margin: a difference that is nearer to zero counts as none.
+        seen: the difference that the design would have shown with probability 0.8.
+        confidence: of the interval.
         data: the data set it was measured on, if it is one.
         profile: the profile of the runs.
         seeds: how many seeds the interval is over.
@@ -160,6 +164,9 @@ class Finding(BaseModel):
     low: float
     high: float
     published: tuple[float | None, float | None] | None = None
+    margin: Annotated[float, Field(ge=0)] = 0.0
+    seen: float | None = None
+    confidence: float | None = None
     data: str | None = None
     profile: str | None = None
     seeds: int | None = None
@@ -173,6 +180,21 @@ class Finding(BaseModel):
             self.profile and f"profile {self.profile}",
             self.seeds and f"{self.seeds} seeds",
             self.keys and f"runs {' '.join(key[:8] for key in self.keys)}",
+        ]
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def verdict(self) -> intervals.Verdict:
+        """What it says of what the paper reports, by the one rule of `sumexp.chapters.intervals`."""
+        return intervals.judge(self.low, self.high, self.published, self.margin)
+
+    @property
+    def design(self) -> str:
+        """What could have been seen, in words: ``95 %, seen from 0.0019, no difference within 0.01``."""
+        parts = [
+            self.confidence and f"{100 * self.confidence:.4g} %",
+            self.seen is not None and f"seen from {self.seen:.2g}",
+            self.margin and f"no difference within {self.margin:.2g}",
         ]
         return ", ".join(part for part in parts if part)
 
@@ -207,6 +229,7 @@ class Test(BaseModel):
         evidence: the kind of evidence.
         outcome: ``passed`` only if every case of a parametrised test passed.
         findings: measured values, for experiments.
+        reason: why it was skipped, if it said so.
     """
 
     __test__ = False  # a record, not something for pytest to collect
@@ -218,6 +241,7 @@ class Test(BaseModel):
     evidence: Evidence
     outcome: Outcome
     findings: tuple[Finding, ...] = ()
+    reason: str = ""
 
 
 class EvidenceFile(BaseModel):

@@ -13,6 +13,7 @@ from itertools import groupby
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from sumexp.chapters.intervals import RULES
 from sumexp.companion.register import graph
 from sumexp.companion.register.errata import Erratum, heaviest
 from sumexp.companion.register.model import CHAPTERS
@@ -49,7 +50,7 @@ def _templates() -> Environment:
     loader = PackageLoader(__package__)
     found = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     found.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
-    found.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS}
+    found.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS, "RULES": RULES}
     return found
 
 
@@ -61,8 +62,8 @@ def _macro(name: str) -> Callable[..., str]:
     return lambda *values, **named: str(getattr(_MACROS, name)(*values, **named))
 
 
-badge, symbols, marks, link, card, truth, kinds = map(
-    _macro, ("badge", "symbols", "marks", "link", "card", "truth", "kinds")
+badge, symbols, marks, link, card, truth, rules, kinds = map(
+    _macro, ("badge", "symbols", "marks", "link", "card", "truth", "rules", "kinds")
 )
 _counts, _claims, _graphs, _glance = map(_macro, ("counts", "claims", "graphs", "glance"))
 

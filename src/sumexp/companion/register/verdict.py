@@ -27,12 +27,12 @@ class Facts:
     """What the table looks at.
 
     Attributes:
-        shown: what the passing tests show; an experiment whose interval excludes the paper's finding shows nothing.
+        shown: what the passing tests show; an experiment shows something only if each of its intervals does.
         failing: whether a test failed.
         excluded: whether an experiment excludes the paper's finding.
         convention: whether there is nothing to decide.
         tested: whether there is any test, run or not.
-        partial: whether experiments alone show the statement, and one of its parts was skipped.
+        partial: whether experiments alone show the statement, and one of its parts decided nothing or has not run.
     """
 
     shown: frozenset[Shows]
@@ -79,7 +79,7 @@ TRUTH_TABLE: tuple[Row, ...] = (
         lambda facts: "counterexample" in facts.shown,
     ),
     Row(
-        "the statement, none of whose experiments was skipped (never with a counterexample: that is an error)",
+        "the statement; of experiments alone, each of its parts (never with a counterexample: that is an error)",
         "holds",
         "names the strongest evidence",
         lambda facts: "statement" in facts.shown and not facts.partial,
@@ -165,7 +165,12 @@ def _definitions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
 
 
 def _excluded(test: Test) -> bool:
-    return test.outcome == "passed" and any(finding.gap > 0 for finding in test.findings)
+    return test.outcome == "passed" and any(finding.verdict == "excluded" for finding in test.findings)
+
+
+def _shown(test: Test) -> bool:
+    """Whether a test shows what it bears witness to; an interval that decides nothing shows nothing."""
+    return test.outcome == "passed" and all(finding.verdict == "shown" for finding in test.findings)
 
 
 def _beside(claim: Claim, test: Test) -> bool:
@@ -177,21 +182,41 @@ def facts(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Facts:
     """Gather what the truth table looks at; ``waiting`` says that a test exists which has not run."""
     deciding = [test for test in tests if not _beside(claim, test)]
     return Facts(
-        shown=frozenset(test.shows for test in deciding if test.outcome == "passed" and not _excluded(test)),
+        shown=frozenset(test.shows for test in deciding if _shown(test)),
         failing=any(test.outcome == "failed" for test in tests),
         excluded=any(map(_excluded, deciding)),
         convention=claim.is_convention,
         tested=bool(tests) or waiting,
-        partial=bool(_skipped_parts(deciding)),
+        partial=bool(_open_parts(deciding)) or (waiting and _by_experiments(deciding)),
     )
 
 
-def _skipped_parts(deciding: Sequence[Test]) -> list[str]:
-    """The experiments that decided nothing, of a statement that experiments alone show: each part must hold."""
-    statement = [test for test in deciding if test.shows == "statement"]
-    if {test.evidence for test in statement if test.outcome == "passed"} != {"experiment"}:
+def _by_experiments(deciding: Sequence[Test]) -> bool:
+    """Whether experiments alone show the statement: then each part must hold."""
+    return {test.evidence for test in deciding if test.shows == "statement" and _shown(test)} == {"experiment"}
+
+
+def _open_parts(deciding: Sequence[Test]) -> list[Test]:
+    """The experiments that decided nothing, of a statement that experiments alone show."""
+    if not _by_experiments(deciding):
         return []
-    return [_function(test.test) for test in statement if test.outcome == "skipped" and test.evidence == "experiment"]
+    parts = [test for test in deciding if test.shows == "statement" and test.evidence == "experiment"]
+    return [test for test in parts if test.outcome == "skipped" or (test.outcome == "passed" and not _decides(test))]
+
+
+def _decides(test: Test) -> bool:
+    return _shown(test) or _excluded(test)
+
+
+def _undecided(test: Test) -> str:
+    """A test that decided nothing, and why: what was measured, or what it was skipped for; empty if it said neither."""
+    measured = "; ".join(
+        f"{finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g} ({finding.design})"
+        for finding in test.findings
+        if finding.verdict in ("undecided", "alike")
+    )
+    alike = any(finding.verdict == "alike" for finding in test.findings)
+    return ("no difference: " * alike + measured) or test.reason
 
 
 def _carries(verdict: Verdict, claim: Claim, test: Test) -> bool:
@@ -216,7 +241,7 @@ def _shortfall(test: Test) -> str:
         f"{finding.gap:.3g} away from the paper's {_published(finding.published)}"
         + (f" ({finding.ran})" if finding.ran else "")
         for finding in test.findings
-        if finding.published is not None and finding.gap > 0
+        if finding.verdict == "excluded"
     )
 
 
@@ -252,22 +277,34 @@ def _says(verdict: Verdict, claim: Claim, tests: tuple[Test, ...]) -> str:
         case "not reproduced":
             return "; ".join(map(_shortfall, carrying))
         case "open" if claim.open is None:
-            if skipped := _skipped_parts([test for test in tests if not _beside(claim, test)]):
-                return f"shown in part: {', '.join(skipped)} decided nothing in this build"
+            deciding = [test for test in tests if not _beside(claim, test)]
+            if parts := _open_parts(deciding):
+                return f"shown in part: {', '.join(map(_named, parts))} decided nothing in this build"
+            if _by_experiments(deciding):
+                return "shown in part: a test of it has not run in this build"
+            if whys := [_named(test) for test in deciding if test.outcome == "passed" and not _decides(test)]:
+                return f"nothing is decided: {', '.join(whys)}"
             beside = [test for test in tests if _beside(claim, test)]
             if elsewhere := sorted({finding.data or "no data set" for test in beside for finding in test.findings}):
                 return f"measured on {', '.join(elsewhere)} only, and it speaks of {', '.join(claim.data)}"
-            ended = "were skipped" if tests else "have not run"
-            return f"its tests {ended} in this build"
+            if not tests:
+                return "its tests have not run in this build"
+            reasons = sorted({test.reason for test in tests if test.reason})
+            return "its tests were skipped in this build" + (f": {'; '.join(reasons)}" if reasons else "")
         case "open":
             return claim.open or ""
         case _:
             return _measured(claim, carrying)
 
 
+def _named(test: Test) -> str:
+    why = _undecided(test)
+    return _function(test.test) + (f" ({why})" if why else "")
+
+
 def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[str]:
     """What is wrong with a claim and its tests taken together."""
-    passed = {test.shows: test.test for test in tests if test.outcome == "passed" and not _excluded(test)}
+    passed = {test.shows: test.test for test in tests if _shown(test)}
     tested = bool(tests) or waiting
     if {"statement", "counterexample"} <= passed.keys():
         yield (

@@ -1,43 +1,41 @@
-r"""What trained methods say: differences paired by seed, what a design could have seen, and orders against predictions.
+r"""What trained methods say: differences paired by seed, and orders against predictions.
 
 Of each method there is a table of errors by class for each seed [seeds, C]; an error of a group is the mean over its
-classes, and a difference of two methods the t interval of the differences seed by seed.
+classes, and a difference of two methods the t interval of the differences seed by seed. What such an interval decides
+is said by :mod:`sumexp.chapters.intervals` alone.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
-from scipy.special import stdtrit
 
-from sumexp.chapters.intervals import Interval, interval, paired
+from sumexp.chapters import intervals
+from sumexp.chapters.intervals import Interval, Rank, paired
 from sumexp.chapters.models.sampled.methods import Method
 
 Values: TypeAlias = NDArray[np.float64]
-Outcome: TypeAlias = Literal["less", "more", "alike", "undecided"]
-
-POWER = 0.8
-"""The probability with which a difference counts as one that a design could have seen."""
 
 
-def difference(first: Values, second: Values, members: NDArray[np.bool_] | None = None) -> Interval:
+def difference(
+    first: Values, second: Values, members: NDArray[np.bool_] | None = None, confidence: float = 0.95
+) -> Interval:
     """The difference ``first - second`` of the mean over some classes, paired by seed.
 
     Args:
         first: of each seed and class [seeds, C].
         second: of the same seeds in the same order.
         members: which classes count [C]; all if not given.
+        confidence: of the interval.
 
     Raises:
         ValueError: if the two are not of the same seeds and classes, of two seeds at least.
     """
     if first.shape != second.shape:
         raise ValueError(f"tables of shapes {first.shape} and {second.shape} cannot be paired; give the same seeds")
-    return paired(mean(first, members), mean(second, members))
+    return paired(mean(first, members), mean(second, members), confidence)
 
 
 def mean(errors: Values, members: NDArray[np.bool_] | None = None) -> Values:
@@ -46,42 +44,20 @@ def mean(errors: Values, members: NDArray[np.bool_] | None = None) -> Values:
     return result
 
 
-def outcome(difference: Interval, margin: float) -> Outcome:
-    """``alike`` if the interval lies within the margin of zero, else on which side of zero it lies, if on one."""
-    if -margin < difference.low and difference.high < margin:
-        return "alike"
-    return {-1: "less", 1: "more"}.get(difference.sign, "undecided")  # type: ignore[return-value]
-
-
-def detectable(difference: Interval, power: float = POWER, confidence: float = 0.95) -> float:
-    r"""The true difference that a design of so many seeds, of this spread, shows with this probability.
-
-    .. math:: (t_{n-1,(1+c)/2} + t_{n-1,\text{power}})\,s/\sqrt n,
-
-    which is the usual approximation of what the noncentral t law says.
-
-    Raises:
-        ValueError: if power or confidence is not inside (0, 1).
-    """
-    if not (0 < power < 1 and 0 < confidence < 1):
-        raise ValueError(f"power is {power}, confidence {confidence}; both must lie inside (0, 1)")
-    reach = stdtrit(difference.count - 1, (1 + confidence) / 2) + stdtrit(difference.count - 1, power)
-    return float(reach * difference.sd / math.sqrt(difference.count))
-
-
 @dataclass(frozen=True)
 class Order:
     """A predicted order of methods against the measured one.
 
     Attributes:
-        correlation: Kendall's tau-b of each seed's measured order with the predicted one: its interval over seeds.
+        rank: Kendall's tau-b of each seed's measured order with the predicted one, and its p value by permutations of
+            the predictions.
         right: of the pairs whose measured difference has an interval off zero and that are predicted to differ, how
             many are predicted rightly.
         wrong: and how many are not.
         untold: pairs with such an interval that the prediction has as ties.
     """
 
-    correlation: Interval
+    rank: Rank
     right: int
     wrong: int
     untold: int
@@ -102,11 +78,11 @@ def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike
         raise ValueError(f"{len(predicted)} predicted and {len(measured)} measured methods; give the same, two or more")
     measured = {method: measured[method] for method in predicted}
     ends = signs(predicted, measured, tie)
-    taus = [float(stats.kendalltau(-_rounded(predicted, tie), errors).statistic) for errors in _table(measured).T]
+    rank = intervals.agreement(-_rounded(predicted, tie), _table(measured))
     once = np.tril_indices(len(predicted), -1)
     decided, told = ends.measured[once], (ends.measured * ends.predicted)[once]
     counts = (told == 1).sum(), (told == -1).sum(), ((decided != 0) & (told == 0)).sum()
-    return Order(interval(np.nan_to_num(taus)), *map(int, counts))
+    return Order(rank, *map(int, counts))
 
 
 @dataclass(frozen=True)
@@ -145,8 +121,8 @@ def _rounded(predicted: Mapping[Method, float], tie: float) -> Values:
     return np.asarray(np.round(np.array(list(predicted.values())) / tie))
 
 
-def agreement(first: Mapping[Method, Values], second: Mapping[Method, Values]) -> Interval:
-    """Kendall's tau-b over the methods of two measured numbers, seed by seed: its interval over seeds.
+def agreement(first: Mapping[Method, Values], second: Mapping[Method, Values]) -> Rank:
+    """Kendall's tau-b over the methods of two measured numbers, seed by seed, and its p value by permutations.
 
     Args:
         first: of each method a number a seed [seeds].
@@ -157,5 +133,4 @@ def agreement(first: Mapping[Method, Values], second: Mapping[Method, Values]) -
     """
     if first.keys() != second.keys() or len(first) < 2:
         raise ValueError(f"{len(first)} and {len(second)} methods; give the same, two or more")
-    tables = (np.array([values[method] for method in first]).T for values in (first, second))
-    return interval(np.nan_to_num([float(stats.kendalltau(*rows).statistic) for rows in zip(*tables, strict=True)]))
+    return intervals.agreement(_table(first), np.array([second[method] for method in first], dtype=np.float64))
