@@ -5,7 +5,7 @@ from base64 import b64encode
 from importlib.metadata import distribution
 from io import BytesIO
 from pathlib import Path
-from shutil import copy2, copytree
+from shutil import copy2, copytree, ignore_patterns
 from typing import Any
 
 from docutils import nodes
@@ -133,7 +133,9 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
         target = static / "mathjax" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         copy2(source / name, target)
-    copytree(source / EXTENSIONS, static / "mathjax" / EXTENSIONS, dirs_exist_ok=True)
+    # Without \href, by which a formula could lead to a script.
+    unused = ignore_patterns("html.js", "require.js", "texhtml.js")
+    copytree(source / EXTENSIONS, static / "mathjax" / EXTENSIONS, ignore=unused, dirs_exist_ok=True)
     (static / "mathjax" / GLYPHS).write_text(trimmed((source / GLYPHS).read_text("utf-8")), "utf-8")
     theme = static / "styles" / "pydata-sphinx-theme.css"
     theme.write_text(without_icons(theme.read_text("utf-8")), "utf-8")

@@ -113,11 +113,11 @@ def _show(plan: Plan, cores: int) -> None:
 
     store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
     wanted = pages.computation(plan, shown, decided)
-    entry = store.find(wanted)
+    entry = store.here(wanted)  # pages of a remote could have any script: they are made here
     if entry is None:
         with progress.shown("the book", 1, lambda: int(store.has(wanted))):
             _run("sumexp.companion.cli", "step", "pages", str(cores))
-        entry = store.find(wanted)
+        entry = store.here(wanted)
         if entry is None:
             raise CompanionError("the book is not finished: its pages could not be rendered, see above")
     view.show(shown, decided, entry)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from sumexp.companion.pipeline.outputs import literal
+
 Row = Mapping[str, Any]
 File = Mapping[str, Any]
 """``tables``, and where there are such the ``machine`` that it was measured on and a ``note``."""
@@ -97,10 +99,12 @@ def _shown(head: str, cell: Any) -> str:
     if head in FORMATS:
         return FORMATS[head](cell)
     if isinstance(cell, Mapping):
-        return ", ".join(f"{name}{SPACE}={SPACE}{'none' if value == '' else value}" for name, value in cell.items())
+        return literal(
+            ", ".join(f"{name}{SPACE}={SPACE}{'none' if value == '' else value}" for name, value in cell.items())
+        )
     if isinstance(cell, list):
-        return ", ".join(cell) or "none"
-    return f"{cell:,}" if isinstance(cell, int) else str(cell).replace(" × ", TIMES)
+        return literal(", ".join(map(str, cell))) or "none"
+    return f"{cell:,}" if isinstance(cell, int) else literal(str(cell)).replace(" × ", TIMES)
 
 
 def _time(seconds: float) -> str:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
+from sumexp.companion.pipeline.outputs import RECORD, literal
 from sumexp.companion.register.verdict import VERDICTS, Verdict
 
 MARKS: Mapping[Verdict, str] = dict(zip(VERDICTS, "●◆✕▼■□○", strict=True))
 """The verdicts' marks as letters."""
 BRANCH = "notebooks"
 """The branch of the repository where the notebooks lie as they are given away, in the folder ``ipynb``."""
-RECORD = "application/papermill.record/"
 
 _CODE = r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
 _ROLE = re.compile(rf"\{{(?P<role>[a-z][a-z:_-]*)\}}`(?P<text>[^`]+)`|{_CODE}", re.DOTALL)
@@ -142,7 +142,7 @@ def _outputs(output: Mapping[str, Any], values: Mapping[str, str], book: Book) -
         yield {**shown, "data": {"image/svg+xml": picture, "text/plain": about["alt"]}}
         module, _, function = about["source"].partition(":")
         code = link(book.address, f"../_modules/{module.replace('.', '/')}.html#{function}")
-        made = f"Drawn from [`{module}.{function}`]({code}) · {about['provenance']}"
+        made = f"Drawn from [`{module}.{function}`]({code}) · {literal(about['provenance'])}"
         number = book.resolve(f"{{ref}}`fig-{about['figure']}`")
         said = f"**{number}.** {text(about['caption'], values, book)}\n\n{made}"
         yield {**shown, "data": {"text/markdown": said, "text/plain": said}}

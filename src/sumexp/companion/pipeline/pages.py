@@ -98,7 +98,7 @@ def make(plan: Plan, jobs: int) -> None:
     store, shown, decided = default(), chapters(plan), evidence(plan)
     wanted = computation(plan, shown, decided)
     with store.locked(wanted):
-        if store.find(wanted) is None:
+        if store.here(wanted) is None:
             meter = Meter()
             with store.writing(wanted) as (folder, seal):
                 _render(plan, shown, decided, folder, jobs)

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
@@ -11,6 +12,7 @@ from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.executions import provenance
 from sumexp.companion.pipeline.inputs import NOTEBOOKS, source_path
 from sumexp.companion.pipeline.notebooks import EXECUTED, INJECTED
+from sumexp.companion.pipeline.outputs import clean, literal
 from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
@@ -23,7 +25,6 @@ _METADATA = {
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},
 }
 _UNSEEN = re.compile(r"\{(?:glue(?::\w+)?|ref|numref)\}`(?:[^`<]*<)?(?P<target>[^`>]*)>?`")
-_GLUED = re.compile(r"^(?P<fence>```+|:::+)\{glue:.*?^(?P=fence)\s*$", re.DOTALL | re.MULTILINE)
 
 
 def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
@@ -54,31 +55,42 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
 def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
     """A chapter as a notebook: text, tags and code from its source, outputs from an execution.
 
-    Where the code has changed since, the page is as it was then; where there is no execution, the page has no outputs.
-    Either is said at its top.
+    Cells whose code has changed since have no outputs. That, and that they are of an earlier run, is said at its top.
 
     Raises:
-        CompanionError: if the text lacks a sentence that the code guards.
+        CompanionError: if the text lacks a sentence that the code guards, or the execution has what no notebook writes.
     """
     import jupytext
 
     notebook = dict(jupytext.read(source_path(name)))
-    if entry is None:
-        notebook["cells"] = [_unexecuted(dict(cell)) for cell in notebook["cells"]]
-        return _finished(notebook, f"This chapter is not executed yet; `make book ONLY={name}` does it.")
-    executed = json.loads((entry.path / EXECUTED).read_text("utf-8"))
-    ran = [cell for cell in executed["cells"] if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    if [cell["source"] for cell in code] == ["".join(cell["source"]) for cell in ran]:
-        for cell, source in zip(code, ran, strict=True):
-            cell["outputs"], cell["execution_count"] = source["outputs"], None
+    try:
+        is_whole = entry is not None and _fill(code, entry)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CompanionError(f"{entry and entry.path} is not what a build writes ({error}): remove it") from error
+    if is_whole:
         _check_guards(name, notebook["cells"])
     else:
-        notebook["cells"] = [cell for cell in executed["cells"] if not _tagged(cell, INJECTED)]
+        known = {mark for cell in code for output in cell["outputs"] for mark in _names(output)}
+        notebook["cells"] = [_without_unknown(dict(cell), known) for cell in notebook["cells"]]
     note = None
-    if entry.computation.key != key:
-        note = f"This page shows an earlier run ({provenance(entry)}); `make book ONLY={name}` brings it up to date."
+    if entry is None:
+        note = f"This chapter is not executed yet; `make book ONLY={name}` does it."
+    elif entry.computation.key != key:
+        made = literal(provenance(entry))
+        note = f"This page shows an earlier run ({made}); `make book ONLY={name}` brings it up to date."
     return _finished(notebook, note, entry)
+
+
+def _fill(code: Sequence[dict[str, Any]], entry: Entry) -> bool:
+    """Give cells the outputs that an execution of the same code has; whether it is that of all cells."""
+    executed = json.loads((entry.path / EXECUTED).read_text("utf-8"))
+    ran = [cell for cell in executed["cells"] if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
+    now, then = [cell["source"] for cell in code], ["".join(cell["source"]) for cell in ran]
+    for block in SequenceMatcher(None, now, then, autojunk=False).get_matching_blocks():
+        for number in range(block.size):
+            code[block.a + number]["outputs"] = [clean(one) for one in ran[block.b + number]["outputs"]]
+    return now == then
 
 
 def _pop_data(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -139,35 +151,40 @@ def _is_shown(output: Mapping[str, Any]) -> bool:
 
 
 def _output(output: Mapping[str, Any], execution: Entry | None) -> dict[str, Any]:
-    clean = dict(output)
-    if clean["output_type"] == "execute_result":
-        clean["execution_count"] = None
-    mark = clean.get("metadata", {}).get("sumexp", {})
-    if execution and "figure" in mark:
-        clean["metadata"] = {**clean["metadata"], "sumexp": {**mark, "provenance": provenance(execution)}}
-    return clean
+    mark = output.get("metadata", {}).get("sumexp", {})
+    if execution is None or "figure" not in mark:
+        return dict(output)
+    return {**output, "metadata": {"sumexp": {**mark, "provenance": provenance(execution)}}}
 
 
 def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a cell printed in one piece, as it arrives in pieces that differ from run to run."""
     whole: list[dict[str, Any]] = []
     for output in outputs:
-        if output["output_type"] == "stream":
-            output = {**output, "text": "".join(output["text"])}
-            if whole and whole[-1]["output_type"] == "stream":
-                whole[-1]["text"] += output["text"]
-                continue
+        if output["output_type"] == "stream" and whole and whole[-1]["output_type"] == "stream":
+            whole[-1] = {**whole[-1], "text": whole[-1]["text"] + output["text"]}
+            continue
         whole.append(output)
     return whole
 
 
-def _unexecuted(cell: dict[str, Any]) -> dict[str, Any]:
-    """A cell that quotes no number and refers to no figure: there are none yet."""
+def _names(output: Mapping[str, Any]) -> Iterator[str]:
+    """What prose refers to an output by."""
+    mark = output.get("metadata", {}).get("sumexp", {})
+    yield from (
+        f"{'fig-' * (kind == 'figure')}{mark[kind]}" for kind in ("figure", "result", "sentence") if kind in mark
+    )
+
+
+def _without_unknown(cell: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """A cell that quotes no number and refers to no figure that there is not."""
+
+    def shown(found: re.Match[str]) -> str:
+        of_run = found[0].startswith("{glue") or found["target"].startswith("fig-")
+        return "…" if of_run and found["target"].removesuffix(":myst") not in known else found[0]
+
     if cell["cell_type"] == "markdown":
-        text = _GLUED.sub("", cell["source"])
-        cell["source"] = _UNSEEN.sub(
-            lambda m: "…" if m[0].startswith("{glue") or m["target"].startswith("fig-") else m[0], text
-        )
+        cell["source"] = _UNSEEN.sub(shown, cell["source"])
     return cell
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from shutil import copy2, copytree, rmtree
 
 from sumexp.companion.pipeline.notebooks import EXECUTED, FIGURES, RESULTS
+from sumexp.companion.pipeline.outputs import picture
 from sumexp.companion.pipeline.plan import BUILD
 from sumexp.companion.register import outcomes
 from sumexp.companion.store import Entry
@@ -54,5 +55,8 @@ def _put(source: Path, place: Path) -> None:
         part.mkdir()
         if source.is_dir():  # a remote keeps files, and so no empty folder
             copytree(source, part, dirs_exist_ok=True)
+    if source.name == FIGURES:
+        for file in part.glob("*.svg"):
+            file.write_text(picture(file.read_text("utf-8")), "utf-8")
     swap(part, place)
     write_text(mark, state)

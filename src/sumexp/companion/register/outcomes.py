@@ -1,11 +1,13 @@
 """How the tests that decide claims ended: what the outcomes of a module depend on, and those that the store has."""
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from sumexp.companion.register.model import EvidenceFile, RegisterError, Test, explain
-from sumexp.companion.register.verdict import markers
+from sumexp.companion.register.verdict import marked, markers
 from sumexp.companion.store import Computation, Entry, Store, parts
 from sumexp.companion.store.computation import digest
 
@@ -13,6 +15,7 @@ TESTS = Path("tests")
 PROOFS = Path("proofs")
 FILE = "outcomes.json"
 """What the entry of a test module holds."""
+_log = logging.getLogger(__name__)
 _RECORDED_BY = ("sumexp.companion.register.evidence", "sumexp.companion.register.model")
 
 
@@ -65,15 +68,30 @@ def read_folder(folder: Path) -> tuple[Test, ...]:
     tests: list[Test] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            tests += EvidenceFile.model_validate_json(path.read_bytes()).tests
+            tests += _declared(EvidenceFile.model_validate_json(path.read_bytes()).tests, path.stem)
         except ValidationError as error:
             raise RegisterError([f"{path}: {explain(error)}: delete the file and run the tests again"]) from None
     return tuple(tests)
 
 
 def read(entry: Entry) -> EvidenceFile:
-    """What an entry holds; nothing where it cannot be read."""
+    """What an entry holds of the tests that the sources declare; nothing where it cannot be read."""
     try:
-        return EvidenceFile.model_validate_json((entry.path / FILE).read_bytes())
+        stored = EvidenceFile.model_validate_json((entry.path / FILE).read_bytes())
     except (OSError, ValueError):
         return EvidenceFile(tests=())
+    return stored.model_copy(update={"tests": _declared(stored.tests, entry.computation.name)})
+
+
+def _declared(tests: Sequence[Test], module: str) -> tuple[Test, ...]:
+    """The tests that the module's source has, with the same claim, shows and evidence; the others are said."""
+    path = TESTS.joinpath(*module.split(".")).with_suffix(".py")
+    known = set(marked(path.read_text("utf-8"))) if path.is_file() else set()
+
+    def is_known(test: Test) -> bool:
+        file, *names = test.test.split("::")
+        return file == path.as_posix() and any((name, test.claim, test.shows, test.evidence) in known for name in names)
+
+    if unknown := [test.test for test in tests if not is_known(test)]:
+        _log.warning("stored outcomes that no marker in %s declares are ignored: %s", path, ", ".join(unknown))
+    return tuple(filter(is_known, tests))

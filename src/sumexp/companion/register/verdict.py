@@ -134,15 +134,15 @@ def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
     """
     for path in sorted(tests_dir.rglob("test_*.py")):
         try:
-            found = _marked(path.read_text(encoding="utf-8"))
+            found = marked(path.read_text(encoding="utf-8"))
         except SyntaxError as error:
             raise RegisterError([f"{path}:{error.lineno}: not Python: {error.msg}"]) from None
-        yield from ((f"{path.as_posix()}::{name}", claim) for name, claim in found)
+        yield from ((f"{path.as_posix()}::{name}", claim) for name, claim, _shows, _evidence in found)
 
 
 @cache
-def _marked(code: str) -> tuple[tuple[str, str], ...]:
-    """The tests and classes of a module with the claims that their markers name."""
+def marked(code: str) -> tuple[tuple[str, str, object, object], ...]:
+    """The tests and classes of a module with what their markers name: a claim, ``shows`` and ``evidence``."""
     found = []
     for node in _definitions(ast.parse(code)):
         for call in (call for decorator in node.decorator_list for call in ast.walk(decorator)):
@@ -150,8 +150,10 @@ def _marked(code: str) -> tuple[tuple[str, str], ...]:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
                     args=[ast.Constant(value=str(claim)), *_],
+                    keywords=keywords,
                 ):
-                    found.append((node.name, claim))
+                    named = {one.arg: getattr(one.value, "value", None) for one in keywords}
+                    found.append((node.name, claim, named.get("shows"), named.get("evidence")))
     return tuple(found)
 
 

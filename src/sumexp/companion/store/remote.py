@@ -1,8 +1,9 @@
 """A remote copy of the store: entries that others computed, each one archive under its key.
 
-The address is one that fsspec knows: a folder, ``https://...``, ``s3://...``. Nothing that comes from it is run or
-unpickled, and an entry counts only if its checksums and its key are right: one that was cut off, altered or put in
-another's place is refused with a message, and computed here.
+The address is one that fsspec knows: a folder, ``https://...``, ``s3://...``. An entry counts only if its checksums and
+its key are right: one that was cut off, damaged or put in another's place is refused with a message, and computed here.
+The checksums lie in the archive that they check, so they tell no forgery: whoever may write to the address decides what
+an entry says (``book/trust.md``). Nothing that comes from it is run or unpickled.
 """
 
 import logging
