@@ -49,7 +49,8 @@ def parser() -> argparse.ArgumentParser:
     add("--scores", type=Path, help="logits [examples, classes], .npy")
     add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="of both towers, .npy, for scores")
     add("--temperature", type=float, default=1.0, help="the scores are divided by it (default: 1)")
-    add("--labels", type=Path, help="labels of some examples, .npy, to compare with the counts")
+    add("--labels", type=Path, help="labels of some training examples, .npy, to compare with the counts")
+    add("--serving", type=Path, help="how often each class is a label when serving, as counts: how far that drifts")
     add(
         "--sampled",
         nargs="+",
@@ -129,10 +130,15 @@ def _audit(options: argparse.Namespace) -> Audit:
         log_q=inputs.numbers(Path(log_q)) if log_q and log_q != "multiset" else log_q,
         estimated=options.estimated, temperature=options.temperature,
         labels=inputs.numbers(options.labels) if options.labels else None,
+        serving=_serving(options) if options.serving else None,
         sampled=dict(map(_metric, options.sampled)) or None, candidates=options.candidates,
         candidates_from=_law(options.candidates_from), examples=options.examples, seed=options.seed,
         memory=options.memory,
     )  # fmt: skip
+
+
+def _serving(options: argparse.Namespace) -> inputs.Numbers:
+    return inputs.served(options.serving, options.counts, options.column, options.holds, options.classes)
 
 
 def _law(name: str) -> Law:
@@ -142,7 +148,15 @@ def _law(name: str) -> Law:
 def _spare(options: argparse.Namespace) -> None:
     """Stop where the report, or the data beside it, would take the place of a file that is read."""
     own = [name for name in (options.sampler, options.candidates_from) if name.endswith(".npy")]
-    given = [options.counts, options.scores, options.labels, *(options.embeddings or ()), options.log_q, *own]
+    given = [
+        options.counts,
+        options.scores,
+        options.labels,
+        options.serving,
+        *(options.embeddings or ()),
+        options.log_q,
+        *own,
+    ]
     read = {Path(path).resolve() for path in given if path is not None}
     for suffix in (".html", ".csv", ".json"):
         path = options.output.with_suffix(suffix)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
 from sumexp.audit._advice import advice, remedy
-from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores, label_counts, whole_number
+from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores, label_counts, serving_counts, whole_number
 from sumexp.audit._effects import Truth, effect
 from sumexp.audit._faults import faults
 from sumexp.audit._numbers import by_number, one_per_cent
@@ -18,6 +18,7 @@ from sumexp.audit._rates import Rates, certificate, rank_bound, rates
 from sumexp.audit._rows import Rows
 from sumexp.audit._setup import AuditError, Law, Setup, Weights, law_of, read_setup
 from sumexp.audit.choice import Choice, Means, choose
+from sumexp.audit.drift import measure
 from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import Evaluation, fitting
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
@@ -45,6 +46,7 @@ def audit(
     estimated: str | None = None,
     temperature: float = 1.0,
     labels: Numbers | None = None,
+    serving: Numbers | None = None,
     sampled: Mapping[str, float] | None = None,
     candidates: int = 100,
     candidates_from: Law = "uniform",
@@ -76,7 +78,9 @@ def audit(
         estimated: how log q is estimated from the stream of labels, if it is: ``count-min:WIDTH,DEPTH``,
             ``decayed:RATE`` or ``gaps:RATE``, see :func:`sumexp.audit.estimates.estimate`.
         temperature: the scores are divided by it.
-        labels: classes of some examples, to compare with the counts.
+        labels: classes of some training examples, to compare with the counts: another law is a fault.
+        serving: [classes or more] how often each class is a label where the model is served: another law is a drift,
+            see :mod:`sumexp.audit.drift`; entries beyond ``counts`` are classes that training never had.
         sampled: metrics among sampled candidates as they were reported, as in ``{"recall@10": 0.7}``.
         candidates: candidates of that evaluation, drawn beside the positive.
         candidates_from: what they are drawn from, like ``sampler``; of names those whose draws are independent.
@@ -105,6 +109,8 @@ def audit(
     hit_rates = rates(prior, group, setup)
     evaluated = None if sampled is None else _evaluated(sampled, candidates, candidates_from, prior)
     known = None if labels is None else label_counts(labels, len(number))
+    served = known if serving is None else serving_counts(serving, len(number))
+    drifted = None if served is None else measure(number, served)
     if scores is None:
         shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
         rows = tables.assumed(number, prior, _log_laws(setup), seed)
@@ -123,7 +129,8 @@ def audit(
         done = _audit(
             number, prior, setup, rows, truths, source, spread, hit_rates, shares, known, scores is not None, estimated
         )
-        return replace(done, evaluation=evaluated, choice=_choice(prior, setup, batch, memory), draws=not setup.is_set)
+        chosen = _choice(prior, setup, batch, memory)
+        return replace(done, evaluation=evaluated, choice=chosen, draws=not setup.is_set, drift=drifted)
     except np.linalg.LinAlgError as error:  # a ValueError, in LAPACK's words
         ends = prior[prior > 0]
         raise AuditError(
