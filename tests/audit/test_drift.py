@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from sumexp import datasets
 from sumexp.audit import AuditError, audit, drift, inputs
 from sumexp.audit._command import main
 from sumexp.negatives import consistency
@@ -205,3 +206,24 @@ def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture
             inputs.served(second, first)
     main([str(named), "-m", "2", "--weights", "relative", "--serving", str(tmp_path / "b.csv")])
     assert "3 % of the labels are of classes that training never had" in capsys.readouterr().out
+
+
+def test_the_drift_of_gowalla_is_found_and_sized() -> None:
+    """The test pairs of the most frequent places have twice their training share; a split by chance shows nothing."""
+    if not datasets.available("gowalla"):
+        pytest.skip("Gowalla is not here; to download it, run: sumexp data fetch gowalla")
+    gowalla = datasets.gowalla()
+    found = drift.measure(gowalla.counts, gowalla.served.astype(float))
+    assert found.found
+    assert 0.07 < found.least < found.most < 0.24
+    ratios = {group.name: group.ratio for group in found.groups}
+    assert ratios["most frequent"] == pytest.approx(2.05, abs=0.01)
+    assert ratios["head"] == pytest.approx(1.06, abs=0.01)
+    top = np.argsort(-gowalla.counts)[:10]
+    share = gowalla.served[top].sum() / gowalla.test.nnz / (gowalla.counts[top].sum() / gowalla.train.nnz)
+    assert share == pytest.approx(1.90, abs=0.01)
+    both = gowalla.counts + gowalla.served
+    held = np.random.default_rng(0).multivariate_hypergeometric(both, gowalla.test.nnz, method="marginals")
+    by_chance = drift.measure(both - held, held.astype(float))
+    assert not by_chance.found
+    assert all(abs(group.ratio - 1) < 0.02 for group in by_chance.groups if group.name != "most frequent")
