@@ -182,9 +182,9 @@ def _advice(audit: Audit) -> str:
         f"<h3>{name}</h3><pre><code>{escape(lines)}</code></pre>"
         for name, lines in (("PyTorch", a.torch), ("TensorFlow Recommenders", a.recommenders), ("Merlin", a.merlin))
     )
+    price = f"The standard deviation of the gradient over samples becomes {a.variance:.2g} times what it is, at the true scores."
     return (
-        f"<p><strong>{escape(a.change[0].upper() + a.change[1:])}.</strong> The standard deviation of the gradient over samples becomes "
-        f"{a.variance:.2g} times what it is, at the true scores.</p>{code}"
+        f"<p><strong>{escape(a.change[0].upper() + a.change[1:])}.</strong> {price if a.variance > 0 else ''}</p>{code}"
         f'<p class="soft">{escape(READ)}</p>'
     )
 

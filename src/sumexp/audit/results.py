@@ -42,6 +42,7 @@ class Row:
         truth: true shares of the groups.
         learned: learned shares.
         inside: divergence inside each group, nats.
+        displaced: probability that is learned where it is not, or not where it is, in each group.
         overlap: classes of the true top 10 that are learned so.
         loss: mean sampled loss at the true scores, nats.
         deviation: its standard deviation over samples, nats.
@@ -59,6 +60,7 @@ class Row:
     truth: tuple[float, ...]
     learned: tuple[float, ...]
     inside: tuple[float, ...]
+    displaced: tuple[float, ...]
     overlap: float
     loss: float
     deviation: float
@@ -82,7 +84,8 @@ def row(title: str, effects: list[Effect]) -> Row:
     return Row(
         title, mean(kls), max(error, mean([e.kl_error for e in effects])), mean([e.gap for e in effects]),
         each([e.items for e in effects]), each([e.shift for e in effects]), each([e.truth for e in effects]),
-        each([e.learned for e in effects]), each([e.inside for e in effects]), mean([e.overlap for e in effects]),
+        each([e.learned for e in effects]), each([e.inside for e in effects]), each([e.displaced for e in effects]),
+        mean([e.overlap for e in effects]),
         mean([e.at_truth.loss for e in effects]), mean([e.at_truth.deviation for e in effects]),
         mean([e.at_truth.noise for e in effects]), each([e.at_truth.weight for e in effects]),
         each([e.at_truth.full_weight for e in effects]),
@@ -159,7 +162,7 @@ class Audit:
         shares = ", ".join(f"{g} {_signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
         names = [f.name for f in self.faults if f.found]
         change = self.advice.change
-        price = f" (gradient noise x{self.advice.variance:.2g})" if change else ""
+        price = f" (gradient noise x{self.advice.variance:.2g})" if change and self.advice.variance > 0 else ""
         drift = () if self.drift is None else (f"drift     {self.drift}",)
         drifts = self.drift is not None and self.drift.found
         advised = f"{change}{price}" if change else f"change nothing{' in training' if drifts else ''}"
