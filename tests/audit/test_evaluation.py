@@ -109,6 +109,19 @@ def test_candidates_by_popularity_leave_open_what_enumeration_finds(q: list[floa
         assert found[name] == pytest.approx(ends, abs=0.06)  # shares between two sets are thought to occur
 
 
+def test_no_population_is_refused_and_its_metrics_lie_between_the_ends() -> None:
+    """One of two likely classes and half of the rare ones stand above: a share of neither the likeliest nor the rarest.
+
+    It was refused: no law of ranks.
+    """
+    q, m = np.array([0.45, 0.45] + [0.0025] * 40), 4
+    share, rank = (0.45 + 20 * 0.0025) / (1 - 0.0025), 22
+    seen = drawn_rank_law(np.array([share]), m)[0]
+    reported = {f"recall@{k}": float(seen[:k].sum()) for k in (1, 2, 3, 4)}
+    for name, low, high in fitting(reported, 42, m, law=q).true:
+        assert low <= metric(name, np.array([rank]))[0] <= high, name
+
+
 def test_a_uniform_law_of_ones_own_is_uniform() -> None:
     """The ends with a law that is uniform are those without; for no others is the rank all that matters."""
     shown = {"recall@10": 0.7, "mrr": 0.4}

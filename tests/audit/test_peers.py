@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sumexp.audit._advice import RECOMMENDERS, TORCH
+from sumexp.audit._advice import RECOMMENDERS, TORCH, recommenders
 
 pytestmark = pytest.mark.peers
 
@@ -21,7 +21,7 @@ def test_the_lines_for_draws_in_tensorflow() -> None:
         "tf": tf, "labels": labels, "m": m, "classes": 4, "counts": counts, "weights": weights, "biases": biases,
         "queries": queries,
     }  # fmt: skip
-    exec(RECOMMENDERS["draws"], names)
+    exec(recommenders("draws", "unigram"), names)
     ids = torch.from_numpy(names["drawn"][0].numpy())  # type: ignore[index]
     q = torch.tensor(counts) / sum(counts)
     assert (ids == 0).any()  # a hit of the first example, which is kept

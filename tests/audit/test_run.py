@@ -106,6 +106,52 @@ def test_each_known_fault_is_found(given: dict[str, Any], fault: str) -> None:
     assert fault in found(audit(COUNTS, m=31, **given))
 
 
+@pytest.mark.parametrize(
+    "weights, hits, m, says",
+    [
+        ("importance", "mask", 4096, "right in the limit"), ("importance", "keep", 4096, "hits count the"),
+        ("negatives", "mask", 4096, "without log m"), ("negatives", "keep", 4096, "right in the limit"),
+    ],
+)  # fmt: skip
+def test_what_correcting_the_negatives_alone_tends_to(weights: Weights, hits: Hits, m: int, says: str) -> None:
+    """With many negatives the divergence is small where the audit says so, and nowhere else."""
+    result = audit(COUNTS[:8], weights=weights, hits=hits, m=m, scores=scores(1)[:, :8])
+    [fault] = [each for each in result.faults if each.name == "log q on the negatives only"]
+    assert says in fault.says
+    assert (result.scheme.kl < 1e-3) == says.startswith("right")
+
+
+def test_what_other_libraries_are_told_keeps_the_sampler() -> None:
+    """For uniform draws it was the sampler by frequency."""
+    lines = {name: audit(COUNTS[:8], sampler=name, m=2, batch=3).advice for name in ("uniform", "mixed", "unigram:0.5")}
+    assert "tf.random.uniform_candidate_sampler(labels" in lines["uniform"].recommenders
+    assert "distortion=0.5, unigrams=counts" in lines["unigram:0.5"].recommenders
+    assert lines["mixed"].recommenders.startswith("# no option")
+    assert all(each.merlin.startswith("# no option for this law") for each in lines.values())
+
+
+def test_probabilities_that_a_library_clips_are_priced() -> None:
+    """A fifth of the labels is rarer than the least probability: RIGHT without it."""
+    counts = np.append([1000, 900, 800], np.ones(600, dtype=int))
+    clipped, right = (
+        audit(counts, weights="relative", m=15, estimated=name) for name in ("clipped:0.002", "clipped:1e-6")
+    )
+    assert (clipped.verdict, right.verdict) == ("wrong", "right")
+    assert "estimated q" in found(clipped)
+    assert right.scheme.kl < 1e-6
+
+
+def test_the_verdict_names_where_probability_is_misplaced() -> None:
+    """One rare class gets half of everything: it was the frequent items that the sentence named."""
+    counts = np.append(np.full(30, 100), np.full(30, 10))
+    table = np.log(counts / counts.sum())
+    table[-1] += 8
+    result = audit(counts, weights="relative", m=15, log_q=table, scores=np.log(counts / counts.sum())[None])
+    learned, true = result.scheme.learned[2], result.scheme.truth[2]
+    assert learned > true + 0.3
+    assert f"rare items get {100 * learned:.3g} % where {100 * true:.3g} % is true" in result.sentence
+
+
 def test_unsorted_ids_are_found() -> None:
     assert "ids not sorted by frequency" in found(
         audit(COUNTS[::-1].copy(), sampler="log-uniform", weights="relative", m=9)

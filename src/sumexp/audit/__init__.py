@@ -7,6 +7,7 @@
 - `_risks`, `_minimiser`, `_moments`, `_effects`: the exact risk and its minimum, and what sampling does to loss and
   gradient;
 - `_rates`, `_faults`, `_advice`, `results`: what counts decide, known faults, what to change, all in one value;
+- `drift`: labels served that have another law than the counts, and the line for it;
 - `estimates`: tables of log q as sketches and fading counts make them;
 - `evaluation`: what a metric among sampled candidates says of the true one;
 - `inputs`, `_report`, `_command`: files, the page and the command ``sumexp audit``.
@@ -14,7 +15,8 @@
 
 from sumexp.audit._run import audit
 from sumexp.audit._setup import AuditError
+from sumexp.audit.drift import Drift
 from sumexp.audit.evaluation import Evaluation, can_change_places, fitting
 from sumexp.audit.results import Audit
 
-__all__ = ["Audit", "AuditError", "Evaluation", "audit", "can_change_places", "fitting"]
+__all__ = ["Audit", "AuditError", "Drift", "Evaluation", "audit", "can_change_places", "fitting"]

@@ -24,7 +24,7 @@ loss = sumexp.functional.sampled_softmax(positive, scores(drawn.ids), weights=dr
 }
 RECOMMENDERS = {
     "draws": """\
-drawn = tf.random.fixed_unigram_candidate_sampler(labels, 1, m, unique=False, range_max=classes, unigrams=counts)
+drawn = tf.random.SAMPLER
 loss = tf.nn.sampled_softmax_loss(weights, biases, labels, queries, m, classes, sampled_values=drawn,
                                   remove_accidental_hits=False)  # labels are [B, 1] of int64""",
     "batch": """\
@@ -36,6 +36,16 @@ loss = task(queries, candidates, candidate_sampling_probability=pi / pi_max)  # 
 # tf.nn.sampled_softmax_loss with unique=True and remove_accidental_hits=True, the default: nearly, its expected
 # counts are approximate; with unique=False and remove_accidental_hits=False it is right""",
 }
+CANDIDATES = {
+    "uniform": "uniform_candidate_sampler(labels, 1, m, unique=False, range_max=classes)",
+    "log-uniform": "log_uniform_candidate_sampler(labels, 1, m, unique=False, range_max=classes)",
+    "unigram": "fixed_unigram_candidate_sampler(\n    labels, 1, m, unique=False, range_max=classes, "
+    "distortion=POWER, unigrams=counts)",
+    "own law": "fixed_unigram_candidate_sampler(\n"
+    "    labels, 1, m, unique=False, range_max=classes, unigrams=q.tolist())",
+}
+"""TensorFlow's samplers by the names of the audit's."""
+POOLS = "# no option for these pools: the lines of PyTorch, with the id of every column and the mixture's log q"
 MERLIN = {
     "draws": """\
 sampler = PopularityBasedSamplerV2(max_id=classes, max_num_samples=m, unique=False)  # log-uniform, no other law
@@ -67,6 +77,23 @@ READ = (
     "not run."
 )
 """On what the lines of other libraries rest."""
+
+
+def recommenders(kind: str, sampler: str) -> str:
+    """The lines for TensorFlow and its Recommenders, with the reader's own sampler."""
+    name, _, power = sampler.partition(":")
+    if kind != "draws":
+        return RECOMMENDERS[kind]
+    if name not in CANDIDATES:
+        return POOLS
+    return RECOMMENDERS[kind].replace("SAMPLER", CANDIDATES[name].replace("POWER", power or "1"))
+
+
+def merlin(kind: str, sampler: str) -> str:
+    """The lines for Merlin, which has no other law of draws than a log-uniform one."""
+    if kind == "draws" and sampler != "log-uniform":
+        return "# no option for this law: its sampler by popularity is log-uniform; the lines of PyTorch"
+    return MERLIN[kind]
 
 
 @dataclass(frozen=True)
@@ -119,4 +146,10 @@ def advice(setup: Setup, right: bool, never_drawn: int, before: float, after: fl
     if never_drawn:
         steps.append("add a few uniform negatives, with the mixture's log q, so that every class can be drawn")
     change = "; ".join(steps) if not right or never_drawn else ""
-    return Advice(change, after / before if before > 0 else 1.0, TORCH[kind], RECOMMENDERS[kind], MERLIN[kind])
+    return Advice(
+        change,
+        after / before if before > 0 else 1.0,
+        TORCH[kind],
+        recommenders(kind, setup.name),
+        merlin(kind, setup.name),
+    )

@@ -5,6 +5,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import NoReturn, get_args
 
@@ -17,6 +18,9 @@ from sumexp.audit._setup import NAMES, AuditError, Law, Weights
 from sumexp.audit.estimates import NAMES as ESTIMATES
 from sumexp.audit.results import Audit
 from sumexp.samplers import Hits
+
+DEFAULTS = {name: value.default for name, value in signature(audit).parameters.items()}
+"""Of the call, which are the command's."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,8 +52,9 @@ def parser() -> argparse.ArgumentParser:
     add("--estimated", help=f"how log q is estimated from the labels: {', '.join(ESTIMATES)}")
     add("--scores", type=Path, help="logits [examples, classes], .npy")
     add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="of both towers, .npy, for scores")
-    add("--temperature", type=float, default=1.0, help="the scores are divided by it (default: 1)")
-    add("--labels", type=Path, help="labels of some examples, .npy, to compare with the counts")
+    add("--temperature", type=float, help="the scores are divided by it (default: 1)")
+    add("--labels", type=Path, help="labels of some training examples, .npy, to compare with the counts")
+    add("--serving", type=Path, help="how often each class is a label when serving, as counts: how far that drifts")
     add(
         "--sampled",
         nargs="+",
@@ -57,13 +62,13 @@ def parser() -> argparse.ArgumentParser:
         metavar="METRIC=VALUE",
         help="metrics among sampled candidates: recall@10=.7",
     )
-    add("--candidates", type=int, default=100, help="candidates of those metrics (default: 100)")
-    add("--candidates-from", default="uniform", metavar="LAW", help="what they are drawn from (default: uniform)")
-    add("--examples", type=int, default=4, help="examples of the scores to audit (default: 4)")
-    add("--seed", type=int, default=0, help="of the assumed truth, without scores (default: 0)")
+    add("--candidates", type=int, help=f"candidates of those metrics (default: {DEFAULTS['candidates']})")
+    add("--candidates-from", metavar="LAW", help=f"what they are drawn from (default: {DEFAULTS['candidates_from']})")
+    add("--examples", type=int, help=f"examples of the scores to audit (default: {DEFAULTS['examples']})")
+    add("--seed", type=int, help="of the assumed truth without scores, and of an estimate (default: 0)")
     add("--output", type=Path, help="an .html report; its data lie beside it as .csv and .json")
     add("--memory", type=int, default=1 << 30, help="bytes for a step's logits and their gradient (default: 2^30)")
-    add("--book", default="", help="address or folder of the book's pages, for links to its theorems in the report")
+    add("--book", help="address or folder of the book's pages, for links to its theorems in the report")
     add("--full", action="store_true", help="print the tables too")
     return command
 
@@ -96,7 +101,7 @@ def _end(message: str, code: int) -> NoReturn:
 def _run(options: argparse.Namespace) -> None:
     result = _audit(options)
     if options.output is not None:
-        write(result, options.output, options.book)
+        write(result, options.output, options.book or "")
     print(result if options.full else "\n".join(result.lines()))
     if result.evaluation is not None and not options.full:
         print(f"evaluated among {result.evaluation.among}; the true metrics that fit: {result.evaluation.ends}")
@@ -113,8 +118,13 @@ def _audit(options: argparse.Namespace) -> Audit:
         _spare(options)
     if options.scores and options.embeddings:
         raise AuditError("scores and embeddings are given; one is enough")
-    if options.examples < 1:
+    if options.examples is not None and options.examples < 1:
         raise AuditError(f"--examples is {options.examples}; at least one is audited")
+    _without_effect(options)
+    chosen = {
+        name: DEFAULTS[name] if (value := getattr(options, name)) is None else value
+        for name in ("candidates", "candidates_from", "examples", "seed")
+    }
     counts = inputs.counts(options.counts, options.column, options.holds, options.classes)
     log_q = options.log_q
     scores: inputs.Numbers | tuple[inputs.Numbers, inputs.Numbers] | None = None
@@ -129,10 +139,34 @@ def _audit(options: argparse.Namespace) -> Audit:
         log_q=inputs.numbers(Path(log_q)) if log_q and log_q != "multiset" else log_q,
         estimated=options.estimated, temperature=options.temperature,
         labels=inputs.numbers(options.labels) if options.labels else None,
-        sampled=dict(map(_metric, options.sampled)) or None, candidates=options.candidates,
-        candidates_from=_law(options.candidates_from), examples=options.examples, seed=options.seed,
+        serving=_serving(options) if options.serving else None,
+        sampled=dict(map(_metric, options.sampled)) or None, candidates=chosen["candidates"],
+        candidates_from=_law(chosen["candidates_from"]), examples=chosen["examples"], seed=chosen["seed"],
         memory=options.memory,
     )  # fmt: skip
+
+
+def _without_effect(options: argparse.Namespace) -> None:
+    """Stop where an option is given that would change nothing, for want of another."""
+    scored = options.scores or options.embeddings
+    for name, needed, there in (
+        ("temperature", "--scores or --embeddings, which it divides", scored),
+        ("examples", "--scores or --embeddings, of which they are", scored),
+        (
+            "seed",
+            "an assumed truth or --estimated: scores are given, and nothing is drawn",
+            options.estimated or not scored,
+        ),
+        ("candidates", "--sampled, the metrics among them", options.sampled),
+        ("candidates_from", "--sampled, the metrics among them", options.sampled),
+        ("book", "--output, the report whose links it is for", options.output),
+    ):
+        if getattr(options, name) is not None and not there:
+            raise AuditError(f"--{name.replace('_', '-')} does nothing without {needed}")
+
+
+def _serving(options: argparse.Namespace) -> inputs.Numbers:
+    return inputs.served(options.serving, options.counts, options.column, options.holds, options.classes)
 
 
 def _law(name: str) -> Law:
@@ -141,8 +175,16 @@ def _law(name: str) -> Law:
 
 def _spare(options: argparse.Namespace) -> None:
     """Stop where the report, or the data beside it, would take the place of a file that is read."""
-    own = [name for name in (options.sampler, options.candidates_from) if name.endswith(".npy")]
-    given = [options.counts, options.scores, options.labels, *(options.embeddings or ()), options.log_q, *own]
+    own = [name for name in (options.sampler, options.candidates_from) if name and name.endswith(".npy")]
+    given = [
+        options.counts,
+        options.scores,
+        options.labels,
+        options.serving,
+        *(options.embeddings or ()),
+        options.log_q,
+        *own,
+    ]
     read = {Path(path).resolve() for path in given if path is not None}
     for suffix in (".html", ".csv", ".json"):
         path = options.output.with_suffix(suffix)

@@ -56,6 +56,8 @@ class Effect:
     Attributes:
         kl: :math:`\mathrm{KL}(P\,\|\,\operatorname{softmax}f)` of the scores f at the minimum.
         kl_error: by how much it still moved when the bins were doubled, those for a set's true law too.
+        displaced: [3] probability that is learned where it is not, or not where it is, in each group: half the sum of
+            absolute differences.
         inside: [3] the part of the divergence inside each group, :math:`P(g)\,\mathrm{KL}(P(\cdot|g)\,\|\,\cdot)`.
         shift: [3] mean error of a score in each group, weighted by P; over all it is 0.
         items: [3] the same, each class counted once.
@@ -73,6 +75,7 @@ class Effect:
 
     kl: float
     kl_error: float
+    displaced: Floats
     inside: Floats
     shift: Floats
     items: Floats
@@ -361,8 +364,8 @@ def _effect(truth: Truth, solution: Minimum) -> Effect:
     true_state = state_of(problem, np.log(problem.p))
     at_truth = moments(true_state, group)
     return Effect(
-        solution.kl, solution.moved, inside @ member, shift, items, shares, guessed,
-        max(0.0, at_truth.loss - solution.state.risk), overlap(truth, solution.place, error), at_truth,
+        solution.kl, solution.moved, np.abs(learned - mass) @ member / 2, inside @ member, shift, items, shares,
+        guessed, max(0.0, at_truth.loss - solution.state.risk), overlap(truth, solution.place, error), at_truth,
         truth.unbounded, len(mass), solution.prior, error, mass,
     )  # fmt: skip
 

@@ -93,8 +93,7 @@ def faults(
             f"negatives follow q and nothing is taken off; log q varies by {skew:.1f} nats between classes.", THEOREM,
         ),
         _fault(
-            "log q on the negatives only", alone,
-            "the positive's logit is not corrected: right for many negatives only.", THEOREM,
+            "log q on the negatives only", alone, f"the positive's logit is not corrected: {_many(setup)}.", THEOREM,
         ),
         _fault(
             "masked hits with relative weights", lost and setup.negatives > 1,
@@ -123,6 +122,19 @@ def faults(
         ),
         _counts(prior, counts, shares, labels),
     )  # fmt: skip
+
+
+def _many(setup: Setup) -> str:
+    """What correcting the negatives alone tends to as their number grows, with the true log q."""
+    without = setup.hits != "keep"
+    if (setup.weights == "importance") == without:
+        return "right in the limit of many negatives only"
+    if setup.weights == "importance":
+        return "not right for many negatives either, since hits count the positive twice: mask them"
+    return (
+        "not right for many negatives either: without log m, and without hits, p (1 - p) tends to a multiple of P, "
+        "and scores run away where a class has half of P or more"
+    )
 
 
 def _fault(name: str, present: bool, says: str, source: str) -> Fault:

@@ -112,6 +112,7 @@ def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
         _section("How many negatives", _numbers(audit), ""),
         _section("What to change", _advice(audit), "") if advised.change else "",
         _section("For your numbers", _choice(audit, book), "") if audit.choice else "",
+        _section("Drift", _drift(audit), "") if audit.drift else "",
         _section("Known faults", _faults(audit, book), f"{len(faults)} of {len(audit.faults)} found."),
         _section("Each number", _sentences(audit, book), ""),
         _section("Your evaluation", _evaluation(audit), "") if audit.evaluation else "",
@@ -181,11 +182,35 @@ def _advice(audit: Audit) -> str:
         f"<h3>{name}</h3><pre><code>{escape(lines)}</code></pre>"
         for name, lines in (("PyTorch", a.torch), ("TensorFlow Recommenders", a.recommenders), ("Merlin", a.merlin))
     )
+    price = f"The standard deviation of the gradient over samples becomes {a.variance:.2g} times what it is, at the true scores."
     return (
-        f"<p><strong>{escape(a.change[0].upper() + a.change[1:])}.</strong> The standard deviation of the gradient over samples becomes "
-        f"{a.variance:.2g} times what it is, at the true scores.</p>{code}"
+        f"<p><strong>{escape(a.change[0].upper() + a.change[1:])}.</strong> {price if a.variance > 0 else ''}</p>{code}"
         f'<p class="soft">{escape(READ)}</p>'
     )
+
+
+def _drift(audit: Audit) -> str:
+    d = audit.drift
+    assert d is not None
+    rows = "".join(
+        f"<tr><td>{g.name}</td>{_cell(g.classes, f'{g.classes:,}')}{_cell(g.trained, f'{100 * g.trained:.3g} %')}"
+        f"{_cell(g.served, f'{100 * g.served:.3g} %')}{_cell(g.ratio, f'{g.ratio:.3g}')}</tr>" for g in d.groups
+    )  # fmt: skip
+    said = (
+        f"<p>{d.labels:,} labels are {d.deviations:,.0f} standard deviations from the counts by Pearson's statistic: "
+        f"{max(d.least, 0.0):.3g} ± {d.error:.1g} nats of KL by labels left out, at most {d.most:.3g} by their frequencies "
+        f"(both in expectation). {escape(d.direction.capitalize())}.</p>"
+        if d.found
+        else f"<p>{d.labels:,} labels do not show another law than the counts.</p>"
+    )
+    lost = f"<p>{100 * d.unknown:.2g} % of the labels are of classes that training never had.</p>" if d.unknown else ""
+    code = (
+        f"<p>If P(x|y) stays, which counts cannot show, this line is exact for the true shares:</p><pre><code>{escape(d.lines)}</code></pre>"
+        if d.found
+        else ""
+    )
+    names = ("classes, by all labels", "number", "of training", "served", "ratio")
+    return f'{said}<div class="wide"><table class="sort" style="width:auto">{_head(*names)}<tbody>{rows}</tbody></table></div>{lost}{code}'
 
 
 def _choice(audit: Audit, book: str) -> str:

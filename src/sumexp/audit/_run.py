@@ -1,16 +1,17 @@
 """The audit: from counts, a scheme and perhaps scores to what training ends at."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
 from sumexp.audit._advice import advice, remedy
-from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores, label_counts, whole_number
+from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores, label_counts, serving_counts, whole_number
 from sumexp.audit._effects import Truth, effect
 from sumexp.audit._faults import faults
 from sumexp.audit._numbers import by_number, one_per_cent
@@ -18,12 +19,14 @@ from sumexp.audit._rates import Rates, certificate, rank_bound, rates
 from sumexp.audit._rows import Rows
 from sumexp.audit._setup import AuditError, Law, Setup, Weights, law_of, read_setup
 from sumexp.audit.choice import Choice, Means, choose
+from sumexp.audit.drift import measure
 from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import Evaluation, fitting
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
 from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
+Result = TypeVar("Result")
 
 SPREADS = (0.0, 1.0, 2.0, 3.0)
 """Assumed spreads of log P(y|x)/pi(y), in nats."""
@@ -43,8 +46,9 @@ def audit(
     scores: Numbers | tuple[Numbers, Numbers] | None = None,
     log_q: Numbers | str | None = None,
     estimated: str | None = None,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     labels: Numbers | None = None,
+    serving: Numbers | None = None,
     sampled: Mapping[str, float] | None = None,
     candidates: int = 100,
     candidates_from: Law = "uniform",
@@ -74,9 +78,11 @@ def audit(
         log_q: [classes] what is subtracted, if it is not the sampler's own; ``"multiset"`` for the law of one draw
             where repetitions are removed.
         estimated: how log q is estimated from the stream of labels, if it is: ``count-min:WIDTH,DEPTH``,
-            ``decayed:RATE`` or ``gaps:RATE``, see :func:`sumexp.audit.estimates.estimate`.
-        temperature: the scores are divided by it.
-        labels: classes of some examples, to compare with the counts.
+            ``decayed:RATE``, ``gaps:RATE`` or ``clipped:LEAST``, see :func:`sumexp.audit.estimates.estimate`.
+        temperature: the scores are divided by it, 1 if not given; without scores there is nothing that it could do.
+        labels: classes of some training examples, to compare with the counts: another law is a fault.
+        serving: [classes or more] how often each class is a label where the model is served: another law is a drift,
+            see :mod:`sumexp.audit.drift`; entries beyond ``counts`` are classes that training never had.
         sampled: metrics among sampled candidates as they were reported, as in ``{"recall@10": 0.7}``.
         candidates: candidates of that evaluation, drawn beside the positive.
         candidates_from: what they are drawn from, like ``sampler``; of names those whose draws are independent.
@@ -105,6 +111,10 @@ def audit(
     hit_rates = rates(prior, group, setup)
     evaluated = None if sampled is None else _evaluated(sampled, candidates, candidates_from, prior)
     known = None if labels is None else label_counts(labels, len(number))
+    served = known if serving is None else serving_counts(serving, len(number))
+    drifted = None if served is None else measure(number, served)
+    if temperature is not None and scores is None:
+        raise AuditError(f"temperature is {temperature!r}, but there are no scores that it could divide: give both")
     if scores is None:
         shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
         rows = tables.assumed(number, prior, _log_laws(setup), seed)
@@ -112,7 +122,7 @@ def audit(
         spread = SHOWN
     else:
         logits = as_scores(scores, len(number))
-        laws = tables.posteriors(logits, temperature, len(number))
+        laws = tables.posteriors(logits, 1.0 if temperature is None else temperature, len(number))
         by_scores = np.stack([laws[:, group == g].sum(-1) for g in range(3)], -1)
         by_counts = np.array([prior[group == g].sum() for g in range(3)])
         shares = (by_counts, by_scores, len(laws))
@@ -123,7 +133,8 @@ def audit(
         done = _audit(
             number, prior, setup, rows, truths, source, spread, hit_rates, shares, known, scores is not None, estimated
         )
-        return replace(done, evaluation=evaluated, choice=_choice(prior, setup, batch, memory), draws=not setup.is_set)
+        chosen = _choice(prior, setup, batch, memory)
+        return replace(done, evaluation=evaluated, choice=chosen, draws=not setup.is_set, drift=drifted)
     except np.linalg.LinAlgError as error:  # a ValueError, in LAPACK's words
         ends = prior[prior > 0]
         raise AuditError(
@@ -145,9 +156,13 @@ def _audit(
     laws = [Truth(rows, p, row_setup) for p in truths]
     effects = [effect(truth, row_setup) for truth in laws]
     scheme = row(setup.title, effects)
-    others = tuple(_row(rows, truths, each, setup, row_setup, laws) for each in _alternatives(prior, setup))
+    variants = _alternatives(prior, setup)
+    tried = [_found(partial(_row, rows, truths, each, setup, row_setup, laws)) for each in variants]
+    others = tuple(each for each in tried if each is not None)
+    lost = [each.title for each, done in zip(variants, tried, strict=True) if done is None]
     right_setup = setup.with_weights(*remedy(setup))
-    after = next((r for r in others if r.title == right_setup.title), scheme)
+    known_rows = {r.title: r.noise for r in (scheme, *others)}
+    after = known_rows.get(right_setup.title, math.nan)
     by_spread: tuple[tuple[float, float], ...] = ()
     if not scored and not hit_rates.never_drawn:
         by_spread = tuple(
@@ -165,10 +180,13 @@ def _audit(
         and (setup.weights, setup.hits) == remedy(setup)
     )
     verdict, sentence = _verdict(scheme, by_spread, hit_rates.never_drawn, hit_rates.never_labels, proved)
-    advised = advice(setup, verdict == "right", hit_rates.never_drawn, scheme.noise, after.noise)
+    advised = advice(setup, verdict == "right", hit_rates.never_drawn, scheme.noise, after)
     full, enough = one_per_cent(laws[0], rows, row_setup)
     first = effects[0]
-    numbers = () if hit_rates.never_drawn else by_number(laws[0], rows, setup, row_setup, first)
+    numbers = _found(partial(by_number, laws[0], rows, setup, row_setup, first)) if not hit_rates.never_drawn else ()
+    if numbers is None:
+        lost.append("other numbers of negatives")
+        numbers = ()
     return Audit(
         verdict, sentence + (f"; change {_lines(advised.change)}" if advised.change else ""), len(number),
         int(number.sum()), setup.negatives, setup.asked or round(setup.negatives), source, spread, scheme, others,
@@ -177,8 +195,19 @@ def _audit(
         tuple((each.m, each.bias, each.noise) for each in numbers),
         hit_rates, enough, full, certificate(setup), rank_bound(prior, setup), known, advised,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
-        _assumptions(setup, None if shares is None else 1 - float(shares[1].sum(-1).mean())),
+        _assumptions(setup, None if shares is None else 1 - float(shares[1].sum(-1).mean()))
+        + ((f"Not found in float64, and left out: the minimum of {'; '.join(lost)}.",) if lost else ()),
     )  # fmt: skip
+
+
+def _found(compute: Callable[[], Result]) -> Result | None:
+    """What is computed beside the reader's own scheme; None where float64 does not find a minimum."""
+    try:
+        return compute()
+    except AuditError:
+        raise
+    except ValueError:  # LAPACK's are ValueErrors too
+        return None
 
 
 def _evaluated(sampled: Mapping[str, float], candidates: int, source: Law, prior: Floats) -> Evaluation:
@@ -236,8 +265,14 @@ def _verdict(
             f"{never:,} classes with {100 * labels:.2g} % of the labels are never negatives: they rise for ever",
         )
     kls = [kl for _, kl in by_spread] or [scheme.kl]
-    moved = max(range(3), key=lambda g: abs(scheme.shift[g]))
-    items = f"{('frequent', 'middling', 'rare')[moved]} items {scheme.shift[moved]:+.1f} nats"
+    moved = max(range(3), key=lambda g: scheme.displaced[g])
+    name = ("frequent", "middling", "rare")[moved]
+    flow = abs(scheme.learned[moved] - scheme.truth[moved])
+    items = (
+        f"{name} items get {100 * scheme.learned[moved]:.3g} % where {100 * scheme.truth[moved]:.3g} % is true"
+        if flow >= scheme.displaced[moved]
+        else f"most among {name} items, where {100 * scheme.displaced[moved]:.2g} % of P is misplaced"
+    )
     far = f"{nats(scheme.kl)} nats of KL from the truth, {items}, top 10 keeps {scheme.overlap:.3g}"
     if max(kls) < SMALL:
         # other truths than those assumed can have other answers, unless a theorem covers them all

@@ -15,7 +15,7 @@ from sumexp.audit._setup import AuditError
 Floats = NDArray[np.float64]
 
 PRIME = (1 << 31) - 1
-NAMES = ("count-min:WIDTH,DEPTH", "decayed:RATE", "gaps:RATE")
+NAMES = ("count-min:WIDTH,DEPTH", "decayed:RATE", "gaps:RATE", "clipped:LEAST")
 
 
 def estimate(name: str, counts: NDArray[np.int64], seed: int) -> Floats:
@@ -26,6 +26,7 @@ def estimate(name: str, counts: NDArray[np.int64], seed: int) -> Floats:
     decayed       counts that fade by 1 - rate with every label: nearly Poisson, of 2/rate labels, times rate/2
     gaps          1 over a mean of gaps that fades by 1 - rate: gaps are nearly exponential, their mean nearly gamma, of
                   shape 2/rate
+    clipped       the shares themselves, or ``least`` where that is more: 1e-6 in TensorFlow Recommenders and keras-rs
     ============  =====================================================================================================
 
     Args:
@@ -44,6 +45,8 @@ def estimate(name: str, counts: NDArray[np.int64], seed: int) -> Floats:
     if kind == "count-min":
         estimated = _sketch(counts, *_sizes(rest), generator)
         return np.log(np.maximum(estimated, 1.0) / total)
+    if kind == "clipped":
+        return np.log(np.maximum(counts / total, _least(rest)))
     if kind not in ("decayed", "gaps"):
         raise AuditError(f"no estimate {name!r}; there are {', '.join(NAMES)}")
     labels = 2 / _rate(rest)  # as many labels of equal weight have the variance of those that fade
@@ -79,6 +82,16 @@ def _sizes(text: str) -> tuple[int, int]:
         return checks.whole("width", int(width), 1, PRIME - 1), checks.whole("depth", int(depth or 2), 1, 64)
     except ValueError as error:
         raise AuditError(f"count-min has {text!r}: {error}; write count-min:WIDTH,DEPTH, as in 65536,2") from error
+
+
+def _least(text: str) -> float:
+    try:
+        least = float(text)
+    except ValueError:
+        least = 0.0
+    if not 0 < least < 1:
+        raise AuditError(f"the least probability of clipped is {text!r}; it lies between 0 and 1, as in clipped:1e-6")
+    return least
 
 
 def _rate(text: str) -> float:

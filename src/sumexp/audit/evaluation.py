@@ -31,6 +31,9 @@ Floats = NDArray[np.float64]
 DENSE = 2000
 """Ranks that are all looked at; beyond them 400 a decade."""
 
+SHARES = np.sin(np.linspace(0, math.pi / 2, 2001)) ** 2
+"""Shares that are looked at beside those at the ends of each rank: equally far apart for a binomial count."""
+
 ROUNDING = 1e-9
 """Shares that differ by less are one: by so little a sum over ten million classes may be wrong."""
 
@@ -125,7 +128,8 @@ def fitting(
 
     What was reported is taken for a mean over all examples: that they are finitely many widens the interval further.
     Of which classes are labels, and which score higher, nothing is assumed. Beyond rank 2000 ranks are looked at on a
-    grid, 400 a decade, so that an end may be missed by that much.
+    grid, 400 a decade, and for a law that is not uniform shares on a grid of 2,001, so that an end may be missed by
+    that much.
 
     Args:
         reported: sampled metrics by name, as they were reported.
@@ -176,8 +180,9 @@ def _shares(law: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, NDArray[np.i
 
     The k classes above it have at most :math:`S_k/(1-q_{k+1})` with q falling: they are the k likeliest and the
     positive is the next one. A likelier positive p leaves them :math:`(S_{k+1}-p)/(1-p)`, which falls with p, a less
-    likely one a larger total. With q rising it is the least that they have, for the same reason. The k/n of uniform
-    candidates lies between, as the k likeliest have at least the mean of the others: no law leaves less open.
+    likely one a larger total. With q rising it is the least that they have, for the same reason. Every share between
+    these ends is thought to occur, since which classes stand above is not known: ends are never too narrow. The k/n of
+    uniform candidates lies between, as the k likeliest have at least the mean of the others: no law leaves less open.
     """
     rising = np.sort(law)
     if not rising[-1] < 1:
@@ -186,10 +191,11 @@ def _shares(law: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, NDArray[np.i
         np.minimum(np.append(0.0, np.cumsum(order[:-1])) / (1 - order), 1.0) for order in (rising, rising[::-1])
     )
     least[-1] = most[-1] = 1.0
-    above = np.unique(np.concatenate([least[ranks - 1], most[ranks - 1]]))
+    above = np.unique(np.concatenate([least[ranks - 1], most[ranks - 1], SHARES]))
     best = np.searchsorted(most, above * (1 - ROUNDING), side="left") + 1
     worst = np.searchsorted(least, above * (1 + ROUNDING), side="right")
-    return above, best, worst
+    can_be = best <= worst  # of a uniform law only the shares of whole numbers of classes
+    return above[can_be], best[can_be], worst[can_be]
 
 
 def can_change_places(first: Evaluation, second: Evaluation) -> tuple[str, ...]:

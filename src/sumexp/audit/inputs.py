@@ -26,6 +26,9 @@ GAP = 1_000
 """Classes for each different label, from `SMALL` classes on: where there are fewer labels, their numbers are taken for
 hashes or keys, which a table of all classes up to the largest would pay for in memory."""
 
+FIRST_LINE = 1 << 17
+"""Characters of the first line of a table at most: beyond them it is no header, nor a row of numbers."""
+
 SMALL = 1_000_000
 """Classes up to which labels may be as sparse as they like."""
 
@@ -63,6 +66,49 @@ def _complete(path: Path) -> None:
         raise ValueError(f"its header announces {announced:,} bytes and {left:,} follow (is it truncated?)")
 
 
+@dataclass(frozen=True)
+class Tally:
+    """How often each class is a label.
+
+    Attributes:
+        counts: [classes].
+        names: [classes] what the file calls them, whole numbers in digits; None where they are numbered from 0.
+    """
+
+    counts: Numbers
+    names: Numbers | None = None
+
+
+def served(
+    path: Path, training: Path, column: str | None = None, kind: str | None = None, classes: int | None = None
+) -> Numbers:
+    """How often each class of a file is a label in another one, [classes or more]: `counts`, matched by name.
+
+    Classes of the first file come first, in its order; then those that only the second one has.
+
+    Args:
+        path: of the labels served.
+        training: of the counts; read as by `counts`.
+        column: of both files, where the second has it.
+        kind: of both files.
+        classes: of the first file.
+
+    Raises:
+        AuditError: as by `counts`; or if one file names its classes and the other does not.
+    """
+    own = tally(training, column, kind, classes)
+    other = tally(path, column, kind, None, optional=True)
+    if other.names is None and own.names is None:
+        return np.pad(other.counts, (0, max(0, len(own.counts) - len(other.counts))))
+    if other.names is None or (own.names is None and not all(name.isdigit() for name in other.names)):
+        unnamed, named = (path, training) if other.names is None else (training, path)
+        raise AuditError(f"{named} names its classes and {unnamed} does not: they cannot be matched; name them in both")
+    order = map(str, range(len(own.counts))) if own.names is None else own.names
+    place = {name: row for row, name in enumerate(order)}
+    rows = np.array([place.setdefault(name, len(place)) for name in other.names])
+    return np.bincount(rows, weights=other.counts, minlength=len(place)).astype(np.int64)
+
+
 def counts(path: Path, column: str | None = None, kind: str | None = None, classes: int | None = None) -> Numbers:
     """How often each class is a label, [classes].
 
@@ -80,18 +126,51 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
     Raises:
         AuditError: if the file or the column is not there, or a value is not what it must be; it names the row.
     """
+    return tally(path, column, kind, classes, named=False).counts
+
+
+def tally(
+    path: Path,
+    column: str | None = None,
+    kind: str | None = None,
+    classes: int | None = None,
+    *,
+    named: bool = True,
+    optional: bool = False,
+) -> Tally:
+    """The same as `counts`, with the names of the classes.
+
+    Args:
+        path: as for `counts`, as are ``column``, ``kind`` and ``classes``.
+        column: its name or place.
+        kind: ``counts`` or ``labels``.
+        classes: their number.
+        named: whether names are read.
+        optional: whether ``column`` may be absent, and then is found as if it were not given.
+
+    Raises:
+        AuditError: as `counts`.
+    """
     if kind not in (None, "counts", "labels"):
         raise AuditError(f"the column is said to hold {kind!r}; it is counts or labels")
     if path.suffix == ".npy":
+        if column is not None and not optional:
+            raise AuditError(f"{path} is an array, which has no column {column!r}; leave --column out")
         values = numbers(path)
-        if kind != "labels":
-            return values
-        return _of_labels(values.reshape(-1), classes, path)
+        if kind == "labels":
+            return Tally(_of_labels(values.reshape(-1), classes, path))
+        _as_many(path, len(values) if values.ndim else 1, classes)
+        return Tally(values)
     _exists(path)
-    with _table(path) as (connection, source, header):
+    with _table(path) as (connection, source, names):
+        header = bool(names)
         types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
         columns = list(types)
-        name = _column(path, columns, column, header)
+        name = _column(path, columns, None if optional and column not in columns else column, header)
+        if names.count(name.lower()) > 1:
+            raise AuditError(
+                f"{path} has {names.count(name.lower())} columns {name!r}; rename all but the one to count"
+            )
         if types[name].endswith("]") or types[name].startswith(("STRUCT", "MAP", "UNION")):
             raise AuditError(
                 f"{path}: {name} is {types[name]}, several values a row; give a column of one value a row "
@@ -101,11 +180,14 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
         value = _quoted(name)
         what = _Column(connection, source, value, path, name, header)
         if kind == "labels":
-            return _labels(what, classes)
+            return _labels(what, classes, named)
         values = _counts(what, classes)
         for ids in [c for c in columns if c != name and c.lower() in LABELS][:1]:
-            return np.asarray(values[_order(replace(what, value=_quoted(ids), name=ids), len(values))])
-        return values
+            column_of_ids = replace(what, value=_quoted(ids), name=ids)
+            order = _order(column_of_ids, len(values))
+            called = column_of_ids.table(f"{_name(column_of_ids.value)} AS v")["v"][order] if named else None
+            return Tally(np.asarray(values[order]), called)
+        return Tally(values)
 
 
 @dataclass(frozen=True)
@@ -147,11 +229,13 @@ def _counts(column: _Column, classes: int | None) -> Numbers:
     if bad:
         raise column.wrong(good, "a count is a whole number >= 0")
     values = column.table(f"CAST({number} AS BIGINT) AS c")["c"]
-    if classes is not None and classes != len(values):
-        raise AuditError(
-            f"{column.path} has {len(values):,} rows, one for each class, but {classes:,} classes are said"
-        )
+    _as_many(column.path, len(values), classes)
     return np.asarray(values)
+
+
+def _as_many(path: Path, rows: int, classes: int | None) -> None:
+    if classes is not None and classes != rows:
+        raise AuditError(f"{path} has {rows:,} rows, one for each class, but {classes:,} classes are said")
 
 
 def _order(column: _Column, rows: int) -> Numbers:
@@ -172,7 +256,14 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _labels(column: _Column, classes: int | None) -> Numbers:
+def _name(value: str) -> str:
+    """What a class is called: whole numbers in digits, others as they stand."""
+    return (
+        f"CASE WHEN {_whole(value)} THEN CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR) ELSE CAST({value} AS VARCHAR) END"
+    )
+
+
+def _labels(column: _Column, classes: int | None, named: bool) -> Tally:
     # the file is read once; what is checked is each different value, of which there are far fewer
     column.connection.execute(
         f"CREATE TEMP TABLE seen AS SELECT {column.value} AS v, count(*) AS n FROM {column.source} GROUP BY v"
@@ -192,7 +283,8 @@ def _labels(column: _Column, classes: int | None) -> Numbers:
         what = "most labels are whole numbers: mend this one, or name all classes in words"
         raise column.wrong(_whole(column.value), what)
     if words:
-        return np.asarray(seen.table("n AS c", "ORDER BY c DESC, v")["c"])
+        rows = seen.table(f"n AS c, {_name('v')} AS v", "ORDER BY c DESC, seen.v")
+        return Tally(np.asarray(rows["c"]), rows["v"] if named else None)
     most = classes if classes is not None else MOST
     (outside,) = seen.row(f"count(*) FILTER (WHERE NOT {_among('v', most)})")
     if outside:
@@ -203,7 +295,7 @@ def _labels(column: _Column, classes: int | None) -> Numbers:
         _dense(largest, different, column.path)
     frequencies = np.zeros(classes or largest + 1, dtype=np.int64)
     frequencies[rows["y"]] = rows["c"]
-    return frequencies
+    return Tally(frequencies)
 
 
 def _whole(value: str) -> str:
@@ -239,8 +331,8 @@ def _dense(largest: int, different: int, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, bool]]:
-    """A connection, what to select from, and whether the first line names the columns."""
+def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[str]]]:
+    """A connection, what to select from, and the names in the first line in lower case, if it is a header."""
     quoted = _literal(path)
     connection = duckdb.connect()
     try:
@@ -249,13 +341,13 @@ def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, bool]]:
         # With it DuckDB 2.0 moves a TRY_CAST that stands twice into the reader, where it is a CAST and ends the query.
         connection.execute("SET disabled_optimizers = 'common_subexpressions'")
         if path.suffix == ".parquet":
-            yield connection, f"read_parquet({quoted}, hive_partitioning = false)", False
+            yield connection, f"read_parquet({quoted}, hive_partitioning = false)", []
             return
-        header, between = _first_line(path)
+        names, between = _first_line(path)
         dialect = f"delim = '{between}', quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true"
         dialect += ", hive_partitioning = false"  # a folder named year=2024 is no column
-        source = f"read_csv({quoted}, all_varchar = true, header = {str(header).lower()}, {dialect})"
-        yield connection, source, header
+        source = f"read_csv({quoted}, all_varchar = true, header = {str(bool(names)).lower()}, {dialect})"
+        yield connection, source, names
     except duckdb.Error as error:
         raise AuditError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from error
     finally:
@@ -274,13 +366,18 @@ def _literal(path: Path) -> str:
     return "'" + re.sub(r"[\[\]?*]", r"[\g<0>]", name).replace("'", "''") + "'"
 
 
-def _first_line(path: Path) -> tuple[bool, str]:
-    """Whether the first line holds no number, and what separates columns: a comma, or a semicolon where none is."""
+def _first_line(path: Path) -> tuple[list[str], str]:
+    """The names in the first line, none where it holds a number, and what separates columns.
+
+    That is a comma, or a semicolon where none is.
+    """
     if path.suffix not in (".csv", ".tsv", ".txt"):
         raise AuditError(f"{path} ends in {path.suffix!r}; give .csv, .tsv, .parquet or .npy")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            line = file.readline()
+            line = file.readline(FIRST_LINE + 1)
+            if len(line) > FIRST_LINE:
+                raise AuditError(f"{path} has a first line of more than {FIRST_LINE:,} characters: is it a table?")
             between = "\t" if path.suffix == ".tsv" else ";" if ";" in line and "," not in line else ","
             first = next(csv.reader([line], delimiter=between), [])
     except UnicodeDecodeError as error:
@@ -294,7 +391,7 @@ def _first_line(path: Path) -> tuple[bool, str]:
             return True
         return False
 
-    return not any(map(is_number, first)), between
+    return [] if any(map(is_number, first)) else [name.lower() for name in first], between
 
 
 def _column(path: Path, columns: list[str], column: str | None, header: bool) -> str:

@@ -14,6 +14,7 @@ from sumexp.audit._effects import GROUPS, Effect
 from sumexp.audit._faults import Fault
 from sumexp.audit._rates import RankBound, Rates
 from sumexp.audit.choice import Choice
+from sumexp.audit.drift import LINE, Drift
 from sumexp.audit.evaluation import Evaluation
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,7 @@ class Row:
         truth: true shares of the groups.
         learned: learned shares.
         inside: divergence inside each group, nats.
+        displaced: probability that is learned where it is not, or not where it is, in each group.
         overlap: classes of the true top 10 that are learned so.
         loss: mean sampled loss at the true scores, nats.
         deviation: its standard deviation over samples, nats.
@@ -58,6 +60,7 @@ class Row:
     truth: tuple[float, ...]
     learned: tuple[float, ...]
     inside: tuple[float, ...]
+    displaced: tuple[float, ...]
     overlap: float
     loss: float
     deviation: float
@@ -81,7 +84,8 @@ def row(title: str, effects: list[Effect]) -> Row:
     return Row(
         title, mean(kls), max(error, mean([e.kl_error for e in effects])), mean([e.gap for e in effects]),
         each([e.items for e in effects]), each([e.shift for e in effects]), each([e.truth for e in effects]),
-        each([e.learned for e in effects]), each([e.inside for e in effects]), mean([e.overlap for e in effects]),
+        each([e.learned for e in effects]), each([e.inside for e in effects]), each([e.displaced for e in effects]),
+        mean([e.overlap for e in effects]),
         mean([e.at_truth.loss for e in effects]), mean([e.at_truth.deviation for e in effects]),
         mean([e.at_truth.noise for e in effects]), each([e.at_truth.weight for e in effects]),
         each([e.at_truth.full_weight for e in effects]),
@@ -121,6 +125,7 @@ class Audit:
         choice: what to use for these numbers.
         evaluation: what metrics among sampled candidates leave open, if any were given.
         draws: whether negatives are draws with replacement, and not a set.
+        drift: how the labels served, or those of examples, differ from the counts, if any were given.
     """
 
     verdict: Verdict
@@ -149,22 +154,28 @@ class Audit:
     choice: Choice | None = None
     evaluation: Evaluation | None = None
     draws: bool = True
+    drift: Drift | None = None
 
     def lines(self) -> tuple[str, ...]:
-        """The five lines that matter."""
+        """The five lines that matter, and a sixth where labels were given beside the counts."""
         s = self.scheme
         shares = ", ".join(f"{g} {_signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
         names = [f.name for f in self.faults if f.found]
         change = self.advice.change
-        price = f" (gradient noise x{self.advice.variance:.2g})" if change else ""
+        price = f" (gradient noise x{self.advice.variance:.2g})" if change and self.advice.variance > 0 else ""
+        drift = () if self.drift is None else (f"drift     {self.drift}",)
+        drifts = self.drift is not None and self.drift.found
+        advised = f"{change}{price}" if change else f"change nothing{' in training' if drifts else ''}"
+        served = f"; where labels are served as those given, add {LINE} to the scores" if drifts else ""
         return (
-            f"{self.verdict.upper()}: {self.sentence}",
+            f"{self.verdict.upper()}: {self.sentence}{', for labels as they were counted' if drifts else ''}",
             f"minimum   {nats(s.kl)} nats of KL from the truth, {nats(s.gap)} nats of loss; top 10 keeps "
             f"{s.overlap:.3g}; errors of scores: {shares} nats",
             f"negatives {self.negatives:,.6g} a label, {100 * self.rates.any_hit:.2g} % of labels with a hit; "
             f"certifies at most {self.certificate:.2f} nats of information",
             f"faults    {'; '.join(names) if names else 'none of those known'}",
-            f"advice    {change + price if change else 'change nothing'}",
+            *drift,
+            f"advice    {advised}{served}",
         )
 
     def __str__(self) -> str:
@@ -182,6 +193,8 @@ class Audit:
             lines += [folded(f"for these numbers use: {self.choice.use}: {self.choice.because}"), ""]
         faults = [folded(f"fault     {f.name}: {f.says}") for f in self.faults if f.found]
         lines += [*faults, ""] if faults else []
+        if self.drift is not None and self.drift.found:
+            lines += [*self.drift.lines.splitlines(), ""]
         return "\n".join([*lines, *(folded(f"assumed   {a}") for a in self.assumptions)])
 
     def plain(self) -> dict[str, object]:

@@ -8,7 +8,7 @@ already holds the files. Archives are read where they lie; nothing is extracted 
 - ``catalogue.toml``: what data sets there are, their terms, whom to cite, which function reads them;
 - `_declarations`: what is said of a data set and its files, and whether a file is that;
 - `_download`: fetching, continued where it was interrupted;
-- `texts`, `mulan`, `pictures`: the published formats.
+- `texts`, `mulan`, `pictures`, `pairs`: the published formats.
 """
 
 import os
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module, resources
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from sumexp.datasets._declarations import DataError, DataFile, Dataset, fault
 from sumexp.datasets._download import download
@@ -36,6 +37,9 @@ from sumexp.datasets.pictures import (
     split_digits,
 )
 from sumexp.datasets.texts import Corpus, read_brown, read_shakespeare
+
+if TYPE_CHECKING:  # it brings SciPy, for which nothing else waits
+    from sumexp.datasets.pairs import Interactions
 
 __all__ = [
     "DATASETS",
@@ -56,6 +60,7 @@ __all__ = [
     "fetch",
     "fetch_all",
     "files",
+    "gowalla",
     "images",
     "preferred",
     "read",
@@ -271,6 +276,22 @@ def delicious(data: str | Path | None = None) -> MultiLabel:
     examples = _read_kind("tags", "of examples with tags", "delicious", data)
     assert isinstance(examples, MultiLabel)
     return examples
+
+
+def gowalla(data: str | Path | None = None) -> "Interactions":
+    """Gowalla: 29,858 users and 40,981 places, 810,128 pairs to train on and 217,242 to test on.
+
+    The test pairs are **not** of the training pairs' law: those of the places that a hundredth of all pairs are of come
+    twice as often. What rests on one law needs training pairs that are held out.
+
+    Raises:
+        DataError: if a file is absent, damaged or undeclared.
+    """
+    from sumexp.datasets.pairs import Interactions
+
+    pairs = _read_kind("pairs", "of users and items", "gowalla", data)
+    assert isinstance(pairs, Interactions)
+    return pairs
 
 
 def images(name: str, data: str | Path | None = None) -> ImageData:

@@ -1,0 +1,229 @@
+"""Labels served that have another law: the line for it by enumeration, the size from both sides, and no false alarm."""
+
+import math
+from itertools import combinations, product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sumexp import datasets
+from sumexp.audit import AuditError, audit, drift, inputs
+from sumexp.audit._command import main
+from sumexp.negatives import consistency
+
+COUNTS = np.maximum(1, 4000 // np.arange(1, 201))
+
+# A small world: contexts x of each class y, and shares of four classes in training and when serving.
+CONTEXTS = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.05, 0.05, 0.9]])
+TRAINED, SERVED = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4])
+
+
+def posterior(prior: np.ndarray, contexts: np.ndarray) -> np.ndarray:
+    """P(y|x), [x, y], by Bayes' rule."""
+    joint = (prior[:, None] * contexts).T
+    return np.asarray(joint / joint.sum(1, keepdims=True))
+
+
+def test_the_line_is_exact_where_contexts_of_a_class_stay() -> None:
+    """Scores that end at log P, whatever their constant, and the true shares: P' in every context; no other line is."""
+    scores = np.log(posterior(TRAINED, CONTEXTS)) + np.array([[0.3], [-2.0], [5.0]])
+    corrected = torch.softmax(torch.from_numpy(scores + np.log(SERVED / TRAINED)), -1).numpy()
+    assert corrected == pytest.approx(posterior(SERVED, CONTEXTS), abs=1e-15)
+    for power in (0.0, 0.5, 2.0):
+        other = torch.softmax(torch.from_numpy(scores + power * np.log(SERVED / TRAINED)), -1).numpy()
+        assert np.abs(other - posterior(SERVED, CONTEXTS)).max() > 0.05
+
+
+def test_the_line_is_wrong_where_contexts_of_a_class_change() -> None:
+    """By log P'(x|y) / P(x|y), up to a constant in y."""
+    moved = CONTEXTS[:, ::-1]
+    corrected = np.log(posterior(TRAINED, CONTEXTS)) + np.log(SERVED / TRAINED)
+    error = np.log(posterior(SERVED, moved)) - corrected
+    expected = np.log(moved / CONTEXTS).T
+    assert error - error[:, :1] == pytest.approx(expected - expected[:, :1], abs=1e-12)
+    assert np.ptp(error, axis=1).max() > 1
+
+
+def test_no_list_finds_more_than_that_of_the_line() -> None:
+    """Recall@k of one label: the best of all lists of k in each context, by enumeration."""
+    truth, scores = posterior(SERVED, CONTEXTS), np.log(posterior(TRAINED, CONTEXTS)) + np.log(SERVED / TRAINED)
+    for k in (1, 2, 3):
+        for p, s in zip(truth, scores, strict=True):
+            best = max(p[list(some)].sum() for some in combinations(range(4), k))
+            assert p[np.argsort(-s)[:k]].sum() == pytest.approx(best)
+
+
+@pytest.mark.parametrize("weights, added", [("relative", SERVED / TRAINED), ("none", SERVED)])
+def test_the_line_after_training(weights: str, added: np.ndarray) -> None:
+    """log q off all logits ends at log P; uncorrected in-batch scores end at log P/q, and take log p' alone."""
+    law = posterior(TRAINED, CONTEXTS)[0]
+    log_q = torch.from_numpy(np.log(TRAINED))
+    zero = torch.zeros_like(log_q)
+    factors = (log_q, -log_q) if weights == "relative" else (zero, zero)
+    losses = consistency.multiset_losses(log_q, 3, factors, "keep")
+    scores = consistency.minimiser(losses, torch.from_numpy(law), tol=1e-11).numpy()
+    found = torch.softmax(torch.from_numpy(scores + np.log(added)), -1).numpy()
+    assert found == pytest.approx(posterior(SERVED, CONTEXTS)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("strength", [0.5, 20.0])
+def test_both_ends_enclose_the_divergence_in_expectation(strength: float) -> None:
+    """All samples of four labels of three classes: the means are the divergence and the two terms of the docstring."""
+    p, law, n = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5]), 4
+    low = high = 0.0
+    for labels in product(range(3), repeat=n):
+        counts = np.bincount(labels, minlength=3).astype(float)
+        chance, seen = np.prod(law[list(labels)]), counts > 0
+        weight = counts[seen] / n
+        # of all classes the estimate's total is n - 1 + A: those that were not seen count in it by A p alone
+        left = np.log((counts[seen] - 1 + strength * p[seen]) / ((n - 1 + strength) * p[seen]))
+        assert left == pytest.approx(drift._left_out(counts[seen], p[seen], strength))
+        low += chance * float(weight @ left)
+        high += chance * float(weight @ np.log(weight / p[seen]))
+    divergence = float(law @ np.log(law / p))
+    short = frequency = 0.0
+    for labels in product(range(3), repeat=n - 1):
+        estimate = (np.bincount(labels, minlength=3) + strength * p) / (n - 1 + strength)
+        short += np.prod(law[list(labels)]) * float(law @ np.log(law / estimate))
+    for labels in product(range(3), repeat=n):
+        share = np.bincount(labels, minlength=3) / n
+        seen = share > 0
+        frequency += np.prod(law[list(labels)]) * float(share[seen] @ np.log(share[seen] / law[seen]))
+    assert low == pytest.approx(divergence - short, abs=1e-12)
+    assert high == pytest.approx(divergence + frequency, abs=1e-12)
+
+
+def test_two_samples_of_one_law_show_no_drift_and_no_group_that_gains() -> None:
+    """200 pairs of samples: the rarest classes of the counts alone would seem to gain, those of both together do not.
+
+    A group's mean difference beyond five standard errors would be a false alarm in one of 300,000; the statistic is as
+    good as normal, and six deviations are rarer than 10^-5 in all 200.
+    """
+    law = 1 / np.arange(1, 301.0)
+    law /= law.sum()
+    generator = np.random.default_rng(0)
+    differences = []
+    for _ in range(200):
+        first, second = generator.multinomial(3000, law), generator.multinomial(1000, law)
+        found = drift.measure(first, second.astype(float))
+        assert not found.found
+        differences.append([group.served - group.trained for group in found.groups])
+    mean, error = np.mean(differences, 0), np.std(differences, 0) / math.sqrt(200)
+    assert (np.abs(mean) < 5 * error).all()
+
+
+def test_a_known_drift_is_enclosed() -> None:
+    """A law tilted towards the frequent classes; five standard errors of the lower end is one false alarm in 10^6."""
+    p = COUNTS / COUNTS.sum()
+    law = p**1.3 / (p**1.3).sum()
+    divergence = float(law @ np.log(law / p))
+    served = np.random.default_rng(0).multinomial(50_000, law).astype(float)
+    found = drift.measure(COUNTS, served)
+    assert found.found
+    assert found.least < divergence + 5 * found.error
+    assert found.least > 0.9 * divergence
+    assert found.most > divergence - 5 * found.error
+    moved = {group.name: group.moved for group in found.groups}
+    assert (moved["head"], moved["tail"]) == (1, -1)
+    assert found.direction == "gained: most frequent, head, torso; lost: tail, rarest"
+
+
+def test_groups_by_hand() -> None:
+    """Both together have 6 + 3 + 2 + 1 of twelve: half, a quarter, a sixth, a twelfth."""
+    found = drift.measure(np.array([4, 2, 1, 1]), np.array([2.0, 1.0, 1.0, 0.0]))
+    assert [(g.name, g.classes, g.trained, g.served) for g in found.groups] == [
+        ("head", 1, 0.5, 0.5), ("torso", 1, 0.25, 0.25), ("tail", 2, 0.25, 0.25), ("rarest", 1, 0.125, 0.0)
+    ]  # fmt: skip
+    assert not found.found
+    assert str(found).startswith("none that these 4 labels show: head 50 to 50 % (x1)")
+
+
+def test_the_lines_that_are_printed_are_the_line() -> None:
+    served = np.arange(1, 9) * 50
+    result = audit(COUNTS[:8], weights="relative", m=2, serving=served)
+    assert result.drift is not None
+    counts, scores = torch.from_numpy(COUNTS[:8]).double(), torch.zeros(2, 8, dtype=torch.float64)
+    names = {"torch": torch, "counts": counts, "served": torch.from_numpy(served), "scores": scores}
+    exec(result.drift.lines, names)
+    # the weight is printed to four digits
+    assert names["scores"][1].numpy() == pytest.approx(drift.log_ratio(COUNTS[:8], served.astype(float)), abs=1e-3)
+    assert result.drift.lines.splitlines()[2] in str(result)
+
+
+def test_labels_of_another_law_do_not_leave_the_audit_silent() -> None:
+    """It said RIGHT and change nothing, beside a fault."""
+    few = COUNTS[:8]
+    result = audit(few, weights="relative", m=2, labels=np.repeat([7, 6], 500))
+    first, *_, drifts, advice = result.lines()
+    assert first.startswith("RIGHT: ")
+    assert first.endswith("for labels as they were counted")
+    assert drifts.startswith("drift     ")
+    assert advice.startswith("advice    change nothing in training; ")
+    assert drift.LINE in advice
+    same = audit(few, weights="relative", m=2, serving=few)
+    assert same.lines()[-1] == "advice    change nothing"
+    assert same.lines()[-2].startswith("drift     none that these ")
+    assert not any(fault.found for fault in same.faults)  # labels served are another matter than those of training
+    assert len(audit(few, weights="relative", m=2).lines()) == 5
+
+
+@pytest.mark.parametrize(
+    "serving, message",
+    [
+        (np.ones(199), r"serving has shape \(199,\); it must hold a count for each of the 200 classes"),
+        (np.full(200, 0.5), "serving holds 0.5 for class 0"),
+        (-np.ones(200), "serving holds -1.0 for class 0"),
+        (np.full(200, np.nan), "serving holds nan for class 0"),
+        (np.zeros(200), "serving holds no label"),
+        (np.append(np.zeros(200), 7.0), "0 of the labels served are of classes that training had"),
+    ],
+)
+def test_bad_counts_of_serving_are_one_line(serving: np.ndarray, message: str) -> None:
+    with pytest.raises(AuditError, match=message):
+        audit(COUNTS, weights="relative", m=9, serving=serving)
+
+
+def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    named = write("a.csv", "item,count\na,30\nb,20\nc,1\n")
+    assert inputs.served(write("b.csv", "item,count\nc,30\na,2\nd,1\n"), named).tolist() == [2, 0, 30, 1]
+    assert inputs.served(write("l.csv", "item\nc\na\nd\nc\nc\nd\n"), named).tolist() == [1, 0, 3, 2]
+    numbered = write("n.csv", "count\n30\n20\n1\n")
+    assert inputs.served(write("k.csv", "item_id,count\n2,5\n0,7\n4,1\n"), numbered).tolist() == [7, 0, 5, 1]
+    assert inputs.served(write("m.csv", "count\n3\n4\n"), numbered).tolist() == [3, 4, 0]
+    sorted_ids = write("s.csv", "item_id,count\n2,30\n0,10\n1,20\n")
+    assert inputs.served(sorted_ids, sorted_ids).tolist() == [10, 20, 30]
+    np.save(tmp_path / "p.npy", np.array([1, 2, 3, 4]))
+    assert inputs.served(tmp_path / "p.npy", numbered).tolist() == [1, 2, 3, 4]
+    for first, second in ((named, numbered), (numbered, named)):
+        with pytest.raises(AuditError, match=r"a\.csv names its classes and .*n\.csv does not"):
+            inputs.served(second, first)
+    main([str(named), "-m", "2", "--weights", "relative", "--serving", str(tmp_path / "b.csv")])
+    assert "3 % of the labels are of classes that training never had" in capsys.readouterr().out
+
+
+def test_the_drift_of_gowalla_is_found_and_sized() -> None:
+    """The test pairs of the most frequent places have twice their training share; a split by chance shows nothing."""
+    if not datasets.available("gowalla"):
+        pytest.skip("Gowalla is not here; to download it, run: sumexp data fetch gowalla")
+    gowalla = datasets.gowalla()
+    found = drift.measure(gowalla.counts, gowalla.served.astype(float))
+    assert found.found
+    assert 0.07 < found.least < found.most < 0.24
+    ratios = {group.name: group.ratio for group in found.groups}
+    assert ratios["most frequent"] == pytest.approx(2.05, abs=0.01)
+    assert ratios["head"] == pytest.approx(1.06, abs=0.01)
+    top = np.argsort(-gowalla.counts)[:10]
+    share = gowalla.served[top].sum() / gowalla.test.nnz / (gowalla.counts[top].sum() / gowalla.train.nnz)
+    assert share == pytest.approx(1.90, abs=0.01)
+    both = gowalla.counts + gowalla.served
+    held = np.random.default_rng(0).multivariate_hypergeometric(both, gowalla.test.nnz, method="marginals")
+    by_chance = drift.measure(both - held, held.astype(float))
+    assert not by_chance.found
+    assert all(abs(group.ratio - 1) < 0.02 for group in by_chance.groups if group.name != "most frequent")
