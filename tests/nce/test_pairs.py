@@ -65,7 +65,8 @@ def test_with_hits_among_the_negatives_calibrated_becomes_too_small() -> None:
     many = torch.cat([torch.tensor([0.5], dtype=torch.float64), torch.full((9999,), 0.5 / 9999, dtype=torch.float64)])
     sigma = gbce(many.log(), 100, 1.0, "all").sigmoid()
     assert sigma[0].item() == pytest.approx(1 / 3, abs=1e-4)
-    assert (sigma[0] < many[0]) and sigma[1].item() == pytest.approx(many[1].item(), rel=1e-3)
+    assert sigma[0] < many[0]
+    assert sigma[1].item() == pytest.approx(many[1].item(), rel=1e-3)
 
 
 def batches(size: int) -> list[tuple[float, list[int], list[int]]]:
@@ -113,9 +114,9 @@ def test_the_softmax_over_rows_and_columns_is_least_at_the_pmi(size: int) -> Non
     found = softmax_pairs(JOINT)
     assert jacobian(lambda f: softmax_loss(f, size), found).abs().max() < 1e-12
     free = torch.linalg.eigvalsh(hessian(lambda f: softmax_loss(f, size), found).reshape(6, 6))
-    assert (free[0].abs() < 1e-12) and (free[1] > 1e-3)  # a constant, and nothing else
+    assert free[0].abs() < 1e-12 < 1e-3 < free[1]  # a constant, and nothing else
     rows = torch.linalg.eigvalsh(hessian(lambda f: softmax_loss(f, size, (0,)), found).reshape(6, 6))
-    assert (rows[1].abs() < 1e-12) and (rows[2] > 1e-3)  # rows alone leave a number for each x
+    assert rows[1].abs() < 1e-12 < 1e-3 < rows[2]  # rows alone leave a number for each x
 
 
 @pytest.mark.claim("since-siglip-local", shows="statement", evidence="exact")

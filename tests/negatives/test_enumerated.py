@@ -60,10 +60,10 @@ def test_kept_has_the_variance_of_its_information() -> None:
 
 @pytest.mark.parametrize("name", ["masked", "refined"])
 def test_the_covariance_is_what_one_more_example_does(name: str) -> None:
-    """A share of 1e-5 is moved to one label and draw; what that moves, squared and averaged over all, is the variance."""
+    """A share of 1e-5 goes to one label and draw; what that moves, squared and averaged over all, is the variance."""
     loss = enumerated.LOSSES[name]
     found, share, total = estimate(loss, P, Q, 1), 1e-5, torch.zeros(3, 3, dtype=torch.float64)
-    counts, chance = draws(Q, 1)
+    _, chance = draws(Q, 1)
     for label in range(3):
         for drawn in range(3):
 
@@ -162,7 +162,7 @@ def test_what_cannot_be_listed_is_refused() -> None:
         draws(torch.full((100,), 0.01, dtype=torch.float64).log(), 4)
     with pytest.raises(ValueError, match="must be positive laws"):
         estimate(enumerated.kept, P, logs(0.5, 0.5), 2)
-    with pytest.raises(ValueError, match="is it finite"):  # two classes, one of which is above one half, in a bare ratio
+    with pytest.raises(ValueError, match="is it finite"):
         estimate(lambda s, counts, log_q: (s - s.mean()).expand_as(counts), P, Q, 1)
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp.negatives import enumerated, tilted as module
+from sumexp.negatives import enumerated
+from sumexp.negatives import tilted as module
 from sumexp.negatives.tilted import tilted, tilted_share
 
 
@@ -46,7 +47,9 @@ def test_descent_from_random_scores_ends_there(tau: float, beta: float, weight: 
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):
         f = (2 * torch.randn(4, generator=generator, dtype=torch.float64)).requires_grad_()
-        search = torch.optim.LBFGS([f], max_iter=500, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe")
+        search = torch.optim.LBFGS(
+            [f], max_iter=500, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
+        )
 
         def again() -> Tensor:
             search.zero_grad()  # noqa: B023
@@ -79,7 +82,10 @@ def test_neither_tau_nor_beta_changes_the_order(labels: list[int], drawn: list[i
 
 @pytest.mark.claim("since-debiased-corrects", shows="statement", evidence="exact")
 def test_the_mean_over_true_negatives_in_rational_numbers() -> None:
-    positives, negatives = (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)), (Fraction(1, 4), Fraction(0), Fraction(3, 4))
+    positives, negatives = (
+        (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)),
+        (Fraction(1, 4), Fraction(0), Fraction(3, 4)),
+    )
     share, values = Fraction(1, 5), (7, -2, 3)
     draws = [share * a + (1 - share) * b for a, b in zip(positives, negatives, strict=True)]
 

@@ -1,14 +1,14 @@
 r"""Two parametrisations of one minimum: log q in the loss, or log q in the served score.
 
 Train on the sampled softmax with :math:`\log q` off all logits, hits kept, and serve f; or train without a correction
-and serve :math:`g=f+\log q`. In terms of the served score the two losses are one function of :math:`g-\log q`. So if the
-model can be any function of a set F, the first looks for the least loss over :math:`g\in F`, the second over
+and serve :math:`g=f+\log q`. In terms of the served score the two losses are one function of :math:`g-\log q`. So if
+the model can be any function of a set F, the first looks for the least loss over :math:`g\in F`, the second over
 :math:`g\in F+\log q`.
 
 - If :math:`F+\log q=F`, as with free scores or with a number for each item that nothing holds back, the two have the
   same served minima, and the same path of gradient descent or Adam if their start is the same served score.
 - Else neither set holds the other, and the data decide. Towers without a number per item, cosines, and weight decay on
-  the number, which pulls g towards F's zero in the first case and towards :math:`\log q` in the second, are of this kind.
+  the number, which pulls g to F's zero in the first case and to :math:`\log q` in the second, are of this kind.
 
 If popularity changes between training and serving, :math:`P'(y\mid x)\propto P(y\mid x)\,q'(y)/q(y)`, the score for
 the new law is that of the old with :math:`\log q'-\log q` added, in either case: the second has it by serving
@@ -81,7 +81,8 @@ def trained(world: towers.World, limited: Limited, served: Served, steps: int = 
     p = world.log_p.exp()
 
     def scores(flat: Tensor) -> tuple[Tensor, Tensor]:
-        context, item, numbers = flat.split([width * width, items * width, items + 1])
+        sizes = [width * width, items * width, items + 1]
+        context, item, numbers = torch.split(flat, sizes)
         left, right = features @ context.view(width, width), item.view(items, width)
         match limited.model:
             case "cosine":
@@ -109,3 +110,17 @@ def reweighted(log_p: Tensor, log_q: Tensor, log_new: Tensor) -> Tensor:
     :math:`P'(y\mid x)\propto P(y\mid x)\,q'(y)/q(y)`; the logarithms of all three.
     """
     return torch.log_softmax(log_p + log_new - log_q, -1)
+
+
+def level(setting: towers.Setting, generator: torch.Generator) -> towers.World:
+    r"""A world without a popularity of its own: :math:`\log P=\sigma\,u_x\cdot v_y/\sqrt d`, up to a constant.
+
+    Contexts have one direction in common, so that items along it are frequent: here the towers alone can hold P, and
+    what they cannot hold is :math:`\log P-\log q`.
+    """
+    contexts = torch.randn(setting.contexts, setting.features, generator=generator, dtype=torch.float64)
+    contexts[:, 0] += 2
+    items = torch.randn(setting.items, setting.features, generator=generator, dtype=torch.float64)
+    log_p = torch.log_softmax(setting.taste * contexts @ items.T / setting.features**0.5, -1)
+    log_q = torch.logsumexp(log_p, 0) - torch.tensor(setting.contexts, dtype=torch.float64).log()
+    return towers.World(contexts, items, log_p, log_q)

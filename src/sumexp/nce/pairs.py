@@ -108,7 +108,7 @@ def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
 
 
 def softmax_pairs(joint: Joint) -> Tensor:
-    r"""[X, Y] the scores, up to a constant, at the minimum of CLIP's loss over rows and columns, for any batch: the PMI.
+    r"""[X, Y] the scores, up to a constant, at the minimum of CLIP's loss, rows and columns, any batch: the PMI.
 
     Unique up to the constant if all pairs can occur.
 

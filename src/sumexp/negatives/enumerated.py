@@ -77,11 +77,12 @@ def refined(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
 
 
 def hard(beta: float) -> Loss:
-    r"""Hard negatives of weights :math:`e^{\beta f}`: :math:`\log(1+m\,\frac{\sum_ne^{(1+\beta)f_n}}{\sum_ne^{\beta f_n}}
-    e^{-f_y})`, hits kept.
+    r"""Negatives of weights :math:`e^{\beta f}`, hits kept.
+
+    .. math:: \log\bigl(1+m\,\frac{\sum_ne^{(1+\beta)f_n}}{\sum_ne^{\beta f_n}}\,e^{-f_y}\bigr)
 
     Source: Robinson et al. (2021), the public code's ``reweight_neg`` with ``tau_plus`` 0.
-    """  # noqa: D205
+    """
 
     def loss(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
         above, below = counts @ torch.exp((1 + beta) * scores), counts @ torch.exp(beta * scores)
@@ -190,7 +191,8 @@ def _minimum(risk: Callable[[Tensor], Tensor], start: Tensor) -> tuple[Tensor, T
     scores = start - start.mean()
     flat = torch.full((len(start), len(start)), 1 / len(start), dtype=torch.float64)
     for _ in range(100):
-        curvature, slope = hessian(risk, scores), jacobian(risk, scores)
+        curvature: Tensor = hessian(risk, scores)  # type: ignore[no-untyped-call]
+        slope: Tensor = jacobian(risk, scores)  # type: ignore[no-untyped-call]
         values, vectors = torch.linalg.eigh(curvature + flat)
         # Where the risk is not convex the step goes down along each eigenvector all the same.
         step = -vectors @ ((vectors.T @ slope) / values.abs().clamp_min(1e-12))

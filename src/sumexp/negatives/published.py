@@ -34,8 +34,8 @@ For with :math:`\sigma_y^2` the variance of one term of S, Jensen's gap is
 :math:`\sigma_y^2/(2M(1+e^S)^2)`, its mean over y a function of f whose gradient at P is
 :math:`-\frac1mP_k(a_k-\sum P_ja_j)`; the Hessian :math:`\operatorname{diag}P-PP^\top` is divided out. The same for the
 correction that has been in use since 2003, :math:`\log(mq)` off the negatives alone and hits left out, gives
-:math:`a_k=P_k(1-P_k)(1+1/q_k)`: in :math:`a_k` refined has :math:`1/(1-q_k)` in the place of 1. Over many rare classes the
-two cannot be told apart. See :func:`first_order`.
+:math:`a_k=P_k(1-P_k)(1+1/q_k)`: refined has :math:`1/(1-q_k)` in the place of 1. Over many rare classes the two cannot
+be told apart. See :func:`first_order`.
 
 What the public code does besides is not computed: refined clamps ratios at 1e-10; the in-batch scripts take distinct
 items of a batch, and those of refined draw half of the negatives uniformly.

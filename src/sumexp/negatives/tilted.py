@@ -21,12 +21,13 @@ every v that is allowed, so the order of the classes is that of P/r, and that of
   :math:`\frac12\log\rho`.
 - :math:`\beta>0,\ Q=\infty`: as :math:`\kappa` grows each v falls, and :math:`\kappa v^\beta=\rho/((1+\beta)v-\beta)`
   grows, so that one :math:`\kappa` solves; and a minimum exists, since in a direction d the slope at infinity is
-  :math:`\max d-\mathbb E_Pd>0`. The top is *compressed*, :math:`f\approx\frac1{1+\beta}\log\rho`, and there is a *floor*:
+  :math:`\max d-\mathbb E_Pd>0`. The top is *compressed*, :math:`f\approx\frac1{1+\beta}\log\rho`, and has a *floor*:
   :math:`v_k>\frac\beta{1+\beta}`, however rare the class is as a positive. A class just above the floor is hardly
   ranked: hard negatives buy a fine order at the top.
 
-What stands between this and the public codes: they have m draws, and weigh them by m (:func:`sumexp.negatives.enumerated
-.hard` is exact for few of them); they estimate the positives' mean by the one positive of the pair, so that
+What stands between this and the public codes: they have m draws, and weigh them by m
+(:func:`sumexp.negatives.enumerated.hard` is exact for few of them); they estimate the positives' mean by the one
+positive of the pair, so that
 :math:`G` can be negative and is clamped; and with :math:`\beta>0` they keep :math:`\tau` for the share of positives
 among the *tilted* draws, which is :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`, see
 :func:`tilted_share`.
@@ -36,6 +37,7 @@ Hard Negative Samples, ICLR 2021; their public code.
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from scipy.optimize import brentq
@@ -44,9 +46,7 @@ from torch import Tensor
 from sumexp import _checks as checks
 
 
-def tilted(
-    log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0, weight: float = math.inf
-) -> Tensor:
+def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0, weight: float = math.inf) -> Tensor:
     r"""The scores at the stationary point, :math:`f-\log G`, deterministic, for any number of classes.
 
     Args:
@@ -78,7 +78,7 @@ def tilted(
         raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must be positive laws, [classes]")
     most = (log_q - log_p).min().exp().item()
     if not 0 <= tau < most:
-        raise ValueError(f"tau is {tau!r}; it must be from 0 to less than min q/P, {most:.6g}: no law is left otherwise")
+        raise ValueError(f"tau is {tau!r}; it must be >= 0 and less than min q/P, {most:.6g}: no law is left otherwise")
     if not 0 <= beta < math.inf or not weight > 0:
         raise ValueError(f"beta is {beta!r} and weight {weight!r}; beta must be a number >= 0, the weight positive")
     if beta > 0 and weight != math.inf:
@@ -140,9 +140,8 @@ def _hard(log_ratio: Tensor, rest: Tensor, beta: float) -> Tensor:
     return log_v(_root(excess))
 
 
-def _root(increasing: object) -> float:
+def _root(increasing: Callable[[float], float]) -> float:
     """The root of an increasing function of a logarithm."""
-    assert callable(increasing)
     low, high = -1.0, 1.0
     while increasing(low) > 0:
         low *= 2

@@ -63,7 +63,8 @@ class Claim(BaseModel):
     r"""One checkable statement of a paper, or of ours.
 
     Attributes:
-        id: the paper's name, ``since`` or ``sumexp``, a hyphen and the claim's own name; stable, as links and tests bear it.
+        id: the paper's name, ``since`` or ``sumexp``, a hyphen and the claim's own name; stable, as links and tests
+            bear it.
         chapter: the chapter that decides the claim.
         where: the place in the paper, or in the chapter.
         kind: what the paper calls it, or what it is.
