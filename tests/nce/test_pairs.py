@@ -62,6 +62,7 @@ def test_with_hits_among_the_negatives_calibrated_becomes_too_small() -> None:
     found = gbce(P.log(), 2, 1.0, "all")
     assert jacobian(lambda f: gbce_loss(f, 2, 1.0, "all"), found).abs().max() < 1e-12
     assert torch.allclose(found.exp(), P * 4 / 3)
+    assert ((found.sigmoid() < P) == (P > 1 / 4)).all()
     many = torch.cat([torch.tensor([0.5], dtype=torch.float64), torch.full((9999,), 0.5 / 9999, dtype=torch.float64)])
     sigma = gbce(many.log(), 100, 1.0, "all").sigmoid()
     assert sigma[0].item() == pytest.approx(1 / 3, abs=1e-4)

@@ -11,7 +11,8 @@ All three are games of this package with free scores; each minimum here is in cl
   :math:`f_i=\operatorname{logit}P_i+\log(\beta/\alpha)`: for t = 1 the sigmoid *is* the probability, for t = 0, the
   plain binary cross entropy, it is too large whenever :math:`\alpha<1`, and *the order is the same for every t*. If the
   negatives are drawn from all L classes, hits among them, the second weight is :math:`k/L` and
-  :math:`f_i=\log P_i+\log(\beta L/k)`: for t = 1 about :math:`\sigma=P/(1+P)`, too small.
+  :math:`f_i=\log P_i+\log(\beta L/k)`: for t = 1 about :math:`\sigma=P/(1+P)`, too small for
+  each :math:`P>1/L` and too large below.
 - *SigLIP*: B pairs, independent draws from a joint law; each pair of an x and a y of the batch is true if they came
   together. There are B true pairs and B(B - 1) from the product of the marginals, so that this is the local game of
   :mod:`sumexp.nce.local_nce` with B candidates, and :math:`f=\mathrm{PMI}-\log(B-1)`. The best constant score is
