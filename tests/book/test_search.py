@@ -26,6 +26,7 @@ EXPECTED = {
     "ELBO": "vae",
     "InfoNCE": "nce",
     "Gumbel-Softmax": "perturb",
+    "SigLIP": "since",
 }
 """What a reader types, and the chapter that explains it."""
 

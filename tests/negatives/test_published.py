@@ -3,16 +3,18 @@
 import doctest
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
 
 import pytest
+import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp.functional import sampled_softmax
-from sumexp.negatives import consistency, published
+from sumexp.negatives import consistency, enumerated, published
 from sumexp.negatives.published import Published, stationary
 
 SCHEMES: tuple[Published, ...] = ("baseline", "refined")
@@ -118,6 +120,7 @@ def importance(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tenso
     return sampled_softmax(scores[label, None], scores[kept][None], log_q=log_redrawn[None], correct="importance")
 
 
+@pytest.mark.claim("sumexp-refined", shows="statement", evidence="exact")
 @pytest.mark.parametrize("seed", range(40))
 def test_refined_has_the_gradients_of_importance_weights_with_hits_drawn_again(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
@@ -144,6 +147,63 @@ def test_one_uniform_negative_learns_what_importance_weights_with_redrawn_hits_d
         )
         redrawn = consistency.minimiser(losses, log_p.exp()).log_softmax(0)
         assert torch.allclose(stationary("refined", log_p, log_q, 1), redrawn, rtol=0, atol=1e-8) is equal
+
+
+# -- what its abstract says --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("since-logq-popular", shows="statement", evidence="exact")
+@pytest.mark.parametrize("m", [1, 5])
+def test_without_a_correction_the_logarithm_of_popularity_is_missing(m: int) -> None:
+    zero = torch.zeros(4, dtype=torch.float64)
+    losses = consistency.multiset_losses(FAR[1], m, (zero, zero), "keep")
+    found = consistency.minimiser(losses, FAR[0].exp())
+    missing = found - FAR[0] + FAR[1]
+    assert (missing - missing.mean()).abs().max() < 1e-8
+
+
+@pytest.mark.claim("since-logq-positive", shows="statement", evidence="exact")
+def test_the_positive_is_not_a_draw() -> None:
+    """In rational numbers: the sum over all classes by one draw, with the positive beside it or among the draws."""
+    values, q, label = (Fraction(2), Fraction(1), Fraction(5)), (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)), 1
+    beside = values[label] + sum(q[n] * values[n] / q[n] for n in range(3) if n != label)
+    among = sum(q[n] * (values[label] / q[label] + values[n] / q[n]) / 2 for n in range(3))
+    assert beside == sum(values) != among
+
+
+@pytest.mark.claim("since-logq-bias", shows="counterexample", evidence="exact")
+@pytest.mark.claim("since-logq-bias", shows="correction", evidence="exact")
+def test_which_correction_leaves_a_bias() -> None:
+    for m in (1, 4):
+        kept, bare = (enumerated.estimate(loss, *NEAR, m) for loss in (enumerated.kept, enumerated.baseline))
+        assert kept.error(NEAR[0]) < 1e-10
+        assert bare.error(NEAR[0]) > 0.4
+    # and at other scores the mean gradient of either is not that of the full softmax
+    other = torch.tensor([1.0, 0.0, -1.0, 2.0], dtype=torch.float64)
+    counts, chance = enumerated.draws(NEAR[1], 2)
+
+    def slope(loss: enumerated.Loss) -> Tensor:
+        point = other.clone().requires_grad_()
+        risk = (torch.outer(chance, NEAR[0].exp()) * loss(point, counts, NEAR[1])).sum()
+        return torch.autograd.grad(risk, point)[0]
+
+    assert (slope(enumerated.kept) - slope(enumerated.full)).abs().max() > 0.01
+
+
+@pytest.mark.claim("since-logq-weight", shows="statement", evidence="proof")
+def test_the_weight_is_the_probability_of_a_wrong_answer() -> None:
+    """Of z = S - f_y: the ordinary cross entropy log(1 + e^z) has the gradient (1 - p) grad z, p = 1/(1 + e^z)."""
+    z = sp.symbols("z", real=True)
+    assert sp.simplify(sp.diff(sp.log(1 + sp.exp(z)), z) - (1 - 1 / (1 + sp.exp(z)))) == 0
+
+
+@pytest.mark.claim("since-logq-original", shows="counterexample", evidence="exact")
+def test_the_script_named_old_is_not_the_correction_of_all_logits() -> None:
+    for m in (1, 16):
+        all_logits = consistency.multiset_losses(FAR[1], m, consistency.factors("relative", FAR[1], m), "keep")
+        original = consistency.minimiser(all_logits, FAR[0].exp()).log_softmax(0)
+        assert divergence(FAR[0], original) < 1e-12
+        assert divergence(FAR[0], stationary("baseline", *FAR, m)) > 0.4
 
 
 # -- many classes, many negatives --------------------------------------------------------------------------------------
@@ -178,6 +238,7 @@ def test_refined_tends_to_the_truth_and_the_baseline_to_its_limit() -> None:
     assert torch.equal(stationary("refined", log_p, log_q, math.inf), log_p)
 
 
+@pytest.mark.claim("sumexp-baseline-limit", shows="statement", evidence="exact")
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 1000), min_size=3, max_size=8))
 def test_the_limit_of_the_baseline_solves_its_equation(counts: list[int]) -> None:
@@ -193,6 +254,7 @@ def test_the_limit_of_the_baseline_solves_its_equation(counts: list[int]) -> Non
     assert (balance.max() / balance.min()).item() == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.claim("sumexp-baseline-limit", shows="statement", evidence="exact")
 def test_above_one_half_the_baseline_runs_away_with_the_number_of_negatives() -> None:
     """m (1 - p) tends to (1 - P) / (2 P - 1) = .4 / .2, and the others keep their odds."""
     errors = []

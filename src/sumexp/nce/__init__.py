@@ -14,7 +14,7 @@ A pair (x, y) comes from a law :math:`\mathrm{pop}`, noise y from q, and a score
 Source: K. Stratos, Noise Contrastive Estimation.
 """
 
-from sumexp.nce import families, gan, gaussians, global_nce, gradient, joint, local_nce, rational
+from sumexp.nce import families, gan, gaussians, global_nce, gradient, joint, local_nce, pairs, rational
 from sumexp.nce.joint import Joint
 
-__all__ = ["Joint", "families", "gan", "gaussians", "global_nce", "gradient", "joint", "local_nce", "rational"]
+__all__ = ["Joint", "families", "gan", "gaussians", "global_nce", "gradient", "joint", "local_nce", "pairs", "rational"]

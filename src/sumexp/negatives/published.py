@@ -24,6 +24,19 @@ slope at infinity is at least :math:`(1-2P_k)(d_k-\max_{n\ne k}d_n)`, and just t
 bound is 0 by a tie at the top, the slope is :math:`d_k-\sum_yP_yd_y>0`. If :math:`P_k>\tfrac12`, the scores are
 finite for each m but run away: :math:`m\,(1-p_k)` tends to :math:`(1-P_k)/(2P_k-1)`.
 
+**How far refined is from P.** For any number of classes, as m grows,
+
+.. math:: \log f_k = \log P_k + \frac1m\Bigl(a_k-\sum_jP_ja_j\Bigr)+O(m^{-2}), \qquad
+          a_k = \frac{P_k(1-P_k)}{q_k(1-q_k)},
+
+so the divergence falls like :math:`\operatorname{Var}_P(a)/(2m^2)`, and to this order a draw from P itself has no bias.
+For with :math:`\sigma_y^2` the variance of one term of S, Jensen's gap is
+:math:`\sigma_y^2/(2M(1+e^S)^2)`, its mean over y a function of f whose gradient at P is
+:math:`-\frac1mP_k(a_k-\sum P_ja_j)`; the Hessian :math:`\operatorname{diag}P-PP^\top` is divided out. The same for the
+correction that has been in use since 2003, :math:`\log(mq)` off the negatives alone and hits left out, gives
+:math:`a_k=P_k(1-P_k)(1+1/q_k)`: refined has :math:`1/(1-q_k)` in the place of 1. Over many rare classes the two cannot
+be told apart. See :func:`first_order`.
+
 What the public code does besides is not computed: refined clamps ratios at 1e-10; the in-batch scripts take distinct
 items of a batch, and those of refined draw half of the negatives uniformly.
 
@@ -101,6 +114,34 @@ def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: f
         zero = torch.zeros_like(log_q)
         scores = minimiser(multiset_losses(log_q, m, (zero, -log_q), "mask"), log_p.exp(), tol=1e-10)
     return torch.log_softmax(scores, -1)
+
+
+def first_order(scheme: Literal["refined", "importance"], log_p: Tensor, log_q: Tensor) -> Tensor:
+    r"""The error of the log probabilities at the stationary point, times m, as m grows, [classes].
+
+    Args:
+        scheme: ``refined``, or ``importance``: :math:`\log(mq)` off the negatives alone, hits left out.
+        log_p: [classes] logarithm of the law of labels, positive everywhere.
+        log_q: [classes] logarithm of the law of one draw, positive everywhere.
+
+    Raises:
+        ValueError: as :func:`stationary`.
+
+    >>> import torch
+    >>> from sumexp.negatives.published import first_order
+    >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+    >>> first_order("refined", log_p, log_p).abs().max().item() < 1e-12
+    True
+    >>> first_order("importance", log_p, log_p).numpy().round(3).tolist()
+    [-0.09, 0.07, 0.12]
+    """
+    checks.choice("scheme", scheme, ("refined", "importance"))
+    log_p, log_q = _everywhere("log_p", log_p), _everywhere("log_q", log_q)
+    if log_p.shape != log_q.shape:
+        raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must cover the same classes")
+    p, q = log_p.exp(), log_q.exp()
+    a = p * (1 - p) * (1 / q + (1 / (1 - q) if scheme == "refined" else 1))
+    return a - p @ a
 
 
 @dataclass(frozen=True)

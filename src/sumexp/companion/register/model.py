@@ -20,13 +20,13 @@ Shows: TypeAlias = Literal["statement", "correction", "counterexample"]
 Evidence: TypeAlias = Literal["kernel", "proof", "exact", "quadrature", "sampled", "experiment"]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
-PAPERS: Mapping[str, str] = {"bias": "B", "nce": "C", "negatives": "D", "perturb": "E", "ranking": "F"}
-"""The papers, in the order of the errata, and the letter of their errata."""
+PAPERS: Mapping[str, str] = {"bias": "B", "nce": "C", "negatives": "D", "perturb": "E", "ranking": "F", "since": "G"}
+"""The papers, in the order of the errata, and the letter of their errata; ``since`` are those after the five."""
 OURS = "sumexp"
 """The file of what the book itself states and proves, which has tests like a paper's claim and no errata."""
 CHAPTERS = (
     "expectations", "bias", "nce", "negatives", "longtail", "retrieval", "ranking", "perturb", "fits", "vae",
-    "synthesis",
+    "synthesis", "since",
 )  # fmt: skip
 SHOWS: tuple[Shows, ...] = get_args(Shows)
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
@@ -64,7 +64,8 @@ class Claim(BaseModel):
     r"""One checkable statement of a paper, or of ours.
 
     Attributes:
-        id: the paper's name, or ``sumexp``, a hyphen and the claim's own name; stable, as links and tests bear it.
+        id: the paper's name, ``since`` or ``sumexp``, a hyphen and the claim's own name; stable, as links and tests
+            bear it.
         chapter: the chapter that decides the claim.
         where: the place in the paper, or in the chapter.
         kind: what the paper calls it, or what it is.

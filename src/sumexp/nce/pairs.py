@@ -1,0 +1,141 @@
+r"""True or false, pair by pair: what gBCE and the sigmoid over a batch (SigLIP) learn, and CLIP's softmax beside it.
+
+All three are games of this package with free scores; each minimum here is in closed form.
+
+- *gBCE*: the positive y and k uniform negatives i, with the loss
+  :math:`-\beta\log\sigma(f_y)-\sum_i\log(1-\sigma(f_i))`,
+
+  .. math:: \alpha=\frac k{L-1},\qquad \beta=\alpha\bigl(t\,(1-\tfrac1\alpha)+\tfrac1\alpha\bigr)=1-t\,(1-\alpha).
+
+  Class by class the mean loss is :math:`-\beta P_i\log\sigma-\alpha(1-P_i)\log(1-\sigma)`, strictly convex, so
+  :math:`f_i=\operatorname{logit}P_i+\log(\beta/\alpha)`: for t = 1 the sigmoid *is* the probability, for t = 0, the
+  plain binary cross entropy, it is too large whenever :math:`\alpha<1`, and *the order is the same for every t*. If the
+  negatives are drawn from all L classes, hits among them, the second weight is :math:`k/L` and
+  :math:`f_i=\log P_i+\log(\beta L/k)`: for t = 1 about :math:`\sigma=P/(1+P)`, too small for
+  each :math:`P>1/L` and too large below.
+- *SigLIP*: B pairs, independent draws from a joint law; each pair of an x and a y of the batch is true if they came
+  together. There are B true pairs and B(B - 1) from the product of the marginals, so that this is the local game of
+  :mod:`sumexp.nce.local_nce` with B candidates, and :math:`f=\mathrm{PMI}-\log(B-1)`. The best constant score is
+  :math:`-\log(B-1)` as well, which a bias can be started at. If pairs whose y equals the own y of x are left out as
+  hits, a false pair (x, y) comes with :math:`(P(x)-P(x,y))\,P(y)`, and
+  :math:`f=\mathrm{PMI}-\log(1-P(y\mid x))-\log(B-1)`.
+- *CLIP*: the cross entropy of the softmax over a row of the batch, plus that over a column. Each row is the global game
+  with negatives from the marginal, so that a row alone leaves PMI + c(x), a column PMI + c(y), and both together
+  PMI + c where all pairs can occur (any two are joined by pairs that share an x or a y): for every B, hits kept.
+
+Sources: A. Petrov and C. Macdonald, gSASRec, RecSys 2023, arXiv 2308.07192, and its public code; X. Zhai et al., Sigmoid
+Loss for Language Image Pre-Training, ICCV 2023, arXiv 2303.15343, and its public code; A. Radford et al., Learning
+Transferable Visual Models From Natural Language Supervision, ICML 2021.
+"""  # noqa: E501
+
+import math
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp.nce import local_nce
+from sumexp.nce._inputs import check_candidates
+from sumexp.nce.joint import Joint
+
+PairHits = Literal["keep", "mask"]
+"""Whether a pair whose y is also the own y of x counts as false (``keep``) or is left out (``mask``)."""
+
+Drawn = Literal["others", "all"]
+"""Whether the negatives of gBCE are drawn from the other classes, as in the paper, or from all, as in its code."""
+
+
+def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -> Tensor:
+    r"""The scores at the minimum of gBCE, [classes], for one context; :math:`\sigma(f)` is what it calls a probability.
+
+    Args:
+        log_p: [classes] logarithm of the law of positives; a class of probability 0 has the score ``-inf``.
+        num_negatives: k, at least 1.
+        t: the calibration, from 0 (binary cross entropy) to 1.
+        drawn: from which classes negatives are drawn, uniformly; with ``all`` :math:`\alpha` is still k/(L - 1).
+
+    Raises:
+        ValueError: if there is no law of two classes or more, k or t is out of range, or ``drawn`` is unknown.
+
+    >>> import torch
+    >>> from sumexp.nce.pairs import gbce
+    >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+    >>> for t in (0.0, 1.0):
+    ...     gbce(log_p, 1, t).sigmoid().numpy().round(3).tolist()
+    [0.667, 0.462, 0.333]
+    [0.5, 0.3, 0.2]
+    """
+    checks.choice("drawn", drawn, get_args(Drawn))
+    log_p = checks.log_law("log_p", log_p.detach())
+    if log_p.ndim != 1 or len(log_p) < 2:
+        raise ValueError(f"log_p is {tuple(log_p.shape)}; give [classes], two classes or more")
+    k = checks.whole("num_negatives", num_negatives, 1)
+    if not 0 <= t <= 1:
+        raise ValueError(f"t is {t!r}; it must be from 0 to 1")
+    alpha = k / (len(log_p) - 1)
+    beta = 1 - t * (1 - alpha)
+    if drawn == "all":
+        return log_p + math.log(beta * len(log_p) / k)
+    return log_p - torch.log1p(-log_p.exp()) + math.log(beta / alpha)
+
+
+def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
+    r"""[X, Y] the scores at the minimum of the sigmoid loss over all pairs of a batch, bias and scale included.
+
+    Args:
+        joint: the law of pairs.
+        batch: B, at least 2.
+        hits: whether equal y count as false.
+
+    Returns:
+        ``-inf`` for pairs that never occur, ``inf`` for those that are true whenever they occur.
+
+    Raises:
+        ValueError: if ``batch`` is below 2 or ``hits`` is unknown.
+
+    >>> import torch
+    >>> from sumexp.nce import Joint
+    >>> from sumexp.nce.pairs import sigmoid_pairs
+    >>> joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
+    >>> sigmoid_pairs(joint, 3).exp().numpy().round(6).tolist()  # (1.6, 0.4) / 2
+    [[0.8, 0.2], [0.2, 0.8]]
+    """
+    checks.choice("hits", hits, get_args(PairHits))
+    scores = local_nce.optimal_scores(joint, batch)
+    if hits == "keep":
+        return scores
+    return torch.where(scores > -math.inf, scores - torch.log1p(-joint.y_given_x), -math.inf)
+
+
+def softmax_pairs(joint: Joint) -> Tensor:
+    r"""[X, Y] the scores, up to a constant, at the minimum of CLIP's loss, rows and columns, any batch: the PMI.
+
+    Unique up to the constant if all pairs can occur.
+
+    >>> import torch
+    >>> from sumexp.nce import Joint
+    >>> from sumexp.nce.pairs import softmax_pairs
+    >>> joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
+    >>> softmax_pairs(joint).exp().numpy().round(6).tolist()
+    [[1.6, 0.4], [0.4, 1.6]]
+    """
+    return local_nce.optimal_scores(joint, 2)
+
+
+def constant_loss(bias: float, batch: int) -> float:
+    r"""The sigmoid loss of a batch, for each x, if all scores are one number: that of a model at its start.
+
+    :math:`\log(1+e^{-b})+(B-1)\log(1+e^b)`, least at :math:`b=-\log(B-1)`.
+
+    Raises:
+        ValueError: if ``batch`` is below 2.
+
+    >>> from sumexp.nce.pairs import constant_loss
+    >>> [round(constant_loss(b, 32_768), 2) for b in (0.0, -10.0)]
+    [22713.05, 11.49]
+    """
+    check_candidates(batch)
+    b = torch.tensor(bias, dtype=torch.float64)
+    softplus = torch.nn.functional.softplus
+    return (softplus(-b) + (batch - 1) * softplus(b)).item()

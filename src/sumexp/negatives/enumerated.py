@@ -1,0 +1,223 @@
+r"""Small worlds, all draws: where any sampled loss is least, and how much an estimate by it varies.
+
+With few classes and few negatives every multiset of m independent draws can be listed. So the mean of a loss, its
+gradient and its Hessian are finite sums, of any loss whatever; where the integrals of
+:mod:`sumexp.negatives.consistency` reach, they are a second witness. An estimate from N examples with free scores has,
+about the minimum :math:`f^*`, the asymptotic covariance :math:`H^+VH^+/N` on scores that sum to 0, with H the mean
+Hessian and V the covariance of one example's gradient there.
+
+**Bias against variance.** Relative weights with hits kept (`kept`) have no bias for any m (theorem *consistent* of the
+chapter on negatives), and there :math:`V = H`. Is any estimate from the same tuples better? Let :math:`\psi` be an
+estimating function of a label and its candidates, the label among them, of finite variance and differentiable in f.
+
+- *Among those with* :math:`\mathbb E[\psi\mid\text{the unordered candidates}]=0` *for all f, kept has the least
+  asymptotic covariance*, in the order of positive semidefinite matrices. For with s the score of the place given the
+  candidates, the derivative of :math:`\sum_i\pi_i\psi_i=0` is
+  :math:`\mathbb E\,\partial\psi=-\mathbb E\,\psi s^\top`, so that the information of :math:`\psi`,
+  :math:`(\mathbb E\psi s^\top)^\top(\mathbb E\psi\psi^\top)^+\,\mathbb E\psi s^\top`, is at most
+  :math:`\mathbb E ss^\top` by the inequality of Cauchy and Schwarz; equality holds for :math:`\psi=s`.
+- *Among all it is not*: the gradient of the full softmax is a function of the label alone, is right on average, and
+  varies less; its price is that it reads the scores of all classes.
+
+Sources: Godambe, Biometrika 63 (1976), for conditional scores; Rawat et al., eq. (7), for the losses.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import torch
+from torch import Tensor
+from torch.autograd.functional import hessian, jacobian
+
+from sumexp import _checks as checks
+from sumexp.negatives import information
+
+MOST_DRAWS = 20_000
+"""So many multisets at most."""
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Of the scores [classes], how often each class was drawn [multisets, classes], and log q [classes]: the loss of each
+multiset with each label, [multisets, classes]."""
+
+
+def full(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
+    r"""The cross entropy of the full softmax; draws are not looked at."""
+    return (scores.logsumexp(0) - scores).expand_as(counts)
+
+
+def kept(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
+    r"""log q off all logits, hits kept: :math:`\log(e^{s_y}+\sum_ne^{s_n})-s_y` with :math:`s=f-\log q`."""
+    terms = torch.exp(scores - log_q)
+    return torch.log1p((counts @ terms).unsqueeze(-1) / terms)
+
+
+def masked(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
+    """log q off all logits, hits left out."""
+    terms = torch.exp(scores - log_q)
+    return torch.log1p(_others(counts, terms) / terms)
+
+
+def importance(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
+    """log(m q) off the negatives alone, hits left out."""
+    return torch.log1p(_others(counts, torch.exp(scores - log_q)) / (counts.sum(-1, keepdim=True) * scores.exp()))
+
+
+def baseline(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
+    """log q off the negatives alone, without log m, hits left out; see :mod:`sumexp.negatives.published`."""
+    return torch.log1p(_others(counts, torch.exp(scores - log_q)) / scores.exp())
+
+
+def refined(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
+    """The potential of the refined loss, see :mod:`sumexp.negatives.published`; 0 if all draws are hits."""
+    left = counts.sum(-1, keepdim=True) - counts
+    mean = _others(counts, torch.exp(scores - log_q)) * (1 - log_q.exp()) / left.clamp_min(1)
+    return torch.log1p(mean / scores.exp())
+
+
+def hard(beta: float) -> Loss:
+    r"""Negatives of weights :math:`e^{\beta f}`, hits kept.
+
+    .. math:: \log\bigl(1+m\,\frac{\sum_ne^{(1+\beta)f_n}}{\sum_ne^{\beta f_n}}\,e^{-f_y}\bigr)
+
+    Source: Robinson et al. (2021), the public code's ``reweight_neg`` with ``tau_plus`` 0.
+    """
+
+    def loss(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
+        above, below = counts @ torch.exp((1 + beta) * scores), counts @ torch.exp(beta * scores)
+        return torch.log1p((counts.sum(-1) * above / below).unsqueeze(-1) / scores.exp())
+
+    return loss
+
+
+LOSSES: dict[str, Loss] = {
+    "full": full,
+    "kept": kept,
+    "masked": masked,
+    "importance": importance,
+    "baseline": baseline,
+    "refined": refined,
+}
+"""By the names under which the chapter compares them."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    r"""What a loss leads to with free scores.
+
+    Attributes:
+        log_f: [classes] log softmax of the scores at the minimum.
+        covariance: [classes, classes] asymptotic covariance of centred scores, times the number of examples.
+    """
+
+    log_f: Tensor
+    covariance: Tensor
+
+    def error(self, log_p: Tensor) -> float:
+        """The largest error of a log probability."""
+        return (self.log_f - log_p).abs().max().item()
+
+    def relative_variance(self, log_p: Tensor) -> float:
+        """The trace of the covariance over that of the full softmax."""
+        least = information.variance(information.full_information(log_p))
+        return (self.covariance.trace() / least.trace()).item()
+
+
+def draws(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    """All multisets of m independent draws: counts [multisets, classes] and probabilities [multisets].
+
+    Raises:
+        ValueError: if m is no whole number from 1, q no law, or there are more than 20,000 multisets.
+
+    >>> import torch
+    >>> from sumexp.negatives.enumerated import draws
+    >>> counts, chance = draws(torch.tensor([0.25, 0.75], dtype=torch.float64).log(), 2)
+    >>> counts.tolist(), chance.numpy().round(9).tolist()
+    ([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]], [0.0625, 0.375, 0.5625])
+    """
+    m, log_q = checks.whole("m", m, 1), checks.log_law("log_q", log_q)
+    classes = len(log_q)
+    if (number := math.comb(m + classes - 1, m)) > MOST_DRAWS:
+        raise ValueError(f"{m} draws of {classes} classes have {number} multisets; at most {MOST_DRAWS} are listed")
+    ids = torch.tensor(list(combinations_with_replacement(range(classes), m)))
+    counts = torch.zeros(len(ids), classes, dtype=torch.float64).scatter_add_(
+        1, ids, torch.ones_like(ids, dtype=torch.float64)
+    )
+    orders = math.lgamma(m + 1) - torch.lgamma(counts + 1).sum(-1)
+    return counts, torch.exp(orders + torch.xlogy(counts, log_q.exp()).sum(-1))
+
+
+def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
+    r"""The minimum of a mean loss, and the asymptotic covariance of estimates by it; deterministic.
+
+    Args:
+        loss: one of :data:`LOSSES`, :func:`hard`, or another; twice differentiable.
+        log_p: [classes] the law of labels, positive.
+        log_q: [classes] the law of one draw, positive.
+        m: draws for each example, hits among them.
+
+    Raises:
+        ValueError: if a law is not positive or sums to something else than 1, the shapes differ, there are too many
+            multisets, or Newton's method finds no minimum near log P.
+
+    >>> import torch
+    >>> from sumexp.negatives import enumerated
+    >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+    >>> found = enumerated.estimate(enumerated.kept, log_p, log_p.flip(0), 2)
+    >>> round(found.error(log_p), 12)
+    0.0
+    >>> round(found.relative_variance(log_p), 3)
+    1.661
+    """
+    log_p, log_q = checks.log_law("log_p", log_p), checks.log_law("log_q", log_q)
+    if log_p.shape != log_q.shape or log_p.ndim != 1 or not bool((log_p + log_q).isfinite().all()):
+        raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must be positive laws, [classes]")
+    counts, chance = draws(log_q, m)
+    weights = torch.outer(chance, log_p.exp())
+
+    def risk(scores: Tensor) -> Tensor:
+        return (weights * loss(scores, counts, log_q)).sum()
+
+    scores, curvature = _minimum(risk, log_p)
+    slopes = _slopes(lambda at: loss(at, counts, log_q), scores)
+    spread = slopes.T @ (weights.reshape(-1, 1) * slopes)
+    inverse = information.variance(curvature)
+    return Estimate(torch.log_softmax(scores, 0), inverse @ spread @ inverse)
+
+
+def _minimum(risk: Callable[[Tensor], Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
+    """Newton's method; the risk does not change if a constant is added to all scores. Its Hessian there, too."""
+    scores = start - start.mean()
+    flat = torch.full((len(start), len(start)), 1 / len(start), dtype=torch.float64)
+    for _ in range(100):
+        curvature: Tensor = hessian(risk, scores)  # type: ignore[no-untyped-call]
+        slope: Tensor = jacobian(risk, scores)  # type: ignore[no-untyped-call]
+        values, vectors = torch.linalg.eigh(curvature + flat)
+        # Where the risk is not convex the step goes down along each eigenvector all the same.
+        step = -vectors @ ((vectors.T @ slope) / values.abs().clamp_min(1e-12))
+        if step.abs().max() < 1e-11:
+            if values.min() <= 0:
+                break
+            return scores, curvature
+        step = step * min(1.0, 2.0 / step.abs().max().item())
+        length, value = 1.0, risk(scores)
+        while length > 1e-9 and risk(scores + length * step) > value + 1e-15:
+            length /= 2
+        scores = scores + length * step
+    raise ValueError("Newton's method found no minimum; is it finite?")
+
+
+def _slopes(losses: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
+    """The gradient of each loss, [losses, classes]: a backward pass through the backward pass for each class."""
+    point = scores.clone().requires_grad_()
+    values = losses(point)
+    ones = torch.ones_like(values, requires_grad=True)
+    (total,) = torch.autograd.grad(values, point, ones, create_graph=True)
+    return torch.stack([torch.autograd.grad(part, ones, retain_graph=True)[0].flatten() for part in total], -1)
+
+
+def _others(counts: Tensor, terms: Tensor) -> Tensor:
+    """The sum over the draws that are not the label."""
+    drawn = counts * terms
+    return drawn.sum(-1, keepdim=True) - drawn

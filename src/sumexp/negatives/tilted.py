@@ -1,0 +1,150 @@
+r"""Negatives on purpose: what debiased and hard negatives learn, with free scores and negatives without number.
+
+Positives of a context have the law P, draws the law q. With :math:`\tau` the share of draws that are positives,
+:math:`q=\tau P+(1-\tau)r`, *debiased* losses contrast with :math:`r=(q-\tau P)/(1-\tau)`, the law of true negatives;
+*hard* ones weigh a negative by :math:`e^{\beta f}`. Both at once, the loss of label y is
+
+.. math:: \log\bigl(1+Q\,e^{-f_y}G\bigr),\qquad
+          G = \frac{\mathbb E_r e^{(1+\beta)f}}{\mathbb E_r e^{\beta f}},
+
+Q the weight of the negatives. With :math:`v=e^f/G` and :math:`\rho=P/r` its stationary points solve
+
+.. math:: \rho_k = \kappa\,\bigl(1+\tfrac{v_k}{Q}\bigr)\,v_k^\beta\,\bigl((1+\beta)v_k-\beta\bigr),
+
+where :math:`\kappa\,\mathbb E_r v^\beta=\mathbb E_P\frac1{1+v/Q}`. For each :math:`\kappa` the right side increases in
+every v that is allowed, so the order of the classes is that of P/r, and that of P/q: *neither tau nor beta changes it*.
+
+- :math:`\beta=0,\ Q=\infty`: :math:`f=\log(P/r)=\log\frac{\rho_q}{1-\tau\rho_q}` up to a constant, with
+  :math:`\rho_q=P/q`. Debiasing stretches the top, and is finite if and only if :math:`\tau<\min_k q_k/P_k`: from there
+  on r is no law, and G falls to 0 or below as a score grows.
+- :math:`\beta=0`, Q finite: the loss is convex; there is one solution. Where v is large against Q, f grows like
+  :math:`\frac12\log\rho`.
+- :math:`\beta>0,\ Q=\infty`: as :math:`\kappa` grows each v falls, and :math:`\kappa v^\beta=\rho/((1+\beta)v-\beta)`
+  grows, so that one :math:`\kappa` solves; and a minimum exists, since in a direction d the slope at infinity is
+  :math:`\max d-\mathbb E_Pd>0`. The top is *compressed*, :math:`f\approx\frac1{1+\beta}\log\rho`, and has a *floor*:
+  :math:`v_k>\frac\beta{1+\beta}`, however rare the class is as a positive. A class just above the floor is hardly
+  ranked: hard negatives buy a fine order at the top.
+
+What stands between this and the public codes: they have m draws, and weigh them by m
+(:func:`sumexp.negatives.enumerated.hard` is exact for few of them); they estimate the positives' mean by the one
+positive of the pair, so that
+:math:`G` can be negative and is clamped; and with :math:`\beta>0` they keep :math:`\tau` for the share of positives
+among the *tilted* draws, which is :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`, see
+:func:`tilted_share`.
+
+Sources: C.-Y. Chuang et al., Debiased Contrastive Learning, NeurIPS 2020; J. Robinson et al., Contrastive Learning with
+Hard Negative Samples, ICLR 2021; their public code.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from scipy.optimize import brentq
+from torch import Tensor
+
+from sumexp import _checks as checks
+
+
+def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0, weight: float = math.inf) -> Tensor:
+    r"""The scores at the stationary point, :math:`f-\log G`, deterministic, for any number of classes.
+
+    Args:
+        log_p: [classes] logarithm of the law of positives, positive everywhere.
+        log_q: [classes] logarithm of the law of draws, positive everywhere.
+        tau: the share of draws that are positives, :math:`0\le\tau<\min q/P`.
+        beta: hardness, at least 0.
+        weight: Q, positive; ``math.inf`` if ``beta`` is not 0, where uniqueness is not proved otherwise.
+
+    Returns:
+        [classes], float64, without gradients.
+
+    Raises:
+        ValueError: if a law is not positive or does not sum to 1, the shapes differ, or a number is out of its range.
+
+    >>> import torch
+    >>> from sumexp.negatives.tilted import tilted
+    >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+    >>> log_q = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64).log()
+    >>> tilted(log_p, log_q).exp().numpy().round(6).tolist()  # P / q
+    [2.0, 1.2, 0.4]
+    >>> tilted(log_p, log_q, tau=0.25).exp().numpy().round(6).tolist()  # P / r, of r = (q - P / 4) * 4 / 3
+    [3.0, 1.285714, 0.333333]
+    >>> tilted(log_p, log_q, beta=1.0).exp().numpy().round(3).tolist()  # above 1/2
+    [1.257, 1.046, 0.753]
+    """
+    log_p, log_q = checks.log_law("log_p", log_p.detach()), checks.log_law("log_q", log_q.detach())
+    if log_p.shape != log_q.shape or log_p.ndim != 1 or not bool((log_p + log_q).isfinite().all()):
+        raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must be positive laws, [classes]")
+    most = (log_q - log_p).min().exp().item()
+    if not 0 <= tau < most:
+        raise ValueError(f"tau is {tau!r}; it must be >= 0 and less than min q/P, {most:.6g}: no law is left otherwise")
+    if not 0 <= beta < math.inf or not weight > 0:
+        raise ValueError(f"beta is {beta!r} and weight {weight!r}; beta must be a number >= 0, the weight positive")
+    if beta > 0 and weight != math.inf:
+        raise ValueError(f"weight is {weight!r} with beta {beta!r}; with beta > 0 it must be math.inf")
+    rest = (log_q.exp() - tau * log_p.exp()) / (1 - tau)
+    log_ratio = log_p - rest.log()
+    if beta > 0:
+        return _hard(log_ratio, rest, beta)
+    return log_ratio if weight == math.inf else _weighted(log_ratio, log_p.exp(), weight)
+
+
+def tilted_share(log_p: Tensor, log_q: Tensor, scores: Tensor, tau: float, beta: float) -> float:
+    r"""The share of positives among draws that are weighed by :math:`e^{\beta f}`, where it is ``tau`` among the draws.
+
+    :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`, which is ``tau`` if ``beta`` is 0, and more wherever
+    positives have the larger scores.
+
+    >>> import torch
+    >>> from sumexp.negatives.tilted import tilted_share
+    >>> log_p, log_q = (torch.tensor(law, dtype=torch.float64).log() for law in ([0.9, 0.1], [0.5, 0.5]))
+    >>> round(tilted_share(log_p, log_q, log_p - log_q, 0.5, 1.0), 3)
+    0.82
+    """
+    above, below = ((log_law + beta * scores).logsumexp(0) for log_law in (log_p, log_q))
+    return tau * math.exp(above.item() - below.item())
+
+
+def _weighted(log_ratio: Tensor, p: Tensor, weight: float) -> Tensor:
+    """beta = 0: kappa = E_P 1/(1 + v/Q), and v solves a quadratic equation."""
+
+    def log_v(log_kappa: float) -> Tensor:
+        log_target = log_ratio - log_kappa
+        return math.log(2) + log_target - torch.log1p((1 + 4 * log_target.exp() / weight).sqrt())
+
+    def excess(log_kappa: float) -> float:
+        return log_kappa - math.log((p / (1 + log_v(log_kappa).exp() / weight)).sum().item())
+
+    return log_v(_root(excess))
+
+
+def _hard(log_ratio: Tensor, rest: Tensor, beta: float) -> Tensor:
+    """Q infinite: one kappa with kappa E_r v^beta = 1."""
+
+    def log_v(log_kappa: float) -> Tensor:
+        """Newton's method in log x, x = (1 + beta) v - beta: convex and increasing, of slope 1 to 1 + beta."""
+        target = log_ratio - log_kappa
+        log_x = target.clamp_min(0) / (1 + beta) + target.clamp_max(0) + beta * math.log1p(1 / beta)
+        for _ in range(200):
+            x = log_x.exp()
+            step = (beta * torch.log((x + beta) / (1 + beta)) + log_x - target) / (1 + beta * x / (x + beta))
+            log_x = log_x - step
+            if step.abs().max() < 1e-14:
+                break
+        return torch.log((log_x.exp() + beta) / (1 + beta))
+
+    def excess(log_kappa: float) -> float:
+        return log_kappa + (rest.log() + beta * log_v(log_kappa)).logsumexp(0).item()
+
+    return log_v(_root(excess))
+
+
+def _root(increasing: Callable[[float], float]) -> float:
+    """The root of an increasing function of a logarithm."""
+    low, high = -1.0, 1.0
+    while increasing(low) > 0:
+        low *= 2
+    while increasing(high) < 0:
+        high *= 2
+    return float(brentq(increasing, low, high, xtol=1e-15, rtol=1e-14))

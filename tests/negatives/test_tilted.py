@@ -1,0 +1,181 @@
+"""Debiased and hard negatives: gradients, descent from random starts, a finite number of draws, the public code."""
+
+import doctest
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sumexp.negatives import enumerated
+from sumexp.negatives import tilted as module
+from sumexp.negatives.tilted import tilted, tilted_share
+
+
+def logs(*law: float) -> Tensor:
+    return torch.tensor(law, dtype=torch.float64).log()
+
+
+P, Q = logs(0.6, 0.25, 0.1, 0.05), logs(0.3, 0.2, 0.1, 0.4)
+
+
+def risk(tau: float, beta: float, weight: float) -> Callable[[Tensor], Tensor]:
+    """The mean loss; without the summand 1 and up to a constant if the weight is infinite."""
+    p, rest = P.exp(), (Q.exp() - tau * P.exp()) / (1 - tau)
+
+    def of_scores(f: Tensor) -> Tensor:
+        log_mean = torch.logsumexp(rest.log() + (1 + beta) * f, 0) - torch.logsumexp(rest.log() + beta * f, 0)
+        z = log_mean - f
+        return p @ (z if weight == math.inf else torch.nn.functional.softplus(z + math.log(weight)))
+
+    return of_scores
+
+
+CASES = [(0, 0, math.inf), (0.3, 0, math.inf), (0, 0, 2.0), (0.3, 0, 20.0), (0, 0.5, math.inf), (0.3, 2.0, math.inf)]
+
+
+@pytest.mark.claim("sumexp-tilted", shows="statement", evidence="exact")
+@pytest.mark.parametrize("tau, beta, weight", CASES)
+def test_descent_from_random_scores_ends_there(tau: float, beta: float, weight: float) -> None:
+    expected = tilted(P, Q, tau=tau, beta=beta, weight=weight)
+    slope = torch.autograd.functional.jacobian(risk(tau, beta, weight), expected)
+    assert slope.abs().max() < 1e-12
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        f = (2 * torch.randn(4, generator=generator, dtype=torch.float64)).requires_grad_()
+        search = torch.optim.LBFGS(
+            [f], max_iter=500, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
+        )
+
+        def again() -> Tensor:
+            search.zero_grad()  # noqa: B023
+            loss = risk(tau, beta, weight)(f)  # noqa: B023
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss
+
+        search.step(again)  # type: ignore[arg-type]
+        moved = f.detach() - expected
+        assert (moved - moved.mean()).abs().max() < 1e-5
+
+
+@pytest.mark.claim("sumexp-tilted", shows="statement", evidence="exact")
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.integers(1, 30), min_size=3, max_size=6),
+    st.lists(st.integers(1, 30), min_size=6, max_size=6),
+    st.floats(0, 0.9),
+    st.floats(0, 20),
+)
+def test_neither_tau_nor_beta_changes_the_order(labels: list[int], drawn: list[int], share: float, beta: float) -> None:
+    counts = torch.tensor(labels).double(), torch.tensor(drawn[: len(labels)]).double()
+    log_p, log_q = (torch.log(n / n.sum()) for n in counts)
+    found = tilted(log_p, log_q, tau=share * (log_q - log_p).min().exp().item(), beta=beta)
+    order = (log_p - log_q).argsort()
+    assert (found[order].diff() > -1e-12).all()
+    floor = math.log(beta / (1 + beta)) if beta else -math.inf
+    assert (found > floor - 1e-12).all()
+
+
+@pytest.mark.claim("since-debiased-corrects", shows="statement", evidence="exact")
+def test_the_mean_over_true_negatives_in_rational_numbers() -> None:
+    positives, negatives = (
+        (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)),
+        (Fraction(1, 4), Fraction(0), Fraction(3, 4)),
+    )
+    share, values = Fraction(1, 5), (7, -2, 3)
+    draws = [share * a + (1 - share) * b for a, b in zip(positives, negatives, strict=True)]
+
+    def mean(law: list[Fraction] | tuple[Fraction, ...]) -> Fraction:
+        return sum((a * v for a, v in zip(law, values, strict=True)), Fraction(0))
+
+    assert (mean(draws) - share * mean(positives)) / (1 - share) == mean(negatives)
+
+
+@pytest.mark.claim("since-debiased-corrects", shows="statement", evidence="exact")
+@pytest.mark.claim("sumexp-tilted", shows="statement", evidence="exact")
+def test_debiased_learns_the_ratio_to_true_negatives_while_there_are_any() -> None:
+    ratio, most = (P - Q).exp(), (Q - P).exp().min().item()
+    for tau in (0.1, 0.9 * most):
+        found = tilted(P, Q, tau=tau).exp()
+        assert torch.allclose(found / found[0], ratio / (1 - tau * ratio) * (1 - tau * ratio[0]) / ratio[0])
+    with pytest.raises(ValueError, match=r"less than min q/P, 0.5: no law is left"):
+        tilted(P, Q, tau=most)
+    for tau in (most + 0.01, 0.9):  # the class of the largest P/q up: what should be a mean of exponentials is negative
+        f = torch.tensor([20.0, 0, 0, 0], dtype=torch.float64)
+        assert (Q.exp() @ f.exp() - tau * P.exp() @ f.exp()) < 0
+
+
+@pytest.mark.claim("since-hard-control", shows="statement", evidence="exact")
+def test_hardness_compresses_the_top_and_lifts_the_bottom() -> None:
+    log_q = torch.full((4,), 0.25, dtype=torch.float64).log()
+    log_p = torch.tensor([0.0, -1e-3, -40.0, -80.0], dtype=torch.float64).log_softmax(0)
+    gaps = []
+    for beta in (0.5, 2.0, 8.0):
+        found = tilted(log_p, log_q, beta=beta)
+        floor = math.log(beta / (1 + beta))
+        assert found[2:].tolist() == pytest.approx([floor, floor], abs=1e-12)  # 40 nats apart, and not told apart
+        gaps.append((found[0] - found[2]).item())
+    assert gaps == sorted(gaps, reverse=True)
+    steep = logs(*(torch.tensor([1.0, 2.0]) / torch.tensor([1.0, 2.0]).sum()).tolist())
+    rare = torch.tensor([-30.0, -30.0, 0.0], dtype=torch.float64).log_softmax(0)
+    mixed = torch.cat([steep + math.log(0.5), logs(0.5)])
+    for beta in (1.0, 4.0):  # where P/q is 10^13, twice P/q is 2^(1/(1 + beta)) times e^f
+        found = tilted(mixed, rare, beta=beta)
+        assert (found[1] - found[0]).item() == pytest.approx(math.log(2) / (1 + beta), rel=1e-3)
+
+
+def test_many_draws_tend_to_the_limit() -> None:
+    """The public code's loss, with its weight m, over all multisets."""
+    log_p, log_q = logs(0.5, 0.3, 0.2), logs(0.2, 0.3, 0.5)
+    limit = tilted(log_p, log_q, beta=1.0).log_softmax(0)
+    first, second = (
+        (enumerated.estimate(enumerated.hard(1.0), log_p, log_q, m).log_f - limit).abs().max().item() for m in (25, 50)
+    )
+    assert first / second == pytest.approx(2, abs=0.3)
+    one = enumerated.estimate(enumerated.hard(1.0), log_p, log_q, 1).log_f  # one draw has no weight
+    assert torch.allclose(one, (log_p - log_q).log_softmax(0), atol=1e-8)
+
+
+@pytest.mark.claim("sumexp-tilted-share", shows="statement", evidence="exact")
+def test_the_share_of_positives_among_tilted_draws() -> None:
+    """e^f is 2 for the first class and 1 for the second; positives are all of the first, 1/3 of the draws."""
+    positives, others, share, tilt = (1, 0), (0, 1), Fraction(1, 3), (2, 1)
+    mass = [(share * a + (1 - share) * b) * e for a, b, e in zip(positives, others, tilt, strict=True)]
+    assert mass[0] / sum(mass) == Fraction(1, 2) != share
+    log_p, log_q, f = logs(0.9, 0.1), logs(0.4, 0.6), logs(2, 1)
+    expected = 0.3 * (0.9 * 2 + 0.1) / (0.4 * 2 + 0.6)
+    assert tilted_share(log_p, log_q, f, 0.3, 1.0) == pytest.approx(expected)
+    assert tilted_share(log_p, log_q, f, 0.3, 0.0) == pytest.approx(0.3)
+
+
+@pytest.mark.claim("since-debiased-optional", shows="counterexample", evidence="exact")
+def test_without_the_clamp_the_public_loss_takes_the_logarithm_of_a_negative_number() -> None:
+    """A batch of 256, tau 0.1, temperature 0.5: a positive of cosine 1, all 510 negatives of cosine -1."""
+    count, tau, temperature = 510, 0.1, 0.5
+    positive, negative = math.exp(1 / temperature), math.exp(-1 / temperature)
+    estimate = (-tau * count * positive + count * negative) / (1 - tau)
+    assert positive + estimate < -300
+    assert positive + max(estimate, count * math.exp(-1 / temperature)) > 0
+
+
+@pytest.mark.parametrize("given, message", [
+    ({"tau": -0.1}, "tau is -0.1"),
+    ({"beta": -1.0}, "beta is -1.0"),
+    ({"weight": 0.0}, "the weight positive"),
+    ({"weight": 2.0, "beta": 1.0}, "with beta > 0 it must be math.inf"),
+])  # fmt: skip
+def test_what_has_no_answer_is_refused(given: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tilted(P, Q, **given)
+    with pytest.raises(ValueError, match="must be positive laws"):
+        tilted(P, logs(0.5, 0.5))
+
+
+def test_the_examples() -> None:
+    tested = doctest.testmod(module)
+    assert tested.attempted
+    assert not tested.failed
