@@ -48,8 +48,11 @@ CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 API = [page for page in PAGES if page.startswith("book/api/")]
 IN_FULL = {PAGES[0], CHAPTERS[0], API[0]}
 """Where the colours of code are looked at, and those of a page of the API: others have them from the same styles."""
-JOINED = {API[1]: API[2:]}
-"""Pages that are looked at as one: the API's differ in their text alone, and most of a visit is spent on the rest."""
+ERRATA = [page for page in PAGES if page.startswith("book/errata/")]
+JOINED = {pages[0]: pages[1:] for pages in (API[1:], ERRATA)}
+"""Pages that are looked at as one: they differ in their text alone, and most of a visit is spent on the rest."""
+BY_KEYBOARD = CHAPTERS[::4]
+"""Where the Tab key is pressed: hundreds of times a chapter, and chapters are made of the same parts."""
 
 
 COLOURS = np.arange(256) / 255
@@ -70,7 +73,7 @@ class Visit:
     too_wide: list[str] = field(default_factory=list)
     """What a phone cuts off."""
     stops: int = 0
-    """What the Tab key should reach, in a chapter."""
+    """What the Tab key should reach, in a chapter of `BY_KEYBOARD`."""
     unreached: set[str] = field(default_factory=set)
     """What of it does not."""
     faults: dict[str, list[str]] = field(default_factory=dict)
@@ -214,6 +217,7 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     seen.faults["on a desk, light"] = faults(page, name)
     if name in CHAPTERS:
         look_at_figures(page, seen)
+    if name in BY_KEYBOARD:
         page.set_viewport_size(LOW)  # type: ignore[arg-type]
         page.wait_for_timeout(SETTLED)
         page.evaluate(FOLD, False)

@@ -16,9 +16,11 @@ from playwright.sync_api import Browser
 
 from tests.book.browsing import (
     API,
+    BY_KEYBOARD,
     CHAPTERS,
     COLOURS_ALONE,
     DESKTOP,
+    ERRATA,
     JOINED,
     PAGES,
     PATIENCE,
@@ -41,7 +43,7 @@ Seen = Callable[[str], Visit]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each test of a class looks at each of its pages."""
-    if "name" in metafunc.fixturenames:
+    if "name" in metafunc.fixturenames and not metafunc.definition.get_closest_marker("parametrize"):
         metafunc.parametrize("name", metafunc.cls.NAMES)
 
 
@@ -88,13 +90,19 @@ class TestChapters(AnyPage):
                 assert contrast.max() >= 7, (figure, theme, "letters too faint")
                 assert (contrast >= 3).mean() >= 0.005, (figure, theme, "hardly anything drawn")
 
+    @pytest.mark.parametrize("name", BY_KEYBOARD)
     def test_everything_can_be_reached_by_keyboard(self, seen: Seen, name: str) -> None:
         assert seen(name).stops
         assert seen(name).unreached == set()
 
 
-class TestApi(AnyPage):
-    NAMES = tuple(page for page in API if not any(page in others for others in JOINED.values()))
+def alone(page: str) -> bool:
+    """Whether it is not looked at as part of another."""
+    return not any(page in others for others in JOINED.values())
+
+
+class TestJoinedPages(AnyPage):
+    NAMES = tuple(filter(alone, (*API, *ERRATA)))
 
     def test_all_of_its_pages_are_looked_at(self, seen: Seen, name: str, html: Path) -> None:
         files = [html / f"{page}.html" for page in (name, *JOINED.get(name, ()))]
@@ -103,7 +111,7 @@ class TestApi(AnyPage):
 
 
 class TestOtherPages(AnyPage):
-    NAMES = tuple(page for page in PAGES if page not in (*CHAPTERS, *API))
+    NAMES = tuple(page for page in PAGES if page not in (*CHAPTERS, *API, *ERRATA))
 
 
 def test_what_nobody_can_see_would_be_found() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 import sumexp
 
@@ -209,13 +210,21 @@ def make_project(path: Path, *, real_renderer: bool = False) -> Project:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project built first for one chapter only, then for both; rendering is left out."""
-    project = make_project(tmp_path_factory.mktemp("pipeline") / "a project")
-    project.build("--only", "one")
-    assert project.executed().keys() == {"one"}
-    assert (project.path / "build/html/index.html").exists()
-    shutil.copytree(project.path / "build/stage", project.path / "first-stage")
-    project.build()
+    """A project built first for one chapter only, then for both, once for all workers; rendering is left out."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "pipeline"
+    project, finished = Project(shared / "a project"), shared / "finished"
+    shared.mkdir(exist_ok=True)
+    with FileLock(shared / "lock"):
+        if not finished.exists():
+            shutil.rmtree(project.path, ignore_errors=True)
+            make_project(project.path)
+            project.build("--only", "one")
+            assert project.executed().keys() == {"one"}
+            assert (project.path / "build/html/index.html").exists()
+            shutil.copytree(project.path / "build/stage", project.path / "first-stage")
+            project.build()
+            finished.touch()
     return project
 
 
