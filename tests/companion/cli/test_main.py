@@ -1,5 +1,8 @@
 """The command line as a whole: what a bare installation can do, what it imports, how it ends."""
 
+import errno
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sumexp import __version__, datasets
+from sumexp.companion import cli
 
 WITHOUT = """
 import sys
@@ -93,3 +97,28 @@ def test_an_error_of_ours_keeps_its_traceback() -> None:
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        shutil.Error([("a", "b", "[Errno 28] No space left on device")]),
+    ],
+)
+def test_a_full_disk_is_one_line_that_says_what_to_do(
+    error: OSError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def app() -> None:
+        raise error
+
+    monkeypatch.setattr("sumexp.companion.cli.commands.app", app)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["sumexp", "book"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: [")
+    assert line.endswith(f"; free space (sumexp clean), or name another store than {tmp_path} by SUMEXP_STORE")

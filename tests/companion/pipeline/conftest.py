@@ -213,7 +213,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A project built first for one chapter only, then for both, once for all workers; rendering is left out."""
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "pipeline"
-    project, finished = Project(shared / "a project"), shared / "finished"
+    project, finished = Project(shared / "a {project} ü"), shared / "finished"
     shared.mkdir(exist_ok=True)
     with FileLock(shared / "lock"):
         if not finished.exists():
@@ -231,5 +231,5 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture
 def project(built: Project, tmp_path: Path) -> Project:
     """A copy of the built project, to be changed as a test likes."""
-    shutil.copytree(built.path, tmp_path / "a project", symlinks=True)
-    return Project(tmp_path / "a project")
+    shutil.copytree(built.path, tmp_path / "a {project} ü", symlinks=True)
+    return Project(tmp_path / "a {project} ü")

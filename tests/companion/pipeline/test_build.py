@@ -91,12 +91,12 @@ def test_a_store_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:
-    pieces = [{"output_type": "stream", "name": "stdout", "text": text} for text in (["a\n", "b"], "c\n")]
+    pieces = [{"output_type": "stream", "name": "stdout", "text": text} for text in ("a\nb", "c\n")]
     figure = {"output_type": "display_data", "data": {"text/plain": "f"}, "metadata": {}}
     after = {"output_type": "stream", "name": "stdout", "text": "d"}
     joined = staging._joined([*pieces, figure, after])
     assert [output.get("text") for output in joined] == ["a\nbc\n", None, "d"]
-    assert pieces[0]["text"] == ["a\n", "b"]
+    assert pieces[0]["text"] == "a\nb"
 
 
 def test_what_cannot_change_a_result_runs_nothing_and_is_shown(project: Project) -> None:

@@ -1,13 +1,15 @@
 """A notebook that is executed: its parameters, and how far it is."""
 
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import notebooks
-from sumexp.companion.store import progress
+from sumexp.companion.store import Computation, Store, progress
 
 from .conftest import PARAMETERS, chapter
 
@@ -75,9 +77,41 @@ def test_a_notebook_may_read_what_its_front_matter_declares(monkeypatch: pytest.
     source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
     seen: list[str] = []
     monkeypatch.setattr(notebooks, "_execute", lambda *_: seen.append(os.environ["SUMEXP_DECLARED_DATA"]))
-    monkeypatch.setattr(notebooks, "_collect", lambda folder: None)
+    monkeypatch.setattr(notebooks, "_collect", lambda *_: None)
     # What it sets is the process's own: of each, monkeypatch takes back what was there.
     for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, "another")
     notebooks.run("one", {}, tmp_path / "out", tmp_path / "log")
     assert seen == ["brown,omniglot"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool) -> None:
+    """The executed notebook does not fit into the store, or one that failed into ``build/``."""
+
+    def execute(source: Any, values: Any, ran: list[Any], *_: Any) -> None:
+        ran.append(source)
+        if fails:
+            raise ValueError("a cell")
+
+    def write(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, "another")
+    monkeypatch.setattr(notebooks, "_execute", execute)
+    monkeypatch.setattr(notebooks, "_write", write)
+    store, wanted = Store(tmp_path / "store"), Computation("notebook", "one", {})
+    with (
+        pytest.raises(CompanionError, match=r"No space left.*SUMEXP_STORE, or free space \(sumexp clean\)"),
+        store.writing(wanted) as (folder, _),
+    ):
+        notebooks.run("one", {}, folder, tmp_path / "build/logs/one.log")
+
+
+def test_papermill_has_no_path_to_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It would take the braces of a store's path for parameters."""
+    seen: list[object] = []
+    monkeypatch.setattr("papermill.execute_notebook", lambda source, target, **_: seen.append(target))
+    notebooks._execute(None, {}, [], None, str(tmp_path))
+    assert seen == [None]

@@ -1,8 +1,10 @@
 """Pages are the same bytes in each rendering, warnings are errors, and tables show what the build has found."""
 
+import errno
 import json
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -254,3 +256,14 @@ def test_pages_of_tables_show_what_the_build_has_found(tables: Path, tmp_path: P
     register = BeautifulSoup((pages / "book" / "register.html").read_text("utf-8"), "html.parser")
     assert "lists 2 statements" in register.get_text()
     assert not register.select("a[href*='erratum-b1']")
+
+
+def test_a_full_disk_is_no_fault_of_the_pages(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> int:
+        print("OSError: [Errno 28] No space left on device", file=sys.stderr)
+        return 2
+
+    monkeypatch.setattr("jupyter_book.sphinx.build_sphinx", fails)
+    with pytest.raises(OSError, match="No space left") as caught:
+        render(stage, tmp_path / "html", trees=tmp_path / "trees", jobs=1)
+    assert caught.value.errno == errno.ENOSPC

@@ -591,6 +591,9 @@ def project(tmp_path, monkeypatch):
     (tmp_path / "build" / "evidence").mkdir(parents=True)
     records = [shown("statement"), shown("statement", claim="bias-z", outcome="failed")]
     (tmp_path / "build" / "evidence" / "test_bias.json").write_text(json.dumps({"tests": records}))
+    marks = (f"@pytest.mark.claim({name!r}, shows='statement', evidence='exact')\n" for name in ("bias-x", "bias-z"))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_bias.py").write_text(f"{''.join(marks)}def test_it(): ...\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -299,6 +299,32 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half_there(full: Path
     keep(store, asked(2))
 
 
+def test_a_full_disk_is_named_where_an_error_has_it_in_words_only(store: Store) -> None:
+    """As `shutil.copytree` does, by which pages are laid out."""
+    full = shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")])
+    with pytest.raises(CompanionError, match=r"No space left.*SUMEXP_STORE, or free space"), store.writing(asked()):
+        raise full
+
+
+def test_a_store_that_may_only_be_read_says_what_it_has(full: Path) -> None:
+    store = Store(full)
+    keep(store, asked())
+    (full / "locks").mkdir(exist_ok=True)
+    (full / "locks" / f"{asked().key}.lock").touch()
+    subprocess.run(["mount", "-o", "remount,ro", str(full)], check=True)
+    assert (store.status(asked()), store.status(asked(1))) == ("fresh", "missing")
+    assert store.find(asked()) is not None
+    with pytest.raises(CompanionError, match=r"cannot keep .*Read-only.*; name another folder by SUMEXP_STORE$"):
+        keep(store, asked(1))
+
+
+def test_locks_leave_no_files(store: Store) -> None:
+    keep(store, asked())
+    with store.locked(asked()), store.locked(asked()):
+        assert [path.name for path in (store.root / "locks").iterdir()] == [f"{asked().key}.lock"]
+    assert not list((store.root / "locks").iterdir())
+
+
 def test_a_store_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CompanionError, match=r"cannot keep .*; name another folder by SUMEXP_STORE"):

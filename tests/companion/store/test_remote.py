@@ -2,13 +2,16 @@
 
 import io
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,13 +41,32 @@ class Server(SimpleHTTPRequestHandler):
     asked: list[str]
     cut: list[str]
     status: list[int]
+    slow: list[str]
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
+        with suppress(OSError):  # the other side has given up
+            if self.slow == ["headers"]:
+                self.trickle(b"HTTP/1.1 200 OK\r\n", b"X-Another: 0\r\n")
+            elif self.slow == ["body"]:
+                self.trickle(b"HTTP/1.1 200 OK\r\n\r\n", b"0")
+            elif self.slow == ["endless"]:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                while True:
+                    self.wfile.write(LARGE)
+        if self.slow:
+            return
         if self.status:
             self.send_error(self.status[0])
         else:
             super().do_GET()
+
+    def trickle(self, first: bytes, again: bytes) -> None:
+        self.wfile.write(first)
+        for _ in range(200):
+            self.wfile.write(again)
+            time.sleep(0.05)
+        raise ConnectionError
 
     def copyfile(self, source: io.BufferedReader, outputfile: io.BufferedIOBase) -> None:
         if self.cut:
@@ -60,7 +82,7 @@ class Server(SimpleHTTPRequestHandler):
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[type[Server]]:
     class This(Server):
-        asked, cut, status, folder = [], [], [], tmp_path / "remote"
+        asked, cut, status, slow, folder = [], [], [], [], tmp_path / "remote"
 
     This.folder.mkdir(exist_ok=True)
     http = ThreadingHTTPServer(("127.0.0.1", 0), partial(This, directory=str(This.folder)))  # type: ignore[arg-type]
@@ -162,6 +184,40 @@ def test_a_transfer_that_breaks_off_is_no_entry_and_the_next_one_may_do(
     assert list(store.path(asked()).parent.glob("*")) == []
     server.cut.clear()
     assert ours.find(asked()) is not None
+
+
+@pytest.mark.parametrize(
+    "slow, said",
+    [
+        ("headers", "cannot be reached, and is not asked again: FSTimeoutError"),
+        ("body", r"cannot be had: [0-9]+ bytes in 0 s are too few"),
+        ("endless", "cannot be had: it goes on after 20,000,000 bytes"),
+    ],
+)
+def test_what_does_not_end_is_given_up_and_leaves_nothing(
+    store: Store,
+    server: type[Server],
+    slow: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(remote, "WINDOW", 0.3)
+    monkeypatch.setattr(remote, "MOST", 20_000_000)
+    server.slow.append(slow)
+    began = time.monotonic()
+    assert asking(store, Remote(server.address)).find(asked()) is None  # type: ignore[attr-defined]
+    assert time.monotonic() - began < 5
+    assert re.search(said, caplog.text)
+    assert [path for path in store.root.rglob("*") if path.is_file()] == []
+
+
+def test_no_lock_and_no_part_is_left(tmp_path: Path, store: Store, there: Remote) -> None:
+    there.push(keep(elsewhere(tmp_path), asked()))
+    store.path(asked()).parent.mkdir(parents=True)
+    store.path(asked()).with_suffix(".tar.part").touch()  # by one that was killed
+    assert asking(store, there).find(asked()) is not None
+    assert {path.parts[-2] for path in store.root.rglob("*") if path.is_file()} == {asked().key, "folder"}
 
 
 def _repack(path: Path, *members: tarfile.TarInfo, keep: bool = True) -> None:

@@ -1,11 +1,11 @@
 """The command line, ``sumexp``; without typer it says what to install, and does what needs nothing more."""
 
 import os
+import signal
 import sys
 from typing import NoReturn
 
 from sumexp import __version__
-from sumexp.companion import CompanionError
 
 INSTALL = "run in a copy of the book's sources: pip install '.[book]'"
 """Not by its name alone, which on an index of packages may be another's."""
@@ -22,6 +22,7 @@ def main() -> None:
             _fail("interrupted", 130)
         audit(sys.argv[2:])
         return
+    signal.signal(signal.SIGTERM, _end)
     try:
         try:
             from sumexp.companion.cli.commands import app
@@ -36,11 +37,20 @@ def main() -> None:
             raise
         _fail(f"{error.name} is not installed; to have all that the commands need, {INSTALL}")
     except Exception as error:
+        from sumexp.companion.store.location import in_words
         from sumexp.datasets import DataError  # imports NumPy, for which --help need not wait
 
-        if not isinstance(error, CompanionError | DataError):
+        said = in_words(error) or (str(error) if isinstance(error, DataError) else "")
+        if not said:
             raise
-        _fail(error)
+        _fail(said)
+
+
+def _end(number: int, _: object) -> None:
+    """End at once with all that was started; without this SIGTERM does nothing to the first process of a container."""
+    from sumexp.companion.store import processes
+
+    processes.end(128 + number)
 
 
 def _without_typer(arguments: list[str]) -> None:

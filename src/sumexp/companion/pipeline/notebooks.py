@@ -4,11 +4,10 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
@@ -81,18 +80,20 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     source = jupytext.read(path)
     declared = declared_data(parse(path), path)
     log.parent.mkdir(parents=True, exist_ok=True)
-    meter, executed = Meter(), folder / EXECUTED
+    meter = Meter()
+    ran: list[Any] = []
     with log.open("w", encoding="utf-8") as output, _surroundings(declared) as sockets:
         try:
-            _execute(source, values, executed, output, sockets)
+            _execute(source, values, ran, output, sockets)
         except Exception as error:
-            raise _failure(error, path, executed, log, output) from error
+            raise _failure(error, path, ran, log, output) from error
     _partial(log).unlink(missing_ok=True)
-    _collect(folder)
+    _collect(folder, *ran)
     return meter.read(str(values.get("device", "cpu")), _present(declared), parameters=dict(values))
 
 
-def _execute(source: Any, values: Mapping[str, object], target: Path, log: Any, folder: str) -> None:
+def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any, folder: str) -> None:
+    """Execute a notebook; it is in ``ran``, however that ends."""
     import papermill
     from jupyter_client.manager import AsyncKernelManager
     from papermill.engines import NBClientEngine, papermill_engines
@@ -105,24 +106,21 @@ def _execute(source: Any, values: Mapping[str, object], target: Path, log: Any, 
             pass
 
     class Engine(NBClientEngine):  # type: ignore[misc]
-        """Writes the notebook once, however it ends: twice a cell, as papermill does, costs seconds."""
+        """Hands the notebook out: papermill writes it twice a cell, which costs seconds, and takes {} of its path."""
 
         @classmethod
         def execute_managed_notebook(cls, manager: Any, *arguments: Any, **options: Any) -> None:
-            path, manager.output_path = manager.output_path, None
-            try:
-                super().execute_managed_notebook(manager, *arguments, **options)
-            finally:
-                manager.output_path = path
+            ran.append(manager.nb)
+            super().execute_managed_notebook(manager, *arguments, **options)
 
-    papermill_engines.register("once", Engine)
+    papermill_engines.register("held", Engine)
     # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
     sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
     papermill.execute_notebook(
         source,
-        str(target),
+        None,
         parameters=dict(values),
-        engine_name="once",
+        engine_name="held",
         kernel_name="python3",
         config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
         progress_bar={"file": _Cells(), "bar_format": "{n}/{total}", "mininterval": 0.1},
@@ -153,9 +151,9 @@ class _Cells(StringIO):
         return len(text)
 
 
-def _collect(folder: Path) -> None:
-    """Write beside an executed notebook its results and its figures."""
-    notebook = json.loads((folder / EXECUTED).read_text("utf-8"))
+def _collect(folder: Path, notebook: Any) -> None:
+    """Write an executed notebook, and beside it its results and its figures."""
+    _write(notebook, folder / EXECUTED)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
     marked = [(output, output.get("metadata", {}).get("sumexp", {})) for output in outputs]
     results = {mark["result"]: {k: mark[k] for k in ("value", "rtol")} for _, mark in marked if "result" in mark}
@@ -178,7 +176,14 @@ def _partial(log: Path) -> Path:
     return log.parents[1] / "failed" / f"{log.stem}.ipynb"
 
 
-def _failure(error: Exception, path: Path, running: Path, log: Path, output: TextIO) -> NotebookError:
+def _write(notebook: Any, file: Path) -> None:
+    import nbformat
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, file, version=nbformat.NO_CONVERT)
+
+
+def _failure(error: Exception, path: Path, ran: Sequence[Any], log: Path, output: TextIO) -> NotebookError:
     """Keep the partial notebook and the traceback, and say where and why it failed."""
     what, line = f"{type(error).__name__}: {error}", None
     if traceback := getattr(error, "traceback", None):
@@ -190,17 +195,15 @@ def _failure(error: Exception, path: Path, running: Path, log: Path, output: Tex
         what = "the kernel died; it was killed, perhaps because memory ran out (see the system's log)"
     output.write(what + "\n")
     where, partial = str(path), _partial(log)
-    if running.exists():
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        copyfile(running, partial)
-        where = _where(path, partial, int(line[1]) if line else None)
+    for notebook in ran:
+        _write(notebook, partial)
+        where = _where(path, notebook, int(line[1]) if line else None)
     return NotebookError(f"{where}\n  {what}\n  partial notebook: {partial}\n  log: {log}")
 
 
-def _where(path: Path, partial: Path, line: int | None) -> str:
+def _where(path: Path, notebook: Any, line: int | None) -> str:
     """The cell that was started last, by number and first line, and the line where it failed."""
-    cells = json.loads(partial.read_text("utf-8"))["cells"]
-    code = [c for c in cells if c["cell_type"] == "code" and INJECTED not in c["metadata"].get("tags", ())]
+    code = [c for c in notebook["cells"] if c["cell_type"] == "code" and INJECTED not in c["metadata"].get("tags", ())]
     # What papermill says of how a cell ended is wrong where the kernel died; when it began is right.
     started = [cell for cell in code if cell["metadata"].get("papermill", {}).get("start_time")]
     if not started:

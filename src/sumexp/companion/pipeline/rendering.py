@@ -4,6 +4,8 @@ Sphinx keeps what it has read, and reads again what has changed. Every page is w
 bytes whatever was read before.
 """
 
+import errno
+import os
 import re
 from contextlib import redirect_stderr
 from io import StringIO
@@ -28,6 +30,7 @@ def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
 
     Raises:
         CompanionError: if Sphinx warns or fails; the message has what it says.
+        OSError: if a disk is full.
     """
     from jupyter_book.sphinx import build_sphinx
 
@@ -51,6 +54,8 @@ def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
     if failed:
         rmtree(trees, ignore_errors=True)  # what was read with a warning must be read, and warned of, again
         text = _COLOUR.sub("", said.getvalue()).replace(f"{source}/", "")
+        if (full := os.strerror(errno.ENOSPC)) in text:
+            raise OSError(errno.ENOSPC, full)
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         raise CompanionError("\n".join(["the book could not be rendered; Sphinx says:", *lines[-_SHOWN:]]))
     (output / ".buildinfo").unlink(missing_ok=True)  # a digest of settings, among them where this was read from

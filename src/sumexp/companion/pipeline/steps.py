@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import plan as plans
 from sumexp.companion.pipeline.plan import BUILD, PLAN, Plan
-from sumexp.companion.store import default, processes, progress
+from sumexp.companion.store import default, location, processes, progress
 
 
 def notebook_step(plan: Plan, name: str) -> None:
@@ -40,7 +39,7 @@ def run(step: str, argument: str) -> None:
     processes.bind()
     try:
         STEPS[step](plans.read(PLAN), argument)
-    except CompanionError:
-        if progress.is_shown():
+    except Exception as error:
+        if location.in_words(error) and progress.is_shown():
             raise SystemExit(1) from None
         raise

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
+from threading import Thread
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.plan import BUILD
@@ -106,7 +107,8 @@ class Machines:
 def run(title: str, tasks: Sequence[Task], machines: Machines, log: Path) -> list[Task]:
     """Run commands and show how far they are; returns those whose entries the store lacks at the end.
 
-    Snakemake runs in this process, so that the two end together.
+    Snakemake runs in this process, so that the two end together; in a thread of its own, as it would take SIGTERM for
+    itself in the main one, and keep it.
 
     Args:
         title: of the whole, for who watches.
@@ -129,7 +131,12 @@ def run(title: str, tasks: Sequence[Task], machines: Machines, log: Path) -> lis
     else:
         processes.drive()
     with progress.shown(title, len(tasks), lambda: sum(store.has(task.wanted) for task in tasks)):
-        _snakemake(tasks, machines, log.absolute())
+        thread = Thread(target=_snakemake, args=(tasks, machines, log.absolute()), daemon=True)
+        thread.start()
+        try:
+            thread.join()
+        except KeyboardInterrupt:
+            processes.end(130)
     return [task for task in tasks if not store.has(task.wanted)]
 
 
@@ -138,7 +145,8 @@ def _snakemake(tasks: Sequence[Task], machines: Machines, log: Path) -> None:
     from snakemake.cli import main
 
     BUILD.mkdir(exist_ok=True)  # which all nodes see
-    folder = Path(mkdtemp(prefix="workflow-", dir=BUILD.absolute() if machines.executor else None))
+    parent = BUILD.absolute() if machines.executor else os.environ[progress.FOLDER]
+    folder = Path(mkdtemp(prefix="workflow-", dir=parent))
     file = folder / "tasks.json"
     file.write_text(json.dumps([task.record() for task in tasks]), "utf-8")
     # One that fails does not stop the others. The other scheduler starts a solver for each choice.

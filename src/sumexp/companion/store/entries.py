@@ -1,6 +1,7 @@
 """Entries of the store: where they lie, who computes them, how they are written, verified, listed and removed."""
 
 import errno
+import fcntl
 import json
 import logging
 import os
@@ -104,6 +105,7 @@ class Store:
         except Timeout:
             yield False
         finally:
+            Path(turn.lock_file).unlink(missing_ok=True)  # who waits for it makes another
             turn.release()
 
     def here(self, computation: Computation) -> Entry | None:
@@ -197,7 +199,8 @@ class Store:
         try:
             yield
         except OSError as error:
-            raise CompanionError(f"cannot keep {path}: {error}; name another folder by SUMEXP_STORE") from error
+            free = ", or free space (sumexp clean)" * is_full(error)
+            raise CompanionError(f"cannot keep {path}: {error}; name another folder by SUMEXP_STORE{free}") from error
 
     @contextmanager
     def locked(self, computation: Computation, *, wait: bool = True) -> Iterator[None]:
@@ -222,19 +225,18 @@ class Store:
         try:
             yield
         finally:
+            if lock.lock_counter == 1:
+                Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it makes another
             lock.release()
 
     def is_running(self, key: str) -> bool:
-        """Whether a process holds the lock of this key."""
-        from filelock import FileLock, Timeout
-
-        if not self._lock(key).exists():
-            return False
+        """Whether a process holds the lock of this key; to look takes no right to write."""
         try:
-            with FileLock(self._lock(key), timeout=0):
-                return False
-        except Timeout:
-            return True
+            with self._lock(key).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            return isinstance(error, BlockingIOError)
+        return False
 
     def _lock(self, key: str) -> Path:
         return self.root / "locks" / f"{key}.lock"
@@ -339,11 +341,17 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether a disk was full, or a quota used up; some errors have it in words only."""
+    numbers = errno.ENOSPC, errno.EDQUOT
+    return getattr(error, "errno", None) in numbers or any(os.strerror(number) in str(error) for number in numbers)
+
+
 def _is_of_keeping(error: OSError, part: Path) -> bool:
     """Whether an error is one of writing to a folder; the system does not say where a disk was full."""
     names = [name for name in (error.filename, error.filename2) if isinstance(name, str | os.PathLike)]
     inside = any(Path(name).is_relative_to(part) for name in names)
-    return inside or error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return inside or is_full(error)
 
 
 def _part(path: Path) -> Path:

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sumexp.companion.store.entries import Store
+from sumexp.companion import CompanionError
+from sumexp.companion.store.entries import Store, is_full
 
 if TYPE_CHECKING:
     from sumexp.companion.store.remote import Remote
@@ -21,6 +22,13 @@ def default() -> Store:
         root = user_cache_path("sumexp") / "store"
     shared = remote()
     return Store(root, shared.fetch if shared else None)
+
+
+def in_words(error: BaseException) -> str:
+    """An error as a person is told it: one of ours, or a full disk and what to do; empty if it is another."""
+    if isinstance(error, CompanionError) or not is_full(error):
+        return str(error) * isinstance(error, CompanionError)
+    return f"{error}; free space (sumexp clean), or name another store than {default().root} by SUMEXP_STORE"
 
 
 def remote() -> "Remote | None":

@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO, TypeVar
 
-from sumexp.companion import CompanionError
 from sumexp.companion.store.files import write_text
+from sumexp.companion.store.location import in_words
 
 FOLDER = "SUMEXP_PROGRESS"
 STEP = "SUMEXP_STEP"
@@ -87,11 +87,8 @@ def step(name: str, what: str) -> Iterator[None]:
     report(what, begun=begun)
     try:
         yield
-    except CompanionError as error:
-        report(str(error), state="failed", begun=begun)
-        raise
     except BaseException as error:
-        report(f"{name} failed: {error!r}", state="failed", begun=begun)
+        report(in_words(error) or f"{name} failed: {error!r}", state="failed", begun=begun)
         raise
     report(f"{_time(time.time() - begun)}", state="finished", begun=begun)
 

@@ -6,10 +6,13 @@ The checksums lie in the archive that they check, so they tell no forgery: whoev
 an entry says (``book/trust.md``). Nothing that comes from it is run or unpickled.
 """
 
+import asyncio
 import logging
 import shutil
 import tarfile
 import tempfile
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -20,10 +23,14 @@ from fsspec.implementations.local import LocalFileSystem
 
 from sumexp.companion import CompanionError
 from sumexp.companion.store.computation import Computation
-from sumexp.companion.store.entries import DamagedError, Entry, read
+from sumexp.companion.store.entries import PART, DamagedError, Entry, read
 
 _log = logging.getLogger(__name__)
 _STEP = 1 << 20
+MOST = 8 << 30
+"""Bytes of an archive: what goes on beyond them does not end."""
+RATE, WINDOW = 1_000, 60.0
+"""The least mean rate in bytes a second, and after how many seconds it counts; headers may take as long in all."""
 _INSTEAD = "It will be computed here, but not with STORED=1"
 _unreachable: set[str] = set()
 """Addresses that are not asked again in this process: each entry would wait for them anew."""
@@ -57,14 +64,13 @@ class Remote:
 
         What goes wrong is said, and is no error: the entry can be computed.
         """
-        address = self._address(computation)
+        address, archive = self._address(computation), folder.with_suffix(f".tar{PART}")
         try:
-            with tempfile.TemporaryDirectory() as name:
-                archive = Path(name, "entry.tar")
-                if not self._download(address, archive):
-                    return False
-                with archive.open("rb") as file:
-                    _unpack(file, folder)
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            if not self._download(address, archive):
+                return False
+            with archive.open("rb") as file:
+                _unpack(file, folder)
             read(folder, Path(computation.kind, computation.name, computation.key))
         except (DamagedError, tarfile.TarError, EOFError) as error:
             _log.warning("%s is refused: %s; remove it there. %s", address, error, _INSTEAD)
@@ -72,6 +78,8 @@ class Remote:
             _log.warning("%s cannot be had: %s. %s", address, _words(error), _INSTEAD)
         else:
             return True
+        finally:
+            archive.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         return False
 
@@ -84,7 +92,7 @@ class Remote:
         if self.address in _unreachable:
             return False
         try:
-            self._files.get_file(address, str(target))
+            self._files.get_file(address, str(target), callback=_Bounds())
         except Exception as error:  # of many kinds: no network, no such host, no permission
             if target.exists():
                 raise
@@ -133,15 +141,39 @@ class Remote:
         return f"{self._root.rstrip('/')}/{computation.kind}/{computation.name}/{computation.key}.tar"
 
 
+class _Bounds(fsspec.Callback):  # type: ignore[misc]
+    """Gives a transfer up that does not end: beyond `MOST` bytes, or after `WINDOW` seconds slower than `RATE`.
+
+    Raises:
+        OSError: if it does not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = time.monotonic()
+
+    def relative_update(self, inc: int = 1) -> None:
+        super().relative_update(inc)
+        seconds = time.monotonic() - self._begun
+        if self.value > MOST:
+            raise OSError(f"it goes on after {MOST:,} bytes")
+        if seconds > WINDOW and self.value < RATE * seconds:
+            raise OSError(f"{self.value:,} bytes in {seconds:.0f} s are too few")
+
+
 def _options(address: str) -> dict[str, Any]:
-    """What fsspec is told besides: how long a server may be silent, as a large entry may take longer than 5 minutes."""
+    """What fsspec is told besides: how long headers may take and a server may be silent; there is no other end."""
     if not address.startswith(("http://", "https://")):
         return {}
     import aiohttp
 
-    silence = aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=60)
+    async def in_time(request: Any, handle: Callable[[Any], Awaitable[Any]]) -> Any:
+        return await asyncio.wait_for(handle(request), WINDOW)
+
+    silence = aiohttp.ClientTimeout(total=None, sock_connect=WINDOW / 2, sock_read=WINDOW)
     settings = fsspec.config.apply_config(fsspec.get_filesystem_class("http"), {})
-    return {"client_kwargs": {"timeout": silence, "trust_env": True} | settings.get("client_kwargs", {})}
+    client = {"timeout": silence, "trust_env": True, "middlewares": [in_time]}
+    return {"client_kwargs": client | settings.get("client_kwargs", {})}
 
 
 def _words(error: Exception) -> str:
