@@ -1,7 +1,9 @@
-"""A campaign of kills: SIGKILL at random moments of a build and of a grid, whoever it hits, and a full disk.
+"""A campaign of kills: SIGKILL at random moments of a build and of a grid, whoever it hits, stopped before or not.
 
 After each kill every process of the build must end by itself, and the store must hold whole entries only, all that were
 there before among them. At the end the book is built to its end, and its pages must be those of an undisturbed build.
+Then what else a store may meet: entries from the future, a disk that is full or may only be read, 10,000 entries. The
+path of the disturbed store has a space, braces and letters beyond ASCII.
 """
 
 import difflib
@@ -16,6 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,11 +27,23 @@ from typing import Any
 import psutil
 
 from benchmarks import measure
-from sumexp.companion.store.entries import RECORD, SUMS, read
+from sumexp.companion.store import Computation, Store
+from sumexp.companion.store.entries import RECORD, SUMS, _sums, read
+from sumexp.companion.store.provenance import Meter
 
 BOOK = ("book", "--profile", "smoke", "--cores", "2")
 GRID = ("runs", "run", "--grid", "vae", "--profile", "smoke", "--cores", "2")
-VICTIMS = ("driver", "group", "any process")
+VICTIMS = ("driver", "group", "any process", "driver, its group stopped for a second", "driver, a process stopped")
+LOOKING = (
+    ("status",),
+    ("why", "nce"),
+    ("clean", "--dry-run"),
+    ("register",),
+    ("data", "list"),
+    ("runs", "list", *GRID[2:6]),
+)
+CACHE = "a {cache} of Zoë's"
+ENTRIES = 10_000
 TIMED = {"book/executions.html", "_sources/book/executions.md", "_sources/book/executions.md.txt"}
 """What shows times, and so differs from build to build."""
 
@@ -38,7 +54,7 @@ def main(threads: int, quick: bool) -> None:
     Raises:
         AssertionError: if a process outlived its build, or an entry was lost or half there.
     """
-    kills = 6 if quick else 50
+    kills = 10 if quick else 100
     source = random.Random(0)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -47,14 +63,16 @@ def main(threads: int, quick: bool) -> None:
         for what, command in (("book", BOOK), ("grid", GRID)):
             found[what] = _campaign(disturbed, command, kills, source)
             print(json.dumps({what: found[what]}), flush=True)
-        _finish(disturbed)
-        _finish(undisturbed)
-        first, second = (_pages(project) for project in (disturbed, undisturbed))
-        different = sorted(file for file in first.keys() | second.keys() if first.get(file) != second.get(file))
-        wrong = [file for file in different if file not in TIMED]
-        assert not wrong, f"{wrong}: {[_apart(first.get(file, b''), second.get(file, b'')) for file in wrong]}"
-        found["pages"] = {"files": len(first), "different": different}
-        found["full disk"] = _full_disk(undisturbed)
+        if not quick:
+            found["pages"] = _compared(disturbed, undisturbed)
+        for what, tried in {
+            "a clock set back": _clock_set_back,
+            "a store that may only be read": _read_only,
+            "many entries": _many_entries,
+            "full disk": _full_disk,
+        }.items():
+            found[what] = tried(disturbed)
+            print(json.dumps({what: found[what]}), flush=True)
     print(json.dumps(found, indent=1))
     if not quick:
         measure.write("kills", {"machine": measure.machine(threads), **_shown(found), **found})
@@ -71,15 +89,31 @@ def _shown(found: dict[str, Any]) -> dict[str, Any]:
         }
         for name, part in (("the book", "book"), ("a grid of training runs", "grid"))
     ]
-    disk = found["full disk"]
-    if not disk["tried"]:
-        return {"tables": {"kills": rows}}
+    many, disk, read = found["many entries"], found["full disk"], found["a store that may only be read"]
     note = (
-        f"On a disk that held half of what it needs a grid ended with exit code {disk['exit code']}, "
-        f"{'named' if disk['said so'] else 'did not name'} the full disk, "
-        f"and left {disk['whole entries']} entries, all whole."
+        f"With {many['entries']:,} entries a grid with nothing to do took {many['nothing to do, seconds']} s, "
+        f"and `sumexp status` {many['status, seconds']} s. "
     )
-    return {"tables": {"kills": rows}, "note": note}
+    if disk["tried"]:
+        note += (
+            f"On a disk that held half of what it needs a grid ended with exit code {disk['exit code']}, "
+            f"{'named' if disk['said so'] else 'did not name'} the full disk, "
+            f"and left {disk['whole entries']} entries, all whole. "
+        )
+    if read["tried"]:
+        note += f"On a store that may only be read {read['survived']} of {read['tried']} commands that look ended well."
+    return {"tables": {"kills": rows}, "note": note.strip()}
+
+
+def _compared(disturbed: Path, undisturbed: Path) -> dict[str, Any]:
+    """Build both to the end: the same pages."""
+    _finish(disturbed)
+    _finish(undisturbed)
+    first, second = (_pages(project) for project in (disturbed, undisturbed))
+    different = sorted(file for file in first.keys() | second.keys() if first.get(file) != second.get(file))
+    wrong = [file for file in different if file not in TIMED]
+    assert not wrong, f"{wrong}: {[_apart(first.get(file, b''), second.get(file, b'')) for file in wrong]}"
+    return {"files": len(first), "different": different}
 
 
 def _campaign(project: Path, command: Sequence[str], kills: int, source: random.Random) -> dict[str, Any]:
@@ -102,6 +136,14 @@ def _campaign(project: Path, command: Sequence[str], kills: int, source: random.
         if victim == "any process":
             _kill(source.choice(family))
             _kill(psutil.Process(driver.pid))
+        elif "stopped" in victim:
+            stopped = family if "group" in victim else [source.choice(family)]
+            _signal(stopped, signal.SIGSTOP)
+            time.sleep(1.0)
+            if "group" in victim:
+                _signal(stopped, signal.SIGCONT)
+            _kill(psutil.Process(driver.pid))
+            _signal(stopped, signal.SIGCONT)
         elif victim == "group":
             os.killpg(driver.pid, signal.SIGKILL)
         else:
@@ -122,6 +164,63 @@ def _campaign(project: Path, command: Sequence[str], kills: int, source: random.
         "entries": most,
         "moments": moments,
     }
+
+
+def _clock_set_back(project: Path) -> dict[str, Any]:
+    """Entries and files from the year 2040: nothing is computed again, and what is removed is."""
+    done = _run(project, GRID, {})
+    assert done.returncode == 0, done.stdout
+    future = datetime(2040, 1, 1, tzinfo=UTC)
+    for path in _entries(project):
+        record = json.loads(Path(path, RECORD).read_text("utf-8"))
+        record["provenance"]["finished"] = future.isoformat(timespec="milliseconds")
+        Path(path, RECORD).write_text(json.dumps(record), "utf-8")
+        Path(path, SUMS).write_text(_sums(Path(path)), "utf-8")
+    for file in (*_store(project).rglob("*"), *project.joinpath("build").rglob("*")):
+        os.utime(file, (future.timestamp(),) * 2, follow_symlinks=False)
+    before = _entries(project)
+    done = _run(project, GRID, {})
+    assert done.returncode == 0, done.stdout
+    assert _entries(project) == before, "something was computed again"
+    gone = next(path for path in before if "/run/" in path)
+    shutil.rmtree(gone)
+    done = _run(project, GRID, {})
+    assert done.returncode == 0, done.stdout
+    now = _entries(project)
+    assert now.keys() == before.keys()
+    assert [path for path in now if now[path] != before[path]] == [gone]
+    return {"tried": 2, "survived": 2, "entries": len(now)}
+
+
+def _read_only(project: Path) -> dict[str, Any]:
+    """Commands that only look, at a store that may be read and not written, as another user's."""
+    store = _store(project)
+    if subprocess.run(["mount", "--bind", "-o", "ro", str(store), str(store)], check=False).returncode:
+        return {"tried": 0, "survived": 0, "why": "nothing could be mounted"}
+    try:
+        ended = {command: _run(project, command, {}) for command in LOOKING}
+    finally:
+        subprocess.run(["umount", str(store)], check=True)
+    fell = {" ".join(command): done.stdout[-500:] for command, done in ended.items() if done.returncode}
+    assert not fell, fell
+    return {"tried": len(ended), "survived": len(ended) - len(fell)}
+
+
+def _many_entries(project: Path) -> dict[str, Any]:
+    """What nothing to do and ``status`` take with many entries."""
+    store = Store(_store(project))
+    for number in range(ENTRIES - len(store.paths())):
+        made = Computation("run", "sumexp.chapters.vae.training.train", {"number": str(number)})
+        with store.writing(made) as (folder, seal):
+            (folder / "run.json").write_text("{}")
+            seal(Meter().read())
+    taken = {}
+    for what, command in (("nothing to do, seconds", GRID), ("status, seconds", ("status", "--profile", "smoke"))):
+        began = time.monotonic()
+        done = _run(project, command, {})
+        taken[what] = round(time.monotonic() - began, 1)
+        assert done.returncode == 0, done.stdout
+    return {"entries": len(store.paths()), **taken}
 
 
 def _full_disk(project: Path) -> dict[str, Any]:
@@ -149,7 +248,7 @@ def _full_disk(project: Path) -> dict[str, Any]:
 def _environment(project: Path) -> dict[str, str]:
     hidden = ("SUMEXP_DATA", "SUMEXP_STORE", "SUMEXP_REMOTE", "SUMEXP_DRIVER")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    return kept | {"PYTHONPATH": str(project / "src"), "XDG_CACHE_HOME": str(project / "cache")}
+    return kept | {"PYTHONPATH": str(project / "src"), "XDG_CACHE_HOME": str(project / CACHE)}
 
 
 def _start(project: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -181,7 +280,7 @@ def _finish(project: Path) -> None:
 
 
 def _store(project: Path) -> Path:
-    return project / "cache" / "sumexp" / "store"
+    return project / CACHE / "sumexp" / "store"
 
 
 def _entries(project: Path) -> dict[str, float]:
@@ -213,6 +312,12 @@ def _kill(process: psutil.Process) -> None:
         process.kill()
     except psutil.NoSuchProcess:
         return
+
+
+def _signal(processes: Sequence[psutil.Process], number: int) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
 
 
 def _is_alive(process: psutil.Process) -> bool:

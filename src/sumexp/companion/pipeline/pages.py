@@ -103,7 +103,8 @@ def make(plan: Plan, jobs: int) -> None:
             with store.writing(wanted) as (folder, seal):
                 _render(plan, shown, decided, folder, jobs)
                 seal(meter.read())
-    for earlier in store.by_age("pages", "book")[:-KEPT]:
+    # Not by age alone: a clock that was set back makes the newest the oldest.
+    for earlier in [path for path in store.by_age("pages", "book") if path.name != wanted.key][: 1 - KEPT]:
         store.remove(earlier)
 
 
