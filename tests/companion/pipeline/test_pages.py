@@ -2,9 +2,15 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
+
+import pytest
 
 from sumexp.companion.pipeline import pages
+from sumexp.companion.store import Computation, Store
+from sumexp.companion.store.provenance import Meter
 
 
 def test_what_is_staged_as_before_keeps_its_date(tmp_path: Path) -> None:
@@ -19,3 +25,23 @@ def test_what_is_staged_as_before_keeps_its_date(tmp_path: Path) -> None:
     dates = {file.name: file.stat().st_mtime for file in (stage / "book").iterdir()}
     assert dates.pop("same") == 1000
     assert min(dates.values()) > started
+
+
+def test_a_rendering_is_kept_where_the_clock_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others say that they are younger."""
+    store = Store(tmp_path)
+
+    def rendering(number: int) -> Computation:
+        return Computation("pages", "book", {"number": str(number)})
+
+    for number in range(pages.KEPT):
+        with store.writing(rendering(number)) as (_, seal):
+            seal(replace(Meter().read(), finished=f"2040-01-0{number + 1}T00:00:00+00:00"))
+    monkeypatch.setattr(pages, "default", lambda: store)
+    for name in ("chapters", "evidence"):
+        monkeypatch.setattr(pages, name, lambda _: {})
+    monkeypatch.setattr(pages, "computation", lambda *_: rendering(99))
+    monkeypatch.setattr(pages, "_render", lambda *_: None)
+    pages.make(cast(Any, None), 1)
+    kept = {entry.computation.parts["number"] for entry in store.entries("pages")}
+    assert kept == {*map(str, range(1, pages.KEPT)), "99"}  # the oldest of the others went
