@@ -72,7 +72,7 @@ class Plan:
 
 _WORDS = Plan(5, 64, 1, width=64)
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
-    "smoke": {"shakespeare": Plan(2, 16, 1, width=16, batch=2048, informed=1)},
+    "smoke": {"shakespeare": Plan(2, 16, 1, width=16, batch=512, informed=1)},
     "cpu": {"delicious": Plan(5, 64, 2), "bibtex": Plan(5, 64, 8)},
     "paper": {"delicious": Plan(8, 64, 20), "bibtex": Plan(8, 64, 100)},
 }
