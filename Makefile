@@ -62,7 +62,8 @@ data: $(READY) ## Fetch every data set that the book can read, more than 340 MB 
 	@$(RUN) sumexp.companion.cli data fetch all
 
 test: $(READY) ## Run the tests, but for those of claims that the store knows to pass
-	OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
+	@# With bytecode, even where none is asked for: assertions take each worker twelve seconds to rewrite.
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
 	  --keep-evidence --stored-evidence
 
 test-peers: $(READY) ## Hold the losses against other libraries, those that are installed in .venv

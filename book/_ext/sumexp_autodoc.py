@@ -15,7 +15,7 @@ ARRAY = pattern(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtyp
 def import_once(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> None:
     """What describing the package imports is imported before the processes part."""
     if app.parallel > 1 and any(page.startswith("book/api/") for page in pages):
-        import_module("torch")
+        import_module("sumexp.audit")  # with torch and scipy, seconds for each process
 
 
 def forget_unused(app: Sphinx, env: BuildEnvironment) -> None:

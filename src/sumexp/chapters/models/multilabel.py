@@ -93,7 +93,7 @@ CONFIGS: Mapping[str, Mapping[Source, MultilabelConfig]] = MappingProxyType(
     {
         "smoke": {
             "delicious": MultilabelConfig(width=32, epochs=2, batch=512, queries=200, pairs=16),
-            "shakespeare": replace(_WORDS, width=32, epochs=3, batch=32, queries=100, pairs=16),
+            "shakespeare": replace(_WORDS, width=32, epochs=2, batch=64, queries=100, pairs=16),
         },
         "cpu": {"delicious": MultilabelConfig(), "shakespeare": _WORDS},
         "paper": {

@@ -70,7 +70,7 @@ class Plan:
     informed: int = 6
 
 
-_WORDS = Plan(5, 64, 2, width=64)
+_WORDS = Plan(5, 64, 1, width=64)
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
     "smoke": {"shakespeare": Plan(2, 16, 1, width=16, batch=512, informed=1)},
     "cpu": {"delicious": Plan(5, 64, 2), "bibtex": Plan(5, 64, 8)},

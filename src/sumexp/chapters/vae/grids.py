@@ -111,9 +111,9 @@ _PAPER = Plan(
     300, 8, TEMPERATURES, True, False, (30, 50), {**_SMALL, "importance": 1000, "test_images": 2000}, 5000, True
 )
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
-    "smoke": {"digits": Plan(2, 2, (0.25, 1.0), True, True, (), _TINY, 10, True)},
+    "smoke": {"digits": Plan(1, 2, (0.25, 1.0), True, True, (), _TINY, 10, True)},
     "cpu": {
-        "digits": Plan(20, 4, TEMPERATURES, True, True, (), _SMALL, 300, True),
+        "digits": Plan(20, 4, (0.1, 0.25, 0.4, 1.0), True, True, (), _SMALL, 300, True),
         "mnist": Plan(7, 4, TEMPERATURES[1:], True, True, (), _SMALL, 300),
         "fashion-mnist": Plan(3, 4, settings=_SMALL),
         "omniglot": Plan(3, 4, settings=_SMALL),
