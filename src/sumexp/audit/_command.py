@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     add("--scores", type=Path, help="logits [examples, classes], .npy")
     add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="of both towers, .npy, for scores")
     add("--temperature", type=float, help="the scores are divided by it (default: 1)")
+    add("--cosine", action="store_true", help="scores are trained as cosines over a temperature: what can it be")
     add("--labels", type=Path, help="labels of some training examples, .npy, to compare with the counts")
     add("--serving", type=Path, help="how often each class is a label when serving, as counts: how far that drifts")
     add(
@@ -139,7 +140,7 @@ def _audit(options: argparse.Namespace) -> Audit:
         log_q=inputs.numbers(Path(log_q)) if log_q and log_q != "multiset" else log_q,
         estimated=options.estimated, temperature=options.temperature,
         labels=inputs.numbers(options.labels) if options.labels else None,
-        serving=_serving(options) if options.serving else None,
+        serving=_serving(options) if options.serving else None, cosine=options.cosine,
         sampled=dict(map(_metric, options.sampled)) or None, candidates=chosen["candidates"],
         candidates_from=_law(chosen["candidates_from"]), examples=chosen["examples"], seed=chosen["seed"],
         memory=options.memory,
@@ -150,7 +151,7 @@ def _without_effect(options: argparse.Namespace) -> None:
     """Stop where an option is given that would change nothing, for want of another."""
     scored = options.scores or options.embeddings
     for name, needed, there in (
-        ("temperature", "--scores or --embeddings, which it divides", scored),
+        ("temperature", "--scores, --embeddings or --cosine", scored or options.cosine),
         ("examples", "--scores or --embeddings, of which they are", scored),
         (
             "seed",

@@ -216,9 +216,12 @@ def _drift(audit: Audit) -> str:
 def _choice(audit: Audit, book: str) -> str:
     c = audit.choice
     assert c is not None
+    more = "".join(
+        f"<p>{escape(text[0].upper() + text[1:])}.</p>" for text in (audit.served, str(audit.bounded or "")) if text
+    )
     return (
         f"<p><strong>{escape(c.use[0].upper() + c.use[1:])}</strong>: {escape(c.because)} ({_why('theorem', c.claim, book)}). "
-        f"The logits of a step and their gradient take {c.bytes / 2**20:,.3g} MiB.</p>"
+        f"The logits of a step and their gradient take {c.bytes / 2**20:,.3g} MiB.</p>{more}"
     )
 
 

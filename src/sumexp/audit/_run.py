@@ -23,6 +23,7 @@ from sumexp.audit.drift import measure
 from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import Evaluation, fitting
 from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
+from sumexp.audit.serving import bounded, served
 from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
@@ -49,6 +50,7 @@ def audit(
     temperature: float | None = None,
     labels: Numbers | None = None,
     serving: Numbers | None = None,
+    cosine: bool = False,
     sampled: Mapping[str, float] | None = None,
     candidates: int = 100,
     candidates_from: Law = "uniform",
@@ -79,10 +81,12 @@ def audit(
             where repetitions are removed.
         estimated: how log q is estimated from the stream of labels, if it is: ``count-min:WIDTH,DEPTH``,
             ``decayed:RATE``, ``gaps:RATE`` or ``clipped:LEAST``, see :func:`sumexp.audit.estimates.estimate`.
-        temperature: the scores are divided by it, 1 if not given; without scores there is nothing that it could do.
+        temperature: the scores are divided by it, 1 if not given; without scores it needs ``cosine``.
         labels: classes of some training examples, to compare with the counts: another law is a fault.
         serving: [classes or more] how often each class is a label where the model is served: another law is a drift,
             see :mod:`sumexp.audit.drift`; entries beyond ``counts`` are classes that training never had.
+        cosine: whether the scores that are trained are cosines over a temperature: which temperatures can hold the
+            counts, see :mod:`sumexp.audit.serving`.
         sampled: metrics among sampled candidates as they were reported, as in ``{"recall@10": 0.7}``.
         candidates: candidates of that evaluation, drawn beside the positive.
         candidates_from: what they are drawn from, like ``sampler``; of names those whose draws are independent.
@@ -113,8 +117,9 @@ def audit(
     known = None if labels is None else label_counts(labels, len(number))
     served = known if serving is None else serving_counts(serving, len(number))
     drifted = None if served is None else measure(number, served)
-    if temperature is not None and scores is None:
+    if temperature is not None and scores is None and not cosine:
         raise AuditError(f"temperature is {temperature!r}, but there are no scores that it could divide: give both")
+    held = bounded(prior, setup, temperature) if cosine else None
     if scores is None:
         shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
         rows = tables.assumed(number, prior, _log_laws(setup), seed)
@@ -134,7 +139,7 @@ def audit(
             number, prior, setup, rows, truths, source, spread, hit_rates, shares, known, scores is not None, estimated
         )
         chosen = _choice(prior, setup, batch, memory)
-        return replace(done, evaluation=evaluated, choice=chosen, draws=not setup.is_set, drift=drifted)
+        return replace(done, evaluation=evaluated, choice=chosen, draws=not setup.is_set, drift=drifted, bounded=held)
     except np.linalg.LinAlgError as error:  # a ValueError, in LAPACK's words
         ends = prior[prior > 0]
         raise AuditError(
@@ -195,6 +200,7 @@ def _audit(
         tuple((each.m, each.bias, each.noise) for each in numbers),
         hit_rates, enough, full, certificate(setup), rank_bound(prior, setup), known, advised,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
+        served(setup, proved and verdict == "right"),
         _assumptions(setup, None if shares is None else 1 - float(shares[1].sum(-1).mean()))
         + ((f"Not found in float64, and left out: the minimum of {'; '.join(lost)}.",) if lost else ()),
     )  # fmt: skip

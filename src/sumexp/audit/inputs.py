@@ -7,18 +7,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit._setup import AuditError
 
+if TYPE_CHECKING:  # tables alone need it: an array is read without
+    import duckdb
+
 Numbers = NDArray[Any]
 
 COUNTS = ("count", "counts", "frequency", "n")
 LABELS = ("label", "labels", "item", "item_id", "class", "word", "tag")
+INSTALL = "in a copy of the sources: pip install '.[audit]', or save the counts as an array, .npy"
 MOST = 100_000_000
 """Classes: labels above are taken for a mistake."""
 
@@ -194,7 +197,7 @@ def tally(
 class _Column:
     """A column of a table: where it is selected from, as what, and what it is called in a message."""
 
-    connection: duckdb.DuckDBPyConnection
+    connection: "duckdb.DuckDBPyConnection"
     source: str
     value: str
     path: Path
@@ -331,8 +334,12 @@ def _dense(largest: int, different: int, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _table(path: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[str]]]:
+def _table(path: Path) -> Iterator[tuple["duckdb.DuckDBPyConnection", str, list[str]]]:
     """A connection, what to select from, and the names in the first line in lower case, if it is a header."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise AuditError(f"{path} is a table, and duckdb, which reads tables, is not installed; {INSTALL}") from error
     quoted = _literal(path)
     connection = duckdb.connect()
     try:

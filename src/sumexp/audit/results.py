@@ -16,6 +16,7 @@ from sumexp.audit._rates import RankBound, Rates
 from sumexp.audit.choice import Choice
 from sumexp.audit.drift import LINE, Drift
 from sumexp.audit.evaluation import Evaluation
+from sumexp.audit.serving import Bounded
 
 Floats = NDArray[np.float64]
 
@@ -121,11 +122,13 @@ class Audit:
         faults: those known.
         advice: what to change.
         curve: mean frequency, error of the score, and share of P, of each bin of the first example.
+        served: which scores to serve for which metric; empty where the minimum is neither log P nor log P/q.
         assumptions: what all of it rests on.
         choice: what to use for these numbers.
         evaluation: what metrics among sampled candidates leave open, if any were given.
         draws: whether negatives are draws with replacement, and not a set.
         drift: how the labels served, or those of examples, differ from the counts, if any were given.
+        bounded: what cosines over a temperature can hold, if that was asked.
     """
 
     verdict: Verdict
@@ -150,20 +153,22 @@ class Audit:
     faults: tuple[Fault, ...]
     advice: Advice
     curve: tuple[tuple[float, float, float], ...]
+    served: str
     assumptions: tuple[str, ...]
     choice: Choice | None = None
     evaluation: Evaluation | None = None
     draws: bool = True
     drift: Drift | None = None
+    bounded: Bounded | None = None
 
     def lines(self) -> tuple[str, ...]:
-        """The five lines that matter, and a sixth where labels were given beside the counts."""
+        """The five lines that matter, and one more each for labels beside the counts and for cosines."""
         s = self.scheme
         shares = ", ".join(f"{g} {_signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
         names = [f.name for f in self.faults if f.found]
         change = self.advice.change
         price = f" (gradient noise x{self.advice.variance:.2g})" if change and self.advice.variance > 0 else ""
-        drift = () if self.drift is None else (f"drift     {self.drift}",)
+        more = (("drift", self.drift), ("bounded", self.bounded))
         drifts = self.drift is not None and self.drift.found
         advised = f"{change}{price}" if change else f"change nothing{' in training' if drifts else ''}"
         served = f"; where labels are served as those given, add {LINE} to the scores" if drifts else ""
@@ -174,7 +179,7 @@ class Audit:
             f"negatives {self.negatives:,.6g} a label, {100 * self.rates.any_hit:.2g} % of labels with a hit; "
             f"certifies at most {self.certificate:.2f} nats of information",
             f"faults    {'; '.join(names) if names else 'none of those known'}",
-            *drift,
+            *(f"{name:10s}{value}" for name, value in more if value is not None),
             f"advice    {advised}{served}",
         )
 
@@ -193,6 +198,8 @@ class Audit:
             lines += [folded(f"for these numbers use: {self.choice.use}: {self.choice.because}"), ""]
         faults = [folded(f"fault     {f.name}: {f.says}") for f in self.faults if f.found]
         lines += [*faults, ""] if faults else []
+        if self.served:
+            lines += [folded(f"served    {self.served}"), ""]
         if self.drift is not None and self.drift.found:
             lines += [*self.drift.lines.splitlines(), ""]
         return "\n".join([*lines, *(folded(f"assumed   {a}") for a in self.assumptions)])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sumexp import __version__, datasets
@@ -34,13 +35,36 @@ def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
     return sumexp(*arguments, absent="name not in {*sys.stdlib_module_names, 'sumexp', 'numpy', 'scipy', 'torch'}")
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("book",), ("data", "fetch", "brown"), ("data", "list", "-x")])
+@pytest.mark.parametrize("arguments", [("book",), ("data", "fetch", "brown"), ("data", "list", "-x"), ("-x",)])
 def test_a_bare_installation_says_what_to_install(arguments: tuple[str, ...]) -> None:
     done = bare(*arguments)
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
     assert line.startswith("error: this needs typer, which is not installed; for all commands, run in a copy of the ")
     assert "book's sources: pip install '.[book]'" in line
+
+
+@pytest.mark.parametrize("arguments", [(), ("-h",), ("--help",), ("data",), ("data", "--help")])
+def test_a_bare_installation_has_help(arguments: tuple[str, ...]) -> None:
+    """The first command that anybody types: it ended in an error."""
+    done = bare(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: sumexp ")
+    shown = ("list",) if "data" in arguments else ("audit ", "data ", "--version", "pip install '.[book]'")
+    assert all(name in done.stdout for name in shown)
+
+
+def test_a_bare_installation_audits_arrays_and_says_what_tables_need(tmp_path: Path) -> None:
+    np.save(tmp_path / "counts.npy", np.array([5, 3, 2]))
+    absent = "name in {'duckdb', 'typer', 'rich', 'pydantic', 'tqdm', 'requests'}"  # torch brings others
+    done = sumexp("audit", str(tmp_path / "counts.npy"), "-m", "1", "--weights", "relative", absent=absent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("RIGHT: ")
+    (tmp_path / "counts.csv").write_text("count\n5\n3\n")
+    table = sumexp("audit", str(tmp_path / "counts.csv"), "-m", "1", absent=absent)
+    assert (table.returncode, table.stdout) == (1, "")
+    [line] = table.stderr.splitlines()
+    assert "duckdb, which reads tables, is not installed; in a copy of the sources: pip install '.[audit]'" in line
 
 
 def test_a_bare_installation_knows_its_version_and_the_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+r"""What bounded scores can hold, and which scores to serve for a metric.
+
+**Cosines.** Scores :math:`s_y/T` with :math:`s_y\in[-1,1]` span at most 2/T, so that they are :math:`g_y` up to a
+constant if and only if
+
+.. math:: T\le T_{\max} = \frac2{\max_yg_y-\min_yg_y}.
+
+"If" is for one context and vectors that may be anything, of two dimensions or more: contexts share the vectors of the
+classes, and few dimensions hold fewer laws. With g = log P(y|x) one context needs :math:`\log(\pi_a/\pi_b)` of the most
+and the least frequent class, whatever P(y|x) is: were :math:`P(a|x)/P(b|x)<\pi_a/\pi_b` for each x, so would be the
+ratio of the means, which is :math:`\pi_a/\pi_b`. So no model of cosines holds :math:`\log P` of all contexts with
+:math:`T>2/\log(\pi_a/\pi_b)`; for smaller T that depends on P(y|x).
+
+**What a larger T costs.** Among scores that span R = 2/T the least divergence is that of clipped ones,
+:math:`f_y=\min(R,\max(0,\log P_y+z))`, with z their own :math:`\log\sum_ye^{f_y}`: the condition of Karush, Kuhn and
+Tucker, and the problem is convex.
+
+**Which scores to serve.** With one label of a context, a metric that counts w of the label by its place, w times a gain
+that falls with the place (recall@k, MRR, NDCG), has its greatest mean where classes are sorted by w P(y|x) (an exchange
+of two neighbours shows it): by log P where w = 1, by log P - log pi where w = 1/pi, as propensity-scored metrics weigh.
+That is a theorem of the true P(y|x); what a network learns of it is another matter, and runs decide.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from sumexp.audit._setup import AuditError, Setup
+
+Floats = NDArray[np.float64]
+
+
+def largest_temperature(target: Floats) -> float:
+    r"""The largest T at which cosines over T can be ``target`` up to a constant, :math:`2/(\max g-\min g)`.
+
+    Args:
+        target: [classes] finite scores, such as log P(y|x).
+
+    >>> import numpy as np
+    >>> from sumexp.audit.serving import largest_temperature
+    >>> round(largest_temperature(np.log([0.5, 0.3, 0.2])), 4)  # 2 / log 2.5
+    2.1827
+    """
+    span = float(np.ptp(target))
+    return 2 / span if span > 0 else math.inf
+
+
+def clipped(log_p: Floats, span: float) -> tuple[Floats, float]:
+    """The scores of least divergence from a law among those within a span, and that divergence in nats.
+
+    Args:
+        log_p: [classes] finite.
+        span: nats between the highest and the lowest score, positive.
+    """
+    log_p = log_p - np.logaddexp.reduce(log_p)
+    if np.ptp(log_p) <= span:
+        return log_p - log_p.min(), 0.0
+
+    def excess(z: float) -> float:
+        return float(np.logaddexp.reduce(np.clip(log_p + z, 0, span)) - z)
+
+    size = math.log(len(log_p))
+    z = brentq(excess, -1.0, size + span + 1, xtol=1e-14)
+    scores = np.clip(log_p + z, 0, span)
+    error = log_p - (scores - np.logaddexp.reduce(scores))
+    return scores, max(0.0, float(np.exp(log_p) @ error))
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What cosines over a temperature can hold of the counts.
+
+    Attributes:
+        log_p: largest temperature for log P of all contexts, whatever P(y|x) is: no larger one will do.
+        log_ratio: the same for log P/q, which is learned without correction and needs log q added when served;
+            infinite where q is the law of the labels.
+        temperature: the reader's; None if it was not given.
+        kl: least divergence at that temperature where contexts tell nothing, nats; NaN without a temperature.
+    """
+
+    log_p: float
+    log_ratio: float
+    temperature: float | None
+    kl: float
+
+    def __str__(self) -> str:
+        ratio = "any T" if math.isinf(self.log_ratio) else f"T <= {self.log_ratio:.3g}"
+        need = f"cosines over T need T <= {self.log_p:.3g} to hold log P of these counts, and for log P/q {ratio}"
+        if self.temperature is None:
+            return need
+        if self.temperature <= self.log_p:
+            return f"{need}: the counts do not forbid T = {self.temperature:g}"
+        best = f"the best of them are {self.kl:.3g} nats off where P(y|x) is the popularity"
+        return f"{need}: at T = {self.temperature:g} {best}"
+
+
+def bounded(prior: Floats, setup: Setup, temperature: float | None) -> Bounded:
+    """What cosines can hold of the law of the labels.
+
+    Raises:
+        AuditError: if the temperature is not positive.
+    """
+    if temperature is not None and not 0 < temperature < math.inf:
+        raise AuditError(f"temperature is {temperature!r}; it must be positive")
+    part = (prior > 0) & (setup.q.max(0) > 0)
+    log_p = np.log(prior[part])
+    kl = math.nan if temperature is None else clipped(log_p, 2 / temperature)[1]
+    ratio = log_p - setup.log_q[part]
+    ratio_temperature = math.inf if np.ptp(ratio) < 1e-9 else largest_temperature(ratio)
+    return Bounded(largest_temperature(log_p), ratio_temperature, temperature, kl)
+
+
+def served(setup: Setup, log_p: bool) -> str:
+    """Which scores to serve for which metric, after the scheme; empty where its minimum is neither log P nor log P/q.
+
+    Args:
+        setup: the scheme.
+        log_p: whether its minimum is log P for every truth.
+    """
+    by_metric = "recall@k, MRR and NDCG of one label"
+    weighted = "where a label of frequency pi counts 1/pi"
+    if log_p:
+        return f"for {by_metric}: the scores as they are, at log P; {weighted}: less log pi"
+    plain = not setup.is_set and len(setup.m) == 1 and setup.hits == "keep" and setup.table is None
+    if not plain or setup.weights != "none":
+        return ""
+    own = "as they are" if setup.name.startswith(("within-batch", "cross-")) else "with log q added, less log pi"
+    return f"for {by_metric}: the scores, at log P/q, with log q added; {weighted}: {own}"

@@ -1,0 +1,106 @@
+"""What cosines can hold, by construction and by a search of another kind; which scores to serve, by enumeration."""
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from sumexp.audit import AuditError, audit
+from sumexp.audit._setup import read_setup
+from sumexp.audit.serving import bounded, clipped, largest_temperature, served
+
+LAW = np.array([0.6, 0.25, 0.1, 0.04, 0.01])
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    return np.asarray(np.exp(scores - np.logaddexp.reduce(scores)))
+
+
+def test_at_the_largest_temperature_two_dimensions_hold_a_law() -> None:
+    """The context is (1, 0), a class the unit vector at the angle of its cosine; the ends are at 0 and pi."""
+    log_p = np.log(LAW)
+    temperature = largest_temperature(log_p)
+    assert temperature == pytest.approx(2 / math.log(60))
+    cosines = temperature * (log_p - (log_p.max() + log_p.min()) / 2)
+    angles = np.arccos(np.clip(cosines, -1, 1))
+    items = np.stack([np.cos(angles), np.sin(angles)], 1)
+    assert np.linalg.norm(items, axis=1) == pytest.approx(1)
+    assert softmax(items @ np.array([1.0, 0.0]) / temperature) == pytest.approx(LAW, abs=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1.02, 1.5, 4.0, 50.0])
+def test_above_it_no_cosines_do_and_the_best_are_the_clipped(factor: float) -> None:
+    """A search over angles, from several starts, ends at the divergence of the clipped scores, which is not 0."""
+    temperature = factor * largest_temperature(np.log(LAW))
+
+    def divergence(angles: np.ndarray) -> float:
+        scores = np.cos(angles) / temperature
+        return float(LAW @ (np.log(LAW) - scores + np.logaddexp.reduce(scores)))
+
+    starts = np.random.default_rng(0).uniform(0.2, 3, (5, 5))
+    best = min(minimize(divergence, start, method="BFGS", options={"gtol": 1e-9}).fun for start in starts)
+    scores, kl = clipped(np.log(LAW), 2 / temperature)
+    assert 1e-6 < kl == pytest.approx(best, rel=1e-5)
+    assert np.ptp(scores) <= 2 / temperature + 1e-12
+    assert divergence(np.arccos(np.clip(temperature * scores - 1, -1, 1))) == pytest.approx(kl, rel=1e-9)
+
+
+def test_a_span_that_is_wide_enough_costs_nothing() -> None:
+    scores, kl = clipped(np.log(LAW), math.log(60) + 1e-9)
+    assert kl == 0
+    assert softmax(scores) == pytest.approx(LAW)
+    assert largest_temperature(np.zeros(3)) == math.inf
+
+
+def test_some_context_needs_what_the_counts_need() -> None:
+    """A hundred joint laws: the widest posterior spans at least the log ratio of the classes' shares; or all are it."""
+    generator = np.random.default_rng(0)
+    for _ in range(100):
+        joint = generator.dirichlet(np.full(12, 0.5)).reshape(3, 4)
+        spans = np.ptp(np.log(joint / joint.sum(1, keepdims=True)), axis=1)
+        assert spans.max() >= np.ptp(np.log(joint.sum(0))) - 1e-12
+    independent = np.outer([0.2, 0.8], LAW)
+    assert np.ptp(np.log(independent), axis=1).max() == pytest.approx(np.ptp(np.log(LAW)))
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+@pytest.mark.parametrize("gain", ["recall@2", "mrr", "ndcg"])
+def test_the_scores_to_serve_by_all_orders(power: float, gain: str) -> None:
+    """Of the 24 lists of four classes none has a greater mean than that by log P - power log pi, weights pi^-power."""
+    generator = np.random.default_rng(1)
+    place = np.arange(1, 5)
+    gains = {"recall@2": (place <= 2) * 1.0, "mrr": 1 / place, "ndcg": 1 / np.log2(1 + place)}[gain]
+    for _ in range(20):
+        p, prior = generator.dirichlet(np.ones(4), 2)
+        value = p * prior**-power
+        means = [float(value[list(order)] @ gains) for order in permutations(range(4))]
+        by_score = np.argsort(-(np.log(p) - power * np.log(prior)))
+        assert float(value[by_score] @ gains) == pytest.approx(max(means))
+
+
+def test_which_scores_are_served_by_scheme() -> None:
+    def of(weights: str, hits: str = "keep", sampler: str = "within-batch", log_p: bool = False) -> str:
+        return served(read_setup(LAW, sampler, weights, hits, 4, None), log_p)  # type: ignore[arg-type]
+
+    assert of("relative", log_p=True).startswith("for recall@k, MRR and NDCG of one label: the scores as they are")
+    assert "with log q added; where a label of frequency pi counts 1/pi: as they are" in of("none")
+    assert of("none", sampler="uniform").endswith("with log q added, less log pi")
+    for other in (of("none", "mask"), of("constant"), of("importance", "mask"), of("none", sampler="union:uniform")):
+        assert other == ""
+
+
+def test_the_audit_says_what_cosines_need() -> None:
+    counts = np.array([60, 25, 10, 4, 1])
+    result = audit(counts, weights="relative", m=2, cosine=True, temperature=0.9)
+    [line] = [line for line in result.lines() if line.startswith("bounded")]
+    assert "need T <= 0.488 to hold log P of these counts, and for log P/q any T: at T = 0.9 the best" in line
+    assert result.bounded is not None
+    assert result.bounded.kl == pytest.approx(clipped(np.log(LAW), 2 / 0.9)[1])
+    assert "served    for recall@k" in str(result)
+    uniform = bounded(LAW, read_setup(LAW, "uniform", "none", "keep", 2, None), 0.4)
+    assert uniform.log_ratio == pytest.approx(uniform.log_p)  # q is flat: log P/q spans what log P does
+    assert str(uniform).endswith("the counts do not forbid T = 0.4")
+    with pytest.raises(AuditError, match="temperature is 0; it must be positive"):
+        audit(counts, m=2, cosine=True, temperature=0)
