@@ -161,8 +161,8 @@ class _Correction(NamedTuple):
 
 
 def _positives(mask: Tensor) -> _Positives:
-    row, column = mask.nonzero(as_tuple=True)
-    return _Positives(mask, row, column, (1 / mask.sum(-1).double())[row])
+    row, column = mask.nonzero().unbind(-1)
+    return _Positives(mask, row, column, (1 / row.bincount().double())[row])
 
 
 def _several(positives: checks.Values, classes: Tensor, size: int) -> _Positives:
@@ -208,7 +208,10 @@ def _logits(scores: Tensor, correction: _Correction, out: Tensor | None = None) 
     """Logits, at least float32, as a new tensor or in ``out``."""
     dtype = _precision(scores)
     law = torch.zeros(1, dtype=dtype, device=scores.device) if correction.log_q is None else correction.log_q
-    logits = torch.add(-law, scores, alpha=correction.scale, out=out)
+    if law.ndim == 2 and correction.scale == 1:
+        logits = torch.sub(scores, law, out=out)
+    else:
+        logits = torch.add(-law, scores, alpha=correction.scale, out=out)
     several = correction.positives
     places = None if several is None else (several.row, several.column)
     if correction.log_q is not None and not correction.own:
