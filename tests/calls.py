@@ -24,12 +24,13 @@ def own(z: Tensor) -> Tensor:
     return z.double().argmax(-1) if z.shape[1] else torch.zeros(len(z), dtype=torch.int64)
 
 
-def square(z: Tensor) -> Tensor:
+def square(z: Tensor, layer: nn.InBatchSoftmax | None = None) -> Tensor:
     """The losses of the first rows as examples and all columns, with the best of each row as its own."""
     z = z[: z.shape[1]]
     z = z.diagonal_scatter(z.amax(-1)) if z.numel() else z
     ids = torch.arange(z.shape[1], dtype=torch.int32) % 3
-    return functional.in_batch(z, ids, log_q=torch.full((z.shape[1],), -1.0), reduction="none")
+    log_q = torch.full((z.shape[1],), -1.0)
+    return functional.in_batch(z, ids, log_q=log_q, reduction="none") if layer is None else layer(z, ids, log_q=log_q)
 
 
 def relevant(z: Tensor) -> Tensor:
@@ -112,15 +113,11 @@ def layer(z: Tensor) -> Tensor:
 
 def called(z: Tensor) -> Tensor:
     """The sampled softmax of rows as hidden vectors, in double."""
-    model = nn.SampledSoftmax(
-        z.shape[1], 5, samplers.Uniform(5), 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-    ).to(z.device)
-    return model(
-        z.double().tanh(),
-        own(z).clamp_max(4).to(torch.int32),
-        generator=torch.Generator(z.device).manual_seed(1),
-        reduction="none",
-    )
+    source = torch.Generator().manual_seed(0)
+    options: dict[str, Any] = {"reduction": "none", "generator": source, "dtype": torch.float64}
+    model = nn.SampledSoftmax(z.shape[1], 5, samplers.Uniform(5), 3, **options).to(z.device)
+    draws = torch.Generator(z.device).manual_seed(1)
+    return model(z.double().tanh(), own(z).clamp_max(4).to(torch.int32), generator=draws)
 
 
 def streamed(z: Tensor) -> Tensor:
@@ -166,6 +163,9 @@ TABLE: dict[str, Call] = {
     "functional.sampled_softmax": sampled("functional.sampled_softmax"),
     "nn.SampledSoftmax": called,
     "nn.StreamingLogQ": streamed,
+    "nn.BinaryNCE": lambda z: nn.BinaryNCE(reduction="none")(z.amax(-1) if z.shape[1] else z.sum(-1), z),
+    "nn.InBatchSoftmax": lambda z: square(z, nn.InBatchSoftmax(reduction="none")),
+    "nn.ListNet": lambda z: nn.ListNet(reduction="none")(z, relevant(z)),
     "functional.gathered": lambda z: functional.gathered(z),
     "functional.distributed_in_batch": towers,
     "samplers.check_worker_generator": lambda z: torch.tensor(

@@ -14,7 +14,15 @@ from sumexp.functional._arguments import Correct
 
 PAGE = Path(__file__).parents[1] / "book/api/keywords.md"
 PACKAGES = (functional, nn, samplers)
-HIT_RULES = {"in_batch", "distributed_in_batch", "SampledSoftmax", "draw", "model_based", "within_batch"}
+HIT_RULES = {
+    "in_batch",
+    "InBatchSoftmax",
+    "distributed_in_batch",
+    "SampledSoftmax",
+    "draw",
+    "model_based",
+    "within_batch",
+}
 """What sees the classes, and so takes a rule where a loss of logits takes marks."""
 
 Uses = dict[tuple[str, str], set[str]]

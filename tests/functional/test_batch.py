@@ -26,6 +26,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "none": {"correct": "none"},
     "temperature": {"temperature": 0.25},
     "symmetric": {"symmetric": True},
+    "positives": {"positives": [[2], [0], [-1], [1]], "hits": "mask"},
+    "positives, negatives": {"positives": [[2], [0], [-1], [1]], "correct": "negatives"},
+    "smoothing": {"label_smoothing": 0.1},
 }
 forward_mode = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 """torch's own formulas of forward mode are scripted."""
@@ -177,6 +180,123 @@ def test_the_symmetric_loss_is_the_mean_of_rows_and_columns() -> None:
     columns = in_batch(scores[:, :4].T, users, correct="none")
     rows = in_batch(scores, IDS, log_q=log_q)
     assert found.item() == pytest.approx((rows.item() + columns.item()) / 2, rel=1e-14)
+
+
+# -- several positives, laws by row, smoothing ----------------------------------------------------------------------
+
+
+def by_loop(scores: Tensor, ids: Tensor, log_q: Tensor, marks: Tensor, **way: Any) -> Tensor:
+    """Each row's loss as a mean over its positives, term by term."""
+    correct, hits, t = way.get("correct", "all"), way.get("hits", "keep"), way.get("temperature", 1.0)
+    eps = way.get("label_smoothing", 0.0)
+    rows = []
+    for i in range(len(scores)):
+        law = log_q[i] if log_q.ndim == 2 else log_q
+        positives = [j for j in range(scores.shape[1]) if j == i or marks[i, j]]
+        others = [j for j in range(scores.shape[1]) if j not in positives]
+        taken = {j: law[j] if correct == "all" else 0.0 for j in positives}
+        m = max(1, len(others))
+        taken |= {
+            j: {"all": law[j], "negatives": law[j], "importance": law[j] + log(m), "none": 0.0}[correct] for j in others
+        }
+        there = positives + [j for j in others if hits == "keep" or ids[j] != ids[i]]
+        s = {j: scores[i, j] / t - taken[j] for j in there}
+        total = torch.stack(list(s.values())).logsumexp(0)
+        of_positives = torch.stack([total - s[j] for j in positives]).mean()
+        of_all = torch.stack([total - s[j] for j in there]).mean()
+        rows.append((1 - eps) * of_positives + eps * of_all)
+    return torch.stack(rows)
+
+
+MARKS = torch.tensor([[0, 0, 0, 0, 1, 1, 0], [0] * 7, [1, 1, 0, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0, 0]], dtype=torch.bool)
+"""Of four rows: two further columns; none; three, of which two are of the own class; its own alone."""
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("hits", ["keep", "mask"])
+@pytest.mark.parametrize("correct", get_args(Correct))
+def test_positives_laws_by_row_and_smoothing_are_the_loop(
+    correct: str, hits: str, smoothing: float, by_row: bool
+) -> None:
+    scores, log_q = batch()
+    if by_row:
+        log_q = torch.log_softmax(batch(5)[0], -1)
+    options: dict[str, Any] = {"correct": correct, "hits": hits, "temperature": 0.5, "label_smoothing": smoothing}
+    gradients = []
+    for marks in (MARKS, torch.zeros_like(MARKS)):
+        given = {"positives": marks} if marks.any() else {}
+        for call in (
+            lambda z, given=given: in_batch(z, IDS, log_q=log_q, reduction="none", **options, **given),
+            lambda z, marks=marks: by_loop(z, IDS, log_q, marks, **options),
+        ):
+            leaf = scores.clone().requires_grad_()
+            value = call(leaf)
+            (gradient,) = torch.autograd.grad(value @ double(1, 2, 3, 4), leaf)
+            gradients.append(torch.cat([value.detach(), gradient.flatten()]))
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradients[2], gradients[3], rtol=1e-12, atol=1e-12)
+
+
+def test_smoothing_is_torch_s() -> None:
+    scores, log_q = batch()
+    wanted = F.cross_entropy(scores - log_q, torch.arange(4), label_smoothing=0.2)
+    assert in_batch(scores, IDS, log_q=log_q, label_smoothing=0.2).item() == pytest.approx(wanted.item(), rel=1e-13)
+
+
+def test_positives_by_class_are_the_marks_of_their_columns() -> None:
+    scores, log_q = batch()
+    named = [[1, -1], [9, -1], [3, 2], [0, 0]]  # of the columns 3 1 3 0 2 1 3
+    marks = torch.tensor([
+        [True, True, False, False, False, True, False],
+        [False, True, False, False, False, False, False],
+        [True, False, True, False, True, False, True],
+        [False, False, False, True, False, False, False],
+    ])  # fmt: skip
+    found = in_batch(scores, IDS, log_q=log_q, positives=named).item()
+    assert found == in_batch(scores, IDS, log_q=log_q, positives=marks).item()
+    assert found == pytest.approx(by_loop(scores, IDS, log_q, marks).mean().item(), rel=1e-13)
+
+
+def test_the_symmetric_half_has_the_positives_of_the_columns() -> None:
+    scores, log_q = batch()
+    found = in_batch(scores, IDS, log_q=log_q, positives=MARKS, symmetric=True).item()
+    rows = by_loop(scores, IDS, log_q, MARKS).mean()
+    columns = by_loop(scores[:, :4].T, IDS[:4], torch.zeros(4, dtype=torch.float64), MARKS[:, :4].T).mean()
+    assert found == pytest.approx((rows + columns).item() / 2, rel=1e-13)
+
+
+def test_a_positive_beyond_the_precision() -> None:
+    # In single precision e^-300 is 0: the mean of the cross entropies of the scores 0 and -300 is 150.
+    scores = torch.tensor([[0.0, -300.0], [0.0, 0.0]])
+    value = in_batch(scores, [0, 1], correct="none", positives=[[1], [-1]], reduction="none")
+    assert value.tolist() == pytest.approx([150, log(2)])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"positives": torch.zeros(4, 6, dtype=torch.bool)}, r"marks are one for each of \[4, 7\] scores"),
+        ({"positives": [1, 2, 3, 4]}, r"classes must be \[4, P\], padded by -1"),
+        ({"positives": [[0.5]] * 4}, "positive"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0; it must be at least 0 and below 1"),
+        ({"label_smoothing": "a"}, "label_smoothing is 'a'"),
+        ({"log_q": torch.zeros(4, 6)}, r"one log probability for each of 7, or \[4, 7\] of them"),
+        ({"log_q": torch.zeros(4, 7).index_fill(1, torch.tensor([4]), -math.inf)}, "log_q is -inf for id 2"),
+        ({"log_q": torch.zeros(4, 7) + 0.5}, r"got 0.5 at \(0, 0\)"),
+    ],
+)
+def test_bad_positives_laws_and_smoothing_are_named(options: dict[str, Any], message: str) -> None:
+    scores, log_q = batch()
+    with pytest.raises(ValueError, match=message):
+        in_batch(scores, IDS, **({"log_q": log_q} | options))
+
+
+def test_a_positive_that_cannot_be_is_named() -> None:
+    scores, log_q = batch()
+    scores[0, 4] = -math.inf
+    with pytest.raises(ValueError, match="the score of a positive is -inf"):
+        in_batch(scores, IDS, log_q=log_q, positives=MARKS)
 
 
 # -- the theorem, by all batches ------------------------------------------------------------------------------------

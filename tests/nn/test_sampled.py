@@ -1,4 +1,4 @@
-"""The layer: against the losses it is made of, dense against sparse, padding, autocast, and what it learns."""
+"""The layer: against the losses it is made of, dense against sparse, absent examples, autocast, and what it learns."""
 
 import copy
 import gc
@@ -31,8 +31,8 @@ def data() -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("hits", ["keep", "mask"])
 @pytest.mark.parametrize("correct", get_args(Correct))
 def test_one_call_is_draw_score_correct_and_reduce(correct: Any, hits: Any) -> None:
-    model, (hidden, labels) = layer(correct=correct, hits=hits, temperature=0.5), data()
-    found = model(hidden, labels, generator=seeded(3), reduction="none")
+    model, (hidden, labels) = layer(correct=correct, hits=hits, temperature=0.5, reduction="none"), data()
+    found = model(hidden, labels, generator=seeded(3))
     drawn = samplers.draw(model.sampler, labels, 5, shared=True, hits=hits, generator=seeded(3))
     positive, negative = model.output(hidden, labels, drawn.ids)
     own = model.sampler.log_prob(labels).unsqueeze(1)
@@ -57,6 +57,7 @@ def test_one_call_is_draw_score_correct_and_reduce(correct: Any, hits: Any) -> N
         reduction="none",
     )
     torch.testing.assert_close(named, wanted, rtol=1e-12, atol=1e-12)
+    model.reduction = "mean"
     mean = model(hidden, labels, generator=seeded(3)).item()
     assert mean == pytest.approx(found.sum().item() / 8)
 
@@ -71,7 +72,9 @@ def test_padding_is_as_if_it_were_not_there() -> None:
     for shape in ((8,), (2, 4)):
         found = model(dirty.view(*shape, 6), places.view(shape), generator=seeded(3))
         assert found.item() == pytest.approx(wanted.item(), rel=1e-14)
-    each = model(dirty.view(2, 4, 6), places.view(2, 4), generator=seeded(3), reduction="none")
+    model.reduction = "none"
+    each = model(dirty.view(2, 4, 6), places.view(2, 4), generator=seeded(3))
+    model.reduction = "mean"
     assert each.shape == (2, 4)
     assert (each.flatten()[~there] == 0).all()
     assert model(dirty, places.tolist(), generator=seeded(3)).item() == found.item()
@@ -229,14 +232,14 @@ def test_it_learns_the_truth() -> None:
 
     for hits, exact in (("keep", True), ("mask", False)):
         law = Fixed(q)
-        model = SampledSoftmax(1, 4, law, 2, hits=hits, bias=False, dtype=torch.float64)  # type: ignore[arg-type]
+        model = SampledSoftmax(1, 4, law, 2, hits=hits, bias=False, reduction="none", dtype=torch.float64)  # type: ignore[arg-type]
         with torch.no_grad():
             model.output.weight.copy_(truth.log().unsqueeze(1))
         total = torch.zeros((), dtype=torch.float64)
         for a in range(4):
             for b in range(4):
                 law.drawn = torch.tensor([a, b])
-                each = model(torch.ones(4, 1, dtype=torch.float64), torch.arange(4), reduction="none")
+                each = model(torch.ones(4, 1, dtype=torch.float64), torch.arange(4))
                 total = total + q[a] * q[b] * (truth * each).sum()
         slope = torch.autograd.grad(total, model.output.weight)[0].abs().max().item()
         assert (slope < 1e-15) == exact
@@ -255,7 +258,7 @@ def test_it_learns_the_truth() -> None:
         (lambda: layer()(data()[0].float(), data()[1]), "hidden is torch.float32 and the weights torch.float64: move"),
         (lambda: layer()(data()[0].to("meta"), data()[1]), "hidden lies on meta and the weights on cpu: move one"),
         (lambda: layer(correct="some"), "correct is 'some'"),
-        (lambda: layer(padding="x"), "padding is 'x'; it must be a whole number"),
+        (lambda: layer(ignore_index="x"), "ignore_index is 'x'; it must be a whole number"),
         (lambda: layer(hits="redraw"), "hits is 'redraw'"),
         (lambda: layer()(data()[0], data()[1][:3]), r"must be \[B, d\] and \[B\]"),
         (lambda: layer()(data()[0], data()[1] + 20), "the 20 classes are 0..19"),

@@ -2,6 +2,7 @@ r"""The loss of a batch in which each example's class is a negative of the other
 
 import math
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -24,6 +25,8 @@ def in_batch(
     log_q: checks.Values | None = None,
     correct: Correct = "all",
     hits: InBatchHits = "keep",
+    positives: checks.Values | None = None,
+    label_smoothing: float = 0.0,
     temperature: float | Tensor = 1.0,
     symmetric: bool = False,
     row_ids: checks.Values | None = None,
@@ -50,17 +53,33 @@ def in_batch(
     negative chooses its law by lot, and nearly so for fixed numbers of both; each column's *own* law, :math:`\pi` or u,
     is further off. Hard negatives are drawn by no known law: no correction is known to leave the minimum where it is.
 
+    With several ``positives`` :math:`P_i` of a row, its own column always among them, the loss is the mean over them of
+    their softmax cross entropies, each among all columns:
+
+    .. math:: \ell_i = \frac1{|P_i|}\sum_{p\in P_i}\log\sum_j e^{s_{ij} - s_{ip}}.
+
+    Columns that are not named are negatives. ``negatives`` and ``importance`` leave the logits of all positives as they
+    are, and m is the number of the other columns. A positive is never masked.
+
+    With ``label_smoothing`` :math:`\varepsilon` the loss is :math:`1-\varepsilon` of this and :math:`\varepsilon` of
+    the mean cross entropy over all columns that are neither left out nor of score -inf, as in ``F.cross_entropy``; the
+    minimum is then no longer the truth.
+
     Forward and backward make two matrices of the size of the scores; ``F.cross_entropy`` makes three.
 
     Args:
         scores: [B, B + E] of examples and candidates, the examples' own on the diagonal; finite, or -inf off the
             diagonal for a candidate that cannot be.
         ids: [B + E] whole numbers, the classes of the columns.
-        log_q: [B + E] log probability of a draw of each column's class, a constant: no gradient flows into it. It may
-            be left out with ``correct="none"`` alone.
+        log_q: [B + E] log probability of a draw of each column's class, or [B, B + E] where it differs by row (laws of
+            segments, or of a user's own catalogue); a constant: no gradient flows into it. It may be left out with
+            ``correct="none"`` alone.
         correct: what log q is taken off: ``all`` logits; the ``negatives`` alone; ``importance``, :math:`\log(m q)` off
-            the negatives alone, m = B + E - 1; ``none``.
+            the negatives alone, m their number, B + E - 1 with one positive; ``none``.
         hits: ``keep`` accidental hits, the further columns of an example's own class, or ``mask`` them: leave them out.
+        positives: [B, B + E] bool, which columns are positives of a row beside its own; or [B, P] whole numbers, the
+            classes that are, padded by any class that is none (-1).
+        label_smoothing: :math:`\varepsilon` in [0, 1).
         temperature: T > 0, a number or a learnable tensor of one element.
         symmetric: take the mean of this and of the same for columns, in which the examples are the candidates of the
             first B columns. There :math:`\log q` of the columns cancels; what counts is the law of the rows.
@@ -84,24 +103,43 @@ def in_batch(
     _check_scores(scores)
     size, columns = scores.shape
     scores, scale = _temperature(scores, temperature)
-    law = _law("log_q", log_q, scores, columns, needed=correct != "none")
+    law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=correct != "none")
     classes = checks.integers("id", ids).to(scores.device)
     if classes.shape != (columns,):
         raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
     marks = _numbered(classes, size) if hits == "mask" else None
-    correction = _Correction(scale, _taken(law, correct), correct == "all", marks)
-    losses, rows = _losses(scores, correction), None
+    several = None if positives is None else _several(positives, classes, size)
+    smoothing = _smoothing(label_smoothing)
+    correction = _Correction(scale, _taken(law, correct, several), correct == "all", marks, several)
+    losses, rows = _losses(scores, correction, smoothing), None
     if symmetric:
-        rows = _law("row_log_q", row_log_q, scores, size, needed=False)
+        rows = _law("row_log_q", row_log_q, scores, (size,), needed=False)
         same = _numbered(_same_rows(row_ids, size, scores.device), size) if hits == "mask" else None
-        column_options = _Correction(scale, _taken(rows, correct), correct == "all", same)
-        losses = (losses + _losses(scores[:, :size].T, column_options)) / 2
+        turned = None if several is None else _positives(several.mask[:, :size].T)
+        column_options = _Correction(scale, _taken(rows, correct, turned), correct == "all", same, turned)
+        losses = (losses + _losses(scores[:, :size].T, column_options, smoothing)) / 2
     if __debug__ and size:
         largest = [law.max() for law in (law, rows) if law is not None]
         worst, *likeliest = checks.read(losses.detach().max(), *largest)
         if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
-            raise ValueError(_explain(scores.detach(), classes, law, rows))
+            raise ValueError(_explain(scores.detach(), classes, law, rows, several))
     return reduce(losses, reduction)
+
+
+class _Positives(NamedTuple):
+    """Positives of each row, its own column among them.
+
+    Attributes:
+        mask: [B, N] bool.
+        row: [K] rows of all positives.
+        column: [K] their columns.
+        share: [K] one over the number of positives of the row.
+    """
+
+    mask: Tensor
+    row: Tensor
+    column: Tensor
+    share: Tensor
 
 
 class _Correction(NamedTuple):
@@ -110,14 +148,47 @@ class _Correction(NamedTuple):
     Attributes:
         scale: the number that they are multiplied by.
         log_q: [N] taken off, or None.
-        own: whether it is taken off the diagonal too.
+        own: whether it is taken off the positives too.
         classes: [N] of :func:`_numbered`; columns equal to an example's own are left out; None to keep them.
+        positives: several of a row; None where its own column is the only one.
     """
 
     scale: float
     log_q: Tensor | None
     own: bool
     classes: Tensor | None
+    positives: _Positives | None
+
+
+def _positives(mask: Tensor) -> _Positives:
+    row, column = mask.nonzero().unbind(-1)
+    return _Positives(mask, row, column, (1 / row.bincount().double())[row])
+
+
+def _several(positives: checks.Values, classes: Tensor, size: int) -> _Positives:
+    """The positives of each row, by marks or by classes."""
+    given = checks.tensor("positives", positives).to(classes.device)
+    if given.dtype == torch.bool:
+        if given.shape != (size, len(classes)):
+            raise ValueError(
+                f"positives have shape {tuple(given.shape)}; marks are one for each of [{size}, {len(classes)}] scores"
+            )
+        mask = given.clone()
+    else:
+        named = checks.integers("positive", given)
+        if named.ndim != 2 or len(named) != size:
+            raise ValueError(f"positives have shape {tuple(named.shape)}; classes must be [{size}, P], padded by -1")
+        mask = torch.zeros(size, len(classes), dtype=torch.bool, device=classes.device)
+        for column in named.T:
+            mask |= classes == column.unsqueeze(-1)
+    mask.diagonal().fill_(True)
+    return _positives(mask)
+
+
+def _smoothing(label_smoothing: float) -> float:
+    if not (isinstance(label_smoothing, Real) and 0 <= float(label_smoothing) < 1):
+        raise ValueError(f"label_smoothing is {label_smoothing!r}; it must be at least 0 and below 1")
+    return float(label_smoothing)
 
 
 def _numbered(classes: Tensor, size: int) -> Tensor:
@@ -137,26 +208,56 @@ def _logits(scores: Tensor, correction: _Correction, out: Tensor | None = None) 
     """Logits, at least float32, as a new tensor or in ``out``."""
     dtype = _precision(scores)
     law = torch.zeros(1, dtype=dtype, device=scores.device) if correction.log_q is None else correction.log_q
-    logits = torch.add(-law, scores, alpha=correction.scale, out=out)
+    if law.ndim == 2 and correction.scale == 1:
+        logits = torch.sub(scores, law, out=out)
+    else:
+        logits = torch.add(-law, scores, alpha=correction.scale, out=out)
+    several = correction.positives
+    places = None if several is None else (several.row, several.column)
     if correction.log_q is not None and not correction.own:
-        logits.diagonal().copy_(scores.diagonal().to(dtype) * correction.scale)
+        if places is None:
+            logits.diagonal().copy_(scores.diagonal().to(dtype) * correction.scale)
+        else:
+            logits[places] = scores[places].to(dtype) * correction.scale
     if correction.classes is not None:
-        classes, own = correction.classes.to(dtype), logits.diagonal().clone()
+        classes = correction.classes.to(dtype)
+        own = logits.diagonal().clone() if places is None else logits[places]
         for start, stop in _blocks(scores):
             # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
             equal = torch.empty(stop - start, len(classes), dtype=dtype, device=scores.device)
             torch.eq(classes[start:stop].unsqueeze(-1), classes, out=equal)
             logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
-        logits.diagonal().copy_(own)
+        if places is None:
+            logits.diagonal().copy_(own)
+        else:
+            logits[places] = own
     return logits
 
 
-def _losses(scores: Tensor, correction: _Correction) -> Tensor:
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+def _losses(scores: Tensor, correction: _Correction, smoothing: float) -> Tensor:
+    if smoothing or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         # What a compiler fuses, and torch.func takes apart.
-        return -torch.log_softmax(_logits(scores, correction), -1).diagonal()
-    losses: Tensor = _InPlace.apply(scores, correction)  # type: ignore[no-untyped-call]
-    return losses
+        logits = _logits(scores, correction)
+        log_p = torch.log_softmax(logits, -1)
+        losses = -log_p.diagonal()
+        if correction.positives is not None:
+            mask = correction.positives.mask
+            losses = -log_p.masked_fill(~mask, 0).sum(-1) / mask.sum(-1)
+        if smoothing:
+            present = logits > -math.inf
+            over_all = -log_p.masked_fill(~present, 0).sum(-1) / present.sum(-1)
+            losses = (1 - smoothing) * losses + smoothing * over_all
+        return losses
+    fast: Tensor = _InPlace.apply(scores, correction)  # type: ignore[no-untyped-call]
+    return fast
+
+
+def _of_positives(values: Tensor, correction: _Correction) -> Tensor:
+    """The mean over each row's positives of values [B, N]."""
+    if correction.positives is None:
+        return values.diagonal()
+    _, row, column, share = correction.positives
+    return torch.zeros_like(values[:, 0]).index_add_(0, row, values[row, column] * share.to(values.dtype))
 
 
 class _InPlace(torch.autograd.Function):
@@ -178,17 +279,25 @@ class _InPlace(torch.autograd.Function):
         share = gradient * ctx.correction.scale
         if torch.is_grad_enabled():  # this gradient is to be differentiated again
             p = torch.softmax(_logits(scores, ctx.correction), -1)
-            own = torch.eye(*scores.shape, dtype=p.dtype, device=p.device)
+            if ctx.correction.positives is None:
+                own = torch.eye(*scores.shape, dtype=p.dtype, device=p.device)
+            else:
+                mask = ctx.correction.positives.mask.to(p.dtype)
+                own = mask / mask.sum(-1, keepdim=True)
             return ((p - own) * share.unsqueeze(-1)).to(scores.dtype), None
         score_gradient = p * share.unsqueeze(-1)
-        score_gradient.diagonal().sub_(share)
+        if ctx.correction.positives is None:
+            score_gradient.diagonal().sub_(share)
+        else:
+            _, row, column, part = ctx.correction.positives
+            score_gradient.index_put_((row, column), -share[row] * part.to(share.dtype), accumulate=True)
         return score_gradient.to(scores.dtype), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
         moved = for_sums(tangent) * ctx.correction.scale
         p = torch.softmax(_logits(ctx.saved_tensors[0], ctx.correction), -1)
-        loss_tangent: Tensor = (p * moved).sum(-1) - moved.diagonal()
+        loss_tangent: Tensor = (p * moved).sum(-1) - _of_positives(moved, ctx.correction)
         return loss_tangent
 
 
@@ -201,15 +310,26 @@ def _negative_log(p: Tensor, scores: Tensor, correction: _Correction) -> Tensor:
         tiny = (own < least).nonzero().flatten()
         # log p = f_own - (f_best - log p_best), for the likeliest column, which is neither its own nor a hit.
         best = p[tiny].argmax(-1)
-        law = (
-            torch.zeros(1, dtype=p.dtype, device=p.device).expand(p.shape[1])
-            if correction.log_q is None
-            else correction.log_q
-        )
-        ahead = (scores[tiny, best].to(p.dtype) - scores[tiny, tiny].to(p.dtype)) * correction.scale
-        taken = law[best] - law[tiny] if correction.own else law[best]
-        losses[tiny] = ahead - taken - p[tiny, best].log()
+        losses[tiny] = _ahead(scores, correction, tiny, best) - p[tiny, best].log()
+    if (several := correction.positives) is not None:
+        # log p_p = log p_own - (f_own - f_p).
+        behind = _ahead(scores, correction, several.row, several.column) * several.share.to(p.dtype)
+        losses.index_add_(0, several.row, behind, alpha=-1)
     return losses
+
+
+def _ahead(scores: Tensor, correction: _Correction, row: Tensor, column: Tensor) -> Tensor:
+    """By how much logits at some places are above their rows' own."""
+    dtype, law = _precision(scores), correction.log_q
+    ahead = (scores[row, column].to(dtype) - scores[row, row].to(dtype)) * correction.scale
+    if law is None:
+        return ahead
+    taken = law[column] if law.ndim == 1 else law[row, column]
+    if correction.own:
+        return ahead - (taken - (law[row] if law.ndim == 1 else law[row, row]))
+    if correction.positives is not None:
+        taken = taken.masked_fill(correction.positives.mask[row, column], 0)
+    return ahead - taken.masked_fill(row == column, 0)
 
 
 def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
@@ -238,8 +358,10 @@ def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, f
     return scores, scale
 
 
-def _law(name: str, log_q: checks.Values | None, scores: Tensor, length: int, *, needed: bool) -> Tensor | None:
-    """A checked log law of columns or rows, in the precision of the sums."""
+def _law(
+    name: str, log_q: checks.Values | None, scores: Tensor, *shapes: tuple[int, ...], needed: bool
+) -> Tensor | None:
+    """A checked log law of columns, of each row's columns, or of rows, in the precision of the sums."""
     if log_q is None:
         if needed:
             raise ValueError(
@@ -248,16 +370,23 @@ def _law(name: str, log_q: checks.Values | None, scores: Tensor, length: int, *,
             )
         return None
     law = checks.reals(name, log_q).detach().to(scores.device)
-    if law.shape != (length,):
-        raise ValueError(f"{name} has shape {tuple(law.shape)}; it must hold one log probability for each of {length}")
+    if law.shape not in shapes:
+        by_row = f", or [{shapes[1][0]}, {shapes[1][1]}] of them" if len(shapes) > 1 else ""
+        raise ValueError(
+            f"{name} has shape {tuple(law.shape)}; it must hold one log probability for each of {shapes[0][0]}{by_row}"
+        )
     return law.to(_precision(scores))
 
 
-def _taken(law: Tensor | None, correct: Correct) -> Tensor | None:
-    """What is taken off the negatives: log q, or log(m q), m the other columns."""
+def _taken(law: Tensor | None, correct: Correct, several: _Positives | None) -> Tensor | None:
+    """What is taken off the negatives: log q, or log(m q), m the columns that are no positives."""
     if law is None or correct == "none":
         return None
-    return law + math.log(max(1, len(law) - 1)) if correct == "importance" else law
+    if correct != "importance":
+        return law
+    if several is None:
+        return law + math.log(max(1, law.shape[-1] - 1))
+    return law + (~several.mask).sum(-1, keepdim=True).clamp_min(1).to(law.dtype).log()
 
 
 def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -> Tensor:
@@ -278,21 +407,26 @@ def _check_scores(scores: Tensor) -> None:
         )
 
 
-def _explain(scores: Tensor, ids: Tensor, log_q: Tensor | None, row_log_q: Tensor | None) -> str:
+def _explain(
+    scores: Tensor, ids: Tensor, log_q: Tensor | None, row_log_q: Tensor | None, several: _Positives | None
+) -> str:
     """What is wrong with arguments whose loss is not finite."""
     if bool(scores.isnan().any()):
         return "a score is NaN"
     if bool((scores == math.inf).any()) or bool((scores.diagonal() == -math.inf).any()):
         return "a score is +inf, or an example's own is -inf: an infinite loss has no gradient"
+    if several is not None and bool((scores == -math.inf)[several.mask].any()):
+        return "the score of a positive is -inf: an infinite loss has no gradient"
     for name, law, what in (("log_q", log_q, ids), ("row_log_q", row_log_q, torch.arange(len(scores)))):
         if law is None:
             continue
-        for wrong in (~(law <= 1e-6)).nonzero().flatten().tolist()[:1]:
-            return f"{name} must hold logarithms of probabilities, got {law[wrong].item()!r} at {wrong}"
-        for wrong in (law == -math.inf).nonzero().flatten().tolist()[:1]:
+        for place in (~(law <= 1e-6)).nonzero().tolist()[:1]:
+            at = place[0] if len(place) == 1 else tuple(place)
+            return f"{name} must hold logarithms of probabilities, got {law[tuple(place)].item()!r} at {at}"
+        for place in (law == -math.inf).nonzero().tolist()[:1]:
+            whose = f"{'id' if law is log_q else 'row'} {int(what[place[-1]])}"
             return (
-                f"{name} is -inf for {'id' if law is log_q else 'row'} {int(what[wrong])}, which is in the batch: it "
-                "was never counted, and no score makes up for it; give all that can occur a positive probability "
-                "(counts + 1)"
+                f"{name} is -inf for {whose}, which is in the batch: it was never counted, and no score makes up for "
+                "it; give all that can occur a positive probability (counts + 1)"
             )
     return "scores divided by the temperature are beyond their precision; take float64 or a larger temperature"

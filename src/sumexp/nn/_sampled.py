@@ -11,8 +11,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from sumexp import _checks as checks
 from sumexp import functional, samplers
-from sumexp.functional._arguments import Correct, Reduction, for_sums, reduce
+from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums
 from sumexp.functional._batch import InBatchHits
+from sumexp.nn._losses import IGNORED, reduced
 from sumexp.nn._output import SampledOutput
 from sumexp.samplers._laws import log_q_of
 
@@ -41,14 +42,15 @@ class SampledSoftmax(nn.Module):
             The step of another of torch's optimisers raises what :meth:`check_optimiser` raises, before it begins.
         temperature: T > 0, the first value if it is learned.
         learn_temperature: whether :math:`\log T` is a parameter.
-        padding: the label of places that are no example.
+        ignore_index: the label of places that are no example.
+        reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 where there is none.
         generator: source of the first weights.
         device: where the parameters lie.
         dtype: their type.
 
     Raises:
         ValueError: if a size is not positive, the sampler has other classes, an option unknown, T not positive, the
-            padding no whole number.
+            ``ignore_index`` no whole number.
 
     Source: the chapter *negatives*, theorem "consistent"; the estimator is that of Jean et al. (2015).
     """
@@ -66,7 +68,8 @@ class SampledSoftmax(nn.Module):
         sparse: bool = False,
         temperature: float = 1.0,
         learn_temperature: bool = False,
-        padding: int = -100,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
         generator: torch.Generator | None = None,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -74,6 +77,7 @@ class SampledSoftmax(nn.Module):
         super().__init__()
         checks.choice("correct", correct, get_args(Correct))
         checks.choice("hits", hits, get_args(InBatchHits))
+        checks.choice("reduction", reduction, REDUCTIONS)
         if not isinstance(getattr(sampler, "classes", None), int):
             raise ValueError(f"the sampler is {sampler!r}; it must be a law, as samplers.Uniform({classes})")
         if sampler.classes != classes:
@@ -82,8 +86,8 @@ class SampledSoftmax(nn.Module):
             features, classes, bias=bias, sparse=sparse, generator=generator, device=device, dtype=dtype
         )
         self.sampler, self.num_negatives = sampler, checks.whole("num_negatives", num_negatives, 1, 1 << 31)
-        self.correct, self.hits = correct, hits
-        self.padding = checks.whole("padding", padding, -(1 << 63), (1 << 63) - 1)
+        self.correct, self.hits, self.reduction = correct, hits, reduction
+        self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         log_t = math.log(checks.number("temperature", temperature))
         # bfloat16 would round log 0.05 so that T is off by half a percent.
         log_temperature = torch.tensor(log_t, device=device, dtype=torch.promote_types(dtype, torch.float32))
@@ -105,15 +109,13 @@ class SampledSoftmax(nn.Module):
         labels: checks.Values,
         *,
         generator: torch.Generator | None = None,
-        reduction: Reduction = "mean",
     ) -> Tensor:
         r"""The loss of a batch.
 
         Args:
             hidden: [B, features] or [B, T, features].
-            labels: [B] or [B, T] classes; ``padding`` where there is no example.
+            labels: [B] or [B, T] classes; ``ignore_index`` where there is no example.
             generator: source of the negatives, on the sampler's device.
-            reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 at padding.
 
         Raises:
             ValueError: for hidden vectors of another type or device than the weights', shapes that do not fit, a label
@@ -127,9 +129,9 @@ class SampledSoftmax(nn.Module):
                 f"hidden {tuple(hidden.shape)} and labels {tuple(given.shape)} must be [B, d] and [B], "
                 "or [B, T, d] and [B, T]"
             )
-        present = (given != self.padding).flatten()
+        present = (given != self.ignore_index).flatten()
         own = torch.where(present, given.flatten(), 0)
-        # What stands at padding may be NaN.
+        # What stands where there is no example may be NaN.
         flat = torch.where(present.unsqueeze(-1), hidden.flatten(0, -2), 0)
         generator = samplers.check_worker_generator(generator)
         ids = self.sampler.sample((self.num_negatives,), generator).to(hidden.device)
@@ -141,13 +143,8 @@ class SampledSoftmax(nn.Module):
             positive = positive - self._log_q(own, present).to(positive.dtype)
         hits = ids == own.unsqueeze(-1) if self.hits == "mask" else None
         each = functional.sampled_softmax(positive, negative, hits=hits, reduction="none")
-        each = torch.where(present, each, 0)
-        if reduction == "mean":
-            count = present.sum()
-            if __debug__ and not checks.read(count, default=1.0)[0]:
-                raise ValueError("the batch holds no example, so it has no mean; skip it, or use reduction='sum'")
-            return each.sum() / count
-        return reduce(each.view(given.shape), reduction)
+        losses = reduced(each, present, self.reduction)
+        return losses.view(given.shape) if self.reduction == "none" else losses
 
     def logits(self, hidden: Tensor) -> Tensor:
         """All logits [B, L], for evaluation: log probabilities up to a constant, if log q was taken off all."""
@@ -222,5 +219,5 @@ class SampledSoftmax(nn.Module):
         """What was chosen."""
         return (
             f"num_negatives={self.num_negatives}, correct={self.correct!r}, hits={self.hits!r}, "
-            f"temperature={self.temperature.item():.6g}"
+            f"temperature={self.temperature.item():.6g}, reduction={self.reduction!r}"
         )

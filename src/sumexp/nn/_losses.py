@@ -1,0 +1,253 @@
+"""Losses with their options, as ``torch.nn`` has them: thin modules on :mod:`sumexp.functional`."""
+
+from __future__ import annotations
+
+import math
+from typing import get_args
+
+import torch
+from torch import Tensor, nn
+
+from sumexp import _checks as checks
+from sumexp import functional
+from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums, reduce
+from sumexp.functional._batch import InBatchHits, _smoothing
+
+IGNORED = -(1 << 63), (1 << 63) - 1
+"""Range of labels that mark what is no example."""
+
+
+class InBatchSoftmax(nn.Module):
+    r"""The loss of a batch in which each example's class is a negative of the others.
+
+    :func:`sumexp.functional.in_batch` with its options, a temperature that may be learned, and places that are no
+    example. The defaults are those whose minimum is :math:`\log P(y\mid x)` up to a constant.
+
+    >>> loss = InBatchSoftmax(temperature=0.05, learn_temperature=True)
+    >>> queries, items = torch.eye(3), torch.eye(3)
+    >>> loss(queries @ items.T, [7, 2, 9], log_q=torch.tensor([0.5, 0.3, 0.2]).log()).shape
+    torch.Size([])
+
+    Args:
+        correct: what log q is taken off: ``all``, ``negatives``, ``importance`` or ``none``.
+        hits: ``keep`` accidental hits, the further columns of an example's own class, or ``mask`` them.
+        label_smoothing: :math:`\varepsilon` in [0, 1).
+        symmetric: take the mean of the losses of rows and of columns.
+        temperature: T > 0, the first value if it is learned.
+        learn_temperature: whether :math:`\log T` is a parameter.
+        ignore_index: the id of places that are no example, nor a candidate.
+        reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 where there is none.
+        device: where a learned temperature lies.
+        dtype: its type, at least float32.
+
+    Raises:
+        ValueError: for an unknown option, T not positive, or ``ignore_index`` that is no whole number.
+    """
+
+    def __init__(
+        self,
+        *,
+        correct: Correct = "all",
+        hits: InBatchHits = "keep",
+        label_smoothing: float = 0.0,
+        symmetric: bool = False,
+        temperature: float = 1.0,
+        learn_temperature: bool = False,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.choice("correct", correct, get_args(Correct))
+        checks.choice("hits", hits, get_args(InBatchHits))
+        checks.choice("reduction", reduction, REDUCTIONS)
+        self.correct, self.hits, self.reduction = correct, hits, reduction
+        self.label_smoothing, self.symmetric = _smoothing(label_smoothing), symmetric
+        self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
+        self._fixed = checks.number("temperature", temperature)
+        log_t = torch.tensor(math.log(self._fixed), device=device, dtype=torch.promote_types(dtype, torch.float32))
+        self.log_temperature = nn.Parameter(log_t) if learn_temperature else None
+
+    @property
+    def temperature(self) -> float | Tensor:
+        """T: a number, or a tensor if it is learned."""
+        return self._fixed if self.log_temperature is None else for_sums(self.log_temperature).exp()
+
+    def forward(
+        self,
+        scores: Tensor,
+        ids: checks.Values,
+        *,
+        log_q: checks.Values | None = None,
+        positives: checks.Values | None = None,
+        row_ids: checks.Values | None = None,
+        row_log_q: checks.Values | None = None,
+    ) -> Tensor:
+        """The loss of a batch; arguments as :func:`sumexp.functional.in_batch` has them.
+
+        Args:
+            scores: [B, B + E].
+            ids: [B + E] the classes of the columns, ``ignore_index`` where there is none.
+            log_q: [B + E] or [B, B + E]; what stands where there is no class does not matter.
+            positives: [B, B + E] bool, or [B, P] classes.
+            row_ids: [B].
+            row_log_q: [B].
+
+        Raises:
+            ValueError: as there, and for the mean of a batch without an example.
+        """
+        checks.floating("scores", scores, "[B, B + E]", 2)
+        classes = checks.integers("id", ids).to(scores.device)
+        absent = classes == self.ignore_index
+        # A graph asks no value: there places are always looked at.
+        some_absent = absent.ndim == 1 and bool(checks.read(absent.any(), default=1.0)[0])
+        if some_absent:
+            scores = _without(scores, absent)
+            log_q = _known("log_q", log_q, absent)
+            row_log_q = _known("row_log_q", row_log_q, absent[: len(scores)])
+        each = functional.in_batch(
+            scores,
+            classes,
+            log_q=log_q,
+            correct=self.correct,
+            hits=self.hits,
+            positives=positives,
+            label_smoothing=self.label_smoothing,
+            temperature=self.temperature,
+            symmetric=self.symmetric,
+            row_ids=row_ids,
+            row_log_q=row_log_q,
+            reduction="none" if some_absent else self.reduction,
+        )
+        return reduced(each, ~absent[: len(each)], self.reduction) if some_absent else each
+
+    def extra_repr(self) -> str:
+        """What was chosen."""
+        return (
+            f"correct={self.correct!r}, hits={self.hits!r}, temperature={float(self.temperature):.6g}, "
+            f"learn_temperature={self.log_temperature is not None}, label_smoothing={self.label_smoothing:g}, "
+            f"symmetric={self.symmetric}, reduction={self.reduction!r}"
+        )
+
+
+class BinaryNCE(nn.Module):
+    """Local NCE, the loss of word2vec: :func:`sumexp.functional.binary_nce` with its options.
+
+    >>> loss = BinaryNCE(reduction="sum")
+    >>> loss(torch.zeros(2), torch.zeros(2, 5)) / (2 * 6)  # log 2 for each of six candidates
+    tensor(0.6931)
+
+    Args:
+        correct: what log q is taken off: ``all``, ``negatives``, ``importance`` or ``none``.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Raises:
+        ValueError: for an unknown option.
+    """
+
+    def __init__(self, *, correct: Correct = "all", reduction: Reduction = "mean") -> None:
+        super().__init__()
+        checks.choice("correct", correct, get_args(Correct))
+        checks.choice("reduction", reduction, REDUCTIONS)
+        self.correct, self.reduction = correct, reduction
+
+    def forward(
+        self,
+        positive_logits: Tensor,
+        negative_logits: Tensor,
+        *,
+        log_q: checks.Values | None = None,
+        positive_log_q: checks.Values | None = None,
+        weights: checks.Values | None = None,
+        hits: checks.Values | None = None,
+    ) -> Tensor:
+        """The loss of a batch; arguments and errors as the function has them."""
+        return functional.binary_nce(
+            positive_logits,
+            negative_logits,
+            log_q=log_q,
+            positive_log_q=positive_log_q,
+            correct=self.correct,
+            weights=weights,
+            hits=hits,
+            reduction=self.reduction,
+        )
+
+    def extra_repr(self) -> str:
+        """What was chosen."""
+        return f"correct={self.correct!r}, reduction={self.reduction!r}"
+
+
+class ListNet(nn.Module):
+    """The cross entropy of a label distribution: :func:`sumexp.functional.listnet`, for lists of unequal length.
+
+    >>> loss = ListNet()
+    >>> loss(torch.zeros(2, 3), [[1, 0, 1], [1, -100, -100]])  # log 3 for the first; the second has one item alone
+    tensor(0.5493)
+
+    Args:
+        ignore_index: the target of places that hold no item; a list of nothing else is left out.
+        reduction: ``mean`` over the lists that are there, ``sum``, or ``none``, which has 0 for lists that are not.
+
+    Raises:
+        ValueError: for an unknown reduction, or ``ignore_index`` that is no whole number.
+    """
+
+    def __init__(self, *, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
+        checks.choice("reduction", reduction, REDUCTIONS)
+        self.reduction = reduction
+
+    def forward(self, logits: Tensor, targets: checks.Values) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            logits: [B, L]; what stands where there is no item does not matter.
+            targets: [B, L] bool, or gains >= 0, ``ignore_index`` where there is no item.
+
+        Raises:
+            ValueError: as the function, and for the mean of a batch without a list.
+        """
+        gains = checks.tensor("targets", targets).to(checks.floating("logits", logits, "[B, L]", 2).device)
+        if gains.shape != logits.shape or gains.dtype == torch.bool or gains.is_complex():
+            return functional.listnet(logits, gains, reduction=self.reduction)
+        absent = gains == self.ignore_index
+        present = ~absent.all(-1)
+        # A list of nothing gets one item, of which it is sure.
+        first = torch.arange(logits.shape[1], device=logits.device) == 0
+        stand_in = ~present.unsqueeze(-1) & first
+        logits = logits.masked_fill(absent, -torch.inf).masked_fill(stand_in, 0)
+        gains = gains.masked_fill(absent, 0).masked_fill(stand_in, 1)
+        return reduced(functional.listnet(logits, gains, reduction="none"), present, self.reduction)
+
+    def extra_repr(self) -> str:
+        """What was chosen."""
+        return f"ignore_index={self.ignore_index}, reduction={self.reduction!r}"
+
+
+def _without(scores: Tensor, absent: Tensor) -> Tensor:
+    """Scores in which absent columns cannot be; absent rows, whatever stands there, have loss 0 and no gradient."""
+    size = len(scores)
+    own = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device)
+    gone = absent[:size].unsqueeze(-1) | absent
+    return scores.masked_fill(gone & ~own, -torch.inf).masked_fill(gone & own, 0)
+
+
+def _known(name: str, log_q: checks.Values | None, absent: Tensor) -> Tensor | None:
+    if log_q is None:
+        return None
+    law = checks.reals(name, log_q).to(absent.device)
+    return law.masked_fill(absent, 0) if law.shape[-1:] == absent.shape else law
+
+
+def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:
+    """The losses of what is there."""
+    losses = torch.where(present, losses, 0)
+    if reduction != "mean":
+        return reduce(losses, reduction)
+    count = present.sum()
+    if __debug__ and not checks.read(count, default=1.0)[0]:
+        raise ValueError("the batch holds no example, so it has no mean; skip it, or use reduction='sum'")
+    return losses.sum() / count
