@@ -318,14 +318,30 @@ def test_the_target_may_be_the_class_that_is_left_unread(n: int) -> None:
 
 
 @pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="proof")
+def test_signs_of_the_mixed_derivatives_for_all_n() -> None:
+    # Over all exponentials, their total T with the target's b0 among them, the derivative in b0 and n others is
+    # (-1)^n n! (T - (n + 1) b0) / T^(n + 2), by induction on n: at n = 0 it is that of b0 / T, and each further
+    # derivative, in an exponential that is in T alone, turns n into n + 1. Where each of the n is at least b0, T is
+    # more than (n + 1) b0 but on the edge: one sign, so that the mixed difference, its integral, is not 0.
+    n = sp.symbols("n", integer=True, nonnegative=True)
+    b, rest, x = sp.symbols("b rest x", positive=True)
+
+    def derivative(order: sp.Expr, total: sp.Expr) -> sp.Expr:
+        return (-1) ** order * sp.factorial(order) * (total - (order + 1) * b) / total ** (order + 2)
+
+    assert sp.simplify(sp.diff(b / (b + rest), b) - derivative(sp.Integer(0), b + rest)) == 0
+    step = sp.diff(derivative(n, rest + x), x) / derivative(n + 1, rest + x)
+    assert sp.simplify(sp.combsimp(sp.powsimp(sp.expand_func(step)))) == 1
+    # A negative's softmax a1 / (1 + S) is the same with n - 1 others: its total, too, has a1 in it.
+
+
+@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_signs_of_the_mixed_derivatives(n: int) -> None:
+def test_the_mixed_derivatives_of_few_classes(n: int) -> None:
     b = sp.symbols(f"b0:{n + 1}", positive=True)
     total = sum(b)
-    # Over all exponentials, the target's b0 among them: (-1)^n n! (total - (n + 1) b0) / total^(n + 2).
     expected = (-1) ** n * sp.factorial(n) * (total - (n + 1) * b[0]) / total ** (n + 2)
     assert sp.simplify(sp.diff(b[0] / total, *b) - expected) == 0
-    # Of a negative's softmax over the negatives: (-1)^(n-1) (n-1)! (1 + S - n a1) / (1 + S)^(n + 1).
     a = b[1:]
     share = a[0] / (1 + sum(a))
     expected = (-1) ** (n - 1) * sp.factorial(n - 1) * (1 + sum(a) - n * a[0]) / (1 + sum(a)) ** (n + 1)

@@ -142,6 +142,17 @@ def test_gradients_of_the_gaps(make: Callable[[Tensor], expectations.Law]) -> No
     assert torch.autograd.gradcheck(gaps, terms(*SHAPE).requires_grad_(), eps=1e-5, atol=1e-8, rtol=1e-6)
 
 
+@pytest.mark.parametrize("size", [0.0, 5.0, 400.0, 750.0])
+@pytest.mark.parametrize("log_q", [None, (-math.log(2), -math.log(2))])
+def test_no_draw_is_a_sum_of_zero_beside_any_terms(size: float, log_q: tuple[float, ...] | None) -> None:
+    log_x = terms(size, 0.0).requires_grad_()
+    q = None if log_q is None else terms(*log_q).requires_grad_()
+    found = six(expectations.expect(expectations.with_replacement(log_x, 0, q)))
+    assert found.tolist() == pytest.approx([0, 1, 0, 0, 0, 0], abs=1e-14)
+    for gradient in torch.autograd.grad(found.sum(), [log_x] if q is None else [log_x, q]):
+        assert gradient.tolist() == [0, 0]
+
+
 def test_the_gap_of_a_transform_alone_is_unknown() -> None:
     found = expectations.expect(expectations.laplace(lambda u: -torch.log1p(u.exp()), math.log(60)))
     assert math.isnan(found.inverse_gap.item())

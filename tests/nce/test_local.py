@@ -106,7 +106,6 @@ def test_the_coins_are_independent_given_what_is_seen(count: int, law: list[Frac
     assert torch.allclose(got, torch.tensor([[float(h) for h in row] for row in heads], dtype=torch.float64))
 
 
-@pytest.mark.claim("nce-pmi", shows="statement", evidence="exact")
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_number_of_negatives_is_binomial_with_mean_one_less(count: int) -> None:
     # C12: the paper's N - 1 is the mean of a random number.
@@ -258,12 +257,9 @@ def test_descending_the_loss_reaches_the_optimal_scores(count: int) -> None:
     assert torch.allclose(local_nce.recover(scores, count, log_q), joint.y_given_x, atol=1e-6)
 
 
-@pytest.mark.claim("nce-pmi", shows="statement", evidence="proof")
+@pytest.mark.claim("nce-pmi", shows="statement", evidence="quadrature")
 def test_with_marginal_noise_the_optimum_is_pmi_minus_a_constant() -> None:
-    pair, of_x, of_y = sp.symbols("pair of_x of_y", positive=True)
-    optimum = sp.log(pair / of_x / of_y) - sp.log(n - 1)
-    pmi = sp.log(pair / (of_x * of_y))
-    assert sp.simplify(optimum - (pmi - sp.log(n - 1))) == 0
+    # That it is the optimum is nce-local-optimum; log(p(x,y)/p(x)/p(y)) needs no proof.
     joint = joint_of(P)
     assert torch.allclose(local_nce.optimal_scores(joint, 6), joint.pmi - math.log(5), atol=1e-15)
 
@@ -325,12 +321,20 @@ def test_a_bias_for_each_x_makes_local_nce_consistent(count: int) -> None:
         assert bias.item() == pytest.approx(-math.log(z) - math.log(count - 1), abs=1e-5)
 
 
-@pytest.mark.claim("nce-self-normalisation", shows="statement", evidence="exact")
-def test_recovering_the_conditional_means_normalising() -> None:
-    # Necessity, for whatever scores: if e^(s + log q + log(N-1)) = pop(y|x) at all y, it sums to 1 as pop(.|x) does.
-    for row in conditional(P):
-        weights = [a / (b * (5 - 1)) for a, b in zip(row, NOISE, strict=True)]  # e^s, N = 5
-        assert sum(w * b * (5 - 1) for w, b in zip(weights, NOISE, strict=True)) == 1
+@pytest.mark.claim("nce-self-normalisation", shows="statement", evidence="quadrature")
+@pytest.mark.parametrize("count", [2, 5, 100])
+def test_only_scores_that_normalise_themselves_recover_a_law(count: int) -> None:
+    # Necessity: what local NCE recovers sums to 1 exactly as far as the scores normalise themselves, whatever they are.
+    log_q = log_of(NOISE)
+    scores = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(count))
+    defect = local_nce.self_normalisation_defect(scores, count, log_q)
+    torch.testing.assert_close(local_nce.recover(scores, count, log_q).sum(-1), 1 + defect, rtol=1e-13, atol=0)
+    assert defect.abs().min() > 1e-3
+    # So none for the optimal scores; and e^c - 1 for the same less a constant, though their softmax is the same.
+    optimum = local_nce.optimal_scores(joint_of(P), count, log_q)
+    assert local_nce.self_normalisation_defect(optimum, count, log_q).abs().max() < 1e-14
+    moved = local_nce.self_normalisation_defect(optimum + 0.5, count, log_q)
+    assert moved.tolist() == pytest.approx([math.exp(0.5) - 1] * len(optimum), rel=1e-13)
 
 
 def test_a_loss_without_a_minimum_is_refused() -> None:

@@ -3,13 +3,15 @@
 from fractions import Fraction
 from itertools import combinations, product
 from math import log
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sumexp import functional, negatives
 from sumexp.bias import certificates
@@ -42,30 +44,42 @@ def test_the_three_forms_of_the_cross_entropy() -> None:
     assert sp.simplify(p * (1 + S * sp.exp(-f)) - 1) == 0  # so it is -log p
 
 
-class Counted:
-    """A number that counts the exponentials, or margin losses, taken of it."""
+class Elements(TorchDispatchMode):
+    """Counts the elements that torch's operators write, which is what an elementwise operation costs."""
 
-    taken = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = 0
 
-    def __init__(self, value: Fraction) -> None:
-        self.value = value
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.written += sum(one.numel() for one in pytree.tree_leaves(result) if isinstance(one, torch.Tensor))
+        return result
 
-    def term(self) -> Fraction:
-        Counted.taken += 1
-        return self.value
+
+def full_losses(scores: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The softmax cross entropy and the decoupled loss of label 0, over all labels."""
+    return {
+        "cross entropy": functional.cross_entropy(scores[None], [0]),
+        "decoupled": functional.decoupled(scores[:1], scores[None, 1:]),
+    }
 
 
 @pytest.mark.claim("negatives-linear-cost", shows="statement", evidence="exact")
-@pytest.mark.parametrize("classes", [2, 10, 1000])
-def test_both_losses_read_every_score_once_and_every_score_matters(classes: int) -> None:
-    # Upper bound by counting, lower bound because a change of any one score changes both losses: 1 + S and sum phi.
-    Counted.taken = 0
-    scores = [Counted(Q(1, y + 1)) for y in range(classes)]
-    total = sum((score.term() for score in scores), Q(0))
-    assert Counted.taken == classes
-    for y in {0, classes // 2, classes - 1}:
-        changed = [score.value + (y == place) for place, score in enumerate(scores)]
-        assert sum(changed, Q(0)) != total
+@pytest.mark.parametrize("loss", ["cross entropy", "decoupled"])
+def test_both_losses_write_as_many_elements_as_labels_and_every_score_matters(loss: str) -> None:
+    written = []
+    for classes in (1000, 2000, 4000):
+        with Elements() as mode:
+            full_losses(torch.zeros(classes, dtype=torch.float64))[loss]
+        written.append(mode.written)
+    # At most linear: twice as many labels more, twice as many elements more, and no more than thirty for a label.
+    assert written[2] - written[1] == 2 * (written[1] - written[0])
+    assert 0 < written[1] - written[0] <= 2 * 30 * 1000
+    # At least linear: the loss changes with each score, so that each has to be read.
+    scores = torch.linspace(-1, 1, 100, dtype=torch.float64).requires_grad_()
+    (slopes,) = torch.autograd.grad(full_losses(scores)[loss], scores)
+    assert bool((slopes != 0).all())
 
 
 S = sum((VALUES[y] for y in NEGATIVES), Q(0))
@@ -286,17 +300,22 @@ def test_the_least_variance_is_zero_for_margin_losses_and_not_for_signed_ones(m:
         assert attained.item() == pytest.approx(float(variance), abs=1e-13)
 
 
-@pytest.mark.claim("negatives-prop-5-cost", shows="statement", evidence="exact")
+@pytest.mark.claim("negatives-prop-5-cost", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("classes", [3, 100])
 def test_the_best_law_takes_the_loss_of_every_negative(classes: int) -> None:
-    # Normalising q* takes all terms; leaving out any one negative changes every probability.
-    Counted.taken = 0
-    values = [Counted(Q(1, y + 1)) for y in range(classes)]
-    total = sum((value.term() for value in values), Q(0))
-    assert Counted.taken == classes
-    first = values[0].value / total
-    for y in {1, classes - 1}:
-        assert values[0].value / (total + values[y].value) != first  # the same with phi of y doubled
+    # Each probability of q* moves with the loss of each negative: d q*_a / d phi_b = q*_a ([a = b] - q*_b) / phi_b.
+    losses = 1 / torch.arange(1.0, classes + 1, dtype=torch.float64)
+    rho = torch.zeros(classes, dtype=torch.float64)
+
+    def law(phi: torch.Tensor) -> torch.Tensor:
+        return decoupled.least_variance_law(phi, rho, 0)[1:].exp()
+
+    moves = torch.autograd.functional.jacobian(law, losses)[:, 1:]
+    q = law(losses)
+    torch.testing.assert_close(
+        moves, q[:, None] * (torch.eye(classes - 1).double() - q) / losses[1:], rtol=1e-10, atol=0
+    )
+    assert bool((moves != 0).all())
 
 
 # -- Remarks 3 to 6 ---------------------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
 """Methods on files in the text format: the same numbers as on what the files say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import grids
 from sumexp.chapters.retrieval.metrics import USUAL
 from sumexp.chapters.retrieval.own import compare
+from sumexp.chapters.retrieval.summary import members
 from sumexp.chapters.retrieval.training import Config, Learner, fit
 from sumexp.companion.cli.listing import elsewhere
 from sumexp.datasets import DataError
@@ -52,6 +55,42 @@ def test_propensities_of_another_set(tmp_path: Path) -> None:
     assert np.array_equal(usual[Method()].precision, other[Method()].precision)
     assert (usual[Method()].propensity != other[Method()].propensity).all()
     assert grids.PROPENSITIES.keys() == grids.LARGE.keys()
+
+
+def without(labels: NDArray[np.int64]) -> Part:
+    """The test examples without some labels."""
+    kept = DATA.test.labels.tolil()
+    kept[:, labels] = 0
+    return replace(DATA.test, labels=kept.tocsr())
+
+
+def test_what_cannot_be_judged_is_not_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test = (written(tmp_path / name, getattr(DATA, name)) for name in ("train", "test"))
+    nothing = written(tmp_path / "nothing", without(np.arange(len(DATA.counts))))
+
+    def trains(self: Learner) -> float:
+        raise AssertionError("trained before the check")
+
+    monkeypatch.setattr(Learner, "run_epoch", trains)
+    with pytest.raises(ValueError, match="no test example has a label that occurs in training"):
+        compare(train, nothing, PLAN, METHODS)
+    with pytest.raises(ValueError, match=r"constants of the propensities are \(0, 1\)"):
+        compare(train, test, PLAN, METHODS, constants=(0, 1))
+
+
+def test_a_group_without_a_test_pair_is_left_out(tmp_path: Path) -> None:
+    # All was trained, and then it was an error.
+    train = written(tmp_path / "train", DATA.train)
+    test = written(tmp_path / "test", without(np.flatnonzero(members(DATA.counts)["tail"])))
+    found = compare(train, test, grids.Plan(1, 6, 1, width=4, batch=16), METHODS[:1])
+    assert set(found[Method()].recall) == {"head", "torso", "full"}
+
+
+def test_a_label_that_is_not_trained_moves_no_quantile() -> None:
+    counts = np.array([0, 0, 0, 0, 9, 5, 1])
+    assert {name: np.flatnonzero(own).tolist() for name, own in members(counts).items()} == {
+        "head": [4], "torso": [5], "tail": [6], "full": [4, 5, 6]
+    }  # fmt: skip
 
 
 def test_a_loss_that_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

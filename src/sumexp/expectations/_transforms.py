@@ -68,7 +68,7 @@ class WithReplacement(_OverClasses):
     @property
     def mean_value(self) -> Tensor:
         """EX without gradient, [batch]."""
-        return self.m * self.sums.mean
+        return self.m * self.sums.mean if self.m else self.log_x.new_zeros(self.log_x.shape[0])
 
     def transform(self, rule: Rule, near: Tensor) -> Transform:
         """The transform on the rule's nodes."""
@@ -82,6 +82,11 @@ class _Mixture(torch.autograd.Function):
     def forward(
         ctx: Any, log_x: Tensor, log_q: Tensor | None, sums: ClassSum, m: int, rule: Rule, near: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.m = m
+        if not m:  # X is 0; with no largest sum the nodes lie where a single term has overflowed
+            ctx.save_for_backward(log_x, log_q)
+            nothing = log_x.new_zeros(log_x.shape[0], rule.count)
+            return nothing, nothing.clone(), log_x.new_zeros(log_x.shape[0])
         t = rule.nodes(log_x.device).exp()
         missing = sums.at_nodes(growth, rule)  # 1 - M
         # Where most of M is gone, 1 - M has lost its digits.
@@ -94,17 +99,20 @@ class _Mixture(torch.autograd.Function):
         if bool(near.any()):
             first = (slice(None), slice(_near_nodes(near)))
             excess[first] = torch.where(near[first], sums.excess(rule, missing[first], log_one[first]), 0.0)
-        ctx.sums, ctx.m, ctx.rule = sums, m, rule
+        ctx.sums, ctx.rule = sums, rule
         ctx.save_for_backward(log_x, missing, log_one, near, t)
         return m * log_one, m * excess, m * sums.mean
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g_value: Tensor, g_excess: Tensor, g_mean: Tensor) -> tuple[Tensor | None, ...]:
+        if not ctx.m:
+            none = [None if one is None else torch.zeros_like(one) for one in ctx.saved_tensors]
+            return *none, None, None, None, None
         log_x, missing, log_one, near, t = ctx.saved_tensors
         sums, rule = ctx.sums, ctx.rule
         q = sums.probabilities()
-        single = log_one.exp() if ctx.m else torch.ones_like(log_one)
+        single = log_one.exp()
         # At most one of the two has a gradient on any node.
         per_value = g_value / single
         per_excess = torch.where(near, g_excess, 0.0) / single

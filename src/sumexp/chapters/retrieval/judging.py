@@ -27,6 +27,22 @@ SCORES = 1 << 25
 """The most scores that are held at a time, unless one example has more: 128 MiB."""
 
 
+def check(data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> None:
+    """Whether something can be judged: asked before it is trained.
+
+    Args:
+        data: the data set.
+        constants: A and B of the propensities.
+
+    Raises:
+        ValueError: if the constants are not positive, or no test example has a label that occurs in training.
+    """
+    if not all(constant > 0 for constant in constants):
+        raise ValueError(f"constants of the propensities are {constants}; A and B must be positive")
+    if not (data.counts > 0)[data.test.labels.indices].any():
+        raise ValueError("no test example has a label that occurs in training; there is nothing to judge by")
+
+
 @torch.no_grad()
 def judge(learner: Learner, data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> dict[str, NDArray[Any]]:
     """The arrays of :func:`chapters.retrieval.training.train`, with any constants of the propensities.
@@ -39,8 +55,7 @@ def judge(learner: Learner, data: Extreme, constants: tuple[float, float] = metr
     Raises:
         ValueError: if the constants are not positive, or no test example has a label that counts.
     """
-    if not all(constant > 0 for constant in constants):
-        raise ValueError(f"constants of the propensities are {constants}; A and B must be positive")
+    check(data, constants)
     counts = data.counts
     likely = metrics.propensities(torch.from_numpy(counts), data.train.features.shape[0], *constants)
     worths = {"precision": np.ones(len(counts)), "propensity": 1 / likely.numpy()}
@@ -49,8 +64,6 @@ def judge(learner: Learner, data: Extreme, constants: tuple[float, float] = metr
         for place in places.values():
             place.add(scores, of, label)
     plain, scored = places["precision"], places["propensity"]
-    if not plain.judged:
-        raise ValueError("no test example has a label that occurs in training; there is nothing to judge by")
     return {
         "counts": counts,
         "pairs": plain.pairs,

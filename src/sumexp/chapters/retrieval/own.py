@@ -12,7 +12,7 @@ import torch
 from sumexp._runtime import Arrays, Progress
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import grids, metrics
-from sumexp.chapters.retrieval.judging import judge
+from sumexp.chapters.retrieval.judging import check, judge
 from sumexp.chapters.retrieval.summary import Summary, summaries
 from sumexp.chapters.retrieval.training import Config, Learner
 from sumexp.datasets.extreme import Extreme, read_extreme
@@ -42,13 +42,17 @@ def compare(
         device: where to train.
         progress: wraps the runs that are to be done.
 
+    Returns:
+        of each method its numbers; of head, torso and tail those that have a test pair.
+
     Raises:
         DataError: if a file is not of that form.
-        ValueError: if a method is none that is trained here, there are fewer training pairs than a batch, the constants
-            are not positive, or no test example has a label that occurs in training.
+        ValueError: before anything is trained, if a method is none that is trained here, there are fewer training pairs
+            than a batch, the constants are not positive, or no test example has a label that occurs in training.
         FloatingPointError: if a loss is not finite.
     """
     data = read_extreme(train, test)
+    check(data, constants)
     configs = [
         Config(method=method, seed=seed, width=plan.width, epochs=plan.epochs, batch=plan.batch)
         for method in methods or grids.methods(plan.negatives)

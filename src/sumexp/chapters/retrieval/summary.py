@@ -35,7 +35,7 @@ class Summary:
     """A method's numbers, a row for each seed.
 
     Attributes:
-        recall: at 1, 10 and 50, of head, torso, tail and full [seeds, 3].
+        recall: at 1, 10 and 50, of head, torso, tail and full [seeds, 3]; a group without a test pair is left out.
         precision: P@k for k = 1, 3, 5 [seeds, 3].
         propensity: PSP@k for the same k [seeds, 3].
     """
@@ -48,11 +48,17 @@ class Summary:
 def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     """Head, torso and tail by quantiles, and full: all labels that occur in training, [L] each.
 
+    A label that does not occur in training is in none, and moves no quantile: the predictions have none of them either.
+
     Args:
         counts: training examples of each label [L].
     """
-    full: dict[str, NDArray[np.bool_]] = {FULL: counts > 0}
-    return dict(groups(counts, "quantiles")) | full
+    seen = counts > 0
+    own: dict[str, NDArray[np.bool_]] = {}
+    for name, which in groups(counts[seen], "quantiles").items():
+        own[name] = np.zeros(len(counts), dtype=np.bool_)
+        own[name][seen] = which
+    return {**own, FULL: seen}
 
 
 def recall(hits: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.bool_]) -> Values:
@@ -85,7 +91,7 @@ def summaries(runs: Iterable[tuple[Method, Arrays]]) -> dict[Method, Summary]:
 
 
 def _summary(tables: Sequence[Arrays]) -> Summary:
-    own = members(tables[0]["counts"])
+    own = {name: which for name, which in members(tables[0]["counts"]).items() if tables[0]["pairs"][which].any()}
     return Summary(
         {
             name: np.array([recall(table["found"], table["pairs"], which) for table in tables])

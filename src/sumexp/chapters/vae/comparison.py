@@ -22,6 +22,12 @@ CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
 Outcome: TypeAlias = Literal["better", "worse", "alike", "undecided"]
 
+Cause: TypeAlias = Literal["divergence", "mostly divergence", "not separated", "no gain"]
+"""What the Gaussian's gain with the published divergence is due to."""
+
+Longer: TypeAlias = Literal["turned", "bounds turned", "kept", "undecided"]
+"""What a longer training does to the order of two families."""
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -69,6 +75,42 @@ class Difference:
 
 
 _OUTCOMES: Mapping[intervals.Outcome, Outcome] = {"less": "better", "more": "worse", "alike": "alike"}
+
+
+def cause(wrong: tuple[float, Outcome], proper: tuple[float, Outcome], control: tuple[float, Outcome]) -> Cause:
+    """What a gain is due to: the noise, or the divergence that charges it too little.
+
+    Args:
+        wrong: of the Gaussian with the published divergence its difference from the Gumbel of unit scale, and what that
+            says.
+        proper: the same of the Gaussian with its own divergence.
+        control: of a Gumbel that is undercharged in the same way.
+
+    Returns:
+        ``no gain`` if the Gaussian is not better to begin with; ``divergence`` if it is worse when charged in full;
+        ``mostly divergence`` if the control gains too, and in full the Gaussian is as good as or better than the Gumbel
+        by less than half; else, also where the Gaussian in full is not told apart, ``not separated``.
+    """
+    if wrong[1] != "better":
+        return "no gain"
+    if proper[1] == "worse":
+        return "divergence"
+    little = proper[1] in ("alike", "better") and abs(proper[0]) < abs(wrong[0]) / 2
+    return "mostly divergence" if control[1] == "better" and little else "not separated"
+
+
+def longer(before: Mapping[Criterion, Outcome], after: Mapping[Criterion, Outcome]) -> Longer:
+    """What a longer training does to an order, by the bound and the estimate, each before and after.
+
+    Returns:
+        ``turned`` if both go from better to worse, ``bounds turned`` if the bound does and the estimate does not;
+        ``kept`` if both are better, or both worse, before and after; else ``undecided``.
+    """
+    moves = {name: (before[name], after[name]) for name in ("bound", "likelihood")}
+    if moves["bound"] == ("better", "worse"):
+        return "turned" if moves["likelihood"] == ("better", "worse") else "bounds turned"
+    kept = all(move in (("better", "better"), ("worse", "worse")) for move in moves.values())
+    return "kept" if kept else "undecided"
 
 
 def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trained]:
