@@ -278,7 +278,7 @@ def room(*shares: ArrayLike) -> float:
     >>> round(room([0.98, 1.0], [0.9, 0.9]), 6)
     0.01
     """
-    means = [float(np.mean(one)) for one in shares]
+    means = [float(np.asarray(one, dtype=np.float64).mean()) for one in shares]
     if not means or not all(0 <= mean <= 1 for mean in means):
         raise ValueError(f"the mean shares are {means}; give one or more, each in [0, 1]")
     return min(min(mean, 1 - mean) for mean in means)
@@ -338,12 +338,17 @@ def all_below(differences: Sequence[Interval], margin: float = 0.0, parts: int =
     above = [one.at(wide) for one, is_said in zip(differences, said, strict=True) if is_said == "more"]
     if above and (begins_highest := max(above, key=lambda one: one.low)).sign > 0:
         return Decision("excluded", begins_highest)
-    for verdict in ("undecided", "alike", "shown"):
-        kinds = {"undecided": ("undecided", "more"), "alike": ("alike",), "shown": ("less",)}[verdict]
-        if own := [one for one, is_said in zip(differences, said, strict=True) if is_said in kinds]:
-            highest = max(own, key=lambda one: one.high)
-            return Decision(verdict, highest.at(wide) if verdict == "undecided" else highest)  # type: ignore[arg-type]
-    raise AssertionError
+
+    def highest(*kinds: Outcome) -> Interval:
+        return max((one for one, is_said in zip(differences, said, strict=True) if is_said in kinds), key=_high)
+
+    if {"undecided", "more"} & set(said):
+        return Decision("undecided", highest("undecided", "more").at(wide))
+    return Decision("alike", highest("alike")) if "alike" in said else Decision("shown", highest("less"))
+
+
+def _high(one: Interval) -> float:
+    return one.high
 
 
 def all_above(differences: Sequence[Interval], margin: float = 0.0, parts: int = 1) -> Decision:
@@ -384,7 +389,8 @@ def agreement(first: ArrayLike, second: ArrayLike, seed: int = 0) -> Rank:
 
     def mean_tau(order: NDArray[np.int64], axis: int = -1) -> NDArray[np.float64]:
         moved = first_signs[:, order[..., :, None], order[..., None, :]]
-        return np.einsum("s...ij,sij->...", moved, second_signs) / len(second_signs)
+        mean: NDArray[np.float64] = np.einsum("s...ij,sij->...", moved, second_signs) / len(second_signs)
+        return mean
 
     alone = a.ndim == 1  # then all seeds permute one table
     if alone:
@@ -393,7 +399,7 @@ def agreement(first: ArrayLike, second: ArrayLike, seed: int = 0) -> Rank:
         (np.arange(len(b)),), mean_tau, permutation_type="pairings", vectorized=True, n_resamples=9_999,
         batch=max(1, 2_000_000 // (len(b) ** 2 * len(second_signs))), rng=np.random.default_rng(seed),
     )  # fmt: skip
-    return Rank(interval(taus), float(min(1.0, test.pvalue)))
+    return Rank(interval(taus), min(1.0, float(test.pvalue)))
 
 
 def _signs(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -160,7 +160,7 @@ def test_record_names_claim_and_what_is_shown(project):
 @pytest.mark.claim("bias-y", shows="counterexample", evidence="proof")
 def test_two(): ...
 """
-    common = {"test": "tests/test_bias.py::test_two", "outcome": "passed", "findings": []}
+    common = {"test": "tests/test_bias.py::test_two", "outcome": "passed", "findings": [], "reason": ""}
     assert record(project, source) == [
         common | {"claim": "bias-x", "shows": "statement", "evidence": "exact"},
         common | {"claim": "bias-y", "shows": "counterexample", "evidence": "proof"},
@@ -239,11 +239,11 @@ def test_it(finding):
 """
     (test,) = record(project, source, *options)
     measured = {"estimate": 1.5, "low": 1.0, "high": 2.0}
-    unsaid = {"data": None, "profile": None, "seeds": None, "keys": []}
+    unsaid = {"margin": 0.0, "seen": None, "confidence": None, "data": None, "profile": None, "seeds": None, "keys": []}
     assert test["findings"] == [
         measured | unsaid | {"published": [1.25, 1.25]},
         measured | unsaid | {"published": [None, 0.5]},
-        measured | {"published": None, "data": "mnist", "profile": "cpu", "seeds": 4, "keys": ["ab", "cd"]},
+        measured | unsaid | {"published": None, "data": "mnist", "profile": "cpu", "seeds": 4, "keys": ["ab", "cd"]},
     ]
 
 

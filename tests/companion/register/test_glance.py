@@ -31,7 +31,7 @@ def test_every_erratum_is_named_with_its_weight(
     tables: tuple[register.Register, dict[str, errata.Erratum], str],
 ) -> None:
     _, explained, html = tables
-    found = set(re.findall(r'#(erratum-[a-z0-9]+)">[A-F][0-9]+</a> \((?:' + "|".join(errata.WEIGHTS) + r")\)", html))
+    found = set(re.findall(r'#(erratum-[a-z0-9]+)">[A-G][0-9]+</a> \((?:' + "|".join(errata.WEIGHTS) + r")\)", html))
     assert found == {one.target for one in explained.values()}
 
 

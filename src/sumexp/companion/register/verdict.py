@@ -247,9 +247,9 @@ def _shortfall(test: Test) -> str:
     )
 
 
-def _published(published: tuple[float | None, float | None]) -> str:
+def _published(published: tuple[float | None, float | None] | None) -> str:
     match published:
-        case (None, None):
+        case None | (None, None):
             return "any value"
         case (None, most):
             return f"at most {most:.3g}"
