@@ -103,8 +103,6 @@ def test_text_and_code_are_of_the_sources(tmp_path: Path) -> None:
         {"figure": "../../../evil", "caption": "", "alt": "", "source": "sumexp:f"},
         {"figure": 'x" onload="alert(1)', "caption": "", "alt": "", "source": "sumexp:f"},
         {"figure": "x", "caption": "", "alt": "", "source": 'sumexp.x:f"><script>'},
-        {"figure": "x", "caption": "", "alt": "", "source": "sumexp:f", "more": 1},
-        {"result": "x", "value": "<script>", "rtol": 0},
         {"result": "<script>", "value": 0, "rtol": 0},
     ],
 )
