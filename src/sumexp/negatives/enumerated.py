@@ -109,10 +109,13 @@ class Estimate:
     Attributes:
         log_f: [classes] log softmax of the scores at the minimum.
         covariance: [classes, classes] asymptotic covariance of centred scores, times the number of examples.
+        spread: [classes, classes] covariance V of the gradient of one example there; by itself it says little, since a
+            loss that is flat has small gradients and poor estimates.
     """
 
     log_f: Tensor
     covariance: Tensor
+    spread: Tensor
 
     def error(self, log_p: Tensor) -> float:
         """The largest error of a log probability."""
@@ -183,7 +186,7 @@ def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
     slopes = _slopes(lambda at: loss(at, counts, log_q), scores)
     spread = slopes.T @ (weights.reshape(-1, 1) * slopes)
     inverse = information.variance(curvature)
-    return Estimate(torch.log_softmax(scores, 0), inverse @ spread @ inverse)
+    return Estimate(torch.log_softmax(scores, 0), inverse @ spread @ inverse, spread)
 
 
 def _minimum(risk: Callable[[Tensor], Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
