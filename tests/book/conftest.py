@@ -30,9 +30,10 @@ EXECUTE = """
 import os
 from sumexp.companion.pipeline import book, plan, workflow
 
-made = plan.make("smoke", "cpu", "")
+made, machines = plan.make("smoke", "cpu", ""), workflow.Machines(os.cpu_count())  # the other workers wait
 made.write(plan.PLAN)
-book.execute(made, workflow.Machines(os.cpu_count()))  # the other workers wait for this book
+book.execute(made, machines)
+book.build("smoke", "cpu", "", machines, stored=True)
 """
 SOURCES = (
     "_config.yml",
@@ -106,7 +107,6 @@ def _build(place: Path) -> None:
     for name in SOURCES:
         _copy(ROOT / name, place / name)
     sumexp(place, "-c", EXECUTE)
-    sumexp(place, "-m", "sumexp.companion.cli", "book", "--profile", "smoke", "--device", "cpu", "--stored")
 
 
 @pytest.fixture(scope="session")
