@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sumexp.audit._command import parser
+from sumexp.audit import schemes
+from sumexp.audit._command import _chosen, parser
 from sumexp.audit._setup import read_setup
 
 PAGE = (Path(__file__).parents[2] / "book" / "libraries.md").read_text("utf-8")
@@ -21,8 +22,12 @@ def lines() -> list[str]:
 @pytest.mark.parametrize("line", lines())
 def test_a_line_of_the_page_is_parsed_and_set_up(line: str) -> None:
     options = parser().parse_args(["counts.csv", *shlex.split(line)])
-    prior = np.arange(2000, 0, -1) / np.arange(2001).sum()
-    found = read_setup(prior, options.sampler, options.weights, options.hits, options.m, options.batch)
+    number = np.arange(2000, 0, -1)
+    if options.scheme is not None:
+        found = schemes._read(options.scheme, number, options.sampler, options.hits, options.m, options.batch)[1]
+    else:
+        way = _chosen(options, "sampler", "weights", "hits")
+        found = read_setup(number / number.sum(), *way.values(), options.m, options.batch)
     assert found.negatives >= 1
 
 

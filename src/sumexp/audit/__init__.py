@@ -9,6 +9,7 @@
 - `_rates`, `_faults`, `_advice`, `results`: what counts decide, known faults, what to change, all in one value;
 - `drift`: labels served that have another law than the counts, and the line for it;
 - `serving`: which temperatures bounded scores need, and which scores to serve for a metric;
+- `schemes`: losses by name that are no weighted softmax: refined, binary, gBCE, SigLIP;
 - `estimates`: tables of log q as sketches and fading counts make them;
 - `evaluation`: what a metric among sampled candidates says of the true one;
 - `inputs`, `_report`, `_command`: files, the page and the command ``sumexp audit``.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 import torch
 
@@ -17,10 +17,18 @@ from sumexp.audit._run import audit
 from sumexp.audit._setup import NAMES, AuditError, Law, Weights
 from sumexp.audit.estimates import NAMES as ESTIMATES
 from sumexp.audit.results import Audit
+from sumexp.audit.schemes import NAMES as SCHEMES
+from sumexp.audit.schemes import Learned, learned
 from sumexp.samplers import Hits
 
 DEFAULTS = {name: value.default for name, value in signature(audit).parameters.items()}
 """Of the call, which are the command's."""
+
+
+NOT_OF_SCHEMES = (
+    "weights", "log_q", "estimated", "labels", "serving", "cosine", "sampled", "output", "full"
+)  # fmt: skip
+"""Options that say or ask what is known of weighted softmax losses alone."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,16 +44,15 @@ def parser() -> argparse.ArgumentParser:
     add("--classes", type=int, help="number of classes, where the labels do not show them all")
     add(
         "--sampler",
-        default="within-batch",
         help=f"{', '.join(NAMES)}, or a law in an .npy file (default: within-batch)",
     )
     add(
         "--weights",
-        default="none",
         choices=get_args(Weights),
         help="what is done to the logits (default: none); tries take minutes where negatives are few",
     )
-    add("--hits", default="keep", choices=get_args(Hits), help="what becomes of draws of the label (default: keep)")
+    add("--scheme", help=f"a loss by name, instead of weights: {', '.join(SCHEMES)}")
+    add("--hits", choices=get_args(Hits), help="what becomes of draws of the label (default: keep)")
     add("-m", type=int, help="negatives of an example")
     add("--batch", type=int, help="examples of a batch")
     add("--log-q", help="what is subtracted, an .npy file, if not the sampler's own; or multiset")
@@ -100,6 +107,9 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.scheme not in (None, "baseline"):
+        print("\n".join(_learned(options).lines()))
+        return
     result = _audit(options)
     if options.output is not None:
         write(result, options.output, options.book or "")
@@ -110,6 +120,35 @@ def _run(options: argparse.Namespace) -> None:
         print(f"report    {options.output}")
 
 
+def _learned(options: argparse.Namespace) -> Learned:
+    for name in NOT_OF_SCHEMES:
+        if getattr(options, name):
+            raise AuditError(f"--{name.replace('_', '-')} is not known for --scheme {options.scheme}: leave it out")
+    _without_effect(options)
+    return learned(
+        inputs.counts(options.counts, options.column, options.holds, options.classes), options.scheme,
+        sampler=None if options.sampler is None else _law(options.sampler), hits=options.hits, m=options.m,
+        batch=options.batch, scores=_scores(options), **_chosen(options, "examples", "seed"),
+        temperature=1.0 if options.temperature is None else options.temperature,
+    )  # fmt: skip
+
+
+def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """What is given of some options, and for the others what the call takes."""
+    return {name: DEFAULTS[name] if (given := getattr(options, name)) is None else given for name in names}
+
+
+def _scores(options: argparse.Namespace) -> inputs.Numbers | tuple[inputs.Numbers, inputs.Numbers] | None:
+    if options.scores and options.embeddings:
+        raise AuditError("scores and embeddings are given; one is enough")
+    if options.scores:
+        return inputs.numbers(options.scores)
+    if options.embeddings:
+        queries, items = (inputs.numbers(path) for path in options.embeddings)
+        return queries, items
+    return None
+
+
 def _audit(options: argparse.Namespace) -> Audit:
     if options.output is not None and options.output.suffix != ".html":
         raise AuditError(f"the report is {options.output}; its name must end in .html")
@@ -117,25 +156,20 @@ def _audit(options: argparse.Namespace) -> Audit:
         raise AuditError(f"there is no folder {options.output.resolve().parent} for the report")
     if options.output is not None:
         _spare(options)
-    if options.scores and options.embeddings:
-        raise AuditError("scores and embeddings are given; one is enough")
     if options.examples is not None and options.examples < 1:
         raise AuditError(f"--examples is {options.examples}; at least one is audited")
     _without_effect(options)
-    chosen = {
-        name: DEFAULTS[name] if (value := getattr(options, name)) is None else value
-        for name in ("candidates", "candidates_from", "examples", "seed")
-    }
+    chosen = _chosen(options, "candidates", "candidates_from", "examples", "seed", "sampler")
+    scheme = _chosen(options, "weights", "hits")
+    if options.scheme == "baseline":
+        if (options.weights or "negatives", options.hits or "mask") != ("negatives", "mask"):
+            raise AuditError("baseline is weights negatives with hits masked; leave --weights and --hits out")
+        scheme = {"weights": "negatives", "hits": "mask"}
     counts = inputs.counts(options.counts, options.column, options.holds, options.classes)
     log_q = options.log_q
-    scores: inputs.Numbers | tuple[inputs.Numbers, inputs.Numbers] | None = None
-    if options.scores:
-        scores = inputs.numbers(options.scores)
-    if options.embeddings:
-        queries, items = (inputs.numbers(path) for path in options.embeddings)
-        scores = (queries, items)
+    scores = _scores(options)
     return audit(
-        counts, sampler=_law(options.sampler), weights=options.weights, hits=options.hits, m=options.m,
+        counts, sampler=_law(chosen["sampler"]), **scheme, m=options.m,
         batch=options.batch, scores=scores,
         log_q=inputs.numbers(Path(log_q)) if log_q and log_q != "multiset" else log_q,
         estimated=options.estimated, temperature=options.temperature,

@@ -1,0 +1,278 @@
+r"""Losses by name that are no softmax with weights on its negatives: where they end, exactly, with free scores.
+
+==========  ======================================================================  ====================================
+name        loss                                                                    scores f at the minimum
+==========  ======================================================================  ====================================
+baseline    log q off the negatives alone, without log m, hits masked               `sumexp.negatives.published`
+refined     the same as "Correcting the LogQ Correction" has it                     `sumexp.negatives.published`
+binary      :math:`-\log\sigma(f_y)-\sum_n\log(1-\sigma(f_n))` over m draws from q  :math:`\log P_i/N_i`
+gbce:T      the same with :math:`\beta` before the first term, uniform others       `sumexp.nce.pairs.gbce`
+siglip      sigmoids over all pairs of a batch                                      `sumexp.nce.pairs.sigmoid_pairs`
+==========  ======================================================================  ====================================
+
+:math:`N_i` is how often class i is a negative of the context in the mean: :math:`mq_i` with hits kept,
+:math:`mq_i(1-P_i)` with hits masked, :math:`mq_i\sum_{y\ne i}P_y/(1-q_y)` with hits drawn again. The mean loss is a sum
+over classes, :math:`-P_i\log\sigma(f_i)-N_i\log(1-\sigma(f_i))`, least where the odds :math:`e^{f_i}` are
+:math:`P_i/N_i`.
+
+*baseline* is audited as weights ``negatives`` with hits masked, which it is. *refined* takes an integral for each
+number of draws that may be no hits; given that number it is weights ``importance`` with hits drawn again, which is what
+to ask for where there are many classes. Hard negatives are left out: of theirs only the limit of many draws has a
+closed form (`sumexp.negatives.tilted`). So are negatives that are sets, and several positives of a context.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sumexp.audit import _rows as tables
+from sumexp.audit._arguments import Numbers, as_counts, as_scores, whole_number
+from sumexp.audit._effects import GROUPS
+from sumexp.audit._setup import AuditError, Law, Setup, read_setup
+from sumexp.audit.results import SMALL, Verdict, folded, nats
+from sumexp.nce.pairs import gbce
+from sumexp.negatives.published import NEGLIGIBLE, stationary
+from sumexp.samplers import Hits
+
+Floats = NDArray[np.float64]
+
+NAMES = ("baseline", "refined", "binary", "gbce:T", "siglip")
+
+SPREADS = (0.0, 1.0, 2.0, 3.0)
+"""Assumed spreads of log P(y|x)/pi(y), in nats, as those of the audit."""
+
+MOST_TERMS = 10_000
+"""Classes times numbers of draws that are no hits, for refined: some five seconds."""
+
+HITS: dict[str, tuple[Hits, ...]] = {
+    "refined": ("mask",), "binary": ("keep", "mask", "redraw"), "gbce": ("redraw",), "siglip": ("keep", "mask"),
+}  # fmt: skip
+"""What may become of hits, by loss; the first is meant where nothing is said."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Where a loss ends, means over the examples; nats.
+
+    Attributes:
+        scheme: the loss, its negatives and their number, in words.
+        verdict: whether the softmax of its scores is the truth, within :data:`~sumexp.audit.results.SMALL`.
+        kl: divergence of that softmax from the truth.
+        by_spread: spread and divergence, where no scores were given.
+        shift: error of a score in head, torso and tail, weighted by P; over all it is 0.
+        truth: true shares of the groups.
+        learned: shares by the softmax.
+        overlap: classes of the true top 10 that are learned so.
+        same_order: whether all classes are in the order of P.
+        served: what to add to the scores so that they are log P up to a constant; empty where nothing exact is known.
+        source: what stands for the truth.
+    """
+
+    scheme: str
+    verdict: Verdict
+    kl: float
+    by_spread: tuple[tuple[float, float], ...]
+    shift: tuple[float, ...]
+    truth: tuple[float, ...]
+    learned: tuple[float, ...]
+    overlap: float
+    same_order: bool
+    served: str
+    source: str
+
+    def lines(self) -> tuple[str, ...]:
+        """What is printed."""
+        shares = ", ".join(
+            f"{group} {100 * p:.3g} to {100 * s:.3g} %"
+            for group, p, s in zip(GROUPS, self.truth, self.learned, strict=True)
+        )
+        spreads = "; ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
+        order = "the order of all classes is that of P" if self.same_order else "the order is not that of P"
+        return (
+            f"{self.verdict.upper()}: the softmax of the scores at the minimum is {nats(self.kl)} nats of KL from the "
+            f"truth ({self.source})",
+            f"scheme    {self.scheme}",
+            f"learned   {shares}; top 10 keeps {self.overlap:.3g}; {order}",
+            *((f"spreads   KL by spread of log P/pi: {spreads}",) if spreads else ()),
+            f"served    {self.served or 'nothing to add is known to be exact'}",
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(folded(line) for line in self.lines())
+
+    def plain(self) -> dict[str, object]:
+        """All of it as plain values, for JSON."""
+        return {name: list(x) if isinstance(x, tuple) else x for name, x in asdict(self).items()}
+
+
+def learned(
+    counts: Numbers,
+    scheme: str,
+    *,
+    sampler: Law | None = None,
+    hits: Hits | None = None,
+    m: int | None = None,
+    batch: int | None = None,
+    scores: Numbers | tuple[Numbers, Numbers] | None = None,
+    temperature: float = 1.0,
+    examples: int = 4,
+    seed: int = 0,
+) -> Learned:
+    """Where a loss by name ends with free scores, against the truth.
+
+    Args:
+        counts: [classes] how often each class is a label.
+        scheme: ``refined``, ``binary``, ``gbce:T`` or ``siglip``; ``baseline`` is :func:`sumexp.audit.audit` with
+            weights ``negatives`` and hits masked.
+        sampler: as of :func:`sumexp.audit.audit`, whose draws are independent; by default that of the loss.
+        hits: what becomes of draws of the label; by default as the loss has it.
+        m: negatives of an example.
+        batch: examples of a batch, which gives m.
+        scores: logits, or embeddings, whose softmax is P(y|x); without them it is assumed.
+        temperature: the scores are divided by it.
+        examples: at most so many are taken.
+        seed: of the assumed truths.
+
+    Raises:
+        AuditError: if the loss is unknown or not of such negatives, or something given is not what it must be.
+
+    >>> import numpy as np
+    >>> from sumexp.audit.schemes import learned
+    >>> print(learned(np.array([5, 3, 2]), "siglip", batch=8, scores=np.log([[0.5, 0.3, 0.2]])).served)
+    add log pi to the scores
+    """
+    number = as_counts(counts)
+    name, setup = _read(scheme, number, sampler, hits, m, batch)
+    prior = number / number.sum(dtype=np.float64)
+    part = number > 0
+    minimum = _minimum(name, scheme, setup, prior, part)
+    examples, seed = whole_number("examples", examples, 1), whole_number("seed", seed, 0)
+    if scores is None:
+        z = np.random.default_rng(seed).standard_normal(len(prior))
+        truths = [prior * np.exp(sigma * z) for sigma in SPREADS]
+        source = "assumed, log P/pi with a spread of 2 nats"
+    else:
+        truths = list(tables.posteriors(as_scores(scores, len(number)), temperature, len(number))[:examples])
+        source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}"
+    found = [_against(law[part] / law[part].sum(), minimum, tables.groups(number)[part]) for law in truths]
+    kls = [each[0] for each in found]
+    by_spread = tuple(zip(SPREADS, kls, strict=True)) if scores is None else ()
+    shown = [found[SPREADS.index(2.0)]] if by_spread else found
+    kl = float(np.mean([each[0] for each in shown]))
+    judged = kls if by_spread else [kl]
+    verdict: Verdict = "right" if max(judged) < SMALL else "wrong" if min(judged) >= SMALL else "cannot tell"
+    shift, truth, guess, overlap = (np.mean([each[place] for each in shown], 0) for place in (1, 2, 3, 4))
+    return Learned(
+        f"{scheme}, {setup.name}, m = {setup.negatives:,.6g}, hits {setup.hits}", verdict, kl, by_spread,
+        tuple(shift.tolist()), tuple(truth.tolist()), tuple(guess.tolist()), float(overlap),
+        all(each[5] for each in found), _served(name, setup), source,
+    )  # fmt: skip
+
+
+def _read(
+    scheme: str, number: NDArray[np.int64], sampler: Law | None, hits: Hits | None, m: int | None, batch: int | None
+) -> tuple[str, Setup]:
+    """The loss without its parameter, and its negatives."""
+    name, _, rest = scheme.partition(":")
+    if name not in HITS or (rest and name != "gbce"):
+        raise AuditError(f"no scheme {scheme!r}; there are {', '.join(NAMES)}")
+    hits = HITS[name][0] if hits is None else hits
+    if hits not in HITS[name]:
+        raise AuditError(f"hits are {hits!r}; in the loss {name} they are {' or '.join(HITS[name])}")
+    needed = {"gbce": "uniform", "siglip": "within-batch"}.get(name)
+    if needed is not None and not (sampler is None or (isinstance(sampler, str) and sampler == needed)):
+        raise AuditError(f"the sampler is {sampler!r}; the negatives of {name} are {needed}: leave it out")
+    law = needed if needed is not None else "within-batch" if sampler is None else sampler
+    prior = number / number.sum(dtype=np.float64)
+    setup = read_setup(prior, law, "none", hits, m, batch)
+    if setup.is_set or len(setup.m) > 1:
+        raise AuditError(f"the sampler is {setup.name!r}; of {name} only negatives drawn one by one are known")
+    return name, setup
+
+
+def _minimum(
+    name: str, scheme: str, setup: Setup, prior: Floats, part: NDArray[np.bool_]
+) -> Callable[[Floats], Floats]:
+    """From the truth, on classes that are labels, to the scores at the minimum, up to a constant."""
+    q, m = setup.q[0][part], setup.negatives
+    never = int((q == 0).sum())
+    if never:
+        raise AuditError(f"{never:,} classes with labels are never negatives: their scores rise for ever")
+    if name == "binary":
+        return lambda p: np.asarray(np.log(p) - np.log(_expected(p, q, m, setup.hits)))
+    if name == "siglip":
+        return lambda p: np.asarray(np.log(p / prior[part]) - (np.log1p(-p) if setup.hits == "mask" else 0.0))
+    if not part.all():
+        raise AuditError(f"{int((~part).sum()):,} classes have no label; leave them out of the counts for {name}")
+    if name == "gbce":
+        t = _calibration(scheme)
+        return lambda p: np.asarray(gbce(_log(p), round(m), t).numpy())
+    from scipy.stats import binom  # half a second of every start, and seldom asked for
+
+    terms = len(q) * min(m, float(binom.isf(NEGLIGIBLE, round(m), q.max())) + 1)
+    if terms > MOST_TERMS:
+        raise AuditError(
+            f"refined takes {len(q):,} classes times {terms / len(q):,.0f} numbers of draws, more than {MOST_TERMS:,}; "
+            "given the number of draws that are no hits it is weights importance with hits redrawn: audit that"
+        )
+    return lambda p: np.asarray(stationary("refined", _log(p), _log(q), round(m)).numpy())
+
+
+def _expected(p: Floats, q: Floats, m: float, hits: Hits) -> Floats:
+    """How often each class is a negative of the context, in the mean."""
+    if hits == "redraw":
+        each = p / (1 - q)
+        return np.asarray(m * q * (each.sum() - each))
+    return np.asarray(m * q * (1 - p if hits == "mask" else 1.0))
+
+
+def _against(p: Floats, minimum: Callable[[Floats], Floats], group: NDArray[np.int64]) -> tuple[Any, ...]:
+    """Divergence, errors and shares by group, overlap, and whether the order is that of P."""
+    try:
+        scores = minimum(p)
+    except ValueError as wrong:
+        raise AuditError(f"the minimum was not found: {wrong}") from wrong
+    log_s = scores - np.logaddexp.reduce(scores)
+    error = np.log(p) - log_s
+    member = np.eye(len(GROUPS))[group]
+    shares, guess = p @ member, np.exp(log_s) @ member
+    centred = -(error - p @ error)
+    shift = np.divide((p * centred) @ member, shares, out=np.zeros(3), where=shares > 0)
+    order = np.argsort(-p, kind="stable")
+    top = [set(np.argsort(-x, kind="stable")[:10].tolist()) for x in (p, scores)]
+    falls = np.diff(scores[order])
+    return max(0.0, float(p @ error)), shift, shares, guess, len(top[0] & top[1]), bool((falls <= 1e-9).all())
+
+
+def _served(name: str, setup: Setup) -> str:
+    if name == "siglip" and setup.hits == "keep":
+        return "add log pi to the scores"
+    if name == "siglip":
+        return "P is m pi e^f / (1 + m pi e^f), with m = batch - 1"
+    if name == "gbce":
+        return "P is e^f / (e^f + b / a), with a = m / (classes - 1) and b = 1 - T (1 - a); the order is right as it is"
+    if name == "binary" and setup.hits == "keep":
+        return "add log q to the scores"
+    if name == "binary" and setup.hits == "mask":
+        return "P is m q e^f / (1 + m q e^f)"
+    return ""
+
+
+def _calibration(scheme: str) -> float:
+    text = scheme.partition(":")[2]
+    try:
+        t = float(text)
+    except ValueError:
+        t = math.nan
+    if not 0 <= t <= 1:
+        raise AuditError(f"the calibration of gbce is {text!r}; it is a number from 0 to 1, as in gbce:0.75")
+    return t
+
+
+def _log(p: Floats) -> torch.Tensor:
+    return torch.from_numpy(np.log(p / p.sum()))

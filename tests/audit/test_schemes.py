@@ -1,0 +1,180 @@
+"""Losses by name: the mean loss over every draw, or every batch, has its least value where the audit says."""
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from sumexp.audit import AuditError, audit, schemes
+from sumexp.audit._command import main
+from sumexp.audit.schemes import _minimum, _read, learned
+from sumexp.negatives import enumerated
+from sumexp.negatives.published import stationary
+from sumexp.samplers import Hits
+
+COUNTS = np.array([50, 30, 20])
+PRIOR = COUNTS / COUNTS.sum()
+TRUTH = np.array([0.2, 0.5, 0.3])
+ALL = np.ones(3, dtype=bool)
+
+
+def gradient(loss: Callable[[Tensor], Tensor], scores: np.ndarray) -> np.ndarray:
+    """Of a mean loss that is convex in the scores: where it is 0, there is the minimum."""
+    values = torch.from_numpy(scores).requires_grad_()
+    return np.asarray(torch.autograd.grad(loss(values), values)[0].numpy())
+
+
+def is_least(loss: Callable[[Tensor], Tensor], scores: np.ndarray, abs: float = 1e-12) -> None:
+    assert gradient(loss, scores) == pytest.approx(np.zeros_like(scores), abs=abs)
+    assert np.abs(gradient(loss, scores + np.linspace(0, 0.1, scores.size).reshape(scores.shape))).max() > 1e-4
+
+
+def by_enumeration(q: np.ndarray, m: int, hits: Hits, beta: float = 1.0) -> Callable[[Tensor], Tensor]:
+    """The mean binary loss over all labels and all m draws."""
+
+    def loss(scores: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for y, draws in product(range(3), product(range(3), repeat=m)):
+            law = q.copy()
+            if hits == "redraw":
+                law[y] = 0
+                law /= law.sum()
+            kept = [n for n in draws if hits != "mask" or n != y]
+            value = beta * softplus(-scores[y]) + softplus(scores[kept]).sum()
+            total = total + TRUTH[y] * float(np.prod(law[list(draws)])) * value
+        return total
+
+    return loss
+
+
+@pytest.mark.parametrize("hits", ["keep", "mask", "redraw"])
+@pytest.mark.parametrize("sampler", ["uniform", "within-batch"])
+def test_binary_by_enumeration(sampler: str, hits: Hits) -> None:
+    _, setup = _read("binary", COUNTS, sampler, hits, 2, None)
+    is_least(by_enumeration(setup.q[0], 2, hits), _minimum("binary", "binary", setup, PRIOR, ALL)(TRUTH))
+
+
+@pytest.mark.parametrize("t", [0.0, 0.75, 1.0])
+def test_gbce_by_enumeration(t: float) -> None:
+    """One negative of two others: a = 1/2, and b = 1 - t / 2."""
+    _, setup = _read(f"gbce:{t}", COUNTS, None, None, 1, None)
+    scores = _minimum("gbce", f"gbce:{t}", setup, PRIOR, ALL)(TRUTH)
+    is_least(by_enumeration(np.full(3, 1 / 3), 1, "redraw", 1 - t / 2), scores)
+    probability = np.exp(scores) / (np.exp(scores) + (1 - t / 2) / 0.5)  # as `served` says
+    assert probability == pytest.approx(TRUTH)
+
+
+@pytest.mark.parametrize("hits", ["keep", "mask"])
+def test_siglip_by_enumeration(hits: Hits) -> None:
+    """All batches of three pairs from two contexts and three classes; every pair of a batch, true or false."""
+    joint, size = np.array([[0.2, 0.1, 0.05], [0.1, 0.3, 0.25]]), 3
+    counts = np.round(1000 * joint.sum(0)).astype(int)
+
+    def loss(scores: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64)
+        for batch in product(product(range(2), range(3)), repeat=size):
+            true = torch.tensor(batch)
+            false = [
+                (x, y) for i, (x, own) in enumerate(batch) for j, (_, y) in enumerate(batch)
+                if j != i and (hits == "keep" or y != own)
+            ]  # fmt: skip
+            wrong = torch.tensor(false, dtype=torch.long).reshape(-1, 2)
+            value = softplus(-scores[true[:, 0], true[:, 1]]).sum() + softplus(scores[wrong[:, 0], wrong[:, 1]]).sum()
+            total = total + float(np.prod([joint[pair] for pair in batch])) * value
+        return total
+
+    _, setup = _read("siglip", counts, None, hits, None, size)
+    minimum = _minimum("siglip", "siglip", setup, joint.sum(0), ALL)
+    laws = joint / joint.sum(1, keepdims=True)
+    scores = np.stack([minimum(law) for law in laws]) - np.log(size - 1)
+    is_least(loss, scores)
+    odds = (size - 1) * joint.sum(0) * np.exp(scores)  # as `served` says
+    as_said = odds / odds.sum(1, keepdims=True) if hits == "keep" else odds / (1 + odds)
+    assert as_said == pytest.approx(laws)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_refined_by_enumeration(m: int) -> None:
+    """Its potential over all multisets of draws."""
+    log_q, truth = torch.from_numpy(np.log(PRIOR)), torch.from_numpy(TRUTH)
+    counts, chance = enumerated.draws(log_q, m)
+    _, setup = _read("refined", COUNTS, None, None, m, None)
+    scores = _minimum("refined", "refined", setup, PRIOR, ALL)(TRUTH)
+    is_least(lambda values: chance @ enumerated.refined(values, counts, log_q) @ truth, scores, abs=1e-8)
+    found = learned(COUNTS, "refined", m=m, scores=np.log(TRUTH)[None])
+    assert 1e-6 < found.kl == pytest.approx(float(TRUTH @ (np.log(TRUTH) - scores)))
+    assert found.served == ""
+
+
+def test_given_that_no_draw_is_a_hit_refined_is_importance_with_hits_redrawn() -> None:
+    """What the audit says to ask for where there are many classes: hits are rare there, and the two are near."""
+    counts = np.full(100, 10)
+    scores = 1.5 * np.random.default_rng(0).standard_normal((1, 100))
+    exact = learned(counts, "refined", m=4, scores=scores).kl
+    near = audit(counts, weights="importance", hits="redraw", m=4, scores=scores).scheme.kl
+    assert near == pytest.approx(exact, rel=0.02)
+    with pytest.raises(AuditError, match=r"100 classes times .* weights importance with hits redrawn: audit that"):
+        learned(counts, "refined", m=2000, scores=scores)
+
+
+def test_baseline_is_weights_and_hits_by_another_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "c.npy", COUNTS)
+    np.save(tmp_path / "s.npy", np.log(TRUTH)[None])
+    given = [str(tmp_path / "c.npy"), "-m", "5", "--scores", str(tmp_path / "s.npy")]
+    main([*given, "--scheme", "baseline"])
+    first = capsys.readouterr().out
+    main([*given, "--weights", "negatives", "--hits", "mask"])
+    assert capsys.readouterr().out == first
+    log_f = stationary("baseline", torch.from_numpy(np.log(TRUTH)), torch.from_numpy(np.log(PRIOR)), 5).numpy()
+    result = audit(COUNTS, weights="negatives", hits="mask", m=5, scores=np.log(TRUTH)[None])
+    assert result.scheme.kl == pytest.approx(float(TRUTH @ (np.log(TRUTH) - log_f)), rel=1e-4)
+
+
+def test_what_is_printed() -> None:
+    found = learned(COUNTS, "binary", sampler="uniform", m=2, hits="keep", scores=np.log(TRUTH)[None])
+    assert (found.verdict, found.same_order, found.overlap) == ("right", True, 3)
+    assert found.kl == pytest.approx(0, abs=1e-12)
+    assert found.lines()[1] == "scheme    binary, uniform, m = 2, hits keep"
+    assumed = learned(COUNTS, "binary", m=2)
+    assert [spread for spread, _ in assumed.by_spread] == list(schemes.SPREADS)
+    assert assumed.verdict == "wrong"
+    assert not assumed.same_order
+    assert str(assumed).startswith("WRONG: ")
+    assert assumed.plain()["served"] == "add log q to the scores"
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"scheme": "hard:1"}, "no scheme 'hard:1'; there are baseline, refined, binary, gbce:T, siglip"),
+        ({"scheme": "siglip:2"}, "no scheme 'siglip:2'"),
+        ({"scheme": "gbce"}, "the calibration of gbce is ''; it is a number from 0 to 1"),
+        ({"scheme": "gbce:2"}, "the calibration of gbce is '2'"),
+        ({"scheme": "gbce:1", "sampler": "log-uniform"}, "the negatives of gbce are uniform"),
+        ({"scheme": "refined", "hits": "keep"}, "in the loss refined they are mask"),
+        ({"scheme": "binary", "sampler": "union:uniform", "hits": "keep"}, "only negatives drawn one by one"),
+        ({"scheme": "binary", "sampler": np.array([0.5, 0.5, 0.0])}, "1 classes with labels are never negatives"),
+        ({"scheme": "binary", "m": None}, "m is not given"),
+    ],
+)
+def test_bad_schemes_are_one_line(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(AuditError, match=message):
+        learned(COUNTS, **{"m": 2, **given})
+
+
+def test_options_that_a_scheme_does_not_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "c.npy", COUNTS)
+    for option, message in (
+        (["--scheme", "siglip", "--weights", "relative"], "--weights is not known for --scheme siglip"),
+        (["--scheme", "siglip", "--full"], "--full is not known for --scheme siglip"),
+        (["--scheme", "baseline", "--hits", "keep"], "baseline is weights negatives with hits masked"),
+    ):
+        with pytest.raises(SystemExit):
+            main([str(tmp_path / "c.npy"), "-m", "2", *option])
+        assert message in capsys.readouterr().err
