@@ -117,8 +117,9 @@ def info_nce(
     """
     if negative_logits is None:
         raise TypeError(
-            "info_nce takes positive_logits [B] and negative_logits [B, m]; one matrix of scores, in which the examples "
-            "are one another's negatives, goes to in_batch(scores, ids, log_q=...), or correct='none' for no log q"
+            "info_nce takes positive_logits [B] and negative_logits [B, m]; one matrix of scores, in which the "
+            "examples are one another's negatives, goes to in_batch(scores, ids, log_q=...), or correct='none' for no "
+            "log q"
         )
     return sampled_softmax(
         positive_logits,
