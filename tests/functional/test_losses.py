@@ -77,6 +77,15 @@ def test_info_nce_is_the_cross_entropy_over_the_candidates() -> None:
     assert functional.info_nce(positive, negative).item() == pytest.approx(expected.item(), rel=1e-14)
 
 
+def test_one_matrix_of_scores_is_sent_to_in_batch() -> None:
+    scores = torch.eye(3)
+    with pytest.raises(TypeError, match=r"goes to in_batch\(scores, ids, log_q=\.\.\.\), or correct='none'"):
+        functional.info_nce(scores)
+    for loss in SAMPLED.values():
+        with pytest.raises(ValueError, match=r"positive_logits must .* goes to in_batch\(scores, ids\)"):
+            loss(scores, torch.tensor([7, 2, 9]))
+
+
 def test_binary_nce_is_the_binary_cross_entropy_of_every_candidate() -> None:
     positive, negative = batch(5, 7)
     of_true = F.binary_cross_entropy_with_logits(positive, torch.ones(5, dtype=torch.float64), reduction="none")

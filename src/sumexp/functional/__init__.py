@@ -24,7 +24,8 @@ Proposition 4 of Rawat et al. Weights and log q are constants: no gradient flows
 A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``, a loss of a list with several relevant items
 ``(logits[B, L], targets[B, L], *, reduction)``. :func:`in_batch` takes the scores [B, B + E] of a batch's examples and
 all its classes, the positives on the diagonal; :func:`distributed_in_batch` is the same over the batches of all
-processes of ``torch.distributed``. :class:`sumexp.nn.SampledOutput` is the layer that hands a sampled loss its logits
+processes of ``torch.distributed``, and :func:`cached` makes vectors for either where a batch's activations do not fit.
+:class:`sumexp.nn.SampledOutput` is the layer that hands a sampled loss its logits
 and touches only the rows it needs.
 
 Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit;
@@ -33,6 +34,7 @@ all arguments once, and ``python -O`` leaves it out, as it does the checks of ``
 """
 
 from sumexp.functional._batch import in_batch
+from sumexp.functional._chunks import cached
 from sumexp.functional._distributed import distributed_in_batch, gathered
 from sumexp.functional._full import cross_entropy, pairwise_margin
 from sumexp.functional._lists import listnet, marginal
@@ -57,6 +59,7 @@ __all__ = [
     "adaptive",
     "arcface_margin",
     "binary_nce",
+    "cached",
     "cross_entropy",
     "decoupled",
     "distributed_in_batch",

@@ -147,6 +147,11 @@ def _check_given(log_q: checks.Values | None, positive_log_q: checks.Values | No
 
 
 def _check_shapes(positive_logits: Tensor, negative_logits: Tensor) -> None:
+    if isinstance(positive_logits, Tensor) and positive_logits.ndim == 2:
+        raise ValueError(
+            f"positive_logits must be a floating-point tensor [B], got {tuple(positive_logits.shape)}; one matrix of "
+            "scores, in which the examples are one another's negatives, goes to in_batch(scores, ids)"
+        )
     checks.floating("positive_logits", positive_logits, "[B]", 1)
     checks.floating("negative_logits", negative_logits, "[B, m]", 2)
     if negative_logits.shape[0] != positive_logits.shape[0]:

@@ -92,7 +92,7 @@ def sampled_softmax(
 
 def info_nce(
     positive_logits: Tensor,
-    negative_logits: Tensor,
+    negative_logits: Tensor | None = None,
     *,
     log_q: checks.Values | None = None,
     positive_log_q: checks.Values | None = None,
@@ -110,8 +110,17 @@ def info_nce(
     :math:`\log N - \mathbb E\ell` bounds the mutual information from below. With ``log_q`` what has this optimum is
     :math:`f - \log q`, so that f is :math:`\log\mathrm{pop}(y|x)`; ``weights`` change it otherwise.
 
+    Raises:
+        TypeError: if ``negative_logits`` is missing.
+
     Source: Stratos, section 1.2.
     """
+    if negative_logits is None:
+        raise TypeError(
+            "info_nce takes positive_logits [B] and negative_logits [B, m]; one matrix of scores, in which the "
+            "examples are one another's negatives, goes to in_batch(scores, ids, log_q=...), or correct='none' for no "
+            "log q"
+        )
     return sampled_softmax(
         positive_logits,
         negative_logits,

@@ -1,0 +1,55 @@
+"""Vectors of a batch that does not fit: gradients cached chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from sumexp import _checks as checks
+
+
+def cached(encode: Callable[..., Tensor], *inputs: Tensor, chunk_size: int) -> Tensor:
+    """What an encoder makes of a batch, with the activations of one chunk in memory at a time.
+
+    Forward keeps the vectors alone; backward encodes each chunk once more and goes through it, with the gradient that
+    the loss of *all* vectors has there. So a loss that needs a large batch, as :func:`in_batch` or
+    :func:`distributed_in_batch`, has the value and the gradient of one batch, at the memory of a chunk and the time of
+    a second forward pass (gradient caching, GradCache):
+
+    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
+    <torch._C.Generator object at ...>
+    >>> tower, table = torch.nn.Linear(8, 4), torch.nn.Embedding(100, 4)
+    >>> users, items = torch.randn(64, 8), torch.randint(100, (64,))
+    >>> scores = cached(tower, users, chunk_size=16) @ cached(table, items, chunk_size=16).T
+    >>> in_batch(scores, items, log_q=torch.full((64,), -4.6)).backward()
+
+    That holds for encoders in which examples do not meet. Of what is random, as dropout, backward replays the draws of
+    torch's own generators on the CPU and the device, so that the gradient is that of the loss; but a chunk draws other
+    numbers than a whole batch would. Batch normalisation takes the statistics of chunks, and counts each twice.
+
+    Args:
+        encode: of a chunk of each input to vectors [b, d].
+        inputs: [B, ...] each.
+        chunk_size: examples of a chunk, at least 1.
+
+    Returns:
+        [B, d].
+
+    Raises:
+        ValueError: if there is no input, an input is no tensor of B rows, or the size is no positive whole number.
+
+    Source: Gao et al. (2021), *Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup*; the replay is
+    ``torch.utils.checkpoint``.
+    """
+    size = checks.whole("chunk_size", chunk_size, 1)
+    if not inputs or not all(isinstance(given, Tensor) and given.ndim for given in inputs):
+        raise ValueError("cached needs tensors [B, ...], of which it makes chunks; what else encode needs, bind to it")
+    if len(lengths := {len(given) for given in inputs}) > 1:
+        raise ValueError(f"inputs have {sorted(lengths)} rows; all must have one for each example")
+    chunks = zip(*(given.split(size) for given in inputs), strict=True)  # type: ignore[no-untyped-call]
+    if not torch.is_grad_enabled():
+        return torch.cat([encode(*chunk) for chunk in chunks])
+    return torch.cat([checkpoint(encode, *chunk, use_reentrant=False) for chunk in chunks])
