@@ -1,4 +1,5 @@
-(* InfoNCE with N candidates never says that there are more than log N nats of information. *)
+(* InfoNCE with N candidates never says that there are more than log N nats of information. The law is one of finitely
+   many cases; n is any number, so also that of the candidates, 1 + length others, if all cases have as many. *)
 
 Require Import Reals List Lra.
 Import ListNotations.
