@@ -2,13 +2,22 @@
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import fields
+from fractions import Fraction
+from functools import cache, wraps
+from inspect import Parameter, signature
 from numbers import Real
+from types import UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Values = Tensor | npt.ArrayLike
 """What a user may hand over for numbers: a tensor, a NumPy array, a list, a number."""
@@ -200,6 +209,111 @@ def log_law(name: str, log_q: Tensor) -> Tensor:
     log_total = torch.logsumexp(values, -1, keepdim=True)
     _check_sum(f"exp({name})", log_total.detach().exp(), log_q.dtype, "normalise it, as torch.log_softmax does")
     return values - log_total
+
+
+def typed(function: Callable[P, R]) -> Callable[P, R]:
+    """Check each argument against its annotation, so that what fits none is one clear error and not one of torch.
+
+    A tensor holds real numbers that can be read, none of them NaN; a whole number has 64 bits; a number is not NaN.
+
+    Raises:
+        ValueError: by the checked function, naming the argument, what was given and what is expected.
+    """
+    parameters = signature(function).parameters
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        hints = _hints(function)
+        for name, value in signature(function).bind(*args, **kwargs).arguments.items():
+            if name in hints:
+                several = parameters[name].kind is Parameter.VAR_POSITIONAL
+                for one in value if several else (value,):
+                    _check(name, one, hints[name])
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def attributes(instance: Any) -> None:
+    """Check each field of a dataclass against its annotation, as :func:`typed` does arguments.
+
+    Raises:
+        ValueError: if one does not fit.
+    """
+    for field in fields(instance):
+        _check(field.name, getattr(instance, field.name), _hints(type(instance))[field.name])  # type: ignore[arg-type]
+
+
+@cache
+def _hints(annotated: Any) -> dict[str, Any]:
+    return get_type_hints(annotated)
+
+
+def _check(name: str, value: object, kind: Any) -> None:
+    if not _fits(value, kind):
+        given = f"{value.dtype} of {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise ValueError(f"{name} is {given[:80]}; it must be {_words(kind)}")
+    if isinstance(value, Tensor) and bool((wrong := value.isnan()).any()):
+        place = wrong.nonzero()[0].tolist()
+        raise ValueError(f"{name}{place or ''} is nan; it must be a number")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of an annotated kind."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in inside)
+    if origin is Literal:
+        return isinstance(value, str) and value in inside
+    if origin is Sequence:
+        ordered = isinstance(value, Sequence) and not isinstance(value, str)
+        return ordered and all(_fits(one, inside[0]) for one in value)
+    if origin is tuple:
+        parts = inside[:1] * len(value) if inside[-1:] == (...,) and isinstance(value, tuple) else inside
+        return isinstance(value, tuple) and len(value) == len(parts) and all(map(_fits, value, parts))
+    if kind is Tensor:
+        real = isinstance(value, Tensor) and value.layout is torch.strided and not value.is_complex()
+        return real and value.device.type != "meta"
+    if kind is int:
+        return not isinstance(value, bool) and hasattr(value, "__index__") and _index(value)
+    if kind in (float, Fraction):
+        return isinstance(value, Real) and not isinstance(value, bool) and _finite(value, kind is float)
+    if getattr(kind, "_is_protocol", False):
+        return {name for name in vars(kind) if not name.startswith("_")} <= set(dir(value))
+    return kind is Any or isinstance(kind, TypeVar) or isinstance(value, origin or kind)
+
+
+def _index(value: Any) -> bool:
+    try:
+        return -(1 << 63) <= operator.index(value) < 1 << 63
+    except TypeError:  # a tensor of several
+        return False
+
+
+def _finite(value: Any, or_infinite: bool) -> bool:
+    try:
+        return not math.isnan(value) and (or_infinite or not math.isinf(value))
+    except OverflowError:  # a whole number beyond double precision, which a fraction may be
+        return not or_infinite
+
+
+def _words(kind: Any) -> str:
+    """What fits a kind."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_words, inside)))
+    if origin is Literal:
+        return f"one of {', '.join(inside)}"
+    if origin in (Sequence, tuple):
+        return f"a {'sequence' if origin is Sequence else 'tuple'}, its entries each {_words(inside[0])}"
+    names = {
+        Tensor: "a torch.Tensor of real numbers, dense and on a device that holds them",
+        int: "a whole number of at most 64 bits",
+        float: "a number",
+        Fraction: "a finite number",
+        type(None): "None",
+    }
+    return names.get(kind) or f"a {getattr(origin or kind, '__name__', kind)}"
 
 
 def describe(values: Tensor) -> str:

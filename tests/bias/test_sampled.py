@@ -98,7 +98,7 @@ def test_a_class_that_is_never_drawn_raises_the_bias(m: int) -> None:
 def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match="m is 0"):
         sampled_bias(LOGITS, 0, 0)
-    with pytest.raises(ValueError, match="logits must be a floating-point tensor"):
+    with pytest.raises(ValueError, match=r"logits is torch.complex128 .*; it must be a torch.Tensor of real"):
         sampled_bias(LOGITS.to(torch.complex128), 0, 1)
     with pytest.raises(ValueError, match="label is 4"):
         sampled_bias(LOGITS, 4, 1)

@@ -65,7 +65,7 @@ def test_ties_masks_and_extreme_scales(scale: float) -> None:
 
 @pytest.mark.parametrize("call,message", [
     (lambda: global_nce.recover(torch.full((2, 3), -INF), LOG_Q), r"row \[0\] where q\(y\) > 0 is -inf"),
-    (lambda: global_nce.recover(double([0.0, 0.0, 0.0], [0.0, math.nan, 0.0]), LOG_Q), r"row \[1\] .* is nan"),
+    (lambda: global_nce.recover(double([0.0, 0.0, 0.0], [0.0, math.nan, 0.0]), LOG_Q), "is nan; it must be a number"),
     (lambda: global_nce.recover(double(0.0, INF, 0.0), LOG_Q), "is inf"),
     (lambda: gradient.best_noise(double(0.0, -INF, -INF), 0), "largest logit of a negative is -inf"),
     (lambda: gradient.best_noise(double(0.0, math.nan, 0.0), 0), "is nan"),
@@ -75,7 +75,7 @@ def test_ties_masks_and_extreme_scales(scale: float) -> None:
     (lambda: global_nce.bound(JOINT, SCORES, 1), "n is 1; NCE compares"),
     (lambda: global_nce.bound(JOINT, SCORES, []), "n is 0; NCE compares"),
     (lambda: global_nce.ceiling(JOINT, 1), "n is 1; NCE compares"),
-    (lambda: global_nce.ceiling(JOINT, 2.5), "n is 2.5; NCE compares"),
+    (lambda: global_nce.ceiling(JOINT, 2.5), "n is 2.5; it must be a whole number"),
     (lambda: global_nce.ceiling(JOINT, 2**53 + 1), "n is 9007199254740993; NCE compares n >= 2 candidates, 2.53 at"),
 ])  # fmt: skip
 def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) -> None:
@@ -88,9 +88,9 @@ def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) 
     (lambda: global_nce.posterior(JOINT, 0, torch.tensor([True, False])), "must be integers, int32"),
     (lambda: global_nce.posterior(JOINT, 0, torch.tensor(1)), "n is 0"),
     (lambda: global_nce.posterior(JOINT, torch.tensor([0, 1, 1]), torch.tensor([[0, 1], [1, 0]])), r"x \(3,\) and ys"),
-    (lambda: global_nce.cross_entropy(JOINT, SCORES, 10**30), r"2\^53 at most"),
-    (lambda: local_nce.cross_entropy(JOINT, SCORES, 10**400), r"2\^53 at most"),
-    (lambda: local_nce.recover(double(0.0, math.nan, 0.0), 3, LOG_Q), "NaN or .inf where"),
+    (lambda: global_nce.cross_entropy(JOINT, SCORES, 10**30), "whole number of at most 64 bits"),
+    (lambda: local_nce.cross_entropy(JOINT, SCORES, 10**400), "whole number of at most 64 bits"),
+    (lambda: local_nce.recover(double(0.0, math.nan, 0.0), 3, LOG_Q), "is nan; it must be a number"),
     (lambda: local_nce.recover(double(0.0, INF, 0.0), 3, LOG_Q), "NaN or .inf where"),
     (lambda: gradient.loss(SCORES, 3), "target is 3"),
     (lambda: gradient.gradient(SCORES, 3), "target is 3"),
@@ -105,7 +105,7 @@ def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) 
     (lambda: families.fit(SCORES[..., None], lambda s: s.sum()), "has no minimum"),
     (lambda: families.fit(SCORES[..., None], lambda s: s.square().sum(), 0.0), "tolerance is 0.0"),
     (lambda: gan.best_discriminator(double(2.0, 3.0), double(0.5, 0.5)), "pop sums to 5.0"),
-    (lambda: gan.best_discriminator(double(math.nan, 1.0), double(0.5, 0.5)), "nan at 0"),
+    (lambda: gan.best_discriminator(double(math.nan, 1.0), double(0.5, 0.5)), r"pop\[0\] is nan"),
     (lambda: gan.best_discriminator(double(0.5, 0.5), double(0.5, 0.25, 0.25)), "pop has 2 classes and q 3"),
     (lambda: gan.value(double(0.5, 0.5), double(0.5, 0.5), double(0.5)), r"shape \(1,\); it must be \[..., 2\]"),
     (lambda: gan.play(double(0.5, 0.5), double(0.0, 0.0), 2.5), "steps is 2.5"),  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) 
     (lambda: gan.play(double(0.5, 0.5), double(0.0, 0.0), 1, discriminator_rate=INF), "rate is inf"),
     (lambda: gan.play(double(0.5, 0.5), double(0.0, 0.0), 1, ascents=-1), "ascents is -1"),
     (lambda: gan.play(double(0.5, 0.5), double(0.0, INF), 1), "largest logit is inf"),
-    (lambda: gan.play(double(0.5, 0.5), double(0.0, math.nan), 1), "largest logit is nan"),
+    (lambda: gan.play(double(0.5, 0.5), double(0.0, math.nan), 1), r"generator\[1\] is nan"),
     (lambda: gan.play(double(0.5, 0.5), double(0.0, 0.1), 9, 1e300, 1e300), "left the numbers after"),
 ])  # fmt: skip
 def test_bad_input_to_posteriors_families_and_games(call: Callable[[], object], message: str) -> None:

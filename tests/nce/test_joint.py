@@ -102,7 +102,7 @@ SCORES = torch.zeros(2, 3)
 WRONG_Q: list[tuple[Tensor, str]] = [
     (tensor(HALF, HALF), r"log_q has shape \(2,\); it must be \[3\]"),
     (tensor(HALF, HALF, HALF), r"exp\(log_q\) sums to 1.5.*not 1; normalise it"),
-    (tensor(HALF, HALF, math.nan), "log_q holds nan"),
+    (tensor(HALF, HALF, math.nan), "log_q.* is nan"),
     (tensor(HALF, HALF, INF), "log_q holds inf"),
     (tensor(0.5, 0.25, 0.25), r"exp\(log_q\) sums to 4.2.*not 1"),  # q itself where its logarithm is wanted
     (tensor(-0.5, 1.0, 0.5), r"exp\(log_q\) sums to .*not 1"),  # negative numbers for probabilities, no logarithms
@@ -146,7 +146,7 @@ def test_a_noise_that_is_no_law_is_refused(use: Callable[[Tensor], object], log_
     ],
 )
 def test_fewer_than_two_candidates_are_refused(use: Callable[[object], object], n: object) -> None:
-    with pytest.raises(ValueError, match=r"n >= 2 candidates"):
+    with pytest.raises(ValueError, match=r"n >= 2 candidates|it must be a whole number"):
         use(n)
 
 
@@ -244,7 +244,7 @@ def test_two_candidates_that_noise_cannot_make_cannot_occur() -> None:
     [
         (lambda: gan.value(tensor(0.5, 0.4), tensor(0.5, 0.5), tensor(0.5, 0.5)), r"pop sums to 0\.9, not 1"),
         (lambda: gan.value(tensor(0.5, 0.5), tensor(1.5, -0.5), tensor(0.5, 0.5)), r"q must .* >= 0, got -0\.5 at 1"),
-        (lambda: gan.value(tensor(0.5, 0.5), tensor(math.nan, 0.5), tensor(0.5, 0.5)), "q must .* >= 0, got nan at 0"),
+        (lambda: gan.value(tensor(0.5, 0.5), tensor(math.nan, 0.5), tensor(0.5, 0.5)), r"q\[0\] is nan"),
         (lambda: gan.value(tensor(0.5, 0.5), tensor(0.5, 0.5), tensor(0.5, 1.5)), r"probabilities in \[0, 1\]"),
         (lambda: gan.play(tensor(0.5, 0.6), torch.zeros(2), 1), r"pop sums to 1\.1, not 1"),
         (lambda: gan.play(tensor(0.5, 0.5), torch.zeros(3), 1), r"generator has shape \(3,\); it must be \(2,\)"),

@@ -334,5 +334,5 @@ def test_bad_input_is_refused(call: Callable[[], object], message: str) -> None:
 
 def test_an_unknown_rule_for_hits_is_refused() -> None:
     log_q = torch.log_softmax(torch.zeros(3, dtype=torch.float64), 0)
-    with pytest.raises(ValueError, match="hits is 'drop'; expected one of mask, redraw, keep"):
+    with pytest.raises(ValueError, match="hits is 'drop'; it must be one of mask, redraw, keep"):
         consistency.multiset_losses(log_q, 2, consistency.factors("relative", log_q, 2), "drop")  # type: ignore[arg-type]

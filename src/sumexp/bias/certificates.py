@@ -25,11 +25,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
+from sumexp._checks import typed
 from sumexp.bias.rational import Point, Rational, box, softmax
 from sumexp.bias.reading import History, Scheme, describe, distinct, outcomes
 
 MOST_CORNERS = 2**14
 """Above that a certificate by enumeration takes minutes."""
+MOST_SIDES = 2**14
+"""Above that the numbers of a cube's closed form are too long."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def corners(lower: Sequence[Rational], upper: Sequence[Rational]) -> Iterator[tu
         yield (-1) ** low, point
 
 
+@typed
 def mixed_difference(
     target: Callable[[Point], Fraction], lower: Sequence[Rational], upper: Sequence[Rational]
 ) -> Fraction:
@@ -95,17 +99,18 @@ def of_exponentials(b: Point) -> Fraction:
     return b[0] / sum(b, Fraction(0))
 
 
+@typed
 def cube_difference(n: int, low: Rational, high: Rational) -> Fraction:
     r"""The mixed difference of F on the cube [u, v]^n, for any n: with d = v - u,
 
     .. math:: \Delta F = (-1)^n\, n!\, d^n \Big/ \prod_{j=0}^n (1 + nu + jd) .
 
     Raises:
-        ValueError: if n < 1 or the ends are not 0 < u < v.
+        ValueError: if n is not from 1 to 2^14 or the ends are not 0 < u < v.
     """  # noqa: D415
     (u,), (v,) = box([low], [high])
-    if n < 1:
-        raise ValueError(f"n is {n}; a cube needs at least one side")
+    if not 1 <= n <= MOST_SIDES:
+        raise ValueError(f"n is {n}; a cube has from one to {MOST_SIDES} sides, beyond which this takes minutes")
     return math.factorial(n) * (u - v) ** n / math.prod(1 + n * u + j * (v - u) for j in range(n + 1))
 
 
@@ -122,6 +127,7 @@ def annihilated(scheme: Scheme, lower: Sequence[Rational], upper: Sequence[Ratio
     return dict(differences)
 
 
+@typed
 def certify(
     scheme: Scheme,
     lower: Sequence[Rational],

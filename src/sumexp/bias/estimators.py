@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp._checks import whole
+from sumexp._checks import attributes, typed, whole
 from sumexp.bias.rational import Point, Rational, multinomial, not_negative, positive
 
 MOST_ORDERS = 50_000
@@ -44,6 +44,7 @@ class Schedule:
     antithetic: bool = False
 
     def __post_init__(self) -> None:
+        attributes(self)
         levels, survival = self.levels, self.survival
         if not levels or list(levels) != sorted(set(levels)) or levels[0] < 1:
             raise ValueError(f"levels are {levels}; they must be positive and increasing, the last one n")
@@ -74,6 +75,7 @@ class Schedule:
             yield place, s - t
 
 
+@typed
 def roulette(survival: Sequence[Rational]) -> Schedule:
     r"""Every number of reads is a level: after j - 1 reads go on to the j-th with probability :math:`s_j/s_{j-1}`.
 
@@ -83,6 +85,7 @@ def roulette(survival: Sequence[Rational]) -> Schedule:
     return Schedule(tuple(range(1, len(survival) + 1)), tuple(Fraction(s) for s in survival))
 
 
+@typed
 def dyadic(n: int, rate: float, antithetic: bool = True) -> Schedule:
     r"""Levels 1, 2, 4, ..., n, :math:`s_l = 2^{-rl}`: :math:`1+\frac12\log_2 n` reads at r = 1, under 2.3 at r = 3/2.
 
@@ -172,6 +175,7 @@ def _small(schedule: Schedule, a: Sequence[Rational]) -> Point:
     return values
 
 
+@typed
 def moments(schedule: Schedule, a: Sequence[Rational]) -> tuple[Fraction, Fraction]:
     """Exact mean and variance of T by enumeration of all orders, for small n.
 
@@ -209,6 +213,7 @@ def mean_square_errors(levels: Sequence[int], log_a: Tensor, tol: float = 1e-12)
     return torch.stack(errors, -1)
 
 
+@typed
 def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
     r"""The variance of a plain roulette, exact by quadrature, for any a: with v from `mean_square_errors`,
 
@@ -242,6 +247,7 @@ def roulette_variance(schedule: Schedule, errors: Tensor) -> Tensor:
     return errors @ errors.new_tensor(steps)
 
 
+@typed
 def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count: int) -> tuple[Fraction, Fraction]:
     """Exact mean and variance of T, antithetic or plain, where ``count`` of the a are ``high`` and the others ``low``.
 
@@ -306,6 +312,7 @@ class Draws:
     reads: Tensor
 
 
+@typed
 def sample(
     schedule: Schedule,
     read: Callable[[Tensor, Tensor], Tensor],

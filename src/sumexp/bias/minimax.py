@@ -28,6 +28,7 @@ from math import comb, cos, lcm, pi, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from sumexp._checks import typed
 from sumexp.bias.certificates import cube_difference, mixed_difference
 from sumexp.bias.rational import Point, Rational, box, fewer_reads, maximise, positive, softmax, subsets
 
@@ -73,16 +74,18 @@ def limit_values(n: int) -> tuple[Fraction, ...]:
     return (Fraction(1),) + (Fraction(0),) * n
 
 
+@typed
 def cube(n: int, k: int, low: Rational, high: Rational) -> Approximation:
     """The minimax bias on the corners of [low, high]^n of all estimators that read at most k negatives.
 
     Raises:
         ValueError: unless 0 <= k < n and 0 < low < high; if n is beyond 4,096 (take `lower_bound` there).
     """
-    fewer_reads(n, k)
+    _exact(n, k)
     return best_approximation(cube_values(n, low, high), k)
 
 
+@typed
 def limit(n: int, k: int) -> Approximation:
     """The minimax bias over all points of R_{>0}^n of all estimators that read at most k negatives, exactly.
 
@@ -91,10 +94,11 @@ def limit(n: int, k: int) -> Approximation:
     Raises:
         ValueError: unless 0 <= k < n; if n is beyond 4,096.
     """
-    fewer_reads(n, k)
+    _exact(n, k)
     return best_approximation(limit_values(n), k)
 
 
+@typed
 def whole_box(lower: Sequence[Rational], upper: Sequence[Rational]) -> Fraction:
     r"""The minimax bias over a whole box for k = n - 1 reads: :math:`|\Delta F| / 2^n`, exactly.
 
@@ -149,12 +153,14 @@ def best_estimate_anywhere(n: int, k: int, a: Sequence[Rational]) -> Fraction:
     return total
 
 
+@typed
 def reads_needed(n: int, bias: Rational) -> int:
     """The least k with which some estimator has bias at most ``bias`` at every point of R_{>0}^n (n if none has).
 
     Raises:
         ValueError: unless 0 < bias < 1/2 and n is at most 4,096. (A constant 1/2 reads nothing and has bias 1/2.)
     """
+    _exact(n, 0)
     if not 0 < bias < Fraction(1, 2):
         raise ValueError(f"bias is {bias}; it must lie between 0 and 1/2, the bias of a constant")
     low, high = 0, 1  # the error at low exceeds the bias; large k cost most, so they come last
@@ -166,6 +172,7 @@ def reads_needed(n: int, bias: Rational) -> int:
     return high
 
 
+@typed
 def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
     """A bias that no estimator with at most k reads can avoid at the corners, for any n, in rational arithmetic.
 
@@ -177,10 +184,12 @@ def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
         k: how many negatives are read.
 
     Raises:
-        ValueError: unless 0 <= k < n.
+        ValueError: unless 0 <= k < n and each value is from 0 to 1, as those of a softmax.
     """
     n = len(values) - 1
     fewer_reads(n, k)
+    if not all(0 <= value <= 1 for value in values):
+        raise ValueError("a value is not from 0 to 1; give those of the softmax, as cube_values does")
     nodes = _exchange_in_floats(values, k)
     return abs(sum((w * values[t] for w, t in zip(_weights(nodes), nodes, strict=True)), Fraction(0)))
 
@@ -193,13 +202,7 @@ def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation
     Raises:
         ValueError: unless 0 <= degree < n; if n is beyond 4,096.
     """
-    n = len(values) - 1
-    fewer_reads(n, degree)
-    if n > MOST_CLASSES:
-        raise ValueError(
-            f"n is {n}, more than the {MOST_CLASSES} that are done exactly; lower_bound holds for any n and is "
-            "as sharp where floating point finds the best nodes"
-        )
+    _exact(len(values) - 1, degree)
     nodes = _exchange_in_floats(values, degree)
     while True:
         weights = _weights(nodes)
@@ -207,9 +210,19 @@ def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation
         errors = _errors(values, nodes, weights)
         if max(abs(error) for error in errors) <= level:
             return Approximation(tuple(values), degree, nodes, weights, level)
-        worst = max(range(n + 1), key=lambda s: abs(errors[s]))
+        worst = max(range(len(values)), key=lambda s: abs(errors[s]))
         # At level 0 nothing alternates: the polynomial interpolates the nodes, and any set with a point off it will do.
         nodes = _exchange(errors, level, degree + 2) if level else tuple(sorted({*nodes[1:], worst}))
+
+
+def _exact(n: int, k: int) -> None:
+    """Check 0 <= k < n, and that n is small enough for the exact exchange."""
+    fewer_reads(n, k)
+    if n > MOST_CLASSES:
+        raise ValueError(
+            f"n is {n}, more than the {MOST_CLASSES} that are done exactly; lower_bound holds for any n and is "
+            "as sharp where floating point finds the best nodes"
+        )
 
 
 def _weights(nodes: Sequence[int]) -> tuple[Fraction, ...]:
@@ -368,6 +381,7 @@ def by_enumeration(values: Sequence[Fraction], degree: int) -> Fraction:
     )
 
 
+@typed
 def cost_variance_bound(n: int) -> tuple[Fraction, int]:
     r"""What every unbiased T must pay: :math:`\sup_a \mathbb E T^2 \cdot \sup_a \mathbb E[\text{reads}] \ge` this.
 
@@ -376,7 +390,11 @@ def cost_variance_bound(n: int) -> tuple[Fraction, int]:
 
     Returns:
         the bound in the limit case, exact, and the k that gives it.
+
+    Raises:
+        ValueError: unless n is from 1 to 4,096.
     """
+    _exact(n, 0)
     best, at = Fraction(0), 0
     for k in range(n):
         bias = lower_bound(limit_values(n), k)

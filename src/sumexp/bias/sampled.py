@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp import expectations
+from sumexp._checks import typed
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Bias:
     gradient: Tensor
 
 
+@typed
 def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None, tol: float = 1e-12) -> Bias:
     """Exact bias of value and gradient of the sampled softmax with importance weights.
 

@@ -31,6 +31,7 @@ import torch
 from numpy import euler_gamma
 from torch import Tensor
 
+from sumexp._checks import typed
 from sumexp.expectations._laws import Law
 from sumexp.expectations._transforms import Transform, apply
 from sumexp.expectations.quadrature import Rule, rule
@@ -78,6 +79,7 @@ class Expectations:
         return self.log.square() + self.log_variance
 
 
+@typed
 def expect(law: Law, tol: float = 1e-12) -> Expectations:
     r"""Expectations of 1/(1+X) and log(1+X) and their variances, deterministic, to a relative error ``tol``.
 
@@ -94,6 +96,7 @@ def expect(law: Law, tol: float = 1e-12) -> Expectations:
     return integrate(law, rule(tol, law.log_max))
 
 
+@typed
 def integrate(law: Law, rule: Rule) -> Expectations:
     """The same as :func:`expect`, on the nodes of a given rule.
 

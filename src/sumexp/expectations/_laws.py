@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-from sumexp._checks import whole
+from sumexp._checks import typed, whole
 from sumexp.expectations._sums import class_sum
 from sumexp.expectations._transforms import Independent, Transform, WithoutReplacement, WithReplacement
 from sumexp.expectations.quadrature import Rule
@@ -105,6 +105,7 @@ def without_replacement(log_x: Tensor, m: int) -> Law:
     return WithoutReplacement(log_x.shape[:-1], rows, m)
 
 
+@typed
 def independent(log_x: Tensor, log_inclusion: Tensor) -> Law:
     r"""X sums the classes that are included, each by its own coin: :math:`L(t) = \prod_y(1-\pi_y+\pi_ye^{-tx_y})`.
 
@@ -131,6 +132,7 @@ def independent(log_x: Tensor, log_inclusion: Tensor) -> Law:
     return Independent(log_x.shape[:-1], rows, inclusion.expand_as(rows))
 
 
+@typed
 def laplace(
     log_laplace: Callable[[Tensor], Tensor],
     log_max: float,
@@ -152,6 +154,7 @@ def laplace(
     return _Laplace(torch.Size(shape), torch.device(device), log_max, log_laplace)
 
 
+@typed
 def product(*laws: Law) -> Law:
     """X is the sum of independent sums, each with a law of its own and all with the same batch shape.
 

@@ -7,6 +7,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from sumexp._checks import typed
+
 GRID = 1 / 256
 """Step of the grid in log x on which classes are spread; every quadrature step is a multiple of it."""
 
@@ -35,6 +37,7 @@ class Rule:
         return self.low + self.step * torch.arange(self.count, dtype=torch.float64, device=device)
 
 
+@typed
 def discretisation_bound(step: float, power: int = 1) -> float:
     r"""Bound on the relative error of the infinite trapezoid rule for :math:`\int_0^\infty t^{p-1}e^{-t}\psi(t)\,dt`.
 
@@ -49,11 +52,17 @@ def discretisation_bound(step: float, power: int = 1) -> float:
     Args:
         step: h, the distance of the nodes in u = log t.
         power: p >= 1.
+
+    Raises:
+        ValueError: if the step is not positive or the power below 1.
     """
+    if not (0 < step < math.inf and 1 <= power < math.inf):
+        raise ValueError(f"step is {step!r}, power {power!r}; they must be finite, step > 0 and power >= 1")
     theta = math.atan(2 * math.pi / (power * step))
     return 2 / (math.cos(theta) ** power * math.expm1(2 * math.pi * theta / step))
 
 
+@typed
 def rule(tol: float, log_max: float) -> Rule:
     r"""The rule that keeps discretisation and truncation below a relative error ``tol``.
 

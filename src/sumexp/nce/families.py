@@ -12,11 +12,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from sumexp._checks import law
+from sumexp._checks import law, typed
 from sumexp.nce._inputs import checked_law
 from sumexp.nce.joint import Joint
 
 
+@typed
 def scores(features: Tensor, theta: Tensor) -> Tensor:
     r"""[X, Y] :math:`s_\theta(x,y) = \sum_k\theta_kf_k(x,y)` in float64, for ``features`` [X, Y, K] and ``theta`` [K].
 
@@ -29,6 +30,7 @@ def scores(features: Tensor, theta: Tensor) -> Tensor:
     return f @ theta.to(torch.float64)
 
 
+@typed
 def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
     r"""The joint law with :math:`\mathrm{pop}(y|x) \propto q(y)e^{s_\theta(x,y)}`, which the family fits up to c(x).
 
@@ -48,6 +50,7 @@ def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
     return Joint(law("x", x).unsqueeze(1) * torch.softmax(s + checked_law(log_q, s.shape[1]), -1))
 
 
+@typed
 def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1e-9) -> Tensor:
     """[K] the parameters that minimise a convex population loss of the scores, deterministic.
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp._checks import law, whole
+from sumexp._checks import law, typed, whole
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Play:
     discriminator: Tensor
 
 
+@typed
 def value(pop: Tensor, q: Tensor, discriminator: Tensor) -> Tensor:
     r"""The value :math:`\sum_y\mathrm{pop}(y)\log D(y) + \sum_y q(y)\log(1-D(y))`, with 0 log 0 = 0.
 
@@ -61,6 +62,7 @@ def printed_value(q: Tensor, discriminator: Tensor) -> Tensor:
     return value(q, q, discriminator)
 
 
+@typed
 def best_discriminator(pop: Tensor, q: Tensor) -> Tensor:
     r"""[..., Y] :math:`D(y) = \mathrm{pop}(y)/(\mathrm{pop}(y)+q(y))`, float64; 1/2 where both are 0.
 
@@ -72,6 +74,7 @@ def best_discriminator(pop: Tensor, q: Tensor) -> Tensor:
     return torch.where(both > 0, pop / torch.where(both > 0, both, 1.0), 0.5)
 
 
+@typed
 def play(
     pop: Tensor, generator: Tensor, steps: int, rate: float = 2.0, discriminator_rate: float = 4.0, ascents: int = 2
 ) -> Play:

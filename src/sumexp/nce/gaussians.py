@@ -26,31 +26,57 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from sumexp import _checks as checks
+from sumexp._checks import typed
 from sumexp._descent import descend
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 
+@typed
 def mutual_information(dim: int, rho: float) -> float:
-    r""":math:`-\frac d2\log(1-\rho^2)`, in nats."""
+    r""":math:`-\frac d2\log(1-\rho^2)`, in nats.
+
+    Raises:
+        ValueError: unless ``dim`` >= 1 and ``rho`` lies between -1 and 1.
+    """
+    checks.whole("dim", dim, 1)
+    if not abs(rho) < 1:
+        raise ValueError(f"rho is {rho!r}; a correlation lies between -1 and 1")
     return -dim / 2 * math.log1p(-rho * rho)
 
 
+@typed
 def sample(dim: int, rho: float, shape: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    r"""Correlated pairs x and y, float32 [\*shape, dim] each, on the CPU."""
+    r"""Correlated pairs x and y, float32 [\*shape, dim] each, on the CPU.
+
+    Raises:
+        ValueError: as :func:`mutual_information`, or if a size is negative.
+    """
+    mutual_information(dim, rho)
+    shape = tuple(checks.whole("shape", size, 0) for size in shape)
     x, noise = torch.randn((2, *shape, dim), generator=generator)
     return x, rho * x + math.sqrt(1 - rho * rho) * noise
 
 
+@typed
 def log_ratio(x: Tensor, y: Tensor, rho: float) -> Tensor:
     r"""The pointwise mutual information of every x [..., N, d] with every y [..., M, d]: [..., N, M].
 
     It is the optimal critic of InfoNCE, up to a constant for each x.
+
+    Raises:
+        ValueError: as :func:`mutual_information`, or if x and y are no finite vectors of one dimension.
     """
+    for name, given in (("x", x), ("y", y)):
+        if not given.is_floating_point() or given.ndim < 2 or not bool(given.isfinite().all()):
+            raise ValueError(f"{name} is {given.dtype} of {tuple(given.shape)}; give finite vectors [..., N, d]")
+    if x.shape[-1] != y.shape[-1] or x.shape[:-2] != y.shape[:-2]:
+        raise ValueError(f"x {tuple(x.shape)} and y {tuple(y.shape)} must be [..., N, d] and [..., M, d]")
     squares = x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :]
     exponent = (2 * rho * x @ y.mT - rho * rho * squares) / (2 * (1 - rho * rho))
     return mutual_information(x.shape[-1], rho) + exponent
 
 
+@typed
 def info_nce_value(scores: Tensor) -> Tensor:
     r"""InfoNCE's value on a batch, each row's negatives being the other rows' positives.
 
@@ -61,11 +87,19 @@ def info_nce_value(scores: Tensor) -> Tensor:
 
     Returns:
         the value [...], an unbiased estimate of B(s) of Stratos, section 1.2, with N candidates.
+
+    Raises:
+        ValueError: if the scores are not [..., N, N] with N >= 1, or one is not finite.
     """
+    if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or not scores.numel():
+        raise ValueError(f"scores have shape {tuple(scores.shape)}; a batch has [..., N, N], N >= 1")
+    if not scores.is_floating_point() or not bool(scores.isfinite().all()):
+        raise ValueError(f"scores are {scores.dtype}, or one is infinite; give finite floating-point scores")
     n = scores.shape[-1]
     return (scores.diagonal(dim1=-2, dim2=-1) - scores.logsumexp(-1)).mean(-1) + math.log(n)
 
 
+@typed
 def optimal_bound(dim: int, rho: float, candidates: int, nodes: int = 300) -> float:
     r"""The largest value of InfoNCE's bound, B of the optimal critic, by quadrature.
 
@@ -89,6 +123,7 @@ def optimal_bound(dim: int, rho: float, candidates: int, nodes: int = 300) -> fl
     Raises:
         ValueError: if an argument is out of range.
     """
+    checks.whole("nodes", nodes, 4, 10_000)
     if dim < 1 or candidates < 1 or not 0 < abs(rho) < 1:
         raise ValueError(
             f"dim {dim}, rho {rho}, candidates {candidates}: want dim >= 1, 0 < |rho| < 1, candidates >= 1"

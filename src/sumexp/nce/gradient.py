@@ -19,20 +19,22 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp._checks import whole
+from sumexp._checks import ids, typed, whole
 from sumexp.nce._inputs import checked_law
 
 
+@typed
 def loss(theta: Tensor, target: int) -> Tensor:
     r""":math:`L(\theta) = \log Z(\theta) - \theta_t` for logits [..., classes], in float64.
 
     Raises:
-        ValueError: if ``target`` is no class.
+        ValueError: if ``target`` is no class or the largest logit is not finite.
     """
-    target = whole("target", target, 0, theta.shape[-1] - 1)
-    return -torch.log_softmax(theta.to(torch.float64), -1)[..., target]
+    theta, target = _finite(theta, target)
+    return -torch.log_softmax(theta, -1)[..., target]
 
 
+@typed
 def phi(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Tensor:
     r"""[..., m + 1] :math:`\phi_i = \theta_{n_i} - \log(m\,q(n_i))`, and last :math:`\phi_{m+1} = \theta_t`.
 
@@ -45,8 +47,9 @@ def phi(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Tensor:
     Raises:
         ValueError: if there is no draw, the target is drawn, q charges it, q is no law, or a class with q = 0 is drawn.
     """
-    log_noise = _noise_beside(log_q, theta.shape[-1], target)
-    m = draws.shape[-1]
+    log_noise = _noise_beside(log_q, _finite(theta, target)[0].shape[-1], target)
+    draws = ids("draw", draws, len(log_noise))
+    m = draws.shape[-1] if draws.ndim else 0
     if m < 1:
         raise ValueError("draws is empty; the sampled loss needs m >= 1 negatives")
     drawn = log_noise[draws]
@@ -66,19 +69,21 @@ def sampled_loss(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Te
     return -torch.log_softmax(phi(theta, target, draws, log_q), -1)[..., -1]
 
 
+@typed
 def gradient(theta: Tensor, target: int) -> Tensor:
     r"""[..., classes] :math:`\nabla L = p_\theta - \mathbb 1_t`, in float64.
 
     Raises:
-        ValueError: if ``target`` is no class.
+        ValueError: if ``target`` is no class or the largest logit is not finite.
 
     Source: Stratos, equation (6).
     """
-    target = whole("target", target, 0, theta.shape[-1] - 1)
+    theta, target = _finite(theta, target)
     positive = torch.nn.functional.one_hot(torch.as_tensor(target, device=theta.device), theta.shape[-1])
-    return torch.softmax(theta.to(torch.float64), -1) - positive
+    return torch.softmax(theta, -1) - positive
 
 
+@typed
 def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: float = 1e-12) -> Tensor:
     r"""[classes] :math:`\nabla\,\mathbb E_{n\sim q^m}\hat L`, by the exact integral, for any m; q does not move.
 
@@ -87,27 +92,41 @@ def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: fl
 
     Source: Stratos, equation (7).
     """
-    log_noise = _noise_beside(log_q, theta.shape[-1], target)
+    log_noise = _noise_beside(log_q, _finite(theta, target)[0].shape[-1], target)
     leaf = theta.detach().to(torch.float64).requires_grad_()
     mean = expectations.sampled_softmax(leaf, target, m, log_noise, tol).log
     (slope,) = torch.autograd.grad(mean, leaf)
     return slope
 
 
+@typed
 def best_noise(theta: Tensor, target: int) -> Tensor:
     r"""[classes] log of :math:`q^*(n) \propto e^{\theta_n}` on the negatives, with which :math:`\hat L = L` surely.
 
     Raises:
         ValueError: if ``target`` is no class, a logit is NaN or +inf, or no negative has a finite one.
     """
-    target = whole("target", target, 0, theta.shape[-1] - 1)
-    others = theta.to(torch.float64).clone()
+    logits, target = _finite(theta, target)
+    others = logits.clone()
     others[..., target] = -math.inf
     highest = others.detach().amax(-1)
     if not bool(torch.isfinite(highest).all()):
         worst = highest[~torch.isfinite(highest)][0].item()
         raise ValueError(f"the largest logit of a negative is {worst}; one must be finite, and none NaN or +inf")
     return torch.log_softmax(others, -1)
+
+
+def _finite(theta: Tensor, target: int) -> tuple[Tensor, int]:
+    """The logits [..., classes] in float64, whose largest is finite, and the target among them.
+
+    Raises:
+        ValueError: if ``target`` is no class, or the largest logit is none.
+    """
+    target = whole("target", target, 0, theta.shape[-1] - 1 if theta.ndim else -1)
+    highest = theta.detach().amax(-1)
+    if not bool(torch.isfinite(highest).all()):
+        raise ValueError(f"the largest logit is {highest[~torch.isfinite(highest)][0].item()}; it must be finite")
+    return theta.to(torch.float64), target
 
 
 def rational_draws(q: Sequence[Fraction], m: int) -> Iterator[tuple[tuple[int, ...], Fraction]]:

@@ -7,6 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from sumexp._checks import attributes
+
 SUM_TOLERANCE = 1e-9
 
 
@@ -30,6 +32,7 @@ class Joint:
         if not isinstance(p, Tensor) or not p.is_floating_point() or p.ndim != 2 or 0 in p.shape:
             shape = (tuple(p.shape), p.dtype) if isinstance(p, Tensor) else type(p).__name__
             raise ValueError(f"p is {shape}; give a floating-point tensor [X, Y] of joint probabilities")
+        attributes(self)
         p = p.detach().to(torch.float64)
         _non_negative("p", p)
         total = p.sum().item()

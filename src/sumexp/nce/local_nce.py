@@ -13,8 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from sumexp._checks import typed
 from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, noise
 from sumexp.nce.joint import Joint
+
+LARGEST = math.log(torch.finfo(torch.float64).max)
 
 
 class Divergences(NamedTuple):
@@ -29,6 +32,7 @@ class Divergences(NamedTuple):
     noise: Tensor
 
 
+@typed
 def posterior(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     r"""[X, Y] :math:`P(A=1|x,y) = \mathrm{pop}(y|x)\big/\big(\mathrm{pop}(y|x) + (n-1)q(y)\big)`; 0 if y cannot occur.
 
@@ -40,6 +44,7 @@ def posterior(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     return torch.sigmoid(optimal_scores(joint, n, log_q))
 
 
+@typed
 def optimal_scores(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     r"""[X, Y] :math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)} - \log(n-1)`: the PMI minus log(n-1) for q = pop_Y.
 
@@ -55,6 +60,7 @@ def optimal_scores(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     return torch.where(joint.p > 0, ratio, -math.inf) - math.log(n - 1)
 
 
+@typed
 def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = None) -> Tensor:
     r"""The population loss of local NCE, the cross entropy of n independent coins.
 
@@ -83,6 +89,7 @@ def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = N
     return -true.sum() - (n - 1) * false.sum()
 
 
+@typed
 def entropy(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     """The conditional entropy of the coins, the least value of :func:`cross_entropy`.
 
@@ -94,6 +101,7 @@ def entropy(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     return cross_entropy(joint, optimal_scores(joint, n, log_q), n, log_q)
 
 
+@typed
 def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergences:
     r"""The divergences d with :math:`-H(A^n|XY^n) = d_{true} + (n-1)d_{noise} - \log n - (n-1)\log\frac n{n-1}`.
 
@@ -108,6 +116,7 @@ def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergence
     return Divergences(joint.x @ _kl(joint.y_given_x, mixture), joint.x @ _kl(q, mixture))
 
 
+@typed
 def jensen_shannon(joint: Joint, log_q: Tensor | None = None) -> Tensor:
     r""":math:`\mathrm{JSD}(\mathrm{pop}_{Y|X}\|q)`, mean over x: the mean of the two divergences for n = 2.
 
@@ -120,6 +129,7 @@ def jensen_shannon(joint: Joint, log_q: Tensor | None = None) -> Tensor:
     return (true + false) / 2
 
 
+@typed
 def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     r"""[X, Y] :math:`\exp(s(x,y) + \log q(y) + \log(n-1))`, which is pop(y|x) at the optimum, without normalisation.
 
@@ -136,9 +146,13 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     s = torch.where(drawn, scores, 0.0)
     if not bool((s < math.inf).all()):
         raise ValueError("a score is NaN or +inf where q(y) > 0; a score must be a number or -inf")
-    return torch.where(drawn, torch.exp(s + log_noise + math.log(n - 1)), 0.0)
+    log_p = torch.where(drawn, s + log_noise + math.log(n - 1), -math.inf)
+    if bool((log_p > LARGEST).any()):
+        raise ValueError(f"a recovered probability is e^{log_p.max().item():.0f}; shift the scores, which are far off")
+    return torch.exp(log_p)
 
 
+@typed
 def self_normalisation_defect(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     r"""[X] :math:`\sum_y \exp(s(x,y) + \log q(y) + \log(n-1)) - 1`: zero where the scores normalise themselves.
 

@@ -13,11 +13,13 @@ ratios below alone.) Then, for finitely many labels,
     + \frac1{m^2}\Big(\frac{\kappa_3}{3\mu^3} - \frac34\frac{\sigma^4}{\mu^4}\Big) + O(m^{-3}) .
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from sumexp._checks import typed
 from sumexp.negatives.implicit import log_terms
 from sumexp.negatives.schemes import Scheme
 
@@ -43,6 +45,7 @@ class Expansion:
         return sum((c / m**k for k, c in enumerate(self.square, 1)), torch.zeros_like(self.square[0]))
 
 
+@typed
 def expansion(logits: Tensor, scheme: Scheme) -> Expansion:
     r"""The coefficients for :math:`\eta = m w` and the scheme's law; :math:`\eta` is then held fixed as m grows.
 
@@ -53,16 +56,21 @@ def expansion(logits: Tensor, scheme: Scheme) -> Expansion:
         scheme: law and weights of the negatives.
 
     Raises:
-        ValueError: as :func:`sumexp.negatives.implicit.log_terms`.
+        ValueError: as :func:`sumexp.negatives.implicit.log_terms`, or if a moment is beyond double precision.
 
     Source: Rawat et al., Theorem 3, with the remainder it lacks.
     """
-    z = scheme.m * torch.exp(log_terms(logits, scheme))
-    q = torch.softmax(scheme.log_q.to(torch.float64), -1)
-    mean = (q * z).sum(-1, keepdim=True)
-    spread = (z - mean) / (1 + mean)  # in units of mu
+    log_q = torch.log_softmax(scheme.log_q.to(torch.float64), -1)
+    log_z = (math.log(scheme.m) + log_terms(logits, scheme)).masked_fill(log_q == -math.inf, -math.inf)
+    log_mean = torch.logsumexp(log_q + log_z, -1, keepdim=True)
+    log_mu = torch.logaddexp(torch.zeros_like(log_mean), log_mean)  # z itself overflows where a negative is far above
+    spread, q = torch.exp(log_z - log_mu) - torch.exp(log_mean - log_mu), log_q.exp()  # in units of mu
     second, third, fourth = ((q * spread**power).sum(-1) for power in (2, 3, 4))
     k4 = fourth - 3 * second**2
+    if not bool(fourth.isfinite().all()):
+        raise ValueError(
+            "a moment of the terms is beyond double precision: the rarest class is too rare for its weight"
+        )
     return Expansion(
         gap=(-second / 2, third / 3 - 3 * second**2 / 4),
         square=(

@@ -28,6 +28,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp._checks import typed
 from sumexp.expectations.quadrature import rule
 from sumexp.negatives.population import Losses, _positive
 from sumexp.negatives.schemes import Weights, _given, _unknown
@@ -37,6 +38,7 @@ STRIDE = 5.0
 """The most by which a step of Newton's method may move a score: far from the minimum the quadratic model is poor."""
 
 
+@typed
 def factors(
     weights: Weights, log_q: Tensor, m: int, *, hits: Hits = "mask", prior: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -72,6 +74,7 @@ def factors(
     raise _unknown(weights)
 
 
+@typed
 def multiset_losses(
     log_q: Tensor, m: int, weights: tuple[Tensor, Tensor], hits: Hits = "mask", tol: float = 1e-12
 ) -> Losses:
@@ -150,6 +153,7 @@ class _Multiset:
         return total, total < 1
 
 
+@typed
 def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None, tol: float = 1e-12) -> Losses:
     r"""The exact implicit losses for a set that holds class y by its own coin :math:`\pi_y`; a hit is left out.
 
@@ -196,6 +200,7 @@ def set_losses(members: Tensor, probability: Tensor, correction: Tensor) -> Loss
     return of_scores
 
 
+@typed
 def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     r"""The law of the union of m draws, :math:`P(U=C) = \sum_{A\subseteq C}(-1)^{|C\setminus A|}q(A)^m`.
 
@@ -203,18 +208,19 @@ def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
         members [2^classes, classes] and probability [2^classes], as :func:`set_losses` takes them.
 
     Raises:
-        ValueError: for more than 12 classes, which have too many sets.
+        ValueError: if m < 1 or q does not sum to 1; for more than 12 classes, which have too many sets.
     """
-    classes = len(log_q)
+    m, classes = checks.whole("m", m, 1), log_q.shape[-1] if log_q.ndim else 0
     if classes > 12:
         raise ValueError(f"there are 2^{classes} sets of {classes} classes; give at most 12 classes")
     sets = _subsets(range(classes))
-    q = log_q.exp().tolist()
+    q = checks.log_law("log_q", log_q).exp().tolist()
     chance = [sum((-1) ** (len(c) - len(a)) * sum(q[i] for i in a) ** m for a in _subsets(c)) for c in sets]
     members = torch.tensor([[i in c for i in range(classes)] for c in sets])
     return members, torch.tensor(chance, dtype=torch.float64).clamp_min(0)
 
 
+@typed
 def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None, tol: float = 1e-9) -> Tensor:
     r"""The scores of least :math:`\sum_y P(y)\,\ell(y,f)`, shifted to mean 0, for thousands of classes.
 

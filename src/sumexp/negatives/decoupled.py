@@ -9,9 +9,11 @@ import math
 import torch
 from torch import Tensor
 
+from sumexp._checks import typed, whole
 from sumexp.negatives.schemes import Scheme, exclude
 
 
+@typed
 def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     r"""Mean and variance of the negative part :math:`\sum_{y'\in\mathcal N} w_{yy'}\varphi_{y'}`.
 
@@ -44,6 +46,7 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     return scheme.m * mean.squeeze(-1), scheme.m * (q * (values - mean).square()).sum(-1)
 
 
+@typed
 def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> Tensor:
     r"""The law of least variance for given margins, :math:`q^*_{y'} \propto \rho_{yy'}|\varphi_{y'}|`, log q [..., classes].
 
@@ -57,26 +60,38 @@ def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> 
         label: the positive, which gets probability 0.
 
     Raises:
-        ValueError: if the products vanish on all negatives.
+        ValueError: if the products vanish on all negatives, or the shapes do not fit.
 
     Source: Rawat et al., Proposition 5, equation (17).
     """  # noqa: E501
+    _fitting(negative_losses, log_rho)
     log_product = log_rho.to(torch.float64) + negative_losses.to(torch.float64).abs().log()
     return exclude(log_product, label)
 
 
+@typed
 def least_variance(negative_losses: Tensor, log_rho: Tensor, label: int, m: int) -> Tensor:
     r"""The least variance over all laws, :math:`\frac1m((\sum\rho|\varphi|)^2 - (\sum\rho\varphi)^2)`, [...].
 
     Raises:
-        ValueError: if m < 1.
+        ValueError: if m < 1, the label is no class or the shapes do not fit.
 
     Source: Rawat et al., proof of Proposition 5, for integrands of any sign.
     """
-    if m < 1:
-        raise ValueError(f"m is {m!r}; a sampled loss needs at least one negative")
+    m = whole("m", m, 1)
+    _fitting(negative_losses, log_rho)
+    label = whole("label", label, 0, log_rho.shape[-1] - 1)
     terms = torch.exp(log_rho.to(torch.float64) - math.log(m) / 2) * negative_losses.to(torch.float64)
     negative = torch.arange(terms.shape[-1], device=terms.device) != label
     positive_part = (terms * negative).clamp_min(0).sum(-1)
     negative_part = (-terms * negative).clamp_min(0).sum(-1)
     return 4 * positive_part * negative_part  # (a + b)^2 - (a - b)^2
+
+
+def _fitting(negative_losses: Tensor, log_rho: Tensor) -> None:
+    """Check that the values of the margin loss are finite, and that each class has one and a factor."""
+    if not (negative_losses.ndim and log_rho.ndim) or negative_losses.shape[-1] != log_rho.shape[-1]:
+        shapes = f"negative_losses {tuple(negative_losses.shape)} and log_rho {tuple(log_rho.shape)}"
+        raise ValueError(f"{shapes} must both be [..., classes]")
+    if not bool(negative_losses.isfinite().all()) or not bool((log_rho < math.inf).all()):
+        raise ValueError("a value of the margin loss is infinite, or a factor of the margins is")

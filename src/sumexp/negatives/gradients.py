@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
+from sumexp._checks import typed
 from sumexp.expectations._kernels import decay
 from sumexp.expectations._sums import blocks, class_sum
 from sumexp.negatives.implicit import log_terms
@@ -49,6 +50,7 @@ class GradientMoments:
         return self.variance.sum(-1).sqrt()
 
 
+@typed
 def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> GradientMoments:
     """Mean, bias and variance of every coordinate of the stochastic gradient in the logits.
 
@@ -82,6 +84,7 @@ def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> Grad
     return GradientMoments(mean.view(shape), variance.view(shape), mean.view(shape) - full)
 
 
+@typed
 def group_moments(logits: Tensor, scheme: Scheme, groups: Tensor, tol: float = 1e-13) -> tuple[Tensor, Tensor]:
     r"""Mean and variance of the gradient weight :math:`g_S = \sum_{l\in S} g_l` on groups of negatives.
 

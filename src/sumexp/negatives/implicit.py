@@ -14,6 +14,7 @@ from numpy import euler_gamma
 from torch import Tensor
 
 from sumexp import expectations
+from sumexp._checks import typed
 from sumexp.negatives.schemes import Scheme
 
 
@@ -70,6 +71,7 @@ def log_terms(logits: Tensor, scheme: Scheme) -> Tensor:
     return f - positive + scheme.log_w
 
 
+@typed
 def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> ImplicitLoss:
     r"""The exact implicit loss of the sampled cross entropy, its variance, and the bound of Lemma 2.
 

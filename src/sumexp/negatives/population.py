@@ -16,6 +16,7 @@ from scipy.optimize import minimize, root
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp._checks import typed
 from sumexp.functional._full import pairwise_margin
 from sumexp.negatives.implicit import implicit_loss
 from sumexp.negatives.schemes import Scheme
@@ -24,6 +25,7 @@ Losses = Callable[[Tensor], Tensor]
 """Scores [classes] to the loss of each class as the label, [classes]; convex, and unchanged by a common shift."""
 
 
+@typed
 def margin_losses(log_rho: Tensor) -> Losses:
     r"""The pairwise-margin loss of each class as the label, for :math:`\log\rho` [classes, classes] or what broadcasts.
 
@@ -37,13 +39,14 @@ def margin_losses(log_rho: Tensor) -> Losses:
     return of_scores
 
 
+@typed
 def implicit_losses(schemes: Sequence[Scheme]) -> Losses:
     r"""The exact implicit loss of each class as the label, from one scheme for each.
 
     Raises:
         ValueError: if the schemes' labels are not 0, 1, 2, ... in order.
     """
-    if [scheme.label for scheme in schemes] != list(range(len(schemes))):
+    if not schemes or [scheme.label for scheme in schemes] != list(range(len(schemes))):
         raise ValueError(f"labels are {[scheme.label for scheme in schemes]}; give one scheme for each class, in order")
 
     def of_scores(scores: Tensor) -> Tensor:
@@ -52,6 +55,7 @@ def implicit_losses(schemes: Sequence[Scheme]) -> Losses:
     return of_scores
 
 
+@typed
 def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-10) -> Tensor:
     r"""The scores of least :math:`\sum_y P(y\mid x)\,\ell(y,f)`, shifted to mean 0, [classes].
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp._checks import typed
 from sumexp.negatives.consistency import set_losses
 from sumexp.negatives.population import Losses
 
@@ -42,6 +43,7 @@ class SetLaw(NamedTuple):
         return SetLaw(*(part.to(device) for part in self))
 
 
+@typed
 def distinct_law(log_q: Tensor, m: int) -> SetLaw:
     r"""The law of the first m distinct ids, with the true probability that each class is among them.
 
@@ -68,6 +70,7 @@ def distinct_law(log_q: Tensor, m: int) -> SetLaw:
     return SetLaw(members, probability, log_coin).to(log_q.device)
 
 
+@typed
 def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
     r"""The law of set and number N of draws until m ids differ, corrected by :math:`1-(1-q_i)^N`.
 
@@ -107,6 +110,7 @@ def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
     return SetLaw(_members(rows, len(q)), torch.tensor(chances, dtype=torch.float64), log_coin).to(log_q.device)
 
 
+@typed
 def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
     r"""The law of set and next arrival, corrected by :math:`1-e^{-q_iT}`; T on a grid of nodes in log t.
 
@@ -119,6 +123,7 @@ def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
         ValueError: as :func:`distinct_law`, or if no class is left to arrive next.
     """
     q = _law(log_q, m, spare=1 if label is None else 2)
+    label = None if label is None else checks.whole("label", label, 0, len(q) - 1)
     racing = [i for i in range(len(q)) if i != label]
     sets = list(combinations(racing, m))
     members = _members(sets, len(q))
@@ -139,6 +144,7 @@ def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
     ).to(log_q.device)
 
 
+@typed
 def inclusion(log_q: Tensor, m: int) -> Tensor:
     r"""The true probability that each class is among the first m distinct ids, for thousands of classes, [classes].
 
@@ -209,14 +215,16 @@ def _log_odds(rate: Tensor) -> Tensor:
     return rate + torch.log(-torch.expm1(-rate))
 
 
+@typed
 def corrected(law: SetLaw) -> Losses:
     """The implicit losses if labels that are drawn are left out, and log_coin is taken off all logits."""
     return set_losses(law.members, law.probability, law.log_coin)
 
 
+@typed
 def race_losses(log_q: Tensor, m: int) -> Losses:
     """The implicit losses of :func:`sumexp.samplers.distinct`: each label out of the race, relative weights by T."""
-    each = [corrected(race_law(log_q, m, label)) for label in range(len(log_q))]
+    each = [corrected(race_law(log_q, m, label)) for label in range(len(_law(log_q, m, spare=2)))]
 
     def of_scores(scores: Tensor) -> Tensor:
         return torch.stack([losses(scores)[label] for label, losses in enumerate(each)])

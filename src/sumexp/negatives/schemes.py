@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp._checks import typed
 from sumexp.samplers._negatives import Hits
 from sumexp.samplers._weights import constant, importance, relative, tail
 
@@ -48,6 +49,7 @@ class Scheme:
     log_w: Tensor
 
     def __post_init__(self) -> None:
+        checks.attributes(self)
         checks.whole("m", self.m, 1)
         if self.log_w.shape[-1:] != self.log_q.shape[-1:]:
             raise ValueError(
@@ -72,17 +74,18 @@ class Scheme:
         return math.log(self.m) + self.log_q + self.log_w
 
 
+@typed
 def uniform(classes: int) -> Tensor:
     """The uniform law, log q [classes].
 
     Raises:
         ValueError: if there is no class.
     """
-    if classes < 1:
-        raise ValueError(f"classes is {classes!r}; a law needs at least one")
+    checks.whole("classes", classes, 1)
     return torch.full((classes,), -math.log(classes), dtype=torch.float64)
 
 
+@typed
 def log_prior(counts: Tensor) -> Tensor:
     r"""The law of the training labels, :math:`\log\pi` [classes], from how often each occurs.
 
@@ -98,14 +101,21 @@ def log_prior(counts: Tensor) -> Tensor:
     return counts.to(torch.float64).log() - total.log()
 
 
+@typed
 def model_based(logits: Tensor) -> Tensor:
     r"""The model's own law :math:`q \propto e^f` over all classes, log q [..., classes].
 
     It is taken as it stands: no gradient flows back into the logits, as none does in a sampled loss.
+
+    Raises:
+        ValueError: if there is no class, or the largest logit is not finite.
     """
+    if not logits.ndim or not logits.shape[-1] or not bool(torch.isfinite(logits.detach().amax(-1)).all()):
+        raise ValueError(f"logits {tuple(logits.shape)} must be [..., classes], the largest of each row finite")
     return torch.log_softmax(logits.detach().to(torch.float64), -1)
 
 
+@typed
 def exclude(log_q: Tensor, label: int) -> Tensor:
     """The law normalised over the negatives, ``-inf`` at the label.
 
@@ -121,6 +131,7 @@ def exclude(log_q: Tensor, label: int) -> Tensor:
     return negatives - total
 
 
+@typed
 def scheme(
     log_q: Tensor, label: int, m: int, weights: Weights, hits: Hits = "redraw", *, prior: Tensor | None = None
 ) -> Scheme:
@@ -181,6 +192,7 @@ def scheme(
     return Scheme(label, m, log_q, log_w)
 
 
+@typed
 def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     r"""The scheme whose bound is a given pairwise-margin loss: :math:`w_{yy'} = \rho_{yy'}/(m q_{y'})`.
 

@@ -28,6 +28,8 @@ def parameters(theta: Tensor) -> Tensor:
         ValueError: if there are fewer than two classes, no row, or an entry that is not finite.
     """
     shaped(theta)
+    if theta.layout is not torch.strided or theta.is_meta:
+        raise ValueError(f"theta is {theta.layout} on {theta.device}; it must be dense, on a device that holds it")
     finite = torch.isfinite(theta)
     if not bool(finite.all()):
         worst = theta.detach()[~finite][0].item()
@@ -36,6 +38,21 @@ def parameters(theta: Tensor) -> Tensor:
             "leave it out instead"
         )
     return theta.to(torch.float64)
+
+
+def direction(v: Tensor, theta: Tensor) -> Tensor:
+    """What a matrix of the parameters is multiplied with, [..., d], finite, in float64.
+
+    Raises:
+        ValueError: if it does not broadcast to the parameters, or an entry is not finite.
+    """
+    try:
+        v = v.expand(theta.shape)
+    except RuntimeError:
+        raise ValueError(f"v {tuple(v.shape)} does not broadcast to theta {tuple(theta.shape)}") from None
+    if not bool(v.isfinite().all()):
+        raise ValueError("v holds an infinity; it must be finite")
+    return v.to(theta)
 
 
 def temperature(tau: float | Tensor) -> Tensor:

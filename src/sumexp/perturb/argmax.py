@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from sumexp._checks import typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import _heavy as heavy
 from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
@@ -38,6 +39,7 @@ PIECES, ORDER = 16, 16
 """Gauss-Legendre: the range is cut at the ends of the supports and into 16 equal parts, 16 points each."""
 
 
+@typed
 def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r""":math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, equation (3).
 
@@ -57,6 +59,7 @@ def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     return quadrature(theta, noise)
 
 
+@typed
 def quadrature(theta: Tensor, noise: Noise) -> Tensor:
     """The same by quadrature, for every noise with a density: the second way to the Gumbel's closed form.
 
@@ -66,6 +69,7 @@ def quadrature(theta: Tensor, noise: Noise) -> Tensor:
     return cast(Tensor, _Probabilities.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
 
 
+@typed
 def potential(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r""":math:`\phi(\theta) = \mathbb E\max_j(\theta_j+\gamma_j)`, equation (11); [...].
 
@@ -110,6 +114,7 @@ class _Potential(torch.autograd.Function):
         return grads[0].unsqueeze(-1) * quadrature(theta, ctx.noise), None
 
 
+@typed
 def pair_weights(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r""":math:`w_{ij} = \int f(u-\theta_i)f(u-\theta_j)\prod_{l\ne i,j}F(u-\theta_l)\,du`, [..., d, d].
 
@@ -124,6 +129,7 @@ def pair_weights(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     return _by_rows(theta, noise, lambda race, _u: race.pairs())
 
 
+@typed
 def jacobian(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r"""The Hessian of :math:`\phi`, the Laplacian of :func:`pair_weights`: [..., d, d].
 
@@ -133,13 +139,14 @@ def jacobian(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     return laplacian(pair_weights(theta, noise))
 
 
+@typed
 def jacobian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL) -> Tensor:
     """The Jacobian times v [..., d] in O(d) memory, [..., d].
 
     Raises:
-        ValueError: as :func:`probabilities`.
+        ValueError: as :func:`probabilities`, or if v is not finite or does not broadcast to theta.
     """
-    v = v.to(torch.float64).expand(theta.shape)
+    v = checks.direction(v, checks.parameters(theta))
     return _by_rows(theta, noise, lambda race, _u, part: race.laplacian_product(part), v)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from sumexp._checks import typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import GUMBEL
@@ -19,6 +20,7 @@ from sumexp.perturb.transforms import Continuous, Noise, checked
 TOLERANCE = 1e-12
 
 
+@typed
 def softmax_parameters(p: Tensor, noise: Noise = GUMBEL, tau: float = 1.0) -> Tensor:
     r"""The :math:`\theta` of sum zero with :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau) = p`.
 
@@ -40,6 +42,7 @@ def softmax_parameters(p: Tensor, noise: Noise = GUMBEL, tau: float = 1.0) -> Te
     )
 
 
+@typed
 def argmax_parameters(p: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r"""The :math:`\theta` of sum zero with :math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j)) = p_i`.
 

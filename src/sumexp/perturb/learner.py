@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sumexp._checks import typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import softmax
 from sumexp.perturb.noises import GUMBEL
@@ -27,6 +28,7 @@ class Descent:
     divergence: Tensor
 
 
+@typed
 def descend(
     target: Tensor,
     space: HalfSpace | None = None,

@@ -10,6 +10,7 @@ import torch
 from numpy import euler_gamma
 from torch import Tensor
 
+from sumexp._checks import attributes
 from sumexp.perturb._bessel import log_k0, log_x_k1
 from sumexp.perturb.transforms import (
     HIGH,
@@ -223,6 +224,7 @@ class Discrete(Noise):
     weights: tuple[float | Fraction, ...]
 
     def __post_init__(self) -> None:
+        attributes(self)
         if not self.values or len(self.values) != len(self.weights):
             raise ValueError(f"{len(self.values)} values and {len(self.weights)} weights; give one weight a value")
         if len(set(self.values)) < len(self.values) or not all(map(math.isfinite, self.values)):

@@ -23,6 +23,7 @@ import torch
 from scipy import optimize
 from torch import Tensor
 
+from sumexp._checks import attributes, typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import GUMBEL
@@ -43,6 +44,7 @@ class HalfSpace:
     bound: float = 0.0
 
     def __post_init__(self) -> None:
+        attributes(self)
         if not all(math.isfinite(value) for value in (*self.normal, self.bound)) or not any(self.normal):
             raise ValueError(f"normal is {self.normal}, bound {self.bound}; both must be finite, the normal not 0")
 
@@ -73,6 +75,7 @@ class HalfSpace:
         return torch.tensor(self.normal, dtype=torch.float64, device=theta.device)
 
 
+@typed
 def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, tau: float = 1.0) -> tuple[Tensor, float]:
     """The law of the half space nearest to a target it cannot reach, and its Euclidean distance (three classes).
 
@@ -100,6 +103,7 @@ def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, ta
     return softmax.mean(origin + float(optimum.x) * along, noise, tau), float(optimum.fun)
 
 
+@typed
 def smallest_eigenvalue(theta: Tensor, noise: Noise = GUMBEL, tau: float | None = 1.0) -> Tensor:
     r"""The least eigenvalue of the Hessian on :math:`\{\sum v_i = 0\}`, [...]; positive where the map is one-to-one.
 

@@ -20,6 +20,7 @@ from numpy import euler_gamma
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sumexp._checks import typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb._nodes import BLOCK, Direct, Table, grid
 from sumexp.perturb.noises import GUMBEL
@@ -27,6 +28,7 @@ from sumexp.perturb.race import laplacian
 from sumexp.perturb.transforms import Noise, checked
 
 
+@typed
 def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, equation (4).
 
@@ -48,6 +50,7 @@ def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Ten
     return p
 
 
+@typed
 def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`f(\theta) = \tau\,\mathbb E\log\sum_je^{(\theta_j+\gamma_j)/\tau}`, equation (6); [...].
 
@@ -65,6 +68,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
     return top.detach() + scale.to(inner.device) * inner + noise.reduced.loc
 
 
+@typed
 def second_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\mathbb E[p_ip_j]` of the random softmax p, [..., d, d]; the rows sum to the mean.
 
@@ -76,6 +80,7 @@ def second_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1
     return off - torch.diag_embed(torch.diagonal(off, dim1=-2, dim2=-1) - squares)
 
 
+@typed
 def variance(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\operatorname{Var}p_i` of the random softmax p, [..., d]; never negative.
 
@@ -88,6 +93,7 @@ def variance(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) ->
     return _by_rows(theta, noise, tau, lambda nodes, x: nodes.laws(x).variances())
 
 
+@typed
 def pair_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\mathbb E[p_ip_j]` for i != j, [..., d, d]; the diagonal means nothing.
 
@@ -97,6 +103,7 @@ def pair_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0
     return _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).pairs())
 
 
+@typed
 def hessian(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\nabla^2f = \frac1\tau(\mathrm{diag}(\mathbb Ep) - \mathbb E[pp^\top])`, [..., d, d].
 
@@ -109,6 +116,7 @@ def hessian(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> 
     return laplacian(weights) / checks.temperature(tau).to(weights.device)
 
 
+@typed
 def hessian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\nabla^2f\,v` in O(d) memory and time, [..., d]; v is broadcast to theta.
 
@@ -116,11 +124,12 @@ def hessian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL, tau: float 
         ValueError: as :func:`mean`, and if the shapes do not fit.
     """
     theta = checks.parameters(theta)
-    v = v.to(theta).expand(theta.shape)
+    v = checks.direction(v, theta)
     product = _by_rows(theta, noise, tau, lambda nodes, x, y: nodes.race(x).laplacian_product(y), v)
     return product / checks.temperature(tau).to(theta.device)
 
 
+@typed
 def mean_and_pull(
     theta: Tensor, slope: Callable[[Tensor], Tensor], noise: Noise = GUMBEL, tau: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
@@ -145,6 +154,7 @@ def mean_and_pull(
     return p, pulled / checks.temperature(tau).to(p.device)
 
 
+@typed
 def hessian_diagonal(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r"""The diagonal of the Hessian, :math:`(\mathbb Ep_i - \mathbb Ep_i^2)/\tau`, in O(d) memory, [..., d].
 

@@ -33,6 +33,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sumexp._checks import attributes
 from sumexp.perturb._checks import pieces
 
 STEP = 0.22
@@ -153,6 +154,7 @@ class Continuous(Noise):
     standard_mean: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
+        attributes(self)
         if not math.isfinite(self.loc):
             raise ValueError(f"loc is {self.loc}; it must be finite")
         if not (math.isfinite(self.scale) and self.scale > 0):
