@@ -208,12 +208,12 @@ def _read_only(project: Path) -> dict[str, Any]:
 
 def _many_entries(project: Path) -> dict[str, Any]:
     """What nothing to do and ``status`` take with many entries."""
-    store = Store(_store(project))
+    store, provenance = Store(_store(project)), Meter().read()
     for number in range(ENTRIES - len(store.paths())):
         made = Computation("run", "sumexp.chapters.vae.training.train", {"number": str(number)})
         with store.writing(made) as (folder, seal):
             (folder / "run.json").write_text("{}")
-            seal(Meter().read())
+            seal(provenance)
     taken = {}
     for what, command in (("nothing to do, seconds", GRID), ("status, seconds", ("status", "--profile", "smoke"))):
         began = time.monotonic()
