@@ -17,7 +17,7 @@ from sumexp.chapters import fits, vae
 from sumexp.chapters.fits import objectives
 from sumexp.chapters.models import multilabel, skipgram, wordmodel
 from sumexp.chapters.vae import Member, bounds, gradients, posterior, stack
-from sumexp.nce import Joint, families, gan, gaussians, global_nce, gradient, local_nce
+from sumexp.nce import Joint, families, gan, gaussians, global_nce, gradient, local_nce, pairs
 from sumexp.negatives import decoupled, race
 from sumexp.perturb import argmax, batched, inversion, learner, representation, softmax
 from tests import calls
@@ -189,6 +189,9 @@ HERE: Mapping[str, Call] = {
     "nce.local_nce.posterior": lambda z: local_nce.posterior(joint(z), 3, log_law(z)),
     "nce.local_nce.recover": lambda z: local_nce.recover(z, 3, log_law(z)),
     "nce.local_nce.self_normalisation_defect": lambda z: local_nce.self_normalisation_defect(z, 3, log_law(z)),
+    "nce.pairs.gbce": lambda z: pairs.gbce(log_law(z), 2, 0.5),
+    "nce.pairs.sigmoid_pairs": lambda z: pairs.sigmoid_pairs(joint(z), 3, "mask"),
+    "nce.pairs.softmax_pairs": lambda z: pairs.softmax_pairs(joint(z)),
     "vae.bounds.hard_bound": lambda z: bounds.hard_bound(parameters(z), MEMBERS, batch(z), 3, source(z)),
     "vae.bounds.importance": lambda z: bounds.importance(parameters(z), MEMBERS, batch(z), (1, 3), source(z)),
     "vae.bounds.relaxed_loss": lambda z: bounds.relaxed_loss(

@@ -29,6 +29,7 @@ Transferable Visual Models From Natural Language Supervision, ICML 2021.
 """  # noqa: E501
 
 import math
+from numbers import Real
 from typing import Literal, get_args
 
 import torch
@@ -71,7 +72,7 @@ def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -
     if log_p.ndim != 1 or len(log_p) < 2:
         raise ValueError(f"log_p is {tuple(log_p.shape)}; give [classes], two classes or more")
     k = checks.whole("num_negatives", num_negatives, 1)
-    if not 0 <= t <= 1:
+    if not isinstance(t, Real) or not 0 <= t <= 1:
         raise ValueError(f"t is {t!r}; it must be from 0 to 1")
     alpha = k / (len(log_p) - 1)
     beta = 1 - t * (1 - alpha)

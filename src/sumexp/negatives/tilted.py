@@ -38,6 +38,7 @@ Hard Negative Samples, ICLR 2021; their public code.
 
 import math
 from collections.abc import Callable
+from numbers import Real
 
 import torch
 from scipy.optimize import brentq
@@ -76,6 +77,9 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0,
     log_p, log_q = checks.log_law("log_p", log_p.detach()), checks.log_law("log_q", log_q.detach())
     if log_p.shape != log_q.shape or log_p.ndim != 1 or not bool((log_p + log_q).isfinite().all()):
         raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must be positive laws, [classes]")
+    for name, value in (("tau", tau), ("beta", beta), ("weight", weight)):
+        if not isinstance(value, Real):
+            raise ValueError(f"{name} is {value!r}; it must be a number")
     most = (log_q - log_p).min().exp().item()
     if not 0 <= tau < most:
         raise ValueError(f"tau is {tau!r}; it must be >= 0 and less than min q/P, {most:.6g}: no law is left otherwise")
