@@ -55,8 +55,8 @@ def test_what_has_no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
         label_counts("shakespeare")
 
 
-def test_every_kind_of_the_catalogue_has_labels_or_is_of_images() -> None:
-    assert {one.kind for one in datasets.DATASETS.values()} == {*KINDS, "images"}
+def test_every_kind_of_the_catalogue_has_labels_or_is_of_images_or_pairs() -> None:
+    assert {one.kind for one in datasets.DATASETS.values()} == {*KINDS, "images", "pairs"}
 
 
 def test_the_sets_themselves() -> None:

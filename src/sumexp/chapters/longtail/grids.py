@@ -136,7 +136,7 @@ class Plan:
     fresh: int = 0
 
 
-_DIGITS = Plan(5, (8, 2, 24), (40, 18), filters=20, hidden=32, batch=32)
+_DIGITS = Plan(5, (8, 2, 24), (20, 9), filters=20, hidden=32, batch=32)
 _RESIDUAL = Plan(5, (32, 8, 96), (256, 256), blocks=9)
 _WIDER = Plan(8, (32, 8, 96), (60, 26), filters=200, hidden=256)
 FIRST_FRESH = 1000
