@@ -24,9 +24,8 @@ list.
 - ``exclude``: the items of each list that are no candidates, as those that its user was trained on: lists, integers
   [B, T] padded by -1, a ``scipy.sparse`` matrix by rows, or ``Labels``. What is excluded is not relevant either.
 
->>> import torch
 >>> scores = torch.tensor([[0.9, 0.8, 0.1], [0.2, 0.5, 0.4]])
->>> recall(scores, Labels([[1], [2]]), 1, exclude=[[0], []])  # the first user has had item 0
+>>> ranking.recall(scores, ranking.Labels([[1], [2]]), 1, exclude=[[0], []])  # the first user has had item 0
 tensor([1., 0.], dtype=torch.float64)
 
 

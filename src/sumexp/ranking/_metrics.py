@@ -33,6 +33,9 @@ def rank(
     With g candidates above the label and T at its score (itself among them) it is g + 1 (optimistic), g + T
     (pessimistic) or g + (T + 1)/2 (expected).
 
+    >>> ranking.rank(torch.tensor([[0.9, 0.5, 0.5]]), [1])  # second or third
+    tensor([2.5000], dtype=torch.float64)
+
     Args:
         scores: [B, L], or chunks of them.
         labels: [B] the items whose ranks are asked for.
@@ -59,6 +62,9 @@ def rank(
 
 def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
     """The ranks of all items of each list, [B, L]; see :func:`rank`.
+
+    >>> ranking.ranks(torch.tensor([[0.9, 0.5, 0.7]]))
+    tensor([[1., 3., 2.]], dtype=torch.float64)
 
     Raises:
         ValueError: for a wrong shape, NaN, or an unknown rule.
@@ -87,6 +93,9 @@ def reciprocal_rank(
     stands at place g + j with probability :math:`\binom{T-j}{r-1}/\binom Tr`; for r = 1 the expected value is the mean
     of 1/(g+1), ..., 1/(g+T).
 
+    >>> ranking.reciprocal_rank(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]))
+    tensor([0.5000], dtype=torch.float64)
+
     Raises:
         ValueError: for shapes that do not fit, NaN, a list without relevant item, or an unknown rule.
     """
@@ -111,6 +120,9 @@ def mean_reciprocal_rank(
 ) -> Tensor:
     """The mean of :func:`reciprocal_rank` over the batch, a scalar.
 
+    >>> ranking.mean_reciprocal_rank(torch.tensor([[0.9, 0.5], [0.1, 0.2]]), ranking.Labels([[1], [1]]))
+    tensor(0.7500, dtype=torch.float64)
+
     Raises:
         ValueError: as there, and for an empty batch.
     """
@@ -130,6 +142,9 @@ def recall(
     exclude: Excluded | None = None,
 ) -> Tensor:
     """The share of the relevant items that is among the first k, each counted by its gain if gains are given.
+
+    >>> ranking.recall(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]), 2)
+    tensor([0.5000], dtype=torch.float64)
 
     Args:
         scores: [B, L], or chunks of them.
@@ -157,6 +172,9 @@ def precision(
 ) -> Tensor:
     """The share of the first k places that relevant items take (a list with fewer candidates leaves places empty).
 
+    >>> ranking.precision(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[0, 2]]), 2)
+    tensor([1.], dtype=torch.float64)
+
     Raises:
         ValueError: as :func:`recall`.
     """
@@ -179,6 +197,9 @@ def average_precision(
     :math:`\frac rT\big(R' + 1 + (i-g-1)\frac{r-1}{T-1}\big)\frac1i`. The sum over the block is a difference of
     harmonic numbers.
 
+    >>> ranking.average_precision(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]))
+    tensor([0.5833], dtype=torch.float64)
+
     Raises:
         ValueError: as :func:`recall`.
 
@@ -198,6 +219,9 @@ def dcg(
     exclude: Excluded | None = None,
 ) -> Tensor:
     r"""Discounted cumulative gain :math:`\sum_{r_i \le k} g_i/\log_2(1+r_i)`.
+
+    >>> ranking.dcg(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[0]], gains=[[3.0]]))
+    tensor([3.], dtype=torch.float64)
 
     Args:
         scores: [B, L], or chunks of them.
@@ -226,6 +250,9 @@ def ndcg(
     exclude: Excluded | None = None,
 ) -> Tensor:
     """DCG divided by the best possible DCG of the same gains at the same k.
+
+    >>> ranking.ndcg(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1]]), 3)
+    tensor([0.5000], dtype=torch.float64)
 
     Raises:
         ValueError: as :func:`dcg`.
