@@ -211,6 +211,7 @@ REASONS = {
     r"[Dd]ata.dependent|[Dd]ynamic shape": "values decide",
     "inplace randomness": "draws in place",
     "mutate a captured Tensor": "writes its tables",
+    "saved tensor hooks": "encodes anew",
 }
 """What torch says, and what the page says of it; the first that is found."""
 

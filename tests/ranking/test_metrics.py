@@ -286,7 +286,7 @@ def test_wrong_labels_rules_masks_and_gains() -> None:
     for labels in (torch.tensor([0.0, 1.0]), torch.tensor([0])):
         with pytest.raises(ValueError, match=r"labels (must be|are torch.float32; they must be) integers"):
             ranking.rank(scores, labels)
-    with pytest.raises(ValueError, match="the mask leaves out a label itself"):
+    with pytest.raises(ValueError, match="mask or exclude leaves out a label itself"):
         ranking.rank(scores, torch.tensor([0, 1]), mask=relevant.flip(0))
     with pytest.raises(ValueError, match="ties is 'best'; expected one of expected, pessimistic, optimistic"):
         ranking.reciprocal_rank(scores, relevant, ties="best")  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 r"""The loss of a batch in which each example's class is a negative of the others: two towers, contrastive models."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from numbers import Real
@@ -66,6 +68,10 @@ def in_batch(
     minimum is then no longer the truth.
 
     Forward and backward make two matrices of the size of the scores; ``F.cross_entropy`` makes three.
+
+    >>> scores, ids = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), [5, 8]
+    >>> functional.in_batch(scores, ids, log_q=torch.tensor([0.25, 0.5]).log())
+    tensor(0.1319)
 
     Args:
         scores: [B, B + E] of examples and candidates, the examples' own on the diagonal; finite, or -inf off the

@@ -19,12 +19,11 @@ def cached(encode: Callable[..., Tensor], *inputs: Tensor, chunk_size: int) -> T
     :func:`distributed_in_batch`, has the value and the gradient of one batch, at the memory of a chunk and the time of
     a second forward pass (gradient caching, GradCache):
 
-    >>> torch.manual_seed(0)  # doctest: +ELLIPSIS
-    <torch._C.Generator object at ...>
     >>> tower, table = torch.nn.Linear(8, 4), torch.nn.Embedding(100, 4)
     >>> users, items = torch.randn(64, 8), torch.randint(100, (64,))
-    >>> scores = cached(tower, users, chunk_size=16) @ cached(table, items, chunk_size=16).T
-    >>> in_batch(scores, items, log_q=torch.full((64,), -4.6)).backward()
+    >>> queries = functional.cached(tower, users, chunk_size=16)
+    >>> scores = queries @ functional.cached(table, items, chunk_size=16).T
+    >>> functional.in_batch(scores, items, log_q=torch.full((64,), -4.6)).backward()
 
     That holds for encoders in which examples do not meet. Of what is random, as dropout, backward replays the draws of
     torch's own generators on the CPU and the device, so that the gradient is that of the loss; but a chunk draws other

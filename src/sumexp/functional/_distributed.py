@@ -1,5 +1,7 @@
 """In-batch negatives of all processes of ``torch.distributed``."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import torch
@@ -16,6 +18,9 @@ def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
     r"""The rows of all processes, in the order of their ranks, through which gradients flow back.
 
     Backward adds up what all processes ask of a process's rows; all of them must take part in it.
+
+    >>> functional.gathered(torch.ones(2, 3)).shape  # one process
+    torch.Size([2, 3])
 
     Args:
         values: [B, ...], of one shape and type in all processes.
@@ -76,6 +81,10 @@ def distributed_in_batch(
     theorem holds as in one batch (:func:`sumexp.functional.in_batch`). The mean of this loss over the processes is the
     loss of the joined batch, and ``DistributedDataParallel``, which averages gradients over processes, gives the
     gradient of that: what one process with all examples would have.
+
+    >>> queries, items = torch.eye(2), 2 * torch.eye(2)
+    >>> functional.distributed_in_batch(queries, items, [5, 8], log_q=torch.tensor([0.25, 0.5]).log())
+    tensor(0.1525)
 
     Args:
         queries: [B, d] vectors of this process's examples.

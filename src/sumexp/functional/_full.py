@@ -1,5 +1,7 @@
 """Losses over all classes."""
 
+from __future__ import annotations
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,6 +13,9 @@ from sumexp.functional._arguments import Reduction, check_shape, for_sums, reduc
 
 def cross_entropy(logits: Tensor, labels: checks.Values, *, reduction: Reduction = "mean") -> Tensor:
     r"""The softmax cross entropy :math:`\log\big(1 + \sum_{y'\ne y} e^{f_{y'} - f_y}\big)`.
+
+    >>> functional.cross_entropy(torch.tensor([[2.0, 1.0, 0.0]]), [0])
+    tensor(0.4076)
 
     Args:
         logits: [B, L] scores of all classes; -inf for a class that cannot be.
@@ -36,6 +41,11 @@ def pairwise_margin(
 
     One margin :math:`\delta` for all negatives is one taken off the label's own score: CosFace's is a
     constant, ArcFace's :func:`arcface_margin`, both times the scale of the cosines.
+
+    >>> log_prior = torch.tensor([0.5, 0.25, 0.25]).log()
+    >>> log_rho = functional.logit_adjusted(log_prior[:1], log_prior)
+    >>> functional.pairwise_margin(torch.tensor([[2.0, 1.0, 0.0]]), [0], log_rho)
+    tensor(0.2244)
 
     Args:
         logits: [B, L] scores of all classes.

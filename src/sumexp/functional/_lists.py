@@ -1,5 +1,7 @@
 """Losses of a list with several relevant items."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,9 @@ def listnet(logits: Tensor, targets: checks.Values, *, reduction: Reduction = "m
 
     For 0/1 relevance it is :math:`-\frac1R\sum_{i\in\mathrm{Rel}}\log p_i`, the mean of the softmax cross entropies of
     the R relevant items, each taken for the only one; with R = 1 it is the softmax cross entropy.
+
+    >>> functional.listnet(torch.tensor([[2.0, 1.0, 0.0]]), [[1, 0, 1]])
+    tensor(1.4076)
 
     Args:
         logits: [B, L]; -inf for an item that cannot be, unless it is relevant.
@@ -39,6 +44,9 @@ def marginal(logits: Tensor, relevant: checks.Values, *, reduction: Reduction = 
     r"""The marginal loss :math:`-\log\sum_{i\in\mathrm{Rel}} p_i`, which is *no* bound of the log rank for R > 1.
 
     What it bounds is :math:`\log\big(1 + \frac{r-1}R\big)`, with r the rank of the first of the R relevant items.
+
+    >>> functional.marginal(torch.tensor([[2.0, 1.0, 0.0]]), [[True, False, True]])
+    tensor(0.2807)
 
     Args:
         logits: [B, L].

@@ -5,6 +5,8 @@ Hand them to :func:`sumexp.functional.pairwise_margin`, or their exponentials as
 ``log_q``: then its implicit loss has these margins (Rawat et al., Proposition 4).
 """
 
+from __future__ import annotations
+
 import math
 from numbers import Real
 
@@ -17,6 +19,9 @@ from sumexp import _checks as checks
 def adaptive(positive_log_prior: checks.Values, scale: float = 1.0) -> Tensor:
     r""":math:`\log\rho_{yy'} = C\,\pi_y^{-1/4}`: larger margins for rare positives (LDAM).
 
+    >>> functional.adaptive(torch.tensor([0.0001, 0.5]).log(), scale=0.1)
+    tensor([1.0000, 0.1189])
+
     Source: Rawat et al., section 2.1, which prints it without the logarithm; Cao et al. (2019).
     """
     return scale * torch.exp(-0.25 * checks.reals("positive_log_prior", positive_log_prior))
@@ -25,6 +30,9 @@ def adaptive(positive_log_prior: checks.Values, scale: float = 1.0) -> Tensor:
 def equalised(negative_log_prior: checks.Values, exponent: float = 1.0) -> Tensor:
     r""":math:`\log\rho_{yy'} = \log F(\pi_{y'})`, :math:`F(\pi) = \pi^{\text{exponent}}`: rare negatives weigh little.
 
+    >>> functional.equalised(torch.tensor([0.5, 0.25]).log(), exponent=0.5)
+    tensor([-0.3466, -0.6931])
+
     Source: Rawat et al., section 2.1; Tan et al. (2020).
     """
     return exponent * checks.reals("negative_log_prior", negative_log_prior)
@@ -32,6 +40,9 @@ def equalised(negative_log_prior: checks.Values, exponent: float = 1.0) -> Tenso
 
 def logit_adjusted(positive_log_prior: checks.Values, negative_log_prior: checks.Values) -> Tensor:
     r""":math:`\log\rho_{yy'} = \log(\pi_{y'}/\pi_y)`: consistent for the balanced error.
+
+    >>> functional.logit_adjusted(torch.tensor(0.25).log(), torch.tensor([0.5, 0.25]).log())
+    tensor([0.6931, 0.0000])
 
     Source: Rawat et al., section 2.1; Menon et al. (2020).
     """
@@ -45,6 +56,9 @@ def arcface_margin(cosine: checks.Values, margin: float, *, guarded: bool = True
     As printed this is *negative* for :math:`\theta > \pi - m/2`: there the target's logit is raised, and the loss
     bounds no rank. Implementations guard it: beyond :math:`\theta = \pi - m` they take :math:`m\sin m` instead, which
     is never negative.
+
+    >>> functional.arcface_margin(torch.tensor([0.9, 0.0]), 0.5)
+    tensor([0.3192, 0.4794])
 
     Args:
         cosine: of the angle between an example and its own class, in [-1, 1].

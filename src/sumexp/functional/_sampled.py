@@ -1,5 +1,7 @@
 r"""Losses of a positive beside sampled negatives; see :mod:`sumexp.functional` for the common signature."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -62,6 +64,11 @@ def sampled_softmax(
     the sum unbiased for the full softmax's where no draw is a hit, and the loss itself lies below it on average, which
     :func:`sumexp.expectations.sampled_softmax` has exactly.
 
+    >>> positive, negative = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
+    >>> law = torch.tensor([0.5, 0.25])  # of a draw of each negative; of the own class it is 1/4
+    >>> functional.sampled_softmax(positive, negative, log_q=law.log(), positive_log_q=torch.tensor([0.25]).log())
+    tensor(0.3615)
+
     Args:
         positive_logits: [B] the score of each example's own class.
         negative_logits: [B, m] scores of its negatives.
@@ -110,6 +117,9 @@ def info_nce(
     :math:`\log N - \mathbb E\ell` bounds the mutual information from below. With ``log_q`` what has this optimum is
     :math:`f - \log q`, so that f is :math:`\log\mathrm{pop}(y|x)`; ``weights`` change it otherwise.
 
+    >>> functional.info_nce(torch.tensor([2.0]), torch.tensor([[0.0, 1.0]]))
+    tensor(0.4076)
+
     Raises:
         TypeError: if ``negative_logits`` is missing.
 
@@ -151,6 +161,9 @@ def decoupled(
 
     Linear in the sample, so with ``correct="importance"``, :math:`w_j = 1/(m q_j)`, it is unbiased for the sum over all
     negatives. ``all`` and ``negatives`` take :math:`\log q` off the scores inside the margins: something else.
+
+    >>> functional.decoupled(torch.tensor([0.5]), torch.tensor([[0.2, -0.3]]), margins=functional.CONTRASTIVE)
+    tensor(0.2900)
 
     Args:
         positive_logits: [B] the score of each example's own class.
@@ -198,6 +211,9 @@ def binary_nce(
     :math:`f = \log\mathrm{pop}(y|x) - \log m`. ``correct="importance"`` multiplies a negative's term by
     :math:`1/(m q)` instead.
 
+    >>> functional.binary_nce(torch.tensor([2.0]), torch.tensor([[0.0, -1.0]]))
+    tensor(1.1333)
+
     Source: Stratos, section 2.2, with m = N - 1.
     """
     return decoupled(
@@ -227,6 +243,9 @@ def hinge(
     .. math:: \ell = \max\{0,\ 1 - (f_y - \max_j f_j)\}
 
     Over a sample of negatives it is at most what it is over all. A row without any negative left has loss 0.
+
+    >>> functional.hinge(torch.tensor([2.0]), torch.tensor([[0.0, 1.5]]))
+    tensor(0.5000)
 
     Args:
         positive_logits: [B] the score of each example's own class.

@@ -23,7 +23,7 @@ class InBatchSoftmax(nn.Module):
     :func:`sumexp.functional.in_batch` with its options, a temperature that may be learned, and places that are no
     example. The defaults are those whose minimum is :math:`\log P(y\mid x)` up to a constant.
 
-    >>> loss = InBatchSoftmax(temperature=0.05, learn_temperature=True)
+    >>> loss = nn.InBatchSoftmax(temperature=0.05, learn_temperature=True)
     >>> queries, items = torch.eye(3), torch.eye(3)
     >>> loss(queries @ items.T, [7, 2, 9], log_q=torch.tensor([0.5, 0.3, 0.2]).log()).shape
     torch.Size([])
@@ -134,7 +134,7 @@ class InBatchSoftmax(nn.Module):
 class BinaryNCE(nn.Module):
     """Local NCE, the loss of word2vec: :func:`sumexp.functional.binary_nce` with its options.
 
-    >>> loss = BinaryNCE(reduction="sum")
+    >>> loss = nn.BinaryNCE(reduction="sum")
     >>> loss(torch.zeros(2), torch.zeros(2, 5)) / (2 * 6)  # log 2 for each of six candidates
     tensor(0.6931)
 
@@ -182,7 +182,7 @@ class BinaryNCE(nn.Module):
 class ListNet(nn.Module):
     """The cross entropy of a label distribution: :func:`sumexp.functional.listnet`, for lists of unequal length.
 
-    >>> loss = ListNet()
+    >>> loss = nn.ListNet()
     >>> loss(torch.zeros(2, 3), [[1, 0, 1], [1, -100, -100]])  # log 3 for the first; the second has one item alone
     tensor(0.5493)
 

@@ -18,6 +18,11 @@ class SampledOutput(nn.Module):
     gives all classes, for evaluation. Under autocast all products are in half precision, those
     of an example with its own class as those with negatives; the losses sum them in float32.
 
+    >>> output = nn.SampledOutput(8, 1000)
+    >>> positive, negative = output(torch.zeros(4, 8), [1, 7, 7, 999], torch.arange(50))
+    >>> positive.shape, negative.shape
+    (torch.Size([4]), torch.Size([4, 50]))
+
     Args:
         features: length d of the hidden vector.
         classes: number of classes L.

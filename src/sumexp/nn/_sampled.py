@@ -29,6 +29,12 @@ class SampledSoftmax(nn.Module):
     The defaults are those whose minimum is the full softmax's for every m and q: :math:`\log q` off all logits, hits
     kept (the chapter :doc:`/notebooks/negatives`). Under autocast all scores are rounded alike.
 
+    >>> layer = nn.SampledSoftmax(8, 1000, samplers.LogUniform(1000), 100)
+    >>> layer(torch.zeros(4, 8), [1, 7, -100, 999]).shape
+    torch.Size([])
+    >>> layer.logits(torch.zeros(4, 8)).shape
+    torch.Size([4, 1000])
+
     Args:
         features: length d of the hidden vectors.
         classes: number of classes L.

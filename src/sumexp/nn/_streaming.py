@@ -31,6 +31,11 @@ class StreamingLogQ(nn.Module):
     With a ``width`` ids share slots by hashing, ``depth`` times: a collision makes an id look more frequent, so the
     largest gap and the smallest count are taken (count-min). An id never seen counts as seen once.
 
+    >>> stream = nn.StreamingLogQ(1000, kind="count")
+    >>> stream.update([3, 3, 7, 9])
+    >>> stream([3, 7]).exp()
+    tensor([0.5000, 0.2500], dtype=torch.float64)
+
     Args:
         classes: number of classes; memory is a slot for each, unless there is a width.
         width: slots of each hash table.

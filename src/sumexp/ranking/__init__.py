@@ -21,6 +21,13 @@ list.
 - ``relevant``, or ``gains``: [B, L] bool, or numbers >= 0 where a metric takes gains; or
   :class:`sumexp.ranking.Labels`, the numbers of the relevant items.
 - ``mask``: [B, L] bool leaves out items that are no candidates (False; what their scores are does not matter).
+- ``exclude``: the items of each list that are no candidates, as those that its user was trained on: lists, integers
+  [B, T] padded by -1, a ``scipy.sparse`` matrix by rows, or ``Labels``. What is excluded is not relevant either.
+
+>>> scores = torch.tensor([[0.9, 0.8, 0.1], [0.2, 0.5, 0.4]])
+>>> ranking.recall(scores, ranking.Labels([[1], [2]]), 1, exclude=[[0], []])  # the first user has had item 0
+tensor([1., 0.], dtype=torch.float64)
+
 
 With B lists of L items, R of them relevant, a metric at k costs what ``scores.topk(k + 1)`` costs, one over all places
 at most one sort; rows are taken one or four million scores at a time, so that little more is held than what was passed.

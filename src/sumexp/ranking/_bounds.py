@@ -25,6 +25,9 @@ def possible_ranks(cross_entropy: float, classes: int) -> Ranks:
     class that is first has :math:`p \ge 1/n`, one that is second can have any p below 1/2. A tie may be broken either
     way. Where :math:`e^c` is a whole number below n, that rank needs logits of -inf; finite ones stay below it.
 
+    >>> ranking.possible_ranks(0.5, 10)
+    Ranks(least=1, greatest=1)
+
     Raises:
         ValueError: if the cross entropy is negative or NaN, or there are fewer than two classes.
     """
@@ -48,6 +51,9 @@ def least_rr(cross_entropy: checks.Values, relevant: checks.Values = 1, *, class
     relevant ones, whose probabilities then sum to at most :math:`R/(R+r-1)`; so each list has :math:`c \ge
     \log(R+r-1)`. The points lie on the convex curve :math:`1/(e^c - R + 1)`, which the chords touch there. Lists with
     different R have at least what the smallest R guarantees, and lists with any gains what R = 1 does.
+
+    >>> ranking.least_rr(0.5)
+    tensor(0.6393, dtype=torch.float64)
 
     Args:
         cross_entropy: [...], means over lists.
@@ -77,6 +83,9 @@ def least_ndcg(cross_entropy: checks.Values, *, classes: int | None = None) -> T
     :math:`e^{-c} \le 1/\log_2(1+e^c)` falls exponentially. It holds for :func:`sumexp.functional.listnet` with any
     gains, and is the greatest lower bound for lists with one relevant item.
 
+    >>> ranking.least_ndcg(0.5)
+    tensor(0.7338, dtype=torch.float64)
+
     Args:
         cross_entropy: [...], means over lists.
         classes: the number of items, below whose rank none can fall; unbounded if None.
@@ -105,6 +114,9 @@ def least_recall(cross_entropy: checks.Values, k: int) -> Tensor:
     share of the gains, as in the loss: with uniform labels it is the usual recall, with graded gains
     ``recall(scores, gains, k)``.
 
+    >>> ranking.least_recall(0.5, 1)
+    tensor(0.2787, dtype=torch.float64)
+
     Args:
         cross_entropy: [...], means over lists.
         k: how many places count; with so many items or fewer, recall is 1 and there is nothing to promise.
@@ -123,6 +135,9 @@ def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) ->
     r"""SoftRank: the expected rank of a label if each score is the centre of a Gaussian, smooth in the scores.
 
     .. math:: \mathbb E\,r_i = 1 + \sum_{j\ne i} \Phi\Big(\frac{z_j - z_i}{\sigma\sqrt2}\Big)
+
+    >>> ranking.expected_rank(torch.tensor([[2.0, 1.0, 0.0]]), [0], 1.0)
+    tensor([1.3184], dtype=torch.float64)
 
     Args:
         scores: [B, L].

@@ -3,9 +3,10 @@
 How ties, masks, labels and chunks are meant: see the package.
 """
 
-from collections.abc import Callable
-from typing import get_args
+from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,32 +16,46 @@ from sumexp.ranking._counting import any_true
 from sumexp.ranking._places import Chunks, First, Labels, Places, Ties
 from sumexp.ranking._scores import Matrix, as_tensor, check_bool, check_scores
 
+Excluded = Labels | Sequence[Sequence[int]] | Matrix
+"""Items of each list, as :class:`Labels` has them: lists, integers [B, T] padded by -1, or a sparse matrix by rows."""
+
 
 def rank(
-    scores: Matrix | Chunks, labels: checks.Values, *, ties: Ties = "expected", mask: Matrix | None = None
+    scores: Matrix | Chunks,
+    labels: checks.Values,
+    *,
+    ties: Ties = "expected",
+    mask: Matrix | None = None,
+    exclude: Excluded | None = None,
 ) -> Tensor:
     r"""The rank of one label in each list.
 
     With g candidates above the label and T at its score (itself among them) it is g + 1 (optimistic), g + T
     (pessimistic) or g + (T + 1)/2 (expected).
 
+    >>> ranking.rank(torch.tensor([[0.9, 0.5, 0.5]]), [1])  # second or third
+    tensor([2.5000], dtype=torch.float64)
+
     Args:
         scores: [B, L], or chunks of them.
         labels: [B] the items whose ranks are asked for.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
+        exclude: items of each list that are no candidates, as those of its user's training; none if None.
 
     Raises:
         ValueError: for shapes that do not fit, NaN, a label that is no candidate, or an unknown rule.
     """
-    checked, candidates = _check_scores(scores, mask, ties)
+    checked, candidates, excluded = _check_scores(scores, mask, ties, exclude)
     given = checks.integers("label", labels)
     batch = given.shape if isinstance(checked, Chunks) else checked.shape[:1]
     if given.ndim != 1 or given.shape != batch:
         raise ValueError(f"labels must be integers [{batch[0] if batch else 'B'}], got {tuple(given.shape)}")
     own = checks.ids("label", given, _items(checked)).unsqueeze(-1)
     if candidates is not None and not bool(candidates.gather(-1, own).all()):
-        raise ValueError("the mask leaves out a label itself, which then has no rank")
+        raise ValueError("mask or exclude leaves out a label itself, which then has no rank")
+    if excluded is not None and bool(_among(own, excluded).any()):
+        raise ValueError("mask or exclude leaves out a label itself, which then has no rank")
     parts = places.of_labels(checked, own, torch.ones(own.shape, dtype=torch.float64), candidates, None)
     return torch.cat([_mean_place(part.above, part.tied, ties).squeeze(-1) for part in parts])
 
@@ -48,10 +63,13 @@ def rank(
 def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
     """The ranks of all items of each list, [B, L]; see :func:`rank`.
 
+    >>> ranking.ranks(torch.tensor([[0.9, 0.5, 0.7]]))
+    tensor([[1., 3., 2.]], dtype=torch.float64)
+
     Raises:
         ValueError: for a wrong shape, NaN, or an unknown rule.
     """
-    checked, _ = _check_scores(scores, None, ties)
+    checked, *_ = _check_scores(scores, None, ties)
     assert isinstance(checked, Tensor)
     result = torch.empty(checked.shape, dtype=torch.float64, device=checked.device)
     row = 0
@@ -62,7 +80,12 @@ def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
 
 
 def reciprocal_rank(
-    scores: Matrix | Chunks, relevant: Matrix | Labels, *, ties: Ties = "expected", mask: Matrix | None = None
+    scores: Matrix | Chunks,
+    relevant: Matrix | Labels,
+    *,
+    ties: Ties = "expected",
+    mask: Matrix | None = None,
+    exclude: Excluded | None = None,
 ) -> Tensor:
     r"""One over the rank of the first relevant item.
 
@@ -70,12 +93,15 @@ def reciprocal_rank(
     stands at place g + j with probability :math:`\binom{T-j}{r-1}/\binom Tr`; for r = 1 the expected value is the mean
     of 1/(g+1), ..., 1/(g+T).
 
+    >>> ranking.reciprocal_rank(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]))
+    tensor([0.5000], dtype=torch.float64)
+
     Raises:
         ValueError: for shapes that do not fit, NaN, a list without relevant item, or an unknown rule.
     """
-    checked, candidates = _check_scores(scores, mask, ties)
+    checked, candidates, excluded = _check_scores(scores, mask, ties, exclude)
     if isinstance(relevant, Labels):
-        items, gains = _check_labels(relevant, checked, candidates)
+        items, gains = _check_labels(relevant, checked, candidates, excluded)
         firsts = places.first_of_labels(checked, items, gains, candidates)
     else:
         right, checked = as_tensor("relevant", relevant), _check_matrix(checked)
@@ -85,14 +111,22 @@ def reciprocal_rank(
 
 
 def mean_reciprocal_rank(
-    scores: Matrix | Chunks, relevant: Matrix | Labels, *, ties: Ties = "expected", mask: Matrix | None = None
+    scores: Matrix | Chunks,
+    relevant: Matrix | Labels,
+    *,
+    ties: Ties = "expected",
+    mask: Matrix | None = None,
+    exclude: Excluded | None = None,
 ) -> Tensor:
     """The mean of :func:`reciprocal_rank` over the batch, a scalar.
+
+    >>> ranking.mean_reciprocal_rank(torch.tensor([[0.9, 0.5], [0.1, 0.2]]), ranking.Labels([[1], [1]]))
+    tensor(0.7500, dtype=torch.float64)
 
     Raises:
         ValueError: as there, and for an empty batch.
     """
-    each = reciprocal_rank(scores, relevant, ties=ties, mask=mask)
+    each = reciprocal_rank(scores, relevant, ties=ties, mask=mask, exclude=exclude)
     if not len(each):
         raise ValueError("the batch is empty, so it has no mean reciprocal rank")
     return each.mean()
@@ -105,8 +139,12 @@ def recall(
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
+    exclude: Excluded | None = None,
 ) -> Tensor:
     """The share of the relevant items that is among the first k, each counted by its gain if gains are given.
+
+    >>> ranking.recall(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]), 2)
+    tensor([0.5000], dtype=torch.float64)
 
     Args:
         scores: [B, L], or chunks of them.
@@ -114,12 +152,13 @@ def recall(
         k: how many places count.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
+        exclude: items of each list that are no candidates, as those of its user's training; none if None.
 
     Raises:
         ValueError: as :func:`reciprocal_rank` or :func:`dcg`, and if k is not in 1..L.
     """
     k = checks.whole("k", k, 1, _items(scores))
-    return _of_lists(lambda p: _within(p, k) / p.gains.sum(-1), scores, relevant, k, ties, mask, gains=True)
+    return _of_lists(lambda p: _within(p, k) / p.gains.sum(-1), scores, relevant, k, ties, mask, exclude, gains=True)
 
 
 def precision(
@@ -129,14 +168,18 @@ def precision(
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
+    exclude: Excluded | None = None,
 ) -> Tensor:
     """The share of the first k places that relevant items take (a list with fewer candidates leaves places empty).
+
+    >>> ranking.precision(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[0, 2]]), 2)
+    tensor([1.], dtype=torch.float64)
 
     Raises:
         ValueError: as :func:`recall`.
     """
     k = checks.whole("k", k, 1, _items(scores))
-    return _of_lists(lambda p: _within(p, k) / k, scores, relevant, k, ties, mask)
+    return _of_lists(lambda p: _within(p, k) / k, scores, relevant, k, ties, mask, exclude)
 
 
 def average_precision(
@@ -146,6 +189,7 @@ def average_precision(
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
+    exclude: Excluded | None = None,
 ) -> Tensor:
     r"""The mean over the relevant items of the precision at their places, 0 for those beyond the first k.
 
@@ -153,13 +197,16 @@ def average_precision(
     :math:`\frac rT\big(R' + 1 + (i-g-1)\frac{r-1}{T-1}\big)\frac1i`. The sum over the block is a difference of
     harmonic numbers.
 
+    >>> ranking.average_precision(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]))
+    tensor([0.5833], dtype=torch.float64)
+
     Raises:
         ValueError: as :func:`recall`.
 
     Source: McSherry and Najork (2008), for the expected value.
     """
     last = _check_k(k, scores)
-    return _of_lists(lambda p: _average_precision(p, last), scores, relevant, k, ties, mask)
+    return _of_lists(lambda p: _average_precision(p, last), scores, relevant, k, ties, mask, exclude)
 
 
 def dcg(
@@ -169,8 +216,12 @@ def dcg(
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
+    exclude: Excluded | None = None,
 ) -> Tensor:
     r"""Discounted cumulative gain :math:`\sum_{r_i \le k} g_i/\log_2(1+r_i)`.
+
+    >>> ranking.dcg(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[0]], gains=[[3.0]]))
+    tensor([3.], dtype=torch.float64)
 
     Args:
         scores: [B, L], or chunks of them.
@@ -178,12 +229,15 @@ def dcg(
         k: how many places count; all if None.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
+        exclude: items of each list that are no candidates, as those of its user's training; none if None.
 
     Raises:
         ValueError: as :func:`recall`, and for a negative or infinite gain.
     """
     discounts = _Running.discounts(_check_k(k, scores))
-    return _of_lists(lambda p: _discounted(p, discounts), scores, gains, k, ties, mask, gains=True, graded=True)
+    return _of_lists(
+        lambda p: _discounted(p, discounts), scores, gains, k, ties, mask, exclude, gains=True, graded=True
+    )
 
 
 def ndcg(
@@ -193,8 +247,12 @@ def ndcg(
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
+    exclude: Excluded | None = None,
 ) -> Tensor:
     """DCG divided by the best possible DCG of the same gains at the same k.
+
+    >>> ranking.ndcg(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1]]), 3)
+    tensor([0.5000], dtype=torch.float64)
 
     Raises:
         ValueError: as :func:`dcg`.
@@ -204,7 +262,7 @@ def ndcg(
     def normalised(ranked: Places) -> Tensor:
         return _discounted(ranked, discounts) / _discounted(_ideal(ranked), discounts)
 
-    return _of_lists(normalised, scores, gains, k, ties, mask, gains=True, graded=True)
+    return _of_lists(normalised, scores, gains, k, ties, mask, exclude, gains=True, graded=True)
 
 
 class _Running:
@@ -241,14 +299,15 @@ def _of_lists(
     k: int | None,
     ties: Ties,
     mask: Matrix | None,
+    exclude: Excluded | None,
     *,
     gains: bool = False,
     graded: bool = False,
 ) -> Tensor:
     """A metric of the places of what is relevant, which may have gains, and if ``graded`` is spoken of as gains."""
-    checked, candidates = _check_scores(scores, mask, ties)
+    checked, candidates, excluded = _check_scores(scores, mask, ties, exclude)
     if isinstance(relevant, Labels):
-        items, worth = _check_labels(relevant, checked, candidates)
+        items, worth = _check_labels(relevant, checked, candidates, excluded)
         if not gains:
             worth = (worth > 0).double()
         parts = places.of_labels(checked, items, worth, candidates, k)
@@ -323,14 +382,68 @@ def _items(scores: Matrix | Chunks) -> int:
     return checked.shape[-1] if checked.ndim else 0
 
 
-def _check_scores(scores: Matrix | Chunks, mask: Matrix | None, ties: str) -> tuple[Tensor | Chunks, Tensor | None]:
+def _check_scores(
+    scores: Matrix | Chunks, mask: Matrix | None, ties: str, exclude: Excluded | None = None
+) -> tuple[Tensor | Chunks, Tensor | None, Tensor | None]:
+    """The scores, the candidates among a matrix of them, and what is excluded from chunks [B, E], sorted."""
     checks.choice("ties", ties, get_args(Ties))
     if isinstance(scores, Chunks):
         if mask is not None:
-            raise ValueError("chunks of scores take no mask: give -inf to what is no candidate")
-        return scores, None
+            raise ValueError("chunks of scores take no mask: give -inf to what is no candidate, or exclude it")
+        if exclude is None:
+            return scores, None, None
+        excluded = _excluded(exclude, scores.items).sort(-1).values
+        return Chunks(_less(scores, excluded), scores.items, scores.size), None, excluded
     candidates = None if mask is None else as_tensor("mask", mask)
-    return check_scores(scores, mask=candidates), candidates
+    if exclude is not None:
+        given = as_tensor("scores", scores)
+        shape = given.shape if given.ndim == 2 else (0, 0)
+        excluded = _excluded(exclude, shape[1]).to(given.device)
+        if len(excluded) != shape[0]:
+            raise ValueError(f"exclude names items of {len(excluded)} lists; there are scores of {shape[0]}")
+        # Padding falls into one more column.
+        left = torch.ones(shape[0], shape[1] + 1, dtype=torch.bool, device=given.device)
+        left = left.scatter_(1, torch.where(excluded < 0, shape[1], excluded), False)[:, :-1].contiguous()
+        if candidates is not None:
+            check_bool("mask", candidates, given)
+            left &= candidates
+        candidates = left
+    return check_scores(scores, mask=candidates), candidates, None
+
+
+def _excluded(exclude: Excluded, items: int) -> Tensor:
+    """Excluded items [B, E], -1 at padding."""
+    if not isinstance(exclude, Labels):
+        sparse: Any = exclude
+        by_row = hasattr(sparse, "indptr") and hasattr(sparse, "indices")
+        lists: Any = np.split(sparse.indices, sparse.indptr[1:-1]) if by_row else exclude
+        exclude = Labels(lists)
+    excluded, _ = exclude.padded()
+    checks.ids("label to exclude", excluded.clamp_min(0), items)
+    return excluded
+
+
+def _less(scores: Chunks, excluded: Tensor) -> Callable[[int, int], Tensor]:
+    """Chunks with -inf at what is excluded."""
+
+    def score(start: int, stop: int) -> Tensor:
+        chunk = as_tensor("scores", scores.score(start, stop))
+        if not chunk.is_floating_point():
+            chunk = chunk.double()
+        if chunk.ndim != 2 or len(chunk) != len(excluded):
+            raise ValueError(f"exclude names items of {len(excluded)} lists; a chunk has shape {tuple(chunk.shape)}")
+        row, place = ((excluded >= start) & (excluded < stop)).nonzero(as_tuple=True)
+        chunk = chunk.clone()
+        chunk[row.to(chunk.device), (excluded[row, place] - start).to(chunk.device)] = -torch.inf
+        return chunk
+
+    return score
+
+
+def _among(items: Tensor, ordered: Tensor) -> Tensor:
+    """Which items [B, T] are among others [B, E], which are sorted."""
+    place = torch.searchsorted(ordered, items.contiguous()).clamp_max(ordered.shape[1] - 1)
+    return (ordered.gather(-1, place) == items) & (items >= 0)
 
 
 def _check_matrix(scores: Tensor | Chunks) -> Tensor:
@@ -339,7 +452,9 @@ def _check_matrix(scores: Tensor | Chunks) -> Tensor:
     return scores
 
 
-def _check_labels(labels: Labels, scores: Tensor | Chunks, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def _check_labels(
+    labels: Labels, scores: Tensor | Chunks, mask: Tensor | None, excluded: Tensor | None
+) -> tuple[Tensor, Tensor]:
     items, gains = labels.padded(None if isinstance(scores, Chunks) else scores.device)
     if not isinstance(scores, Chunks) and len(items) != len(scores):
         raise ValueError(f"there are labels of {len(items)} lists and scores of {len(scores)}")
@@ -351,6 +466,11 @@ def _check_labels(labels: Labels, scores: Tensor | Chunks, mask: Tensor | None) 
     if mask is not None:
         gains = torch.where(mask.gather(-1, items.clamp_min(0)), gains, 0.0)
         items = torch.where(gains > 0, items, -1)
+    if excluded is not None:
+        if len(excluded) != len(items):
+            raise ValueError(f"exclude names items of {len(excluded)} lists; there are labels of {len(items)}")
+        gone = _among(items, excluded.to(items.device))
+        items, gains = items.masked_fill(gone, -1), gains.masked_fill(gone, 0)
     _check_some((items >= 0).any(-1), "relevant item")
     return items, gains
 

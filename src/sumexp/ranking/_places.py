@@ -28,6 +28,10 @@ ROWS_AT_ONCE = 1 << 20
 class Labels:
     """The relevant items of each list, by their numbers.
 
+    >>> ranking.Labels([[3, 1], [2]]).padded()[0]
+    tensor([[ 3,  1],
+            [ 2, -1]])
+
     Attributes:
         lists: for each list its relevant items, in any order, each once; or integers [B, T], where negative numbers
             are padding.
@@ -65,6 +69,11 @@ class Labels:
 @dataclass(frozen=True)
 class Chunks:
     """Scores [B, items] that are computed some items at a time and never stand together.
+
+    >>> users, items = torch.eye(2), torch.arange(10.0).view(5, 2)
+    >>> scores = ranking.Chunks(lambda start, stop: users @ items[start:stop].T, len(items), 2)
+    >>> ranking.rank(scores, [0, 4])
+    tensor([5., 1.], dtype=torch.float64)
 
     Attributes:
         score: of (start, stop) the scores [B, stop - start] of the items start..stop - 1. It is asked for each range

@@ -46,6 +46,9 @@ def expected_loss(
 ) -> Tensor:
     r"""The exact mean of :math:`\log(1 + \sum_j w_{y_j} e^{f_{y_j} - f_y})`, m negatives drawn with replacement from q.
 
+    >>> ranking.expected_loss(torch.zeros(3), 0, 1)  # log 2
+    tensor(0.6931, dtype=torch.float64)
+
     Args:
         logits: [..., L]; the label's is finite.
         label: the positive, never drawn.
@@ -82,6 +85,9 @@ def hit_losses(n: int, num_negatives: int, weight: float, sizes: checks.Values, 
     The least expected loss of a positive of rank 1 + s, by a sum over the values of :math:`K_s` (binomial, or
     hypergeometric without replacement). With w = 1 it is the expected log of the rank among the sampled candidates.
 
+    >>> ranking.hit_losses(9, 3, 1.0, torch.tensor([0, 9]))
+    tensor([0.0000, 1.3863], dtype=torch.float64)
+
     Args:
         n: number of all negatives, L - 1.
         num_negatives: m, the number of draws.
@@ -108,6 +114,9 @@ def deficits(n: int, num_negatives: int, weight: float, sizes: checks.Values, *,
     r""":math:`\log(1+s) - \mathbb E\log(1+wK_s)`: how far the loss can fall below the log rank; (C) says never above 0.
 
     Arguments and errors as for :func:`hit_losses`.
+
+    >>> ranking.deficits(9, 3, 1.0, torch.tensor([0, 9]))
+    tensor([0.0000, 0.9163], dtype=torch.float64)
     """
     least = hit_losses(n, num_negatives, weight, sizes, replacement=replacement)
     return torch.log1p(checks.reals("sizes", sizes).double()) - least
@@ -122,6 +131,9 @@ class Constant(NamedTuple):
 
 def additive_constant(n: int, num_negatives: int, weight: float | None = None, *, replacement: bool = True) -> Constant:
     r"""The least c with :math:`\mathbb E\,\ell + c \ge \log r` for all logits, for uniform sampling.
+
+    >>> ranking.additive_constant(9, 3)
+    Constant(constant=0.29004208917037777, rank=3)
 
     Args:
         n: number of all negatives, L - 1; all ranks are visited, m + 1 numbers for each.
@@ -144,6 +156,9 @@ def log_least_weight(q: checks.Values, num_negatives: int) -> Tensor:
     m draws with replacement; the root of :math:`\mathbb E\log(1 + wK) = \log 2`, K binomial (m, q). For small mq it is
     near :math:`2^{1/(mq)}`, which no float can hold: hence the logarithm. For one draw it is
     :math:`2^{1/q} - 1`; for a k-subset of n, put m = 1 and q = k/n.
+
+    >>> ranking.log_least_weight(torch.tensor([1.0, 0.5]), 1).exp()  # 2^(1/q) - 1
+    tensor([1.0000, 3.0000], dtype=torch.float64)
 
     Args:
         q: [...] probabilities of a draw, in (0, 1].
@@ -178,6 +193,9 @@ def certified_rank(loss: float, n: int, num_negatives: int, weight: float = 1.0,
 
     The expected loss of rank r is at least :math:`\mathbb E\log(1 + wK_{r-1})`, which rises with r: so even InfoNCE
     (w = 1) says something of the full rank, only not that its log is below the loss.
+
+    >>> ranking.certified_rank(0.5, 99, 10)
+    9
 
     Args:
         loss: the mean over negatives for one positive, >= 0.
@@ -240,6 +258,10 @@ def worst_set(scheme: WeightLaw) -> Worst:
 
     The deficit is :math:`\log(1+|S|) - \mathbb E\log(1+W_S)`; the expected loss bounds the log rank for all logits if
     and only if it is not positive.
+
+    >>> law = ranking.sampled.draws([0.5, 0.5], 1, [1.0, 1.0])
+    >>> ranking.worst_set(law).deficit
+    0.4054651081081645
 
     Raises:
         ValueError: for shapes that do not fit, probabilities that do not sum to 1, a negative weight, or more than 16

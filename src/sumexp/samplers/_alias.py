@@ -32,6 +32,12 @@ CHUNK = 1 << 16
 class Categorical(Law):
     r"""Draws from any law q in constant time each, after a set-up in time and memory proportional to L.
 
+    >>> law = samplers.Categorical([0.5, 0.25, 0.25])
+    >>> law.sample((2, 3)).shape
+    torch.Size([2, 3])
+    >>> law.log_prob([0, 2]).exp()
+    tensor([0.5000, 0.2500], dtype=torch.float64)
+
     Args:
         q: [L] probabilities; they must sum to 1 within what their precision explains, and are divided by their sum.
 
@@ -72,6 +78,9 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
     r""":math:`q_y \propto n_y^{\text{power}}` for counts :math:`n_y`: 1 is the unigram law, 0.75 the habit of word2vec.
 
     The classes may stand in any order; :class:`LogUniform` needs no counts, but classes sorted by them.
+
+    >>> samplers.unigram([16, 1, 0]).log_prob([0, 1, 2]).exp()
+    tensor([0.8889, 0.1111, 0.0000], dtype=torch.float64)
 
     Args:
         counts: [L] how often each class occurs; a class of count 0 is never drawn.

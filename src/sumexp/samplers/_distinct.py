@@ -47,6 +47,10 @@ def distinct(
 
     The race is one for all examples; each takes its own label out of it. So m + 2 arrivals serve all.
 
+    >>> drawn = samplers.distinct(samplers.LogUniform(1000), [5, 7], 10)
+    >>> drawn.ids.shape, drawn.weights.shape, (~drawn.hits).sum(-1)
+    (torch.Size([11]), torch.Size([2, 11]), tensor([10, 10]))
+
     Args:
         sampler: the law q of one draw; at least m + 2 classes must have positive probability.
         labels: [B] the examples' classes.

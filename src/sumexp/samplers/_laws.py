@@ -37,6 +37,9 @@ class Uniform(Law):
     A draw is a random integer of 62 bits modulo L, so that no class is favoured by more than :math:`L\,2^{-62}`
     (``torch.randint`` reduces 32 bits, which at 10^8 classes favours some by two per cent).
 
+    >>> samplers.Uniform(4).log_prob([0, 3]).exp()
+    tensor([0.2500, 0.2500], dtype=torch.float64)
+
     Args:
         classes: number of classes L, >= 1.
         device: where draws are made.
@@ -62,6 +65,9 @@ class LogUniform(Law):
     Drawn by inversion, :math:`y = \lfloor e^{u \log(L+1)} \rfloor - 1`, with no table at all. Class 0 must be the
     most frequent: on ids in another order it is some law, whose :math:`\log q` is right, but no longer close to the
     frequencies. For those, :func:`unigram` takes the counts.
+
+    >>> samplers.LogUniform(3).log_prob([0, 1, 2]).exp()
+    tensor([0.5000, 0.2925, 0.2075], dtype=torch.float64)
 
     Args:
         classes: number of classes L, >= 1.
@@ -96,6 +102,10 @@ class Mixture(Law):
     mixture's ``log_prob`` for :math:`\alpha_i = m_i/m`: the expected counts :math:`m q_y` are the same.)
 
     ``Categorical(mixture.log_prob(torch.arange(L)).exp())`` is the same law, with one table in place of several laws.
+
+    >>> law = samplers.Mixture([samplers.Uniform(4), samplers.Categorical([1.0, 0, 0, 0])], [0.5, 0.5])
+    >>> law.log_prob([0, 1]).exp()
+    tensor([0.6250, 0.1250], dtype=torch.float64)
 
     Args:
         samplers: laws on the same classes.

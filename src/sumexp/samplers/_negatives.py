@@ -56,6 +56,10 @@ def draw(
             positive, negative, log_q=drawn.log_q, positive_log_q=sampler.log_prob(labels), hits=drawn.hits
         )
 
+    >>> drawn = samplers.draw(samplers.Uniform(1000), [5, 7], 10)
+    >>> drawn.ids.shape, drawn.log_q.shape, drawn.hits.any()
+    (torch.Size([2, 10]), torch.Size([2, 10]), tensor(False))
+
     Args:
         sampler: the law q.
         labels: [B] the examples' classes.
@@ -105,6 +109,10 @@ def within_batch(
 
     To train, :func:`sumexp.functional.in_batch` takes the scores and needs none of this. The multiset's matrices take
     17 bytes for each pair, 285 MB for 4,096 labels; ``shared`` gives it in a tenth of the time and 1 byte a pair.
+
+    >>> drawn = samplers.within_batch([2, 0, 2], torch.tensor([0.5, 0.3, 0.2]).log(), hits="mask")
+    >>> drawn.ids.tolist(), drawn.hits.tolist()
+    ([[0, 2], [2, 2], [2, 0]], [[False, True], [False, False], [True, False]])
 
     Args:
         labels: [B] classes of the batch, B >= 2.
@@ -157,6 +165,9 @@ def within_batch(
 def off_diagonal(scores: checks.Values) -> Tensor:
     """[B, B] -> [B, B-1]: every row without its diagonal entry, as the negatives of in-batch scores.
 
+    >>> samplers.off_diagonal(torch.arange(9).view(3, 3)).tolist()
+    [[1, 2], [3, 5], [6, 7]]
+
     Raises:
         ValueError: if they are no square of at least 2 x 2.
     """
@@ -181,6 +192,9 @@ def model_based(
     full softmax's; with ``redraw`` q is normalised over the negatives, and ``correct="importance"`` gives the full
     softmax's loss for every draw; with ``mask`` it is normalised over all classes and hits are left out, which is not
     the same.
+
+    >>> samplers.model_based(torch.zeros(2, 1000), [5, 7], 10).ids.shape
+    torch.Size([2, 10])
 
     Args:
         logits: [B, L] scores; q is taken as a constant.
@@ -221,6 +235,9 @@ def model_based(
 
 def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
     r"""Log probability that a class is among m draws, :math:`\log(1-(1-q)^m)`, accurate for small and large q.
+
+    >>> samplers.log_inclusion(torch.tensor([0.5, 0.1]).log(), 2).exp()
+    tensor([0.7500, 0.1900], dtype=torch.float64)
 
     Args:
         log_q: log probabilities of a draw.

@@ -24,6 +24,10 @@ def check_worker_generator(generator: torch.Generator | None) -> torch.Generator
     that draws by :mod:`sumexp.samplers` alone says ``law.sample(m, check_worker_generator(generator))``. Outside
     workers nothing is looked for.
 
+    >>> source = torch.Generator()
+    >>> samplers.check_worker_generator(source) is source
+    True
+
     Args:
         generator: source of a draw; None, for the generator that torch seeds in each worker, is never shared.
 

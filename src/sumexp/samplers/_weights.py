@@ -14,17 +14,29 @@ from sumexp import _checks as checks
 
 
 def constant(log_q: checks.Values, num_negatives: int) -> Tensor:
-    r""":math:`w_{yy'} = 1/m`, in the shape of ``log_q``."""
+    r""":math:`w_{yy'} = 1/m`, in the shape of ``log_q``.
+
+    >>> samplers.constant(torch.tensor([0.5, 0.1]).log(), 4)
+    tensor([0.2500, 0.2500])
+    """
     return torch.full_like(checks.reals("log_q", log_q), 1 / _count(num_negatives))
 
 
 def importance(log_q: checks.Values, num_negatives: int) -> Tensor:
-    r""":math:`w_{yy'} = 1/(m\,q_{y'})`; infinite for a class that is never drawn."""
+    r""":math:`w_{yy'} = 1/(m\,q_{y'})`; infinite for a class that is never drawn.
+
+    >>> samplers.importance(torch.tensor([0.5, 0.1]).log(), 4)
+    tensor([0.5000, 2.5000])
+    """
     return torch.exp(-checks.reals("log_q", log_q)) / _count(num_negatives)
 
 
 def relative(log_q: checks.Values, positive_log_q: checks.Values) -> Tensor:
-    r""":math:`w_{yy'} = q_y / q_{y'}`; 0 for a law that excludes the positive, and it lacks the factor 1/m."""
+    r""":math:`w_{yy'} = q_y / q_{y'}`; 0 for a law that excludes the positive, and it lacks the factor 1/m.
+
+    >>> samplers.relative(torch.tensor([0.5, 0.1]).log(), torch.tensor(0.25).log())
+    tensor([0.5000, 2.5000])
+    """
     own = checks.reals("positive_log_q", positive_log_q)
     return torch.where(own == -torch.inf, 0.0, torch.exp(own - checks.reals("log_q", log_q)))
 
@@ -32,7 +44,11 @@ def relative(log_q: checks.Values, positive_log_q: checks.Values) -> Tensor:
 def tail(
     log_q: checks.Values, num_negatives: int, log_prior: checks.Values, positive_log_prior: checks.Values
 ) -> Tensor:
-    r""":math:`w_{yy'} = \pi_{y'} / (m\,q_{y'}\,\pi_y)`, which targets the logit-adjusted loss; 0 where its prior is."""
+    r""":math:`w_{yy'} = \pi_{y'} / (m\,q_{y'}\,\pi_y)`, which targets the logit-adjusted loss; 0 where its prior is.
+
+    >>> samplers.tail(torch.tensor([0.5, 0.1]).log(), 4, torch.tensor([0.4, 0.2]).log(), torch.tensor(0.1).log())
+    tensor([2., 5.])
+    """
     prior, own = checks.reals("log_prior", log_prior), checks.reals("positive_log_prior", positive_log_prior)
     weights = torch.exp(prior - own - checks.reals("log_q", log_q)) / _count(num_negatives)
     return torch.where(prior == -torch.inf, 0.0, weights)

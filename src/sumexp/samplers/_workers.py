@@ -13,6 +13,9 @@ def worker_generator(seed: int) -> torch.Generator:
     silently. Make one in each worker instead, in ``worker_init_fn`` or at the start of a dataset's ``__iter__``; give
     another seed for each epoch, or all epochs draw alike. Without any generator torch seeds each worker by itself.
 
+    >>> samplers.worker_generator(3).initial_seed()
+    3
+
     Args:
         seed: a whole number from 0 to 2^62; the same seed and worker draw the same.
 
