@@ -240,7 +240,7 @@ def _shortfall(test: Test) -> str:
     """Say by how much an experiment misses the paper's finding."""
     return "; ".join(
         f"measured {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}: "
-        f"{finding.gap:.3g} away from the paper's {_published(finding.published)}"
+        f"{finding.gap:.3g} away from the paper's {_published(finding.published or (None, None))}"
         + (f" ({finding.ran})" if finding.ran else "")
         for finding in test.findings
         if finding.verdict == "excluded"
