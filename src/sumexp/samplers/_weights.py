@@ -15,26 +15,29 @@ from sumexp import _checks as checks
 
 def constant(log_q: checks.Values, num_negatives: int) -> Tensor:
     r""":math:`w_{yy'} = 1/m`, in the shape of ``log_q``."""
-    return torch.full_like(checks.reals("log_q", log_q), 1 / _count(num_negatives))
+    return torch.full_like(checks.logs("log_q", log_q), 1 / _count(num_negatives))
 
 
 def importance(log_q: checks.Values, num_negatives: int) -> Tensor:
     r""":math:`w_{yy'} = 1/(m\,q_{y'})`; infinite for a class that is never drawn."""
-    return torch.exp(-checks.reals("log_q", log_q)) / _count(num_negatives)
+    return torch.exp(-checks.logs("log_q", log_q)) / _count(num_negatives)
 
 
 def relative(log_q: checks.Values, positive_log_q: checks.Values) -> Tensor:
     r""":math:`w_{yy'} = q_y / q_{y'}`; 0 for a law that excludes the positive, and it lacks the factor 1/m."""
-    own = checks.reals("positive_log_q", positive_log_q)
-    return torch.where(own == -torch.inf, 0.0, torch.exp(own - checks.reals("log_q", log_q)))
+    own, log_q = checks.logs("positive_log_q", positive_log_q), checks.logs("log_q", log_q)
+    checks.together(log_q=log_q, positive_log_q=own)
+    return torch.where(own == -torch.inf, 0.0, torch.exp(own - log_q))
 
 
 def tail(
     log_q: checks.Values, num_negatives: int, log_prior: checks.Values, positive_log_prior: checks.Values
 ) -> Tensor:
     r""":math:`w_{yy'} = \pi_{y'} / (m\,q_{y'}\,\pi_y)`, which targets the logit-adjusted loss; 0 where its prior is."""
-    prior, own = checks.reals("log_prior", log_prior), checks.reals("positive_log_prior", positive_log_prior)
-    weights = torch.exp(prior - own - checks.reals("log_q", log_q)) / _count(num_negatives)
+    prior, own = checks.logs("log_prior", log_prior), checks.logs("positive_log_prior", positive_log_prior)
+    log_q = checks.logs("log_q", log_q)
+    checks.together(log_q=log_q, log_prior=prior, positive_log_prior=own)
+    weights = torch.exp(prior - own - log_q) / _count(num_negatives)
     return torch.where(prior == -torch.inf, 0.0, weights)
 
 
