@@ -2,12 +2,26 @@
 
 import argparse
 
-from benchmarks import audit, batch, expectations, kills, negatives, perturb, ranking, relaxed, retrieval, towers, vae
+from benchmarks import (
+    audit,
+    batch,
+    expectations,
+    fuzz,
+    kills,
+    negatives,
+    perturb,
+    ranking,
+    relaxed,
+    retrieval,
+    towers,
+    vae,
+)
 
 BENCHMARKS = {
     "audit": audit.main,
     "batch": batch.main,
     "expectations": expectations.main,
+    "fuzz": fuzz.main,
     "kills": kills.main,
     "negatives": negatives.main,
     "perturb": perturb.main,

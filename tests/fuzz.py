@@ -191,7 +191,9 @@ def like(value: object) -> st.SearchStrategy[object]:
         case str():
             return st.sampled_from(["", "nonsense", None, 1, ["mask"]])
         case Generator():
-            return st.sampled_from([None, 0, "seed"])
+            return st.sampled_from([0, "seed"])
+        case torch.device():
+            return st.just(value)
         case noises.Noise():
             made = [noises.Gumbel(1e3, 2.0), noises.Gaussian(0.0, 1e-3), noises.Uniform(), noises.Logistic()]
             return st.sampled_from([*made, noises.signs(), None, "gumbel", 1])
@@ -273,19 +275,23 @@ def limited(seconds: float, memory: int = 2 << 30) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-ASKED = frozenset(
-    ("nce.gan.play", "nce.gaussians.optimal_bound", "perturb.learner.descend", "bias.cost_variance_bound")
-)
+ASKED = {"bias.cost_variance_bound", "nce.gan.play", "nce.gaussians.optimal_bound", "perturb.learner.descend"}
 """What works as long as it is asked to: steps, nodes, classes."""
 
-FINE = frozenset(("numbers", "error", "memory"))
+OVERFLOWING = {"functional.adaptive", "samplers.importance", "samplers.relative", "samplers.tail"}
+"""Weights and margins of classes of probability 0, or nearly: infinite, as documented, and the losses refuse them."""
+
+PASSING = {"functional.gathered", "samplers.off_diagonal"}
+"""Numbers are moved, not looked at."""
+
+FINE = {"numbers", "error", "memory"}
 
 
 def outcome(name: str, replaced: Mapping[str | int, Any], seconds: float = 5.0) -> str:
     """What comes of a call: numbers, one error that names the argument, or something that should not come of any.
 
-    Where an argument holds an infinity, numbers may be infinite; minus infinity is the logarithm of 0. What takes longer
-    than it may, or more memory than there is, was asked to where that is the meaning of its arguments.
+    Where an argument holds an infinity, numbers may be infinite; minus infinity is the logarithm of 0. More memory than
+    there is may be asked for, and more time where that is what an argument means.
     """
     try:
         with limited(seconds):
@@ -301,8 +307,8 @@ def outcome(name: str, replaced: Mapping[str | int, Any], seconds: float = 5.0) 
         return f"raw {type(error).__name__}: {error}"
     parts = [part for part in held(found) if part.is_floating_point() and not part.is_meta]
     if any(bool(part.isnan().any()) for part in parts):
-        return "nan"
-    infinite = any(bool((part == math.inf).any()) for part in parts)
+        return "numbers" if name in PASSING else "nan"
+    infinite = name not in OVERFLOWING and any(bool((part == math.inf).any()) for part in parts)
     return "infinite" if infinite and not any(map(far, replaced.values())) else "numbers"
 
 

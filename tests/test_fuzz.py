@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from sumexp import bias, expectations, perturb, ranking
 from tests import fuzz
 
-FEW = settings(max_examples=8, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=4, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 """Of each function; ``python -m benchmarks fuzz`` tries hundreds."""
 
 

@@ -154,6 +154,32 @@ def reals(name: str, values: Values) -> Tensor:
     return given if given.is_floating_point() and isinstance(values, Tensor) else given.double()
 
 
+def logs(name: str, values: Values) -> Tensor:
+    """Logarithms of probabilities, of any shape; see :func:`reals`.
+
+    Raises:
+        ValueError: if they are no real numbers, or one is NaN or positive.
+    """
+    given = reals(name, values)
+    for largest in read(given.detach().max()) if given.numel() else ():
+        if not largest <= 1e-6:
+            raise ValueError(f"{name} holds {largest}; it must hold logarithms of probabilities (-inf for 0)")
+    return given
+
+
+def together(**values: Tensor) -> None:
+    """Check that tensors broadcast.
+
+    Raises:
+        ValueError: if they do not.
+    """
+    try:
+        torch.broadcast_shapes(*(value.shape for value in values.values()))  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in values.items())
+        raise ValueError(f"{shapes} do not broadcast") from None
+
+
 def tensor(name: str, values: Values) -> Tensor:
     """A tensor, of a tensor, a NumPy array, a list or a number.
 
@@ -228,7 +254,7 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
             if name in hints:
                 several = parameters[name].kind is Parameter.VAR_POSITIONAL
                 for one in value if several else (value,):
-                    _check(name, one, hints[name])
+                    argument(name, one, hints[name])
         return function(*args, **kwargs)
 
     return checked
@@ -241,7 +267,7 @@ def attributes(instance: Any) -> None:
         ValueError: if one does not fit.
     """
     for field in fields(instance):
-        _check(field.name, getattr(instance, field.name), _hints(type(instance))[field.name])  # type: ignore[arg-type]
+        argument(field.name, getattr(instance, field.name), _hints(type(instance))[field.name])  # type: ignore[arg-type]
 
 
 @cache
@@ -249,7 +275,12 @@ def _hints(annotated: Any) -> dict[str, Any]:
     return get_type_hints(annotated)
 
 
-def _check(name: str, value: object, kind: Any) -> None:
+def argument(name: str, value: object, kind: Any) -> None:
+    """Check a value against an annotation.
+
+    Raises:
+        ValueError: if it does not fit.
+    """
     if not _fits(value, kind):
         given = f"{value.dtype} of {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise ValueError(f"{name} is {given[:80]}; it must be {_words(kind)}")

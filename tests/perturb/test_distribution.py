@@ -306,5 +306,5 @@ def test_a_noise_that_is_none_is_one_clear_error(noise: Any) -> None:
         *(lambda f=f: f(LOC, noise) for f in (argmax.probabilities, argmax.potential, argmax.pair_weights)),  # type: ignore[misc]
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=r"give one of sumexp\.perturb\.noises"):
+        with pytest.raises(ValueError, match=r"give one of sumexp\.perturb\.noises|it must be a Noise"):
             call()

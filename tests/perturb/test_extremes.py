@@ -172,7 +172,7 @@ def test_mean_refuses_what_does_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("weights", [(math.nan, math.nan), (0.5, math.nan), (1.5, -0.5), (0.0, 1.0), (math.inf, 0.5)])
 def test_weights_that_are_no_law_are_refused(weights: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="weights are"):
+    with pytest.raises(ValueError, match=r"weights (are|is)"):
         Discrete((0.0, 1.0), weights)
 
 
@@ -180,7 +180,7 @@ def test_half_spaces_up_to_rounding() -> None:
     assert not HalfSpace((0.1, 0.2, -0.3)).complete
     assert HalfSpace((1e-9, 1e-9, 1e-9)).complete
     for normal, bound in (((0.0, 0.0), 0.0), ((math.nan, 1.0), 0.0), ((1.0, 1.0), math.inf)):
-        with pytest.raises(ValueError, match="finite, the normal not 0"):
+        with pytest.raises(ValueError, match=r"finite, the normal not 0|its entries each a number"):
             HalfSpace(normal, bound)
     with pytest.raises(ValueError, match="2 classes, the half space 3"):
         HalfSpace((1.0, 1.0, -2.0)).contains(real(1, 0))

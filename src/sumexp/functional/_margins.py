@@ -24,7 +24,8 @@ def adaptive(positive_log_prior: checks.Values, scale: float = 1.0) -> Tensor:
 
     Source: Rawat et al., section 2.1, which prints it without the logarithm; Cao et al. (2019).
     """
-    return scale * torch.exp(-0.25 * checks.reals("positive_log_prior", positive_log_prior))
+    checks.argument("scale", scale, float)
+    return scale * torch.exp(-0.25 * checks.logs("positive_log_prior", positive_log_prior))
 
 
 def equalised(negative_log_prior: checks.Values, exponent: float = 1.0) -> Tensor:
@@ -35,7 +36,8 @@ def equalised(negative_log_prior: checks.Values, exponent: float = 1.0) -> Tenso
 
     Source: Rawat et al., section 2.1; Tan et al. (2020).
     """
-    return exponent * checks.reals("negative_log_prior", negative_log_prior)
+    checks.argument("exponent", exponent, float)
+    return exponent * checks.logs("negative_log_prior", negative_log_prior)
 
 
 def logit_adjusted(positive_log_prior: checks.Values, negative_log_prior: checks.Values) -> Tensor:
@@ -46,8 +48,10 @@ def logit_adjusted(positive_log_prior: checks.Values, negative_log_prior: checks
 
     Source: Rawat et al., section 2.1; Menon et al. (2020).
     """
-    negative = checks.reals("negative_log_prior", negative_log_prior)
-    return negative - checks.reals("positive_log_prior", positive_log_prior)
+    negative = checks.logs("negative_log_prior", negative_log_prior)
+    positive = checks.logs("positive_log_prior", positive_log_prior)
+    checks.together(positive_log_prior=positive, negative_log_prior=negative)
+    return negative - positive
 
 
 def arcface_margin(cosine: checks.Values, margin: float, *, guarded: bool = True) -> Tensor:

@@ -169,7 +169,7 @@ def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) ->
 def _cross_entropy(values: checks.Values, least: Tensor) -> Tensor:
     """Mean cross entropies in float64, raised to the least that there can be."""
     c = checks.reals("cross_entropy", values).double()
-    if not bool((c >= least - 1e-5).all()):  # 1e-5: a loss in single precision
+    if c.is_meta or not bool((c >= least - 1e-5).all()):  # 1e-5: a loss in single precision
         raise ValueError("a cross entropy is NaN or negative, or below log R, the least that R relevant items can have")
     return torch.maximum(c, least)
 

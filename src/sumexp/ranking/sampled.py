@@ -253,6 +253,7 @@ class Worst(NamedTuple):
     negatives: tuple[int, ...]
 
 
+@checks.typed
 def worst_set(scheme: WeightLaw) -> Worst:
     r"""Visit every non-empty set S of negatives and return the one with the greatest deficit.
 

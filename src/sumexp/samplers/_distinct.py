@@ -63,6 +63,7 @@ def distinct(
     Source: the times of arrival are those of priority sampling, Duffield, Lund and Thorup (2007); with Gumbel noise,
     Kool, van Hoof and Welling (2019).
     """
+    checks.argument("sampler", sampler, Sampler)
     labels = _check_labels(labels, sampler.classes)
     m = checks.whole("num_negatives", num_negatives, 1, sampler.classes)
     ids, times = _arrivals(sampler, m + 2, generator)

@@ -118,6 +118,7 @@ class Mixture(Law):
     proportions: Tensor
 
     def __init__(self, samplers: Sequence[Sampler], proportions: Sequence[float]) -> None:
+        checks.argument("samplers", samplers, Sequence[Sampler])
         sizes = sorted({sampler.classes for sampler in samplers})
         if len(sizes) != 1:
             raise ValueError(f"the laws of a mixture must have one number of classes, got {sizes}")

@@ -74,6 +74,7 @@ def draw(
 
     Source: Rawat et al., Remarks 1 and 6.
     """
+    checks.argument("sampler", sampler, Sampler)
     labels = _check_labels(labels, sampler.classes)
     m = checks.whole("num_negatives", num_negatives, 1, 1 << 31)
     checks.choice("hits", hits, get_args(Hits))

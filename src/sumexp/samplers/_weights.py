@@ -19,7 +19,7 @@ def constant(log_q: checks.Values, num_negatives: int) -> Tensor:
     >>> samplers.constant(torch.tensor([0.5, 0.1]).log(), 4)
     tensor([0.2500, 0.2500])
     """
-    return torch.full_like(checks.reals("log_q", log_q), 1 / _count(num_negatives))
+    return torch.full_like(checks.logs("log_q", log_q), 1 / _count(num_negatives))
 
 
 def importance(log_q: checks.Values, num_negatives: int) -> Tensor:
@@ -28,7 +28,7 @@ def importance(log_q: checks.Values, num_negatives: int) -> Tensor:
     >>> samplers.importance(torch.tensor([0.5, 0.1]).log(), 4)
     tensor([0.5000, 2.5000])
     """
-    return torch.exp(-checks.reals("log_q", log_q)) / _count(num_negatives)
+    return torch.exp(-checks.logs("log_q", log_q)) / _count(num_negatives)
 
 
 def relative(log_q: checks.Values, positive_log_q: checks.Values) -> Tensor:
@@ -37,8 +37,9 @@ def relative(log_q: checks.Values, positive_log_q: checks.Values) -> Tensor:
     >>> samplers.relative(torch.tensor([0.5, 0.1]).log(), torch.tensor(0.25).log())
     tensor([0.5000, 2.5000])
     """
-    own = checks.reals("positive_log_q", positive_log_q)
-    return torch.where(own == -torch.inf, 0.0, torch.exp(own - checks.reals("log_q", log_q)))
+    own, log_q = checks.logs("positive_log_q", positive_log_q), checks.logs("log_q", log_q)
+    checks.together(log_q=log_q, positive_log_q=own)
+    return torch.where(own == -torch.inf, 0.0, torch.exp(own - log_q))
 
 
 def tail(
@@ -49,8 +50,10 @@ def tail(
     >>> samplers.tail(torch.tensor([0.5, 0.1]).log(), 4, torch.tensor([0.4, 0.2]).log(), torch.tensor(0.1).log())
     tensor([2., 5.])
     """
-    prior, own = checks.reals("log_prior", log_prior), checks.reals("positive_log_prior", positive_log_prior)
-    weights = torch.exp(prior - own - checks.reals("log_q", log_q)) / _count(num_negatives)
+    prior, own = checks.logs("log_prior", log_prior), checks.logs("positive_log_prior", positive_log_prior)
+    log_q = checks.logs("log_q", log_q)
+    checks.together(log_q=log_q, log_prior=prior, positive_log_prior=own)
+    weights = torch.exp(prior - own - log_q) / _count(num_negatives)
     return torch.where(prior == -torch.inf, 0.0, weights)
 
 
