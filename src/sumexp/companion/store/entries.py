@@ -171,8 +171,8 @@ class Store:
             (part / RECORD).write_text(text + "\n", "utf-8")
             (part / SUMS).write_text(_sums(part), "utf-8")
             self._publish(part, path)
-            for left in path.parent.glob(f"{self.checkpoint(computation).name}*"):  # and what a kill left half written
-                left.unlink()
+            for end in ("", PART):  # which a kill left half written; by name, as there may be 10,000 entries
+                self.checkpoint(computation).with_suffix(CHECKPOINT + end).unlink(missing_ok=True)
 
         with self.guarded(path):
             for left in (part, _gone(path)):
