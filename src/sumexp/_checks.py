@@ -180,6 +180,17 @@ def together(**values: Tensor) -> None:
         raise ValueError(f"{shapes} do not broadcast") from None
 
 
+def held(name: str, values: Tensor) -> Tensor:
+    """A tensor whose numbers can be read.
+
+    Raises:
+        ValueError: if it is on the meta device, which holds none.
+    """
+    if values.is_meta:
+        raise ValueError(f"{name} is on the device meta, which holds no numbers; give it on another")
+    return values
+
+
 def tensor(name: str, values: Values) -> Tensor:
     """A tensor, of a tensor, a NumPy array, a list or a number.
 

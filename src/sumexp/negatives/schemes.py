@@ -208,6 +208,7 @@ def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     Source: Rawat et al., Proposition 4, equation (15), with the support it needs.
     """
     _check_label(label, log_q)
+    checks.together(log_rho=log_rho, log_q=log_q)
     m = checks.whole("m", m, 1)
     negative = torch.arange(log_q.shape[-1], device=log_q.device) != label
     wanted = negative & (log_rho != -math.inf)

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sumexp import _checks as checks
+
 Matrix = Tensor | NDArray[Any]
 """What a user may hand over for scores and for what is relevant."""
 
@@ -31,6 +33,7 @@ def as_tensor(name: str, values: Matrix) -> Tensor:
             raise ValueError(f"{name} is {values.layout}; hand over .to_dense(), or ranking.Labels of what is relevant")
         if values.dtype in (torch.uint16, torch.uint32, torch.uint64):
             raise ValueError(f"{name} is {values.dtype}, which torch does not sort: take float64 or int64")
+        checks.held(name, values)
     else:
         raise ValueError(
             f"{name} is {type(values).__name__}; it must be a tensor or a NumPy array (lists of relevant items are "

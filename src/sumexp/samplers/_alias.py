@@ -90,7 +90,7 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
         ValueError: if a count is negative, NaN or infinite, all are 0, or the power is not positive.
     """
     power = checks.number("power", power)
-    counts = checks.reals("counts", counts)
+    counts = checks.held("counts", checks.reals("counts", counts))
     weights = counts.to(torch.float64)
     if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         given = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
