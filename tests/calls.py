@@ -149,7 +149,9 @@ TABLE: dict[str, Call] = {
     "nn.SampledOutput": layer,
     "functional.adaptive": lambda z: functional.adaptive(log_law(z).clamp_min(-60)),
     "functional.arcface_margin": lambda z: functional.arcface_margin(z.tanh(), 0.5),
-    "functional.cached": lambda z: functional.cached(torch.tanh, z, chunk_size=2),
+    "functional.cached": lambda z: functional.cached(
+        lambda x: (x if x.is_complex() else x.double()).tanh(), z, chunk_size=2
+    ),
     "functional.binary_nce": sampled("functional.binary_nce"),
     "functional.cross_entropy": full("functional.cross_entropy"),
     "functional.decoupled": sampled("functional.decoupled"),
