@@ -19,7 +19,7 @@ An *accidental hit* is a negative of the example's own class. Hits are kept unle
 ``keep`` or ``mask``, where a function sees the classes, and the marks [B, m] of those to leave out where it sees
 logits alone. ``weights`` multiply the negatives' terms; beside ``log_q`` they are the pairwise margins :math:`\rho` of
 Proposition 4 of Rawat et al. Weights and log q are constants: no gradient flows into them. They broadcast against
-[B, m]; m counts all columns, hits included. The page :doc:`/api/keywords` has all keywords.
+[B, m]; m counts all columns, hits included. The page :doc:`/book/api/keywords` has all keywords.
 
 A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``, a loss of a list with several relevant items
 ``(logits[B, L], targets[B, L], *, reduction)``. :func:`in_batch` takes the scores [B, B + E] of a batch's examples and
