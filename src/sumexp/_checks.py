@@ -157,11 +157,13 @@ def reals(name: str, values: Values) -> Tensor:
 def logs(name: str, values: Values) -> Tensor:
     """Logarithms of probabilities, of any shape; see :func:`reals`.
 
+    On an accelerator their values are not read, which it would wait for; the loss that takes them checks.
+
     Raises:
         ValueError: if they are no real numbers, or one is NaN or positive.
     """
     given = reals(name, values)
-    for largest in read(given.detach().max()) if given.numel() else ():
+    for largest in read(given.detach().max()) if given.numel() and given.is_cpu else ():
         if not largest <= 1e-6:
             raise ValueError(f"{name} holds {largest}; it must hold logarithms of probabilities (-inf for 0)")
     return given
@@ -251,7 +253,8 @@ def log_law(name: str, log_q: Tensor) -> Tensor:
 def typed(function: Callable[P, R]) -> Callable[P, R]:
     """Check each argument against its annotation, so that what fits none is one clear error and not one of torch.
 
-    A tensor holds real numbers that can be read, none of them NaN; a whole number has 64 bits; a number is not NaN.
+    A tensor holds real numbers that can be read, none of them NaN on a CPU (an accelerator would wait for the look); a
+    whole number has 64 bits; a number is not NaN.
 
     Raises:
         ValueError: by the checked function, naming the argument, what was given and what is expected.
@@ -292,10 +295,12 @@ def argument(name: str, value: object, kind: Any) -> None:
     Raises:
         ValueError: if it does not fit.
     """
+    if torch.compiler.is_compiling():  # which cannot follow annotations
+        return
     if not _fits(value, kind):
         given = f"{value.dtype} of {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise ValueError(f"{name} is {given[:80]}; it must be {_words(kind)}")
-    if isinstance(value, Tensor) and bool((wrong := value.isnan()).any()):
+    if isinstance(value, Tensor) and value.is_cpu and bool((wrong := value.isnan()).any()):
         place = wrong.nonzero()[0].tolist()
         raise ValueError(f"{name}{place or ''} is nan; it must be a number")
 

@@ -361,7 +361,7 @@ def test_other_columns_may_have_one_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "extra, message",
     [
-        (["--temperature", "0"], "--temperature does nothing without --scores or --embeddings"),
+        (["--temperature", "0"], "--temperature does nothing without --scores, --embeddings or --cosine"),
         (["--examples", "9"], "--examples does nothing without --scores or --embeddings"),
         (["--candidates", "9"], "--candidates does nothing without --sampled"),
         (["--candidates-from", "unigram"], "--candidates-from does nothing without --sampled"),
