@@ -305,7 +305,7 @@ def test_bad_input_is_named(call: Callable[[], object], message: str) -> None:
         call()
 
 
-@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")
+@pytest.mark.claim("sumexp-unread-target", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", range(1, 6))
 def test_the_target_may_be_the_class_that_is_left_unread(n: int) -> None:
     # n of the n + 1 exponentials are read, the target's among them or not.
@@ -317,7 +317,7 @@ def test_the_target_may_be_the_class_that_is_left_unread(n: int) -> None:
     assert certificates.mixed_difference(certificates.of_exponentials, (1,) * (n + 1), (2,) * (n + 1)) == 0
 
 
-@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="proof")
+@pytest.mark.claim("sumexp-unread-target", shows="statement", evidence="proof")
 def test_signs_of_the_mixed_derivatives_for_all_n() -> None:
     # Over all exponentials, their total T with the target's b0 among them, the derivative in b0 and n others is
     # (-1)^n n! (T - (n + 1) b0) / T^(n + 2), by induction on n: at n = 0 it is that of b0 / T, and each further
@@ -332,10 +332,13 @@ def test_signs_of_the_mixed_derivatives_for_all_n() -> None:
     assert sp.simplify(sp.diff(b / (b + rest), b) - derivative(sp.Integer(0), b + rest)) == 0
     step = sp.diff(derivative(n, rest + x), x) / derivative(n + 1, rest + x)
     assert sp.simplify(sp.combsimp(sp.powsimp(sp.expand_func(step)))) == 1
+    i, over = sp.symbols("i", integer=True), sp.IndexedBase("over", nonnegative=True)  # each is b0 + over_i
+    total = b + sp.Sum(b + over[i], (i, 1, n))
+    assert sp.simplify((total - (n + 1) * b - sp.Sum(over[i], (i, 1, n))).doit()) == 0
     # A negative's softmax a1 / (1 + S) is the same with n - 1 others: its total, too, has a1 in it.
 
 
-@pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")
+@pytest.mark.claim("sumexp-unread-target", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_the_mixed_derivatives_of_few_classes(n: int) -> None:
     b = sp.symbols(f"b0:{n + 1}", positive=True)

@@ -503,6 +503,14 @@ def test_weights_of_table_1_by_hand() -> None:
     assert tail.tolist() == pytest.approx([0.1 / (4 * 0.25 * 0.3), 0.6 / (4 * 0.5 * 0.3)])
 
 
+def test_a_label_that_is_never_drawn_is_refused_where_its_weights_would_be_0() -> None:
+    law = samplers.Categorical(double(0, 0.25, 0.25, 0.25, 0.25))
+    with pytest.raises(ValueError, match="label 0 has probability 0"):
+        samplers.distinct(law, [1, 0], 2)
+    with pytest.raises(ValueError, match="label that is never drawn has relative weights 0"):
+        samplers.relative(double(0.25, 0.5).log(), double(0).log())
+
+
 # -- GPU ------------------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from sumexp import _checks as checks
 from sumexp._checks import typed
 from sumexp.samplers._negatives import Hits
-from sumexp.samplers._weights import constant, importance, relative, tail
+from sumexp.samplers._weights import constant, importance, tail
 
 Weights = Literal["constant", "importance", "relative", "tail"]
 
@@ -177,7 +177,8 @@ def scheme(
     elif weights == "importance":
         w = importance(log_q, m)
     elif weights == "relative":
-        w = relative(log_q, log_q[..., label : label + 1])
+        own = log_q[..., label : label + 1]
+        w = torch.where(own == -math.inf, 0.0, torch.exp(own - log_q))
     elif weights == "tail":
         prior = _given(prior).to(torch.float64)
         checks.log_law("prior", prior)

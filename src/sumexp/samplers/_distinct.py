@@ -58,7 +58,7 @@ def distinct(
         generator: source of randomness, on the sampler's device.
 
     Raises:
-        ValueError: if m < 1, a label is no class, or fewer than m + 2 classes can be drawn.
+        ValueError: if m < 1, a label is no class or never drawn, or fewer than m + 2 classes can be drawn.
 
     Source: the times of arrival are those of priority sampling, Duffield, Lund and Thorup (2007); with Gumbel noise,
     Kool, van Hoof and Welling (2019).
@@ -74,6 +74,11 @@ def distinct(
     last = torch.arange(m + 1, device=labels.device) == m
     hits = torch.where(among.unsqueeze(-1), ids[:-1] == own, last)
     positive, negative = log_q_of(sampler, labels), log_q_of(sampler, ids[:-1])
+    if len(undrawn := labels[positive == -torch.inf]):
+        raise ValueError(
+            f"label {int(undrawn[0])} has probability 0: its weights would be 0, so that nothing is learned from it; "
+            "give every label a positive probability"
+        )
     log_coin = _log_coin(negative, time.unsqueeze(-1))
     return Distinct(ids[:-1], torch.exp(_log_coin(positive, time).unsqueeze(-1) - log_coin), hits, time)
 

@@ -32,14 +32,23 @@ def importance(log_q: checks.Values, num_negatives: int) -> Tensor:
 
 
 def relative(log_q: checks.Values, positive_log_q: checks.Values) -> Tensor:
-    r""":math:`w_{yy'} = q_y / q_{y'}`; 0 for a law that excludes the positive, and it lacks the factor 1/m.
+    r""":math:`w_{yy'} = q_y / q_{y'}`; it lacks the factor 1/m.
 
     >>> samplers.relative(torch.tensor([0.5, 0.1]).log(), torch.tensor(0.25).log())
     tensor([0.5000, 2.5000])
+
+    Raises:
+        ValueError: if a positive is never drawn: all of its weights were 0, and nothing would be learned from it.
     """
     own, log_q = checks.logs("positive_log_q", positive_log_q), checks.logs("log_q", log_q)
     checks.together(log_q=log_q, positive_log_q=own)
-    return torch.where(own == -torch.inf, 0.0, torch.exp(own - log_q))
+    for least in checks.read(own.detach().min()) if own.numel() and own.is_cpu else ():
+        if least == -torch.inf:
+            raise ValueError(
+                "positive_log_q holds -inf: a label that is never drawn has relative weights 0, so that nothing is "
+                "learned from it; give every label a positive probability"
+            )
+    return torch.exp(own - log_q)
 
 
 def tail(
