@@ -93,20 +93,21 @@ serve: book ## Serve the book on this machine, PORT=8000
 clean: ## Remove the folder build/, a view of the store: the next build shows it again (`sumexp clean` tidies the store)
 	rm -rf build
 
-lock: $(READY) ## Resolve the newest versions that pyproject.toml allows and write constraints.txt
-	printf 'pip\nsetuptools\nuv\nwheel\n' | $(UV) compile -q --upgrade --prerelease disallow --extra dev \
-	  --no-annotate --no-header $(TORCH_BACKEND) -o constraints.new pyproject.toml -
-	# Neither torch's local label nor the CUDA libraries, which it pins itself: the file serves CPU and CUDA.
-	{ sed -n '/^#/p' constraints.txt; sed -e 's/^\(torch==[^+]*\)+.*/\1/' -e '/^\(nvidia-\|cuda-\|triton\)/d' constraints.new; } > constraints.pins
-	mv constraints.pins constraints.txt
-	rm constraints.new
+lock: $(READY) ## Resolve the newest versions that pyproject.toml allows and write constraints.txt and hashes.txt
+	printf 'pip\nsetuptools\nuv\nwheel\n' | $(UV) compile -q --upgrade --generate-hashes --prerelease disallow --extra dev \
+	  --no-annotate --no-header $(TORCH_BACKEND) -o hashes.new pyproject.toml -
+	# Neither torch's local label and hashes nor the CUDA libraries, which it pins itself: the files serve CPU and CUDA.
+	awk '/^[^ ]/ { left = /^(nvidia-|cuda-|triton)/; if (/^torch==/) { sub(/[+ ].*/, ""); print; left = 1 } } !left' hashes.new > hashes.txt
+	{ sed -n '/^#/p' constraints.txt; sed -n 's/^\([^ ]\{1,\}\).*/\1/p' hashes.txt; } > constraints.new
+	mv constraints.new constraints.txt
+	rm hashes.new
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt hashes.txt
 	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "error: PYTHON is '$(PYTHON)', which is not Python 3.11 or newer; install one, or name it: make PYTHON=python3.12" >&2; exit 1; }
 	'$(PYTHON)' -m venv .venv
-	$(RUN) pip install -q --disable-pip-version-check -c constraints.txt uv
-	$(UV) install --compile-bytecode -c constraints.txt $(TORCH_BACKEND) $(if $(filter-out $@,$(wildcard .venv/ready-*)),--reinstall-package torch) -e '.[dev]'
+	$(RUN) pip install -q --disable-pip-version-check -c hashes.txt uv
+	$(UV) install --compile-bytecode -c hashes.txt $(TORCH_BACKEND) $(if $(filter-out $@,$(wildcard .venv/ready-*)),--reinstall-package torch) -e '.[dev]'
 	$(RUN) compileall -q src
 	@rm -f .venv/ready-*
 	@touch $@

@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 def make(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     shutil.copy2(ROOT / "Makefile", folder)
-    for name in ("pyproject.toml", "constraints.txt"):
+    for name in ("pyproject.toml", "constraints.txt", "hashes.txt"):
         shutil.copy2(ROOT / name, folder)
     return subprocess.run(["make", *arguments], cwd=folder, capture_output=True, text=True, check=False)
 
@@ -48,7 +48,7 @@ def test_torch_comes_from_where_it_is_wanted(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     (install,) = [line for line in make("-n", "book", folder=tmp_path).stdout.splitlines() if "uv pip install" in line]
-    options = f"--compile-bytecode -c constraints.txt {torch} -e '.[dev]'"
+    options = f"--compile-bytecode -c hashes.txt {torch} -e '.[dev]'"
     assert install.split() == f".venv/bin/python -m uv pip install {options}".split()
 
 
@@ -68,7 +68,7 @@ case "$*" in *"{failing}"*) exit 1;; esac
 """
     )
     python.chmod(0o755)
-    for name in ("pyproject.toml", "constraints.txt"):
+    for name in ("pyproject.toml", "constraints.txt", "hashes.txt"):
         (tmp_path / name).touch()
     (tmp_path / ".venv" / "ready-cpu").touch()
     done = make("books", "-o", ".venv/ready-cpu", "CORES=1", folder=tmp_path)
@@ -94,6 +94,15 @@ def test_every_dependency_is_pinned_within_its_bounds() -> None:
     for requirement in map(Requirement, wanted):
         if requirement.name != PROJECT["name"]:
             assert PINS[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+def test_every_pin_but_torch_has_hashes() -> None:
+    """Builds of torch for CPU and CUDA differ; uv and pip refuse any other file of the rest."""
+    text = (ROOT / "hashes.txt").read_text("utf-8")
+    blocks = dict(re.findall(r"(?m)^(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})*)$", text))
+    assert set(blocks) == {f"{name}=={version}" for name, version in PINS.items()}
+    assert [pin for pin, hashes in blocks.items() if not hashes] == [f"torch=={PINS['torch']}"]
+    assert text == "".join(f"{pin}{hashes}\n" for pin, hashes in blocks.items())  # neither options nor hosts
 
 
 def test_conda_gives_the_same_versions() -> None:
