@@ -25,7 +25,7 @@ PAPERS: Mapping[str, str] = {"bias": "B", "nce": "C", "negatives": "D", "perturb
 OURS = "sumexp"
 """The file of what the book itself states and proves, which has tests like a paper's claim and no errata."""
 CHAPTERS = (
-    "expectations", "bias", "nce", "negatives", "longtail", "retrieval", "ranking", "perturb", "fits", "vae",
+    "expectations", "bias", "nce", "negatives", "rawat", "longtail", "retrieval", "ranking", "perturb", "fits", "vae",
     "synthesis", "since",
 )  # fmt: skip
 SHOWS: tuple[Shows, ...] = get_args(Shows)
