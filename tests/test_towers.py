@@ -56,9 +56,9 @@ def test_losses_by_their_definition() -> None:
     masked = torch.zeros(4, 4)
     masked[0, 2] = masked[2, 0] = -math.inf  # item 4 twice
     wanted = {
-        "no log q": scores,
-        "log q off negatives, hits masked": scores - taken * (1 - torch.eye(4)) + masked,
-        "log q off all, hits masked": scores - taken + masked,
+        "no logQ": scores,
+        "logQ on negatives, hits masked": scores - taken * (1 - torch.eye(4)) + masked,
+        "logQ on all logits, hits masked": scores - taken + masked,
         towers.ADVISED: scores - taken,
     }
     for scheme, logits in wanted.items():
@@ -88,7 +88,7 @@ def test_log_uniform_negatives_are_the_cross_entropy_with_all_of_them_in_the_mea
 
 def test_log_q_added_afterwards_is_the_advised_scheme() -> None:
     truth = world()
-    late, advised = towers.train(SMALL, "no log q", truth, 5), towers.train(SMALL, towers.ADVISED, truth, 5)
+    late, advised = towers.train(SMALL, "no logQ", truth, 5), towers.train(SMALL, towers.ADVISED, truth, 5)
     assert torch.allclose(late.item, advised.item, atol=1e-5)
     assert torch.allclose(late.offset + truth.log_q.float(), advised.offset, atol=1e-5)
 
@@ -113,10 +113,10 @@ def test_what_is_foretold() -> None:
     truth = towers.world(setting, torch.Generator().manual_seed(0))
     p, ratio = truth.log_p[:2].exp(), torch.log_softmax(truth.log_p[:2] - truth.log_q, -1)
     wanted = (p * (truth.log_p[:2] - ratio)).sum(-1).mean().item()
-    assert towers.predicted_kl(setting, "no log q", contexts=2) == pytest.approx(wanted, rel=1e-6)
+    assert towers.predicted_kl(setting, "no logQ", contexts=2) == pytest.approx(wanted, rel=1e-6)
     each = (p * (truth.log_p[:2] - ratio)).sum(-1).tolist()
-    assert towers.predicted_kls(setting, "no log q", contexts=2) == pytest.approx(each, rel=1e-6)
-    with pytest.raises(ValueError, match="scheme is 'log-uniform'; expected one of no log q"):
+    assert towers.predicted_kls(setting, "no logQ", contexts=2) == pytest.approx(each, rel=1e-6)
+    with pytest.raises(ValueError, match="scheme is 'log-uniform'; expected one of no logQ"):
         towers.predicted_kl(setting, "log-uniform")
 
 
@@ -126,8 +126,8 @@ def least(log_p: Tensor, log_q: Tensor, scheme: str) -> Tensor:
     search = torch.optim.LBFGS([f], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
-        own = f - log_q if "off all" in scheme else f
-        negative = f if scheme == "no log q" else f - log_q
+        own = f - log_q if "on all" in scheme else f
+        negative = f if scheme == "no logQ" else f - log_q
         each = F.softplus(negative - own[:, None]) * (log_p[:, None] + log_q).exp()
         value = each.sum() - each.trace() if "masked" in scheme else each.sum()
         search.zero_grad()
@@ -159,7 +159,7 @@ def test_a_table_and_what_it_says() -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="scheme is 'best'; expected one of no log q"):
+    with pytest.raises(ValueError, match="scheme is 'best'; expected one of no logQ"):
         towers.train(SMALL, "best", world(), 0)
     with pytest.raises(ValueError, match="taste must be positive, got 0"):
         towers.Setting(taste=0)

@@ -153,11 +153,11 @@ def test_the_lines_that_are_printed_are_the_line() -> None:
 
 
 def test_labels_of_another_law_do_not_leave_the_audit_silent() -> None:
-    """It said RIGHT and change nothing, beside a fault."""
+    """It said "right" and "change nothing" although a fault was found."""
     few = COUNTS[:8]
     result = audit(few, weights="relative", m=2, labels=np.repeat([7, 6], 500))
     first, *_, drifts, advice = result.lines()
-    assert first.startswith("RIGHT: ")
+    assert first.startswith("Right: ")
     assert first.endswith("for labels as they were counted")
     assert drifts.startswith("drift     ")
     assert advice.startswith("advice    change nothing in training; ")
@@ -205,7 +205,7 @@ def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture
         with pytest.raises(AuditError, match=r"a\.csv names its classes and .*n\.csv does not"):
             inputs.served(second, first)
     main([str(named), "-m", "2", "--weights", "relative", "--serving", str(tmp_path / "b.csv")])
-    assert "3 % of the labels are of classes that training never had" in capsys.readouterr().out
+    assert "3 % of the labels belong to classes that training never had" in capsys.readouterr().out
 
 
 def test_the_drift_of_gowalla_is_found_and_sized() -> None:

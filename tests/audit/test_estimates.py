@@ -85,5 +85,5 @@ def test_an_estimate_is_of_the_labels_and_in_the_place_of_a_table() -> None:
         audit(COUNTS, weights="relative", sampler="uniform", m=9, estimated="gaps:0.01")
     with pytest.raises(AuditError, match="estimated and log_q are given"):
         audit(COUNTS, weights="relative", m=9, estimated="gaps:0.01", log_q=np.zeros(200))
-    with pytest.raises(AuditError, match="take nothing off"):
+    with pytest.raises(AuditError, match="subtract nothing from"):
         audit(COUNTS, weights="none", m=9, estimated="gaps:0.01")

@@ -145,7 +145,7 @@ def test_what_is_printed() -> None:
     assert [spread for spread, _ in assumed.by_spread] == list(schemes.SPREADS)
     assert assumed.verdict == "wrong"
     assert not assumed.same_order
-    assert str(assumed).startswith("WRONG: ")
+    assert str(assumed).startswith("Wrong: ")
     assert assumed.plain()["served"] == "add log q to the scores"
 
 

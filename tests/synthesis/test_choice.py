@@ -15,19 +15,19 @@ def test_all_logits_that_fit_are_taken() -> None:
     assert choose(**GIVEN | {"memory": 800_000}).use == "the full softmax"
     assert choose(**GIVEN | {"memory": 800_000}).bytes == 800_000
     found = choose(**GIVEN | {"memory": 799_999})
-    assert found.use == "draws by the classes' counts, log q off all logits, hits kept"
+    assert found.use == "negatives sampled by class counts; subtract log q from every logit, keep accidental hits"
     assert found.bytes == 100 * 51 * 8
 
 
 def test_towers_have_the_batch_only() -> None:
-    assert choose(**GIVEN | {"means": "batch", "memory": 10**9}).use.startswith("the other labels of the batch, log q")
+    assert choose(**GIVEN | {"means": "batch", "memory": 10**9}).use.startswith("in-batch negatives; subtract log q")
 
 
 def test_classes_that_are_never_negatives_need_uniform_ones() -> None:
     """1000 steps of 50 negatives: a class of frequency 1/1000 e^-skew is expected 50 e^-skew times, log 50 = 3.912."""
-    assert "uniformly" not in choose(**GIVEN | {"skew": 3.911}).use
-    assert "a coin from draws" in choose(**GIVEN | {"skew": 3.913}).use
-    assert "a coin from the other labels" in choose(**GIVEN | {"skew": 3.913, "means": "batch"}).use
+    assert "uniform ones" not in choose(**GIVEN | {"skew": 3.911}).use
+    assert "sampled by class counts or uniform ones" in choose(**GIVEN | {"skew": 3.913}).use
+    assert "in-batch negatives or uniform ones" in choose(**GIVEN | {"skew": 3.913, "means": "batch"}).use
 
 
 def test_each_choice_rests_on_an_entry_of_the_register() -> None:

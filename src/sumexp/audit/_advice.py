@@ -1,4 +1,4 @@
-"""A change of weights and hits that makes the minimum right, its price in variance, and the lines to change."""
+"""A change of weights and hits that makes the minimum right, its cost in variance, and the lines to change."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from sumexp.samplers import Hits
 TORCH = {
     "draws": """\
 # scores [B, m] of the negatives, positive [B]; log_q of each drawn id, log_q_y of each label
-logits = torch.cat([(positive - log_q_y).unsqueeze(1), negatives - log_q], dim=1)  # off all; hits stay
+logits = torch.cat([(positive - log_q_y).unsqueeze(1), negatives - log_q], dim=1)  # every logit; hits are kept
 loss = F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long))""",
     "batch": """\
 scores = queries @ items.T                        # [B, B], the batch's own items
@@ -64,15 +64,15 @@ mm.ContrastiveOutput(to_call, negative_samplers=sampler, logq_sampling_correctio
                      downscore_false_negatives=True)""",
 }
 OFF = {
-    "draws": "take the true log q off all logits, the positive's too",
-    "union": "take the logarithm of the inclusion probability off all logits, the positive's too",
-    "distinct": "take the logarithm of 1 - exp(-qT) off all logits, the positive's too, with T the time of the next "
+    "draws": "subtract the true log q from every logit, the positive's included",
+    "union": "subtract the log inclusion probability from every logit, the positive's included",
+    "distinct": "subtract log(1 - exp(-qT)) from every logit, the positive's included, where T is the time of the next "
     "arrival among the others (samplers.distinct)",
 }
-"""What to take off, by kind of negatives."""
+"""What to subtract, by kind of negatives."""
 READ = (
     "The lines of torch and tf.nn are run by the tests, those of tf.nn with TensorFlow 2.21, whose "
-    "python/ops/nn_impl.py takes the logarithm of the expected counts off all logits, and those of TensorFlow "
+    "python/ops/nn_impl.py subtracts the log expected counts from every logit, and those of TensorFlow "
     "Recommenders with its 0.7.7. Those of Merlin Models 23.12 (outputs/contrastive.py, outputs/sampling) are read, "
     "not run."
 )
@@ -142,7 +142,7 @@ def advice(setup: Setup, right: bool, never_drawn: int, before: float, after: fl
     if setup.hits != hits:
         steps.append("keep accidental hits" if hits == "keep" else "mask accidental hits")
     if not steps and not right:
-        steps.append("keep repetitions, with log q off all logits and accidental hits kept")
+        steps.append("keep repetitions, subtract log q from every logit and keep accidental hits")
     if never_drawn:
         steps.append("add a few uniform negatives, with the mixture's log q, so that every class can be drawn")
     change = "; ".join(steps) if not right or never_drawn else ""

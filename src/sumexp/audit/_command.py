@@ -28,56 +28,79 @@ DEFAULTS = {name: value.default for name, value in signature(audit).parameters.i
 NOT_OF_SCHEMES = (
     "weights", "log_q", "estimated", "labels", "serving", "cosine", "sampled", "output", "full"
 )  # fmt: skip
-"""Options that say or ask what is known of weighted softmax losses alone."""
+"""Options that only weighted softmax losses have."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of the command."""
     command = argparse.ArgumentParser(
-        prog="sumexp audit", description="What training with sampled negatives ends at, and what to change.",
-        epilog="Without scores the answer can depend on what the counts do not show: the audit then says so.",
+        prog="sumexp audit", description="What your sampled loss converges to, and what to change.",
+        epilog="Without scores the verdict can depend on what counts do not show; the audit then says so.",
     )  # fmt: skip
     add = command.add_argument
-    add("counts", type=Path, help="how often each class is a label: .csv, .tsv, .parquet or .npy")
-    add("--column", help="the column that is counted")
-    add("--holds", choices=["counts", "labels"], help="what the column holds: a row a class, or a row an example")
-    add("--classes", type=int, help="number of classes, where the labels do not show them all")
+    add("counts", type=Path, help="how often each class is a label: a .csv, .tsv, .parquet or .npy file")
+    add("--column", help="the column to count")
+    add(
+        "--holds",
+        choices=["counts", "labels"],
+        help="what the column holds: counts, one row per class, or labels, one row per example",
+    )
+    add("--classes", type=int, help="number of classes, if some never occur as a label")
     add(
         "--sampler",
-        help=f"{', '.join(NAMES)}, or a law in an .npy file (default: within-batch)",
+        help=f"{', '.join(NAMES)}, or a distribution in an .npy file (default: within-batch)",
     )
     add(
         "--weights",
         choices=get_args(Weights),
-        help="what is done to the logits (default: none); tries take minutes where negatives are few",
+        help="the correction of the logits (default: none); tries takes minutes if there are few negatives",
     )
-    add("--scheme", help=f"a loss by name, instead of weights: {', '.join(SCHEMES)}")
-    add("--hits", choices=get_args(Hits), help="what becomes of draws of the label (default: keep)")
-    add("-m", type=int, help="negatives of an example")
-    add("--batch", type=int, help="examples of a batch")
-    add("--log-q", help="what is subtracted, an .npy file, if not the sampler's own; or multiset")
-    add("--estimated", help=f"how log q is estimated from the labels: {', '.join(ESTIMATES)}")
+    add("--scheme", help=f"a named loss, instead of weights: {', '.join(SCHEMES)}")
+    add("--hits", choices=get_args(Hits), help="what happens to accidental hits (default: keep)")
+    add("-m", type=int, help="negatives per example")
+    add("--batch", type=int, help="examples per batch")
+    add("--log-q", help="your own table of log q, an .npy file, if it is not the sampler's; or multiset")
+    add("--estimated", help=f"how you estimate log q from the labels: {', '.join(ESTIMATES)}")
     add("--scores", type=Path, help="logits [examples, classes], .npy")
-    add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="of both towers, .npy, for scores")
-    add("--temperature", type=float, help="the scores are divided by it (default: 1)")
-    add("--cosine", action="store_true", help="scores are trained as cosines over a temperature: what can it be")
-    add("--labels", type=Path, help="labels of some training examples, .npy, to compare with the counts")
-    add("--serving", type=Path, help="how often each class is a label when serving, as counts: how far that drifts")
+    add(
+        "--embeddings",
+        type=Path,
+        nargs=2,
+        metavar=("QUERIES", "ITEMS"),
+        help="embeddings of both towers, .npy, instead of scores",
+    )
+    add("--temperature", type=float, help="temperature by which the scores are divided (default: 1)")
+    add(
+        "--cosine",
+        action="store_true",
+        help="scores are cosines over a temperature: which temperatures can represent log P",
+    )
+    add("--labels", type=Path, help="labels of some training examples, .npy, compared with the counts")
+    add("--serving", type=Path, help="the same counts at serving time: how far the labels drift")
     add(
         "--sampled",
         nargs="+",
         default=[],
         metavar="METRIC=VALUE",
-        help="metrics among sampled candidates: recall@10=.7",
+        help="metrics on sampled candidates, as in recall@10=.7",
     )
-    add("--candidates", type=int, help=f"candidates of those metrics (default: {DEFAULTS['candidates']})")
-    add("--candidates-from", metavar="LAW", help=f"what they are drawn from (default: {DEFAULTS['candidates_from']})")
-    add("--examples", type=int, help=f"examples of the scores to audit (default: {DEFAULTS['examples']})")
-    add("--seed", type=int, help="of the assumed truth without scores, and of an estimate (default: 0)")
-    add("--output", type=Path, help="an .html report; its data lie beside it as .csv and .json")
-    add("--memory", type=int, default=1 << 30, help="bytes for a step's logits and their gradient (default: 2^30)")
-    add("--book", help="address or folder of the book's pages, for links to its theorems in the report")
-    add("--full", action="store_true", help="print the tables too")
+    add("--candidates", type=int, help=f"number of those candidates (default: {DEFAULTS['candidates']})")
+    add(
+        "--candidates-from",
+        metavar="LAW",
+        help=f"the distribution of those candidates (default: {DEFAULTS['candidates_from']})",
+    )
+    add("--examples", type=int, help=f"number of scored examples to audit (default: {DEFAULTS['examples']})")
+    add("--seed", type=int, help="seed of the assumed truth without scores, and of an estimate (default: 0)")
+    add("--output", type=Path, help="an .html report; its data go to .csv and .json files of the same name")
+    add(
+        "--memory",
+        type=int,
+        default=1 << 30,
+        help="bytes available for a step's logits and their gradient (default: 2^30)",
+    )
+    add("--book", help="address or folder of the book's pages, for links from the report to its theorems")
+    add("--full", action="store_true", help="also print the tables")
     return command
 
 
@@ -115,7 +138,10 @@ def _run(options: argparse.Namespace) -> None:
         write(result, options.output, options.book or "")
     print(result if options.full else "\n".join(result.lines()))
     if result.evaluation is not None and not options.full:
-        print(f"evaluated among {result.evaluation.among}; the true metrics that fit: {result.evaluation.ends}")
+        print(
+            f"evaluated on {result.evaluation.among}; full-catalogue metrics compatible with that: "
+            f"{result.evaluation.ends}"
+        )
     if options.output is not None:
         print(f"report    {options.output}")
 
@@ -140,7 +166,7 @@ def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
 
 def _scores(options: argparse.Namespace) -> inputs.Numbers | tuple[inputs.Numbers, inputs.Numbers] | None:
     if options.scores and options.embeddings:
-        raise AuditError("scores and embeddings are given; one is enough")
+        raise AuditError("both scores and embeddings are given; give one of them")
     if options.scores:
         return inputs.numbers(options.scores)
     if options.embeddings:
@@ -157,13 +183,13 @@ def _audit(options: argparse.Namespace) -> Audit:
     if options.output is not None:
         _spare(options)
     if options.examples is not None and options.examples < 1:
-        raise AuditError(f"--examples is {options.examples}; at least one is audited")
+        raise AuditError(f"--examples is {options.examples}; it must be 1 or more")
     _without_effect(options)
     chosen = _chosen(options, "candidates", "candidates_from", "examples", "seed", "sampler")
     scheme = _chosen(options, "weights", "hits")
     if options.scheme == "baseline":
         if (options.weights or "negatives", options.hits or "mask") != ("negatives", "mask"):
-            raise AuditError("baseline is weights negatives with hits masked; leave --weights and --hits out")
+            raise AuditError("baseline means weights negatives with hits masked; leave --weights and --hits out")
         scheme = {"weights": "negatives", "hits": "mask"}
     counts = inputs.counts(options.counts, options.column, options.holds, options.classes)
     log_q = options.log_q
@@ -186,15 +212,15 @@ def _without_effect(options: argparse.Namespace) -> None:
     scored = options.scores or options.embeddings
     for name, needed, there in (
         ("temperature", "--scores, --embeddings or --cosine", scored or options.cosine),
-        ("examples", "--scores or --embeddings, of which they are", scored),
+        ("examples", "--scores or --embeddings", scored),
         (
             "seed",
-            "an assumed truth or --estimated: scores are given, and nothing is drawn",
+            "an assumed truth or --estimated: scores are given, so nothing is random",
             options.estimated or not scored,
         ),
-        ("candidates", "--sampled, the metrics among them", options.sampled),
-        ("candidates_from", "--sampled, the metrics among them", options.sampled),
-        ("book", "--output, the report whose links it is for", options.output),
+        ("candidates", "--sampled, the metrics on those candidates", options.sampled),
+        ("candidates_from", "--sampled, the metrics on those candidates", options.sampled),
+        ("book", "--output, the report that it is for", options.output),
     ):
         if getattr(options, name) is not None and not there:
             raise AuditError(f"--{name.replace('_', '-')} does nothing without {needed}")

@@ -12,10 +12,10 @@ from sumexp.audit.estimates import cost
 Floats = NDArray[np.float64]
 
 DEVIATIONS = 6.0
-"""Of Pearson's statistic, from which on labels are said not to match the counts."""
+"""Standard deviations of Pearson's statistic beyond which labels do not match the counts."""
 
 LEAST = 1e-3
-"""Nats from which on the error of an estimate is a fault."""
+"""Nats beyond which the error of an estimate is a fault."""
 
 CUT = 1 << 24
 """Classes beyond which float32 weights no longer add up, and torch.multinomial takes no more."""
@@ -56,7 +56,7 @@ def faults(
     labels: Floats | None,
     estimated: str | None = None,
 ) -> tuple[Fault, ...]:
-    """All of them, in the order in which they are worth mending.
+    """All of them, the most harmful first.
 
     Args:
         setup: the scheme.
@@ -84,41 +84,44 @@ def faults(
     added = (
         "log q is added to the logits: the scores end at log P - 2 log q."
         if setup.weights == "added"
-        else f"your table falls where log q rises (slope {slope:.2f}): its sign is wrong."
+        else f"your table falls as log q rises (slope {slope:.2f}): its sign is wrong."
     )
     return (
         _fault("log q added", setup.weights == "added" or slope < 0, added, WILD),
         _fault(
             "no correction", plain and skew > 0.01,
-            f"negatives follow q and nothing is taken off; log q varies by {skew:.1f} nats between classes.", THEOREM,
+            f"negatives follow q and nothing is subtracted; log q varies by {skew:.1f} nats between classes.", THEOREM,
         ),
         _fault(
             "log q on the negatives only", alone, f"the positive's logit is not corrected: {_many(setup)}.", THEOREM,
         ),
         _fault(
             "masked hits with relative weights", lost and setup.negatives > 1,
-            f"draws with replacement lose their hits ({100 * rates.any_hit:.2g} % of examples have one): keep them.",
+            f"accidental hits are masked though draws are with replacement ({100 * rates.any_hit:.2g} % of examples "
+            "have one): "
+            "keep them.",
             THEOREM,
         ),
         _fault("hits kept in a set", kept, "a set of distinct ids must leave the label out.", THEOREM),
         _fault(
             "a table of other probabilities", span > 1e-3 and estimated is None,
-            f"what you subtract drifts from the true log q by {span:.2g} nats between classes"
+            f"what you subtract differs from the true log q by up to {span:.2g} nats between classes"
             + (" (for a set it is the inclusion probability that counts)." if setup.is_set else "."), THEOREM,
         ),
         _estimated(prior, setup, estimated),
         _fault(
             "classes never drawn", rates.never_drawn > 0,
             f"{rates.never_drawn:,} classes with {100 * rates.never_labels:.2g} % of the labels are never negatives: "
-            "their scores rise for ever.", WILD,
+            "their scores grow forever.", WILD,
         ),
         _fault(
             "ids not sorted by frequency", order,
-            "log-uniform draws low ids most, and your counts do not fall with the id.", WILD,
+            "log-uniform samples low ids most often, but your counts do not decrease with the id.", WILD,
         ),
         _fault(
             "a table cut off", len(prior) > CUT,
-            f"{len(prior):,} classes: torch.multinomial takes 2^24, and float32 sums lose rare ones long before.", WILD,
+            f"{len(prior):,} classes: torch.multinomial takes at most 2^24, and float32 sums lose rare ones well "
+            "before that.", WILD,
         ),
         _counts(prior, counts, shares, labels),
     )  # fmt: skip
@@ -128,12 +131,13 @@ def _many(setup: Setup) -> str:
     """What correcting the negatives alone tends to as their number grows, with the true log q."""
     without = setup.hits != "keep"
     if (setup.weights == "importance") == without:
-        return "right in the limit of many negatives only"
+        return "right only in the limit of many negatives"
     if setup.weights == "importance":
-        return "not right for many negatives either, since hits count the positive twice: mask them"
+        return "biased with many negatives too, since hits count the positive twice: mask them"
     return (
-        "not right for many negatives either: without log m, and without hits, p (1 - p) tends to a multiple of P, "
-        "and scores run away where a class has half of P or more"
+        "biased with many negatives too: without log m, and without hits, p (1 - p) tends to a multiple of P, and "
+        "scores "
+        "diverge where a class has half of P or more"
     )
 
 
@@ -153,8 +157,9 @@ def _estimated(prior: Floats, setup: Setup, estimated: str | None) -> Fault:
     nats = cost(delta, p)
     return Fault(
         name, nats >= LEAST,
-        f"{estimated or 'your table'} misses log q by {spread:.2g} nats (standard deviation over the labels): off all "
-        f"logits, with hits kept, that costs {nats:.2g} nats of KL where P(y|x) is the popularity.", source,
+        f"{estimated or 'your table'} has an error in log q of {spread:.2g} nats (standard deviation over the labels). "
+        f"Subtracted from every logit, with hits kept, it costs {nats:.2g} nats of KL where P(y|x) is the popularity.",
+        source,
         "sumexp-consistent",
     )  # fmt: skip
 
@@ -166,8 +171,9 @@ def _counts(prior: Floats, counts: Floats, shares: tuple[Floats, Floats, int] | 
         z = homogeneity(labels, counts)
         return Fault(
             name, z > DEVIATIONS,
-            f"Pearson's statistic of {int(labels.sum()):,} labels and the counts is {z:.1f} deviations above its mean; "
-            f"{int(labels.sum() - known):,} of the labels are of classes whose count is 0.", source,
+            f"Pearson's statistic of {int(labels.sum()):,} labels and the counts is {z:.1f} standard deviations "
+            "above its mean; "
+            f"{int(labels.sum() - known):,} of the labels belong to classes whose count is 0.", source,
         )  # fmt: skip
     if shares is None:
         return Fault(name, None, "neither labels nor scores were given.", source)

@@ -1,4 +1,4 @@
-"""The audit as one page that opens from a file, and its data beside it as CSV and JSON."""
+"""The audit as one self-contained page, and its data as CSV and JSON."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ import numpy as np
 from sumexp.audit._advice import READ
 from sumexp.audit._effects import GROUPS
 from sumexp.audit._setup import AuditError
-from sumexp.audit.results import Audit, Row, nats
+from sumexp.audit.results import Audit, Row, nats, noise
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--soft:#57606a;--line:#d0d7de;--band:#f6f8fa;--blue:#0072b2;--red:#b5381f;
@@ -107,8 +107,9 @@ def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
         f'<div class="light {tone}" role="status"><span class="lamp" aria-hidden="true"></span><div><b>{audit.verdict.capitalize()}</b>'
         f"<p>{escape(audit.sentence)}.</p></div></div>",
         _section("Your scheme and others", _schemes(audit), "Divergence, loss, noise and errors of scores are at the exact minimum "
-                 "of each scheme's expected loss. A divergence can be large where the loss hardly changes: training does not show it."),
-        _section("Where the scores err", _popularity(audit), ""),
+                 "of each scheme's expected loss; smaller is better, and an error above 0 means that scores are too high. "
+                 "A divergence can be large where the loss hardly changes: training curves do not show it."),
+        _section("Where the scores are wrong", _popularity(audit), ""),
         _section("How many negatives", _numbers(audit), ""),
         _section("What to change", _advice(audit), "") if advised.change else "",
         _section("For your numbers", _choice(audit, book), "") if audit.choice else "",
@@ -182,7 +183,7 @@ def _advice(audit: Audit) -> str:
         f"<h3>{name}</h3><pre><code>{escape(lines)}</code></pre>"
         for name, lines in (("PyTorch", a.torch), ("TensorFlow Recommenders", a.recommenders), ("Merlin", a.merlin))
     )
-    price = f"The standard deviation of the gradient over samples becomes {a.variance:.2g} times what it is, at the true scores."
+    price = f"At the true scores the {noise(a.variance)} (standard deviation of the gradient over samples)."
     return (
         f"<p><strong>{escape(a.change[0].upper() + a.change[1:])}.</strong> {price if a.variance > 0 else ''}</p>{code}"
         f'<p class="soft">{escape(READ)}</p>'
@@ -197,15 +198,17 @@ def _drift(audit: Audit) -> str:
         f"{_cell(g.served, f'{100 * g.served:.3g} %')}{_cell(g.ratio, f'{g.ratio:.3g}')}</tr>" for g in d.groups
     )  # fmt: skip
     said = (
-        f"<p>{d.labels:,} labels are {d.deviations:,.0f} standard deviations from the counts by Pearson's statistic: "
-        f"{max(d.least, 0.0):.3g} ± {d.error:.1g} nats of KL by labels left out, at most {d.most:.3g} by their frequencies "
+        f"<p>{d.labels:,} labels differ from the counts by {d.deviations:,.0f} standard deviations of Pearson's statistic: "
+        f"{max(d.least, 0.0):.3g} ± {d.error:.1g} nats of KL estimated on held-out labels, and at most {d.most:.3g} by the frequencies "
         f"(both in expectation). {escape(d.direction.capitalize())}.</p>"
         if d.found
-        else f"<p>{d.labels:,} labels do not show another law than the counts.</p>"
+        else f"<p>{d.labels:,} labels are consistent with the distribution of the counts.</p>"
     )
-    lost = f"<p>{100 * d.unknown:.2g} % of the labels are of classes that training never had.</p>" if d.unknown else ""
+    lost = (
+        f"<p>{100 * d.unknown:.2g} % of the labels belong to classes that training never had.</p>" if d.unknown else ""
+    )
     code = (
-        f"<p>If P(x|y) stays, which counts cannot show, this line is exact for the true shares:</p><pre><code>{escape(d.lines)}</code></pre>"
+        f"<p>This line is exact for the true shares if P(x|y) does not change, which counts cannot show:</p><pre><code>{escape(d.lines)}</code></pre>"
         if d.found
         else ""
     )
@@ -229,21 +232,21 @@ def _sentences(audit: Audit, book: str) -> str:
     s, r = audit.scheme, audit.rates
     bound = audit.rank_bound
     rows = [
-        ("KL from the truth", f"{nats(s.kl)} ± {nats(s.kl_error)} nats", "How far the law that is learned lies from P(y|x).", "theorem on the right scheme", "sumexp-consistent"),
-        ("gap in loss", f"{nats(s.gap)} nats", "By how much the sampled loss at its minimum is below that at the truth.", "the mean of a logarithm as an integral", "sumexp-identity"),
+        ("KL from the truth", f"{nats(s.kl)} ± {nats(s.kl_error)} nats", "How far the learned distribution is from P(y|x); 0 is best.", "theorem on the right scheme", "sumexp-consistent"),
+        ("gap in loss", f"{nats(s.gap)} nats", "How far the sampled loss at its minimum is below its value at the truth.", "the mean of a logarithm as an integral", "sumexp-identity"),
         ("sampled loss", f"{s.loss:.4g} ± {s.deviation:.2g} nats", "Mean and standard deviation over samples, at the true scores.", "mean and variance as integrals", "sumexp-variance"),
         ("full loss", f"{audit.full_loss:.4g} nats", "The full cross entropy at the true scores.", "its definition", ""),
-        ("within 1 %", f"{audit.one_per_cent:,} draws" if audit.one_per_cent else f"not by 2^{24 if audit.draws else 14} draws", "From here on log mq off the negatives (for a set the log of the probability to be in it) gives the full loss within 1 % in the mean.", "Jensen's inequality, and its gap as an integral", "sumexp-jensen-gap"),
+        ("within 1 %", f"{audit.one_per_cent:,} draws" if audit.one_per_cent else f"not by 2^{24 if audit.draws else 14} draws", "From here on subtracting log mq from the negatives (for a set, the log inclusion probability) gives the full loss within 1 % on average.", "Jensen's inequality, and its gap as an integral", "sumexp-jensen-gap"),
         ("gradient noise", f"{s.noise:.3g}", "Standard deviation over samples of the gradient in the logits, summed over classes.", "what a negative is worth", "sumexp-worth"),
         ("a negative is the label", f"{100 * r.hit:.3g} %", "Probability that one negative equals the label.", "sum of pi q", ""),
         ("an example has a hit", f"{100 * r.any_hit:.3g} %", "Head, torso, tail: " + ", ".join(f"{100 * x:.2g} %" for x in r.any_by_group) + ".", "sum of pi (1 - (1 - q)^m)", ""),
-        ("never a label", f"{r.unseen:,}", "Classes of count 0 that are drawn: their scores only fall.", "theorem on the right scheme", "sumexp-consistent"),
-        ("can certify", f"{audit.certificate:.2f} nats", "No InfoNCE loss of so many negatives shows more mutual information.", "the loss is at least 0", "nce-logN-ceiling"),
+        ("never a label", f"{r.unseen:,}", "Classes of count 0 that are sampled: their scores only fall.", "theorem on the right scheme", "sumexp-consistent"),
+        ("can certify", f"{audit.certificate:.2f} nats", "No InfoNCE loss with this many negatives certifies more mutual information.", "the loss is at least 0", "nce-logN-ceiling"),
         ("bounds the log rank", "not decided" if bound.holds is None else "yes" if bound.holds else "no",
          "MRR is at least exp(-loss), and NDCG of one relevant item at least 1 / log2(1 + exp(loss))." if bound.holds
          else "For sets, several pools, own tables and most weights that depend on the label the condition is not tested." if bound.constant is None
          else f"With {_rounded(bound.constant, math.ceil)} nats added to the loss, and with no less, MRR is at least exp(-sum), and NDCG of one relevant item at least 1 / log2(1 + exp(sum))." if bound.exact
-         else f"At least {_rounded(bound.constant, math.floor)} nats would have to be added; how many are enough is not looked for.", "condition on all sets of negatives", "sumexp-rank-criterion"),
+         else f"At least {_rounded(bound.constant, math.floor)} nats would have to be added; the audit does not compute how many suffice.", "condition on all sets of negatives", "sumexp-rank-criterion"),
     ]  # fmt: skip
     body = "".join(
         f"<tr><td>{a}</td><td class=number>{escape(b)}</td><td class=text>{escape(c)}</td><td class=text>{_why(d, claim, book)}</td></tr>"
@@ -264,9 +267,9 @@ def _evaluation(audit: Audit) -> str:
     rows = "".join(f"<tr><td>{escape(n)}</td>{_cell(a, f'{a:.3f}')}{_cell(b, f'{b:.3f}')}</tr>" for n, a, b in e.true)
     given = ", ".join(f"{escape(n)} = {v:g}" for n, v in e.reported)
     return (
-        f"<p>Among {e.candidates} candidates ({escape(e.sampler)}) you report {given}. Over all classes every value between these ends fits that, "
-        "to three digits and apart from the chance of finitely many examples "
-        "(Krichene and Rendle 2020); two models whose intervals overlap can change places.</p>"
+        f"<p>Among {e.candidates} candidates ({escape(e.sampler)}) you report {given}. The full-catalogue metrics can lie anywhere in these ranges, "
+        "to three digits and up to the sampling error of finitely many examples "
+        "(Krichene and Rendle 2020); two models whose ranges overlap can change order.</p>"
         f'<table class="sort" style="width:auto">{_head("true metric", "least", "greatest")}<tbody>{rows}</tbody></table>'
     )
 
@@ -293,7 +296,7 @@ def _popularity(audit: Audit) -> str:
         ticks, frame.ticks(), "times a class is a label", "score minus log P (nats)",
         f"Errors of scores from {y.min():+.2f} to {y.max():+.2f} nats",
     )  # fmt: skip
-    return f"<figure>{svg}<figcaption>Error of each bin's score at the minimum, by how often its classes are labels; the line is the mean, weighted by P. Over all labels the error is 0 on average.</figcaption></figure>"
+    return f"<figure>{svg}<figcaption>Error of each bin's score at the minimum against the frequency of its classes: above 0, scores are too high. The line is the mean, weighted by P; over all labels the error averages to 0.</figcaption></figure>"
 
 
 def _numbers(audit: Audit) -> str:
@@ -313,21 +316,27 @@ def _numbers(audit: Audit) -> str:
         down = [(k, "0" if 10.0**k <= floor else _power(k)) for k in range(math.floor(min(ys)), math.ceil(max(ys)) + 1)]
         svg = frame.svg(f'<polyline points="{path}" fill="none" stroke="var(--blue)" stroke-width="1.5"/>{dots}', ticks, down, "negatives", "KL (nats)",
                         "Divergence by number of negatives: " + ", ".join(f"{m}: {nats(k)}" for m, k in pairs))  # fmt: skip
-        out += f"<figure>{svg}<figcaption>Divergence at the minimum by number of negatives, for the first example; yours is the large mark. Below 10⁻⁸ it is drawn at 0.</figcaption></figure>"
+        out += f"<figure>{svg}<figcaption>Divergence from the truth at the minimum (lower is better) against the number of negatives, for the first example. The large mark is yours; values below 10⁻⁸ are drawn at 0.</figcaption></figure>"
         pulls = "".join(
             f"<tr>{_cell(m, f'{m:,}')}{_cell(loss, nats(loss))}{_cell(spread, f'{spread:.3g}')}{_cell(bias, nats(bias))}{_cell(noise, f'{noise:.3g}')}</tr>"
             for (m, loss, spread), (_, bias, noise) in zip(audit.loss_by_m, audit.gradient_by_m, strict=True)
         )
-        names = ("negatives", "loss less the full (nats)", "its deviation", "gradient's mean", "its deviation")
+        names = (
+            "negatives",
+            "loss minus full loss (nats)",
+            "its standard deviation",
+            "mean gradient",
+            "its standard deviation",
+        )
         out += (
-            "<p>At the true scores: the mean of the sampled loss less the full loss, and the length of the mean gradient over "
-            "the labels, where that of the full loss is 0; each with its standard deviation over samples.</p>"
+            "<p>At the true scores: the mean of the sampled loss minus the full loss, and the length of the mean gradient over "
+            "the labels, which is 0 for the full loss; each with its standard deviation over samples.</p>"
             f'<div class="wide"><table class="sort" style="width:auto">{_head(*names)}<tbody>{pulls}</tbody></table></div>'
         )
     if audit.by_spread:
         rows = "".join(f"<tr>{_cell(s, f'{s:g}')}{_cell(k, nats(k))}</tr>" for s, k in audit.by_spread)
         out += (
-            "<p>Counts do not show how much a context changes the frequencies. By the spread of log P(y|x)/π(y), in nats:</p>"
+            "<p>Counts do not show how much a context changes the frequencies. The table assumes a spread of log P(y|x)/π(y), in nats:</p>"
             f'<table class="sort" style="width:auto">{_head("spread", "KL (nats)")}<tbody>{rows}</tbody></table>'
         )
     return out

@@ -268,30 +268,32 @@ def _verdict(
     if never:
         return (
             "wrong",
-            f"{never:,} classes with {100 * labels:.2g} % of the labels are never negatives: they rise for ever",
+            f"{never:,} classes with {100 * labels:.2g} % of the labels are never negatives, so their scores grow "
+            "forever",
         )
     kls = [kl for _, kl in by_spread] or [scheme.kl]
     moved = max(range(3), key=lambda g: scheme.displaced[g])
     name = ("frequent", "middling", "rare")[moved]
     flow = abs(scheme.learned[moved] - scheme.truth[moved])
     items = (
-        f"{name} items get {100 * scheme.learned[moved]:.3g} % where {100 * scheme.truth[moved]:.3g} % is true"
+        f"{name} items get {100 * scheme.learned[moved]:.3g} % of the probability instead of "
+        f"{100 * scheme.truth[moved]:.3g} %"
         if flow >= scheme.displaced[moved]
-        else f"most among {name} items, where {100 * scheme.displaced[moved]:.2g} % of P is misplaced"
+        else f"the error is largest among {name} items, where {100 * scheme.displaced[moved]:.2g} % of P is misplaced"
     )
-    far = f"{nats(scheme.kl)} nats of KL from the truth, {items}, top 10 keeps {scheme.overlap:.3g}"
     if max(kls) < SMALL:
         # other truths than those assumed can have other answers, unless a theorem covers them all
-        where = f" for spreads of log P/pi up to {SPREADS[-1]:g}" if by_spread and not proved else ""
-        return "right", f"the minimum is the truth within {SMALL:g} nats{where} ({nats(max(kls))})"
+        where = f" for spreads of log P/pi up to {SPREADS[-1]:g} nats" if by_spread and not proved else ""
+        return "right", f"the loss converges to the truth within {SMALL:g} nats of KL{where} ({nats(max(kls))})"
     if min(kls) >= SMALL:
-        where = f" for a spread of log P/pi of {SHOWN:g}, and off for the others up to {SPREADS[-1]:g}"
-        return "wrong", f"the minimum is {far}{where if by_spread else ''}"
+        where = f" if log P/pi has a spread of {SHOWN:g} nats; the other spreads up to {SPREADS[-1]:g} are wrong too"
+        return "wrong", f"{items}{where if by_spread else ''}"
     least = min(s for s, kl in by_spread if kl >= SMALL)
     return (
         "cannot tell",
-        f"counts alone do not decide: KL {nats(min(kls))} to {nats(max(kls))} nats for spreads of log P/pi from "
-        f"{SPREADS[0]:g} to {SPREADS[-1]:g}, above {SMALL:g} from {least:g} on; give scores",
+        f"counts alone do not decide, give scores; KL from the truth is {nats(min(kls))} to {nats(max(kls))} nats for "
+        f"spreads of log P/pi from {SPREADS[0]:g} to {SPREADS[-1]:g} nats, and above the limit of {SMALL:g} from "
+        f"{least:g} on",
     )
 
 

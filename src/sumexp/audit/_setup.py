@@ -103,13 +103,13 @@ class Setup:
         words = {
             "none": "no correction",
             "constant": "weight 1/m",
-            "importance": "log mq off the negatives",
-            "negatives": "log q off the negatives",
-            "relative": "log q off all logits",
+            "importance": "log mq subtracted from negatives",
+            "negatives": "log q subtracted from negatives",
+            "relative": "log q subtracted from all logits",
             "added": "log q added to all logits",
             "tail": "tail weights",
-            "arrival": "log of 1 - exp(-qT) off all logits",
-            "tries": "log of 1 - (1-q)^tries off all logits",
+            "arrival": "log(1 - exp(-qT)) subtracted from all logits",
+            "tries": "log(1 - (1-q)^tries) subtracted from all logits",
         }
         hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
         own = ", own table" if self.table is not None else ""
@@ -157,7 +157,9 @@ def read_setup(
         if value not in allowed:
             raise AuditError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
     if table is not None and weights in ("none", "constant"):
-        raise AuditError(f"log_q is given, but weights {weights!r} take nothing off the logits: say how it is used")
+        raise AuditError(
+            f"log_q is given, but weights {weights!r} subtract nothing from the logits: choose the weights that use it"
+        )
     own = batch is not None and _whole("batch", batch, 2) - 1
     named = sampler if isinstance(sampler, str) else ""
     if named in ("within-batch", "within-batch-union") and own and m is not None and m != own:
@@ -225,17 +227,17 @@ def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tu
     r"""The two factors of the weights, :math:`\log w_{yy'} = a_y + b_{y'}`, for classes or for bins of classes.
 
     ============  =======================================================================
-    weights       what is done to the logits
+    weights       what is subtracted from the logits, and the weight of a negative
     ============  =======================================================================
     none          nothing: :math:`w = 1`, as in InfoNCE or a plain in-batch softmax
     constant      :math:`w = 1/m`
-    importance    :math:`\log(mq)` off the negatives: :math:`w = 1/(mq_{y'})`
-    negatives     :math:`\log q` off the negatives: :math:`w = 1/q_{y'}`
-    relative      :math:`\log q` off all: :math:`w = q_y/q_{y'}`
+    importance    :math:`\log(mq)` from the negatives: :math:`w = 1/(mq_{y'})`
+    negatives     :math:`\log q` from the negatives: :math:`w = 1/q_{y'}`
+    relative      :math:`\log q` from all: :math:`w = q_y/q_{y'}`
     added         :math:`\log q` added to all: :math:`w = q_{y'}/q_y`
     tail          :math:`w = \pi_{y'}/(mq_{y'}\pi_y)`
     arrival       those of :func:`sumexp.samplers.distinct`, which know the time of the next arrival
-    tries         TensorFlow's with ``unique=True``: :math:`\log(1-(1-q)^N)` off all, with N the number of draws it took
+    tries         TensorFlow's with ``unique=True``: :math:`\log(1-(1-q)^N)` from all, with N the number of draws
     ============  =======================================================================
 
     Where hits are drawn again, importance and tail weights have the law that is drawn, :math:`q_{y'}/(1-q_y)`, for
@@ -379,7 +381,7 @@ def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
 def _whole(name: str, value: object, least: int) -> int:
     if value is None:
         raise AuditError(
-            f"{name} is not given; say how many negatives an example has: m (-m), or the batch's size (--batch)"
+            f"{name} is not given: pass the number of negatives per example (-m 255) or the batch size (--batch 256)"
         )
     try:
         return checks.whole(name, value, least)

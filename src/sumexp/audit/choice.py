@@ -39,9 +39,9 @@ def choose(
 
     1. any class can be scored, and the logits of all fit into the memory: the full softmax;
     2. the rarest class, of frequency :math:`e^{-\text{skew}}/L`, is expected less than once among the negatives of one
-       example a step: each negative by a coin from 3 or uniformly, with the law of the mixture;
-    3. the other labels of the batch, or where any class can be scored draws by the classes' counts, in either case with
-       :math:`\log q` off all logits and hits kept.
+       example a step: each negative from 3 or uniform, chosen by a coin flip, with log q of the mixture;
+    3. in-batch negatives, or if any class can be scored negatives sampled by class counts, in either case with
+       :math:`\log q` subtracted from every logit and hits kept.
 
     Args:
         classes: L.
@@ -64,22 +64,23 @@ def choose(
     if means == "draws" and ENTRY * batch * classes <= memory:
         return Choice(
             "the full softmax",
-            "the logits of all classes fit, it has no bias, and its loss bounds the rank",
+            "all logits fit in memory, it has no bias, and its loss bounds the rank",
             "ranking-softmax-le-rr",
             ENTRY * batch * classes,
         )
-    source = "the other labels of the batch" if means == "batch" else "draws by the classes' counts"
+    source = "in-batch negatives" if means == "batch" else "negatives sampled by class counts"
     some = ENTRY * batch * (negatives + 1)
     if steps * negatives * math.exp(-skew) < classes:
         return Choice(
-            f"each negative by a coin from {source} or uniformly, the log q of the mixture off all logits, hits kept",
-            "the rarest classes would hardly be negatives otherwise, and nothing else pushes them down",
+            f"{source} or uniform ones, each chosen by a coin flip; subtract the mixture's log q from every logit, "
+            "keep accidental hits",
+            "otherwise the rarest classes would hardly ever be negatives, and nothing else pushes them down",
             "sumexp-consistent",
             some,
         )
     return Choice(
-        f"{source}, log q off all logits, hits kept",
-        "its minimum is the truth for every number of negatives",
+        f"{source}; subtract log q from every logit, keep accidental hits",
+        "the minimum is the truth for every number of negatives",
         "sumexp-consistent",
         some,
     )

@@ -105,7 +105,7 @@ class Drift:
             for word, sign in sides
             if (names := [group.name for group in self.groups if group.moved == sign])
         ]
-        return "; ".join(said) if said else "no group moved, single classes did"
+        return "; ".join(said) if said else "no group moved, only single classes"
 
     @property
     def lines(self) -> str:
@@ -122,11 +122,11 @@ class Drift:
             f"{group.name} {100 * group.trained:.3g} to {100 * group.served:.3g} % (x{group.ratio:.3g})"
             for group in self.groups
         )
-        lost = f"; {100 * self.unknown:.2g} % of the labels are of classes that training never had"
+        lost = f"; {100 * self.unknown:.2g} % of the labels belong to classes that training never had"
         if not self.found:
             return f"none that these {self.labels:,} labels show: {shares}{lost if self.unknown else ''}"
         return (
-            f"{max(self.least, 0.0):.3g} to {self.most:.3g} nats of KL from the counts' law; {shares}; "
+            f"{max(self.least, 0.0):.3g} to {self.most:.3g} nats of KL from the counts' distribution; {shares}; "
             f"{self.direction}{lost if self.unknown else ''}"
         )
 

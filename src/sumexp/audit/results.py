@@ -162,23 +162,26 @@ class Audit:
     bounded: Bounded | None = None
 
     def lines(self) -> tuple[str, ...]:
-        """The five lines that matter, and one more each for labels beside the counts and for cosines."""
+        """The five lines that matter, and one more each for drift and for cosines."""
         s = self.scheme
         shares = ", ".join(f"{g} {_signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
         names = [f.name for f in self.faults if f.found]
         change = self.advice.change
-        price = f" (gradient noise x{self.advice.variance:.2g})" if change and self.advice.variance > 0 else ""
+        price = f" ({noise(self.advice.variance)})" if change and self.advice.variance > 0 else ""
         more = (("drift", self.drift), ("bounded", self.bounded))
         drifts = self.drift is not None and self.drift.found
         advised = f"{change}{price}" if change else f"change nothing{' in training' if drifts else ''}"
-        served = f"; where labels are served as those given, add {LINE} to the scores" if drifts else ""
+        served = f"; if you serve labels like those given, add {LINE} to the scores" if drifts else ""
         return (
-            f"{self.verdict.upper()}: {self.sentence}{', for labels as they were counted' if drifts else ''}",
-            f"minimum   {nats(s.kl)} nats of KL from the truth, {nats(s.gap)} nats of loss; top 10 keeps "
-            f"{s.overlap:.3g}; errors of scores: {shares} nats",
-            f"negatives {self.negatives:,.6g} a label, {100 * self.rates.any_hit:.2g} % of labels with a hit; "
-            f"certifies at most {self.certificate:.2f} nats of information",
-            f"faults    {'; '.join(names) if names else 'none of those known'}",
+            f"{self.verdict.capitalize()}: {self.sentence}{'; for labels as they were counted' if drifts else ''}",
+            f"minimum   {nats(s.kl)} nats of KL from the truth (0 is best), where the loss is {nats(s.gap)} nats "
+            "lower than "
+            f"at the truth; {s.overlap:.3g} of the true top 10 stay there; scores too high (+) or too low (-): "
+            f"{shares} nats",
+            f"negatives {self.negatives:,.6g} per example, {100 * self.rates.any_hit:.2g} % of examples with an "
+            "accidental "
+            f"hit; InfoNCE certifies at most {self.certificate:.2f} nats of mutual information",
+            f"faults    {'; '.join(names) if names else 'no known fault found'}",
             *(f"{name:10s}{value}" for name, value in more if value is not None),
             f"advice    {advised}{served}",
         )
@@ -188,14 +191,17 @@ class Audit:
         lines = [*map(folded, (head, *self.lines())), "", *_schemes((self.scheme, *self.alternatives)), ""]
         if self.by_spread:
             spreads = "   ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
-            lines += [f"KL by spread of log P(y|x)/pi(y):   {spreads}", ""]
+            lines += [f"KL (nats) by spread of log P(y|x)/pi(y):   {spreads}", ""]
         if self.evaluation is not None:
             evaluation = self.evaluation
-            lines += [folded(f"true metrics that fit those among {evaluation.among}: {evaluation.ends}"), ""]
+            lines += [
+                folded(f"full-catalogue metrics compatible with yours on {evaluation.among}: {evaluation.ends}"),
+                "",
+            ]
         if self.by_m:
             lines += [*_numbers(self.by_m, self.loss_by_m, self.gradient_by_m), ""]
         if self.choice is not None:
-            lines += [folded(f"for these numbers use: {self.choice.use}: {self.choice.because}"), ""]
+            lines += [folded(f"recommended for these numbers: {self.choice.use}; {self.choice.because}"), ""]
         faults = [folded(f"fault     {f.name}: {f.says}") for f in self.faults if f.found]
         lines += [*faults, ""] if faults else []
         if self.served:
@@ -215,7 +221,7 @@ def folded(line: str, indent: int = 10) -> str:
 
 
 def _schemes(rows: Sequence[Row]) -> list[str]:
-    """A line of numbers for each scheme, whose title takes as many lines as it needs."""
+    """A line of numbers for each scheme; a long title takes several lines."""
     lines = [f"{'scheme':28s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s} noise"]
     for each in rows:
         first, *rest = wrap(each.title, 28, subsequent_indent="  ")
@@ -229,10 +235,16 @@ def _numbers(
     kls: Sequence[tuple[int, float]], losses: Sequence[Sequence[float]], gradients: Sequence[Sequence[float]]
 ) -> list[str]:
     """What other numbers of negatives give, of the first example: mean and deviation of loss and gradient."""
-    lines = ["negatives        KL    loss at the truth less the full loss    gradient at the truth"]
+    lines = ["negatives        KL    loss minus full loss, at the truth     gradient at the truth"]
     for (m, kl), (_, bias, deviation), (_, pull, noise) in zip(kls, losses, gradients, strict=True):
         lines.append(f"{m:9,} {nats(kl):>9s} {nats(bias):>22s} ± {deviation:<15.2g} {nats(pull):>12s} ± {noise:.2g}")
     return lines
+
+
+def noise(ratio: float) -> str:
+    """The gradient noise after a change relative to today's, in words that say which side is worse."""
+    side = "noisier" if ratio > 1.005 else "less noisy" if ratio < 0.995 else "as noisy as now"
+    return f"gradient noise {ratio:.2g} times that of today: {side}"
 
 
 def nats(value: float) -> str:

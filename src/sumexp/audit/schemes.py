@@ -92,14 +92,15 @@ class Learned:
             for group, p, s in zip(GROUPS, self.truth, self.learned, strict=True)
         )
         spreads = "; ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
-        order = "the order of all classes is that of P" if self.same_order else "the order is not that of P"
+        order = "all classes are ranked as by P" if self.same_order else "classes are not ranked as by P"
         return (
-            f"{self.verdict.upper()}: the softmax of the scores at the minimum is {nats(self.kl)} nats of KL from the "
+            f"{self.verdict.capitalize()}: the softmax of the scores at the minimum is {nats(self.kl)} nats of KL "
+            "from the "
             f"truth ({self.source})",
             f"scheme    {self.scheme}",
-            f"learned   {shares}; top 10 keeps {self.overlap:.3g}; {order}",
-            *((f"spreads   KL by spread of log P/pi: {spreads}",) if spreads else ()),
-            f"served    {self.served or 'nothing to add is known to be exact'}",
+            f"learned   {shares}; {self.overlap:.3g} of the true top 10 stay there; {order}",
+            *((f"spreads   KL (nats) by spread of log P/pi: {spreads}",) if spreads else ()),
+            f"served    {self.served or 'no exact correction of the scores is known'}",
         )
 
     def __str__(self) -> str:
@@ -191,7 +192,7 @@ def _read(
     prior = number / number.sum(dtype=np.float64)
     setup = read_setup(prior, law, "none", hits, m, batch)
     if setup.is_set or len(setup.m) > 1:
-        raise AuditError(f"the sampler is {setup.name!r}; of {name} only negatives drawn one by one are known")
+        raise AuditError(f"the sampler is {setup.name!r}; {name} is known only for negatives drawn one by one")
     return name, setup
 
 
@@ -202,7 +203,7 @@ def _minimum(
     q, m = setup.q[0][part], setup.negatives
     never = int((q == 0).sum())
     if never:
-        raise AuditError(f"{never:,} classes with labels are never negatives: their scores rise for ever")
+        raise AuditError(f"{never:,} classes with labels are never negatives, so their scores grow forever")
     if name == "binary":
         return lambda p: np.asarray(np.log(p) - np.log(_expected(p, q, m, setup.hits)))
     if name == "siglip":

@@ -88,12 +88,12 @@ class Bounded:
 
     def __str__(self) -> str:
         ratio = "any T" if math.isinf(self.log_ratio) else f"T <= {self.log_ratio:.3g}"
-        need = f"cosines over T need T <= {self.log_p:.3g} to hold log P of these counts, and for log P/q {ratio}"
+        need = f"cosines over T can represent log P of these counts only if T <= {self.log_p:.3g}; for log P/q {ratio}"
         if self.temperature is None:
             return need
         if self.temperature <= self.log_p:
-            return f"{need}: the counts do not forbid T = {self.temperature:g}"
-        best = f"the best of them are {self.kl:.3g} nats off where P(y|x) is the popularity"
+            return f"{need}: the counts do not rule out T = {self.temperature:g}"
+        best = f"the best of them cost {self.kl:.3g} nats of KL where P(y|x) is the popularity"
         return f"{need}: at T = {self.temperature:g} {best}"
 
 
@@ -123,9 +123,9 @@ def served(setup: Setup, log_p: bool) -> str:
     by_metric = "recall@k, MRR and NDCG of one label"
     weighted = "where a label of frequency pi counts 1/pi"
     if log_p:
-        return f"for {by_metric}: the scores as they are, at log P; {weighted}: less log pi"
+        return f"for {by_metric}: the scores as they are, log P; {weighted}: minus log pi"
     plain = not setup.is_set and len(setup.m) == 1 and setup.hits == "keep" and setup.table is None
     if not plain or setup.weights != "none":
         return ""
-    own = "as they are" if setup.name.startswith(("within-batch", "cross-")) else "with log q added, less log pi"
-    return f"for {by_metric}: the scores, at log P/q, with log q added; {weighted}: {own}"
+    own = "as they are" if setup.name.startswith(("within-batch", "cross-")) else "plus log q, minus log pi"
+    return f"for {by_metric}: the scores, log P/q, plus log q; {weighted}: {own}"

@@ -1,23 +1,23 @@
-r"""Six ways to train two towers on the same data, and how far each ends from the truth.
+r"""Six schemes for training two towers on the same data, and how far each ends from the truth.
 
 The truth is known: contexts and items have features :math:`u_x` and :math:`v_y`, the popularity is Zipf's, and
 
 .. math:: \log P(y\mid x) = -\log(y + 1) + \sigma\,u_x\cdot v_y/\sqrt d + \text{const}.
 
-:math:`\sigma`, the *taste*, says how far a context's law is from the popularity. The model may become the truth: its
-item tower holds a vector and a number for each item, its context tower is linear in :math:`u_x`.
+:math:`\sigma`, the *taste*, says how far a context's distribution is from the popularity. The model can represent the
+truth: its item tower has a vector and a bias for each item, its context tower is linear in :math:`u_x`.
 
-What decides what was written down before the runs:
+The criteria were written down before the runs:
 
-- Six schemes train on the same pairs from the same first weights, seed by seed. Each is compared with the advice of
-  the chapter on negatives, log q off all logits and hits kept, by the differences of the seeds.
-- A difference *shows* if its interval at :data:`CONFIDENCE` lies on one side of 0: with 5 schemes, 3 metrics and 2
-  settings there are 30 such intervals, which share 5 % (Bonferroni). (Changed after the runs, to say less: each had
-  1 %.) What shows need not matter: the chapter gives its size.
+- Six schemes train on the same pairs from the same first weights, seed by seed. Each is compared with the scheme that
+  the chapter on negatives recommends, log q subtracted from every logit and hits kept, by the differences of the seeds.
+- A difference is *significant* if its interval at :data:`CONFIDENCE` lies on one side of 0: with 5 schemes, 3 metrics
+  and 2 settings there are 30 such intervals, which share 5 % (Bonferroni). (We changed this after the runs, to claim
+  less: each had 1 %.) A significant difference need not matter: the chapter gives its size.
 - The theory is that of the minimum with free scores, found without random numbers by
-  :mod:`sumexp.negatives.consistency`. Where it names a divergence larger than what the advised scheme is left with
-  after training, the scheme should show to be worse in KL; where it names less, nothing is predicted. Log-uniform and
-  mixed negatives have the advised scheme's minimum (the mixture nearly so); nothing is predicted of them either.
+  :mod:`sumexp.negatives.consistency`. Where it predicts a divergence larger than the recommended scheme's after
+  training, the scheme should be significantly worse in KL; where it predicts less, it predicts nothing. Log-uniform and
+  mixed negatives have the recommended scheme's minimum (the mixture nearly so); nothing is predicted of them either.
 
 KL is the mean over contexts of :math:`\mathrm{KL}(P(\cdot\mid x)\,\|\,\mathrm{softmax} f_x)`; Recall@10 and MRR are
 expected values over :math:`y\sim P(\cdot\mid x)`, so that no test sample adds noise.
@@ -43,7 +43,7 @@ CONFIDENCE = 1 - intervals.FAMILY_LEVEL / 30
 """Of each interval of a difference."""
 
 METRICS = ("kl", "recall", "mrr")
-ADVISED = "log q off all, hits kept"
+ADVISED = "logQ on all logits, hits kept"
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _mixed(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, gener
 
 
 def _log_uniform(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, generator: torch.Generator) -> Tensor:
-    """As many shared negatives as a batch has, from a fixed law that knows only the order of the items."""
+    """As many shared negatives as a batch has, from a fixed distribution that knows only the order of the items."""
     sampler = samplers.LogUniform(len(log_q))
     drawn = samplers.draw(sampler, items, len(items) - 1, shared=True, generator=generator)
     own = (contexts @ towers.context * towers.item[items]).sum(-1) + towers.offset[items]
@@ -147,20 +147,20 @@ def _log_uniform(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor,
 
 
 SCHEMES: dict[str, Loss] = {
-    "no log q": _in_batch("none", "keep"),
-    "log q off negatives, hits masked": _in_batch("negatives", "mask"),
-    "log q off all, hits masked": _in_batch("all", "mask"),
+    "no logQ": _in_batch("none", "keep"),
+    "logQ on negatives, hits masked": _in_batch("negatives", "mask"),
+    "logQ on all logits, hits masked": _in_batch("all", "mask"),
     ADVISED: _in_batch("all", "keep"),
     "mixed with uniform": _mixed,
     "log-uniform": _log_uniform,
 }
-"""Each scheme's loss. The last two take log q off all logits and keep hits, as the advised one does."""
+"""Each scheme's loss. The last two subtract log q from every logit and keep hits, as the recommended one does."""
 
 
 def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
     """Adam on fresh pairs: the same pairs and first weights for each scheme of a seed.
 
-    The numbers of the items start at log q, and at 0 where no log q is taken off: in either case at the popularity.
+    The biases of the items start at log q, and at 0 if no log q is subtracted: in either case at the popularity.
 
     Raises:
         ValueError: if there is no such scheme.
@@ -168,7 +168,7 @@ def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
     checks.choice("scheme", scheme, SCHEMES)
     pairs, draws = (torch.Generator().manual_seed(2 * seed + i) for i in range(2))
     features, log_q = truth.contexts.float(), truth.log_q.float()
-    towers = Towers(setting, torch.zeros_like(log_q) if scheme == "no log q" else log_q, pairs)
+    towers = Towers(setting, torch.zeros_like(log_q) if scheme == "no logQ" else log_q, pairs)
     optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, fused=True)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, setting.steps)
     for contexts, items in zip(*_pairs(setting, truth, pairs), strict=True):
@@ -181,7 +181,7 @@ def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
 
 
 def _pairs(setting: Setting, truth: World, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Contexts and items of all steps, [steps, batch]: by a search in the laws of all contexts, one after another."""
+    """Contexts and items of all steps, [steps, batch]: by a search in the distributions of all contexts, concatenated."""
     shape = setting.steps, setting.batch
     contexts = torch.randint(setting.contexts, shape, generator=generator)
     below = truth.log_p.exp().cumsum(-1)
@@ -211,7 +211,7 @@ Table = dict[str, dict[str, list[float]]]
 
 
 def table(setting: Setting, seeds: int, seed: int = 0) -> Table:
-    """Train every scheme, each seed in a world of its own."""
+    """Train every scheme, with a new world for each seed."""
     measured: Table = {scheme: {metric: [] for metric in METRICS} for scheme in SCHEMES}
     for each in range(seed, seed + seeds):
         truth = world(setting, torch.Generator().manual_seed(each))
@@ -222,23 +222,23 @@ def table(setting: Setting, seeds: int, seed: int = 0) -> Table:
 
 
 def difference(measured: Table, scheme: str, metric: str) -> Interval:
-    """The scheme less the advised one, paired by seed."""
+    """The scheme minus the recommended one, paired by seed."""
     return intervals.paired(measured[scheme][metric], measured[ADVISED][metric], CONFIDENCE)
 
 
 def beside_advised(measured: Table, scheme: str, metric: str) -> str:
-    """``better`` or ``worse`` than the advised scheme where the difference shows, else ``-``."""
+    """``better`` or ``worse`` than the recommended scheme if the difference is significant, else ``-``."""
     sign = difference(measured, scheme, metric).sign * (-1 if metric == "kl" else 1)
     return {1: "better", 0: "-", -1: "worse"}[sign]
 
 
 THEORY: dict[str, tuple[float, float, Hits]] = {
-    "no log q": (0, 0, "keep"),
-    "log q off negatives, hits masked": (0, 1, "mask"),
-    "log q off all, hits masked": (1, 1, "mask"),
+    "no logQ": (0, 0, "keep"),
+    "logQ on negatives, hits masked": (0, 1, "mask"),
+    "logQ on all logits, hits masked": (1, 1, "mask"),
     ADVISED: (1, 1, "keep"),
 }
-"""How often log q is taken off the positive's logit and off the negatives', and what becomes of hits."""
+"""How often log q is subtracted from the positive's logit and from the negatives', and the rule for hits."""
 
 
 def predicted_kls(setting: Setting, scheme: str, seed: int = 0, contexts: int = 8) -> list[float]:

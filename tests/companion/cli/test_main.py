@@ -59,7 +59,7 @@ def test_a_bare_installation_audits_arrays_and_says_what_tables_need(tmp_path: P
     absent = "name in {'duckdb', 'typer', 'rich', 'pydantic', 'tqdm', 'requests'}"  # torch brings others
     done = sumexp("audit", str(tmp_path / "counts.npy"), "-m", "1", "--weights", "relative", absent=absent)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("RIGHT: ")
+    assert done.stdout.startswith("Right: ")
     (tmp_path / "counts.csv").write_text("count\n5\n3\n")
     table = sumexp("audit", str(tmp_path / "counts.csv"), "-m", "1", absent=absent)
     assert (table.returncode, table.stdout) == (1, "")
