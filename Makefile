@@ -72,10 +72,11 @@ test-peers: $(READY) ## Hold the losses against other libraries, those that are 
 references: $(READY) ## Write anew the outputs that the tests compare with, and say so by failing; look at the difference
 	$(RUN) pytest -q tests/book/test_reference_outputs.py --nb-force-regen
 
-lint: $(READY) ## Check style, types and the direction of imports
+lint: $(READY) ## Check style, types, words and the direction of imports
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	$(RUN) mypy
+	.venv/bin/codespell README.md CONTRIBUTING.md SECURITY.md book notebooks claims src
 	.venv/bin/lint-imports
 
 bench: $(READY) ## Measure what the book says about speed and memory

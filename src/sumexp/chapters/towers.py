@@ -181,7 +181,7 @@ def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
 
 
 def _pairs(setting: Setting, truth: World, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Contexts and items of all steps, [steps, batch]: by a search in the distributions of all contexts, concatenated."""
+    """Contexts and items of all steps, [steps, batch]: one search in the concatenated distributions of all contexts."""
     shape = setting.steps, setting.batch
     contexts = torch.randint(setting.contexts, shape, generator=generator)
     below = truth.log_p.exp().cumsum(-1)
