@@ -233,6 +233,9 @@ def test_arguments_of_another_type(name: str, kind: str, monkeypatch: pytest.Mon
             found = original(*positional, **{key: other if key == place else value for key, value in options.items()})
         except ValueError:
             continue
+        except TypeError as error:  # info_nce of one matrix: it names the function that takes one
+            assert "goes to in_batch" in str(error)
+            continue
         assert not isinstance(held, torch.Generator), "a seed was taken for a source of randomness"
         if isinstance(wanted, Tensor):
             assert torch.allclose(found.to(torch.complex128), wanted.to(torch.complex128), rtol=1e-6), place

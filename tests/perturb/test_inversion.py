@@ -72,7 +72,7 @@ def test_inversion_of_a_batch() -> None:
         ([0.5, 0.5, 0.0], "boundary"),
         ([0.5, 0.6], "sum 1"),
         ([1.5, -0.5], "non-negative"),
-        ([math.nan, 1.0], "non-negative"),
+        ([math.nan, 1.0], "must be a number"),
         ([1.0], "two classes"),
         ([], "two classes"),
     ],
