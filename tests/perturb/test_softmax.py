@@ -291,3 +291,25 @@ def test_nodes_that_do_not_serve_are_named(sums: list[float]) -> None:
     worst = sums[-1] if math.isnan(sums[-1]) else sums[1]
     with pytest.raises(ValueError, match=rf"sum to {worst}: the nodes do not serve .*tau = 0.5; please report it"):
         softmax._whole(torch.tensor(sums, dtype=torch.float64), Gumbel(), 0.5)
+
+
+@pytest.mark.parametrize(
+    "noise, classes", [(Cauchy(scale=1e-3), 1_000), (Cauchy(), 100_000), (signs(), 2_000)], ids=str
+)
+def test_minutes_of_work_are_refused_at_once(noise: Noise, classes: int) -> None:
+    """Of a thousand classes the first took more than ten minutes, with nothing said."""
+    theta = torch.linspace(-1, 1, classes, dtype=torch.float64)
+    with pytest.raises(ValueError, match=rf"theta has {classes:,} classes.* nodes each .* minutes of work: take fewer"):
+        softmax.mean(theta, noise, 0.7)
+
+
+@pytest.mark.parametrize("noise, tau", [(Cauchy(), 0.7), (Cauchy(), 700.0), (Cauchy(), 1e300), (signs(), 1.0)], ids=str)
+def test_terms_are_those_that_a_transform_sums(
+    noise: Cauchy | Discrete, tau: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summed = []
+    logsumexp = torch.logsumexp
+    monkeypatch.setattr(torch, "logsumexp", lambda x, dim: (summed.append(x.shape[dim]), logsumexp(x, dim))[1])
+    scale = torch.tensor(tau, dtype=torch.float64)
+    noise.transform(torch.zeros(3, dtype=torch.float64), scale)
+    assert set(summed) == {noise.terms(scale)}

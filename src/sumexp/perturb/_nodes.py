@@ -32,6 +32,9 @@ LEFT, WINDOW = 180, 200
 """Nodes left of an atom, and in all: from where e^u is e^-45 to where exp(-e^u) is e^-148."""
 WIDEST = 200.0
 """Edges are resolved on the scale of tau, so that time and memory grow with the width of a noise that has them."""
+MOST = 1 << 29
+"""Terms of a row without a table, up to half a minute or a minute and a half: each class sums those of the transform at
+each node."""
 
 
 @dataclass(frozen=True)
@@ -167,13 +170,22 @@ def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.de
     """The nodes that serve x in [least, 0], for a noise without shift and of scale 1.
 
     Raises:
-        ValueError: if the noise has edges and is more than ``WIDEST`` times as wide as tau.
+        ValueError: if the noise has edges and is more than ``WIDEST`` times as wide as tau, or it has no table, as the
+            Cauchy, and there are too many classes for it.
     """
     tau = tau.to(device)
-    if isinstance(noise, Discrete):
-        return Direct(noise, tau, classes * len(noise.values) * WINDOW)
-    if isinstance(noise, Cauchy):
-        return Direct(noise, tau, heavy.count(classes, -least, max(1.0, 1 / tau.item())))
+    if isinstance(noise, Discrete | Cauchy):
+        if isinstance(noise, Discrete):
+            count = classes * len(noise.values) * WINDOW
+        else:
+            count = heavy.count(classes, -least, max(1.0, 1 / tau.item()))
+        if classes * count * (terms := noise.terms(tau)) > MOST:
+            raise ValueError(
+                f"theta has {classes:,} classes; with {type(noise).__name__} noise, at tau {tau.item():.3g} times its "
+                f"scale, they need {count:,} nodes each and {terms:,} terms at each node, minutes of work: take "
+                "fewer classes, or Gumbel, Gaussian or Logistic noise"
+            )
+        return Direct(noise, tau, count)
     if isinstance(noise, Edged) and tau.item() * WIDEST < 1:
         raise ValueError(
             f"tau is {tau.item():.3g} times the scale of {type(noise).__name__} noise; at least 1/{WIDEST:g} is needed "

@@ -19,6 +19,7 @@ from sumexp.perturb.transforms import (
     Continuous,
     Edged,
     Noise,
+    Places,
     Reduced,
     Rule,
     Transform,
@@ -184,7 +185,15 @@ class Cauchy(Continuous):
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
         tau = tau.clamp_max(1e15)  # from where on the noise is as good as none
-        return blurred(self, s, tau, _even if tau.item() < 4 else _octaves)
+        return blurred(self, s, tau, self._places(tau))
+
+    def terms(self, tau: Tensor) -> int:
+        """How many terms the transform sums at each point."""
+        place, tau = torch.zeros(1, dtype=torch.float64), tau.detach().cpu().clamp_max(1e15)
+        return self._places(tau)(place, tau)[0].shape[-1]
+
+    def _places(self, tau: Tensor) -> Places:
+        return _even if tau.item() < 4 else _octaves
 
 
 def _even(s: Tensor, tau: Tensor) -> Rule:
@@ -262,6 +271,10 @@ class Discrete(Noise):
     def transform(self, s: Tensor, tau: Tensor) -> Transform:
         """The finite sum; see :class:`Noise`."""
         return mixture(s, self.atoms(s) / tau, self._weights(s).log())
+
+    def terms(self, tau: Tensor) -> int:
+        """How many terms the transform sums at each point."""
+        return len(self.values)
 
     def atoms(self, like: Tensor) -> Tensor:
         """The values, float64 on the device of ``like``."""
