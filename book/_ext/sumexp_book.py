@@ -257,7 +257,7 @@ class RegisterGraph(SphinxDirective):
 
 
 def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[str, Any] | None:
-    """The data of a chapter's figure or result as its page has it; None where its last execution has none such.
+    """The output of a chapter's figure or result as its page has it; None where its last execution has none such.
 
     A page that quotes it is read again when it changes.
 
@@ -271,8 +271,8 @@ def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[st
     for cell in json.loads(Path(env.srcdir, file).read_text("utf-8"))["cells"]:
         for output in cell.get("outputs", ()):
             if output.get("metadata", {}).get("sumexp", {}).get(kind) == name:
-                data: dict[str, Any] = output["data"]
-                return data
+                found: dict[str, Any] = output
+                return found
     return None
 
 
@@ -281,8 +281,8 @@ class QuotedResult(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
-        data = quoted(self.env, chapter, "result", name)
-        return [nodes.Text(literal_eval(data[RESULT]).replace(" × ", TIMES) if data else "…")], []
+        output = quoted(self.env, chapter, "result", name)
+        return [nodes.Text(literal_eval(output["data"][RESULT]).replace(" × ", TIMES) if output else "…")], []
 
 
 class QuotedSentence(SphinxDirective):
@@ -294,7 +294,7 @@ class QuotedSentence(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         chapter, *names = self.arguments
         found = [quoted(self.env, chapter, "sentence", name) for name in names]
-        return self.parse_text_to_nodes("\n".join("".join(data[SENTENCE]) for data in found if data) or "…")
+        return self.parse_text_to_nodes("\n".join("".join(output["data"][SENTENCE]) for output in found if output) or "…")
 
 
 def raw(html: str) -> nodes.raw:

@@ -40,7 +40,7 @@ class Figures(SphinxTransform):
             about = output["metadata"].get("sumexp", {})
             if "figure" in about:
                 names.append(about["figure"])
-                place[:] = self.figure("".join(output["data"][SVG]), about)
+                place[:] = self.figure(pictures(output), about)
                 cell_of(place)["ids"].append(f"cell-{names[-1]}")
                 self.note(names)
 
@@ -71,8 +71,14 @@ class QuotedFigure(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The figure; its caption alone where the chapter has not drawn it yet."""
         chapter, name = self.arguments
-        data, caption = quoted(self.env, chapter, "figure", name), self.parse_content_to_nodes()
-        return caption if data is None else figure("".join(data[SVG]), caption)
+        output, caption = quoted(self.env, chapter, "figure", name), self.parse_content_to_nodes()
+        return caption if output is None else figure(pictures(output), caption)
+
+
+def pictures(output: Mapping[str, Any]) -> str:
+    """The picture for a desk and, if there is one, that for a phone; the style sheet shows one of them."""
+    narrow: str = output["metadata"]["sumexp"].get("narrow", "")
+    return "".join(output["data"][SVG]) + narrow.replace("<svg ", '<svg class="narrow" ', 1)
 
 
 def figure(picture: str, caption: Sequence[nodes.Node], name: str = "", source: str = "") -> list[nodes.Node]:

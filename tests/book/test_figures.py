@@ -91,6 +91,15 @@ def test_references_print_a_figures_number_and_lead_to_it_and_to_its_cell(build:
     assert [cell.get("id") for cell in page.select("div.cell")] == ["cell-line", None, "cell-bar"]
 
 
+def test_a_picture_for_a_phone_stands_beside_that_for_a_desk(build: Build) -> None:
+    both = shown("bar")
+    both["metadata"]["sumexp"]["narrow"] = '<svg role="img" id="bar-narrow"><g/></svg>'
+    page, warnings = build([both], [shown("line")])
+    assert warnings == ""
+    pictures = page.select("#fig-bar div.figure-picture > *")
+    assert [(each["id"], each.get("class")) for each in pictures] == [("bar", None), ("bar-narrow", ["narrow"])]
+
+
 def test_another_picture_is_left_as_it_is(build: Build) -> None:
     other = shown("bar") | {"metadata": {}}
     page, _ = build([other, shown("line")])

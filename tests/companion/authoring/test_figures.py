@@ -102,6 +102,7 @@ def test_show_gives_the_picture_its_numbers_and_what_is_said_of_them(shown: list
     figures.show(fig, "line", caption=" For $x<1$, a & b.\n", alt="A rising line.", source=datasets.files)
     assert not plt.fignum_exists(fig.number)
     ((data, metadata),) = shown
+    assert 'width="266.4pt"' in metadata["sumexp"].pop("narrow")  # 3.7 inches
     assert metadata == {
         "sumexp": {
             "figure": "line",

@@ -20,7 +20,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from sumexp.companion import CompanionError
-from sumexp.companion.authoring import series
+from sumexp.companion.authoring import narrow, series
 
 PALETTE = {
     "blue": "#1f78b4",
@@ -76,10 +76,13 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
 
 
-def show(fig: Figure, name: str, *, caption: str, alt: str, source: Callable[..., object]) -> None:
+def show(
+    fig: Figure, name: str, *, caption: str, alt: str, source: Callable[..., object], columns: int | None = None
+) -> None:
     """Show a figure with all that a reader needs to trust it, and close it.
 
-    The output is the picture and, if it draws numbers, these as CSV; its metadata hold what the page says of it.
+    The output is the picture and, if it draws numbers, these as CSV; its metadata hold what the page says of it, and
+    the same picture laid out for a phone (`narrow.stack`).
 
     Args:
         fig: a matplotlib figure.
@@ -87,6 +90,7 @@ def show(fig: Figure, name: str, *, caption: str, alt: str, source: Callable[...
         caption: what is drawn and what to see in it, in Markdown; ``$...$`` is typeset.
         alt: what the picture shows, for those who cannot see it.
         source: the function of `sumexp` whose numbers are drawn; the page links to its source and to the cell.
+        columns: panels side by side on a phone; half as many as on a desk, if not given.
 
     Raises:
         CompanionError: if the name is malformed, caption or alt text is missing, or source is not a function of sumexp.
@@ -100,6 +104,9 @@ def show(fig: Figure, name: str, *, caption: str, alt: str, source: Callable[...
     data = {"image/svg+xml": svg(fig, name, alt)}
     if numbers := series.table(fig):
         data["text/csv"] = numbers
+    if fig.get_figwidth() > narrow.WIDTH:
+        narrow.stack(fig, columns)
+        about["narrow"] = svg(fig, f"{name}-narrow", alt)
     plt.close(fig)
     display(data, raw=True, metadata={"sumexp": about})  # type: ignore[no-untyped-call]
 

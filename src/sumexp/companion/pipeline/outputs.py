@@ -111,4 +111,5 @@ _FIELDS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("caption", "alt", "text"), prose),
     "source": _matching(r"sumexp(\.\w+)*:\w+(\.\w+)*"),
     "guard": str,
+    "narrow": picture,
 }

@@ -15,7 +15,7 @@ TRUTH = 1.5
 """The exponent of the true law."""
 DRAWS = tuple(2**k for k in range(9))
 SKEWS = (0.0, 0.5, 1.0, 1.5)
-HITS: dict[Hits, str] = {"mask": "left out", "keep": "kept", "redraw": "drawn again"}
+HITS: dict[Hits, str] = {"mask": "masked", "keep": "kept", "redraw": "redrawn"}
 LEAST = 1e-8
 """Nats below which a divergence is zero up to rounding."""
 RANKS = (1, 2, 3, 4, 5, 7, 10, 14, 20, 28, 39, 50)
@@ -50,7 +50,7 @@ def consistency() -> Interactive:
     controls = (
         Control("negatives $m$", [str(m) for m in DRAWS], 4),
         Control("skew $s$ of their law", [f"{s:g}" for s in SKEWS], 2),
-        Control("accidental hits are", list(HITS.values()), 0, "select"),
+        Control("accidental hits are", list(HITS.values()), list(HITS).index("keep"), "select"),
     )
     panels = (
         Panel(

@@ -1,0 +1,188 @@
+"""A figure's layout for a phone: panels under one another, letters as large as the text around them.
+
+`stack` lays an existing figure out anew; whatever draws it draws it once. Legends, titles and labels that would be
+wider than the phone's column are set in fewer columns or in more lines.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+
+WIDTH = 3.7
+"""Inches: the text column of a phone of 390 pixels, at the size where a 12 pt letter is as large as the text."""
+
+TALLEST = 2.9
+"""Inches of a panel that has no more rows of names than fit there."""
+
+_LEGEND_SHARE = 0.55
+"""Of a panel's width: a legend that is wider stands above the panel, as it would hide what is drawn."""
+
+_NAMES_SHARE = 0.42
+"""Of a panel's width: what names of its rows may take."""
+
+_NUMBERS = 0.5
+"""Inches that the numbers at a vertical axis take, about."""
+
+_MARGIN = 0.7
+"""Inches that the numbers at a horizontal axis and its label take, about."""
+
+_LETTERS = re.compile(r"[^$]*[A-Za-z“]{2}")
+_WORD = re.compile(r"(?:\$[^$]*\$|\S)+")
+
+
+def stack(fig: Figure, columns: int | None = None) -> None:
+    """Lay a figure out for a phone, in place.
+
+    Args:
+        fig: a matplotlib figure with constrained layout.
+        columns: panels side by side; half as many as there were, if not given, so that none gets much narrower.
+    """
+    panels = sorted(_panels(fig), key=_place)
+    if not panels:
+        return
+    grids = [_grid(ax) for ax in panels]
+    rows, across = max(grid[0] for grid in grids), max(grid[1] for grid in grids)
+    columns = columns or max(1, across // 2)
+    heights = [_height(fig, ax) for ax in panels]
+    stacked = columns < across
+    if stacked:
+        _show_hidden_labels(panels, columns)
+        lines = [heights[start : start + columns] for start in range(0, len(panels), columns)]
+        tall = [max(line) for line in lines]
+        grid = GridSpec(len(lines), columns, figure=fig, height_ratios=tall)
+        for number, ax in enumerate(panels):
+            ax.set_subplotspec(grid[number // columns, number % columns])
+    else:
+        tall = [max(h for h, ax in zip(heights, panels, strict=True) if _place(ax)[0] == row) for row in range(rows)]
+    fig.set_size_inches(WIDTH, sum(tall))
+    across = min(columns, across) if stacked else across
+    for ax, height in zip(panels, heights, strict=True):
+        _wrap_labels(ax, WIDTH / across, height, fig.dpi)
+    extra = _refit_legends(fig, panels, across)
+    fig.set_size_inches(WIDTH, sum(tall) + extra)
+
+
+def _panels(fig: Figure) -> Iterator[Axes]:
+    """The panels, without scales of colours."""
+    return (ax for ax in fig.axes if ax.get_subplotspec() is not None and ax.get_label() != "<colorbar>")
+
+
+def _grid(ax: Axes) -> tuple[int, int]:
+    spec = ax.get_subplotspec()
+    assert spec is not None
+    return spec.get_gridspec().get_geometry()
+
+
+def _place(ax: Axes) -> tuple[int, int]:
+    spec = ax.get_subplotspec()
+    assert spec is not None
+    return spec.rowspan.start, spec.colspan.start
+
+
+def _height(fig: Figure, ax: Axes) -> float:
+    """Inches that a panel has on the phone: those that it has, but for one that only was tall because it was wide."""
+    spec = ax.get_subplotspec()
+    assert spec is not None
+    grid = spec.get_gridspec()
+    ratios: Sequence[float] = grid.get_height_ratios()
+    inches = float(fig.get_figheight()) * sum(ratios[row] for row in spec.rowspan) / sum(ratios)
+    return min(inches, max(TALLEST, 0.34 * len(_names(ax)) + 0.8))
+
+
+def _names(ax: Axes) -> list[Text]:
+    """The labels of the vertical axis if they are words; none if they are numbers."""
+    labels = ax.get_yticklabels()
+    return labels if any(_LETTERS.match(label.get_text()) for label in labels) else []
+
+
+def _show_hidden_labels(panels: Sequence[Axes], columns: int) -> None:
+    """Give each panel the labels that it had from its neighbours: of its row at the left, of its column below.
+
+    A title that stood over a column stands over each of its panels.
+    """
+    placed = [(_place(ax), ax) for ax in panels]
+    for number, ax in enumerate(panels):
+        (row, column), first = _place(ax), number % columns == 0
+        left = next(each for (r, _), each in placed if r == row)
+        below = [each for (_, c), each in placed if c == column][-1]
+        above = next(each for (_, c), each in placed if c == column)
+        if len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and first:
+            ax.yaxis.set_tick_params(labelleft=True)
+            ax.set_ylabel(ax.get_ylabel() or left.get_ylabel())
+        if len(ax.get_shared_x_axes().get_siblings(ax)) > 1:
+            ax.xaxis.set_tick_params(labelbottom=True)
+        ax.set_xlabel(ax.get_xlabel() or below.get_xlabel())
+        if not ax.get_title() and above is not ax:
+            ax.set_title(above.get_title())
+
+
+def _wrap_labels(ax: Axes, width: float, height: float, dpi: float) -> None:
+    """Break a panel's title, labels and names of rows where they are longer than its room, in inches."""
+    names = _names(ax)
+    for name in names:
+        _wrap(name, _NAMES_SHARE * dpi * width)
+    if names:
+        ax.set_yticks(ax.get_yticks(), [name.get_text() for name in names])
+    _wrap(ax.yaxis.label, dpi * (height - _MARGIN), upright=True)
+    label = ax.yaxis.label.get_window_extent().width if ax.get_ylabel() else 0.0
+    left = max([0.0, *(name.get_window_extent().width for name in names)]) if names else _NUMBERS * dpi
+    room = dpi * (width - _NUMBERS / 2) - left - label  # they are centred over the panel
+    _wrap(ax.title, room)
+    _wrap(ax.xaxis.label, room)
+
+
+def _wrap(text: Any, room: float, upright: bool = False) -> None:
+    """Set a text in as many lines as fit the room, in pixels; formulas stay whole."""
+    assert isinstance(text, Text)
+    box = text.get_window_extent()
+    length, words = (box.height if upright else box.width), _WORD.findall(text.get_text())
+    if length <= room or len(words) < 2:
+        return
+    most = max(1, int(len(text.get_text()) * room / length))
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + 1 + len(word) <= most:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    text.set_text("\n".join(lines))
+
+
+def _refit_legends(fig: Figure, panels: Sequence[Axes], across: int) -> float:
+    """Make legends fit the phone; gives the inches that those above the panels take."""
+    known = {label: handle for ax in panels for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    extra = 0.0
+    for legend in list(fig.legends):
+        extra += _fitted(fig, fig, legend, known)
+    for ax in panels:
+        legend = ax.get_legend()
+        if legend is not None and legend.get_window_extent().width > _LEGEND_SHARE * fig.bbox.width / across:
+            extra += _fitted(fig, fig if len(panels) == 1 else ax, legend, known)
+    return extra
+
+
+def _fitted(fig: Figure, owner: Figure | Axes, legend: Legend, known: dict[str, Any]) -> float:
+    """The legend anew, above the panels, in as many columns as fit; gives its height in inches."""
+    texts, size = [each.get_text() for each in legend.get_texts()], legend.get_texts()[0].get_fontsize()
+    handles = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]
+    title = legend.get_title().get_text() or None
+    legend.remove()
+    if isinstance(owner, Axes):
+        where: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    else:
+        where = {"loc": "outside upper center"}
+    for columns in range(max(1, int(legend._ncols)), 0, -1):  # type: ignore[attr-defined]
+        new = owner.legend(handles, texts, ncols=columns, fontsize=size, title=title, **where)
+        if columns == 1 or new.get_window_extent().width <= fig.bbox.width:
+            break
+        new.remove()
+    width, letters = new.get_window_extent().width, [each.get_window_extent().width for each in new.get_texts()]
+    for each in new.get_texts():
+        _wrap(each, fig.bbox.width - (width - max(letters)))
+    return float(new.get_window_extent().height / fig.dpi)
