@@ -8,11 +8,10 @@ from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums, reduce
+from sumexp.functional._arguments import Correct, Reduction, for_sums, reduce, softmax_loss
 
 InBatchHits = Literal["keep", "mask"]
 """What becomes of accidental hits, further columns of the example's own class: kept as negatives, or left out."""
@@ -112,7 +111,6 @@ def in_batch(
     """
     checks.choice("correct", correct, CORRECTIONS)
     checks.choice("hits", hits, HITS)
-    checks.choice("reduction", reduction, REDUCTIONS)
     _check_scores(scores)
     size, columns = scores.shape
     scores, scale = _temperature(scores, temperature)
@@ -124,20 +122,19 @@ def in_batch(
     several = None if positives is None else _several(positives, classes, size)
     smoothing = _smoothing(label_smoothing)
     correction = _Correction(scale, _taken(law, correct, several), correct == "all", marks, several, smoothing)
-    kind = reduction if size else "none"
-    loss, rows = _loss(scores, correction, kind), None
+    loss, rows = _loss(scores, correction, reduction), None
     if symmetric:
         rows = _law("row_log_q", row_log_q, scores, (size,), needed=False)
         same = _numbered(_same_rows(row_ids, size, scores.device), size) if hits == "mask" else None
         turned = None if several is None else _turned(several, size)
         columns_as_rows = _Correction(scale, _taken(rows, correct, turned), correct == "all", same, turned, smoothing)
-        loss = (loss + _loss(scores[:, :size].T, columns_as_rows, kind)) / 2
+        loss = (loss + _loss(scores[:, :size].T, columns_as_rows, reduction)) / 2
     if __debug__ and size:
         largest = [law.max() for law in (law, rows) if law is not None]
         worst, *likeliest = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *largest)
         if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
             raise ValueError(_explain(scores.detach(), classes, law, rows, several))
-    return loss if size else reduce(loss, reduction)
+    return loss
 
 
 class _Positives(NamedTuple):
@@ -293,7 +290,7 @@ def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tens
     shifted = correction.classes is None and (correction.log_q is None or correction.own)
     if one_positive and (taken_apart or (shifted and scores.numel() <= SMALL)):
         places = torch.arange(len(scores), device=scores.device)
-        return F.cross_entropy(_logits(scores, correction), places, reduction=reduction)
+        return softmax_loss(_logits(scores, correction), places, reduction)
     if taken_apart:
         logits = _logits(scores, correction)
         target = _target(logits.detach(), correction)
