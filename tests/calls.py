@@ -33,6 +33,14 @@ def square(z: Tensor, layer: nn.InBatchSoftmax | None = None) -> Tensor:
     return functional.in_batch(z, ids, log_q=log_q, reduction="none") if layer is None else layer(z, ids, log_q=log_q)
 
 
+def pairs(z: Tensor, layer: nn.SigmoidPairs | None = None) -> Tensor:
+    """The same for the sigmoids of all pairs."""
+    z = z[: z.shape[1]]
+    z = z.diagonal_scatter(z.amax(-1)) if z.numel() else z
+    ids = torch.arange(z.shape[1], dtype=torch.int32) % 3
+    return functional.sigmoid_pairs(z, ids, reduction="none") if layer is None else layer(z, ids)
+
+
 def relevant(z: Tensor) -> Tensor:
     return own(z).unsqueeze(-1) == torch.arange(z.shape[1], device=z.device)
 
@@ -156,6 +164,9 @@ TABLE: dict[str, Call] = {
     "functional.cross_entropy": full("functional.cross_entropy"),
     "functional.decoupled": sampled("functional.decoupled"),
     "functional.equalised": lambda z: functional.equalised(log_law(z)),
+    "functional.gbce": lambda z: functional.gbce(
+        z.amax(-1) if z.shape[1] else z.sum(-1), z, classes=9, reduction="none"
+    ),
     "functional.hinge": sampled("functional.hinge"),
     "functional.in_batch": square,
     "functional.info_nce": sampled("functional.info_nce"),
@@ -164,10 +175,12 @@ TABLE: dict[str, Call] = {
     "functional.marginal": listed("functional.marginal", reduction="none"),
     "functional.pairwise_margin": full("functional.pairwise_margin", 0.5),
     "functional.sampled_softmax": sampled("functional.sampled_softmax"),
+    "functional.sigmoid_pairs": pairs,
     "nn.SampledSoftmax": called,
     "nn.StreamingLogQ": streamed,
     "nn.BinaryNCE": lambda z: nn.BinaryNCE(reduction="none")(z.amax(-1) if z.shape[1] else z.sum(-1), z),
     "nn.InBatchSoftmax": lambda z: square(z, nn.InBatchSoftmax(reduction="none")),
+    "nn.SigmoidPairs": lambda z: pairs(z, nn.SigmoidPairs(reduction="none")),
     "nn.ListNet": lambda z: nn.ListNet(reduction="none")(z, relevant(z)),
     "functional.gathered": lambda z: functional.gathered(z),
     "functional.distributed_in_batch": towers,

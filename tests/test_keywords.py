@@ -19,6 +19,8 @@ HIT_RULES = {
     "InBatchSoftmax",
     "distributed_in_batch",
     "SampledSoftmax",
+    "SigmoidPairs",
+    "sigmoid_pairs",
     "draw",
     "model_based",
     "within_batch",

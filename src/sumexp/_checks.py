@@ -35,6 +35,8 @@ def read(*values: Tensor, default: float = 0.0) -> list[float]:
     if torch.compiler.is_compiling():
         return [default] * len(values)
     try:
+        if all(value.is_cpu for value in values):
+            return [value.item() for value in values]
         return torch.stack([value.double() for value in values]).tolist()
     except RuntimeError:
         return [default] * len(values)

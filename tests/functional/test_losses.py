@@ -588,7 +588,7 @@ def test_bad_input_of_the_layer_is_named(change: dict[str, Tensor], message: str
 
 
 def test_a_layer_says_what_it_is() -> None:
-    assert repr(layer(bias=False)) == "SampledOutput(features=8, classes=50, bias=False, sparse=False)"
+    assert repr(layer(bias=False)) == "SampledOutput(features=8, classes=50, bias=False, normalize=False, sparse=False)"
 
 
 def test_a_layer_needs_sizes() -> None:

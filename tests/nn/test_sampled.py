@@ -271,3 +271,21 @@ def test_it_learns_the_truth() -> None:
 def test_bad_input_is_named(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_cosines_by_hand(shared: bool) -> None:
+    """Loss and gradients of rows that are normalised when they are read are those of a table normalised as a whole."""
+    output = SampledOutput(6, 9, normalize=True, generator=seeded(), dtype=torch.float64)
+    hidden = torch.randn(4, 6, generator=seeded(), dtype=torch.float64)
+    labels, ids = torch.tensor([0, 3, 3, 8]), torch.tensor([[1, 3, 1], [2, 8, 0], [5, 5, 5], [8, 7, 6]])
+    ids = ids[0] if shared else ids
+    cosines = (hidden / hidden.norm(dim=1, keepdim=True)) @ (output.weight / output.weight.norm(dim=1, keepdim=True)).T
+    wanted = cosines.gather(1, labels.unsqueeze(1)).squeeze(1), cosines.gather(1, ids.expand(4, 3))
+    found = output(hidden, labels, ids)
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+    [by_rows] = torch.autograd.grad(sum(part.square().sum() for part in found), output.weight)
+    [by_table] = torch.autograd.grad(sum(part.square().sum() for part in wanted), output.weight)
+    torch.testing.assert_close(by_rows, by_table, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(output.logits(hidden), cosines, rtol=1e-12, atol=1e-12)

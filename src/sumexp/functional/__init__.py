@@ -22,11 +22,15 @@ Proposition 4 of Rawat et al. Weights and log q are constants: no gradient flows
 [B, m]; m counts all columns, hits included. The page :doc:`/book/api/keywords` has all keywords.
 
 A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``, a loss of a list with several relevant items
-``(logits[B, L], targets[B, L], *, reduction)``. :func:`in_batch` takes the scores [B, B + E] of a batch's examples and
-all its classes, the positives on the diagonal; :func:`distributed_in_batch` is the same over the batches of all
-processes of ``torch.distributed``, and :func:`cached` makes vectors for either where a batch's activations do not fit.
-:class:`sumexp.nn.SampledOutput` is the layer that hands a sampled loss its logits
-and touches only the rows it needs.
+``(logits[B, L], targets[B, L], *, reduction)``. :func:`in_batch` and :func:`sigmoid_pairs` take the scores [B, B + E]
+of a batch's examples and all its classes, the positives on the diagonal; :func:`distributed_in_batch` is the same
+over the batches of all processes of ``torch.distributed``, and :func:`cached` makes vectors for either where a
+batch's activations do not fit. :class:`sumexp.nn.SampledOutput` is the layer that hands a sampled loss its logits and
+touches only the rows it needs.
+
+The loss of "Correcting the LogQ Correction" (2025) is not among them: its steps are those of
+``sampled_softmax(correct="importance")`` whose hits are drawn again, so biased at every finite m, where log q off all
+logits with hits kept is not (the chapter :doc:`/notebooks/since`).
 
 Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit;
 what stands at a hit does not matter. NaN and the infinities that have no limit raise ``ValueError``; that check reads
@@ -39,6 +43,7 @@ from sumexp.functional._distributed import distributed_in_batch, gathered
 from sumexp.functional._full import cross_entropy, pairwise_margin
 from sumexp.functional._lists import listnet, marginal
 from sumexp.functional._margins import adaptive, arcface_margin, equalised, logit_adjusted
+from sumexp.functional._pairs import gbce, sigmoid_pairs
 from sumexp.functional._sampled import (
     CONTRASTIVE,
     HINGE,
@@ -65,6 +70,7 @@ __all__ = [
     "distributed_in_batch",
     "equalised",
     "gathered",
+    "gbce",
     "hinge",
     "in_batch",
     "info_nce",
@@ -73,4 +79,5 @@ __all__ = [
     "marginal",
     "pairwise_margin",
     "sampled_softmax",
+    "sigmoid_pairs",
 ]

@@ -4,6 +4,7 @@ import math
 from typing import Literal, NamedTuple, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import _checks as checks
@@ -34,6 +35,18 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
             if not len(losses):
                 raise ValueError("the batch is empty, so it has no mean; skip it, or use reduction='sum'")
             return losses.mean()
+
+
+def softmax_loss(logits: Tensor, labels: Tensor, reduction: Reduction) -> Tensor:
+    """The cross entropy of labels [B] by the softmax of logits [B, N], reduced by torch itself.
+
+    Raises:
+        ValueError: as :func:`reduce`.
+    """
+    if not len(labels):
+        return reduce(logits.sum(-1), reduction)
+    checks.choice("reduction", reduction, REDUCTIONS)
+    return F.cross_entropy(logits, labels, reduction=reduction)
 
 
 def for_sums(logits: Tensor) -> Tensor:

@@ -11,10 +11,15 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Correct, Reduction, for_sums, reduce
+from sumexp.functional._arguments import Correct, Reduction, for_sums, reduce, softmax_loss
 
 InBatchHits = Literal["keep", "mask"]
 """What becomes of accidental hits, further columns of the example's own class: kept as negatives, or left out."""
+
+CORRECTIONS, HITS = get_args(Correct), get_args(InBatchHits)
+
+SMALL = 1 << 17
+"""Scores up to which torch's own loss is faster: its steps are more, but none is made in Python."""
 
 CELLS = 1 << 17
 """Scores whose hits are marked at a time on a CPU: the marks stay in its cache."""
@@ -104,8 +109,8 @@ def in_batch(
 
     Source: the chapter *negatives*, theorem "consistent"; Yi et al. (2019), section 3, for correcting in-batch scores.
     """
-    checks.choice("correct", correct, get_args(Correct))
-    checks.choice("hits", hits, get_args(InBatchHits))
+    checks.choice("correct", correct, CORRECTIONS)
+    checks.choice("hits", hits, HITS)
     _check_scores(scores)
     size, columns = scores.shape
     scores, scale = _temperature(scores, temperature)
@@ -116,36 +121,43 @@ def in_batch(
     marks = _numbered(classes, size) if hits == "mask" else None
     several = None if positives is None else _several(positives, classes, size)
     smoothing = _smoothing(label_smoothing)
-    correction = _Correction(scale, _taken(law, correct, several), correct == "all", marks, several)
-    losses, rows = _losses(scores, correction, smoothing), None
+    correction = _Correction(scale, _taken(law, correct, several), correct == "all", marks, several, smoothing)
+    loss, rows = _loss(scores, correction, reduction), None
     if symmetric:
         rows = _law("row_log_q", row_log_q, scores, (size,), needed=False)
         same = _numbered(_same_rows(row_ids, size, scores.device), size) if hits == "mask" else None
-        turned = None if several is None else _positives(several.mask[:, :size].T)
-        column_options = _Correction(scale, _taken(rows, correct, turned), correct == "all", same, turned)
-        losses = (losses + _losses(scores[:, :size].T, column_options, smoothing)) / 2
+        turned = None if several is None else _turned(several, size)
+        columns_as_rows = _Correction(scale, _taken(rows, correct, turned), correct == "all", same, turned, smoothing)
+        loss = (loss + _loss(scores[:, :size].T, columns_as_rows, reduction)) / 2
     if __debug__ and size:
         largest = [law.max() for law in (law, rows) if law is not None]
-        worst, *likeliest = checks.read(losses.detach().max(), *largest)
+        worst, *likeliest = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *largest)
         if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
             raise ValueError(_explain(scores.detach(), classes, law, rows, several))
-    return reduce(losses, reduction)
+    return loss
 
 
 class _Positives(NamedTuple):
-    """Positives of each row, its own column among them.
+    """Positives of each row, its own column among them, in the order of rows and columns.
 
     Attributes:
-        mask: [B, N] bool.
         row: [K] rows of all positives.
         column: [K] their columns.
-        share: [K] one over the number of positives of the row.
+        number: [B] the positives of each row.
     """
 
-    mask: Tensor
     row: Tensor
     column: Tensor
-    share: Tensor
+    number: Tensor
+
+    def mean(self, values: Tensor) -> Tensor:
+        """[B] the mean of the values [B, N] of each row's positives."""
+        total = torch.zeros_like(values[:, 0]).index_add_(0, self.row, values[self.row, self.column])
+        return total / self.number
+
+    def hold(self, row: Tensor, column: Tensor, columns: int) -> Tensor:
+        """Whether places are positives."""
+        return torch.isin(row * columns + column, self.row * columns + self.column)
 
 
 class _Correction(NamedTuple):
@@ -157,6 +169,7 @@ class _Correction(NamedTuple):
         own: whether it is taken off the positives too.
         classes: [N] of :func:`_numbered`; columns equal to an example's own are left out; None to keep them.
         positives: several of a row; None where its own column is the only one.
+        smoothing: the share of the mean over all columns that are not left out.
     """
 
     scale: float
@@ -164,31 +177,44 @@ class _Correction(NamedTuple):
     own: bool
     classes: Tensor | None
     positives: _Positives | None
+    smoothing: float
 
 
-def _positives(mask: Tensor) -> _Positives:
-    row, column = mask.nonzero().unbind(-1)
-    return _Positives(mask, row, column, (1 / row.bincount().double())[row])
+def _positives(row: Tensor, column: Tensor, size: int) -> _Positives:
+    return _Positives(row, column, row.bincount(minlength=size))
 
 
 def _several(positives: checks.Values, classes: Tensor, size: int) -> _Positives:
     """The positives of each row, by marks or by classes."""
-    given = checks.tensor("positives", positives).to(classes.device)
+    given, columns = checks.tensor("positives", positives).to(classes.device), len(classes)
     if given.dtype == torch.bool:
-        if given.shape != (size, len(classes)):
+        if given.shape != (size, columns):
             raise ValueError(
-                f"positives have shape {tuple(given.shape)}; marks are one for each of [{size}, {len(classes)}] scores"
+                f"positives have shape {tuple(given.shape)}; marks are one for each of [{size}, {columns}] scores"
             )
         mask = given.clone()
-    else:
-        named = checks.integers("positive", given)
-        if named.ndim != 2 or len(named) != size:
-            raise ValueError(f"positives have shape {tuple(named.shape)}; classes must be [{size}, P], padded by -1")
-        mask = torch.zeros(size, len(classes), dtype=torch.bool, device=classes.device)
-        for column in named.T:
-            mask |= classes == column.unsqueeze(-1)
-    mask.diagonal().fill_(True)
-    return _positives(mask)
+        mask.diagonal().fill_(True)
+        row, column = mask.nonzero().unbind(-1)
+        return _positives(row, column, size)
+    named = checks.integers("positive", given)
+    if named.ndim != 2 or len(named) != size:
+        raise ValueError(f"positives have shape {tuple(named.shape)}; classes must be [{size}, P], padded by -1")
+    # The columns of a class stand side by side among those in its order.
+    ordered, order = classes.sort()
+    first, last = (torch.searchsorted(ordered, named.flatten(), right=right) for right in (False, True))
+    number = last - first
+    row = torch.arange(size, device=classes.device).repeat_interleave(named.shape[1]).repeat_interleave(number)
+    place = torch.arange(len(row), device=classes.device)
+    column = order[place + (last - number.cumsum(0)).repeat_interleave(number)]
+    own = torch.arange(size, device=classes.device) * (columns + 1)
+    places: Tensor = torch.cat([row * columns + column, own]).unique()  # type: ignore[no-untyped-call]
+    return _positives(places // columns, places % columns, size)
+
+
+def _turned(several: _Positives, size: int) -> _Positives:
+    """The same for columns: the rows whose positive each is."""
+    square = several.column < size
+    return _positives(several.column[square], several.row[square], size)
 
 
 def _smoothing(label_smoothing: float) -> float:
@@ -211,10 +237,13 @@ def _precision(scores: Tensor) -> torch.dtype:
 
 
 def _logits(scores: Tensor, correction: _Correction, out: Tensor | None = None) -> Tensor:
-    """Logits, at least float32, as a new tensor or in ``out``."""
-    dtype = _precision(scores)
-    law = torch.zeros(1, dtype=dtype, device=scores.device) if correction.log_q is None else correction.log_q
-    if law.ndim == 2 and correction.scale == 1:
+    """Logits, at least float32, in ``out``, or as a new tensor where they are not the scores themselves."""
+    dtype, law = _precision(scores), correction.log_q
+    if law is None and out is None and correction.scale == 1 and correction.classes is None:
+        return scores.to(dtype)
+    if law is None:
+        law = torch.zeros(1, dtype=dtype, device=scores.device)
+    if correction.scale == 1:
         logits = torch.sub(scores, law, out=out)
     else:
         logits = torch.add(-law, scores, alpha=correction.scale, out=out)
@@ -240,87 +269,113 @@ def _logits(scores: Tensor, correction: _Correction, out: Tensor | None = None) 
     return logits
 
 
-def _losses(scores: Tensor, correction: _Correction, smoothing: float) -> Tensor:
-    if smoothing or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        # What a compiler fuses, and torch.func takes apart.
+def _target(logits: Tensor, correction: _Correction) -> Tensor:
+    """[B, N] the law that the softmax of the logits is compared with."""
+    several, smoothing = correction.positives, correction.smoothing
+    if several is None:
+        target = torch.eye(*logits.shape, dtype=logits.dtype, device=logits.device)
+    else:
+        share = (1 / several.number.to(logits.dtype))[several.row]
+        target = torch.zeros_like(logits).index_put((several.row, several.column), share)
+    if not smoothing:
+        return target
+    present = (logits > -math.inf).to(logits.dtype)
+    return (1 - smoothing) * target + smoothing * present / present.sum(-1, keepdim=True)
+
+
+def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
+    # What a compiler fuses, and torch.func takes apart.
+    taken_apart = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    one_positive = correction.positives is None and not correction.smoothing
+    shifted = correction.classes is None and (correction.log_q is None or correction.own)
+    if one_positive and (taken_apart or (shifted and scores.numel() <= SMALL)):
+        places = torch.arange(len(scores), device=scores.device)
+        return softmax_loss(_logits(scores, correction), places, reduction)
+    if taken_apart:
         logits = _logits(scores, correction)
-        log_p = torch.log_softmax(logits, -1)
-        losses = -log_p.diagonal()
-        if correction.positives is not None:
-            mask = correction.positives.mask
-            losses = -log_p.masked_fill(~mask, 0).sum(-1) / mask.sum(-1)
-        if smoothing:
-            present = logits > -math.inf
-            over_all = -log_p.masked_fill(~present, 0).sum(-1) / present.sum(-1)
-            losses = (1 - smoothing) * losses + smoothing * over_all
-        return losses
+        target = _target(logits.detach(), correction)
+        log_p = torch.log_softmax(logits, -1).masked_fill(target == 0, 0)
+        return reduce(-(log_p * target).sum(-1), reduction)
     fast: Tensor = _InPlace.apply(scores, correction)  # type: ignore[no-untyped-call]
-    return fast
-
-
-def _of_positives(values: Tensor, correction: _Correction) -> Tensor:
-    """The mean over each row's positives of values [B, N]."""
-    if correction.positives is None:
-        return values.diagonal()
-    _, row, column, share = correction.positives
-    return torch.zeros_like(values[:, 0]).index_add_(0, row, values[row, column] * share.to(values.dtype))
+    return reduce(fast, reduction)
 
 
 class _InPlace(torch.autograd.Function):
-    """The same with two matrices, where autograd would make four."""
+    """The losses [B] with two matrices, where autograd would make four."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, correction: _Correction) -> Tensor:
         # Rows in one piece, also where scores are transposed: the work in place below asks for it.
-        p = torch.empty(scores.shape, dtype=_precision(scores), device=scores.device)
-        torch.softmax(_logits(scores, correction, out=p), -1, out=p)
+        error = torch.empty(scores.shape, dtype=_precision(scores), device=scores.device)
+        logits = _logits(scores, correction, out=error)
+        ahead, smooth = _ahead_of_target(logits, correction)
+        torch.softmax(logits, -1, out=error)
+        losses = _negative_log(error, scores, correction)
+        if ahead is not None:
+            losses += ahead
+        # The gradient by the logits: the softmax less its target.
+        if smooth is not None:
+            error -= smooth
+        share = 1 - correction.smoothing
+        if (several := correction.positives) is None:
+            error.diagonal().sub_(share)
+        else:
+            part = (-share / several.number.to(error.dtype))[several.row]
+            error.index_put_((several.row, several.column), part, accumulate=True)
         ctx.correction = correction
-        ctx.save_for_backward(scores, p)
+        ctx.save_for_backward(scores, error)
         ctx.save_for_forward(scores)
-        return _negative_log(p, scores, correction)
+        return losses
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        scores, p = ctx.saved_tensors
-        share = gradient * ctx.correction.scale
+        scores, error = ctx.saved_tensors
         if torch.is_grad_enabled():  # this gradient is to be differentiated again
-            p = torch.softmax(_logits(scores, ctx.correction), -1)
-            if ctx.correction.positives is None:
-                own = torch.eye(*scores.shape, dtype=p.dtype, device=p.device)
-            else:
-                mask = ctx.correction.positives.mask.to(p.dtype)
-                own = mask / mask.sum(-1, keepdim=True)
-            return ((p - own) * share.unsqueeze(-1)).to(scores.dtype), None
-        score_gradient = p * share.unsqueeze(-1)
-        if ctx.correction.positives is None:
-            score_gradient.diagonal().sub_(share)
-        else:
-            _, row, column, part = ctx.correction.positives
-            score_gradient.index_put_((row, column), -share[row] * part.to(share.dtype), accumulate=True)
-        return score_gradient.to(scores.dtype), None
+            error = _error(scores, ctx.correction)
+        share = gradient if ctx.correction.scale == 1 else gradient * ctx.correction.scale
+        return (error * share.unsqueeze(-1)).to(scores.dtype), None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
         moved = for_sums(tangent) * ctx.correction.scale
-        p = torch.softmax(_logits(ctx.saved_tensors[0], ctx.correction), -1)
-        loss_tangent: Tensor = (p * moved).sum(-1) - _of_positives(moved, ctx.correction)
+        loss_tangent: Tensor = (_error(ctx.saved_tensors[0], ctx.correction) * moved).sum(-1)
         return loss_tangent
 
 
+def _error(scores: Tensor, correction: _Correction) -> Tensor:
+    """The softmax less its target, which can be differentiated."""
+    logits = _logits(scores, correction)
+    return torch.softmax(logits, -1) - _target(logits.detach(), correction)
+
+
+def _ahead_of_target(logits: Tensor, correction: _Correction) -> tuple[Tensor | None, Tensor | float | None]:
+    """[B] by how much the own logits are above the mean by the target, and what smoothing adds to the target."""
+    several, smoothing = correction.positives, correction.smoothing
+    if several is None and not smoothing:
+        return None, None
+    own = logits.diagonal()
+    mean = own if several is None else several.mean(logits)
+    if not smoothing:
+        return own - mean, None
+    ahead, columns = own - (1 - smoothing) * mean, logits.shape[1]
+    total = logits.sum(-1)
+    if correction.classes is None and len(total) and checks.read(total.amin())[0] > -math.inf:
+        return ahead - smoothing / columns * total, smoothing / columns
+    present = logits > -math.inf
+    number = present.sum(-1, keepdim=True)
+    over_all = logits.masked_fill(~present, 0).sum(-1) / number.squeeze(-1)
+    return ahead - smoothing * over_all, present * (smoothing / number.to(logits.dtype))
+
+
 def _negative_log(p: Tensor, scores: Tensor, correction: _Correction) -> Tensor:
-    """The losses [B] by the softmax, also of examples whose own probability is beyond the precision."""
-    own = p.diagonal()
-    losses = -own.log()
+    """-log of each example's own probability, also where that is beyond the precision."""
+    losses = -p.diagonal().log()
     least = torch.finfo(p.dtype).tiny
-    if len(own) and not own.is_meta and not own.amin() >= least:
-        tiny = (own < least).nonzero().flatten()
+    if len(losses) and not p.is_meta and not losses.amax().item() <= -math.log(least):
+        tiny = (p.diagonal() < least).nonzero().flatten()
         # log p = f_own - (f_best - log p_best), for the likeliest column, which is neither its own nor a hit.
         best = p[tiny].argmax(-1)
         losses[tiny] = _ahead(scores, correction, tiny, best) - p[tiny, best].log()
-    if (several := correction.positives) is not None:
-        # log p_p = log p_own - (f_own - f_p).
-        behind = _ahead(scores, correction, several.row, several.column) * several.share.to(p.dtype)
-        losses.index_add_(0, several.row, behind, alpha=-1)
     return losses
 
 
@@ -334,7 +389,7 @@ def _ahead(scores: Tensor, correction: _Correction, row: Tensor, column: Tensor)
     if correction.own:
         return ahead - (taken - (law[row] if law.ndim == 1 else law[row, row]))
     if correction.positives is not None:
-        taken = taken.masked_fill(correction.positives.mask[row, column], 0)
+        taken = taken.masked_fill(correction.positives.hold(row, column, scores.shape[1]), 0)
     return ahead - taken.masked_fill(row == column, 0)
 
 
@@ -392,7 +447,8 @@ def _taken(law: Tensor | None, correct: Correct, several: _Positives | None) -> 
         return law
     if several is None:
         return law + math.log(max(1, law.shape[-1] - 1))
-    return law + (~several.mask).sum(-1, keepdim=True).clamp_min(1).to(law.dtype).log()
+    number = law.shape[-1] - several.number.unsqueeze(-1)
+    return law + number.clamp_min(1).to(law.dtype).log()
 
 
 def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -> Tensor:
@@ -421,7 +477,7 @@ def _explain(
         return "a score is NaN"
     if bool((scores == math.inf).any()) or bool((scores.diagonal() == -math.inf).any()):
         return "a score is +inf, or an example's own is -inf: an infinite loss has no gradient"
-    if several is not None and bool((scores == -math.inf)[several.mask].any()):
+    if several is not None and bool((scores[several.row, several.column] == -math.inf).any()):
         return "the score of a positive is -inf: an infinite loss has no gradient"
     for name, law, what in (("log_q", log_q, ids), ("row_log_q", row_log_q, torch.arange(len(scores)))):
         if law is None:

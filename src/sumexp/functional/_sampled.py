@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Correct, Reduction, prepare, reduce
+from sumexp.functional._arguments import Correct, Reduction, prepare, reduce, softmax_loss
 
 
 class Margins(NamedTuple):
@@ -90,11 +90,12 @@ def sampled_softmax(
     Source: Rawat et al., equation (7); Lin, Liu, Lin, equation (4); Jean et al. (2015) for ``importance``.
     """
     positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, positive_log_q, correct, weights, hits)
-    terms = negative - positive.unsqueeze(-1)
     if log_w is not None:
-        terms = terms + log_w
-    # The positive's own term, e^0 = 1, joins the sum, so that a row without any negative left has loss log 1 = 0.
-    return reduce(torch.logsumexp(F.pad(terms, (1, 0)), -1), reduction)
+        negative = negative + log_w
+    # Finite, so that a row in which nothing else is finite has loss log 1 = 0.
+    own = positive.clamp_max(torch.finfo(positive.dtype).max).unsqueeze(-1)
+    first = torch.zeros(len(positive), dtype=torch.long, device=positive.device)
+    return softmax_loss(torch.cat([own, negative], -1), first, reduction)
 
 
 def info_nce(

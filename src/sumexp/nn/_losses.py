@@ -131,6 +131,78 @@ class InBatchSoftmax(nn.Module):
         )
 
 
+class SigmoidPairs(nn.Module):
+    r"""The loss of SigLIP with its scale and bias: :func:`sumexp.functional.sigmoid_pairs` with its options.
+
+    >>> loss = nn.SigmoidPairs(temperature=0.1, logit_bias=-10.0, learn_temperature=True, learn_logit_bias=True)
+    >>> loss(torch.eye(3), [7, 2, 9])  # log 2 for the true pair of each row, and almost nothing for the two others
+    tensor(0.6932)
+
+    Args:
+        hits: ``keep`` accidental hits as false pairs, or ``mask`` them.
+        temperature: T > 0, the first value if it is learned.
+        learn_temperature: whether :math:`\log T` is a parameter.
+        logit_bias: b, the first value if it is learned; for a batch of B the best constant is :math:`-\log(B-1)`.
+        learn_logit_bias: whether b is a parameter.
+        reduction: ``mean``, ``sum`` or ``none``.
+        device: where the parameters lie.
+        dtype: their type, at least float32.
+
+    Raises:
+        ValueError: for an unknown option, or T not positive.
+    """
+
+    def __init__(
+        self,
+        *,
+        hits: InBatchHits = "keep",
+        temperature: float = 1.0,
+        learn_temperature: bool = False,
+        logit_bias: float = 0.0,
+        learn_logit_bias: bool = False,
+        reduction: Reduction = "mean",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.choice("hits", hits, get_args(InBatchHits))
+        checks.choice("reduction", reduction, REDUCTIONS)
+        self.hits, self.reduction = hits, reduction
+        dtype = torch.promote_types(dtype, torch.float32)
+        log_t = torch.tensor(math.log(checks.number("temperature", temperature)), device=device, dtype=dtype)
+        checks.argument("logit_bias", logit_bias, float)
+        self._fixed = float(temperature), float(logit_bias)
+        self.log_temperature = nn.Parameter(log_t) if learn_temperature else None
+        bias = torch.tensor(float(logit_bias), device=device, dtype=dtype)
+        self.logit_bias = nn.Parameter(bias) if learn_logit_bias else None
+
+    def forward(self, scores: Tensor, ids: checks.Values, *, log_q: checks.Values | None = None) -> Tensor:
+        """The loss of a batch; arguments and errors as the function has them."""
+        temperature, bias = self._fixed
+        return functional.sigmoid_pairs(
+            scores,
+            ids,
+            log_q=log_q,
+            hits=self.hits,
+            temperature=temperature if self.log_temperature is None else for_sums(self.log_temperature).exp(),
+            logit_bias=bias if self.logit_bias is None else for_sums(self.logit_bias),
+            reduction=self.reduction,
+        )
+
+    def extra_repr(self) -> str:
+        """What was chosen."""
+        temperature, bias = self._fixed
+        if self.log_temperature is not None:
+            temperature = self.log_temperature.exp().item()
+        if self.logit_bias is not None:
+            bias = self.logit_bias.item()
+        return (
+            f"hits={self.hits!r}, temperature={temperature:.6g}, logit_bias={bias:.6g}, "
+            f"learn_temperature={self.log_temperature is not None}, learn_logit_bias={self.logit_bias is not None}, "
+            f"reduction={self.reduction!r}"
+        )
+
+
 class BinaryNCE(nn.Module):
     """Local NCE, the loss of word2vec: :func:`sumexp.functional.binary_nce` with its options.
 

@@ -18,6 +18,9 @@ class SampledOutput(nn.Module):
     gives all classes, for evaluation. Under autocast all products are in half precision, those
     of an example with its own class as those with negatives; the losses sum them in float32.
 
+    With ``normalize=True`` h and :math:`v_y` are divided by their lengths, so that the product is a cosine; of the
+    table only the rows that are read. A cosine is bounded: give it a temperature, and a bias where frequencies count.
+
     >>> output = nn.SampledOutput(8, 1000)
     >>> positive, negative = output(torch.zeros(4, 8), [1, 7, 7, 999], torch.arange(50))
     >>> positive.shape, negative.shape
@@ -27,6 +30,7 @@ class SampledOutput(nn.Module):
         features: length d of the hidden vector.
         classes: number of classes L.
         bias: whether there are :math:`b_y`.
+        normalize: whether h and :math:`v_y` are divided by their lengths.
         sparse: sparse gradients, so that a step costs the rows it needs; only SGD, Adagrad and SparseAdam take them.
         generator: source of the first weights, uniform in :math:`\pm1/\sqrt d` as in ``torch.nn.Linear``.
         device: where the parameters lie.
@@ -42,6 +46,7 @@ class SampledOutput(nn.Module):
         classes: int,
         *,
         bias: bool = True,
+        normalize: bool = False,
         sparse: bool = False,
         generator: torch.Generator | None = None,
         device: torch.device | str = "cpu",
@@ -49,7 +54,7 @@ class SampledOutput(nn.Module):
     ) -> None:
         super().__init__()
         features, classes = checks.whole("features", features, 1), checks.whole("classes", classes, 1)
-        self.sparse = sparse
+        self.sparse, self.normalize = sparse, normalize
         bound = 1 / math.sqrt(features)
         weight = torch.empty(classes, features, device=device, dtype=dtype)
         self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=checks.source(generator)))
@@ -70,8 +75,16 @@ class SampledOutput(nn.Module):
         labels = checks.integers("label", labels).to(hidden.device)
         ids = checks.integers("negative", ids).to(hidden.device)
         self._check(hidden, labels, ids)
-        own, own_bias = self._rows(labels)
-        rows, bias = self._rows(ids)
+        # One look-up, so that the table has one gradient.
+        size, every = len(labels), torch.cat([labels, ids.flatten()])
+        weights = F.embedding(every, self.weight, sparse=self.sparse)
+        if self.normalize:
+            hidden, weights = F.normalize(hidden, dim=-1), F.normalize(weights, dim=-1)
+        own, rows = weights[:size], weights[size:].view(*ids.shape, -1)
+        own_bias, bias = None, None
+        if self.bias is not None:
+            biases = F.embedding(every, self.bias, sparse=self.sparse).squeeze(-1)
+            own_bias, bias = biases[:size], biases[size:].view(ids.shape)
         # Both are matrix products, so that autocast rounds the positives as it does the negatives.
         positive = torch.bmm(hidden.unsqueeze(1), own.unsqueeze(2)).flatten()
         if own_bias is not None:
@@ -83,16 +96,16 @@ class SampledOutput(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """All logits [B, L], for evaluation or a full loss."""
-        return F.linear(hidden, self.weight, None if self.bias is None else self.bias.squeeze(-1))
+        bias = None if self.bias is None else self.bias.squeeze(-1)
+        if self.normalize:
+            return F.linear(F.normalize(hidden, dim=-1), F.normalize(self.weight, dim=-1), bias)
+        return F.linear(hidden, self.weight, bias)
 
     def extra_repr(self) -> str:
         """What stands between the brackets."""
         classes, features = self.weight.shape
-        return f"features={features}, classes={classes}, bias={self.bias is not None}, sparse={self.sparse}"
-
-    def _rows(self, ids: Tensor) -> tuple[Tensor, Tensor | None]:
-        rows = F.embedding(ids, self.weight, sparse=self.sparse)
-        return rows, None if self.bias is None else F.embedding(ids, self.bias, sparse=self.sparse).squeeze(-1)
+        options = f"bias={self.bias is not None}, normalize={self.normalize}, sparse={self.sparse}"
+        return f"features={features}, classes={classes}, {options}"
 
     def _check(self, hidden: Tensor, labels: Tensor, ids: Tensor) -> None:
         classes, features = self.weight.shape

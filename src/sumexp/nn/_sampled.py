@@ -44,6 +44,7 @@ class SampledSoftmax(nn.Module):
             the negatives alone; ``none``.
         hits: ``keep`` accidental hits, draws of an example's own class, as negatives, or ``mask`` them: leave them out.
         bias: whether there are :math:`b_y`.
+        normalize: whether h and :math:`v_y` are divided by their lengths: cosines, which want a small temperature.
         sparse: sparse gradients, so that a step costs the rows it needs; only SGD, Adagrad and SparseAdam take them.
             The step of another of torch's optimisers raises what :meth:`check_optimiser` raises, before it begins.
         temperature: T > 0, the first value if it is learned.
@@ -71,6 +72,7 @@ class SampledSoftmax(nn.Module):
         correct: Correct = "all",
         hits: InBatchHits = "keep",
         bias: bool = True,
+        normalize: bool = False,
         sparse: bool = False,
         temperature: float = 1.0,
         learn_temperature: bool = False,
@@ -89,7 +91,14 @@ class SampledSoftmax(nn.Module):
         if sampler.classes != classes:
             raise ValueError(f"the sampler has {sampler.classes} classes and the layer {classes}: make them the same")
         self.output = SampledOutput(
-            features, classes, bias=bias, sparse=sparse, generator=generator, device=device, dtype=dtype
+            features,
+            classes,
+            bias=bias,
+            normalize=normalize,
+            sparse=sparse,
+            generator=generator,
+            device=device,
+            dtype=dtype,
         )
         self.sampler, self.num_negatives = sampler, checks.whole("num_negatives", num_negatives, 1, 1 << 31)
         self.correct, self.hits, self.reduction = correct, hits, reduction

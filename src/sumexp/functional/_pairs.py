@@ -1,0 +1,156 @@
+r"""Sigmoid losses: each pair of a batch, or each negative of an example, true or false by itself."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp.functional._arguments import Correct, Reduction, reduce
+from sumexp.functional._batch import InBatchHits, _check_scores, _explain, _law, _precision, _temperature
+from sumexp.functional._sampled import LOGISTIC, Margins, decoupled
+
+
+def sigmoid_pairs(
+    scores: Tensor,
+    ids: checks.Values,
+    *,
+    log_q: checks.Values | None = None,
+    hits: InBatchHits = "keep",
+    temperature: float | Tensor = 1.0,
+    logit_bias: float | Tensor = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""The loss of SigLIP: for each pair of a batch, did they come together?
+
+    .. math:: \ell_i = -\log\sigma(s_{ii}) - \sum_{j\ne i}\log(1-\sigma(s_{ij})), \qquad
+              s_{ij} = f_{ij}/T + b - \log q_{c_j}
+
+    The minimum is :math:`f/T + b = \log\frac{P(x,y)}{P(x)P(y)} - \log(B-1)`, and with :math:`\log q` taken off
+    :math:`f/T + b = \log P(y\mid x) - \log(B-1)` (:func:`sumexp.nce.pairs.sigmoid_pairs`); B - 1 counts further columns
+    too. So the best constant to start at is :math:`b=-\log(B-1)`; the published start is b = -10, T = 1/10.
+
+    >>> functional.sigmoid_pairs(torch.tensor([[2.0, 0.0], [0.0, 2.0]]), [5, 8])  # log(1 + e^-2) + log 2
+    tensor(0.8201)
+
+    Args:
+        scores: [B, B + E] of examples and candidates, the examples' own on the diagonal; finite, or -inf off the
+            diagonal for a candidate that cannot be.
+        ids: [B + E] whole numbers, the classes of the columns.
+        log_q: [B + E] log probability of a draw of each column's class, or [B, B + E]; taken off all scores, a
+            constant. Nothing is taken off without it.
+        hits: ``keep`` the further columns of an example's own class, as false pairs, or ``mask`` them: leave them out.
+        temperature: T > 0, a number or a learnable tensor of one element.
+        logit_bias: b, a number or a learnable tensor of one element.
+        reduction: over the examples, ``mean``, ``sum`` or ``none``.
+
+    Returns:
+        A scalar, or [B] for ``none``, at least float32.
+
+    Raises:
+        ValueError: as :func:`in_batch`, and for a bias that is no finite number.
+
+    Source: Zhai et al. (2023), Algorithm 1.
+    """
+    checks.choice("hits", hits, get_args(InBatchHits))
+    _check_scores(scores)
+    size, columns = scores.shape
+    divided, scale = _temperature(scores, temperature)
+    law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=False)
+    classes = checks.integers("id", ids).to(scores.device)
+    if classes.shape != (columns,):
+        raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
+    logits = divided.to(_precision(scores)) * scale + _bias(logit_bias, scores)
+    if law is not None:
+        logits = logits - law
+    own = torch.eye(size, columns, dtype=torch.bool, device=scores.device)
+    signed = torch.where(own, logits, -logits)
+    if hits == "mask":
+        signed = signed.masked_fill((classes[:size].unsqueeze(-1) == classes) & ~own, math.inf)
+    losses = -F.logsigmoid(signed).sum(-1)
+    if __debug__ and size:
+        worst, *likeliest = checks.read(losses.detach().max(), *([] if law is None else [law.max()]))
+        if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
+            raise ValueError(_explain(scores.detach(), classes, law, None, None))
+    return reduce(losses, reduction)
+
+
+def gbce(
+    positive_logits: Tensor,
+    negative_logits: Tensor,
+    *,
+    classes: int,
+    calibration: float = 0.75,
+    log_q: checks.Values | None = None,
+    positive_log_q: checks.Values | None = None,
+    correct: Correct = "all",
+    weights: checks.Values | None = None,
+    hits: checks.Values | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Generalised binary cross entropy, the loss of gSASRec: :func:`binary_nce` with a smaller weight of the positive.
+
+    .. math:: \ell = -\beta\log\sigma(f_y) - \sum_{j=1}^m\log(1-\sigma(f_j)), \qquad
+              \beta = 1 - t\,(1-\alpha),\quad \alpha = \frac m{L-1}
+
+    For negatives drawn uniformly from the other classes the minimum is
+    :math:`f = \operatorname{logit}P(y\mid x) + \log(\beta/\alpha)` (:func:`sumexp.nce.pairs.gbce`): with t = 1 the
+    sigmoid is the probability, with t = 0 it is that of :func:`binary_nce`; the order of the classes is the same for
+    every t. The public code divides by m + 1.
+
+    >>> functional.gbce(torch.tensor([2.0]), torch.tensor([[0.0, -1.0]]), classes=5, calibration=1.0)
+    tensor(1.0699)
+
+    Args:
+        positive_logits: [B] the score of each example's own class.
+        negative_logits: [B, m] scores of its negatives.
+        classes: L, at least 2.
+        calibration: t, from 0 to 1.
+        log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
+        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it beside ``log_q``.
+        correct: what log q is taken off, see :mod:`sumexp.functional`; nothing without ``log_q``.
+        weights: broadcastable to [B, m], >= 0.
+        hits: broadcastable to [B, m] bool, accidental hits (negatives of the example's own class) to leave out; all
+            are kept without it.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Raises:
+        ValueError: as :func:`decoupled`, and if L or t is out of range.
+
+    Source: Petrov and Macdonald (2023), section 5.
+    """
+    others = checks.whole("classes", classes, 2) - 1
+    if not isinstance(calibration, Real) or not 0 <= calibration <= 1:
+        raise ValueError(f"calibration is {calibration!r}; it must be from 0 (binary cross entropy) to 1")
+    m = checks.floating("negative_logits", negative_logits, "[B, m]", 2).shape[1]
+    beta = 1 - float(calibration) * (1 - m / others)
+    return decoupled(
+        positive_logits,
+        negative_logits,
+        margins=Margins(lambda margin: beta * LOGISTIC.positive(margin), LOGISTIC.negative),
+        log_q=log_q,
+        positive_log_q=positive_log_q,
+        correct=correct,
+        weights=weights,
+        hits=hits,
+        reduction=reduction,
+    )
+
+
+def _bias(logit_bias: float | Tensor, scores: Tensor) -> float | Tensor:
+    if isinstance(logit_bias, Tensor):
+        if logit_bias.numel() != 1 or not logit_bias.is_floating_point():
+            raise ValueError(
+                f"logit_bias is {logit_bias.dtype} of {tuple(logit_bias.shape)}; it must be one number, floating-point"
+            )
+        if __debug__ and not math.isfinite(checks.read(logit_bias.detach().reshape(()))[0]):
+            raise ValueError(f"logit_bias is {logit_bias.item()!r}; it must be finite")
+        return logit_bias.reshape(()).to(scores.device)
+    if isinstance(logit_bias, bool) or not isinstance(logit_bias, Real) or not math.isfinite(logit_bias):
+        raise ValueError(f"logit_bias is {logit_bias!r}; it must be a finite number")
+    return float(logit_bias)
