@@ -61,6 +61,7 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     title = _TAGS.sub("", context.get("title", ""))
     first = next(iter(doctree.findall(nodes.paragraph)), None) if doctree else None
     text = " ".join(first.astext().split()) if first else ""
+    context["author"] = app.config.author
     context["description"] = text if len(text) <= LENGTH else f"{text[:LENGTH].rsplit(' ', 1)[0]} …"
     address = context.get("pageurl") or ""
     context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright, address) if doctree else ""

@@ -152,7 +152,13 @@ def test_every_erratum_has_its_weight_and_its_three_lines(file: Path) -> None:
 def test_a_page_can_be_edited_and_its_errors_reported_where_there_is_a_repository(repository: str) -> None:
     templates = Environment(loader=FileSystemLoader(EXTENSIONS.parent / "_templates"), autoescape=False)
     foot = templates.get_template("page-foot.html")
-    shown = foot.render(repository=repository, pagename="notebooks/bias", bibtex="@incollection{sumexp-bias}")
+    shown = foot.render(
+        repository=repository,
+        pagename="notebooks/bias",
+        bibtex="@incollection{sumexp-bias}",
+        author="A B",
+        copyright="2026",
+    )
     page = BeautifulSoup(shown, "html.parser")
     links = {link.get_text(): link["href"] for link in page.select("a")}
     places = {
@@ -160,6 +166,9 @@ def test_a_page_can_be_edited_and_its_errors_reported_where_there_is_a_repositor
         "Report an error": "https://github.com/a/b/issues/new?template=error.md&title=notebooks/bias",
     }
     assert links == {"Link to this page": "#"} | (places if repository else {})
+    (about,) = page.select("p")
+    assert about.get_text().startswith("A B, 2026. Code: MIT licence; text and figures: CC BY 4.0.")
+    assert ("open an issue" in about.get_text()) == (not repository)  # a place for remarks in either case
     assert (EXTENSIONS.parents[1] / ".github" / "ISSUE_TEMPLATE" / "error.md").exists()
     (entry,) = page.select("details .highlight pre")  # where the book's button for copying goes
     assert entry.get_text() == "@incollection{sumexp-bias}"
