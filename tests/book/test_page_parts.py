@@ -137,6 +137,14 @@ def test_an_erratum_without_each_of_its_three_lines_once_is_refused(said: list[s
         errata.read(ERRATUM.format("misprint") + "".join(said), "bias.html")
 
 
+def test_proofs_of_a_page_share_no_id(pages: dict[str, Any]) -> None:
+    content = '<section class="proof-content" id="proof-content">x</section>'
+    proof = f'<div class="proof admonition" id="proof"><p>Proof.</p>{content}</div>'
+    labelled = '<section id="proof-of-it"><div class="proof theorem admonition" id="it">'
+    assert "id=" not in pages["accessible"](proof + proof)
+    assert 'id="proof-of-it"' in pages["accessible"](labelled)
+
+
 def test_an_erratum_without_weight_is_refused() -> None:
     with pytest.raises(ValueError, match="erratum B1 does not begin with a heading and a line"):
         errata.read("(erratum-b1)=\n## B1. Two signs\n\n" + "".join(SAID), "bias.html")
@@ -145,7 +153,7 @@ def test_an_erratum_without_weight_is_refused() -> None:
 @pytest.mark.parametrize("file", sorted((EXTENSIONS.parent / "errata").glob("*.md")), ids=lambda file: file.stem)
 def test_every_erratum_has_its_weight_and_its_three_lines(file: Path) -> None:
     text = file.read_text("utf-8")
-    assert list(errata.read(text, "")) == re.findall(r"(?m)^## ([A-F]\d+)\. ", text)
+    assert list(errata.read(text, "")) == re.findall(r"(?m)^## ([A-Z]\d+)\. ", text)
 
 
 @pytest.mark.parametrize("repository", ["", "https://github.com/a/b"])
