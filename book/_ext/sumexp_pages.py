@@ -14,6 +14,9 @@ _COUNTED = re.compile(
     r'<p class="admonition-title">.*?(?=</p>)',
     re.DOTALL,
 )
+_PROOF = re.compile(
+    r'(<(?:div|section)\b[^>]*) id="proof(?:-content)?"'
+)  # sphinx-proof gives it to every proof of a page
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
 _NAME = re.compile(r'<code>[^<]{44,}(?=</)|<span class="pre">[^<]{28,}(?=</)')  # longer than a line of a phone
@@ -34,6 +37,7 @@ def accessible(html: str) -> str:
     )
     html = html.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
     html = re.sub(r'(<div class="citation"[^>]*) role="doc-biblioentry"', r"\1", html)
+    html = _PROOF.sub(r"\1", html)
     # A search button is called what stands on it.
     html = html.replace(
         'search-button__button pst-js-only" title="Search" aria-label="Search"',
@@ -61,6 +65,7 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     title = _TAGS.sub("", context.get("title", ""))
     first = next(iter(doctree.findall(nodes.paragraph)), None) if doctree else None
     text = " ".join(first.astext().split()) if first else ""
+    context["author"] = app.config.author
     context["description"] = text if len(text) <= LENGTH else f"{text[:LENGTH].rsplit(' ', 1)[0]} …"
     address = context.get("pageurl") or ""
     context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright, address) if doctree else ""

@@ -1,7 +1,8 @@
 """Where the search box leads: the words by which readers know a thing, and the order of what is found."""
 
+import posixpath
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
@@ -30,7 +31,7 @@ def words(text: str) -> dict[str, list[str]]:
         _, known, here, _ = row.split("|")
         if (chapter := _CHAPTER.search(here)) is None:
             raise ValueError(f"a row of {HEAD!r} names no chapter: {row}")
-        page = str(PurePosixPath(chapter[1].removeprefix("../")))
+        page = posixpath.normpath(posixpath.join(posixpath.dirname(INTRODUCTION), chapter[1]))
         found.setdefault(page, []).extend(word.strip() for word in known.split(","))
     return found
 

@@ -89,8 +89,7 @@ def test_ids_are_unique_in_an_article(pages: Pages) -> None:
     assert any(markup.within for markup in pages.values())
     for page, markup in pages.items():
         counts = Counter(markup.within)
-        # sphinx-proof gives every proof without a label these; nothing links to them.
-        assert {name for name, count in counts.items() if count > 1} <= {"proof", "proof-content"}, page
+        assert {name for name, count in counts.items() if count > 1} == set(), page
 
 
 def test_no_page_loads_anything_from_another_host(pages: Pages) -> None:

@@ -137,6 +137,14 @@ def test_an_erratum_without_each_of_its_three_lines_once_is_refused(said: list[s
         errata.read(ERRATUM.format("misprint") + "".join(said), "bias.html")
 
 
+def test_proofs_of_a_page_share_no_id(pages: dict[str, Any]) -> None:
+    content = '<section class="proof-content" id="proof-content">x</section>'
+    proof = f'<div class="proof admonition" id="proof"><p>Proof.</p>{content}</div>'
+    labelled = '<section id="proof-of-it"><div class="proof theorem admonition" id="it">'
+    assert "id=" not in pages["accessible"](proof + proof)
+    assert 'id="proof-of-it"' in pages["accessible"](labelled)
+
+
 def test_an_erratum_without_weight_is_refused() -> None:
     with pytest.raises(ValueError, match="erratum B1 does not begin with a heading and a line"):
         errata.read("(erratum-b1)=\n## B1. Two signs\n\n" + "".join(SAID), "bias.html")
@@ -145,14 +153,20 @@ def test_an_erratum_without_weight_is_refused() -> None:
 @pytest.mark.parametrize("file", sorted((EXTENSIONS.parent / "errata").glob("*.md")), ids=lambda file: file.stem)
 def test_every_erratum_has_its_weight_and_its_three_lines(file: Path) -> None:
     text = file.read_text("utf-8")
-    assert list(errata.read(text, "")) == re.findall(r"(?m)^## ([A-G]\d+)\. ", text)
+    assert list(errata.read(text, "")) == re.findall(r"(?m)^## ([A-Z]\d+)\. ", text)
 
 
 @pytest.mark.parametrize("repository", ["", "https://github.com/a/b"])
 def test_a_page_can_be_edited_and_its_errors_reported_where_there_is_a_repository(repository: str) -> None:
     templates = Environment(loader=FileSystemLoader(EXTENSIONS.parent / "_templates"), autoescape=False)
     foot = templates.get_template("page-foot.html")
-    shown = foot.render(repository=repository, pagename="notebooks/bias", bibtex="@incollection{sumexp-bias}")
+    shown = foot.render(
+        repository=repository,
+        pagename="notebooks/bias",
+        bibtex="@incollection{sumexp-bias}",
+        author="A B",
+        copyright="2026",
+    )
     page = BeautifulSoup(shown, "html.parser")
     links = {link.get_text(): link["href"] for link in page.select("a")}
     places = {
@@ -160,6 +174,9 @@ def test_a_page_can_be_edited_and_its_errors_reported_where_there_is_a_repositor
         "Report an error": "https://github.com/a/b/issues/new?template=error.md&title=notebooks/bias",
     }
     assert links == {"Link to this page": "#"} | (places if repository else {})
+    (about,) = page.select("p")
+    assert about.get_text().startswith("A B, 2026. Code: MIT licence; text and figures: CC BY 4.0.")
+    assert ("open an issue" in about.get_text()) == (not repository)  # a place for remarks in either case
     assert (EXTENSIONS.parents[1] / ".github" / "ISSUE_TEMPLATE" / "error.md").exists()
     (entry,) = page.select("details .highlight pre")  # where the book's button for copying goes
     assert entry.get_text() == "@incollection{sumexp-bias}"

@@ -110,6 +110,52 @@ def test_chapters_that_mention_a_word_come_in_their_order_before_other_pages(pag
     assert [f"notebooks/{name}.html" for name in chapters] == addresses[: len(chapters)]
 
 
+QUERIES = {
+    "infonce bound": "notebooks/nce",
+    "install": "book/install",
+    "how many negatives": "notebooks/negatives",
+    "tensorflow sampled_softmax_loss": "book/libraries",
+    "CLIP": "notebooks/since",
+    "LLM vocabulary cross entropy memory": "notebooks/negatives",
+    "accidental hits": "notebooks/negatives",
+    "gumbel softmax": "notebooks/perturb",
+    "word2vec": "notebooks/nce",
+    "check my training": "book/checking",
+}
+
+
+def test_ten_queries_of_readers_land_where_they_are_answered(page: Page) -> None:
+    first = {query: listed[0] for query, listed in zip(QUERIES, found(page, *QUERIES), strict=True)}
+    assert first == {query: f"{place}.html" for query, place in QUERIES.items()}
+
+
+def test_a_page_found_names_the_section_that_has_the_words(page: Page) -> None:
+    html = """<article><section id="top"><h1>Top</h1><p>Noise.</p>
+      <section id="hits"><h2>Hits<a class="headerlink">#</a></h2>
+      <p>A draw <span class="math">\\(q_y\\)</span> hits the label.</p></section>
+    </section></article>"""
+    summary = page.evaluate(
+        """async html => {
+          const entry = document.createElement("li");
+          entry.innerHTML = '<a href="negatives.html">4</a>';
+          entry.append(Search.makeSearchSummary(html, new Set(["label", "draw"]), ""));
+          await Promise.resolve();
+          return [entry.querySelector("p a").getAttribute("href"), entry.querySelector("p").textContent];
+        }""",
+        html,
+    )
+    assert summary == ["negatives.html#hits", "Hits A draw hits the label."]
+
+
+def test_no_page_after_a_search_offers_to_hide_its_matches(browser: Browser, html: Path) -> None:
+    seen = browser.new_page()
+    seen.goto((html / "search.html").as_uri())
+    seen.evaluate("localStorage.setItem('sphinx_highlight_terms', 'softmax')")
+    seen.goto((html / "book" / "notation.html").as_uri())
+    assert seen.locator(".highlight-link, .highlighted").count() == 0
+    seen.close()
+
+
 def test_what_is_typed_does_not_stand_under_the_icon(page: Page) -> None:
     form = page.locator("article form.bd-search, main form.bd-search").first
     icon = form.locator(".fa-magnifying-glass").first.evaluate("e => e.getBoundingClientRect().right")

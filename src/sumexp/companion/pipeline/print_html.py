@@ -29,7 +29,7 @@ FONTS = {
 """Fonts that come with matplotlib, so that the book looks the same wherever it is printed."""
 LEFT_OUT = ("book/api",)
 """Pages whose names begin so are not printed: they describe the package, function by function."""
-BRIEF = ("book/errata/", "book/glance", "book/register")
+BRIEF = ("book/errata/", "book/results", "book/register")
 """Pages whose names begin so stand in the contents without their sections: pages before them list what these are."""
 STYLES = ("pygments.css", "claims.css", "register.css", "custom.css", "print.css")
 """Of the pages' style sheets those that paper needs; the last lays out what the theme does on a screen."""
