@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import random
 import shutil
 import signal
@@ -316,6 +317,30 @@ def test_a_store_that_may_only_be_read_says_what_it_has(full: Path) -> None:
     assert store.find(asked()) is not None
     with pytest.raises(CompanionError, match=r"cannot keep .*Read-only.*; name another folder by SUMEXP_STORE$"):
         keep(store, asked(1))
+
+
+@pytest.fixture
+def stranger(store: Store) -> Iterator[Store]:
+    """A store with an entry, of which this user may see nothing."""
+    keep(store, asked())
+    user = os.geteuid()
+    store.root.chmod(0o700 if user == 0 else 0)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield store
+    finally:
+        os.seteuid(user)
+        store.root.chmod(0o700)
+
+
+@pytest.mark.parametrize("look", [Store.find, Store.status, Store.has, lambda store, one: store.lacking([one])])
+def test_a_store_that_may_not_be_read_is_one_clear_error(stranger: Store, look: Callable[..., object]) -> None:
+    """Another user's was a traceback."""
+    with pytest.raises(CompanionError, match=r"cannot read .*Permission denied; let its owner allow it, or name ano"):
+        look(stranger, asked())
+    with pytest.raises(CompanionError, match=r"cannot keep .*Permission denied.*SUMEXP_STORE"):
+        stranger.remove(stranger.path(asked()))
 
 
 def test_locks_leave_no_files(store: Store) -> None:

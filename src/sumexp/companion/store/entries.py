@@ -275,14 +275,19 @@ class Store:
         return sorted(self.paths(kind, name), key=finished)
 
     def remove(self, path: Path) -> bool:
-        """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""
+        """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it.
+
+        Raises:
+            CompanionError: if the store cannot be written.
+        """
         from filelock import FileLock, Timeout
 
-        try:
-            with FileLock(self._lock(path.name.partition(".")[0]), timeout=0):
-                _remove(path)
-        except Timeout:
-            return False
+        with self.guarded(path):
+            try:
+                with FileLock(self._lock(path.name.partition(".")[0]), timeout=0):
+                    _remove(path)
+            except Timeout:
+                return False
         return True
 
 
@@ -367,8 +372,17 @@ def _is_whole(path: Path) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a folder holds anything; who copies a store may make an empty one first."""
-    return path.is_dir() and any(path.iterdir())
+    """Whether a folder holds anything; who copies a store may make an empty one first.
+
+    Raises:
+        CompanionError: if it may not be read.
+    """
+    try:
+        return path.is_dir() and any(path.iterdir())
+    except PermissionError as error:
+        raise CompanionError(
+            f"cannot read {path}: {error.strerror}; let its owner allow it, or name another folder by SUMEXP_STORE"
+        ) from error
 
 
 def _gone(path: Path) -> Path:
