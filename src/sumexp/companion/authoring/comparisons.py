@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from sumexp.chapters.intervals import Interval, Outcome, interval, outcome
@@ -27,6 +28,9 @@ WORDS: Mapping[Outcome, str] = {
 }
 """What is said of a difference."""
 
+_ROW = 0.6
+"""Of the room of a row: what its series take."""
+
 DIFFERENCES = "on    difference  interval          seen  says"
 """Above the lines of `difference_row`."""
 
@@ -34,24 +38,35 @@ ORDERS = "   tau   interval           p   pairs right  wrong  tied"
 """Above the lines of `order_row`; p by permutations, and tied are pairs that the prediction does not tell apart."""
 
 
-def points(ax: Axes, names: Sequence[str], values: Mapping[str, Sequence[Values]]) -> None:
-    """Draw the mean over seeds of each method and group with its 95 % interval, methods from left to right.
+def points(
+    ax: Axes,
+    names: Sequence[str],
+    values: Mapping[str, Sequence[Values]],
+    styles: Mapping[str, Mapping[str, Any]] = GROUP_STYLES,
+) -> None:
+    """Draw the mean over seeds of each method with its 95 % interval, a row a method, from the top down.
+
+    The series of a row stand a little above and below one another, so that none hides another.
 
     Args:
         ax: where.
         names: of the methods.
-        values: of each group, for each method a number a seed [seeds].
+        values: of each series, for each method a number a seed [seeds].
+        styles: how each series is drawn.
     """
-    for group, rows in values.items():
+    for number, (group, rows) in enumerate(values.items()):
         spans = [interval(row) for row in rows]
-        style = {"ls": "", "capsize": 2, "label": group, **GROUP_STYLES[group]}
-        ax.errorbar(
-            range(len(spans)),
-            [span.mean for span in spans],
-            [span.half_width for span in spans],
-            **style,
-        )
-    ax.set_xticks(range(len(names)), names, rotation=90)
+        shift = _ROW * ((number + 0.5) / len(values) - 0.5)
+        style = {"ls": "", "capsize": 2, "label": group, **styles[group]}
+        places = [place + shift for place in range(len(spans))]
+        ax.errorbar([span.mean for span in spans], places, xerr=[span.half_width for span in spans], **style)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def ranked(values: Sequence[Values]) -> list[int]:
+    """The methods' numbers in the order of their means over seeds, the least first."""
+    return sorted(range(len(values)), key=lambda number: float(np.mean(values[number])))
 
 
 def difference_row(group: str, difference: Interval, margin: float, room: float = math.inf) -> str:

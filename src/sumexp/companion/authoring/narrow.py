@@ -9,21 +9,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.legend import Legend
 from matplotlib.text import Text
+from matplotlib.ticker import NullFormatter
 
 WIDTH = 3.7
 """Inches: the text column of a phone of 390 pixels, at the size where a 12 pt letter is as large as the text."""
 
 TALLEST = 2.9
-"""Inches of a panel that has no more rows of names than fit there."""
+"""Inches of a panel, unless it has more rows of names than fit there."""
 
 _LEGEND_SHARE = 0.55
 """Of a panel's width: a legend that is wider stands above the panel, as it would hide what is drawn."""
 
-_NAMES_SHARE = 0.42
+_NAMES_SHARE = 0.5
 """Of a panel's width: what names of its rows may take."""
 
 _NUMBERS = 0.5
@@ -49,10 +51,15 @@ def stack(fig: Figure, columns: int | None = None) -> None:
     grids = [_grid(ax) for ax in panels]
     rows, across = max(grid[0] for grid in grids), max(grid[1] for grid in grids)
     columns = columns or max(1, across // 2)
-    heights = [_height(fig, ax) for ax in panels]
     stacked = columns < across
     if stacked:
         _show_hidden_labels(panels, columns)
+    across = min(columns, across)
+    for ax in panels:
+        _wrap_names(fig, ax, WIDTH / across)
+        _drop_minor_labels(ax)
+    heights = [_height(fig, ax) for ax in panels]
+    if stacked:
         lines = [heights[start : start + columns] for start in range(0, len(panels), columns)]
         tall = [max(line) for line in lines]
         grid = GridSpec(len(lines), columns, figure=fig, height_ratios=tall)
@@ -61,11 +68,15 @@ def stack(fig: Figure, columns: int | None = None) -> None:
     else:
         tall = [max(h for h, ax in zip(heights, panels, strict=True) if _place(ax)[0] == row) for row in range(rows)]
     fig.set_size_inches(WIDTH, sum(tall))
-    across = min(columns, across) if stacked else across
     for ax, height in zip(panels, heights, strict=True):
-        _wrap_labels(ax, WIDTH / across, height, fig.dpi)
+        _wrap_labels(fig, ax, WIDTH / across, height)
     extra = _refit_legends(fig, panels, across)
     fig.set_size_inches(WIDTH, sum(tall) + extra)
+
+
+def _renderer(fig: Figure) -> Any:
+    """Measures in the figure's pixels; what an artist was last drawn by measures in those of the file."""
+    return FigureCanvasAgg(fig).get_renderer()
 
 
 def _panels(fig: Figure) -> Iterator[Axes]:
@@ -86,13 +97,14 @@ def _place(ax: Axes) -> tuple[int, int]:
 
 
 def _height(fig: Figure, ax: Axes) -> float:
-    """Inches that a panel has on the phone: those that it has, but for one that only was tall because it was wide."""
+    """Inches of a panel on the phone: as many as it had, within `TALLEST`, and enough for the names of its rows."""
     spec = ax.get_subplotspec()
     assert spec is not None
     grid = spec.get_gridspec()
     ratios: Sequence[float] = grid.get_height_ratios()
     inches = float(fig.get_figheight()) * sum(ratios[row] for row in spec.rowspan) / sum(ratios)
-    return min(inches, max(TALLEST, 0.34 * len(_names(ax)) + 0.8))
+    rows = sum(0.12 + 0.22 * (1 + label.get_text().count("\n")) for label in _names(ax))
+    return max(rows + 0.8, min(inches, TALLEST)) if rows else min(inches, TALLEST)
 
 
 def _names(ax: Axes) -> list[Text]:
@@ -122,25 +134,38 @@ def _show_hidden_labels(panels: Sequence[Axes], columns: int) -> None:
             ax.set_title(above.get_title())
 
 
-def _wrap_labels(ax: Axes, width: float, height: float, dpi: float) -> None:
-    """Break a panel's title, labels and names of rows where they are longer than its room, in inches."""
-    names = _names(ax)
+def _drop_minor_labels(ax: Axes) -> None:
+    """Leave the powers of ten at a logarithmic axis alone, where they are enough to read it."""
+    for axis, enough in ((ax.xaxis, 1), (ax.yaxis, 2)):
+        low, high = sorted(axis.get_view_interval())
+        if axis.get_scale() == "log" and sum(low <= tick <= high for tick in axis.get_majorticklocs()) >= enough:
+            axis.set_minor_formatter(NullFormatter())
+
+
+def _wrap_names(fig: Figure, ax: Axes, width: float) -> None:
+    """Break names of rows that are longer than their room in a panel of this width, in inches."""
+    renderer, names = _renderer(fig), _names(ax)
     for name in names:
-        _wrap(name, _NAMES_SHARE * dpi * width)
+        _wrap(name, renderer, _NAMES_SHARE * fig.dpi * width)
     if names:
         ax.set_yticks(ax.get_yticks(), [name.get_text() for name in names])
-    _wrap(ax.yaxis.label, dpi * (height - _MARGIN), upright=True)
-    label = ax.yaxis.label.get_window_extent().width if ax.get_ylabel() else 0.0
-    left = max([0.0, *(name.get_window_extent().width for name in names)]) if names else _NUMBERS * dpi
+
+
+def _wrap_labels(fig: Figure, ax: Axes, width: float, height: float) -> None:
+    """Break a panel's title and labels where they are longer than its room, in inches."""
+    renderer, dpi, names = _renderer(fig), fig.dpi, _names(ax)
+    _wrap(ax.yaxis.label, renderer, dpi * (height - _MARGIN), upright=True)
+    label = ax.yaxis.label.get_window_extent(renderer).width if ax.get_ylabel() else 0.0
+    left = max([0.0, *(name.get_window_extent(renderer).width for name in names)]) if names else _NUMBERS * dpi
     room = dpi * (width - _NUMBERS / 2) - left - label  # they are centred over the panel
-    _wrap(ax.title, room)
-    _wrap(ax.xaxis.label, room)
+    _wrap(ax.title, renderer, room)
+    _wrap(ax.xaxis.label, renderer, room)
 
 
-def _wrap(text: Any, room: float, upright: bool = False) -> None:
+def _wrap(text: Any, renderer: Any, room: float, upright: bool = False) -> None:
     """Set a text in as many lines as fit the room, in pixels; formulas stay whole."""
     assert isinstance(text, Text)
-    box = text.get_window_extent()
+    box = text.get_window_extent(renderer)
     length, words = (box.height if upright else box.width), _WORD.findall(text.get_text())
     if length <= room or len(words) < 2:
         return
@@ -157,12 +182,12 @@ def _wrap(text: Any, room: float, upright: bool = False) -> None:
 def _refit_legends(fig: Figure, panels: Sequence[Axes], across: int) -> float:
     """Make legends fit the phone; gives the inches that those above the panels take."""
     known = {label: handle for ax in panels for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    extra = 0.0
+    extra, renderer = 0.0, _renderer(fig)
     for legend in list(fig.legends):
         extra += _fitted(fig, fig, legend, known)
     for ax in panels:
         legend = ax.get_legend()
-        if legend is not None and legend.get_window_extent().width > _LEGEND_SHARE * fig.bbox.width / across:
+        if legend is not None and legend.get_window_extent(renderer).width > _LEGEND_SHARE * fig.bbox.width / across:
             extra += _fitted(fig, fig if len(panels) == 1 else ax, legend, known)
     return extra
 
@@ -171,7 +196,7 @@ def _fitted(fig: Figure, owner: Figure | Axes, legend: Legend, known: dict[str, 
     """The legend anew, above the panels, in as many columns as fit; gives its height in inches."""
     texts, size = [each.get_text() for each in legend.get_texts()], legend.get_texts()[0].get_fontsize()
     handles = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]
-    title = legend.get_title().get_text() or None
+    title, renderer = legend.get_title().get_text() or None, _renderer(fig)
     legend.remove()
     if isinstance(owner, Axes):
         where: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
@@ -179,10 +204,11 @@ def _fitted(fig: Figure, owner: Figure | Axes, legend: Legend, known: dict[str, 
         where = {"loc": "outside upper center"}
     for columns in range(max(1, int(legend._ncols)), 0, -1):  # type: ignore[attr-defined]
         new = owner.legend(handles, texts, ncols=columns, fontsize=size, title=title, **where)
-        if columns == 1 or new.get_window_extent().width <= fig.bbox.width:
+        if columns == 1 or new.get_window_extent(renderer).width <= fig.bbox.width:
             break
         new.remove()
-    width, letters = new.get_window_extent().width, [each.get_window_extent().width for each in new.get_texts()]
+    longest = max(each.get_window_extent(renderer).width for each in new.get_texts())
+    room = fig.bbox.width - (new.get_window_extent(renderer).width - longest)
     for each in new.get_texts():
-        _wrap(each, fig.bbox.width - (width - max(letters)))
-    return float(new.get_window_extent().height / fig.dpi)
+        _wrap(each, renderer, room)
+    return float(new.get_window_extent(renderer).height / fig.dpi)

@@ -35,8 +35,8 @@ STYLES = ("pygments.css", "claims.css", "register.css", "custom.css", "print.css
 """Of the pages' style sheets those that paper needs; the last lays out what the theme does on a screen."""
 SCREEN = (
     "script, link, svg:has(> symbol), .headerlink, .claim-cards, .toctree-wrapper, [id$=':register-filters'], "
-    "a[download], details.hide, .by-hand, section:has(> .register-chapter), svg.narrow, "
-    ".register-claim :is(.note, .about)"
+    "a[download], details.hide, .by-hand, svg.narrow, "
+    "section:has(> .register-chapter), .register-claim :is(.note, .about)"
 )
 """What a page has for a screen: navigation, what opens or scrolls, code that is folded away, graphs to click in."""
 
