@@ -114,7 +114,7 @@ def in_brackets(first: claim_link) -> list[claim_link]:
 
 
 def found(env: BuildEnvironment, name: str) -> Path:
-    """A file that the build has laid beside the pages; a page that shows it is read again when it changes."""
+    """A file that the build has copied next to the pages; a page that shows it is read again when it changes."""
     env.note_dependency(f"{DATA}/{name}")
     return Path(env.srcdir, DATA, name)
 
