@@ -294,7 +294,8 @@ class QuotedSentence(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         chapter, *names = self.arguments
         found = [quoted(self.env, chapter, "sentence", name) for name in names]
-        return self.parse_text_to_nodes("\n".join("".join(output["data"][SENTENCE]) for output in found if output) or "…")
+        said = "\n".join("".join(output["data"][SENTENCE]) for output in found if output)
+        return self.parse_text_to_nodes(said or "…")
 
 
 def raw(html: str) -> nodes.raw:
