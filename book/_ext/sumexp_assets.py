@@ -124,7 +124,7 @@ def set_mathjax(app: Sphinx, config: Config) -> None:
 
 
 def copy_assets(app: Sphinx, error: Exception | None) -> None:
-    """Lay them beside the pages once they are written: scripts that lie there earlier are loaded by every page."""
+    """Copy them next to the pages once these are written: every page loads scripts that are there earlier."""
     if error or app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"

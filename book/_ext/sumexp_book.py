@@ -114,7 +114,7 @@ def in_brackets(first: claim_link) -> list[claim_link]:
 
 
 def found(env: BuildEnvironment, name: str) -> Path:
-    """A file that the build has laid beside the pages; a page that shows it is read again when it changes."""
+    """A file that the build has copied next to the pages; a page that shows it is read again when it changes."""
     env.note_dependency(f"{DATA}/{name}")
     return Path(env.srcdir, DATA, name)
 
@@ -294,8 +294,8 @@ class QuotedSentence(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         chapter, *names = self.arguments
         found = [quoted(self.env, chapter, "sentence", name) for name in names]
-        sentences = ["".join(output["data"][SENTENCE]) for output in found if output]
-        return self.parse_text_to_nodes("\n".join(sentences) or "…")
+        said = "\n".join("".join(output["data"][SENTENCE]) for output in found if output)
+        return self.parse_text_to_nodes(said or "…")
 
 
 def raw(html: str) -> nodes.raw:

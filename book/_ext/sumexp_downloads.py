@@ -49,7 +49,7 @@ def markdown(node: nodes.Node, address: str) -> str:
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
-    """Lay the notebooks beside their pages, the chapters' sources with the others', the data of figures in a folder."""
+    """Copy the notebooks next to their pages, the chapters' sources to the others', the data of figures to a folder."""
     source, out = Path(app.srcdir), Path(app.outdir)
     if error or app.builder.format != "html" or not (source / DATA).exists():
         return
