@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from docutils import nodes
+from pybtex.plugin import find_plugin, register_plugin
 from sphinx.application import Sphinx
 
 _SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
@@ -94,6 +95,8 @@ def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> 
 
 
 def setup(app: Sphinx) -> dict[str, object]:
+    # Else it is looked for among all that is installed, at each citation.
+    register_plugin("pybtex.backends", "plaintext", find_plugin("pybtex.backends", "plaintext"), force=True)
     app.connect("builder-inited", add_filter)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", break_names)

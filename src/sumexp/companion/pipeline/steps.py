@@ -1,5 +1,6 @@
 """The steps of a build, each a process of its own, which ends when the driver does, however it ends."""
 
+import gc
 from collections.abc import Callable, Mapping
 
 from sumexp.companion.pipeline import plan as plans
@@ -23,6 +24,7 @@ def pages_step(plan: Plan, cores: str) -> None:
     """Render the pages and keep them."""
     from sumexp.companion.pipeline import pages
 
+    gc.set_threshold(100_000)  # pages are large trees, through all of which it would go again and again
     with progress.step("pages", "rendering"):
         pages.make(plan, int(cores))
 
