@@ -299,6 +299,27 @@ def test_keys_are_no_classes(tmp_path: Path) -> None:
     assert len(counts(tmp_path / "a.csv")) == 1_000_000
 
 
+@pytest.mark.parametrize("holds", ["labels", "counts"])
+@pytest.mark.parametrize("suffix", [".csv", ".npy"])
+def test_more_classes_than_memory_are_one_line_at_once(
+    holds: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four labels with --classes 100000000 took 10.5 GB, and more where there was less."""
+    monkeypatch.setattr("sumexp.audit.inputs._memory", lambda: 8e9 if holds == "labels" else 3 * 110 - 1)
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".npy":
+        np.save(path, np.array([1, 1, 0]))
+    else:
+        path.write_text(f"{holds}\n1\n1\n0\n")
+    more = ["--classes", "100000000"] if holds == "labels" else []
+    with pytest.raises(SystemExit) as ended:
+        main([str(path), "-m", "2", "--holds", holds, *more])
+    assert ended.value.code == 1
+    [line] = capsys.readouterr().err.splitlines()
+    said = "100,000,000 classes takes 11.0 GB of memory, and there are 8.0" if more else "3 classes takes 0.0 GB"
+    assert said in line
+
+
 def test_what_float64_cannot_solve_is_said_in_words() -> None:
     with pytest.raises(AuditError, match=r"frequent classes are 1e\+12 times as frequent as rare ones") as error:
         audit(np.array([10**12, 1, 1]), m=8, weights="none")

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import math
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -34,6 +35,9 @@ FIRST_LINE = 1 << 17
 
 SMALL = 1_000_000
 """Classes up to which labels may be as sparse as they like."""
+
+BYTES = 110
+"""Of memory that the audit takes for a class, measured from ten to a hundred million of them."""
 
 
 def numbers(path: Path) -> Numbers:
@@ -163,6 +167,7 @@ def tally(
         if kind == "labels":
             return Tally(_of_labels(values.reshape(-1), classes, path))
         _as_many(path, len(values) if values.ndim else 1, classes)
+        _affordable(path, values.size)
         return Tally(values)
     _exists(path)
     with _table(path) as (connection, source, names):
@@ -231,6 +236,7 @@ def _counts(column: _Column, classes: int | None) -> Numbers:
         raise AuditError(f"{column.path} has no rows")
     if bad:
         raise column.wrong(good, "a count is a whole number >= 0")
+    _affordable(column.path, int(total))
     values = column.table(f"CAST({number} AS BIGINT) AS c")["c"]
     _as_many(column.path, len(values), classes)
     return np.asarray(values)
@@ -296,6 +302,7 @@ def _labels(column: _Column, classes: int | None, named: bool) -> Tally:
     largest, different = int(rows["y"].max()), len(rows["y"])
     if classes is None:
         _dense(largest, different, column.path)
+    _affordable(column.path, classes or largest + 1)
     frequencies = np.zeros(classes or largest + 1, dtype=np.int64)
     frequencies[rows["y"]] = rows["c"]
     return Tally(frequencies)
@@ -321,6 +328,7 @@ def _of_labels(labels: Numbers, classes: int | None, path: Path) -> Numbers:
         )
     if classes is None and int(labels.max()) >= SMALL:
         _dense(int(labels.max()), len(np.unique(labels)), path)
+    _affordable(path, classes or int(labels.max()) + 1)
     return np.bincount(labels.astype(np.int64), minlength=classes or 0)
 
 
@@ -331,6 +339,23 @@ def _dense(largest: int, different: int, path: Path) -> None:
             f"{path} has {different:,} different labels, the largest {largest:,}: they look like keys, not classes "
             f"0, 1, ...; number them from 0, or give --classes if there are {largest + 1:,}"
         )
+
+
+def _affordable(path: Path, classes: int) -> None:
+    """Raise AuditError where this machine has not the memory for so many classes: the system would end the process."""
+    if BYTES * classes > (memory := _memory()):
+        raise AuditError(
+            f"{path}: the audit of {classes:,} classes takes {BYTES * classes / 1e9:,.1f} GB of memory, and there are "
+            f"{memory / 1e9:,.1f}: merge rare classes, or leave out those without labels"
+        )
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine, infinite where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 @contextlib.contextmanager
