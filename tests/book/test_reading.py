@@ -1,6 +1,5 @@
 """What the pages do under a reader's hands: entries of the register open, links to claims show what they lead to."""
 
-import re
 from pathlib import Path
 
 import pytest
