@@ -31,7 +31,7 @@ def orders(groups: Mapping[str, Found], start: str) -> Interactive:
     methods = sorted(groups[start])
     controls = (
         Control("classes", list(groups), list(groups).index(start), "select"),
-        Control("method", [name(method) for method in methods], 0),
+        Control("method", [name(method) for method in methods], 0, "select"),
     )
     dots = np.array([points(forecasts, methods) for forecasts in groups.values()])
     places = np.array([ranks(group_dots) for group_dots in dots])
