@@ -235,7 +235,7 @@ def _law(name: str) -> Law:
 
 
 def _spare(options: argparse.Namespace) -> None:
-    """Stop where the report, or the data beside it, would take the place of a file that is read."""
+    """Stop where the report, or its data, would overwrite a file that is read."""
     own = [name for name in (options.sampler, options.candidates_from) if name and name.endswith(".npy")]
     given = [
         options.counts,

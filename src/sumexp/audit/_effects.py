@@ -31,7 +31,7 @@ BINS = 160
 MOST_BINS = 1280
 
 SET_BINS = 12
-"""Bins on which a set of a fixed law is first told from coins: what the two differ by needs fewer than either."""
+"""Bins on which a set of a fixed law is first compared with coins: their difference needs fewer bins than either."""
 
 MOST_SET_BINS = 128
 
@@ -66,7 +66,7 @@ class Effect:
         gap: the sampled loss at the truth less its least value: what training gains by the error.
         overlap: how many of the 10 classes of highest P are among those of highest score.
         at_truth: loss and gradient at the true scores.
-        unbounded: share of the labels whose class is never drawn: its score rises for ever.
+        unbounded: share of the labels whose class is never drawn: its score rises forever.
         bins: how many bins there are.
         popularity: [bins] mean frequency of a bin's classes.
         error: [bins] error of their scores.

@@ -50,7 +50,7 @@ const v=r=>{const d=r.cells[i];return d.dataset.v!==undefined?+d.dataset.v:d.tex
 
 
 def write(audit: Audit, output: Path, book: str = "") -> tuple[Path, Path, Path]:
-    """Write the page, and ``.csv`` and ``.json`` beside it: each whole or not at all, the page last.
+    """Write the page, and ``.csv`` and ``.json`` next to it: each whole or not at all, the page last.
 
     Args:
         audit: what was found.

@@ -73,7 +73,7 @@ def audit(
         weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added``, ``tail``, ``arrival``,
             ``tries``.
         hits: draws of the label are kept, masked or redrawn.
-        m: negatives of an example; for ``mixed`` the uniform ones, beside those of the batch.
+        m: negatives of an example; for ``mixed`` the uniform ones, in addition to those of the batch.
         batch: examples of a batch (on one device); ``within-batch`` takes m = batch - 1 from it, ``cross-batch`` adds
             the items kept from earlier batches, ``cross-device`` the batches of the other devices.
         scores: [examples, classes] logits, or embeddings ([examples, d], [classes, d]), whose softmax is P(y|x).
@@ -88,7 +88,7 @@ def audit(
         cosine: whether the scores that are trained are cosines over a temperature: which temperatures can hold the
             counts, see :mod:`sumexp.audit.serving`.
         sampled: metrics among sampled candidates as they were reported, as in ``{"recall@10": 0.7}``.
-        candidates: candidates of that evaluation, drawn beside the positive.
+        candidates: candidates of that evaluation, drawn in addition to the positive.
         candidates_from: what they are drawn from, like ``sampler``; of names those whose draws are independent.
         examples: at most so many of the scores' examples are audited, the first ones.
         seed: of the assumed truths.
@@ -207,7 +207,7 @@ def _audit(
 
 
 def _found(compute: Callable[[], Result]) -> Result | None:
-    """What is computed beside the reader's own scheme; None where float64 does not find a minimum."""
+    """What is computed in addition to the reader's own scheme; None where float64 does not find a minimum."""
     try:
         return compute()
     except AuditError:
@@ -318,7 +318,7 @@ def _assumptions(setup: Setup, outside: float | None) -> tuple[str, ...]:
     )
     sentences.append(
         "Classes that are alike share a bin, and bins are doubled until the divergence moves by less than .5 %, "
-        "or 1,280 of them (2 % and 320 for other numbers of negatives): the ± beside it is that last move, a "
+        "or 1,280 of them (2 % and 320 for other numbers of negatives): the ± is that last move, a "
         "measured error and no bound" + of_sets
     )
     if setup.name.startswith("cross-"):

@@ -1,4 +1,4 @@
-r"""What the reader trains with: where negatives come from, what is taken off the logits, what becomes of hits.
+r"""What the reader trains with: the source of negatives, the correction of the logits, the rule for hits.
 
 A sampler is named, as ``within-batch``, ``unigram:0.75`` or ``distinct:log-uniform``, or given as a law: a tensor, an
 object with ``log_prob`` and ``classes``, or a function of class numbers. All end as pools of draws with replacement,
@@ -178,7 +178,7 @@ def read_setup(
             raise AuditError(f"m is {m}, but {named} with batch {batch} gives {joined} negatives: leave m out")
         own = joined
     if named == "mixed" and not own:
-        raise AuditError("mixed negatives need batch, the size of a batch, beside m, the uniform ones")
+        raise AuditError("mixed negatives need batch, the batch size, and m, the number of uniform ones")
     draws = _whole("m", own if m is None and own and named != "mixed" else m, 1)
     known = None
     kind, draw_law = _read(sampler, prior)

@@ -1,9 +1,9 @@
 r"""What the reader's own estimate of log q looks like: a count-min sketch, or counts and gaps that fade.
 
 An estimate that is off by :math:`\delta = \log\hat q-\log q` moves the minimum of the consistent scheme (draws with
-replacement, :math:`\log\hat q` off all logits, hits kept) to :math:`\log P+\delta`, for every number of negatives
-(`sumexp.negatives.estimated`). Sketches are made of the counts themselves, with hash functions from a seed; what fades
-is drawn from its stationary law.
+replacement, :math:`\log\hat q` subtracted from all logits, hits kept) to :math:`\log P+\delta`, for every number of
+negatives (`sumexp.negatives.estimated`). Sketches are made of the counts themselves, with hash functions from a seed;
+what fades is drawn from its stationary law.
 """
 
 import numpy as np

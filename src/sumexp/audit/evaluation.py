@@ -32,7 +32,7 @@ DENSE = 2000
 """Ranks that are all looked at; beyond them 400 a decade."""
 
 SHARES = np.sin(np.linspace(0, math.pi / 2, 2001)) ** 2
-"""Shares that are looked at beside those at the ends of each rank: equally far apart for a binomial count."""
+"""Shares that are looked at in addition to those at the ends of each rank: equally far apart for a binomial count."""
 
 ROUNDING = 1e-9
 """Shares that differ by less are one: by so little a sum over ten million classes may be wrong."""

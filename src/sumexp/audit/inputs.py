@@ -119,7 +119,7 @@ def served(
 def counts(path: Path, column: str | None = None, kind: str | None = None, classes: int | None = None) -> Numbers:
     """How often each class is a label, [classes].
 
-    A column of counts has a row for each class, in the order of the classes; where a column beside it holds their
+    A column of counts has a row for each class, in the order of the classes; where a second column holds their
     numbers 0, 1, 2, ... in another order, it is they that count. A column of labels has a row for each example: whole
     numbers are the classes' numbers, other values are numbered by falling frequency, ties by value.
 
@@ -127,7 +127,7 @@ def counts(path: Path, column: str | None = None, kind: str | None = None, class
         path: ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
         column: its name, or its place from 1 if there is no header; found by itself where there is one, or one whose
             name says what it holds.
-        kind: ``counts`` or ``labels``; told by the column's name if not given, else counts.
+        kind: ``counts`` or ``labels``; taken from the column's name if not given, else counts.
         classes: number of classes, where labels do not show them all.
 
     Raises:
@@ -289,7 +289,7 @@ def _labels(column: _Column, classes: int | None, named: bool) -> Tally:
     if empty:
         raise column.wrong(f"({column.value} IS NOT NULL)", "a label is missing")
     if 0 < words < total / 2:
-        what = "most labels are whole numbers: mend this one, or name all classes in words"
+        what = "most labels are whole numbers: fix this one, or name all classes in words"
         raise column.wrong(_whole(column.value), what)
     if words:
         rows = seen.table(f"n AS c, {_name('v')} AS v", "ORDER BY c DESC, seen.v")
@@ -390,7 +390,7 @@ def _literal(path: Path) -> str:
     """The file of that very name, as a string of SQL: in DuckDB a path is a pattern, and ``~`` and ``s3:`` mean more.
 
     Raises:
-        AuditError: if the name has a backslash beside a sign of patterns, for which DuckDB has no escape.
+        AuditError: if the name has a backslash with a sign of patterns, for which DuckDB has no escape.
     """
     name = path.absolute().as_posix()
     if "\\" in name and re.search(r"[\[\]?*]", name):

@@ -5,7 +5,7 @@ With :math:`a_i = e^{\hat y^-_i - \hat y^+}` the softmax of the target is :math:
 - `proof`: the paper's own proof of its Theorem 3.1, executed in rational arithmetic;
 - `reading`: schemes that read negatives one by one, and the exact law of what they have read;
 - `certificates`: for a scheme and a box, the functional that proves that no estimator is unbiased;
-- `minimax`: the least worst bias with k of n reads, exact up to n = 4,096;
+- `minimax`: the minimax bias with k of n reads, exact up to n = 4,096;
 - `estimators`: unbiased estimators that read few negatives on average, with their exact cost and variance;
 - `replacement`: the same from draws with replacement;
 - `sampled`: the exact bias of the sampled softmax and of its gradient on real logits.

@@ -6,14 +6,15 @@ mixed difference
 .. math:: \Delta G = \sum_{A \subseteq [n]} (-1)^{n-|A|}\, G(a^A)
 
 is zero for the mean of every algorithm that surely reads fewer than n distinct negatives: whenever it stops, some
-coordinate j is unread, and the corners A and A with j changed cancel. For the softmax and for its logarithm it is not,
+coordinate j is not evaluated, and the corners A and A with j changed cancel. For the softmax and for its logarithm it
+is not,
 
 .. math::
     \Delta F = (-1)^n \int_0^\infty e^{-t} \prod_i (e^{-tu_i} - e^{-tv_i})\,dt, \qquad
     \Delta \log(1+S) = (-1)^{n-1} \int_0^\infty \frac{e^{-t}}t \prod_i (e^{-tu_i} - e^{-tv_i})\,dt .
 
 So no such algorithm is unbiased, and at some corner its bias is at least :math:`|\Delta F| / 2^n`. An algorithm may
-also leave the *target* unread. For the softmax :math:`b_0/\sum_{i\le n}b_i` of n + 1 exponentials the difference
+also skip the *target*. For the softmax :math:`b_0/\sum_{i\le n}b_i` of n + 1 exponentials the difference
 over all of them vanishes on some boxes, such as :math:`[1,2]^{n+1}`, but not where :math:`u_i \ge v_0` for all i >= 1:
 there :math:`\partial_0\cdots\partial_n` has one sign, that of :math:`(-1)^n\big(\sum_{i\ge1}b_i - nb_0\big)`.
 """

@@ -1,7 +1,7 @@
 r"""How biased at least: the best that any estimator can do that reads at most k of the n negatives.
 
 The means of such estimators are exactly the sums of functions of at most k coordinates, the space :math:`V_k`. So over
-a finite set of points the least worst bias is the distance of F from :math:`V_k` in the maximum norm, and by duality
+a finite set of points the minimax bias is the distance of F from :math:`V_k` in the maximum norm, and by duality
 
 .. math:: \max\Big\{\int F\,d\mu : \|\mu\| \le 1,\ \mu \perp V_k\Big\} .
 

@@ -128,7 +128,7 @@ class Rank:
     Attributes:
         correlation: Kendall's tau-b of each seed: its interval over seeds. It says how far other seeds move it.
         p: the share of the permutations of the methods whose mean tau is as far from 0 on the same side: whether it is
-            told from chance. Twice the smaller tail, at most 1.
+            significantly different from chance. Twice the smaller tail, at most 1.
     """
 
     correlation: Interval
@@ -136,7 +136,7 @@ class Rank:
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the agreement is told from chance at `FAMILY_LEVEL`, else 0."""
+        """1 or -1 where the agreement is significantly different from chance at `FAMILY_LEVEL`, else 0."""
         return int(np.sign(self.correlation.mean)) if self.p <= FAMILY_LEVEL else 0
 
 
@@ -184,8 +184,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "does a prediction have the order of the methods?",
         "Kendall's tau, the mean over seeds, against all permutations of the predictions (9,999 random ones of more "
-        "than 7 methods); told from chance if p is at most 5 %. The interval over seeds stands beside it and decides "
-        "nothing",
+        "than 7 methods); significantly different from chance if p is at most 5 %. The interval over seeds is shown "
+        "too, and decides nothing",
         "5 % where the prediction knows nothing",
     ),
     Rule(

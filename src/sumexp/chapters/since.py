@@ -1,9 +1,9 @@
 r"""Two parametrisations of one minimum: log q in the loss, or log q in the served score.
 
-Train on the sampled softmax with :math:`\log q` off all logits, hits kept, and serve f; or train without a correction
-and serve :math:`g=f+\log q`. In terms of the served score the two losses are one function of :math:`g-\log q`. So if
-the model can be any function of a set F, the first looks for the least loss over :math:`g\in F`, the second over
-:math:`g\in F+\log q`.
+Train on the sampled softmax with :math:`\log q` subtracted from all logits, hits kept, and serve f; or train without a
+correction and serve :math:`g=f+\log q`. In terms of the served score the two losses are one function of
+:math:`g-\log q`. So if the model can be any function of a set F, the first looks for the least loss over
+:math:`g\in F`, the second over :math:`g\in F+\log q`.
 
 - If :math:`F+\log q=F`, as with free scores or with a number for each item that nothing holds back, the two have the
   same served minima, and the same path of gradient descent or Adam if their start is the same served score.
@@ -34,7 +34,7 @@ from sumexp.chapters import towers
 Model = Literal["number per item", "no number per item", "cosine"]
 """What the towers can hold: each a set F."""
 Served = Literal["f", "f + log q"]
-"""The score that is served: with log q off all logits in training, or without a correction."""
+"""The score that is served: with log q subtracted from all logits in training, or without a correction."""
 
 MODELS: tuple[Model, ...] = ("number per item", "no number per item", "cosine")
 SERVED: tuple[Served, ...] = ("f", "f + log q")

@@ -129,7 +129,7 @@ def _in_batch(correct: Correct, hits: InBatchHits) -> Loss:
 
 
 def _mixed(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, generator: torch.Generator) -> Tensor:
-    """Half as many uniform columns as in-batch ones beside them, all corrected by the law of the mixture."""
+    """In-batch columns and half as many uniform ones, all corrected by the law of the mixture."""
     size, classes = len(items), len(log_q)
     columns = torch.cat([items, torch.randint(classes, (size // 2,), generator=generator)])
     share = torch.tensor([size - 1, size // 2]) / (size - 1 + size // 2)

@@ -342,5 +342,5 @@ def _broken(name: str, file: DataFile, target: Path, error: Exception) -> DataEr
     # requests' exceptions are OSErrors too, and wrap urllib3's, which say why
     reason = getattr(error.args[0], "reason", error) if error.args else error
     return DataError(
-        f"could not download {file.url} to {target}: {reason}; when that is mended, run: sumexp data fetch {name}"
+        f"could not download {file.url} to {target}: {reason}; once that is fixed, run: sumexp data fetch {name}"
     )

@@ -13,7 +13,7 @@ LARGEST = 1 << 30
 
 
 class DataError(Exception):
-    """A data set that is absent, damaged or undeclared; the message names the file and the command that mends it."""
+    """A data set that is absent, damaged or undeclared; the message names the file and the command that fixes it."""
 
 
 @dataclass(frozen=True)

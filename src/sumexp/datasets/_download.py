@@ -1,4 +1,4 @@
-"""Fetching files, several side by side: each into a part beside its place, continued by the next call, then checked."""
+"""Fetching files in parallel: each into a partial file next to its place, continued by the next call, then checked."""
 
 import contextlib
 import time

@@ -24,7 +24,7 @@ Imbalance: TypeAlias = Literal["exp", "step"]
 _CLASSES, _SIDE = 100, 32
 _RECORD = 2 + 3 * _SIDE * _SIDE  # coarse label, fine label, red, green, blue
 _PARTS = {"cifar-100-binary/train.bin": 50_000, "cifar-100-binary/test.bin": 10_000}
-_BESIDE = 1 << 20  # bytes of an archive beside its records: names of classes, headers
+_BESIDE = 1 << 20  # bytes of an archive in addition to its records: names of classes, headers
 
 
 @dataclass(frozen=True, eq=False)

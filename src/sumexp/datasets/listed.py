@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sumexp.datasets._declarations import DataError
 
 MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
-"""What is taken off each colour of a picture in [0, 1], as is usual for ImageNet."""
+"""What is subtracted from each colour of an image in [0, 1], as is usual for ImageNet."""
 
 DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 """What each colour is then divided by."""

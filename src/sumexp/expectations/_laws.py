@@ -234,7 +234,7 @@ def _checked(log_x: Tensor, log_weights: Tensor | None = None) -> Tensor:
 
 
 def _rows(name: str, values: Tensor, log_x: Tensor) -> Tensor:
-    """Log probabilities beside ``log_x``: [1 or batch, classes], float64, without NaN."""
+    """Log probabilities for ``log_x``: [1 or batch, classes], float64, without NaN."""
     if not isinstance(values, Tensor) or not values.is_floating_point():
         raise ValueError(f"{name} must be a floating-point tensor, got {getattr(values, 'dtype', type(values))}")
     if values.ndim == 0 or values.shape[-1] != log_x.shape[-1] or values.shape[:-1].numel() not in (1, len(log_x)):

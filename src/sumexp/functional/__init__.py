@@ -6,18 +6,19 @@ A *sampled* loss never sees all L logits:
 
     loss(positive_logits[B], negative_logits[B, m], *, log_q, positive_log_q, correct, weights, hits, reduction)
 
-``log_q`` has one meaning everywhere: the log probability of a draw of a class. ``correct`` says what it is taken off:
+``log_q`` has one meaning everywhere: the log probability of a draw of a class. ``correct`` says from which logits it
+is subtracted:
 
 - ``all``, the default: all logits, the positive's too (``positive_log_q`` where it is not among the columns);
 - ``negatives``: the negatives' logits alone;
-- ``importance``: :math:`\log(m q)` off the negatives' alone, m the number of negatives: the estimator of Jean et al. In
-  a loss that judges each score by itself a negative's term is multiplied by :math:`1/(m q)`, which a softmax cannot
-  tell apart;
+- ``importance``: subtract :math:`\log(m q)` from the negatives', m the number of negatives: the estimator of Jean et
+  al. In a loss that judges each score by itself a negative's term is multiplied by :math:`1/(m q)`, which a softmax
+  cannot tell apart;
 - ``none``: nothing.
 
 An *accidental hit* is a negative of the example's own class. Hits are kept unless said else: ``hits`` is the rule,
 ``keep`` or ``mask``, where a function sees the classes, and the marks [B, m] of those to leave out where it sees
-logits alone. ``weights`` multiply the negatives' terms; beside ``log_q`` they are the pairwise margins :math:`\rho` of
+logits alone. ``weights`` multiply the negatives' terms; with ``log_q`` they are the pairwise margins :math:`\rho` of
 Proposition 4 of Rawat et al. Weights and log q are constants: no gradient flows into them. They broadcast against
 [B, m]; m counts all columns, hits included. The page :doc:`/book/api/keywords` has all keywords.
 
@@ -29,8 +30,8 @@ batch's activations do not fit. :class:`sumexp.nn.SampledOutput` is the layer th
 touches only the rows it needs.
 
 The loss of "Correcting the LogQ Correction" (2025) is not among them: its steps are those of
-``sampled_softmax(correct="importance")`` whose hits are drawn again, so biased at every finite m, where log q off all
-logits with hits kept is not (the chapter :doc:`/notebooks/since`).
+``sampled_softmax(correct="importance")`` whose hits are drawn again, so biased at every finite m, while subtracting
+log q from all logits with hits kept is not (the chapter :doc:`/notebooks/since`).
 
 Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit;
 what stands at a hit does not matter. NaN and the infinities that have no limit raise ``ValueError``; that check reads

@@ -14,7 +14,7 @@ Reduction = Literal["mean", "sum", "none"]
 """Mean over the batch, sum, or one loss for each example."""
 
 Correct = Literal["all", "negatives", "importance", "none"]
-"""What log q is taken off: all logits, the negatives', the negatives' as log(m q), nothing."""
+"""From which logits log q is subtracted: all, the negatives', the negatives' as log(m q), none."""
 
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
@@ -88,7 +88,7 @@ def prepare(
         negative_logits: [B, m].
         log_q: broadcastable to [B, m].
         positive_log_q: broadcastable to [B].
-        correct: what log q is taken off; ``importance`` goes into the weights.
+        correct: from which logits log q is subtracted; ``importance`` goes into the weights.
         weights: broadcastable to [B, m].
         hits: broadcastable to [B, m]; what stands there of the others does not matter.
         linear: whether the weights themselves are needed, which may overflow, or only their logarithms.
@@ -153,7 +153,8 @@ def _check_given(log_q: checks.Values | None, positive_log_q: checks.Values | No
         )
     if log_q is not None and correct == "all" and positive_log_q is None:
         raise ValueError(
-            "positive_log_q is missing: log q is taken off all logits, so give the log probability of a draw of each "
+            "positive_log_q is missing: log q is subtracted from all logits, so give the log probability of a draw "
+            "of each "
             "example's own class too, as sampler.log_prob(labels); or say correct='importance' (log(m q) off the "
             "negatives alone: the mean of the sum is the full softmax's) or correct='negatives'"
         )

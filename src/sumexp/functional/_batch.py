@@ -48,8 +48,8 @@ def in_batch(
     their order, what follows are further negatives that all examples share.
 
     The defaults are those of the theorem in the chapter :doc:`/notebooks/negatives`, first part: the labels of the
-    other examples are draws with replacement from the frequencies of the classes, and with :math:`\log q` taken off
-    *all* logits and equal labels *kept* the minimum of the expected loss is :math:`f/T = \log P(y\mid x)` up to a
+    other examples are draws with replacement from the frequencies of the classes, and with :math:`\log q` subtracted
+    from *all* logits and equal labels *kept* the minimum of the expected loss is :math:`f/T = \log P(y\mid x)` up to a
     constant, for every batch size. ``correct="negatives"`` or ``hits="mask"`` have other minima, which
     :mod:`sumexp.negatives.consistency` finds; ``correct="none"`` learns :math:`\log P/q`.
 
@@ -85,11 +85,11 @@ def in_batch(
         log_q: [B + E] log probability of a draw of each column's class, or [B, B + E] where it differs by row (laws of
             segments, or of a user's own catalogue); a constant: no gradient flows into it. It may be left out with
             ``correct="none"`` alone.
-        correct: what log q is taken off: ``all`` logits; the ``negatives`` alone; ``importance``, :math:`\log(m q)` off
-            the negatives alone, m their number, B + E - 1 with one positive; ``none``.
+        correct: from which logits log q is subtracted: ``all`` logits; the ``negatives`` alone; ``importance``,
+            :math:`\log(m q)` from the negatives only, m their number, B + E - 1 with one positive; ``none``.
         hits: ``keep`` accidental hits, the further columns of an example's own class, or ``mask`` them: leave them out.
-        positives: [B, B + E] bool, which columns are positives of a row beside its own; or [B, P] whole numbers, the
-            classes that are, padded by any class that is none (-1).
+        positives: [B, B + E] bool, which columns are positives of a row in addition to its own; or [B, P] whole
+            numbers, the classes that are, padded by any class that is none (-1).
         label_smoothing: :math:`\varepsilon` in [0, 1).
         temperature: T > 0, a number or a learnable tensor of one element.
         symmetric: take the mean of this and of the same for columns, in which the examples are the candidates of the
@@ -165,8 +165,8 @@ class _Correction(NamedTuple):
 
     Attributes:
         scale: the number that they are multiplied by.
-        log_q: [N] taken off, or None.
-        own: whether it is taken off the positives too.
+        log_q: [N] to subtract, or None.
+        own: whether it is subtracted from the positives too.
         classes: [N] of :func:`_numbered`; columns equal to an example's own are left out; None to keep them.
         positives: several of a row; None where its own column is the only one.
         smoothing: the share of the mean over all columns that are not left out.
@@ -440,7 +440,7 @@ def _law(
 
 
 def _taken(law: Tensor | None, correct: Correct, several: _Positives | None) -> Tensor | None:
-    """What is taken off the negatives: log q, or log(m q), m the columns that are no positives."""
+    """What is subtracted from the negatives: log q, or log(m q), m the columns that are no positives."""
     if law is None or correct == "none":
         return None
     if correct != "importance":

@@ -77,7 +77,7 @@ def distributed_in_batch(
 ) -> Tensor:
     r"""The in-batch loss of this process's examples, with the items of all processes as candidates.
 
-    The other processes' labels are draws from the same law, so they are taken off the same :math:`\log q` and the
+    The other processes' labels are draws from the same law, so they get the same :math:`\log q` and the
     theorem holds as in one batch (:func:`sumexp.functional.in_batch`). The mean of this loss over the processes is the
     loss of the joined batch, and ``DistributedDataParallel``, which averages gradients over processes, gives the
     gradient of that: what one process with all examples would have.

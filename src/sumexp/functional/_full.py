@@ -39,7 +39,7 @@ def pairwise_margin(
 
     .. math:: \ell = \log\Big(1 + \sum_{y'\ne y} \rho_{yy'}\, e^{f_{y'} - f_y}\Big)
 
-    One margin :math:`\delta` for all negatives is one taken off the label's own score: CosFace's is a
+    One margin :math:`\delta` for all negatives is one subtracted from the label's own score: CosFace's is a
     constant, ArcFace's :func:`arcface_margin`, both times the scale of the cosines.
 
     >>> log_prior = torch.tensor([0.5, 0.25, 0.25]).log()

@@ -1,7 +1,7 @@
 r"""Margins, elementwise: the pairwise ones, :math:`\log\rho_{yy'}`, of three losses against label imbalance; ArcFace's.
 
 Arguments broadcast: ``[B, 1]`` for the positives against ``[B, m]`` for drawn negatives or ``[L]`` for all classes.
-Hand them to :func:`sumexp.functional.pairwise_margin`, or their exponentials as ``weights`` to a sampled loss beside
+Hand them to :func:`sumexp.functional.pairwise_margin`, or their exponentials as ``weights`` to a sampled loss with
 ``log_q``: then its implicit loss has these margins (Rawat et al., Proposition 4).
 """
 

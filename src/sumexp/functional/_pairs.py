@@ -31,7 +31,7 @@ def sigmoid_pairs(
     .. math:: \ell_i = -\log\sigma(s_{ii}) - \sum_{j\ne i}\log(1-\sigma(s_{ij})), \qquad
               s_{ij} = f_{ij}/T + b - \log q_{c_j}
 
-    The minimum is :math:`f/T + b = \log\frac{P(x,y)}{P(x)P(y)} - \log(B-1)`, and with :math:`\log q` taken off
+    The minimum is :math:`f/T + b = \log\frac{P(x,y)}{P(x)P(y)} - \log(B-1)`, and with :math:`\log q` subtracted
     :math:`f/T + b = \log P(y\mid x) - \log(B-1)` (:func:`sumexp.nce.pairs.sigmoid_pairs`); B - 1 counts further columns
     too. So the best constant to start at is :math:`b=-\log(B-1)`; the published start is b = -10, T = 1/10.
 
@@ -42,8 +42,8 @@ def sigmoid_pairs(
         scores: [B, B + E] of examples and candidates, the examples' own on the diagonal; finite, or -inf off the
             diagonal for a candidate that cannot be.
         ids: [B + E] whole numbers, the classes of the columns.
-        log_q: [B + E] log probability of a draw of each column's class, or [B, B + E]; taken off all scores, a
-            constant. Nothing is taken off without it.
+        log_q: [B + E] log probability of a draw of each column's class, or [B, B + E]; subtracted from all scores, a
+            constant. Nothing is subtracted without it.
         hits: ``keep`` the further columns of an example's own class, as false pairs, or ``mask`` them: leave them out.
         temperature: T > 0, a number or a learnable tensor of one element.
         logit_bias: b, a number or a learnable tensor of one element.
@@ -112,8 +112,8 @@ def gbce(
         classes: L, at least 2.
         calibration: t, from 0 to 1.
         log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
-        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it beside ``log_q``.
-        correct: what log q is taken off, see :mod:`sumexp.functional`; nothing without ``log_q``.
+        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it with ``log_q``.
+        correct: from which logits log q is subtracted, see :mod:`sumexp.functional`; nothing without ``log_q``.
         weights: broadcastable to [B, m], >= 0.
         hits: broadcastable to [B, m] bool, accidental hits (negatives of the example's own class) to leave out; all
             are kept without it.

@@ -1,4 +1,4 @@
-r"""Losses of a positive beside sampled negatives; see :mod:`sumexp.functional` for the common signature."""
+r"""Losses of a positive against sampled negatives; see :mod:`sumexp.functional` for the common signature."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def sampled_softmax(
 
     .. math:: \ell = \log\Big(1 + \sum_{j=1}^m w_j\, e^{s_j - s_y}\Big), \qquad s_c = f_c - \log q_c
 
-    with :math:`\log q` off all logits, the default if ``log_q`` is given: for independent draws of any q, hits kept,
-    the minimum of the mean loss is then :math:`f = \log P(y\mid x)` up to a constant, for every m (the chapter
-    :doc:`/notebooks/negatives`). ``correct="importance"`` takes :math:`\log(m q)` off the negatives alone: that makes
-    the sum unbiased for the full softmax's where no draw is a hit, and the loss itself lies below it on average, which
-    :func:`sumexp.expectations.sampled_softmax` has exactly.
+    with :math:`\log q` subtracted from all logits, the default if ``log_q`` is given: for independent draws of any q,
+    hits kept, the minimum of the mean loss is then :math:`f = \log P(y\mid x)` up to a constant, for every m (the
+    chapter :doc:`/notebooks/negatives`). ``correct="importance"`` takes :math:`\log(m q)` subtracted from the
+    negatives only: that makes the sum unbiased for the full softmax's where no draw is a hit, and the loss itself lies
+    below it on average, which :func:`sumexp.expectations.sampled_softmax` has exactly.
 
     >>> positive, negative = torch.tensor([2.0]), torch.tensor([[0.0, 1.0]])
     >>> law = torch.tensor([0.5, 0.25])  # of a draw of each negative; of the own class it is 1/4
@@ -73,9 +73,9 @@ def sampled_softmax(
         positive_logits: [B] the score of each example's own class.
         negative_logits: [B, m] scores of its negatives.
         log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
-        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it beside ``log_q``.
-        correct: what log q is taken off, see :mod:`sumexp.functional`.
-        weights: broadcastable to [B, m], >= 0; beside ``log_q`` the pairwise margins.
+        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it with ``log_q``.
+        correct: from which logits log q is subtracted, see :mod:`sumexp.functional`.
+        weights: broadcastable to [B, m], >= 0; with ``log_q`` the pairwise margins.
         hits: broadcastable to [B, m] bool, accidental hits (negatives of the example's own class) to leave out; all
             are kept without it.
         reduction: ``mean``, ``sum`` or ``none``.
@@ -171,9 +171,9 @@ def decoupled(
         negative_logits: [B, m] scores of its negatives.
         margins: :math:`\phi` and :math:`\varphi`: ``LOGISTIC``, ``HINGE``, ``CONTRASTIVE`` or your own.
         log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
-        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it beside ``log_q``.
-        correct: what log q is taken off, see :mod:`sumexp.functional`.
-        weights: broadcastable to [B, m], >= 0; beside ``log_q`` the pairwise margins.
+        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it with ``log_q``.
+        correct: from which logits log q is subtracted, see :mod:`sumexp.functional`.
+        weights: broadcastable to [B, m], >= 0; with ``log_q`` the pairwise margins.
         hits: broadcastable to [B, m] bool, accidental hits (negatives of the example's own class) to leave out; all
             are kept without it.
         reduction: ``mean``, ``sum`` or ``none``.
@@ -208,7 +208,7 @@ def binary_nce(
     .. math:: \ell = -\log\sigma(f_y) - \sum_{j=1}^m \log(1 - \sigma(f_j))
 
     It is :func:`decoupled` with logistic margins and unit weights; arguments and errors as there. At the optimum
-    :math:`f = \log\mathrm{pop}(y|x)/q(y) - \log m`. With ``log_q``, taken off all logits, it is
+    :math:`f = \log\mathrm{pop}(y|x)/q(y) - \log m`. With ``log_q``, subtracted from all logits, it is
     :math:`f = \log\mathrm{pop}(y|x) - \log m`. ``correct="importance"`` multiplies a negative's term by
     :math:`1/(m q)` instead.
 

@@ -147,7 +147,7 @@ def rational_gradient(w: Sequence[Fraction], target: int) -> list[Fraction]:
 
 
 def rational_expected_gradient(w: Sequence[Fraction], target: int, q: Sequence[Fraction], m: int) -> list[Fraction]:
-    r""":math:`\nabla\,\mathbb E\hat L` of the weights :math:`w = e^\theta`: equation (7), mended, over all draws.
+    r""":math:`\nabla\,\mathbb E\hat L` of the weights :math:`w = e^\theta`: equation (7), corrected, over all draws.
 
     Raises:
         ValueError: if q charges the target, misses a negative, is negative or does not sum to 1, or m < 1.

@@ -1,4 +1,4 @@
-r"""True or false, pair by pair: what gBCE and the sigmoid over a batch (SigLIP) learn, and CLIP's softmax beside it.
+r"""True or false, pair by pair: what gBCE and the sigmoid over a batch (SigLIP) learn, and CLIP's softmax.
 
 All three are games of this package with free scores; each minimum here is in closed form.
 

@@ -1,7 +1,7 @@
 r"""What losses with sampled negatives really optimise.
 
 - `schemes`: the sampling laws and weights of one label, both conventions for the positive;
-- `implicit`: the exact expectation of the sampled cross entropy, its variance, and Jensen's bound beside it;
+- `implicit`: the exact expectation of the sampled cross entropy, its variance, and Jensen's bound;
 - `gradients`: exact mean, bias and variance of the stochastic gradient, by class or by group of classes;
 - `decoupled`: the sampled decoupled loss, whose mean and variance are closed forms;
 - `asymptotics`: the expansion of the implicit loss and of its squared error in powers of 1/m;

@@ -9,9 +9,10 @@ weights are products, :math:`w_{yy'} = e^{a_y + b_{y'}}`, so that with :math:`c_
 
 classes times nodes instead of classes squared. Three schemes are consistent for every number of negatives:
 
-- m independent draws, hits *kept*, and :math:`\log q` taken off all logits, the positive's too (relative weights);
+- m independent draws, hits *kept*, and :math:`\log q` subtracted from all logits, the positive's too (relative
+  weights);
 - a set that holds every class by a coin of its own, hits *left out*, and the logarithm of the coins' probabilities
-  taken off all logits;
+  subtracted from all logits;
 - m *distinct* ids other than the label, with a correction that depends on the sample, see `sumexp.negatives.race`.
 """
 
@@ -144,7 +145,7 @@ class _Multiset:
         return _grid(scores, self.weights, math.log(self.m), self.q > 0, self.tol)
 
     def _drawn(self, lost: Tensor) -> tuple[Tensor, Tensor]:
-        """1 - E e^{-sz} of one draw beside each label, and where it is below 1; both [nodes, classes]."""
+        """1 - E e^{-sz} of one draw for each label, and where it is below 1; both [nodes, classes]."""
         total = lost.sum(-1, keepdim=True)  # 1 - E e^{-sz}
         if self.hits != "keep":
             total = total - lost
@@ -188,7 +189,7 @@ def set_losses(members: Tensor, probability: Tensor, correction: Tensor) -> Loss
     Args:
         members: [sets, classes] bool.
         probability: [sets].
-        correction: [classes], or [sets, classes] where it depends on what was drawn; taken off every logit.
+        correction: [classes], or [sets, classes] where it depends on what was drawn; subtracted from every logit.
     """
 
     def of_scores(scores: Tensor) -> Tensor:

@@ -2,8 +2,8 @@ r"""Small worlds, all draws: where any sampled loss is least, and how much an es
 
 With few classes and few negatives every multiset of m independent draws can be listed. So the mean of a loss, its
 gradient and its Hessian are finite sums, of any loss whatever; where the integrals of
-:mod:`sumexp.negatives.consistency` reach, they are a second witness. An estimate from N examples with free scores has,
-about the minimum :math:`f^*`, the asymptotic covariance :math:`H^+VH^+/N` on scores that sum to 0, with H the mean
+:mod:`sumexp.negatives.consistency` reach, they are an independent check. An estimate from N examples with free scores
+has, about the minimum :math:`f^*`, the asymptotic covariance :math:`H^+VH^+/N` on scores that sum to 0, with H the mean
 Hessian and V the covariance of one example's gradient there.
 
 **Bias against variance.** Relative weights with hits kept (`kept`) have no bias for any m (theorem *consistent* of the
@@ -48,24 +48,24 @@ def full(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
 
 
 def kept(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
-    r"""log q off all logits, hits kept: :math:`\log(e^{s_y}+\sum_ne^{s_n})-s_y` with :math:`s=f-\log q`."""
+    r"""log q subtracted from all logits, hits kept: :math:`\log(e^{s_y}+\sum_ne^{s_n})-s_y` with :math:`s=f-\log q`."""
     terms = torch.exp(scores - log_q)
     return torch.log1p((counts @ terms).unsqueeze(-1) / terms)
 
 
 def masked(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
-    """log q off all logits, hits left out."""
+    """log q subtracted from all logits, hits left out."""
     terms = torch.exp(scores - log_q)
     return torch.log1p(_others(counts, terms) / terms)
 
 
 def importance(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
-    """log(m q) off the negatives alone, hits left out."""
+    """log(m q) subtracted from the negatives only, hits left out."""
     return torch.log1p(_others(counts, torch.exp(scores - log_q)) / (counts.sum(-1, keepdim=True) * scores.exp()))
 
 
 def baseline(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
-    """log q off the negatives alone, without log m, hits left out; see :mod:`sumexp.negatives.published`."""
+    """log q subtracted from the negatives only, without log m, hits left out; see :mod:`sumexp.negatives.published`."""
     return torch.log1p(_others(counts, torch.exp(scores - log_q)) / scores.exp())
 
 

@@ -1,7 +1,7 @@
-r"""What it costs that q is estimated: the minimum of the loss with draws from q and :math:`\log\hat q` taken off.
+r"""The cost of an estimated q: the minimum of the loss with draws from q and :math:`\log\hat q` subtracted.
 
-With :math:`\hat q` off all logits and hits kept, the scores :math:`f - \log\hat q` meet the uncorrected loss, whose
-minimum is :math:`\log P/q` for every number of negatives (the chapter :doc:`/notebooks/negatives`, theorem
+With :math:`\hat q` subtracted from all logits and hits kept, the scores :math:`f - \log\hat q` meet the uncorrected
+loss, whose minimum is :math:`\log P/q` for every number of negatives (the chapter :doc:`/notebooks/negatives`, theorem
 "consistent", part one). So the minimum is
 
 .. math:: f_y = \log P(y\mid x) + \delta_y + \text{const}, \qquad \delta = \log\hat q - \log q,

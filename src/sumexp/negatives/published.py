@@ -4,7 +4,7 @@ Both score a label y against m draws with replacement from q and leave out accid
 example all of whose draws are hits contributes nothing. Of the M draws that remain, each with law
 :math:`q'_j = q_j/(1-q_y)`,
 
-- *baseline* takes :math:`\log q` off the negatives alone, without :math:`\log m`:
+- *baseline* takes :math:`\log q` subtracted from the negatives only, without :math:`\log m`:
   :math:`\log(1+\sum_n e^{f_n-f_y}/q_n)`;
 - *refined* steps along :math:`(1-\hat p)\,\nabla(S-f_y)`, :math:`S=\log\frac1M\sum_n e^{f_n}/q'_n` and
   :math:`\hat p = 1/(1+e^{S-f_y})`, through which no gradient flows.
@@ -33,9 +33,9 @@ so the divergence falls like :math:`\operatorname{Var}_P(a)/(2m^2)`, and to this
 For with :math:`\sigma_y^2` the variance of one term of S, Jensen's gap is
 :math:`\sigma_y^2/(2M(1+e^S)^2)`, its mean over y a function of f whose gradient at P is
 :math:`-\frac1mP_k(a_k-\sum P_ja_j)`; the Hessian :math:`\operatorname{diag}P-PP^\top` is divided out. The same for the
-correction that has been in use since 2003, :math:`\log(mq)` off the negatives alone and hits left out, gives
+correction that has been in use since 2003, :math:`\log(mq)` subtracted from the negatives only and hits left out, gives
 :math:`a_k=P_k(1-P_k)(1+1/q_k)`: refined has :math:`1/(1-q_k)` in the place of 1. Over many rare classes the two cannot
-be told apart. See :func:`first_order`.
+be distinguished. See :func:`first_order`.
 
 What the public code does besides is not computed: refined clamps ratios at 1e-10; the in-batch scripts take distinct
 items of a batch, and those of refined draw half of the negatives uniformly.
@@ -120,7 +120,7 @@ def first_order(scheme: Literal["refined", "importance"], log_p: Tensor, log_q: 
     r"""The error of the log probabilities at the stationary point, times m, as m grows, [classes].
 
     Args:
-        scheme: ``refined``, or ``importance``: :math:`\log(mq)` off the negatives alone, hits left out.
+        scheme: ``refined``, or ``importance``: :math:`\log(mq)` subtracted from the negatives only, hits left out.
         log_p: [classes] logarithm of the law of labels, positive everywhere.
         log_q: [classes] logarithm of the law of one draw, positive everywhere.
 

@@ -26,7 +26,7 @@ LARGEST = 12
 
 
 class SetLaw(NamedTuple):
-    """A law of the sets that are drawn, with what is known of each class beside the set.
+    """A law of the sets that are drawn, with what is known of each class given the set.
 
     Attributes:
         members: [outcomes, classes] bool.
@@ -217,7 +217,7 @@ def _log_odds(rate: Tensor) -> Tensor:
 
 @typed
 def corrected(law: SetLaw) -> Losses:
-    """The implicit losses if labels that are drawn are left out, and log_coin is taken off all logits."""
+    """The implicit losses if labels that are drawn are left out, and log_coin is subtracted from all logits."""
     return set_losses(law.members, law.probability, law.log_coin)
 
 

@@ -1,6 +1,6 @@
-r"""What sets of negatives learn if hits stay in them, and what no table of corrections mends.
+r"""What sets of negatives learn if hits stay in them, and what no table of corrections fixes.
 
-A *table* is one number c for each class, taken off every logit, whatever was drawn. What is learned is then the
+A *table* is one number c for each class, subtracted from every logit, whatever was drawn. What is learned is then the
 minimiser without a table, plus c: the error of its log odds moves by the same amount for every true law P, and half
 the spread of these errors over P remains.
 """

@@ -1,4 +1,4 @@
-"""Faults of samplers in use, each reproduced in a few lines beside the exact measure of what it does.
+"""Faults of samplers in use, each reproduced in a few lines, with the exact measure of its effect.
 
 None of them stops a training run or shows in its loss; each moves the scores that training ends at, or the law that
 negatives really have, by an amount that can be computed.

@@ -29,7 +29,7 @@ class InBatchSoftmax(nn.Module):
     torch.Size([])
 
     Args:
-        correct: what log q is taken off: ``all``, ``negatives``, ``importance`` or ``none``.
+        correct: from which logits log q is subtracted: ``all``, ``negatives``, ``importance`` or ``none``.
         hits: ``keep`` accidental hits, the further columns of an example's own class, or ``mask`` them.
         label_smoothing: :math:`\varepsilon` in [0, 1).
         symmetric: take the mean of the losses of rows and of columns.
@@ -211,7 +211,7 @@ class BinaryNCE(nn.Module):
     tensor(0.6931)
 
     Args:
-        correct: what log q is taken off: ``all``, ``negatives``, ``importance`` or ``none``.
+        correct: from which logits log q is subtracted: ``all``, ``negatives``, ``importance`` or ``none``.
         reduction: ``mean``, ``sum`` or ``none``.
 
     Raises:

@@ -26,8 +26,8 @@ class SampledSoftmax(nn.Module):
 
     .. math:: \ell = \log\Big(1 + \sum_{j=1}^m e^{s_{c_j} - s_y}\Big), \qquad s_c = (v_c\cdot h + b_c)/T - \log q_c
 
-    The defaults are those whose minimum is the full softmax's for every m and q: :math:`\log q` off all logits, hits
-    kept (the chapter :doc:`/notebooks/negatives`). Under autocast all scores are rounded alike.
+    The defaults are those whose minimum is the full softmax's for every m and q: :math:`\log q` subtracted from all
+    logits, hits kept (the chapter :doc:`/notebooks/negatives`). Under autocast all scores are rounded alike.
 
     >>> layer = nn.SampledSoftmax(8, 1000, samplers.LogUniform(1000), 100)
     >>> layer(torch.zeros(4, 8), [1, 7, -100, 999]).shape
@@ -40,8 +40,8 @@ class SampledSoftmax(nn.Module):
         classes: number of classes L.
         sampler: the law q; it moves and is saved with this module.
         num_negatives: m, the negatives of a batch.
-        correct: what log q is taken off: ``all`` logits; the ``negatives`` alone; ``importance``, :math:`\log(m q)` off
-            the negatives alone; ``none``.
+        correct: from which logits log q is subtracted: ``all`` logits; the ``negatives`` alone; ``importance``,
+            :math:`\log(m q)` from the negatives alone; ``none``.
         hits: ``keep`` accidental hits, draws of an example's own class, as negatives, or ``mask`` them: leave them out.
         bias: whether there are :math:`b_y`.
         normalize: whether h and :math:`v_y` are divided by their lengths: cosines, which want a small temperature.
@@ -162,7 +162,7 @@ class SampledSoftmax(nn.Module):
         return losses.view(given.shape) if self.reduction == "none" else losses
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """All logits [B, L], for evaluation: log probabilities up to a constant, if log q was taken off all."""
+        """All logits [B, L], for evaluation: log probabilities up to a constant, if log q was subtracted from all."""
         return for_sums(self.output.logits(hidden)) / self.temperature
 
     def check_optimiser(self, optimiser: torch.optim.Optimizer) -> None:

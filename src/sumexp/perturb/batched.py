@@ -181,7 +181,7 @@ class _Race:
 
     def laplacian_product(self, v: Tensor) -> Tensor:
         """The Laplacian times v [K, rows]; see :meth:`sumexp.perturb.race.Race.laplacian_product`."""
-        # A constant taken off changes nothing; the likeliest class's own value costs its large terms no digits.
+        # Subtracting a constant changes nothing; the likeliest class's own value costs its large terms no digits.
         v = v - v.gather(0, self.probabilities.argmax(0, keepdim=True))
         total = (self.won * self.ratio.sum(0)).sum(1)
         along = (self.won * (self.ratio * v.unsqueeze(1)).sum(0)).sum(1)

@@ -184,7 +184,7 @@ class Cauchy(Continuous):
         return torch.sign(w) / torch.tan(math.pi * torch.sigmoid(-w.abs()))
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
-        tau = tau.clamp_max(1e15)  # from where on the noise is as good as none
+        tau = tau.clamp_max(1e15)  # from where on the noise is negligible
         return blurred(self, s, tau, self._places(tau))
 
     def terms(self, tau: Tensor) -> int:

@@ -185,7 +185,7 @@ def _chord(
     c = _cross_entropy(values, size.log())
     if classes is not None:
         c = c.clamp_max(math.log(checks.whole("classes", classes, int(size.max()) if size.numel() else 1)))
-    far = c > 34  # beyond, e^c is no longer told from e^c + 1, nor a chord from the curve
+    far = c > 34  # beyond, e^c equals e^c + 1 in floats, nor a chord from the curve
     total = torch.where(far, size, c.exp()).floor()  # R + r - 1, at or below e^c
     low, high = total - size + 1, total - size + 2
     share = ((c - total.log()) / torch.log1p(1 / total)).clamp(0, 1)

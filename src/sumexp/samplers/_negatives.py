@@ -43,8 +43,8 @@ def draw(
 
     The rule for accidental hits, draws that equal the example's own label, decides what law the negatives have:
 
-    - ``keep``: q as it is, and a hit is a negative like all others: with :math:`\log q` off all logits the minimum of
-      the sampled softmax is then the full one's (the chapter :doc:`/notebooks/negatives`);
+    - ``keep``: q as it is, and a hit is a negative like all others: with :math:`\log q` subtracted from all logits the
+      minimum of the sampled softmax is then the full one's (the chapter :doc:`/notebooks/negatives`);
     - ``mask``: q as it is, and hits are marked to be left out (:math:`q_y > 0`, :math:`w_{yy} = 0`);
     - ``redraw``: hits are drawn again until none is left (:math:`q_y = 0`): :math:`q_{y'}/(1-q_y)`.
 
@@ -189,10 +189,10 @@ def model_based(
 ) -> Negatives:
     r"""Negatives from the model's own probabilities, :math:`q_{y'} \propto e^{f_{y'}}`; it reads all logits.
 
-    With ``keep`` q is the softmax itself, and :math:`\log q` off all logits makes the mean gradient proportional to the
-    full softmax's; with ``redraw`` q is normalised over the negatives, and ``correct="importance"`` gives the full
-    softmax's loss for every draw; with ``mask`` it is normalised over all classes and hits are left out, which is not
-    the same.
+    With ``keep`` q is the softmax itself, and :math:`\log q` subtracted from all logits makes the mean gradient
+    proportional to the full softmax's; with ``redraw`` q is normalised over the negatives, and
+    ``correct="importance"`` gives the full softmax's loss for every draw; with ``mask`` it is normalised over all
+    classes and hits are left out, which is not the same.
 
     >>> samplers.model_based(torch.zeros(2, 1000), [5, 7], 10).ids.shape
     torch.Size([2, 10])
@@ -252,7 +252,7 @@ def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
         raise ValueError(f"log_q must hold logarithms of probabilities, got {log_q.max().item()!r}")
     log_q = log_q.clamp_max(0)
     inclusion = torch.log(-torch.expm1(m * torch.log1p(-torch.exp(log_q))))
-    # Where q is too small to be told from 0, it is m q.
+    # Where q is too small to differ from 0, it is m q.
     return torch.where(log_q < -600, log_q + math.log(m), inclusion)
 
 

@@ -9,7 +9,7 @@ from torch.utils.data import get_worker_info
 from sumexp import _checks as checks
 
 WORKERS, KEPT = 1024, 16
-"""Workers that are told apart, and generators of each that are remembered, the latest ones."""
+"""Workers that are distinguished, and generators of each that are remembered, the latest ones."""
 
 # Memory that a process shares with those it forks. Each worker writes in a row of its own, and then reads all.
 _MARKS = np.frombuffer(mmap.mmap(-1, 8 * WORKERS * KEPT), dtype=np.int64).reshape(WORKERS, KEPT)

@@ -37,7 +37,7 @@ def test_the_fastest_other_and_ratios() -> None:
 def test_what_all_rows_share_and_what_is_not_known_is_in_no_column() -> None:
     assert shown(compared(3.0, {})) == [["**a**"], ["size", "time"], ["b", "3.0 s"]]
     found = shown(compared(3.0, {"one": 1e-3}, bytes=1))
-    assert found == [["**a**, beside one"], ["size", "time", "of its time"], ["b", "3.0 s", "3,000"]]
+    assert found == [["**a**, compared with one"], ["size", "time", "of its time"], ["b", "3.0 s", "3,000"]]
 
 
 def test_there_is_no_ratio_to_what_took_no_time() -> None:

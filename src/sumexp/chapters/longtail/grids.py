@@ -1,9 +1,9 @@
 r"""Which methods each profile trains on which pictures, and which comparison decides which claim.
 
 **The factorial.** One factor at a time is varied against one base, m negatives with hits left out: the law of the
-negatives x their weighting for the softmax cross entropy and for the contrastive loss, both beside their losses over
-all labels; three margins over all labels; hits kept; and fewer and more negatives, for every law and weighting. All
-methods of a seed are one run, with the same batches, draws, initial weights and number of steps; seeds are runs of
+negatives x their weighting for the softmax cross entropy and for the contrastive loss, both compared with their losses
+over all labels; three margins over all labels; hits kept; and fewer and more negatives, for every law and weighting.
+All methods of a seed are one run, with the same batches, draws, initial weights and number of steps; seeds are runs of
 their own. Both imbalances, EXP and STEP, have about the same number of steps.
 
 **What decides what**, written down before the runs (after a pilot of six epochs of one seed, which chose network, rate
@@ -30,7 +30,7 @@ decide, on EXP and on STEP, each by itself; digits do not.
 - *negatives-fig-4-5*: balanced error of batch constant minus that of the cross entropy: below (it "can" improve: on
   either imbalance); the mean over all schemes and the full loss of contrastive minus softmax: above.
 - *negatives-fig-6*: tail and balanced error with the fewest negatives minus those with the most, mean over the schemes:
-  above. It speaks of ImageNet-LT, so that CIFAR-100 stands beside it and decides nothing.
+  above. It speaks of ImageNet-LT, so that CIFAR-100 is only shown and decides nothing.
 - *negatives-fig-1* and *negatives-fig-7* ask for ImageNet-LT and iNaturalist 2018, whose pictures are not here.
 
 **No difference** is said where an interval lies within `ALIKE` of zero and there is room for one: five times as much
@@ -58,10 +58,10 @@ probability 0.8, and ten would show 0.29. The second half stays with the runs ab
 
 **The prediction** (`chapters.models.sampled.prediction`) comes before: for each method the mean offset of the head,
 torso and tail. It is a run of its own, the first of the grid. How often it is right: Kendall's tau-b over the methods
-of the softmax loss for each group, seed by seed, told from chance by its p value under permutations of the predictions
-(an interval over seeds, which stood there before, says how far other seeds move it and knows no chance); and of all
-pairs whose measured difference has an interval off zero, the share that is predicted rightly. Pairs that the prediction
-has as ties are counted apart.
+of the softmax loss for each group, seed by seed, significantly different from chance by its p value under permutations
+of the predictions (an interval over seeds, which stood there before, says how far other seeds move it and knows no
+chance); and of all pairs whose measured difference has an interval off zero, the share that is predicted rightly.
+Pairs that the prediction has as ties are counted apart.
 
 **Is it consistent?** Relative weights with hits kept are, for every m; with hits masked they are not. Masked minus kept
 on head and tail, at each m: where the interval is off zero, masking shows.
@@ -143,7 +143,8 @@ FIRST_FRESH = 1000
 """The first of the seeds that confirm."""
 
 STARTED, STEP = 3e10, 2e8
-"""What starting a run, and the many small kernels of a step, take beside products, as operations at a core's rate."""
+"""What starting a run, and the many small kernels of a step, take in addition to products, as operations at a core's
+rate."""
 
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
     "smoke": {"digits": Plan(2, (8, 2), (5, 3), filters=8, hidden=16, batch=32, fresh=2)},
@@ -394,10 +395,10 @@ def _job(train: Task[Any], config: Config | Photographs) -> Job:
 
 
 CONVOLUTIONS: Mapping[str, float] = {"cpu": 2.2e10, "cuda": 2e12}
-"""Rates of a residual network: a step of 128 pictures, 9.6e10 operations, took 4.3 s on one core beside a busy one; no
+"""Rates of a residual network: a step of 128 pictures, 9.6e10 operations, took 4.3 s on one core next to a busy one; no
 GPU was at hand, and a small part of what one does in single precision is assumed."""
 GRIDS: Mapping[str, Grid] = {
-    # Predictions: 3e7, beside one idle core. Training: of one core, small products and many small kernels.
+    # Predictions: 3e7, with one idle core. Training: of one core, small products and many small kernels.
     "longtail": Grid(jobs, {"cpu": 1.5e10, "cuda": 1e11}),
     "photographs": Grid(photograph_jobs, CONVOLUTIONS, shown=False),
 }

@@ -51,7 +51,7 @@ def load(source: Source) -> Queries:
 def followers(corpus: datasets.Corpus, words: int = 400, items: int = 1000) -> Queries:
     """The most frequent words of a text as queries, and the words that follow them as items, by how often they do.
 
-    Every fifth document is the test part: the same queries, other gains. A query is told by its word alone.
+    Every fifth document is the test part: the same queries, other gains. A query is identified by its word alone.
 
     Args:
         corpus: the text.

@@ -1,4 +1,4 @@
-r"""Queries with several relevant items: a network trained by four losses, each beside the ranks that it should bound.
+r"""Queries with several relevant items: a network trained by four losses, each with the ranks that it should bound.
 
 A query is a web page and the items are tags, or a word and the items are the words that follow it; each relevant item
 has a gain, 1 for a page's tags, and for a follower how often it follows. A query's loss is the mean over its items,
@@ -6,7 +6,7 @@ each taken for the only right one and weighted by its share t of the gains: with
 One hidden layer, linear, then scores z of all items:
 
 - ``softmax``: :math:`-\log p_i`;
-- ``cosface``, ``arcface``: the same on scaled cosines, with a margin taken off the item's own;
+- ``cosface``, ``arcface``: the same on scaled cosines, with a margin subtracted from the item's own;
 - ``infonce``: one item of the query, drawn by its share, against m items drawn uniformly from all others.
 
 After every epoch the losses and the ranks are taken on a fixed sample of the queries of both parts, without noise: what

@@ -1,7 +1,7 @@
 r"""Which methods each profile trains on which examples, and which comparison decides which claim.
 
 **The factorial.** Cross entropy and contrastive loss x all labels, uniform and within-batch negatives x constant,
-importance and relative weights, as published, and the tail weights beside them; m = 64 of Delicious' 983 labels and
+importance and relative weights, as published, and the tail weights; m = 64 of Delicious' 983 labels and
 of Bibtex' 159, hits left out. A method and a seed are a run; runs of one seed share initial weights, order and draws.
 
 **What decides what**, written down before the runs. Recall is over the test pairs of a group's labels, pooled; head,
@@ -9,12 +9,12 @@ torso and tail by the 66 % and 33 % quantiles of the training frequencies. Diffe
 interval over seeds decides, and at which confidence, is said by `chapters.intervals` alone. The test examples are one
 sample too, the same for all: drawing them again moves a difference of recalls on the tail by about .003 (standard
 deviation), which no interval over seeds contains. Delicious decides; Bibtex, on which the paper says nothing, stands
-beside it, and of AmazonCat-13K and WikiLSHTC-325K no copy is here.
+with it, and of AmazonCat-13K and WikiLSHTC-325K no copy is here.
 
 - *negatives-f-within-tail*: "for all three weightings within-batch sampling favours the tail". In the sense of the
-  caption, beside uniform sampling: tail recall at 10 of batch minus that of uniform at the same weights. Theory says so
-  of constant weights alone. It decides nothing (changed after the runs): all methods train at one learning rate that
-  nobody tuned, and for relative weights the sign turns with it.
+  caption, compared with uniform sampling: tail recall at 10 of batch minus that of uniform at the same weights. Theory
+  says so of constant weights alone. It decides nothing (changed after the runs): all methods train at one learning
+  rate that nobody tuned, and for relative weights the sign turns with it.
 - *negatives-f-uniform-head* and *negatives-fig-8*: for uniform sampling with each of the three weights, and the cross
   entropy, recall at 10 on head minus torso, and on torso minus tail: all above.
 - *negatives-fig-2*: what the figure shows is not in our text beyond the first of these. *negatives-fig-9-10* as well:

@@ -27,7 +27,7 @@ from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import metrics
 
 FULL = "full"
-"""All labels, beside head, torso and tail."""
+"""All labels, in addition to head, torso and tail."""
 
 
 @dataclass(frozen=True)

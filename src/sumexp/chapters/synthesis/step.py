@@ -35,7 +35,7 @@ class Bar(NamedTuple):
     """What one paper makes of the bar.
 
     Attributes:
-        terms: [classes] the pieces beside the label's piece of length 1; 0 at the label.
+        terms: [classes] the pieces next to the label's piece of length 1; 0 at the label.
         share: the label's share of this bar, one throw of the dice.
         mean: its exact expectation over all throws; the share itself where nothing is random.
     """

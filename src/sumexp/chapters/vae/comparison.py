@@ -88,8 +88,8 @@ def cause(wrong: tuple[float, Outcome], proper: tuple[float, Outcome], control: 
 
     Returns:
         ``no gain`` if the Gaussian is not better to begin with; ``divergence`` if it is worse when charged in full;
-        ``mostly divergence`` if the control gains too, and in full the Gaussian is as good as or better than the Gumbel
-        by less than half; else, also where the Gaussian in full is not told apart, ``not separated``.
+        ``mostly divergence`` if the control gains too, and in full the Gaussian is equal to or better than the Gumbel
+        by less than half; else, also where the Gaussian in full does not differ significantly, ``not separated``.
     """
     if wrong[1] != "better":
         return "no gain"

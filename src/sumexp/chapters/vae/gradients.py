@@ -56,7 +56,7 @@ class Quality:
         exact: the exact gradient in the logits [S, B, N, K].
         mean: of the estimator, over the draws [S, B, N, K].
         size: norm of the exact gradient [S].
-        bias: norm of the estimator's bias, relative to it; the noise of the mean is taken off [S].
+        bias: norm of the estimator's bias, relative to it; the noise of the mean is subtracted [S].
         bias_error: its standard error [S].
         deviation: root of the total variance of one draw, relative to the size [S].
         cosine: of the exact gradient and the estimator's mean [S].

@@ -149,7 +149,7 @@ class Interactive:
 
 
 def show(figure: Interactive, name: str, *, hint: str) -> None:
-    """Show a figure to be moved by hand, under the static one of that name.
+    """Show an interactive figure, under the static one of that name.
 
     Args:
         figure: what `sumexp.companion.authoring.interactive_figures` has computed.

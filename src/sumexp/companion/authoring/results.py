@@ -45,7 +45,7 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
         raise CompanionError(f"result {name!r}: rtol is {rtol}; it must be 0 or more")
     number = int(value) if isinstance(value, Integral) else float(value)
     if not math.isfinite(number):
-        raise CompanionError(f"result {name!r} is {number}: only a finite number can be quoted; mend what computes it")
+        raise CompanionError(f"result {name!r} is {number}: only a finite number can be quoted; fix what computes it")
     try:
         text = typeset(format(number, spec))
     except ValueError as error:

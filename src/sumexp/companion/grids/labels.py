@@ -40,7 +40,7 @@ def _different(values: Iterable[Any]) -> list[Any]:
 
 
 def _words(name: str, values: Sequence[Any]) -> str:
-    """Words stand for themselves, numbers have a name, whole numbers in a row are told by their ends."""
+    """Words stand for themselves, numbers have a name, whole numbers in a row are given by their ends."""
     name = name.rpartition(".")[2]
     if len(values) > 2 and all(type(value) is int for value in values):
         low, high = min(values), max(values)

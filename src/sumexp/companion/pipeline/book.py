@@ -43,8 +43,8 @@ def build(profile: str, device: str, only: str, machines: Machines, *, stored: b
     if machines.executor:
         machines.device(device)
     arguments = profile, device, only, str(stored)
-    # Most builds have nothing to do: told by the bytes of the sources and by which runs and grids there are, before
-    # anything is worked out. What else is stored they do not tell.
+    # Most builds have nothing to do, which the bytes of the sources and the list of runs and grids show before anything
+    # is worked out. What else is stored they do not show.
     if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {_results()}":
         return PAGE
     plan = plans.make(profile, device, only, stored=stored or bool(machines.executor))

@@ -62,12 +62,12 @@ def _quotient(ours: float | None, theirs: float | None) -> float | None:
 
 
 def _titled(title: str, rows: Sequence[Row]) -> str:
-    """A title and its table; an other that is the fastest in all rows is named beside the title."""
+    """A title and its table; an other that is the fastest in all rows is named in the title."""
     shown = [*map(cells, rows)]
     names = {row.get(OTHER) for row in shown}
     if len(names) == 1 and (name := names.pop()):
         title, shown = (
-            f"{title}**, beside {name}",
+            f"{title}**, compared with {name}",
             [{head: row[head] for head in row if head != OTHER} for row in shown],
         )
         return f"**{title}\n\n{_table(shown)}"

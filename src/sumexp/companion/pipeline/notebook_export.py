@@ -33,10 +33,10 @@ class Book:
 
     Attributes:
         address: of the chapter's page, such as ``https://.../notebooks/bias.html``; ``bias.html`` where pages are
-            published nowhere: then links work as long as the notebook lies beside its page.
+            published nowhere: then links work as long as the notebook is next to its page.
         resolve: gives for a role of MyST what it prints, as Markdown.
         verdicts: of the register's claims.
-        macros: what MathJax is told of the book's own commands, by their names.
+        macros: the book's own commands for MathJax, by their names.
         package: what pip installs the package from, such as ``git+https://...``; empty if it is published nowhere.
     """
 
@@ -91,7 +91,7 @@ def glued(chapter: Mapping[str, Any]) -> dict[str, str]:
 
 
 def link(address: str, target: str) -> str:
-    """A link of a page as seen from beside the page, or from anywhere if the page has an address."""
+    """A link of a page as seen from the page's folder, or from anywhere if the page has an address."""
     if "://" in address:
         return urljoin(address, target)
     return f"{address}{target}" if target.startswith("#") else target

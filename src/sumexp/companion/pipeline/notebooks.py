@@ -69,7 +69,8 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
         name: of the notebook.
         values: its parameters.
         folder: an empty folder.
-        log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` beside its folder.
+        log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` next to its
+            folder.
 
     Raises:
         NotebookError: if a cell fails or the kernel dies.
@@ -152,7 +153,7 @@ class _Cells(StringIO):
 
 
 def _collect(folder: Path, notebook: Any) -> None:
-    """Write an executed notebook, and beside it its results and its figures."""
+    """Write an executed notebook, its results and its figures."""
     _write(notebook, folder / EXECUTED)
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
     marked = [(output, output.get("metadata", {}).get("sumexp", {})) for output in outputs]

@@ -63,7 +63,7 @@ def picture(html: str) -> str:
 
 
 def page(html: str) -> str:
-    """The same, with the table of numbers that a figure moved by hand is drawn from."""
+    """The same, with the table of numbers that an interactive figure is drawn from."""
     found = _TABLE.search(html)
     if found is None:
         return picture(html)

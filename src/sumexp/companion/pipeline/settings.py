@@ -38,7 +38,7 @@ def resolve_device(device: str) -> str:
 
 
 def cuda_available() -> bool:
-    """Whether torch can use a GPU; a CPU build of torch is told without importing it (a second or more)."""
+    """Whether torch can use a GPU; a CPU build of torch is recognised without importing it (a second or more)."""
     from importlib.util import find_spec
     from runpy import run_path
 

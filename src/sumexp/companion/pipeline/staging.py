@@ -30,7 +30,7 @@ _UNSEEN = re.compile(r"\{(?:glue(?::\w+)?|ref|numref)\}`(?:[^`<]*<)?(?P<target>[
 def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
     """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
 
-    What readers may take away and Sphinx need not read lies beside them: chapters as written, the data of figures.
+    What readers may take away and Sphinx need not read is next to them: chapters as written, the data of figures.
 
     Args:
         target: the folder to make.
@@ -112,7 +112,7 @@ def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
     for mark in marks:
         if "guard" in mark and " ".join(mark["guard"].split()) not in shown:
             raise CompanionError(
-                f"{source_path(name)} guards {mark['guard']!r}, which it does not say: mend the one or the other"
+                f"{source_path(name)} guards {mark['guard']!r}, which it does not say: fix the one or the other"
             )
 
 

@@ -36,7 +36,7 @@ def run(step: str, argument: str) -> None:
     """Run one step of the build that is planned here, in this process.
 
     Raises:
-        CompanionError: if it fails, and nobody has been told.
+        CompanionError: if it fails without a message.
     """
     processes.bind()
     try:

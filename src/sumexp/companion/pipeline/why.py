@@ -43,11 +43,11 @@ def status(plan: Plan, runs: Iterable[Computation] = ()) -> Iterator[Line]:
     wanted.append(pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store)))
     for one in wanted:
         yield _line(store, one)
-    told = set()
+    listed = set()
     for line in (*_runs(store), *_half_done(store)):
-        told.add(line.key)
+        listed.add(line.key)
         yield line
-    yield from (_line(store, one) for one in runs if one.key not in told)
+    yield from (_line(store, one) for one in runs if one.key not in listed)
 
 
 def _runs(store: Store) -> Iterator[Line]:

@@ -113,7 +113,7 @@ def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
             if marker.kwargs[field] not in allowed:
                 raise ValueError(f"{place} has {field}={marker.kwargs[field]!r}, expected one of {', '.join(allowed)}")
         if claim not in _known(item.config):
-            raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or mend the id")
+            raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
         yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
 
 

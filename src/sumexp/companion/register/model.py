@@ -72,7 +72,7 @@ class Claim(BaseModel):
         paper_says: a paper's statement as printed, in our words, with LaTeX in ``$...$``.
         we_say: our own statement, in the place of a paper's.
         corrected: the statement that holds, only where it differs from the printed one.
-        note: what a reader must know beside the statement.
+        note: what a reader must know in addition to the statement.
         how: a short hint how a program can decide it.
         depends_on: ids of the claims it rests on, in any file.
         erratum: labels on the errata page, such as ``B5``.

@@ -1,4 +1,4 @@
-"""What the book's page of the register shows beside its prose, as HTML: tables to filter and graphs to walk.
+"""What the book's page of the register shows in addition to its prose, as HTML: tables to filter and graphs to walk.
 
 The directives ``register-table`` and ``register-graph`` of ``book/_ext`` put it into ``book/register.md``. It reads
 without JavaScript; ``book/_static/register.js`` adds the filters and the walking. The HTML itself stands in

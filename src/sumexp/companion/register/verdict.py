@@ -127,7 +127,7 @@ Register: TypeAlias = tuple[Entry, ...]
 def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
     """Find the ``claim`` markers in ``tests_dir/**/test_*.py`` without running anything: the tests and their claims.
 
-    A claim whose tests have not run yet is thereby told from one that has no test.
+    A claim whose tests have not run yet is thereby distinguished from one that has no test.
 
     Raises:
         RegisterError: a file is not Python.
@@ -286,8 +286,8 @@ def _says(verdict: Verdict, claim: Claim, tests: tuple[Test, ...]) -> str:
                 return "shown in part: a test of it has not run in this build"
             if whys := [_named(test) for test in deciding if test.outcome == "passed" and not _decides(test)]:
                 return f"nothing is decided: {', '.join(whys)}"
-            beside = [test for test in tests if _beside(claim, test)]
-            if elsewhere := sorted({finding.data or "no data set" for test in beside for finding in test.findings}):
+            others = [test for test in tests if _beside(claim, test)]
+            if elsewhere := sorted({finding.data or "no data set" for test in others for finding in test.findings}):
                 return f"measured on {', '.join(elsewhere)} only, and it speaks of {', '.join(claim.data)}"
             if not tests:
                 return "its tests have not run in this build"
@@ -339,7 +339,7 @@ def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests"
         claims: the entries.
         ended: how the tests of claims ended; those that have not run are absent.
         tests_dir: folder of the tests, read for markers only, so that a claim whose tests have not run
-            is told from a claim that has none.
+            is distinguished from a claim that has none.
 
     Raises:
         RegisterError: a test names an unknown claim; a statement and its counterexample both pass; an entry has

@@ -1,4 +1,4 @@
-"""The state of a computation that is half done, in a file beside the place of its entry."""
+"""The state of a computation that is half done, in a file next to the place of its entry."""
 
 import logging
 import os

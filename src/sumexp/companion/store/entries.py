@@ -195,7 +195,7 @@ class Store:
 
     @contextmanager
     def guarded(self, path: Path) -> Iterator[None]:
-        """Say how to mend it where the store cannot be written."""
+        """Say how to fix it where the store cannot be written."""
         try:
             yield
         except OSError as error:

@@ -25,7 +25,7 @@ def default() -> Store:
 
 
 def in_words(error: BaseException) -> str:
-    """An error as a person is told it: one of ours, or a full disk and what to do; empty if it is another."""
+    """An error as a person reads it: one of ours, or a full disk and what to do; empty if it is another."""
     if isinstance(error, CompanionError) or not is_full(error):
         return str(error) * isinstance(error, CompanionError)
     return f"{error}; free space (sumexp clean), or name another store than {default().root} by SUMEXP_STORE"

@@ -162,7 +162,7 @@ class _Bounds(fsspec.Callback):  # type: ignore[misc]
 
 
 def _options(address: str) -> dict[str, Any]:
-    """What fsspec is told besides: how long headers may take and a server may be silent; there is no other end."""
+    """Further options for fsspec: how long headers may take and a server may be silent; there is no other end."""
     if not address.startswith(("http://", "https://")):
         return {}
     import aiohttp

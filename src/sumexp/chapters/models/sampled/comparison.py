@@ -80,8 +80,8 @@ def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike
     ends = signs(predicted, measured, tie)
     rank = intervals.agreement(-_rounded(predicted, tie), _table(measured))
     once = np.tril_indices(len(predicted), -1)
-    decided, told = ends.measured[once], (ends.measured * ends.predicted)[once]
-    counts = (told == 1).sum(), (told == -1).sum(), ((decided != 0) & (told == 0)).sum()
+    decided, agreed = ends.measured[once], (ends.measured * ends.predicted)[once]
+    counts = (agreed == 1).sum(), (agreed == -1).sum(), ((decided != 0) & (agreed == 0)).sum()
     return Order(rank, *map(int, counts))
 
 

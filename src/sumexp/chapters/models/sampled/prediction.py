@@ -9,7 +9,7 @@ is what the method adds to a class: a method with a larger b on the rare classes
 of two methods *the one with the larger mean b on a group is predicted to err less there.* That is ``offset``, and it
 alone makes the predicted order. Methods whose offsets agree, such as all that are consistent, tie.
 
-Beside it, of scores that are all equal, as they are at the start: the exact mean of the gradient that a class's score
+It also has, for equal scores, as at the start: the exact mean of the gradient that a class's score
 gets as a negative, over what it gets as the positive, ``push``. Above 1 the class is pushed down at first.
 
 Both are exact: the minimisers by Newton's method on the exact implicit loss, the gradients by its derivatives, since

@@ -14,7 +14,7 @@ def newton(joint: Joint, negatives: int, log_q: Tensor | None = None, steps: int
 
     Each score has a loss of its own, with :math:`\pi = \mathrm{pop}(y|x) / (\mathrm{pop}(y|x) + m\,q(y))` the share of
     true pairs among all pairs (x, y), and its step is :math:`(\pi - \sigma(s)) / (\sigma(s)\,\sigma(-s))`. It converges
-    from 0 without a step too far, and takes a step of about -1 for ever where a pair is never seen.
+    from 0 without a step too far, and takes a step of about -1 forever where a pair is never seen.
 
     Args:
         joint: the law of pairs.

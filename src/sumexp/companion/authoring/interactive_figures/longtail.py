@@ -82,10 +82,10 @@ def agreement(forecasts: Found) -> str:
 def pairs(forecasts: Found, methods: Sequence[Method]) -> list[str]:
     """What is said of each method: how many of its pairs with another the prediction has right."""
     ends = comparison.signs(*_parts({method: forecasts[method] for method in methods}))
-    told = ends.measured * ends.predicted
+    agreed = ends.measured * ends.predicted
     return [
         f"{right} of its {either} pairs right"
-        for right, either in zip((told == 1).sum(1), (told != 0).sum(1), strict=True)
+        for right, either in zip((agreed == 1).sum(1), (agreed != 0).sum(1), strict=True)
     ]
 
 
