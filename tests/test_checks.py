@@ -23,6 +23,16 @@ def test_what_is_none_or_out_of_range_is_named(value: object) -> None:
         checks.whole("m", value, 1, 3)
     with pytest.raises(ValueError, match="m is 0; it must be a whole number >= 1"):
         checks.whole("m", 0, 1)
+    with pytest.raises(ValueError, match=r"m is 1000*; it must be a whole number >= 1 of at most 64 bits"):
+        checks.whole("m", 10**400, 1)
+
+
+def test_a_number_beyond_double_precision_is_infinite() -> None:
+    for value in (10**400, -(10**400), inf, nan, True, "1"):
+        with pytest.raises(ValueError, match=r"temperature is .*; it must be a positive number"):
+            checks.number("temperature", value)
+    with pytest.raises(ValueError, match="rate must be finite, got 1000"):
+        checks.positive(Config(rate=10**400), "rate")
 
 
 def test_one_of_several_names() -> None:

@@ -27,6 +27,10 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.05, tor
 in float32 the rounded sum by which torch's softmax divides them, which is off by 2e-4 where it adds one by one."""
 
 
+LARGEST = (1 << 63) - 1
+"""What torch and NumPy take for a whole number."""
+
+
 def read(*values: Tensor, default: float = 0.0) -> list[float]:
     """The values of tensors of one element, in one transfer.
 
@@ -52,8 +56,9 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
         number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
-    if number is None or number < least or (most is not None and number > most):
-        wanted = f">= {least}" if most is None else f"from {least} to {most}"
+    if number is None or not least <= number <= (LARGEST if most is None else most):
+        long = number is not None and number > LARGEST
+        wanted = f"from {least} to {most}" if most is not None else f">= {least}{' of at most 64 bits' * long}"
         raise ValueError(f"{name} is {value!r}; it must be a whole number {wanted}")
     return number
 
@@ -76,8 +81,9 @@ def positive(config: object, *names: str) -> None:
     """
     for name in names:
         value = getattr(config, name)
-        if not (isinstance(value, Real) and 0 < float(value) < math.inf):
-            raise ValueError(f"{name} must be {'finite' if value == math.inf else 'positive'}, got {value!r}")
+        if not (isinstance(value, Real) and 0 < _float(value) < math.inf):
+            huge = isinstance(value, Real) and _float(value) == math.inf
+            raise ValueError(f"{name} must be {'finite' if huge else 'positive'}, got {value!r}")
 
 
 def number(name: str, value: object) -> float:
@@ -86,7 +92,7 @@ def number(name: str, value: object) -> float:
     Raises:
         ValueError: if it is none.
     """
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < math.inf:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < _float(value) < math.inf:
         raise ValueError(f"{name} is {value!r}; it must be a positive number")
     return float(value)
 
@@ -112,9 +118,11 @@ def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
         ranks: how many there may be; at least one if nothing is said.
 
     Raises:
-        ValueError: if it is no floating-point tensor, or of other dimensions.
+        ValueError: if it is no dense floating-point tensor, or of other dimensions.
     """
     if isinstance(values, Tensor) and values.is_floating_point() and (values.ndim in ranks if ranks else values.ndim):
+        if values.layout is not torch.strided:
+            raise ValueError(f"{name} has the layout {values.layout}; it must be dense: take .to_dense()")
         return values
     given = f"{values.dtype} of {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
     raise ValueError(f"{name} must be a floating-point tensor {shape}, got {given}")
@@ -337,6 +345,14 @@ def _index(value: Any) -> bool:
         return -(1 << 63) <= operator.index(value) < 1 << 63
     except TypeError:  # a tensor of several
         return False
+
+
+def _float(value: Real) -> float:
+    """The number in double precision, infinite beyond it."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
 
 
 def _finite(value: Any, or_infinite: bool) -> bool:

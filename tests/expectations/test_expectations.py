@@ -392,6 +392,20 @@ def test_the_discretisation_bound_holds_and_is_not_idle(step: float) -> None:
     assert bound / 100 < worst <= bound
 
 
+@pytest.mark.parametrize("step, power", [(0.05, 1), (0.01, 1), (1e-3, 1000), (0.25, 7), (5e-324, 1)])
+def test_the_discretisation_bound_where_factors_leave_the_range_of_floats(step: float, power: int) -> None:
+    """exp(2 pi theta / h) overflowed for steps below .014."""
+    h = mpf(step)
+    theta = mpmath.atan(2 * mpmath.pi / (power * h))
+    expected = 2 / (mpmath.cos(theta) ** power * mpmath.expm1(2 * mpmath.pi * theta / h))
+    assert quadrature.discretisation_bound(step, power) == pytest.approx(float(expected), rel=1e-12, abs=0)
+
+
+def test_no_discretisation_bound_beyond_the_range_of_floats() -> None:
+    with pytest.raises(ValueError, match=r"step is 1e\+300 and power 1: the bound is above 1e307; take a smaller step"):
+        quadrature.discretisation_bound(1e300)
+
+
 def test_memory_of_kernels_near_zero() -> None:
     for s in (1e-12, 1e-3, 0.69, 0.71, 5.0, 40.0):
         value = kernels.bend(torch.tensor(s, dtype=torch.float64))

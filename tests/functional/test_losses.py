@@ -611,3 +611,16 @@ def test_a_gpu_gives_the_cpu_s_losses_and_gradients(loss: Loss) -> None:
         values.append([value, *torch.autograd.grad(value, (positive, negative))])
     for cpu, gpu in zip(*values, strict=True):
         assert torch.allclose(cpu, gpu.cpu(), rtol=1e-12)
+
+
+def test_logits_are_dense_and_on_one_device() -> None:
+    """Both were raw errors of torch; all on the device meta is no error, as for shapes."""
+    positive, negative = torch.zeros(2), torch.zeros(2, 3)
+    with pytest.raises(ValueError, match="positive_logits is on meta and negative_logits on cpu; they must be on one"):
+        functional.decoupled(positive.to("meta"), negative)
+    with pytest.raises(ValueError, match=r"negative_logits has the layout torch.sparse_coo; it must be dense"):
+        functional.sampled_softmax(positive, negative.to_sparse())
+    with pytest.raises(ValueError, match=r"logits has the layout torch.sparse_coo"):
+        functional.marginal(negative.to_sparse(), torch.ones(2, 3, dtype=torch.bool))
+    loss = functional.sampled_softmax(positive.to("meta"), negative.to("meta"), reduction="none")
+    assert loss.shape == (2,)

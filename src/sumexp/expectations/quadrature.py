@@ -54,12 +54,20 @@ def discretisation_bound(step: float, power: int = 1) -> float:
         power: p >= 1.
 
     Raises:
-        ValueError: if the step is not positive or the power below 1.
+        ValueError: if the step is not positive, the power below 1, or the bound above the range of floats.
     """
     if not (0 < step < math.inf and 1 <= power < math.inf):
         raise ValueError(f"step is {step!r}, power {power!r}; they must be finite, step > 0 and power >= 1")
     theta = math.atan(2 * math.pi / (power * step))
-    return 2 / (math.cos(theta) ** power * math.expm1(2 * math.pi * theta / step))
+    turns = 2 * math.pi * theta / step
+    if turns < 700 and (weight := math.cos(theta) ** power * math.expm1(turns)) > 1e-300:
+        return 2 / weight
+    # By logarithms, where a factor leaves the range of floats.
+    rest = math.log(-math.expm1(-turns)) if turns > 0 else -math.inf
+    log = math.log(2) - power * math.log(math.cos(theta)) - turns - rest
+    if log > 709:
+        raise ValueError(f"step is {step!r} and power {power}: the bound is above 1e307; take a smaller step")
+    return math.exp(log)
 
 
 @typed

@@ -168,6 +168,11 @@ def _check_shapes(positive_logits: Tensor, negative_logits: Tensor) -> None:
         )
     checks.floating("positive_logits", positive_logits, "[B]", 1)
     checks.floating("negative_logits", negative_logits, "[B, m]", 2)
+    if negative_logits.device != positive_logits.device:
+        raise ValueError(
+            f"positive_logits is on {positive_logits.device} and negative_logits on {negative_logits.device}; they "
+            "must be on one device"
+        )
     if negative_logits.shape[0] != positive_logits.shape[0]:
         raise ValueError(
             f"{positive_logits.shape[0]} positive logits and {negative_logits.shape[0]} rows of negatives: "
