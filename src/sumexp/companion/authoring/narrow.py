@@ -103,7 +103,8 @@ def _height(fig: Figure, ax: Axes) -> float:
     grid = spec.get_gridspec()
     ratios: Sequence[float] = grid.get_height_ratios()
     inches = float(fig.get_figheight()) * sum(ratios[row] for row in spec.rowspan) / sum(ratios)
-    rows = sum(0.12 + 0.22 * (1 + label.get_text().count("\n")) for label in _names(ax))
+    names = [label.get_text() for label in _names(ax)]
+    rows = len(names) * (0.12 + 0.22 * max((1 + name.count("\n") for name in names), default=0))
     return max(rows + 0.8, min(inches, TALLEST)) if rows else min(inches, TALLEST)
 
 
