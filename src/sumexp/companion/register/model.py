@@ -4,13 +4,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sumexp.chapters import intervals
 from sumexp.companion import CompanionError
+
+if TYPE_CHECKING:
+    from sumexp.chapters import intervals
 
 Kind: TypeAlias = Literal[
     "definition", "notation", "assumption", "equation", "lemma", "proposition", "theorem", "corollary",
@@ -185,8 +187,10 @@ class Finding(BaseModel):
         return ", ".join(part for part in parts if part)
 
     @property
-    def verdict(self) -> intervals.Verdict:
+    def verdict(self) -> "intervals.Verdict":
         """What it says of what the paper reports, by the one rule of `sumexp.chapters.intervals`."""
+        from sumexp.chapters import intervals  # and SciPy, half a second of each process of a build
+
         return intervals.judge(self.low, self.high, self.published, self.margin)
 
     @property
