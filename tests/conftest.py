@@ -1,5 +1,6 @@
 """Every test may say which claim of the register it decides; wrong markers are errors when tests are collected."""
 
+import gc
 import sys
 
 import pytest
@@ -13,6 +14,11 @@ settings.register_profile("random", deadline=None, suppress_health_check=[Health
 # pytest --hypothesis-profile=random
 settings.register_profile("deterministic", settings.get_profile("random"), derandomize=True)
 settings.load_profile("deterministic")
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests and torch stay: the collector would look through all of it again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         if server.endless:
             self.end_headers()
             with suppress(OSError):  # until the other side hangs up
-                while True:
+                while server.endless:
                     self.wfile.write(server.endless)
                     sleep(server.pause)
         self.send_header("Content-Length", str(len(server.body) - start))

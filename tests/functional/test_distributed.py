@@ -106,10 +106,10 @@ def process(rank: int, world: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
-@pytest.fixture(scope="module", params=[2, 4])
-def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """What each of two or four processes found."""
-    world, folder = int(request.param), tmp_path_factory.mktemp("ranks")
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What each of four processes found."""
+    world, folder = 4, tmp_path_factory.mktemp("ranks")
     # One server imports torch, and what its optimisers do at their first step: a spawned process would each.
     torch.multiprocessing.set_forkserver_preload([__name__, "torch._dynamo"])
     torch.multiprocessing.start_processes(  # type: ignore[no-untyped-call]

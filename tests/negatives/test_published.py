@@ -210,13 +210,13 @@ def test_the_script_named_old_is_not_the_correction_of_all_logits() -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_ten_thousand_classes_with_one_negative(scheme: Published) -> None:
+def test_a_thousand_classes_with_one_negative(scheme: Published) -> None:
     """All pairs of a label y and a negative n: the step is x / (1 + x) from y to n, x = e^(f_n - f_y) / q."""
-    ranks = torch.arange(1, 10_001, dtype=torch.float64)
+    ranks = torch.arange(1, 1_001, dtype=torch.float64)
     log_q, log_p = torch.log_softmax(-ranks.log(), 0), torch.log_softmax(-0.75 * ranks.log() + ranks.sin(), 0)
     found = stationary(scheme, log_p, log_q, 1)
     step = torch.zeros_like(found)
-    for labels in torch.arange(10_000).split(500):
+    for labels in torch.arange(1_000).split(500):
         of_draw = log_q if scheme == "baseline" else log_q - torch.log1p(-log_q[labels].exp()).unsqueeze(-1)
         step_of_pair = torch.sigmoid(found - found[labels].unsqueeze(-1) - of_draw)
         step_of_pair *= (log_p[labels].unsqueeze(-1) + log_q).exp()

@@ -137,7 +137,7 @@ def test_cold_gumbel_is_warm_gumbel(tau: float) -> None:
     assert abs(gap.item() - 0.5772156649015329 * (1 - tau)) < 1e-13
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e-3, 1e3, 1e8, 1e200])
+@pytest.mark.parametrize("scale", [1e-300, 1e-3, 1e3, 1e200])
 @pytest.mark.parametrize("noise", STANDARD, ids=str)
 def test_any_scale(noise: Any, scale: float) -> None:
     # Parameters in units of the wider of noise and temperature: the softmax below, the argmax above.

@@ -58,7 +58,7 @@ lists = st.integers(2, 5).flatmap(
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 @given(lists)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_tie_rule_is_the_mean_or_the_extreme_over_all_orders(
     name: str, case: tuple[list[float], list[bool]]
 ) -> None:

@@ -120,7 +120,7 @@ def test_ranks_by_comparing_all_with_all(case: Case, ties: Ties) -> None:
 
 @pytest.mark.usefixtures("way")
 @given(cases(), st.sampled_from(RULES), st.integers(1, 25))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_labels_and_chunks_give_what_the_matrix_gives(case: Case, ties: Ties, size: int) -> None:
     scores, k = case.scores, case.k
     chunks = Chunks(lambda start, stop: scores[:, start:stop], scores.shape[1], size)
