@@ -52,7 +52,8 @@ ERRATA = [page for page in PAGES if page.startswith("book/errata/")]
 JOINED = {pages[0]: pages[1:] for pages in (API[1:], ERRATA)}
 """Pages that are looked at as one: they differ in their text alone, and most of a visit is spent on the rest."""
 BY_KEYBOARD = CHAPTERS[::4]
-"""Where the Tab key is pressed: hundreds of times a chapter, and chapters are made of the same parts."""
+"""Where the Tab key is pressed, hundreds of times a chapter, and contrasts are measured in the dark, too: chapters are
+made of the same parts."""
 
 
 COLOURS = np.arange(256) / 255
@@ -213,8 +214,8 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     page.set_default_timeout(PATIENCE)
     listen(page, seen)
     open_page(page, html / f"{name}.html")
+    seen.faults["on a desk, light"] = faults(page, name)  # of others no more than the text differs
     page.evaluate(JOIN, [(html / f"{other}.html").read_text("utf-8") for other in JOINED.get(name, ())])
-    seen.faults["on a desk, light"] = faults(page, name)
     if name in CHAPTERS:
         look_at_figures(page, seen)
     if name in BY_KEYBOARD:
@@ -223,11 +224,11 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
         page.evaluate(FOLD, False)
         seen.stops, seen.unreached = press_tab(page)
         page.evaluate(UNFOLD)
-    turn(page, "dark")
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     seen.too_wide = awaited(page, TOO_WIDE)  # a page fits its formulas in once the window's size has settled
     seen.width = page.evaluate("document.documentElement.scrollWidth")
-    if name in IN_FULL or name not in API:  # pages of the API have their colours from the same styles
+    if name in (*IN_FULL, *BY_KEYBOARD) or name not in (*API, *CHAPTERS):  # others' colours are of the same styles
+        turn(page, "dark")
         seen.faults["on a phone, dark"] = faults(page, name, None if name in IN_FULL else COLOURS_ALONE)
     # Last, as it is more for all that looks at the page: what is folded is typeset then, or when it opens.
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
