@@ -42,6 +42,9 @@ CALIBRATION = 0.75
 TEMPERATURE = 0.1
 """T at the start."""
 
+SCALE = 0.1
+"""Deviation of a vector's coordinates at the start. Cosines do not see it; to Adam, shorter vectors turn faster."""
+
 
 class Towers(nn.Module):
     """A vector for each user and each item, a temperature, a constant, and maybe a number for each item."""
@@ -66,8 +69,8 @@ class Towers(nn.Module):
             generator: source of the vectors.
         """
         super().__init__()
-        self.users = nn.Parameter(torch.randn(users, dim, generator=generator))
-        self.items = nn.Parameter(torch.randn(len(start), dim, generator=generator))
+        self.users = nn.Parameter(SCALE * torch.randn(users, dim, generator=generator))
+        self.items = nn.Parameter(SCALE * torch.randn(len(start), dim, generator=generator))
         self.log_temperature = nn.Parameter(torch.tensor(math.log(TEMPERATURE)))
         self.constant = nn.Parameter(torch.tensor(constant))
         self.numbers = nn.Parameter(start.clone() if number else torch.zeros_like(start), requires_grad=number)

@@ -83,7 +83,7 @@ def split(pairs: Interactions, users: int, least: int, seed: int) -> Parts:
     often = np.flatnonzero(np.bincount(taken.indices, minlength=taken.shape[1]) >= least)
     if not len(often):
         raise ValueError(f"no item has {least} training pairs with {users} users; lower least, or take more users")
-    rows, items = taken[:, often].tocoo().coords
+    rows, items = (side.astype(np.int64) for side in taken[:, often].tocoo().coords)
     order = np.random.default_rng((seed, 1)).permutation(len(rows))
     size = int(HELD_OUT * len(rows))
 
