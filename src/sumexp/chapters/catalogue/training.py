@@ -75,7 +75,7 @@ class Config:
     batch: int = 512
     negatives: int = 0
     epochs: int = 12
-    rates: tuple[float, ...] = (0.003, 0.01, 0.03)
+    rates: tuple[float, ...] = (0.02, 0.06)
 
     def __post_init__(self) -> None:
         if self.source not in get_args(Source) or self.form not in forms.FORMS:
