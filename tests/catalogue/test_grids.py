@@ -21,8 +21,7 @@ def test_all_forms_are_trained_at_the_same_rates() -> None:
     assert {one.form for one in asked if one.number} == set(forms.FORMS)
     assert {one.form for one in asked if not one.number} == set(grids.BARE)
     assert {one.rates for one in asked} == {grids.RATES}
-    assert len(asked) == len(set(asked)) == 4 * (13 + 8)
-    assert {one.negatives for one in asked if one.form == "popularity" and not one.number} == {128}
+    assert len(asked) == len(set(asked)) == 4 * (13 + 4)
 
 
 def test_without_gowalla_a_catalogue_is_drawn() -> None:
@@ -68,7 +67,7 @@ def test_the_prediction_by_hand() -> None:
 def test_a_prediction_of_a_drawn_catalogue() -> None:
     found = outlook.predict(grids.outlook("synthetic", SMOKE)).arrays
     recall = dict(zip(forms.FORMS, found["recall"][:, 0, 0], strict=True))
-    assert recall["full"] >= max(recall.values())  # log P has the best order under P itself
+    assert max(recall.values()) < recall["full"] + 1e-12  # log P has the best order under P itself
     assert found["kl"][forms.FORMS.index("kept"), 0] == pytest.approx(0, abs=1e-12)
 
 

@@ -23,8 +23,8 @@ measured one by permutations. Where it foretells differences smaller than `ALIKE
 The rates come from a look at *kept* and *full* with a seed that is not compared: of .01, .03 and .1 none ended far from
 the others, and .003 had not ended after 12 epochs.
 
-**What was cut**, for half a core and half an hour: users, items, width, rates and epochs; cosines as the only scores; all
-but four forms with numbers alone; four seeds. Nothing here speaks of the published models, which read sequences.
+**What was cut**, for half a core and half an hour: users, items, width, rates and epochs; cosines as the only scores;
+all but four forms with numbers alone; four seeds. Nothing here speaks of the published models, which read sequences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
 DRAWN = Plan(3, 400)
 
 BARE: tuple[Form, ...] = ("none", "kept", "negatives", "refined")
-"""Forms that are trained without numbers too; of several m the middle one."""
+"""Forms that are trained without numbers too."""
 
 
 def methods(plan: Plan) -> tuple[Method, ...]:
@@ -111,8 +111,7 @@ def methods(plan: Plan) -> tuple[Method, ...]:
 
 def bare(plan: Plan) -> tuple[Method, ...]:
     """Those that are trained without numbers."""
-    middle = plan.draws[len(plan.draws) // 2]
-    return tuple(one for one in methods(plan) if one.form in BARE and one.negatives in (0, middle, plan.uniform))
+    return tuple(one for one in methods(plan) if one.form in BARE)
 
 
 def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
