@@ -69,7 +69,11 @@ def test_a_prediction_of_a_drawn_catalogue() -> None:
     found = outlook.predict(grids.outlook("synthetic", SMOKE)).arrays
     recall = dict(zip(forms.FORMS, found["recall"][:, 0, 0], strict=True))
     assert max(recall.values()) < recall["full"] + 1e-12  # log P has the best order under P itself
-    assert found["kl"][forms.FORMS.index("kept"), 0] == pytest.approx(0, abs=1e-12)
+    kl = dict(zip(forms.FORMS, found["kl"][:, :, 0], strict=True))
+    assert kl["kept"][0] == pytest.approx(0, abs=1e-12)
+    assert kl["none"] == pytest.approx(kl["siglip"])
+    assert kl["none"][1] == pytest.approx(0, abs=1e-12)
+    assert kl["none"][0] > kl["negatives"][0] > kl["importance"][0] > 0
 
 
 def test_a_summary_by_hand() -> None:

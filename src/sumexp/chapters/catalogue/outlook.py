@@ -4,9 +4,11 @@ The laws are estimates: towers with numbers, trained on all items with a seed th
 :math:`\hat P(y\mid x)` of some users; q are the frequencies. For each form and user the scores f at the exact minimum
 of the expected loss are found without random numbers, and with them
 
-- KL(P̂ || softmax f), or f with log q added where the form learns log P/q;
+- KL(P̂ || softmax f);
 - the recall at 20 that is expected under P̂: its mass on the 20 best items that the user did not train on, over its
-  mass on all such items. For f as it is, and for :math:`f+\log q`.
+  mass on all such items.
+
+Both for f as it is, and for :math:`f+\log q`.
 
 ``refined`` is the minimum of ``importance`` moved by the difference of their terms of order 1/m
 (:mod:`sumexp.negatives.published`); mixed columns, draws and the full softmax have their minimum at log P; that of the
@@ -21,7 +23,7 @@ import torch
 from torch import Tensor
 
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
-from sumexp.chapters.catalogue import forms, training
+from sumexp.chapters.catalogue import training
 from sumexp.chapters.catalogue.forms import Form
 from sumexp.chapters.catalogue.pairs import Source, load
 from sumexp.negatives import published
@@ -63,8 +65,8 @@ def predict(
     r"""The prediction for each form.
 
     Returns:
-        arrays: ``recall`` [methods, 2, contexts] for f and :math:`f+\log q`, ``kl`` [methods, contexts], and
-        ``sharpest`` [contexts], the largest probability of each law.
+        arrays: ``recall`` and ``kl`` [methods, 2, contexts] for f and :math:`f+\log q`, and ``sharpest`` [contexts],
+        the largest probability of each law.
 
     Raises:
         DataError: if Gowalla is absent, damaged or undeclared.
@@ -83,11 +85,10 @@ def predict(
         log_p = torch.log_softmax(left[user] @ right.T + offset, 0)
         own = torch.from_numpy(parts.train[[user]].indices).long()
         rows = [minimum(form, log_p, log_q, config.batch - 1) for form in config.methods]
-        served = [row + log_q if form in forms.RATIOS else row for form, row in zip(config.methods, rows, strict=True)]
         recalls.append([[expected_recall(row + more, log_p, own) for more in (0, log_q)] for row in rows])
-        divergences.append([float(log_p.exp() @ (log_p - torch.log_softmax(row, 0))) for row in served])
+        divergences.append([[divergence(row + more, log_p) for more in (0, log_q)] for row in rows])
         sharpest.append(log_p.exp().max().item())
-    recall, kl = np.array(recalls).transpose(1, 2, 0), np.array(divergences).T
+    recall, kl = (np.array(values).transpose(1, 2, 0) for values in (recalls, divergences))
     return Result({"recall": recall, "kl": kl, "sharpest": np.array(sharpest)})
 
 
@@ -118,6 +119,11 @@ def minimum(form: Form, log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
             refined, importance = (published.first_order(name, log_p, log_q) for name in ("refined", "importance"))
             return least(zero, -log_q - math.log(m)) + (refined - importance) / m
     return log_p
+
+
+def divergence(scores: Tensor, log_p: Tensor) -> float:
+    """KL of the softmax of the scores from P, in nats."""
+    return float(log_p.exp() @ (log_p - torch.log_softmax(scores, 0)))
 
 
 def expected_recall(scores: Tensor, log_p: Tensor, left_out: Tensor) -> float:

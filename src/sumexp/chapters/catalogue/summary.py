@@ -117,21 +117,22 @@ def difference(
     table: Table, method: Method, number: bool, confidence: float, which: str = "held", metric: str = "recall"
 ) -> Interval:
     """The method less *kept*, f served, paired by seed."""
-    values = (table[one, number].of(which, "f", metric) for one in (method, KEPT))
-    return intervals.paired(*values, confidence)
+    own, kept = (table[one, number].of(which, "f", metric) for one in (method, KEPT))
+    return intervals.paired(own, kept, confidence)
 
 
-def order(table: Table, number: bool, predicted: Mapping[str, float]) -> Rank:
+def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float = 1e-3) -> Rank:
     """The predicted order of the methods against that of their recall of held pairs, f served.
 
     Args:
         table: what was measured.
         number: of which model.
         predicted: of each form a number; more is predicted to find more.
+        tie: predictions that are nearer to one another are equal.
     """
     own = [method for method, numbered in table if numbered == number]
     measured = np.array([table[method, number].of("held", "f") for method in own])
-    return intervals.agreement([predicted[method.form] for method in own], measured)
+    return intervals.agreement([round(predicted[method.form] / tie) for method in own], measured)
 
 
 def rates(table: Table) -> Counter[int]:
