@@ -11,7 +11,7 @@ from sumexp.chapters.catalogue import forms, grids, outlook, pairs, summary, tra
 from sumexp.chapters.catalogue.grids import Method
 from sumexp.negatives import published
 
-SMOKE = grids.PLANS["smoke"]["synthetic"]
+SMOKE = replace(grids.PLANS["smoke"]["synthetic"], users=60)
 PARTS = pairs.load("synthetic", 60, 1, 0)
 
 

@@ -94,7 +94,7 @@ class Plan:
 
 
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
-    "smoke": {"synthetic": Plan(2, 200, dim=8, batch=64, epochs=2, draws=(16,), uniform=16, rates=(0.06,), contexts=1)},
+    "smoke": {"synthetic": Plan(2, 100, dim=8, batch=64, epochs=2, draws=(16,), uniform=16, rates=(0.06,), contexts=1)},
     "cpu": {"gowalla": Plan(5, 3000, 6, 32, 512, 10, (16, 128, 1024), 256, contexts=16)},
     "paper": {"gowalla": Plan(5, 29_858, 1, 64, 1024, 20, (16, 128, 1024), 256, contexts=16)},
 }
