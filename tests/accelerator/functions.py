@@ -255,7 +255,7 @@ TASKS = frozenset(
      "models.wordmodel.train", "models.wordmodel.fit", "models.multilabel.train", "models.multilabel.fit",
      "longtail.train", "longtail.fit",
      "longtail.residual.train", "longtail.residual.fit", "longtail.photographs.train",
-     "longtail.photographs.fit", "retrieval.train", "retrieval.fit")
+     "longtail.photographs.fit", "retrieval.train", "retrieval.fit", "catalogue.train", "catalogue.fit")
 )  # fmt: skip
 """They have tests of their own: `test_tasks`."""
 

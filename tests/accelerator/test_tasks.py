@@ -14,6 +14,7 @@ import torch
 
 import sumexp
 from sumexp._runtime import Result
+from sumexp.chapters.catalogue import training as catalogue
 from sumexp.chapters.fits import FitConfig
 from sumexp.chapters.fits import training as fits
 from sumexp.chapters.longtail import residual
@@ -30,6 +31,7 @@ from sumexp.nce.gaussians import GaussianConfig
 from tests.accelerator.functions import TASKS
 from tests.accelerator.standin import NAME, StandIn
 from tests.accelerator.test_functions import stated
+from tests.catalogue import test_training as test_catalogue
 from tests.longtail import test_photographs, test_residual
 from tests.longtail import test_training as test_longtail
 from tests.models.test_multilabel import TINY
@@ -97,6 +99,13 @@ def labels(**settings: object) -> Case:
     )
 
 
+def towers(**settings: object) -> Case:
+    base = replace(test_catalogue.TINY, rates=(0.05,))
+    return lambda rounds, device: catalogue.fit(
+        replace(base, epochs=rounds, **settings), test_catalogue.PARTS, device=device
+    )
+
+
 def pictures() -> longtail.Labelled:
     """Two pictures and more of each of four classes, 8 x 8."""
     rng = np.random.default_rng(0)
@@ -118,6 +127,9 @@ CASES: Mapping[str, Case] = {
     "models.skipgram, population": pairs(rank=2, population=True),
     "nce.gaussians, cpc": gaussian(),
     "nce.gaussians, doe": gaussian(estimator="doe"),
+    "catalogue, in batch": towers(form="refined"),
+    "catalogue, draws": towers(form="popularity", negatives=8),
+    "catalogue, all items": towers(form="full"),
     "fits, draws": fit(),
     "fits, exact": fit(samples=None),
     "longtail": lambda rounds, device: longtail.fit(

@@ -41,6 +41,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "perturb-fig-4", "perturb-fig-9",
     ),
     "negatives": ("negatives-remark-6",),
+    "catalogue": ("sumexp-gowalla-correction", "sumexp-gowalla-refined", "sumexp-gowalla-drift"),
 }  # fmt: skip
 """The claims that are decided side by side: those that the trained networks of one chapter decide."""
 

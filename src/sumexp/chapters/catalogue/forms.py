@@ -1,0 +1,182 @@
+r"""The losses that are compared, in plain torch, and the towers that they train.
+
+Scores are :math:`f=\cos(u,v)/T + b_v`, with a vector for each user and item, a learned temperature, and in one of two
+models a number b for each item. In batch, B pairs :math:`(u_i,v_i)` give the scores [B, B] of each user and each of the
+batch's items, m = B - 1 of which are others' :
+
+========== =======================================================================================
+none       cross entropy of the row
+kept       :math:`\log q` off all logits, accidental hits kept
+masked     the same, hits left out
+negatives  :math:`\log q` off the negatives alone, hits left out: the public baseline of "logQ correction"
+importance :math:`\log(mq)` off the negatives alone, hits left out
+refined    the public refined loss: the positive out of the denominator, :math:`q'=q/(1-q_y)`, weight :math:`1-\hat p`
+siglip     a sigmoid for each of the B x B pairs
+mixed      kept, with B/2 uniform columns beside the batch, and the law of the mixture off all logits
+popularity kept, with m draws from q, shared by the batch, in the place of the batch's items
+full       cross entropy over all items
+gbce       the generalised binary cross entropy with m uniform draws, shared by the batch, from all items; t = 0.75
+========== =======================================================================================
+
+A constant that all scores share is learned too, and only the last of the in-batch forms and gBCE see it.
+"""
+
+import math
+from typing import Literal, TypeAlias, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Form: TypeAlias = Literal[
+    "none", "kept", "masked", "negatives", "importance", "refined", "siglip", "mixed", "popularity", "full", "gbce"
+]
+FORMS: tuple[Form, ...] = get_args(Form)
+
+RATIOS: frozenset[Form] = frozenset({"none", "siglip"})
+"""Those whose minimum with free scores is log P/q, and log P with log q added when served."""
+
+CALIBRATION = 0.75
+"""t of gBCE, the published default."""
+
+TEMPERATURE = 0.1
+"""T at the start."""
+
+SCALE = 0.1
+"""Deviation of a vector's coordinates at the start. Cosines do not see it; to Adam, shorter vectors turn faster."""
+
+
+class Towers(nn.Module):
+    """A vector for each user and each item, a temperature, a constant, and maybe a number for each item."""
+
+    def __init__(
+        self,
+        users: int,
+        dim: int,
+        start: Tensor,
+        constant: float,
+        number: bool,
+        generator: torch.Generator,
+    ) -> None:
+        """Start with random vectors.
+
+        Args:
+            users: how many.
+            dim: length of the vectors.
+            start: of the items' numbers, [items]; without numbers only their count is read.
+            constant: at the start.
+            number: whether each item has a number of its own.
+            generator: source of the vectors.
+        """
+        super().__init__()
+        self.users = nn.Parameter(SCALE * torch.randn(users, dim, generator=generator))
+        self.items = nn.Parameter(SCALE * torch.randn(len(start), dim, generator=generator))
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(TEMPERATURE)))
+        self.constant = nn.Parameter(torch.tensor(constant))
+        self.numbers = nn.Parameter(start.clone() if number else torch.zeros_like(start), requires_grad=number)
+
+    def left(self, users: Tensor) -> Tensor:
+        """Vectors of users [B], over the temperature, [B, dim]."""
+        return F.normalize(F.embedding(users, self.users), dim=1) * torch.exp(-self.log_temperature)
+
+    def right(self, items: Tensor | None) -> Tensor:
+        """Vectors of items [C], all if None, [C, dim]."""
+        return F.normalize(self.items if items is None else F.embedding(items, self.items), dim=1)
+
+    def offset(self, items: Tensor | None) -> Tensor:
+        """What scores of items [C] have besides the product, [C]."""
+        return (self.numbers if items is None else self.numbers[items]) + self.constant
+
+    def forward(self, users: Tensor, items: Tensor | None) -> Tensor:
+        """Scores [B, C] of users [B] and items [C], all if None."""
+        return torch.addmm(self.offset(items), self.left(users), self.right(items).T)
+
+
+def in_batch(form: Form, scores: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
+    """The mean loss of a batch from its scores.
+
+    Args:
+        form: one of the first seven, or ``mixed``.
+        scores: [B, C] of its users and columns; the users' own items are the first B.
+        ids: items of the columns [C].
+        log_q: log probabilities of the columns under the law that they are drawn by [C].
+
+    Raises:
+        ValueError: if the form has no such loss.
+    """
+    places = torch.arange(len(scores), device=scores.device)
+    if form == "none":
+        return F.cross_entropy(scores, places)
+    if form in ("kept", "mixed"):
+        return F.cross_entropy(scores - log_q, places)
+    own = torch.zeros_like(scores, dtype=torch.bool).fill_diagonal_(True)
+    hits = (ids == ids[: len(scores)].unsqueeze(1)) & ~own
+    match form:
+        case "masked":
+            return F.cross_entropy((scores - log_q).masked_fill(hits, -math.inf), places)
+        case "negatives" | "importance":
+            copies = math.log(len(ids) - 1) if form == "importance" else 0.0
+            off = torch.where(own, 0.0, log_q + copies)
+            return F.cross_entropy((scores - off).masked_fill(hits, -math.inf), places)
+        case "refined":
+            positive = scores.diagonal()
+            drawn = (~hits & ~own).sum(1)
+            law = log_q - torch.log1p(-log_q[: len(scores)].exp()).unsqueeze(1)
+            left_out = (hits | own) & (drawn > 0).unsqueeze(1)  # where all are hits the row adds nothing
+            negative = torch.logsumexp((scores - law).masked_fill(left_out, -math.inf), 1)
+            negative = negative - drawn.clamp(min=1).to(scores.dtype).log()
+            each = torch.where(drawn > 0, negative - positive, 0.0)
+            return (torch.sigmoid(each.detach()) * each).mean()
+        case "siglip":
+            return F.softplus(torch.where(own, -scores, scores)).sum(1).mean()
+    raise ValueError(f"form is {form!r}, which has no loss in batch")
+
+
+def sampled(form: Form, positive: Tensor, negative: Tensor, log_q: tuple[Tensor, Tensor], items: int) -> Tensor:
+    """The mean loss of a batch from the scores of its pairs and of draws that it shares.
+
+    Args:
+        form: ``popularity`` or ``gbce``.
+        positive: [B].
+        negative: [B, m].
+        log_q: of the users' own items [B] and of the draws [m].
+        items: how many there are.
+
+    Raises:
+        ValueError: if the form has no such loss.
+    """
+    m = negative.shape[1]
+    match form:
+        case "popularity":
+            logits = torch.cat([(positive - log_q[0]).unsqueeze(1), negative - log_q[1]], 1)
+            return F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long, device=logits.device))
+        case "gbce":
+            false = F.softplus(negative).sum(1)
+            return (beta(m, items) * F.softplus(-positive) + false).mean() / (m + 1)
+    raise ValueError(f"form is {form!r}, which has no loss of draws")
+
+
+def beta(m: int, items: int) -> float:
+    """The weight of a positive in gBCE."""
+    return 1 - CALIBRATION * (1 - m / (items - 1))
+
+
+def start(form: Form, number: bool, batch: int, negatives: int, log_q: Tensor) -> tuple[Tensor, float]:
+    """The numbers of the items and the constant at the start: with numbers, what is served begins at the popularity.
+
+    Args:
+        form: the loss.
+        number: whether the items have numbers.
+        batch: B.
+        negatives: m.
+        log_q: [items].
+    """
+    match form:
+        case "none":
+            return torch.zeros_like(log_q), 0.0
+        case "siglip":
+            return torch.zeros_like(log_q), -math.log(batch - 1)
+        case "gbce":
+            # f = log P + log(beta L / m) at the minimum; without numbers P is that of an item at random, 1/L
+            return log_q, math.log(beta(negatives, len(log_q)) / negatives) + number * math.log(len(log_q))
+    return log_q, 0.0

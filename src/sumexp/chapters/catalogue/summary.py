@@ -1,0 +1,140 @@
+"""What the runs of several seeds say of each method, beside one list for all users, and which rates were picked."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sumexp import ranking
+from sumexp._runtime import Arrays
+from sumexp.chapters import intervals
+from sumexp.chapters.catalogue import training
+from sumexp.chapters.catalogue.grids import Method
+from sumexp.chapters.catalogue.pairs import Parts
+from sumexp.chapters.catalogue.training import JUDGED, Config, K
+from sumexp.chapters.intervals import Interval, Rank
+from sumexp.chapters.models.sampled.groups import GROUPS, groups
+
+Values = NDArray[np.float64]
+
+KEPT = Method("kept")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A method's numbers, a row for each seed and a column for each of `training.JUDGED`.
+
+    Attributes:
+        recall: at 20, mean over users [seeds, 5].
+        ndcg: at 20 [seeds, 5].
+        groups: the share of all pairs of head, torso and tail that is found [seeds, 5].
+        picked: the place of the learning rate that validation picked, for f and f + log q [seeds, 2].
+    """
+
+    recall: Values
+    ndcg: Values
+    groups: Mapping[str, Values]
+    picked: NDArray[np.int64]
+
+    def of(self, which: str, served: str, metric: str = "recall") -> Values:
+        """A number a seed.
+
+        Args:
+            which: ``held`` or ``public`` pairs.
+            served: the score.
+            metric: ``recall``, ``ndcg``, or a group.
+        """
+        table = self.groups[metric] if metric in GROUPS else {"recall": self.recall, "ndcg": self.ndcg}[metric]
+        column: Values = table[:, JUDGED.index((which, served))]
+        return column
+
+
+Table = dict[tuple[Method, bool], Summary]
+"""By method, and whether items have a number."""
+
+
+def summaries(runs: Iterable[tuple[Config, Arrays]]) -> Table:
+    """The numbers of each method and model, seeds in the order in which they come."""
+    tables: dict[tuple[Method, bool], list[Arrays]] = {}
+    for config, arrays in runs:
+        tables.setdefault((Method(config.form, config.negatives), config.number), []).append(arrays)
+    return {key: _summary(own) for key, own in tables.items()}
+
+
+def _summary(tables: list[Arrays]) -> Summary:
+    shares = [_shares(one) for one in tables]
+    return Summary(
+        np.array([one["recall"] for one in tables]),
+        np.array([one["ndcg"] for one in tables]),
+        {group: np.array([one[group] for one in shares]) for group in GROUPS if all(group in one for one in shares)},
+        np.array([one["picked"][:, 0] for one in tables]),
+    )
+
+
+def _shares(arrays: Arrays) -> dict[str, Values]:
+    """Of each group the share of its pairs that is found [5]."""
+    own = groups(np.maximum(arrays["counts"], 1), "quantiles")
+    return {
+        str(name): arrays["found"][:, which].sum(1) / arrays["pairs"][:, which].sum(1)
+        for name, which in own.items()
+        if arrays["pairs"][:, which].any(1).all()
+    }
+
+
+def popular(parts: Parts) -> dict[str, Values]:
+    """What one list for all users gets, the items by their frequency: recall and NDCG, [5] each.
+
+    In the column of moved popularity it is the frequency among the public pairs of the other half of the users.
+    """
+    log_q = torch.from_numpy(parts.log_q).expand(parts.train.shape)
+    found: dict[str, list[float]] = {"recall": [], "ndcg": []}
+    for which, served in JUDGED:
+        wanted = parts.held if which == "held" else parts.public
+        before = parts.train + parts.validation + (parts.held if which == "public" else 0 * parts.held)
+        some = np.flatnonzero(np.diff(wanted.indptr))
+        scores = training.popularity(parts).double() if served == "moved" else log_q
+        totals = dict.fromkeys(found, 0.0)
+        for first in range(0, len(some), 500):
+            rows = some[first : first + 500]
+            relevant, exclude = (ranking.Labels(_lists(part[rows])) for part in (wanted, before))
+            for name, metric in (("recall", ranking.recall), ("ndcg", ranking.ndcg)):
+                k = min(K, scores.shape[1])
+                totals[name] += metric(scores[torch.from_numpy(rows)], relevant, k, exclude=exclude).sum().item()
+        for name, total in totals.items():
+            found[name].append(total / len(some))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def _lists(part: csr_array) -> list[list[int]]:
+    return [part.indices[a:b].tolist() for a, b in zip(part.indptr[:-1], part.indptr[1:], strict=True)]
+
+
+def difference(
+    table: Table, method: Method, number: bool, confidence: float, which: str = "held", metric: str = "recall"
+) -> Interval:
+    """The method less *kept*, f served, paired by seed."""
+    own, kept = (table[one, number].of(which, "f", metric) for one in (method, KEPT))
+    return intervals.paired(own, kept, confidence)
+
+
+def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float = 1e-3) -> Rank:
+    """The predicted order of the methods against that of their recall of held pairs, f served.
+
+    Args:
+        table: what was measured.
+        number: of which model.
+        predicted: of each form a number; more is predicted to find more.
+        tie: predictions that are nearer to one another are equal.
+    """
+    own = [method for method, numbered in table if numbered == number]
+    measured = np.array([table[method, number].of("held", "f") for method in own])
+    return intervals.agreement([round(predicted[method.form] / tie) for method in own], measured)
+
+
+def rates(table: Table) -> Counter[int]:
+    """How often each place of the grid of rates was picked, over methods, models, seeds and served scores."""
+    return Counter(int(place) for one in table.values() for place in one.picked.ravel())

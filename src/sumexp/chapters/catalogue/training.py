@@ -1,0 +1,351 @@
+r"""Training one form at several learning rates, each judged on validation pairs after every epoch; the best is kept.
+
+Adam at a constant rate, batches of pairs in random order, a last one that is not whole left out. A rate ends when
+`PATIENCE` epochs in a row have improved neither the validation NDCG of f nor that of :math:`f+\log q`. For each of
+these two *served* scores the rate and the epoch of the best validation NDCG are picked, and judged:
+
+- on held pairs, the user's training and validation pairs left out of the list;
+- on public pairs, all published training pairs left out; there also with :math:`\log q_\text{new}-\log q` added to the
+  score that is right for the first law, which is f, or :math:`f+\log q` for a form that learns log P/q.
+  :math:`q_\text{new}` is counted in the public pairs of the *other* half of the users, with as many pairs from q added
+  as there are items.
+
+Recall and NDCG at 20 are means over the users that have a pair; of equal scores the own item comes last.
+"""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from sumexp._descent import generator
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.catalogue import forms
+from sumexp.chapters.catalogue.forms import Form, Towers
+from sumexp.chapters.catalogue.pairs import Parts, Source, load
+
+K = 20
+"""Places of a list that count."""
+
+PATIENCE = 2
+
+SERVED = ("f", "f + log q")
+"""The scores that rates and epochs are picked for."""
+
+JUDGED = (("held", "f"), ("held", "f + log q"), ("public", "f"), ("public", "f + log q"), ("public", "moved"))
+"""The rows of a run's results: which pairs, and which score; ``moved`` has the popularity of the public pairs."""
+
+_BLOCK = 500
+
+
+@dataclass(frozen=True)
+class Config:
+    """How one form is trained.
+
+    Attributes:
+        source: Gowalla, or a catalogue that is drawn here.
+        form: the loss, of `forms.FORMS`.
+        number: whether each item has a number of its own.
+        seed: of the split, the vectors, the order and the draws; forms of one seed share the first three.
+        users: how many.
+        least: training pairs of these users that an item must have.
+        dim: length of the vectors.
+        batch: pairs of a step, B.
+        negatives: draws of a step, m; for ``popularity`` and ``gbce``, else 0.
+        epochs: passes over the pairs at most.
+        rates: learning rates of Adam, of which validation pairs choose.
+    """
+
+    source: Source = "synthetic"
+    form: Form = "kept"
+    number: bool = True
+    seed: int = 0
+    users: int = 200
+    least: int = 1
+    dim: int = 64
+    batch: int = 512
+    negatives: int = 0
+    epochs: int = 12
+    rates: tuple[float, ...] = (0.02, 0.06)
+
+    def __post_init__(self) -> None:
+        if self.source not in get_args(Source) or self.form not in forms.FORMS:
+            raise ValueError(f"source {self.source!r} and form {self.form!r} must be of pairs.Source and forms.FORMS")
+        sizes = (self.users, self.least, self.dim, self.batch - 1, self.epochs, *self.rates)
+        if not self.rates or not all(size > 0 for size in sizes) or self.seed < 0:
+            raise ValueError(f"sizes and rates of {self} must be positive, the batch 2 or more, the seed >= 0")
+        if (self.negatives > 0) != (self.form in ("popularity", "gbce")):
+            raise ValueError(f"{self.form} with {self.negatives} negatives; give some to popularity and gbce alone")
+
+
+def train(
+    config: Config,
+    /,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """Train the form and judge what validation pairs picked.
+
+    Returns:
+        arrays: ``counts`` [L], training pairs of each item; ``recall`` and ``ndcg`` [5], the rows of :data:`JUDGED`;
+        ``pairs`` [5, L], judged pairs of each item, and ``found`` [5, L], how many are among the first 20;
+        ``validation`` [2, rates, epochs], the NDCG of the two served scores, NaN after the last epoch; ``picked``
+        [2, 2], the rate and the epoch of each, by their place;
+        metrics: recall at 20 of held pairs, f served.
+
+    Raises:
+        DataError: if Gowalla is absent, damaged or undeclared.
+        FloatingPointError: if the loss is not finite.
+        ValueError: if there are fewer training pairs than a batch.
+    """
+    parts = _loaded(config.source, config.users, config.least, config.seed)
+    return fit(config, parts, device=device, progress=progress, checkpoint=checkpoint)
+
+
+@cache
+def _loaded(source: Source, users: int, least: int, seed: int) -> Parts:
+    return load(source, users, least, seed)
+
+
+def fit(
+    config: Config,
+    parts: Parts,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
+    """The same for any pairs.
+
+    Raises:
+        FloatingPointError: if the loss is not finite.
+        ValueError: if there are fewer training pairs than a batch.
+    """
+    done: list[Mapping[str, Any]] = []
+    if (state := checkpoint.load()) is not None:
+        done = list(state["done"])
+    for place in progress(range(len(done), len(config.rates))):
+        done.append(_at_rate(config, parts, config.rates[place], device))
+        checkpoint.save({"done": done})
+    validation = np.stack([np.array(one["validation"]) for one in done], axis=1)
+    best = [int(np.nanmax(rows, axis=1).argmax()) for rows in validation]
+    picked = np.array([(rate, int(np.nanargmax(rows[rate]))) for rate, rows in zip(best, validation, strict=True)])
+    judged = [done[best[SERVED.index(_base(config.form, served))]]["judged"][i] for i, (_, served) in enumerate(JUDGED)]
+    arrays = {
+        "counts": parts.counts,
+        "recall": np.array([one["recall"] for one in judged]),
+        "ndcg": np.array([one["ndcg"] for one in judged]),
+        "found": np.array([one["found"] for one in judged]),
+        "pairs": np.stack([_per_item(parts.held if which == "held" else parts.public) for which, _ in JUDGED]),
+        "validation": validation,
+        "picked": picked,
+    }
+    return Result(arrays, {"recall": float(arrays["recall"][0])})
+
+
+def _base(form: Form, served: str) -> str:
+    """The score that a served one rests on: where popularity moves, what learns log P/q needs no second log q."""
+    return served if served in SERVED else SERVED[form in forms.RATIOS]
+
+
+def _per_item(pairs: csr_array) -> NDArray[np.int64]:
+    return np.bincount(pairs.indices, minlength=pairs.shape[1]).astype(np.int64)
+
+
+def _at_rate(config: Config, parts: Parts, rate: float, device: str) -> dict[str, Any]:
+    """Validation NDCG [2, epochs] at one rate, and what its best epochs are worth, in the order of `JUDGED`."""
+    learner = Learner(config, parts, rate, device)
+    validation = np.full((len(SERVED), config.epochs), np.nan)
+    best: list[tuple[Tensor, Tensor, Tensor]] = [learner.vectors()] * len(SERVED)
+    log_q = torch.from_numpy(parts.log_q).float()
+    for epoch in range(config.epochs):
+        loss = learner.run_epoch()
+        if not math.isfinite(loss):
+            raise FloatingPointError(f"the loss of {config.form} is {loss} in epoch {epoch} at the rate {rate}")
+        left, right, offset = learner.vectors()
+        tables = judge(left, right, (offset, offset + log_q), parts.validation, (parts.train,))
+        for i, table in enumerate(tables):
+            validation[i, epoch] = table["ndcg"]
+            if validation[i, epoch] == np.nanmax(validation[i]):
+                best[i] = left, right, offset
+        if epoch - int(np.nanargmax(validation, axis=1).max()) >= PATIENCE:
+            break
+    return {"validation": validation.tolist(), "judged": _judged(config.form, parts, best)}
+
+
+def _judged(form: Form, parts: Parts, best: list[tuple[Tensor, Tensor, Tensor]]) -> list[dict[str, Any]]:
+    log_q = torch.from_numpy(parts.log_q).float()
+    added = {"f": torch.zeros_like(log_q), "f + log q": log_q}
+    tables = []
+    for which, served in JUDGED:
+        left, right, offset = best[SERVED.index(_base(form, served))]
+        before = (parts.train, parts.validation) if which == "held" else (parts.train, parts.validation, parts.held)
+        if served in SERVED:
+            offset = offset + added[served]
+        else:
+            offset = offset + popularity(parts) - (0 if form in forms.RATIOS else log_q)
+        tables += judge(left, right, (offset,), getattr(parts, which), before)
+    return tables
+
+
+def half(users: int) -> NDArray[np.int64]:
+    """Which half, 0 or 1, each user belongs to [users]."""
+    return np.random.default_rng(4).permutation(users) % 2
+
+
+def popularity(parts: Parts) -> Tensor:
+    """Log popularity of the public pairs of the other half of the users, smoothed towards q, [users, items]."""
+    halves, items = half(parts.public.shape[0]), parts.public.shape[1]
+    counts = np.stack([_per_item(parts.public[halves != i]) for i in (0, 1)])
+    smooth = (counts + items * np.exp(parts.log_q)) / (counts.sum(1, keepdims=True) + items)
+    return torch.from_numpy(np.log(smooth)).float()[torch.from_numpy(halves)]
+
+
+@torch.no_grad()
+def judge(
+    left: Tensor, right: Tensor, offsets: Sequence[Tensor], wanted: csr_array, before: Sequence[csr_array]
+) -> list[dict[str, Any]]:
+    """Recall and NDCG at 20 of lists of all items but those of earlier pairs, and the pairs that were found.
+
+    Args:
+        left: of users [users, dim].
+        right: of items [items, dim].
+        offsets: what scores have besides the product, [items] or [users, items]: a table for each.
+        wanted: the pairs that are looked for [users, items].
+        before: pairs whose items are left out of the user's list.
+
+    Returns:
+        for each offset ``recall`` and ``ndcg``, means over the users with a pair; ``found``, of each item.
+    """
+    hits: list[list[Tensor]] = [[] for _ in offsets]
+    some = np.flatnonzero(np.diff(wanted.indptr))
+    users, items = (torch.from_numpy(side).long() for side in wanted[some].tocoo().coords)
+    for first in range(0, len(some), _BLOCK):
+        rows = some[first : first + _BLOCK]
+        product = left[rows] @ right.T
+        for earlier in before:
+            product[tuple(torch.from_numpy(side).long() for side in earlier[rows].tocoo().coords)] = -math.inf
+        of, item = (torch.from_numpy(side).long() for side in wanted[rows].tocoo().coords)
+        for places, offset in zip(hits, offsets, strict=True):
+            scores = product + (offset[rows] if offset.ndim == 2 else offset)
+            top = scores.topk(min(K + 1, scores.shape[1])).values
+            places.append((top[of] >= scores[of, item].unsqueeze(1)).sum(1))  # K + 1 for all that are further down
+    return [_table(torch.cat(places), users, items, wanted.shape[1]) for places in hits]
+
+
+def _table(places: Tensor, users: Tensor, items: Tensor, count: int) -> dict[str, Any]:
+    """What the places of pairs are worth; each user has one."""
+    discount = 1 / torch.arange(2, K + 2, dtype=torch.float64).log2()
+    hit, each = places <= K, torch.bincount(users)
+    gain = torch.where(hit, discount[places.clamp(max=K) - 1], 0.0)
+    recall = torch.bincount(users, hit.double()) / each
+    ndcg = torch.bincount(users, gain) / discount.cumsum(0)[each.clamp(max=K) - 1]
+    found = torch.bincount(items[hit], minlength=count)
+    return {"recall": recall.mean().item(), "ndcg": ndcg.mean().item(), "found": found.tolist()}
+
+
+class Learner:
+    """The state of a form that is trained.
+
+    Attributes:
+        towers: what is trained.
+        steps: of an epoch.
+        epoch: how many are done.
+    """
+
+    def __init__(self, config: Config, parts: Parts, rate: float, device: str = "cpu") -> None:
+        """Start anew.
+
+        Raises:
+            ValueError: if there are fewer training pairs than a batch.
+        """
+        pairs = parts.train.tocoo()
+        self.users, self.items = (torch.from_numpy(side.astype(np.int64)).to(device) for side in (pairs.row, pairs.col))
+        if len(self.users) < config.batch:
+            raise ValueError(
+                f"there are {len(self.users)} training pairs for a batch of {config.batch}; lower the batch"
+            )
+        self.config, self.device, self.epoch = config, device, 0
+        self.log_q = torch.from_numpy(parts.log_q).float()
+        start, constant = forms.start(config.form, config.number, config.batch, config.negatives, self.log_q)
+        first = generator(config.seed, "weights")
+        towers = Towers(parts.train.shape[0], config.dim, start, constant, config.number, first)
+        self.towers, self.log_q = towers.to(device), self.log_q.to(device)
+        self.law, self.mixture = parts.log_q, mixture(self.log_q, config.batch)
+        self.optimiser = torch.optim.Adam(
+            [one for one in self.towers.parameters() if one.requires_grad], lr=rate, fused=device == "cpu" or None
+        )
+        self.steps = len(self.users) // config.batch
+
+    def run_epoch(self) -> float:
+        """Pass once over the pairs; returns the mean loss over the steps."""
+        order = torch.randperm(len(self.users), generator=generator(self.config.seed, "order", self.epoch))
+        drawn = generator(self.config.seed, "negatives", self.epoch)
+        order, total = order.to(self.device), torch.zeros((), dtype=torch.float64, device=self.device)
+        for step in range(self.steps):
+            batch = order[step * self.config.batch : (step + 1) * self.config.batch]
+            loss = self.loss(self.users[batch], self.items[batch], drawn)
+            self.optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimiser.step()
+            total += loss.detach()
+        self.epoch += 1
+        return float(total / self.steps)
+
+    def loss(self, users: Tensor, items: Tensor, drawn: torch.Generator) -> Tensor:
+        """The mean loss of a batch.
+
+        Args:
+            users: of its pairs [B].
+            items: of its pairs [B].
+            drawn: source of the draws.
+        """
+        form, towers, config = self.config.form, self.towers, self.config
+        match form:
+            case "full":
+                return F.cross_entropy(towers(users, None), items)
+            case "mixed":
+                columns = torch.cat([items, self.draw(len(items) // 2, False, drawn)])
+                return forms.in_batch(form, towers(users, columns), columns, self.mixture[columns])
+            case "popularity" | "gbce":
+                ids = self.draw(config.negatives, form == "popularity", drawn)
+                left = towers.left(users)
+                own = (left * towers.right(items)).sum(1) + towers.offset(items)
+                others = torch.addmm(towers.offset(ids), left, towers.right(ids).T)
+                return forms.sampled(form, own, others, (self.log_q[items], self.log_q[ids]), len(self.log_q))
+        return forms.in_batch(form, towers(users, items), items, self.log_q[items])
+
+    def draw(self, count: int, popular: bool, drawn: torch.Generator) -> Tensor:
+        """Items with replacement: by their law, or uniform."""
+        if not popular:
+            return torch.randint(len(self.law), (count,), generator=drawn).to(self.device)
+        law = torch.from_numpy(np.exp(self.law))
+        return torch.multinomial(law, count, replacement=True, generator=drawn).to(self.device)
+
+    @torch.no_grad()
+    def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of all users [users, dim], of all items [items, dim], and the items' offsets [items], copied to the host."""
+        everyone = torch.arange(self.towers.users.shape[0], device=self.device)
+        parts = (self.towers.left(everyone), self.towers.right(None), self.towers.offset(None))
+        left, right, offset = (copy.deepcopy(part).cpu() for part in parts)
+        return left, right, offset
+
+
+def mixture(log_q: Tensor, batch: int) -> Tensor:
+    """The law of a column among B - 1 of the batch and B // 2 uniform ones."""
+    most = batch - 1 + batch // 2
+    uniform = -math.log(len(log_q))
+    return torch.logaddexp(
+        log_q + math.log((batch - 1) / most), log_q.new_tensor(uniform + math.log(batch // 2 / most))
+    )

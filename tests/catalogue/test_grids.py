@@ -1,0 +1,106 @@
+"""What the grid asks for, what the prediction says, and what the runs say: small numbers by hand."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sumexp.chapters.catalogue import forms, grids, outlook, pairs, summary, train, training
+from sumexp.chapters.catalogue.grids import Method
+from sumexp.negatives import published
+
+SMOKE = replace(grids.PLANS["smoke"]["synthetic"], users=60)
+PARTS = pairs.load("synthetic", 60, 1, 0)
+
+
+def test_all_forms_are_trained_at_the_same_rates() -> None:
+    plan = grids.PLANS["cpu"]["gowalla"]
+    asked = grids.configs("gowalla", plan)
+    assert {one.form for one in asked if one.number} == set(forms.FORMS)
+    assert {one.form for one in asked if not one.number} == set(forms.FORMS)
+    assert {one.negatives for one in asked if one.form == "popularity" and not one.number} == {128}
+    assert {one.rates for one in asked} == {grids.RATES}
+    assert len(asked) == len(set(asked)) == 5 * (13 + 11)
+
+
+def test_without_gowalla_a_catalogue_is_drawn() -> None:
+    assert grids.chosen("cpu", []) == grids.chosen("paper", []) == {"synthetic": grids.DRAWN}
+    assert grids.chosen("cpu", ["gowalla"]).keys() == {"gowalla"}
+    assert {job.data for job in grids.jobs("cpu", lambda name: False)} == {()}
+    assert {job.data for job in grids.jobs("cpu", lambda name: True)} == {("gowalla",)}
+    with pytest.raises(ValueError, match="profile is 'huge'"):
+        grids.chosen("huge", [])
+
+
+def test_with_numbers_both_parametrisations_are_one_training() -> None:
+    """Trained without log q and served with it, and with log q off all logits: step by step, to rounding."""
+    config = training.Config(users=60, dim=8, batch=64)
+    kept, none = (training.Learner(replace(config, form=form), PARTS, 0.03) for form in ("kept", "none"))
+    for _ in range(2):
+        kept.run_epoch(), none.run_epoch()
+    (left, right, offset), (others_left, others_right, other) = kept.vectors(), none.vectors()
+    served = left @ right.T + offset
+    again = others_left @ others_right.T + other + torch.from_numpy(PARTS.log_q).float()
+    torch.testing.assert_close(served.log_softmax(-1), again.log_softmax(-1), rtol=1e-3, atol=1e-3)
+
+
+def test_the_prediction_by_hand() -> None:
+    log_p = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log()
+    log_q = torch.tensor([0.7, 0.1, 0.1, 0.1], dtype=torch.float64).log()
+    for form in ("kept", "mixed", "popularity", "full", "gbce"):
+        assert torch.equal(outlook.minimum(form, log_p, log_q, 5), log_p), form
+    for form in ("none", "siglip"):
+        assert torch.equal(outlook.minimum(form, log_p, log_q, 5), log_p - log_q), form
+    # Refined: its own exact minimum, up to what is left of order 1/m^2.
+    near = outlook.minimum("refined", log_p, log_q, 200).log_softmax(0)
+    exact = published.stationary("refined", log_p, log_q, 200)
+    assert (near - exact).abs().max() < 0.1 * (log_p - exact).abs().max()
+    # Items 0 .. 39 are equally probable, and 0 and 1 are left out: 20 of the 38 others.
+    even = torch.full((40,), -math.log(40), dtype=torch.float64)
+    assert outlook.expected_recall(even, even, torch.tensor([0, 1])) == pytest.approx(20 / 38)
+    best = torch.cat([torch.ones(5), torch.full((35,), 0.1)]).double()
+    law = (best / best.sum()).log()
+    assert outlook.expected_recall(law, law, torch.tensor([0])) == pytest.approx((4 + 16 * 0.1) / (4 + 35 * 0.1))
+
+
+def test_a_prediction_of_a_drawn_catalogue() -> None:
+    found = outlook.predict(grids.outlook("synthetic", SMOKE)).arrays
+    recall = dict(zip(forms.FORMS, found["recall"][:, 0, 0], strict=True))
+    assert max(recall.values()) < recall["full"] + 1e-12  # log P has the best order under P itself
+    kl = dict(zip(forms.FORMS, found["kl"][:, :, 0], strict=True))
+    assert kl["kept"][0] == pytest.approx(0, abs=1e-12)
+    assert kl["none"] == pytest.approx(kl["siglip"])
+    assert kl["none"][1] == pytest.approx(0, abs=1e-12)
+    assert kl["none"][0] > kl["negatives"][0] > kl["importance"][0] > 0
+
+
+def test_a_summary_by_hand() -> None:
+    asked = grids.config("synthetic", SMOKE, Method("kept"), True, 0)
+    runs = [(replace(asked, form=form, seed=seed), train(replace(asked, form=form, seed=seed)).arrays)
+            for form in ("kept", "none") for seed in (0, 1)]  # fmt: skip
+    table = summary.summaries(runs)
+    one = table[Method("none"), True]
+    assert one.of("held", "f").tolist() == [runs[2][1]["recall"][0], runs[3][1]["recall"][0]]
+    counts, found, total = (runs[2][1][name] for name in ("counts", "found", "pairs"))
+    head = counts > np.quantile(counts, 0.66)
+    assert one.of("public", "f", "head")[0] == found[2][head].sum() / total[2][head].sum()
+    wanted = np.mean([runs[2 + i][1]["recall"][0] - runs[i][1]["recall"][0] for i in range(2)])
+    assert summary.difference(table, Method("none"), True, 0.95).mean == pytest.approx(wanted)
+    assert sum(summary.rates(table).values()) == 8
+
+
+def test_one_list_for_all_by_hand() -> None:
+    """Of all items but those of earlier pairs the 20 most frequent, equal ones in any order."""
+    found = summary.popular(PARTS)
+    counts, shares = np.maximum(PARTS.counts, 1), []
+    for user in range(60):
+        own = PARTS.held[[user]].indices
+        if len(own):
+            left_out = np.r_[PARTS.train[[user]].indices, PARTS.validation[[user]].indices]
+            others = np.delete(counts, left_out)
+            above = np.array([(others > counts[item]).sum() for item in own])
+            equal = np.array([(others == counts[item]).sum() for item in own])
+            shares.append(np.clip((20 - above) / equal, 0, 1).mean())
+    assert found["recall"][0] == pytest.approx(np.mean(shares))
