@@ -158,7 +158,7 @@ def test_what_is_printed() -> None:
         ({"scheme": "gbce:2"}, "the calibration of gbce is '2'"),
         ({"scheme": "gbce:1", "sampler": "log-uniform"}, "the negatives of gbce are uniform"),
         ({"scheme": "refined", "hits": "keep"}, "in the loss refined they are mask"),
-        ({"scheme": "binary", "sampler": "union:uniform", "hits": "keep"}, "only negatives drawn one by one"),
+        ({"scheme": "binary", "sampler": "union:uniform", "hits": "keep"}, "known only for negatives drawn one by one"),
         ({"scheme": "binary", "sampler": np.array([0.5, 0.5, 0.0])}, "1 classes with labels are never negatives"),
         ({"scheme": "binary", "m": None}, "m is not given"),
     ],
@@ -173,7 +173,7 @@ def test_options_that_a_scheme_does_not_have_are_refused(tmp_path: Path, capsys:
     for option, message in (
         (["--scheme", "siglip", "--weights", "relative"], "--weights is not known for --scheme siglip"),
         (["--scheme", "siglip", "--full"], "--full is not known for --scheme siglip"),
-        (["--scheme", "baseline", "--hits", "keep"], "baseline is weights negatives with hits masked"),
+        (["--scheme", "baseline", "--hits", "keep"], "baseline means weights negatives with hits masked"),
     ):
         with pytest.raises(SystemExit):
             main([str(tmp_path / "c.npy"), "-m", "2", *option])

@@ -85,8 +85,8 @@ def test_which_scores_are_served_by_scheme() -> None:
         return served(read_setup(LAW, sampler, weights, hits, 4, None), log_p)  # type: ignore[arg-type]
 
     assert of("relative", log_p=True).startswith("for recall@k, MRR and NDCG of one label: the scores as they are")
-    assert "with log q added; where a label of frequency pi counts 1/pi: as they are" in of("none")
-    assert of("none", sampler="uniform").endswith("with log q added, less log pi")
+    assert "plus log q; where a label of frequency pi counts 1/pi: as they are" in of("none")
+    assert of("none", sampler="uniform").endswith("plus log q, minus log pi")
     for other in (of("none", "mask"), of("constant"), of("importance", "mask"), of("none", sampler="union:uniform")):
         assert other == ""
 
@@ -95,12 +95,12 @@ def test_the_audit_says_what_cosines_need() -> None:
     counts = np.array([60, 25, 10, 4, 1])
     result = audit(counts, weights="relative", m=2, cosine=True, temperature=0.9)
     [line] = [line for line in result.lines() if line.startswith("bounded")]
-    assert "need T <= 0.488 to hold log P of these counts, and for log P/q any T: at T = 0.9 the best" in line
+    assert "represent log P of these counts only if T <= 0.488; for log P/q any T: at T = 0.9 the best" in line
     assert result.bounded is not None
     assert result.bounded.kl == pytest.approx(clipped(np.log(LAW), 2 / 0.9)[1])
     assert "served    for recall@k" in str(result)
     uniform = bounded(LAW, read_setup(LAW, "uniform", "none", "keep", 2, None), 0.4)
     assert uniform.log_ratio == pytest.approx(uniform.log_p)  # q is flat: log P/q spans what log P does
-    assert str(uniform).endswith("the counts do not forbid T = 0.4")
+    assert str(uniform).endswith("the counts do not rule out T = 0.4")
     with pytest.raises(AuditError, match="temperature is 0; it must be positive"):
         audit(counts, m=2, cosine=True, temperature=0)
