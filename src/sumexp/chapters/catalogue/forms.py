@@ -6,13 +6,13 @@ batch's items, m = B - 1 of which are others' :
 
 ========== =======================================================================================
 none       cross entropy of the row
-kept       :math:`\log q` off all logits, accidental hits kept
+kept       :math:`\log q` subtracted from every logit, accidental hits kept
 masked     the same, hits left out
-negatives  :math:`\log q` off the negatives alone, hits left out: the public baseline of "logQ correction"
-importance :math:`\log(mq)` off the negatives alone, hits left out
+negatives  :math:`\log q` subtracted from the negatives only, hits left out: the public baseline
+importance :math:`\log(mq)` subtracted from the negatives only, hits left out
 refined    the public refined loss: the positive out of the denominator, :math:`q'=q/(1-q_y)`, weight :math:`1-\hat p`
 siglip     a sigmoid for each of the B x B pairs
-mixed      kept, with B/2 uniform columns beside the batch, and the law of the mixture off all logits
+mixed      kept, with B/2 further uniform columns, and the mixture's log probability for log q
 popularity kept, with m draws from q, shared by the batch, in the place of the batch's items
 full       cross entropy over all items
 gbce       the generalised binary cross entropy with m uniform draws, shared by the batch, from all items; t = 0.75

@@ -6,8 +6,8 @@ and epoch, so that all are tuned alike. A seed has its own split of the pairs, v
 the same for all methods; differences are paired by seed.
 
 **What decides what**, written down before the runs. Recall at 20 of held pairs, f served, is what methods are compared
-by, each with *kept* (log q off all logits, hits kept); what an interval over seeds decides, and at which confidence, is
-said by `chapters.intervals` alone. The family is that of `sumexp-gowalla-*`:
+by, each with *kept* (log q subtracted from every logit, hits kept); what an interval over seeds decides, and at which
+confidence, is said by `chapters.intervals` alone. The family is that of `sumexp-gowalla-*`:
 
 - *correction*: f served, towers trained without log q find less than kept, with numbers and without: both below.
 - *refined*: refined and kept differ by less than `ALIKE`, with numbers and without: both intervals within.
@@ -18,7 +18,7 @@ which of the two parametrisations is better without numbers. With numbers they a
 test says so.
 
 **The prediction** comes first (`outlook`): recall at 20 expected at the exact minima; its order is held against the
-measured one by permutations. Where it foretells differences smaller than `ALIKE`, none is expected to show. That the
+measured one by permutations. Where it predicts differences smaller than `ALIKE`, none is expected to show. That the
 divergence of the minima from the truth is held against the measured recall as well was added after the runs.
 
 The rates come from a look at *kept* and *full* with a seed that is not compared: of .01, .03 and .1 none ended far from

@@ -1,4 +1,4 @@
-"""What the runs of several seeds say of each method, beside one list for all users, and which rates were picked."""
+"""What the runs of several seeds say of each method, one list for all users as the baseline, and the rates picked."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
