@@ -8,8 +8,8 @@
 - `grids`: what each profile trains, and what decides.
 
 The last three are imported by name: what only chooses, predicts or reads runs is no part of their keys. Nor are the
-package's own losses: the forms are written in plain torch, as somebody without the package would, and tests hold both to
-one value and one gradient. So a change of the package's losses trains nothing again.
+package's own losses: the forms are written in plain torch, as somebody without the package would, and tests hold
+both to one value and one gradient. So a change of the package's losses trains nothing again.
 """
 
 from sumexp.chapters.catalogue.training import Config, train

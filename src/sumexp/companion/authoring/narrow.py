@@ -101,8 +101,8 @@ def _height(fig: Figure, ax: Axes) -> float:
     spec = ax.get_subplotspec()
     assert spec is not None
     grid = spec.get_gridspec()
-    ratios = [float(ratio) for ratio in grid.get_height_ratios()]
-    inches = float(fig.get_figheight()) * sum(ratios[row] for row in spec.rowspan) / sum(ratios)
+    ratios: Any = grid.get_height_ratios()
+    inches: float = float(fig.get_figheight()) * sum(ratios[row] for row in spec.rowspan) / sum(ratios)
     names = [label.get_text() for label in _names(ax)]
     rows = len(names) * (0.12 + 0.22 * max((1 + name.count("\n") for name in names), default=0))
     return max(rows + 0.8, min(inches, TALLEST)) if rows else min(inches, TALLEST)
