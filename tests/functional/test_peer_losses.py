@@ -53,7 +53,7 @@ def test_hardness_of_sentence_transformers_is_a_weight_without_gradient(towers: 
             loss = ranking(hardness_mode="in_batch_negatives", hardness_strength=9.0)
             value = loss.compute_loss_from_embeddings([left, towers[1]], None)
         else:
-            scores = left @ towers[1].T
+            scores = F.normalize(left) @ towers[1].T
             negative = samplers.off_diagonal(scores)
             weights = (9 * negative.detach()).exp()
             value = functional.sampled_softmax(20 * scores.diagonal(), 20 * negative, weights=weights)

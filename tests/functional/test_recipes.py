@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from sumexp import functional
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 PAGE = (Path(__file__).parents[2] / "book/libraries.md").read_text("utf-8")
 
@@ -34,7 +34,12 @@ def test_towers_of_lightning_beat_popularity() -> None:
     torch.manual_seed(0)
     towers = printed("Towers")(20, log_q)
     pairs = torch.utils.data.TensorDataset(user, item)
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
     batches = torch.utils.data.DataLoader(pairs, batch_size=128, shuffle=True)
     lightning.Trainer(max_epochs=5, accelerator="cpu", **quiet).fit(towers, batches)
     with torch.no_grad():
@@ -48,7 +53,7 @@ def test_the_trainer_of_sentence_transformers_takes_the_corrected_loss(tmp_path:
     peer = pytest.importorskip("sentence_transformers")
     datasets = pytest.importorskip("datasets")
     tokenizers = pytest.importorskip("tokenizers")
-    from sentence_transformers.models import StaticEmbedding
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
 
     number = torch.cat([torch.zeros(64, dtype=torch.long), torch.arange(64) % 8]).tolist()
     words = [f"{kind}{i}" for kind in ("query", "document") for i in range(8)]
@@ -56,7 +61,7 @@ def test_the_trainer_of_sentence_transformers_takes_the_corrected_loss(tmp_path:
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     torch.manual_seed(0)
-    model = peer.SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
+    model = peer.SentenceTransformer(modules=[modules.StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
     pairs = datasets.Dataset.from_dict(
         {"query": [f"query{i}" for i in number], "document": [f"document{i}" for i in number], "label": number}
     )

@@ -135,7 +135,7 @@ class SigmoidPairs(nn.Module):
     r"""The loss of SigLIP with its scale and bias: :func:`sumexp.functional.sigmoid_pairs` with its options.
 
     >>> loss = nn.SigmoidPairs(temperature=0.1, logit_bias=-10.0, learn_temperature=True, learn_logit_bias=True)
-    >>> loss(torch.eye(3), [7, 2, 9]).detach()  # log 2 for the true pair of each row, and almost nothing for the two others
+    >>> loss(torch.eye(3), [7, 2, 9]).detach()  # log 2 for each true pair, little for the others
     tensor(0.6932)
 
     Args:
