@@ -301,7 +301,9 @@ def outcome(name: str, replaced: Mapping[str | int, Any], seconds: float = 5.0) 
     except Slow:
         return "numbers" if name in ASKED else "slow"
     except (MemoryError, RuntimeError) as error:
-        short = isinstance(error, MemoryError) or "allocate" in str(error)
+        short = isinstance(error, MemoryError) or any(
+            word in str(error) for word in ("allocate", "Storage size calculation overflowed")
+        )
         return "memory" if short else f"raw {type(error).__name__}: {error}"
     except Exception as error:
         return f"raw {type(error).__name__}: {error}"

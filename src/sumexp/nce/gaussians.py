@@ -71,6 +71,7 @@ def log_ratio(x: Tensor, y: Tensor, rho: float) -> Tensor:
             raise ValueError(f"{name} is {given.dtype} of {tuple(given.shape)}; give finite vectors [..., N, d]")
     if x.shape[-1] != y.shape[-1] or x.shape[:-2] != y.shape[:-2]:
         raise ValueError(f"x {tuple(x.shape)} and y {tuple(y.shape)} must be [..., N, d] and [..., M, d]")
+    x, y = x.to(torch.promote_types(x.dtype, y.dtype)), y.to(torch.promote_types(x.dtype, y.dtype))
     squares = x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :]
     exponent = (2 * rho * x @ y.mT - rho * rho * squares) / (2 * (1 - rho * rho))
     return mutual_information(x.shape[-1], rho) + exponent

@@ -215,6 +215,8 @@ def recover(scores: Tensor, log_q: Tensor) -> Tensor:
 
     Source: Stratos, equation (2).
     """
+    if scores.ndim < 1:
+        raise ValueError("scores is one number; it must be [..., classes]")
     log_noise = checked_law(log_q, scores.shape[-1])
     drawn = log_noise > -math.inf
     logits = torch.where(drawn, torch.where(drawn, scores, 0.0) + log_noise, -math.inf)

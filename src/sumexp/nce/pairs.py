@@ -68,6 +68,7 @@ def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -
     [0.5, 0.3, 0.2]
     """
     checks.choice("drawn", drawn, get_args(Drawn))
+    checks.argument("log_p", log_p, Tensor)
     log_p = checks.log_law("log_p", log_p.detach())
     if log_p.ndim != 1 or len(log_p) < 2:
         raise ValueError(f"log_p is {tuple(log_p.shape)}; give [classes], two classes or more")
