@@ -76,7 +76,7 @@ def stack(fig: Figure, columns: int | None = None) -> None:
 
 def _renderer(fig: Figure) -> Any:
     """Measures in the figure's pixels; what an artist was last drawn by measures in those of the file."""
-    return FigureCanvasAgg(fig).get_renderer()
+    return FigureCanvasAgg(fig).get_renderer()  # type: ignore[no-untyped-call]
 
 
 def _panels(fig: Figure) -> Iterator[Axes]:
@@ -101,7 +101,7 @@ def _height(fig: Figure, ax: Axes) -> float:
     spec = ax.get_subplotspec()
     assert spec is not None
     grid = spec.get_gridspec()
-    ratios: Sequence[float] = grid.get_height_ratios()
+    ratios: Any = grid.get_height_ratios()
     inches = float(fig.get_figheight()) * sum(ratios[row] for row in spec.rowspan) / sum(ratios)
     names = [label.get_text() for label in _names(ax)]
     rows = len(names) * (0.12 + 0.22 * max((1 + name.count("\n") for name in names), default=0))
@@ -187,16 +187,16 @@ def _refit_legends(fig: Figure, panels: Sequence[Axes], across: int) -> float:
     for legend in list(fig.legends):
         extra += _fitted(fig, fig, legend, known)
     for ax in panels:
-        legend = ax.get_legend()
-        if legend is not None and legend.get_window_extent(renderer).width > _LEGEND_SHARE * fig.bbox.width / across:
-            extra += _fitted(fig, fig if len(panels) == 1 else ax, legend, known)
+        own = ax.get_legend()
+        if own is not None and own.get_window_extent(renderer).width > _LEGEND_SHARE * fig.bbox.width / across:
+            extra += _fitted(fig, fig if len(panels) == 1 else ax, own, known)
     return extra
 
 
 def _fitted(fig: Figure, owner: Figure | Axes, legend: Legend, known: dict[str, Any]) -> float:
     """The legend anew, above the panels, in as many columns as fit; gives its height in inches."""
     texts, size = [each.get_text() for each in legend.get_texts()], legend.get_texts()[0].get_fontsize()
-    handles = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]
+    handles: list[Any] = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]
     title, renderer = legend.get_title().get_text() or None, _renderer(fig)
     legend.remove()
     if isinstance(owner, Axes):
