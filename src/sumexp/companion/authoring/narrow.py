@@ -105,7 +105,7 @@ def _height(fig: Figure, ax: Axes) -> float:
     inches: float = float(fig.get_figheight()) * sum(ratios[row] for row in spec.rowspan) / sum(ratios)
     names = [label.get_text() for label in _names(ax)]
     rows = len(names) * (0.12 + 0.22 * max((1 + name.count("\n") for name in names), default=0))
-    return max(rows + 0.8, min(inches, TALLEST)) if rows else min(inches, TALLEST)
+    return float(max(rows + 0.8, min(inches, TALLEST)) if rows else min(inches, TALLEST))
 
 
 def _names(ax: Axes) -> list[Text]:
