@@ -3,13 +3,12 @@ r"""Losses by name that are no softmax with weights on its negatives: where they
 ==========  ======================================================================  ====================================
 name        loss                                                                    scores f at the minimum
 ==========  ======================================================================  ====================================
-baseline    log q subtracted from the negatives only, without log m, hits masked
-`sumexp.negatives.published` refined     the same as "Correcting the LogQ Correction" has it
-`sumexp.negatives.published` binary      :math:`-\log\sigma(f_y)-\sum_n\log(1-\sigma(f_n))` over m draws from q
-:math:`\log P_i/N_i` gbce:T      the same with :math:`\beta` before the first term, uniform others
-`sumexp.nce.pairs.gbce` siglip      sigmoids over all pairs of a batch
-`sumexp.nce.pairs.sigmoid_pairs` ==========  ======================================================================
-====================================
+baseline    log q subtracted from the negatives only, without log m, hits masked    `sumexp.negatives.published`
+refined     the same as "Correcting the LogQ Correction" has it                     `sumexp.negatives.published`
+binary      :math:`-\log\sigma(f_y)-\sum_n\log(1-\sigma(f_n))` over m draws from q  :math:`\log P_i/N_i`
+gbce:T      the same with :math:`\beta` before the first term, uniform others       `sumexp.nce.pairs.gbce`
+siglip      sigmoids over all pairs of a batch                                      `sumexp.nce.pairs.sigmoid_pairs`
+==========  ======================================================================  ====================================
 
 :math:`N_i` is how often class i is a negative of the context in the mean: :math:`mq_i` with hits kept,
 :math:`mq_i(1-P_i)` with hits masked, :math:`mq_i\sum_{y\ne i}P_y/(1-q_y)` with hits drawn again. The mean loss is a sum
