@@ -107,7 +107,7 @@ $(READY): pyproject.toml constraints.txt hashes.txt
 	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "error: PYTHON is '$(PYTHON)', which is not Python 3.11 or newer; install one, or name it: make PYTHON=python3.12" >&2; exit 1; }
 	'$(PYTHON)' -m venv .venv
-	$(RUN) pip install -q --disable-pip-version-check -c hashes.txt uv
+	$(RUN) pip install -q --disable-pip-version-check -c constraints.txt uv
 	$(UV) install --compile-bytecode -c hashes.txt $(TORCH_BACKEND) $(if $(filter-out $@,$(wildcard .venv/ready-*)),--reinstall-package torch) -e '.[dev]'
 	$(RUN) compileall -q src
 	@rm -f .venv/ready-*
