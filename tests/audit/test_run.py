@@ -463,13 +463,16 @@ def test_what_to_use_is_the_rule_of_the_synthesis() -> None:
     assert audit(COUNTS, sampler="uniform", m=31, memory=200 * 32 * 8).choice == choose(200, 32, 31, 0.5, 51_200)
     few = audit(COUNTS, sampler="uniform", m=31, memory=200 * 32 * 8 - 1).choice
     assert few is not None
-    assert few.use.startswith("draws by the classes' counts")
+    assert few.use.startswith("negatives sampled by class counts")
     towers = audit(COUNTS, m=31).choice
     assert towers is not None
-    assert towers.use.startswith("the other labels of the batch")
+    assert towers.use.startswith("in-batch negatives")
 
 
-@pytest.mark.parametrize("others, use", [(15_000, "draws by the classes' counts"), (16_000, "each negative by a coin")])
+@pytest.mark.parametrize(
+    "others, use",
+    [(15_000, "negatives sampled by class counts"), (16_000, "negatives sampled by class counts or uniform ones")],
+)
 def test_a_class_that_is_hardly_ever_a_negative_asks_for_a_mixture(others: int, use: str) -> None:
     """In 10^5 steps of 31 negatives a label seen once comes up 3.1e6 / 2,985,001 or 3.1e6 / 3,184,001 times."""
     counts = np.array([1, *[others] * 199])

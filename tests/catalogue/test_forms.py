@@ -43,7 +43,7 @@ def agree(one: Tensor, other: Tensor, *inputs: Tensor) -> None:
 def test_the_forms_in_batch_are_in_batch_of_the_package(form: Form, correct: Correct, hits: InBatchHits) -> None:
     matrix = scores()
     ours = functional.in_batch(matrix, IDS, log_q=LAW[IDS], correct=correct, hits=hits)
-    agree(forms.in_batch(form, matrix, IDS, LAW[IDS]), ours, matrix)
+    agree(forms.batch_loss(form, matrix, IDS, LAW[IDS]), ours, matrix)
 
 
 def test_mixed_columns_have_the_law_of_themixture() -> None:
@@ -53,7 +53,7 @@ def test_mixed_columns_have_the_law_of_themixture() -> None:
     law = samplers.Mixture(
         [samplers.unigram(torch.tensor([8, 6, 3, 2, 1]), 1.0), samplers.Uniform(ITEMS)], [share, 1 - share]
     )
-    by_hand = forms.in_batch("mixed", matrix, columns, mixture(LAW, SIZE)[columns])
+    by_hand = forms.batch_loss("mixed", matrix, columns, mixture(LAW, SIZE)[columns])
     agree(by_hand, functional.in_batch(matrix, columns, log_q=law.log_prob(columns)), matrix)
 
 
@@ -66,7 +66,7 @@ def test_draws_by_popularity_are_the_sampled_softmax_of_the_package() -> None:
 
 def test_the_step_of_refined_is_that_of_importance_weights_whose_hits_are_drawn_again() -> None:
     matrix = scores()
-    (step,) = torch.autograd.grad(forms.in_batch("refined", matrix, IDS, LAW[IDS]), matrix)
+    (step,) = torch.autograd.grad(forms.batch_loss("refined", matrix, IDS, LAW[IDS]), matrix)
     each = []
     for i, own in enumerate(IDS.tolist()):
         others = [j for j in range(SIZE) if IDS[j] != own]
@@ -79,7 +79,7 @@ def test_the_step_of_refined_is_that_of_importance_weights_whose_hits_are_drawn_
 
 def test_an_example_of_hits_alone_adds_nothing_to_refined() -> None:
     same, matrix = torch.zeros(3, dtype=torch.long), scores(3, 3)
-    loss = forms.in_batch("refined", matrix, same, LAW[same])
+    loss = forms.batch_loss("refined", matrix, same, LAW[same])
     (step,) = torch.autograd.grad(loss, matrix)
     assert loss == 0
     assert not step.any()
@@ -92,7 +92,7 @@ def test_sigmoids_are_sums_over_pairs() -> None:
         for i, row in enumerate(matrix.tolist())
         for j, f in enumerate(row)
     ]
-    assert forms.in_batch("siglip", matrix, IDS, LAW[IDS]).item() == pytest.approx(math.fsum(rows), rel=1e-12)
+    assert forms.batch_loss("siglip", matrix, IDS, LAW[IDS]).item() == pytest.approx(math.fsum(rows), rel=1e-12)
     positive, negative = scores(2, 1).squeeze(1), scores(2, 3)
     weight = 1 - 0.75 * (1 - 3 / 4)  # m = 3 of the 4 other items
     found = forms.sampled("gbce", positive, negative, (LAW[:2], LAW[:3]), ITEMS).item()
@@ -124,6 +124,6 @@ def test_scores_of_the_towers_are_cosines_over_the_temperature() -> None:
 
 def test_a_form_without_such_a_loss() -> None:
     with pytest.raises(ValueError, match="form is 'full', which has no loss in batch"):
-        forms.in_batch("full", scores(), IDS, LAW[IDS])
+        forms.batch_loss("full", scores(), IDS, LAW[IDS])
     with pytest.raises(ValueError, match="form is 'kept', which has no loss of draws"):
         forms.sampled("kept", scores(2, 1).squeeze(1), scores(2, 3), (LAW[:2], LAW[:3]), ITEMS)

@@ -92,7 +92,7 @@ class Towers(nn.Module):
         return torch.addmm(self.offset(items), self.left(users), self.right(items).T)
 
 
-def in_batch(form: Form, scores: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
+def batch_loss(form: Form, scores: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
     """The mean loss of a batch from its scores.
 
     Args:

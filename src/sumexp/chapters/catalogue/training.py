@@ -317,14 +317,14 @@ class Learner:
                 return F.cross_entropy(towers(users, None), items)
             case "mixed":
                 columns = torch.cat([items, self.draw(len(items) // 2, False, drawn)])
-                return forms.in_batch(form, towers(users, columns), columns, self.mixture[columns])
+                return forms.batch_loss(form, towers(users, columns), columns, self.mixture[columns])
             case "popularity" | "gbce":
                 ids = self.draw(config.negatives, form == "popularity", drawn)
                 left = towers.left(users)
                 own = (left * towers.right(items)).sum(1) + towers.offset(items)
                 others = torch.addmm(towers.offset(ids), left, towers.right(ids).T)
                 return forms.sampled(form, own, others, (self.log_q[items], self.log_q[ids]), len(self.log_q))
-        return forms.in_batch(form, towers(users, items), items, self.log_q[items])
+        return forms.batch_loss(form, towers(users, items), items, self.log_q[items])
 
     def draw(self, count: int, popular: bool, drawn: torch.Generator) -> Tensor:
         """Items with replacement: by their law, or uniform."""
