@@ -21,7 +21,7 @@ var Scorer = {
     // A chapter's number stands in a tag of its own.
     const [, number, name] = title.replace(/<[^>]*>/g, "").match(/^(?:(\d+)\.\s+)?(?:The )?(.*)$/);
     if (name.toLowerCase() === query.toLowerCase()) return score + 100;
-    if (page.startsWith("book/api")) return score - 30;
+    if (page.startsWith("book/api/")) return score - 30;
     return number ? score + 6 - Number(number) / 100 : score;
   },
 };
