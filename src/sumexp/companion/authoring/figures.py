@@ -70,6 +70,9 @@ _STYLE: Any = {
 plt.rcParams.update(_STYLE)
 plt.switch_backend("agg")
 
+HEAVY = 50_000
+"""Characters of a drawing from which on a phone shows it scaled: two of each would make chapters heavier than 3 MB."""
+
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SVG = "http://www.w3.org/2000/svg"
 _HREF = "{http://www.w3.org/1999/xlink}href"
@@ -106,7 +109,8 @@ def show(
         data["text/csv"] = numbers
     if fig.get_figwidth() > narrow.WIDTH:
         narrow.stack(fig, columns)
-        about["narrow"] = svg(fig, f"{name}-narrow", alt)
+        if len(stacked := svg(fig, f"{name}-narrow", alt)) < HEAVY:
+            about["narrow"] = stacked
     plt.close(fig)
     display(data, raw=True, metadata={"sumexp": about})  # type: ignore[no-untyped-call]
 
