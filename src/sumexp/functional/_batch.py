@@ -151,10 +151,7 @@ def in_batch(
         columns_as_rows = _Correction(scale, _taken(rows, correct, turned), correct == "all", same, turned, smoothing)
         loss = (loss + _loss(scores[:, :size].T, columns_as_rows, reduction)) / 2
     if __debug__ and size:
-        largest = [law.max() for law in (law, rows) if law is not None]
-        worst, *likeliest = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *largest)
-        if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
-            raise ValueError(_explain(scores.detach(), classes, law, rows, several))
+        _check_loss(loss, scores, classes, law, rows, several)
     return loss
 
 
@@ -488,6 +485,21 @@ def _check_scores(scores: Tensor) -> None:
             f"scores have shape {tuple(scores.shape)}; they need a column for each example, and two at least: a batch "
             "of one has no other classes to take negatives from"
         )
+
+
+def _check_loss(
+    loss: Tensor,
+    scores: Tensor,
+    classes: Tensor,
+    log_q: Tensor | None,
+    row_log_q: Tensor | None = None,
+    several: _Positives | None = None,
+) -> None:
+    """Refuse an infinite loss and laws above 1 by what is wrong with the arguments; one transfer reads all."""
+    largest = [law.max() for law in (log_q, row_log_q) if law is not None]
+    worst, *likeliest = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *largest)
+    if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
+        raise ValueError(_explain(scores.detach(), classes, log_q, row_log_q, several))
 
 
 def _explain(

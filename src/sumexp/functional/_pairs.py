@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.functional._arguments import Correct, Reduction, reduce
-from sumexp.functional._batch import InBatchHits, _check_scores, _explain, _law, _precision, _temperature
+from sumexp.functional._batch import InBatchHits, _check_loss, _check_scores, _law, _precision, _temperature
 from sumexp.functional._sampled import LOGISTIC, Margins, decoupled
 
 
@@ -74,9 +74,7 @@ def sigmoid_pairs(
         signed = signed.masked_fill((classes[:size].unsqueeze(-1) == classes) & ~own, math.inf)
     losses = -F.logsigmoid(signed).sum(-1)
     if __debug__ and size:
-        worst, *likeliest = checks.read(losses.detach().max(), *([] if law is None else [law.max()]))
-        if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
-            raise ValueError(_explain(scores.detach(), classes, law, None, None))
+        _check_loss(losses, scores, classes, law)
     return reduce(losses, reduction)
 
 
