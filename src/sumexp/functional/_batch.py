@@ -136,9 +136,7 @@ def in_batch(
     size, columns = scores.shape
     scores, scale = _temperature(scores, temperature)
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=correct != "none")
-    classes = checks.integers("id", ids).to(scores.device)
-    if classes.shape != (columns,):
-        raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
+    classes = _classes(ids, scores)
     marks = _numbered(classes, size) if hits == "mask" else None
     several = None if positives is None else _several(positives, classes, size)
     smoothing = _smoothing(label_smoothing)
@@ -418,6 +416,14 @@ def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
     step = max(1, CELLS // columns if blocks else size)
     for start in range(0, size, step):
         yield start, min(start + step, size)
+
+
+def _classes(ids: checks.Values, scores: Tensor) -> Tensor:
+    """The classes of the columns of scores, checked."""
+    classes, columns = checks.integers("id", ids).to(scores.device), scores.shape[1]
+    if classes.shape != (columns,):
+        raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
+    return classes
 
 
 def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:

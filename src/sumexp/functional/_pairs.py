@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.functional._arguments import Correct, Reduction, reduce
-from sumexp.functional._batch import InBatchHits, _check_loss, _check_scores, _law, _precision, _temperature
+from sumexp.functional._batch import InBatchHits, _check_loss, _check_scores, _classes, _law, _precision, _temperature
 from sumexp.functional._sampled import LOGISTIC, Margins, decoupled
 
 
@@ -62,9 +62,7 @@ def sigmoid_pairs(
     size, columns = scores.shape
     divided, scale = _temperature(scores, temperature)
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=False)
-    classes = checks.integers("id", ids).to(scores.device)
-    if classes.shape != (columns,):
-        raise ValueError(f"ids have shape {tuple(classes.shape)}; there must be one for each of {columns} columns")
+    classes = _classes(ids, scores)
     logits = divided.to(_precision(scores)) * scale + _bias(logit_bias, scores)
     if law is not None:
         logits = logits - law
