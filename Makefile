@@ -33,7 +33,7 @@ STORE = from sumexp.companion.store.location import default; print(default().roo
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book books pdf data runs test test-peers references lint bench mutants proofs serve clean lock
+.PHONY: help book books pdf data runs test test-builds test-peers references lint bench mutants proofs serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -61,10 +61,14 @@ runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fit
 data: $(READY) ## Fetch every data set that the book can read, more than 340 MB (`sumexp data fetch NAME` fetches one)
 	@$(RUN) sumexp.companion.cli data fetch all
 
-test: $(READY) ## Run the tests, but for those of claims that the store knows to pass
-	@# With bytecode, even where none is asked for: assertions take each worker twelve seconds to rewrite.
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
-	  --keep-evidence --stored-evidence
+# With bytecode, even where none is asked for: assertions take each worker twelve seconds to rewrite.
+TEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0
+
+test: $(READY) ## Run the tests, but for those of builds and pages, and those of claims that the store knows to pass
+	$(TEST) --keep-evidence --stored-evidence --ignore tests/builds
+
+test-builds: $(READY) ## Build small projects and the book, and open its pages in a browser (Debian: apt-get install chromium)
+	$(TEST) tests/builds
 
 test-peers: $(READY) ## Hold the losses against other libraries, those that are installed in .venv
 	TF_USE_LEGACY_KERAS=1 OMP_NUM_THREADS=1 $(RUN) pytest -q -m peers -rs

@@ -9,7 +9,6 @@ import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
 from jinja2 import Environment, FileSystemLoader
-from PIL import Image
 
 from sumexp.companion.register import errata
 
@@ -185,11 +184,6 @@ def test_a_page_can_be_edited_and_its_errors_reported_where_there_is_a_repositor
 def test_a_picture_is_named_where_the_pages_have_an_address(pages: dict[str, Any]) -> None:
     assert pages["address_of_card"]("https://x.org/book/") == "https://x.org/book/_static/card.png"
     assert pages["address_of_card"]("") == ""
-
-
-def test_the_card_is_beside_the_pages(html: Path) -> None:
-    with Image.open(html / "_static" / "card.png") as picture:
-        assert picture.size == (1200, 630)
 
 
 def test_a_published_page_is_cited_with_its_address(pages: dict[str, Any]) -> None:

@@ -35,14 +35,14 @@ def check(nb_regression: NBRegressionFixture) -> Callable[[Path, Path], None]:
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_outputs_are_the_committed_ones(project: Path, check: Callable[[Path, Path], None], chapter: str) -> None:
-    check(REFERENCES / f"{chapter}.ipynb", project / "build" / "executed" / f"{chapter}.ipynb")
+def test_outputs_are_the_committed_ones(executed_book: Path, check: Callable[[Path, Path], None], chapter: str) -> None:
+    check(REFERENCES / f"{chapter}.ipynb", executed_book / "build" / "executed" / f"{chapter}.ipynb")
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_no_picture_appears_twice_and_no_object_is_echoed(project: Path, chapter: str) -> None:
+def test_no_picture_appears_twice_and_no_object_is_echoed(executed_book: Path, chapter: str) -> None:
     """`figures.show` shows figures; matplotlib would add a picture under each cell that draws."""
-    executed = nbformat.read(project / "build" / "executed" / f"{chapter}.ipynb", as_version=4)
+    executed = nbformat.read(executed_book / "build" / "executed" / f"{chapter}.ipynb", as_version=4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", ())]
     others = [output for output in outputs if "figure" not in output.get("metadata", {}).get("sumexp", {})]
     assert [kind for output in others for kind in output.get("data", {}) if kind.startswith("image/")] == []
@@ -56,12 +56,12 @@ QUOTE = re.compile(
 )
 
 
-def test_what_pages_quote_is_in_their_chapters(project: Path) -> None:
+def test_what_pages_quote_is_in_their_chapters(executed_book: Path) -> None:
     missing, seen = [], 0
-    for page in sorted((project / "book").rglob("*.md")):
+    for page in sorted((executed_book / "book").rglob("*.md")):
         for quote in QUOTE.finditer(page.read_text("utf-8")):
             chapter, kind = quote["of"] or quote["chapter"], quote["result"] or quote["kind"]
-            executed = nbformat.read(project / "build" / "executed" / f"{chapter}.ipynb", as_version=4)
+            executed = nbformat.read(executed_book / "build" / "executed" / f"{chapter}.ipynb", as_version=4)
             outputs = [output for cell in executed.cells for output in cell.get("outputs", ())]
             known = {output.get("metadata", {}).get("sumexp", {}).get(kind) for output in outputs}
             names = (quote["name"] or quote["names"]).split()

@@ -1,10 +1,8 @@
-"""The page on speed: what it says in words is so by the committed results, and a phone has room for its tables."""
+"""The page on speed: what it says in words is so by the committed results."""
 
 import json
 import re
 from pathlib import Path
-
-from playwright.sync_api import Browser
 
 from sumexp.companion.pipeline.measured import OF_TIME, cells, slower
 
@@ -43,13 +41,3 @@ def test_metrics_take_less_than_a_sort() -> None:
     metrics = [row for title, rows in TABLES.items() if title.startswith("Ranking: ") for row in rows]
     assert {row["size"] for row in metrics} == set(sorts)
     assert all(row["seconds"] < sorts[row["size"]] for row in metrics)
-
-
-def test_tables_with_narrow_columns_alone_need_no_scrolling(browser: Browser, html: Path) -> None:
-    page = browser.new_page(viewport={"width": 390, "height": 844})
-    page.goto((html / "book" / "speed.html").as_uri())
-    tables = page.locator("article table").filter(has_not_text="fastest other")
-    beyond = tables.evaluate_all("all => all.map(table => table.scrollWidth - table.clientWidth)")
-    page.close()
-    assert len(beyond) > 8
-    assert max(beyond) <= 0

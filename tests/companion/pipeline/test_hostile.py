@@ -20,7 +20,7 @@ from sumexp.companion.pipeline.plan import BUILD
 from sumexp.companion.register import outcomes
 from sumexp.companion.store import Computation, Entry, Store
 
-from .conftest import HEADER
+from .tiny import HEADER
 
 SCRIPTS = {
     "a script": "<script>alert(1)</script>",

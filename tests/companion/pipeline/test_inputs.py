@@ -9,7 +9,7 @@ from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import inputs
 from sumexp.companion.store import Computation
 
-from .conftest import HEADER
+from .tiny import HEADER
 
 NOTEBOOK = (
     HEADER

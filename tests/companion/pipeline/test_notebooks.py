@@ -11,7 +11,7 @@ from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import notebooks
 from sumexp.companion.store import Computation, Store, progress
 
-from .conftest import PARAMETERS, chapter
+from .tiny import PARAMETERS, chapter
 
 MORE = "seed = 0\nrate = 0.5\nquick = False\nsizes = (1, 2)\n"
 

@@ -17,7 +17,7 @@ from sumexp.companion.store import Computation, complete_grids, default, parts
 from sumexp.companion.store.checkpoints import Checkpoint
 from sumexp.companion.store.provenance import Meter
 
-from .conftest import HEADER
+from .tiny import HEADER
 
 NOTEBOOK = HEADER + "\n# One\n\nSome text.\n\n```{code-cell} ipython3\nx = 1\n```\n"
 

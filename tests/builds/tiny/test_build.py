@@ -11,8 +11,7 @@ from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import book, staging, workflow
 from sumexp.companion.store import Computation, Store, complete_grids, default
 from sumexp.companion.store.provenance import Meter
-
-from .conftest import SETTINGS, Project, chapter, make_project
+from tests.companion.pipeline.tiny import SETTINGS, Project, chapter, make_project
 
 
 def staged(path: Path, name: str) -> str:

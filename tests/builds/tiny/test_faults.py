@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 from sumexp.companion import CompanionError
 from sumexp.companion.cli.commands import app
 from sumexp.companion.store import Store
-
-from .conftest import ROOT, Project, chapter
+from tests.companion.pipeline.tiny import ROOT, Project, chapter
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:

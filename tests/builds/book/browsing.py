@@ -17,7 +17,7 @@ try:
 except ImportError:  # axe-core finds what is not accessible; without it that is not looked for
     axe = None
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 THEMES = ("light", "dark")
 PATIENCE = 180_000
 """Milliseconds: a page of hundreds of formulas takes long where two browsers share a slow machine."""

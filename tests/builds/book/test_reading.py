@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.book.browsing import DESKTOP, PHONE
-from tests.book.conftest import CHROMIUM
+from tests.builds.book.browsing import DESKTOP, PHONE
+from tests.builds.book.conftest import CHROMIUM
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 CLAIM = "bias-thm-3-1"
@@ -100,3 +100,13 @@ def test_of_a_figure_the_picture_is_shown_that_fits_the_screen(
     expect(wide if screen == PHONE else narrow).to_be_hidden()
     assert place.evaluate("e => e.scrollWidth <= e.clientWidth")
     page.context.close()
+
+
+def test_of_speed_tables_with_narrow_columns_alone_need_no_scrolling(browser: Browser, html: Path) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto((html / "book" / "speed.html").as_uri())
+    tables = page.locator("article table").filter(has_not_text="fastest other")
+    beyond = tables.evaluate_all("all => all.map(table => table.scrollWidth - table.clientWidth)")
+    page.close()
+    assert len(beyond) > 8
+    assert max(beyond) <= 0

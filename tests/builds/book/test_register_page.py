@@ -9,7 +9,7 @@ from playwright.sync_api import expect, sync_playwright
 from sumexp.companion import register
 from sumexp.companion.register import errata
 from sumexp.companion.register import page as drawn
-from tests.book.conftest import CHROMIUM, OPTIONS
+from tests.builds.book.conftest import CHROMIUM, OPTIONS
 
 ROOT = Path(__file__).parents[3]
 ENTRIES = len(register.load(ROOT / "claims"))

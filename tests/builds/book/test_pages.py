@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from tests.book.browsing import (
+from tests.builds.book.browsing import (
     API,
     BY_KEYBOARD,
     CHAPTERS,
@@ -33,7 +33,7 @@ from tests.book.browsing import (
     luminance,
     visit,
 )
-from tests.book.conftest import CHROMIUM
+from tests.builds.book.conftest import CHROMIUM
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 with_axe = pytest.mark.skipif(axe is None, reason="no axe-core here: install axe-playwright-python")

@@ -21,8 +21,8 @@ from sumexp.companion.authoring.interactive_figures import failures, nce, negati
 from sumexp.nce import global_nce
 from sumexp.negatives import consistency
 from sumexp.perturb import inversion
-from tests.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
-from tests.book.conftest import CHROMIUM
+from tests.builds.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
+from tests.builds.book.conftest import CHROMIUM
 
 STATIC = Path(__file__).parents[3] / "book" / "_static"
 needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")

@@ -14,9 +14,9 @@ import pytest
 
 from sumexp.companion.pipeline.inputs import chapters_of
 from sumexp.companion.pipeline.notebook_export import BRANCH, MARKS, Book, glued, install, notebook, text
-from tests.book.conftest import tree_of
+from tests.builds.book.conftest import tree_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 EXTENSION = ROOT / "book" / "_ext" / "sumexp_downloads.py"
 LINK = re.compile(r"\]\(((?!https?:)[^)\s]*\.html(?:#[^)\s]*)?)\)")
@@ -192,12 +192,12 @@ def test_every_figure_offers_its_data(html: Path, chapter: str) -> None:
         assert {len(row) for row in rows} == {len(head)}
 
 
-def test_a_known_figure_has_the_data_that_its_chapter_prints(html: Path, project: Path) -> None:
+def test_a_known_figure_has_the_data_that_its_chapter_prints(html: Path, executed_book: Path) -> None:
     """The bars of one step: what is drawn of the label's share is what the chapter prints below."""
     with (html / "_figures" / "one-step.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     first = [float(row["x"]) for row in rows if row["kind"] == "bar" and float(row["base"]) == 0]
-    executed = json.loads((project / "build" / "executed" / "synthesis.ipynb").read_text("utf-8"))
+    executed = json.loads((executed_book / "build" / "executed" / "synthesis.ipynb").read_text("utf-8"))
     printed = "".join(
         "".join(output.get("text", "")) for cell in executed["cells"] for output in cell.get("outputs", ())
     )

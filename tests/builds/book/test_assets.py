@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from fontTools.ttLib import TTFont
+from PIL import Image
 from playwright.sync_api import Browser, Page, Request
 
-from tests.book.browsing import CHAPTERS, DESKTOP, PHONE
-from tests.book.conftest import CHROMIUM
+from tests.builds.book.browsing import CHAPTERS, DESKTOP, PHONE
+from tests.builds.book.conftest import CHROMIUM
 
-EXTENSION = Path(__file__).parents[2] / "book" / "_ext" / "sumexp_assets.py"
+EXTENSION = Path(__file__).parents[3] / "book" / "_ext" / "sumexp_assets.py"
 LIGHT = 3e6
 """Bytes, uncompressed, that a chapter and all that it loads may have."""
 
@@ -121,3 +122,8 @@ def test_the_heaviest_chapter_is_light_and_nothing_in_it_moves(browser: Browser,
     assert seen["shift"] < 0.01
     assert seen["hidden"] is True  # no formula was typeset before the reader's eyes
     assert seen["fallback"] == []
+
+
+def test_the_card_is_beside_the_pages(html: Path) -> None:
+    with Image.open(html / "_static" / "card.png") as picture:
+        assert picture.size == (1200, 630)

@@ -11,7 +11,7 @@ import pytest
 import sumexp
 from sumexp.companion.pipeline.inputs import chapters_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 LINKING = ("a", "link", "script", "img", "iframe")
 OTHERS = re.compile(rf"<(?!/?(?:{'|'.join(LINKING)}|article)\b)(?![^>]*\sid=)[^>]*>")

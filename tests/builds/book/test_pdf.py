@@ -20,7 +20,7 @@ from pypdf import PdfReader
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import pdf, print_html
-from tests.book.conftest import ROOT, tree
+from tests.builds.book.conftest import ROOT, tree
 
 # The browser that `make pdf` prints with, which need not be the one that the other tests look with.
 CHROMIUM = any(map(shutil.which, pdf.BROWSERS))
@@ -400,9 +400,9 @@ UNLINK = """() => {
 
 
 @pytest.fixture(scope="module")
-def document(project: Path) -> str:
+def document(executed_book: Path, html: Path) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(project)
+        patch.chdir(executed_book)
         return print_html.document()
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sumexp.companion.pipeline import workflow
+from tests.companion.pipeline.tiny import Project, chapter, make_project
 
-from ..pipeline.conftest import Project, chapter, make_project
-from ..pipeline.test_faults import asked
 from . import nodes
+from .test_faults import asked
 from .test_filling import GRID, TINY
 
 CLUSTER = ("--executor", "nodes", "--jobs", "3", "--device", "cpu", "--profile", "smoke")

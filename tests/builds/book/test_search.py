@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from sumexp.companion.pipeline.inputs import chapters_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXTENSION = runpy.run_path(str(ROOT / "book" / "_ext" / "sumexp_search.py"))
 KNOWN = EXTENSION["words"]((ROOT / "book" / "intro.md").read_text("utf-8"))
 CHAPTERS = chapters_of(ROOT / "_toc.yml")

@@ -7,8 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ..pipeline.conftest import Project, make_project
-from ..pipeline.test_faults import wait_until
+from tests.companion.pipeline.tiny import Project, make_project
+
+from .test_faults import wait_until
 
 TINY = '''"""A task that counts, slowly, and fails where a file says so."""
 

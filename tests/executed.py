@@ -1,0 +1,80 @@
+"""The notebooks, executed once for all tests: at profile smoke and without any data set, in a copy of the project."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from sumexp.companion.store import default
+
+ROOT = Path(__file__).parents[1]
+EXECUTE = """
+import os
+from sumexp.companion.pipeline import book, plan, workflow
+
+made = plan.make("smoke", "cpu", "")
+made.write(plan.PLAN)
+book.execute(made, workflow.Machines(os.cpu_count()))  # the other workers wait
+"""
+SOURCES = (
+    "_config.yml",
+    "_toc.yml",
+    "constraints.txt",
+    "book",
+    "notebooks",
+    "claims",
+    "benchmarks",
+    "tests",
+    "workflow",
+)
+
+
+def run(project: Path, *arguments: str) -> None:
+    """Run Python in a project, without data, so that it is the same everywhere, and with the user's store."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SUMEXP_")}
+    environment |= {"XDG_CACHE_HOME": str(project / "cache"), "PYTHONHASHSEED": "0"}
+    environment["SUMEXP_STORE"] = str(default().root)  # what another build has executed is not executed again
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}"
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that one worker makes and all share; one left half done is made anew."""
+    base = factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    place, finished = shared / "book", shared / f"{name}.finished"
+    with FileLock(shared / f"{name}.lock"):
+        if not finished.exists():
+            make(place)
+            finished.touch()
+    return place
+
+
+def _execute(place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, place / name)
+    run(place, "-c", EXECUTE)
+
+
+@pytest.fixture(scope="session")
+def executed_book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project whose notebooks are executed."""
+    return once(tmp_path_factory, "executed", _execute)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What waits for the notebooks comes first: one worker executes them while the others go on."""
+    items.sort(key=lambda item: "executed_book" not in getattr(item, "fixturenames", ()))
