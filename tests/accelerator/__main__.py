@@ -10,7 +10,7 @@ from typing import Any
 from tests.accelerator.functions import TABLE
 from tests.accelerator.test_functions import RESULTS, on_device, stated
 from tests.accelerator.test_tasks import CASES, measured
-from tests.nn import trials
+from tests.builds.compiled import trials
 
 
 def main(asked: tuple[str, ...]) -> None:

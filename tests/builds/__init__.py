@@ -1,1 +1,1 @@
-"""Tests that build: small projects, killed and continued, then the book, whose pages are opened in a browser."""
+"""Tests that build: small projects, killed and continued; the book, whose pages a browser opens; compiled losses."""

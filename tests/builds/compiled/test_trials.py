@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from sumexp import functional, nn, samplers
-from tests.nn import trials
+from tests.builds.compiled import trials
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "devices.json"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "devices.json"
 TABLES = json.loads(RESULTS.read_text("utf-8"))["tables"]
 ROWS = {row["function"]: row for row in TABLES["torch"]}
 
