@@ -34,7 +34,7 @@ _ROW = 0.6
 DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "detectable", "result")
 """Of the columns of `difference_cells`."""
 
-ORDER_HEADS = ("tau", "95 % interval", "p", "pairs right", "wrong", "not predicted")
+ORDER_HEADS = ("tau", "95 % interval", "p", "pairs right", "wrong", "tied in theory")
 """Of the columns of `order_cells`; p by permutations."""
 
 DIFFERENCES = "on    difference  interval          seen  says"
