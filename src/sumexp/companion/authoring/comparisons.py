@@ -77,15 +77,15 @@ def ranked(values: Sequence[Values]) -> list[int]:
 
 def difference_cells(group: str, difference: Interval, margin: float, room: float = math.inf) -> tuple[str, ...]:
     """A difference of two methods on a group: its interval, what the design could have detected, and the result."""
-    span = f"[{difference.low:.3f}, {difference.high:.3f}]"
-    return group, f"{difference.mean:.3f}", span, f"{difference.seen():.3f}", WORDS[outcome(difference, margin, room)]
+    span = f"[{difference.low:z.3f}, {difference.high:z.3f}]"
+    return group, f"{difference.mean:z.3f}", span, f"{difference.seen():.3f}", WORDS[outcome(difference, margin, room)]
 
 
 def order_cells(order: Order) -> tuple[str, ...]:
     """A predicted order against the measured one."""
     tau = order.rank.correlation
     counts = (str(count) for count in (order.right, order.wrong, order.untold))
-    return f"{tau.mean:.2f}", f"[{tau.low:.2f}, {tau.high:.2f}]", f"{order.rank.p:.4f}", *counts
+    return f"{tau.mean:z.2f}", f"[{tau.low:z.2f}, {tau.high:z.2f}]", f"{order.rank.p:.4f}", *counts
 
 
 def difference_row(group: str, difference: Interval, margin: float, room: float = math.inf) -> str:
