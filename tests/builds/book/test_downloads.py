@@ -198,9 +198,8 @@ def test_a_known_figure_has_the_data_that_its_chapter_prints(html: Path, execute
         rows = list(csv.DictReader(file))
     first = [float(row["x"]) for row in rows if row["kind"] == "bar" and float(row["base"]) == 0]
     executed = json.loads((executed_book / "build" / "executed" / "synthesis.ipynb").read_text("utf-8"))
-    printed = "".join(
-        "".join(output.get("text", "")) for cell in executed["cells"] for output in cell.get("outputs", ())
-    )
+    outputs = [output for cell in executed["cells"] for output in cell.get("outputs", ())]
+    printed = "\n".join("".join(output.get("data", {}).get("text/plain", "")) for output in outputs)
     shares = re.findall(r"(?m)^(?:softmax|sampled|contrasted|reweighted|ranked|perturbed) +([\d.]+)", printed)[:6]
     assert [f"{share:.4f}" for share in first] == shares
 

@@ -21,6 +21,15 @@ def test_a_line_of_differences() -> None:
     assert comparisons.difference_row("head", interval([0.5, 0.5001]), 0.01).endswith("more")
 
 
+def test_the_cells_of_a_difference_and_of_an_order() -> None:
+    cells = comparisons.difference_cells("tail", PAIR, 0.01)
+    assert cells == ("tail", "0.020", "[-0.070, 0.110]", "0.100", "undecided")
+    assert len(cells) == len(comparisons.DIFFERENCE_HEADS)
+    cells = comparisons.order_cells(Order(Rank(interval([0.5, 0.5]), 0.0123), 12, 3, 1))
+    assert cells == ("0.50", "[0.50, 0.50]", "0.0123", "12", "3", "1")
+    assert len(cells) == len(comparisons.ORDER_HEADS)
+
+
 def test_a_line_of_orders() -> None:
     row = comparisons.order_row(Order(Rank(interval([0.5, 0.5]), 0.0123), 12, 3, 1))
     assert row.split() == ["0.50", "[", "0.50,", "0.50]", "0.0123", "12", "3", "1"]

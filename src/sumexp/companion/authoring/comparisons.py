@@ -31,6 +31,12 @@ WORDS: Mapping[Outcome, str] = {
 _ROW = 0.6
 """Of the room of a row: what its series take."""
 
+DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "detectable", "result")
+"""Of the columns of `difference_cells`."""
+
+ORDER_HEADS = ("tau", "95 % interval", "p", "pairs right", "wrong", "tied in theory")
+"""Of the columns of `order_cells`; p by permutations."""
+
 DIFFERENCES = "on    difference  interval          seen  says"
 """Above the lines of `difference_row`."""
 
@@ -67,6 +73,19 @@ def points(
 def ranked(values: Sequence[Values]) -> list[int]:
     """The methods' numbers in the order of their means over seeds, the least first."""
     return sorted(range(len(values)), key=lambda number: float(np.mean(values[number])))
+
+
+def difference_cells(group: str, difference: Interval, margin: float, room: float = math.inf) -> tuple[str, ...]:
+    """A difference of two methods on a group: its interval, what the design could have detected, and the result."""
+    span = f"[{difference.low:z.3f}, {difference.high:z.3f}]"
+    return group, f"{difference.mean:z.3f}", span, f"{difference.seen():.3f}", WORDS[outcome(difference, margin, room)]
+
+
+def order_cells(order: Order) -> tuple[str, ...]:
+    """A predicted order against the measured one."""
+    tau = order.rank.correlation
+    counts = (str(count) for count in (order.right, order.wrong, order.untold))
+    return f"{tau.mean:z.2f}", f"[{tau.low:z.2f}, {tau.high:z.2f}]", f"{order.rank.p:.4f}", *counts
 
 
 def difference_row(group: str, difference: Interval, margin: float, room: float = math.inf) -> str:

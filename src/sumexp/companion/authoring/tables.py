@@ -1,0 +1,36 @@
+"""Results of a chapter as a table: HTML on the page, text where HTML is not shown."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from IPython.display import display
+from tabulate import tabulate
+
+
+def show(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, caption: str = "") -> None:
+    """Show rows under a head; numbers come as the texts that the reader is to see, or as integers and fractions.
+
+    Args:
+        head: of each column.
+        rows: a cell for each column.
+        left: how many columns, from the left, are words; all others are aligned at the right, as numbers are.
+        caption: what stands above the table.
+
+    Raises:
+        ValueError: if a row has more or fewer cells than the head.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    if wrong := [row for row in cells if len(row) != len(head)]:
+        raise ValueError(f"the row {wrong[0]} has {len(wrong[0])} cells and the head {len(head)}: give one a column")
+    sides = ("left",) * left + ("right",) * (len(head) - left)
+    html, text = (
+        tabulate(cells, list(head), tablefmt=form, disable_numparse=True, colalign=sides) for form in ("html", "plain")
+    )
+    above = f"<caption>{escape(caption)}</caption>" if caption else ""
+    display(  # type: ignore[no-untyped-call]
+        {
+            "text/html": html.replace("<table>", f'<table class="result-table">{above}', 1),
+            "text/plain": f"{caption}\n{text}" if caption else text,
+        },
+        raw=True,
+    )
