@@ -118,8 +118,8 @@ def test_the_remainder_to_six_digits_at_a_hundred_thousand_negatives() -> None:
 def test_finite_logits_of_any_spread_have_finite_coefficients(scores: tuple[float, float]) -> None:
     """By hand, the label at 0 and two negatives at f_1 + log 1, f_2 + log 3, drawn with 1/2 each.
 
-    Far above the label: in units of their mean the terms are 1/2 and 3/2, or 2 and 0, and the moments of their deviation
-    1/4, 0, 1/16 and 1, 0, 1. Far below: all are 0. As floats the terms are inf, and inf / inf is NaN.
+    Far above the label: in units of their mean the terms are 1/2 and 3/2, or 2 and 0, and the moments of their
+    deviation 1/4, 0, 1/16 and 1, 0, 1. Far below: all are 0. As floats the terms are inf, and inf / inf is NaN.
     """
     logits = torch.tensor([scores[0], 0.0, scores[1] + log(3)], dtype=torch.float64, requires_grad=True)
     scheme = negatives.scheme(torch.full((3,), -log(3), dtype=torch.float64), 1, 1, "importance")

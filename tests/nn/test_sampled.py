@@ -278,7 +278,7 @@ def test_more_memory_than_there_is_is_one_line() -> None:
     for features, classes, size in ((1 << 53, 1000, "36,028,797,019"), (1 << 30, 1 << 28, "1,152,921,505")):
         with pytest.raises(MemoryError, match=rf"^{classes:,} classes of {features:,} features take {size} GB of"):
             SampledOutput(features, classes)
-    with pytest.raises(RuntimeError, match="[Ii]nvalid device|device type"):  # another error stays what it is
+    with pytest.raises(RuntimeError, match=r"[Ii]nvalid device|device type"):  # another error stays what it is
         SampledOutput(2, 2, device="no device")
 
 
