@@ -9,7 +9,7 @@ from torch import Tensor
 from sumexp.audit._effects import Truth, effect, minimum
 from sumexp.audit._rows import given
 from sumexp.audit._setup import Floats, Setup, Weights, read_setup
-from sumexp.audit.results import nats
+from sumexp.audit._text import nats
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 from sumexp.samplers import Hits
 

@@ -114,6 +114,25 @@ def test_the_remainder_to_six_digits_at_a_hundred_thousand_negatives() -> None:
     assert remainder == pytest.approx(series.square[1].item() + series.square[2].item() / many, rel=1e-6, abs=0)
 
 
+@pytest.mark.parametrize("scores", [(800.0, 800.0), (1e5, 1e5), (745.0, -745.0), (-800.0, -800.0), (-1e5, -1e5)])
+def test_finite_logits_of_any_spread_have_finite_coefficients(scores: tuple[float, float]) -> None:
+    """By hand, the label at 0 and two negatives at f_1 + log 1, f_2 + log 3, drawn with 1/2 each.
+
+    Far above the label: in units of their mean the terms are 1/2 and 3/2, or 2 and 0, and the moments of their
+    deviation 1/4, 0, 1/16 and 1, 0, 1. Far below: all are 0. As floats the terms are inf, and inf / inf is NaN.
+    """
+    logits = torch.tensor([scores[0], 0.0, scores[1] + log(3)], dtype=torch.float64, requires_grad=True)
+    scheme = negatives.scheme(torch.full((3,), -log(3), dtype=torch.float64), 1, 1, "importance")
+    series = negatives.expansion(logits, scheme)
+    c2 = 0.0 if scores[0] < 0 else 0.25 if scores[0] == scores[1] else 1.0
+    fourth = c2**2  # of two deviations of one size
+    expected = (-c2 / 2, -3 * c2**2 / 4, c2, 11 * c2**2 / 4, 11 * (fourth - 3 * c2**2) / 12 + 137 * c2**3 / 12)
+    for ours, value in zip((*series.gap, *series.square), expected, strict=True):
+        assert ours.item() == pytest.approx(value, rel=1e-10, abs=1e-300)
+        (gradient,) = torch.autograd.grad(ours, logits, retain_graph=True)
+        assert gradient.isfinite().all()
+
+
 @pytest.mark.claim("negatives-theorem-3", shows="correction", evidence="quadrature")
 @pytest.mark.parametrize("make", [importance, constant])
 def test_the_remainder_falls_as_the_square_of_m(make: Callable[[int], negatives.Scheme]) -> None:

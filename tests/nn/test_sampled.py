@@ -273,6 +273,15 @@ def test_bad_input_is_named(make: Any, message: str) -> None:
         make()
 
 
+def test_more_memory_than_there_is_is_one_line() -> None:
+    """2^53 x 1,000 numbers of 4 bytes are 36,028,797,019 GB; torch counts bytes by 64 bits, of which 2^60 are few."""
+    for features, classes, size in ((1 << 53, 1000, "36,028,797,019"), (1 << 30, 1 << 28, "1,152,921,505")):
+        with pytest.raises(MemoryError, match=rf"^{classes:,} classes of {features:,} features take {size} GB of"):
+            SampledOutput(features, classes)
+    with pytest.raises(RuntimeError, match=r"[Ii]nvalid device|device type"):  # another error stays what it is
+        SampledOutput(2, 2, device="no device")
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_cosines_by_hand(shared: bool) -> None:
     """Loss and gradients of rows that are normalised when they are read are those of a table normalised as a whole."""

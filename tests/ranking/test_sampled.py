@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from itertools import combinations, product
-from math import comb, exp, inf, log, nan
+from math import comb, exp, inf, log, log1p, nan
 
 import pytest
 import sympy as sp
@@ -423,6 +423,20 @@ def test_least_weights_at_the_ends() -> None:
     assert ranking.log_least_weight(q, 1)[1].item() == pytest.approx(log(2) * 1e12)
     assert ranking.log_least_weight(q[:0], 3).shape == (0,)
     assert ranking.hit_losses(5, 2, 1.0, torch.zeros(0, dtype=torch.long)).shape == (0,)
+
+
+def test_least_weights_of_many_draws_against_the_binomial_sum() -> None:
+    """The integral against the sum over K: P(K = k) by the recursion (m - k) p / ((k + 1) (1 - p)), without lgamma."""
+    for m, p in ((1_000_000, 1e-6), (1_000_000, 3e-5), (40_000, 1e-3), (1 << 53, 2.0**-53)):
+        log_w = ranking.log_least_weight(torch.tensor(p, dtype=F64), m).item()
+        mean, chance = 0.0, exp(m * log1p(-p))
+        for k in range(1, 200):
+            chance *= (m - k + 1) * p / (k * (1 - p))
+            mean += chance * log1p(k * exp(log_w))
+        assert mean == pytest.approx(log(2), rel=1e-12)
+    # With many hits K is nearly its mean: log(1 + wK) loses (1 - p)/(8 mp) nats to Jensen, and its slope is 1/2.
+    log_w = ranking.log_least_weight(torch.tensor(0.5, dtype=F64), 1_000_000).item()
+    assert log_w + log(500_000) == pytest.approx(0.5 / (8 * 500_000) * 2, rel=1e-3)
 
 
 def test_bad_input() -> None:

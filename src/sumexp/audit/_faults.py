@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from sumexp.audit._rates import Rates
 from sumexp.audit._setup import Setup
+from sumexp.audit._text import digits, percent
 from sumexp.audit.estimates import cost
 
 Floats = NDArray[np.float64]
@@ -97,7 +98,7 @@ def faults(
         ),
         _fault(
             "masked hits with relative weights", lost and setup.negatives > 1,
-            f"accidental hits are masked though draws are with replacement ({100 * rates.any_hit:.2g} % of examples "
+            f"accidental hits are masked though draws are with replacement ({percent(rates.any_hit, 2)} of examples "
             "have one): "
             "keep them.",
             THEOREM,
@@ -105,13 +106,13 @@ def faults(
         _fault("hits kept in a set", kept, "a set of distinct ids must leave the label out.", THEOREM),
         _fault(
             "a table of other probabilities", span > 1e-3 and estimated is None,
-            f"what you subtract differs from the true log q by up to {span:.2g} nats between classes"
+            f"what you subtract differs from the true log q by up to {digits(span, 2)} nats between classes"
             + (" (for a set it is the inclusion probability that counts)." if setup.is_set else "."), THEOREM,
         ),
         _estimated(prior, setup, estimated),
         _fault(
             "classes never drawn", rates.never_drawn > 0,
-            f"{rates.never_drawn:,} classes with {100 * rates.never_labels:.2g} % of the labels are never negatives: "
+            f"{rates.never_drawn:,} classes with {percent(rates.never_labels, 2)} of the labels are never negatives: "
             "their scores grow forever.", WILD,
         ),
         _fault(
@@ -157,8 +158,10 @@ def _estimated(prior: Floats, setup: Setup, estimated: str | None) -> Fault:
     nats = cost(delta, p)
     return Fault(
         name, nats >= LEAST,
-        f"{estimated or 'your table'} has an error in log q of {spread:.2g} nats (standard deviation over the labels). "
-        f"Subtracted from every logit, with hits kept, it costs {nats:.2g} nats of KL where P(y|x) is the popularity.",
+        f"{estimated or 'your table'} has an error in log q of {digits(spread, 2)} nats (standard deviation over the "
+        "labels). "
+        f"Subtracted from every logit, with hits kept, it costs {digits(nats, 2)} nats of KL where P(y|x) is "
+        "the popularity.",
         source,
         "sumexp-consistent",
     )  # fmt: skip

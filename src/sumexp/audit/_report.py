@@ -16,7 +16,8 @@ import numpy as np
 from sumexp.audit._advice import READ
 from sumexp.audit._effects import GROUPS
 from sumexp.audit._setup import AuditError
-from sumexp.audit.results import Audit, Row, nats, noise
+from sumexp.audit._text import digits, nats, percent, signed
+from sumexp.audit.results import Audit, Row, noise
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--soft:#57606a;--line:#d0d7de;--band:#f6f8fa;--blue:#0072b2;--red:#b5381f;
@@ -154,8 +155,8 @@ def _schemes(audit: Audit) -> str:
         share = ((each.weight[2] / sum(each.weight)) if sum(each.weight) else 0.0, each.weight[2])
         return (
             f'<tr{" class=own" if own else ""}><td>{escape(each.title)}</td>' + _cell(each.kl, nats(each.kl)) + _cell(each.gap, nats(each.gap))
-            + "".join(_cell(x, _signed(x)) for x in each.shift) + _cell(each.learned[2], f"{100 * each.learned[2]:.1f} %")
-            + _cell(each.overlap, f"{each.overlap:.3g}") + _cell(each.noise, f"{each.noise:.3f}") + _cell(share[0], f"{100 * share[0]:.0f} %") + "</tr>"
+            + "".join(_cell(x, signed(x)) for x in each.shift) + _cell(each.learned[2], percent(each.learned[2]))
+            + _cell(each.overlap, f"{each.overlap:.3g}") + _cell(each.noise, f"{each.noise:.3f}") + _cell(share[0], percent(share[0], 2)) + "</tr>"
         )  # fmt: skip
 
     rows = line(audit.scheme, True) + "".join(line(a, False) for a in audit.alternatives)
@@ -163,8 +164,8 @@ def _schemes(audit: Audit) -> str:
     return (
         '<div class="wide"><table class="sort">' + _head("scheme", "KL (nats)", "gap in loss (nats)", "head (nats)", "torso (nats)", "tail (nats)",
         "tail learned", "top 10 kept", "gradient noise", "push on tail") + f"<tbody>{rows}</tbody></table></div>"
-        f'<p class="soft">True share of the tail: {100 * audit.scheme.truth[2]:.1f} %. Of the full softmax\'s push on negatives '
-        f"{100 * full[2] / (sum(full) or 1):.0f} % falls on the tail.</p>"
+        f'<p class="soft">True share of the tail: {percent(audit.scheme.truth[2])}. Of the full softmax\'s push on negatives '
+        f"{percent(full[2] / (sum(full) or 1), 2)} falls on the tail.</p>"
     )  # fmt: skip
 
 
@@ -194,18 +195,18 @@ def _drift(audit: Audit) -> str:
     d = audit.drift
     assert d is not None
     rows = "".join(
-        f"<tr><td>{g.name}</td>{_cell(g.classes, f'{g.classes:,}')}{_cell(g.trained, f'{100 * g.trained:.3g} %')}"
-        f"{_cell(g.served, f'{100 * g.served:.3g} %')}{_cell(g.ratio, f'{g.ratio:.3g}')}</tr>" for g in d.groups
+        f"<tr><td>{g.name}</td>{_cell(g.classes, f'{g.classes:,}')}{_cell(g.trained, percent(g.trained))}"
+        f"{_cell(g.served, percent(g.served))}{_cell(g.ratio, digits(g.ratio))}</tr>" for g in d.groups
     )  # fmt: skip
     said = (
         f"<p>{d.labels:,} labels differ from the counts by {d.deviations:,.0f} standard deviations of Pearson's statistic: "
-        f"{max(d.least, 0.0):.3g} ± {d.error:.1g} nats of KL estimated on held-out labels, and at most {d.most:.3g} by the frequencies "
+        f"{digits(max(d.least, 0.0))} ± {digits(d.error, 1)} nats of KL estimated on held-out labels, and at most {digits(d.most)} by the frequencies "
         f"(both in expectation). {escape(d.direction.capitalize())}.</p>"
         if d.found
         else f"<p>{d.labels:,} labels are consistent with the distribution of the counts.</p>"
     )
     lost = (
-        f"<p>{100 * d.unknown:.2g} % of the labels belong to classes that training never had.</p>" if d.unknown else ""
+        f"<p>{percent(d.unknown, 2)} of the labels belong to classes that training never had.</p>" if d.unknown else ""
     )
     code = (
         f"<p>This line is exact for the true shares if P(x|y) does not change, which counts cannot show:</p><pre><code>{escape(d.lines)}</code></pre>"
@@ -234,12 +235,12 @@ def _sentences(audit: Audit, book: str) -> str:
     rows = [
         ("KL from the truth", f"{nats(s.kl)} ± {nats(s.kl_error)} nats", "How far the learned distribution is from P(y|x); 0 is best.", "theorem on the right scheme", "sumexp-consistent"),
         ("gap in loss", f"{nats(s.gap)} nats", "How far the sampled loss at its minimum is below its value at the truth.", "the mean of a logarithm as an integral", "sumexp-identity"),
-        ("sampled loss", f"{s.loss:.4g} ± {s.deviation:.2g} nats", "Mean and standard deviation over samples, at the true scores.", "mean and variance as integrals", "sumexp-variance"),
-        ("full loss", f"{audit.full_loss:.4g} nats", "The full cross entropy at the true scores.", "its definition", ""),
+        ("sampled loss", f"{digits(s.loss, 4)} ± {digits(s.deviation, 2)} nats", "Mean and standard deviation over samples, at the true scores.", "mean and variance as integrals", "sumexp-variance"),
+        ("full loss", f"{digits(audit.full_loss, 4)} nats", "The full cross entropy at the true scores.", "its definition", ""),
         ("within 1 %", f"{audit.one_per_cent:,} draws" if audit.one_per_cent else f"not by 2^{24 if audit.draws else 14} draws", "From here on subtracting log mq from the negatives (for a set, the log inclusion probability) gives the full loss within 1 % on average.", "Jensen's inequality, and its gap as an integral", "sumexp-jensen-gap"),
-        ("gradient noise", f"{s.noise:.3g}", "Standard deviation over samples of the gradient in the logits, summed over classes.", "what a negative is worth", "sumexp-worth"),
-        ("a negative is the label", f"{100 * r.hit:.3g} %", "Probability that one negative equals the label.", "sum of pi q", ""),
-        ("an example has a hit", f"{100 * r.any_hit:.3g} %", "Head, torso, tail: " + ", ".join(f"{100 * x:.2g} %" for x in r.any_by_group) + ".", "sum of pi (1 - (1 - q)^m)", ""),
+        ("gradient noise", digits(s.noise), "Standard deviation over samples of the gradient in the logits, summed over classes.", "what a negative is worth", "sumexp-worth"),
+        ("a negative is the label", percent(r.hit), "Probability that one negative equals the label.", "sum of pi q", ""),
+        ("an example has a hit", percent(r.any_hit), "Head, torso, tail: " + ", ".join(percent(x, 2) for x in r.any_by_group) + ".", "sum of pi (1 - (1 - q)^m)", ""),
         ("never a label", f"{r.unseen:,}", "Classes of count 0 that are sampled: their scores only fall.", "theorem on the right scheme", "sumexp-consistent"),
         ("can certify", f"{audit.certificate:.2f} nats", "No InfoNCE loss with this many negatives certifies more mutual information.", "the loss is at least 0", "nce-logN-ceiling"),
         ("bounds the log rank", "not decided" if bound.holds is None else "yes" if bound.holds else "no",
@@ -258,7 +259,7 @@ def _sentences(audit: Audit, book: str) -> str:
 def _rounded(value: float, rounding: Callable[[float], int]) -> str:
     """Three digits of a positive number, rounded to the side on which the sentence about it stays true."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{rounding(value / unit) * unit:.3g}"
+    return digits(rounding(value / unit) * unit)
 
 
 def _evaluation(audit: Audit) -> str:
@@ -318,7 +319,7 @@ def _numbers(audit: Audit) -> str:
                         "Divergence by number of negatives: " + ", ".join(f"{m}: {nats(k)}" for m, k in pairs))  # fmt: skip
         out += f"<figure>{svg}<figcaption>Divergence from the truth at the minimum (lower is better) against the number of negatives, for the first example. The large mark is yours; values below 10⁻⁸ are drawn at 0.</figcaption></figure>"
         pulls = "".join(
-            f"<tr>{_cell(m, f'{m:,}')}{_cell(loss, nats(loss))}{_cell(spread, f'{spread:.3g}')}{_cell(bias, nats(bias))}{_cell(noise, f'{noise:.3g}')}</tr>"
+            f"<tr>{_cell(m, f'{m:,}')}{_cell(loss, nats(loss))}{_cell(spread, digits(spread))}{_cell(bias, nats(bias))}{_cell(noise, digits(noise))}</tr>"
             for (m, loss, spread), (_, bias, noise) in zip(audit.loss_by_m, audit.gradient_by_m, strict=True)
         )
         names = (
@@ -393,7 +394,3 @@ class _Frame:
 def _power(k: int) -> str:
     """Ten to the k, in figures or as a power."""
     return f"{10.0**k:g}" if abs(k) <= 4 else "10" + str(k).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
-def _signed(value: float) -> str:
-    return "0" if abs(value) < 5e-4 else f"{value:+.3g}" if abs(value) >= 0.01 else f"{value:+.3f}"

@@ -18,11 +18,12 @@ from sumexp.audit._numbers import by_number, one_per_cent
 from sumexp.audit._rates import Rates, certificate, rank_bound, rates
 from sumexp.audit._rows import Rows
 from sumexp.audit._setup import AuditError, Law, Setup, Weights, law_of, read_setup
+from sumexp.audit._text import nats, percent
 from sumexp.audit.choice import Choice, Means, choose
 from sumexp.audit.drift import measure
 from sumexp.audit.estimates import estimate
 from sumexp.audit.evaluation import Evaluation, fitting
-from sumexp.audit.results import SMALL, Audit, Row, Verdict, nats, row
+from sumexp.audit.results import SMALL, Audit, Row, Verdict, row
 from sumexp.audit.serving import bounded, served
 from sumexp.samplers import Hits
 
@@ -268,7 +269,7 @@ def _verdict(
     if never:
         return (
             "wrong",
-            f"{never:,} classes with {100 * labels:.2g} % of the labels are never negatives, so their scores grow "
+            f"{never:,} classes with {percent(labels, 2)} of the labels are never negatives, so their scores grow "
             "forever",
         )
     kls = [kl for _, kl in by_spread] or [scheme.kl]
@@ -276,10 +277,10 @@ def _verdict(
     name = ("frequent", "middling", "rare")[moved]
     flow = abs(scheme.learned[moved] - scheme.truth[moved])
     items = (
-        f"{name} items get {100 * scheme.learned[moved]:.3g} % of the probability instead of "
-        f"{100 * scheme.truth[moved]:.3g} %"
+        f"{name} items get {percent(scheme.learned[moved])} of the probability instead of "
+        f"{percent(scheme.truth[moved])}"
         if flow >= scheme.displaced[moved]
-        else f"the error is largest among {name} items, where {100 * scheme.displaced[moved]:.2g} % of P is misplaced"
+        else f"the error is largest among {name} items, where {percent(scheme.displaced[moved], 2)} of P is misplaced"
     )
     if max(kls) < SMALL:
         # other truths than those assumed can have other answers, unless a theorem covers them all
@@ -327,7 +328,7 @@ def _assumptions(setup: Setup, outside: float | None) -> tuple[str, ...]:
         )
     if outside is not None and outside > 1e-9:
         sentences.append(
-            f"Classes whose count is 0 are left out, with the {100 * outside:.2g} % that the scores give them."
+            f"Classes whose count is 0 are left out, with the {percent(outside, 2)} that the scores give them."
         )
     return tuple(sentences)
 

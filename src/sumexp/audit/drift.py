@@ -30,6 +30,7 @@ from scipy.optimize import minimize_scalar
 from sumexp.audit._faults import DEVIATIONS, homogeneity
 from sumexp.audit._rows import groups
 from sumexp.audit._setup import AuditError
+from sumexp.audit._text import digits, percent
 
 Floats = NDArray[np.float64]
 
@@ -119,15 +120,15 @@ class Drift:
 
     def __str__(self) -> str:
         shares = ", ".join(
-            f"{group.name} {100 * group.trained:.3g} to {100 * group.served:.3g} % (x{group.ratio:.3g})"
+            f"{group.name} {percent(group.trained)} to {percent(group.served)} (x{digits(group.ratio)})"
             for group in self.groups
         )
-        lost = f"; {100 * self.unknown:.2g} % of the labels belong to classes that training never had"
+        lost = f"; {percent(self.unknown, 2)} of the labels belong to classes that training never had"
         if not self.found:
             return f"none that these {self.labels:,} labels show: {shares}{lost if self.unknown else ''}"
         return (
-            f"{max(self.least, 0.0):.3g} to {self.most:.3g} nats of KL from the counts' distribution; {shares}; "
-            f"{self.direction}{lost if self.unknown else ''}"
+            f"{digits(max(self.least, 0.0))} to {digits(self.most)} nats of KL from the counts' distribution; "
+            f"{shares}; {self.direction}{lost if self.unknown else ''}"
         )
 
 

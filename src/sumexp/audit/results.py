@@ -13,6 +13,7 @@ from sumexp.audit._advice import Advice
 from sumexp.audit._effects import GROUPS, Effect
 from sumexp.audit._faults import Fault
 from sumexp.audit._rates import RankBound, Rates
+from sumexp.audit._text import digits, nats, percent, signed
 from sumexp.audit.choice import Choice
 from sumexp.audit.drift import LINE, Drift
 from sumexp.audit.evaluation import Evaluation
@@ -164,7 +165,7 @@ class Audit:
     def lines(self) -> tuple[str, ...]:
         """The five lines that matter, and one more each for drift and for cosines."""
         s = self.scheme
-        shares = ", ".join(f"{g} {_signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
+        shares = ", ".join(f"{g} {signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
         names = [f.name for f in self.faults if f.found]
         change = self.advice.change
         price = f" ({noise(self.advice.variance)})" if change and self.advice.variance > 0 else ""
@@ -178,7 +179,7 @@ class Audit:
             "lower than "
             f"at the truth; {s.overlap:.3g} of the true top 10 stay there; scores too high (+) or too low (-): "
             f"{shares} nats",
-            f"negatives {self.negatives:,.6g} per example, {100 * self.rates.any_hit:.2g} % of examples with an "
+            f"negatives {self.negatives:,.6g} per example, {percent(self.rates.any_hit, 2)} of examples with an "
             "accidental "
             f"hit; InfoNCE certifies at most {self.certificate:.2f} nats of mutual information",
             f"faults    {'; '.join(names) if names else 'no known fault found'}",
@@ -225,7 +226,7 @@ def _schemes(rows: Sequence[Row]) -> list[str]:
     lines = [f"{'scheme':28s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s} noise"]
     for each in rows:
         first, *rest = wrap(each.title, 28, subsequent_indent="  ")
-        shift = " ".join(f"{_signed(x):>7s}" for x in each.shift)
+        shift = " ".join(f"{signed(x):>7s}" for x in each.shift)
         numbers = f"{nats(each.kl):>9s} {nats(each.gap):>8s} {shift} {each.overlap:5.3g} {each.noise:5.3f}"
         lines += [f"{first:28s} {numbers}", *rest]
     return lines
@@ -237,25 +238,15 @@ def _numbers(
     """What other numbers of negatives give, of the first example: mean and deviation of loss and gradient."""
     lines = ["negatives        KL    loss minus full loss, at the truth     gradient at the truth"]
     for (m, kl), (_, bias, deviation), (_, pull, noise) in zip(kls, losses, gradients, strict=True):
-        lines.append(f"{m:9,} {nats(kl):>9s} {nats(bias):>22s} ± {deviation:<15.2g} {nats(pull):>12s} ± {noise:.2g}")
+        loss = f"{nats(bias):>22s} ± {digits(deviation, 2):<15s}"
+        lines.append(f"{m:9,} {nats(kl):>9s} {loss} {nats(pull):>12s} ± {digits(noise, 2)}")
     return lines
 
 
 def noise(ratio: float) -> str:
     """The gradient noise after a change relative to today's, in words that say which side is worse."""
     side = "noisier" if ratio > 1.005 else "less noisy" if ratio < 0.995 else "as noisy as now"
-    return f"gradient noise {ratio:.2g} times that of today: {side}"
-
-
-def nats(value: float) -> str:
-    """A number of nats in three digits, 0 for what rounding leaves."""
-    if math.isinf(value):
-        return "infinite"
-    return "0" if abs(value) < 1e-7 else f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.1e}"
-
-
-def _signed(value: float) -> str:
-    return "0" if abs(value) < 5e-4 else f"{value:+.3g}" if abs(value) >= 0.01 else f"{value:+.3f}"
+    return f"gradient noise {digits(ratio, 2)} times that of today: {side}"
 
 
 def _plain(value: object) -> object:

@@ -34,7 +34,8 @@ from sumexp.audit import _rows as tables
 from sumexp.audit._arguments import Numbers, as_counts, as_scores, whole_number
 from sumexp.audit._effects import GROUPS
 from sumexp.audit._setup import AuditError, Law, Setup, read_setup
-from sumexp.audit.results import SMALL, Verdict, folded, nats
+from sumexp.audit._text import nats, percent
+from sumexp.audit.results import SMALL, Verdict, folded
 from sumexp.nce.pairs import gbce
 from sumexp.negatives.published import NEGLIGIBLE, stationary
 from sumexp.samplers import Hits
@@ -88,7 +89,7 @@ class Learned:
     def lines(self) -> tuple[str, ...]:
         """What is printed."""
         shares = ", ".join(
-            f"{group} {100 * p:.3g} to {100 * s:.3g} %"
+            f"{group} {percent(p)} to {percent(s)}"
             for group, p, s in zip(GROUPS, self.truth, self.learned, strict=True)
         )
         spreads = "; ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)

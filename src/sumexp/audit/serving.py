@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from sumexp.audit._setup import AuditError, Setup
+from sumexp.audit._text import digits
 
 Floats = NDArray[np.float64]
 
@@ -87,13 +88,14 @@ class Bounded:
     kl: float
 
     def __str__(self) -> str:
-        ratio = "any T" if math.isinf(self.log_ratio) else f"T <= {self.log_ratio:.3g}"
-        need = f"cosines over T can represent log P of these counts only if T <= {self.log_p:.3g}; for log P/q {ratio}"
+        ratio = "any T" if math.isinf(self.log_ratio) else f"T <= {digits(self.log_ratio)}"
+        log_p = digits(self.log_p)
+        need = f"cosines over T can represent log P of these counts only if T <= {log_p}; for log P/q {ratio}"
         if self.temperature is None:
             return need
         if self.temperature <= self.log_p:
             return f"{need}: the counts do not rule out T = {self.temperature:g}"
-        best = f"the best of them cost {self.kl:.3g} nats of KL where P(y|x) is the popularity"
+        best = f"the best of them cost {digits(self.kl)} nats of KL where P(y|x) is the popularity"
         return f"{need}: at T = {self.temperature:g} {best}"
 
 

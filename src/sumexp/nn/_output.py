@@ -38,6 +38,7 @@ class SampledOutput(nn.Module):
 
     Raises:
         ValueError: if a size is not positive.
+        MemoryError: if the weights take more memory than there is.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class SampledOutput(nn.Module):
         features, classes = checks.whole("features", features, 1), checks.whole("classes", classes, 1)
         self.sparse, self.normalize = sparse, normalize
         bound = 1 / math.sqrt(features)
-        weight = torch.empty(classes, features, device=device, dtype=dtype)
+        weight = _table(classes, features, device, dtype)
         self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=checks.source(generator)))
         self.bias = nn.Parameter(torch.zeros(classes, 1, device=device, dtype=dtype)) if bias else None
 
@@ -123,3 +124,16 @@ class SampledOutput(nn.Module):
         if __debug__:
             checks.ids("label", labels, classes)
             checks.ids("negative", ids, classes)
+
+
+def _table(classes: int, features: int, device: torch.device | str, dtype: torch.dtype) -> Tensor:
+    """An empty table; torch says that there is no memory for it in words of its allocator."""
+    try:
+        return torch.empty(classes, features, device=device, dtype=dtype)
+    except RuntimeError as error:
+        if not any(word in str(error) for word in ("allocate", "out of memory", "Storage size calculation overflowed")):
+            raise
+        size = f"{classes * features * dtype.itemsize / 1e9:,.0f} GB"
+        raise MemoryError(
+            f"{classes:,} classes of {features:,} features take {size} of memory, more than there is on {device}"
+        ) from error

@@ -36,6 +36,12 @@ WHOLE = 1 << 53
 
 _CHUNK = 1 << 22
 
+_STEPS = 60
+"""Of Newton's method, which takes six."""
+
+_LINEAR = 40.0
+"""From this log w on E log(1 + wK) is linear in it to 1e-17, with the probability of a hit as its slope."""
+
 
 def expected_loss(
     logits: checks.Values,
@@ -155,37 +161,48 @@ def log_least_weight(q: checks.Values, num_negatives: int) -> Tensor:
 
     m draws with replacement; the root of :math:`\mathbb E\log(1 + wK) = \log 2`, K binomial (m, q). For small mq it is
     near :math:`2^{1/(mq)}`, which no float can hold: hence the logarithm. For one draw it is
-    :math:`2^{1/q} - 1`; for a k-subset of n, put m = 1 and q = k/n.
+    :math:`2^{1/q} - 1`; for a k-subset of n, put m = 1 and q = k/n. The mean is one integral
+    (`sumexp.expectations.with_replacement`), so that the number of draws costs nothing.
 
     >>> ranking.log_least_weight(torch.tensor([1.0, 0.5]), 1).exp()  # 2^(1/q) - 1
     tensor([1.0000, 3.0000], dtype=torch.float64)
 
     Args:
         q: [...] probabilities of a draw, in (0, 1].
-        num_negatives: m, the number of draws, >= 1.
+        num_negatives: m, the number of draws, 1 to 2^53.
 
     Raises:
         ValueError: if a probability or m is out of range.
     """
     q = checks.reals("q", q)
-    p = q.double().reshape(-1, 1)
-    m = checks.whole("num_negatives", num_negatives, 1, MOST)
+    p = q.detach().double().flatten()
+    m = checks.whole("num_negatives", num_negatives, 1, WHOLE)
     if len(p) and not (p.min() > 0 and p.max() <= 1):
         raise ValueError(f"q must lie in (0, 1], got {p.min().item()!r} to {p.max().item()!r}")
-    k = torch.arange(1, m + 1, dtype=torch.float64, device=p.device)
-    pmf = _log_binomial(m, k, p).exp()
-    # Jensen below; above, the loss is at least log(1 + w) whenever there is a hit.
-    low = -torch.log(m * p)
+    log_q = torch.stack([p.log(), torch.log1p(-p)], -1)  # of this negative, and of all others, whose weight is 0
     hit = -torch.expm1(m * torch.log1p(-p))
+    # The mean is convex in log w, so that Newton's steps fall to the root from any start above it. There is one: the
+    # loss is at least log(1 + w) whenever there is a hit.
     x = math.log(2) / hit
-    high = x + torch.log(-torch.expm1(-x))
-    for _ in range(200):
-        middle = (low + high) / 2
-        enough = (pmf * torch.logaddexp(middle + k.log(), torch.zeros_like(middle))).sum(-1, keepdim=True) >= math.log(
-            2
-        )
-        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
-    return high.reshape(q.shape)
+    log_w = x + torch.log(-torch.expm1(-x))
+    for _ in range(_STEPS):
+        mean, slope = _mean_and_slope(log_w.clamp(max=_LINEAR), m, log_q)
+        slope = torch.where(log_w < _LINEAR, slope, hit)
+        step = log_w.clamp(max=_LINEAR) + (math.log(2) - mean) / slope - log_w
+        log_w = log_w + step
+        if bool((step.abs() <= 1e-9 * log_w.abs().clamp(min=1)).all()):
+            break  # the next step would be near its square
+    return log_w.reshape(q.shape)
+
+
+def _mean_and_slope(log_w: Tensor, m: int, log_q: Tensor) -> tuple[Tensor, Tensor]:
+    """E log(1 + wK) and its derivative in log w, [rows], as one integral: the number of draws costs nothing."""
+    own = log_w.clone().requires_grad_()
+    terms = torch.stack([own, torch.full_like(own, -math.inf)], -1)
+    with torch.enable_grad():
+        mean = expectations.expect(expectations.with_replacement(terms, m, log_q), 1e-13).log
+        (slope,) = torch.autograd.grad(mean.sum(), own)
+    return mean.detach(), slope
 
 
 def certified_rank(loss: float, n: int, num_negatives: int, weight: float = 1.0, *, replacement: bool = True) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,14 @@ def source_path(name: str) -> Path:
 
 def parse(path: Path) -> Source:
     """Read a MyST notebook."""
+    return _parsed(path.read_text("utf-8"))
+
+
+@cache
+def _parsed(text: str) -> Source:
     import jupytext  # takes a second
 
-    notebook = jupytext.read(path)
+    notebook = jupytext.reads(text, "md:myst")
     code = (cell.source for cell in notebook.cells if cell.cell_type == "code")
     return Source(notebook.metadata.get("sumexp") or {}, tuple(code))
 

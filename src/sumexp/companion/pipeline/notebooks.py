@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from pydantic import TypeAdapter
@@ -17,6 +16,7 @@ from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.inputs import THREADS, declared_data, parse, source_path
 from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
 from sumexp.companion.store import parts, progress
+from sumexp.companion.store.files import scratch
 from sumexp.companion.store.provenance import Meter, Provenance
 
 EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
@@ -134,7 +134,7 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
 def _surroundings(declared: Iterable[str]) -> Iterator[str]:
     """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
     # Not below the project: the path of a named socket has little room.
-    with TemporaryDirectory(prefix="sumexp-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
+    with scratch("sumexp-kernel-", Path("/tmp") if Path("/tmp").is_dir() else None) as folder:
         os.environ |= SURROUNDINGS | {
             "SUMEXP_DECLARED_DATA": ",".join(declared),
             "IPYTHONDIR": folder,

@@ -1,8 +1,16 @@
-"""The one way this package puts a text file in place."""
+"""The one way this package puts a text file in place, and its folders for the time of a run."""
 
+import fcntl
 import os
+import shutil
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+YOUNG = 60.0
+"""Seconds for which a scratch folder is let alone: its process may not hold it yet."""
 
 
 def write_text(path: Path, text: str) -> None:
@@ -17,3 +25,41 @@ def write_text(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def scratch(prefix: str, parent: Path | None = None) -> Iterator[str]:
+    """A folder that is held until the block ends; those of the same prefix that killed processes left go first.
+
+    A process that SIGKILL ends removes nothing, but lets go of its locks.
+
+    Args:
+        prefix: of its name.
+        parent: where it is made; the folder for temporary files if None.
+    """
+    for left in (parent or Path(tempfile.gettempdir())).glob(f"{prefix}????????"):
+        with suppress(OSError):  # another user's, or held, or just gone
+            if time.time() - left.stat().st_mtime > YOUNG:
+                os.close(_held(left))
+                shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as folder:
+        hold = _held(Path(folder))
+        try:
+            yield folder
+        finally:
+            os.close(hold)
+
+
+def _held(folder: Path) -> int:
+    """A descriptor that holds the folder's lock.
+
+    Raises:
+        OSError: if another process holds it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor

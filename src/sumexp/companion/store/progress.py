@@ -7,7 +7,6 @@ training loop inside it (`bar`). Without a driver `bar` is a plain progress bar 
 import json
 import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -16,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO, TypeVar
 
-from sumexp.companion.store.files import write_text
+from sumexp.companion.store.files import scratch, write_text
 from sumexp.companion.store.location import in_words
 
 FOLDER = "SUMEXP_PROGRESS"
@@ -119,7 +118,7 @@ def shown(title: str, total: int, finished: Callable[[], int]) -> Iterator[None]
         total: how many steps there are.
         finished: how many of them are done.
     """
-    with tempfile.TemporaryDirectory(prefix="sumexp-progress-") as name:
+    with scratch("sumexp-progress-") as name:
         os.environ[FOLDER] = name
         ended = threading.Event()
         known = Path(name), title, total, finished, sys.stderr, ended
