@@ -43,16 +43,16 @@ def case(classes: int, threads: int, with_direct: bool) -> dict[str, Any]:
         "exp": seconds(lambda: torch.exp(block, out=out), 50) * classes / len(block) * result.nodes,
         "floor": seconds(log_x.max, repeats),
         "bytes_beside_logits": beside,
-        "log": result.log.item(),
-        "log_variance": result.log_variance.item(),
-        "inverse": result.inverse.item(),
-        "inverse_variance": result.inverse_variance.item(),
+        "log": result.loss.item(),
+        "log_variance": result.loss_variance.item(),
+        "inverse": result.probability.item(),
+        "inverse_variance": result.probability_variance.item(),
         "direct": None,
     }
     if with_direct:
         direct = lambda: expectations.expect(expectations.with_replacement(log_x, DRAWS, method="direct"), TOLERANCE)  # noqa: E731
         figures["direct"] = seconds(direct, 1)
-        figures["difference"] = abs(direct().log.item() / result.log.item() - 1)
+        figures["difference"] = abs(direct().loss.item() / result.loss.item() - 1)
     return figures
 
 
@@ -97,7 +97,7 @@ def gpu_case(classes: int) -> dict[str, Any]:
     result = expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE)
     spread = timed(lambda: expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE))
     exp = timed(lambda: torch.exp(block, out=out)) * classes / len(block) * result.nodes
-    return {"classes": classes, "spread": spread, "exp": exp, "log": result.log.item()}
+    return {"classes": classes, "spread": spread, "exp": exp, "log": result.loss.item()}
 
 
 def main(threads: int, quick: bool) -> None:

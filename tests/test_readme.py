@@ -37,7 +37,7 @@ def test_an_exact_expectation() -> None:
     names, _ = run(0)
     # Nine ordered pairs of the other classes, each negative of weight 3/2: three classes for two draws.
     odds = [1.5 * (exp(a - 2) + exp(b - 2)) for a in (1, 0, -1) for b in (1, 0, -1)]
-    assert names["exact"].log.item() == pytest.approx(sum(log(1 + x) for x in odds) / 9, abs=1e-13)
+    assert names["exact"].loss.item() == pytest.approx(sum(log(1 + x) for x in odds) / 9, abs=1e-13)
 
 
 def test_two_towers() -> None:

@@ -122,7 +122,7 @@ HERE: Mapping[str, Call] = {
     "expectations.integrate": lambda z: expectations.integrate(coin(z), expectations.rule(1e-10, 10.0)),
     "expectations.laplace": lambda z: expectations.expect(
         expectations.laplace(lambda u: -torch.nn.functional.softplus(u), 40.0, device=z.device)
-    ).log,
+    ).loss,
     "expectations.product": lambda z: expectations.expect(expectations.product(coin(z), coin(z.flip(0)))),
     "expectations.sampled_softmax": lambda z: expectations.sampled_softmax(row(z), 0, 2, log_law(z)),
     "expectations.with_replacement": lambda z: expectations.expect(expectations.with_replacement(z, 2, log_law(z))),

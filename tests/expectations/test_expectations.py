@@ -29,7 +29,7 @@ mp.dps = reference.DIGITS
 
 
 def four(result: expectations.Expectations) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return result.inverse, result.log, result.inverse_square, result.log_square
+    return result.probability, result.loss, result.probability_square, result.loss_square
 
 
 def relative_error(value: Tensor, expected: mpf) -> float:
@@ -97,8 +97,8 @@ def test_variances_keep_their_digits(shape: str, spread: float) -> None:
     for name, (law, outcomes) in schemes(log_x, 2).items():
         first, log, second, log_second = enumerate_moments(log_x.tolist(), outcomes())
         result = expectations.expect(law)
-        assert relative_error(result.log_variance, log_second - log**2) <= 1e-9, name
-        assert relative_error(result.inverse_variance, second - first**2) <= 1e-9, name
+        assert relative_error(result.loss_variance, log_second - log**2) <= 1e-9, name
+        assert relative_error(result.probability_variance, second - first**2) <= 1e-9, name
 
 
 @pytest.mark.parametrize("m", [1, 3])
@@ -116,7 +116,7 @@ def test_gradients_in_the_logits_equal_the_enumeration(shape: str, spread: float
 
 def small_outputs(make: Callable[..., expectations.Law], *arguments: Tensor) -> tuple[Tensor, ...]:
     result = expectations.expect(make(*arguments))
-    return result.inverse, result.log, result.inverse_variance, result.log_variance
+    return result.probability, result.loss, result.probability_variance, result.loss_variance
 
 
 @pytest.mark.parametrize("method", ["direct", "spread"])
@@ -133,7 +133,7 @@ def test_gradcheck_with_replacement_in_logits_and_proposal(method: expectations.
 def test_the_gradient_in_the_proposal_keeps_its_sum() -> None:
     # q is normalised inside, so adding a constant to log q changes nothing: the gradient's entries add up to 0.
     log_q = proposal().requires_grad_()
-    expectations.expect(expectations.with_replacement(logits("mixed", 3.0), 3, log_q)).log.backward()
+    expectations.expect(expectations.with_replacement(logits("mixed", 3.0), 3, log_q)).loss.backward()
     assert log_q.grad is not None
     assert abs(log_q.grad.sum().item()) <= 1e-14 < log_q.grad.abs().max().item()
 
@@ -209,9 +209,9 @@ def test_the_two_algorithms_agree_on_many_classes() -> None:
     for method in ("direct", "spread"):
         x, q = log_x.clone().requires_grad_(), log_q.clone().requires_grad_()
         result = expectations.expect(expectations.with_replacement(x, 50, q, method))
-        outputs = (result.inverse, result.log, result.inverse_variance, result.log_variance)
+        outputs = (result.probability, result.loss, result.probability_variance, result.loss_variance)
         results.append(torch.stack(outputs).detach())
-        (result.inverse.sum() + result.log.sum() + result.log_variance.sum()).backward()
+        (result.probability.sum() + result.loss.sum() + result.loss_variance.sum()).backward()
         gradients.append((x.grad, q.grad))
     torch.testing.assert_close(results[0], results[1], rtol=2e-12, atol=0)
     for direct, spread in zip(*gradients, strict=True):
@@ -230,11 +230,11 @@ def test_extreme_inputs_keep_the_bounds_of_jensen(log_x: list[float], m: int, wi
     result = expectations.expect(law)
     slack = 1e-10
     upper = torch.log1p(law.mean_value)
-    assert 0 <= result.log.item() <= upper.item() * (1 + slack)
-    assert torch.exp(-result.log).item() * (1 - slack) <= result.inverse.item() <= 1 + slack
-    assert result.inverse_variance.item() >= 0
-    assert result.log_variance.item() >= 0
-    (result.inverse + result.log + result.inverse_variance + result.log_variance).sum().backward()
+    assert 0 <= result.loss.item() <= upper.item() * (1 + slack)
+    assert torch.exp(-result.loss).item() * (1 - slack) <= result.probability.item() <= 1 + slack
+    assert result.probability_variance.item() >= 0
+    assert result.loss_variance.item() >= 0
+    (result.probability + result.loss + result.probability_variance + result.loss_variance).sum().backward()
     assert x.grad is not None
     assert bool(torch.isfinite(x.grad).all())
 
@@ -243,8 +243,8 @@ def test_the_enumeration_itself_on_a_case_done_by_hand() -> None:
     # Two classes, x = 1 and 2, q = 1/4 and 3/4, two draws: X = 2, 3, 4 with probability 1/16, 6/16, 9/16.
     log_x, outcomes = [0.0, math.log(2.0)], list(draws_with_replacement([mpf(1) / 4, mpf(3) / 4], 2))
     moments = enumerate_moments(log_x, outcomes)
-    assert float(moments.inverse) == pytest.approx((1 / 3 + 6 / 4 + 9 / 5) / 16, rel=1e-15)
-    assert float(moments.log) == pytest.approx((math.log(3) + 6 * math.log(4) + 9 * math.log(5)) / 16, rel=1e-15)
+    assert float(moments.probability) == pytest.approx((1 / 3 + 6 / 4 + 9 / 5) / 16, rel=1e-15)
+    assert float(moments.loss) == pytest.approx((math.log(3) + 6 * math.log(4) + 9 * math.log(5)) / 16, rel=1e-15)
     # d E 1/(1+X) / d log x_1 = -E[count_1 x_1 / (1+X)^2]: counts 2, 1, 0.
     assert float(enumerate_gradients(log_x, outcomes)[0][0]) == pytest.approx(-(2 / 9 + 6 / 16) / 16, rel=1e-15)
 
@@ -252,7 +252,7 @@ def test_the_enumeration_itself_on_a_case_done_by_hand() -> None:
 def test_gauss_laguerre_is_exact_for_small_sums_and_useless_for_large_spreads() -> None:
     for spread, count, low, high in ((0.5, 60, 0.0, 1e-12), (10.0, 180, 1e-2, 1.0)):
         log_x = logits("mixed", spread)
-        exact = expectations.expect(expectations.with_replacement(log_x, 3, proposal())).inverse.item()
+        exact = expectations.expect(expectations.with_replacement(log_x, 3, proposal())).probability.item()
         error = abs(reference.gauss_laguerre(log_x, 3, proposal(), count) / exact - 1)
         assert low <= error <= high
 
@@ -261,17 +261,17 @@ def test_no_draw_and_only_masked_classes_are_a_sum_of_zero() -> None:
     masked = torch.full((4,), -math.inf, dtype=torch.float64)
     for law in (expectations.with_replacement(logits("mixed", 2.0), 0), expectations.with_replacement(masked, 3)):
         result = expectations.expect(law)
-        assert (result.inverse.item(), result.log.item()) == (pytest.approx(1.0, abs=1e-13), 0.0)
-        assert (result.inverse_variance.item(), result.log_variance.item()) == (0.0, 0.0)
+        assert (result.probability.item(), result.loss.item()) == (pytest.approx(1.0, abs=1e-13), 0.0)
+        assert (result.probability_variance.item(), result.loss_variance.item()) == (0.0, 0.0)
 
 
 def test_batches_are_rows() -> None:
     rows = torch.stack([logits("mixed", 3.0), logits("huge", 3.0), logits("tiny", 3.0)]).view(3, 1, 5)
     whole = expectations.expect(expectations.with_replacement(rows, 4, proposal()))
-    assert whole.log.shape == (3, 1)
-    for row, value in zip(rows[:, 0], whole.log[:, 0], strict=True):
+    assert whole.loss.shape == (3, 1)
+    for row, value in zip(rows[:, 0], whole.loss[:, 0], strict=True):
         alone = expectations.expect(expectations.with_replacement(row, 4, proposal()))
-        torch.testing.assert_close(alone.log, value, rtol=1e-13, atol=0)
+        torch.testing.assert_close(alone.loss, value, rtol=1e-13, atol=0)
 
 
 def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,8 +280,8 @@ def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
     def run(method: expectations._laws.Method) -> Tensor:
         x = log_x.clone().requires_grad_()
         result = expectations.expect(expectations.with_replacement(x, 4, proposal(301), method))
-        (gradient,) = torch.autograd.grad(result.log.sum(), x)
-        return torch.cat([result.log, gradient.flatten()]).detach()
+        (gradient,) = torch.autograd.grad(result.loss.sum(), x)
+        return torch.cat([result.loss, gradient.flatten()]).detach()
 
     for method in ("direct", "spread"):
         whole = run(method)
@@ -297,10 +297,10 @@ def test_a_given_transform_stands_for_its_law() -> None:
     # Integrals of the density e^{-x/3}/3, by adaptive quadrature in 40 digits.
     inverse = mpmath.quad(lambda x: mpmath.exp(-x / 3) / 3 / (1 + x), [0, 3, 30, mpmath.inf])
     log = mpmath.quad(lambda x: mpmath.exp(-x / 3) / 3 * mpmath.log1p(x), [0, 3, 30, mpmath.inf])
-    log_square = mpmath.quad(lambda x: mpmath.exp(-x / 3) / 3 * mpmath.log1p(x) ** 2, [0, 3, 30, mpmath.inf])
-    assert relative_error(result.inverse, inverse) <= 1e-12
-    assert relative_error(result.log, log) <= 1e-12
-    assert relative_error(result.log_square, log_square) <= 1e-12
+    loss_square = mpmath.quad(lambda x: mpmath.exp(-x / 3) / 3 * mpmath.log1p(x) ** 2, [0, 3, 30, mpmath.inf])
+    assert relative_error(result.probability, inverse) <= 1e-12
+    assert relative_error(result.loss, log) <= 1e-12
+    assert relative_error(result.loss_square, loss_square) <= 1e-12
 
 
 def test_a_product_is_the_sum_of_its_parts() -> None:
@@ -317,19 +317,19 @@ def test_model_based_sampling_is_exact() -> None:
     result = expectations.sampled_softmax(scores, label=0, m=3, log_q=scores)
     e = math.e
     full = e**0.3 / (e**0.3 + e**2 + e**-1 + e**0.5)
-    assert result.inverse.item() == pytest.approx(full, rel=1e-13)
-    assert result.log.item() == pytest.approx(-math.log(full), rel=1e-13)
-    assert 0 <= result.inverse_variance.item() <= 1e-13 * full**2
-    assert 0 <= result.log_variance.item() <= 1e-13
+    assert result.probability.item() == pytest.approx(full, rel=1e-13)
+    assert result.loss.item() == pytest.approx(-math.log(full), rel=1e-13)
+    assert 0 <= result.probability_variance.item() <= 1e-13 * full**2
+    assert 0 <= result.loss_variance.item() <= 1e-13
 
 
 def test_uniform_sampled_softmax_of_three_classes() -> None:
     # One of two negatives, weight 2: the mean of 1/(1 + 2a) and 1/(1 + 2b) with a = 1, b = 3.
     scores = torch.tensor([0.0, 0.0, math.log(3.0)], dtype=torch.float64)
     result = expectations.sampled_softmax(scores, label=0, m=1)
-    assert result.inverse.item() == pytest.approx((1 / 3 + 1 / 7) / 2, rel=1e-13)
-    assert result.inverse_variance.item() == pytest.approx(((1 / 3 - 1 / 7) / 2) ** 2, rel=1e-12)
-    assert result.log.item() == pytest.approx((math.log(3) + math.log(7)) / 2, rel=1e-13)
+    assert result.probability.item() == pytest.approx((1 / 3 + 1 / 7) / 2, rel=1e-13)
+    assert result.probability_variance.item() == pytest.approx(((1 / 3 - 1 / 7) / 2) ** 2, rel=1e-12)
+    assert result.loss.item() == pytest.approx((math.log(3) + math.log(7)) / 2, rel=1e-13)
 
 
 def test_monte_carlo_agrees() -> None:
@@ -338,12 +338,12 @@ def test_monte_carlo_agrees() -> None:
     generator = torch.Generator().manual_seed(0)
     sample = torch.log1p(reference.monte_carlo(log_x, 4, log_q, 200_000, generator))
     result = expectations.expect(expectations.with_replacement(log_x, 4, log_q))
-    z = (sample.mean() - result.log) / (result.log_variance / len(sample)).sqrt()
+    z = (sample.mean() - result.loss) / (result.loss_variance / len(sample)).sqrt()
     assert abs(z.item()) < 5
     # The variance of a sample variance is (fourth central moment - variance^2) / size.
     fourth = (sample - sample.mean()).pow(4).mean()
-    spread = ((fourth - result.log_variance.square()) / len(sample)).sqrt()
-    assert abs((sample.var() - result.log_variance) / spread).item() < 5
+    spread = ((fourth - result.loss_variance.square()) / len(sample)).sqrt()
+    assert abs((sample.var() - result.loss_variance) / spread).item() < 5
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9, 1e-12])
@@ -352,8 +352,8 @@ def test_the_asked_tolerance_is_kept_with_fewer_nodes(tol: float) -> None:
     exact = expectations.expect(expectations.with_replacement(log_x, 3), tol=1e-14)
     rough = expectations.expect(expectations.with_replacement(log_x, 3), tol=tol)
     assert rough.error <= tol
-    assert abs(rough.inverse / exact.inverse - 1).item() <= rough.error
-    assert abs(rough.log / exact.log - 1).item() <= rough.error
+    assert abs(rough.probability / exact.probability - 1).item() <= rough.error
+    assert abs(rough.loss / exact.loss - 1).item() <= rough.error
     assert rough.nodes < exact.nodes
 
 
@@ -418,8 +418,8 @@ def test_single_precision_input_is_computed_in_double() -> None:
     log_x = logits("mixed", 3.0).float()
     one = expectations.expect(expectations.with_replacement(log_x, 3))
     other = expectations.expect(expectations.with_replacement(log_x.double(), 3))
-    assert one.log.dtype == torch.float64
-    assert one.log.item() == other.log.item()
+    assert one.loss.dtype == torch.float64
+    assert one.loss.item() == other.loss.item()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
@@ -430,7 +430,7 @@ def test_gpu_agrees_with_cpu(method: expectations._laws.Method) -> None:
     for device in ("cpu", "cuda"):
         x = log_x.to(device).detach().requires_grad_()
         result = expectations.expect(expectations.with_replacement(x, 20, proposal(500).to(device), method))
-        (gradient,) = torch.autograd.grad(result.log.sum() + result.inverse.sum(), x)
+        (gradient,) = torch.autograd.grad(result.loss.sum() + result.probability.sum(), x)
         results.append((torch.stack(four(result)).detach().cpu(), gradient.cpu()))
     for cpu, gpu in zip(*results, strict=True):
         torch.testing.assert_close(cpu, gpu, rtol=1e-12, atol=1e-14)
@@ -482,7 +482,7 @@ def test_variance_integrands_are_non_negative() -> None:
     t = rule.nodes().exp()
     split = t * law.mean_value.unsqueeze(-1) < 0.5
     log_value = law.transform(rule, split).log_value
-    level = torch.expm1(expectations.expect(law).log)
+    level = torch.expm1(expectations.expect(law).loss)
     difference = (log_value.exp() - torch.exp(-t * level)).squeeze(0)
     signs = difference[difference.abs() > 1e-14].sign()
     assert (signs[0].item(), signs[-1].item()) == (-1, 1)

@@ -20,11 +20,11 @@ def double(*values: object) -> Tensor:
 
 def expect(law: expectations.Law) -> Tensor:
     found = expectations.expect(law)
-    return torch.stack([found.inverse, found.log, found.inverse_variance, found.log_variance, found.log_gap])
+    return torch.stack([found.probability, found.loss, found.probability_variance, found.loss_variance, found.loss_gap])
 
 
 def sampled(found: Expectations) -> Tensor:
-    return torch.stack([found.inverse, found.log, found.inverse_variance, found.log_variance, found.log_gap])
+    return torch.stack([found.probability, found.loss, found.probability_variance, found.loss_variance, found.loss_gap])
 
 
 def biased(found: bias.Bias) -> Tensor:
@@ -96,12 +96,12 @@ def test_ties_masks_and_extreme_scales_are_numbers(function: Function, row: tupl
 def test_one_class_alone() -> None:
     # X is 2 x with two draws, x with a subset of one, and x or 0 with a coin of probability e^-.5.
     x = double(math.log(3.0))
-    assert expectations.expect(expectations.with_replacement(x, 2)).log.item() == pytest.approx(math.log(7), rel=1e-13)
-    assert expectations.expect(expectations.without_replacement(x, 1)).log.item() == pytest.approx(
+    assert expectations.expect(expectations.with_replacement(x, 2)).loss.item() == pytest.approx(math.log(7), rel=1e-13)
+    assert expectations.expect(expectations.without_replacement(x, 1)).loss.item() == pytest.approx(
         math.log(4), rel=1e-13
     )
     coin = expectations.expect(expectations.independent(x, double(-0.5)))
-    assert coin.log.item() == pytest.approx(math.exp(-0.5) * math.log(4), rel=1e-12)
+    assert coin.loss.item() == pytest.approx(math.exp(-0.5) * math.log(4), rel=1e-12)
     for call in (expectations.sampled_softmax, bias.sampled_bias):
         with pytest.raises(ValueError, match="logits has 1 classes; two are needed"):
             call(x, 0, 1)
@@ -110,8 +110,8 @@ def test_one_class_alone() -> None:
 @pytest.mark.parametrize("never", [0.0, 750.0, INF, -INF])
 def test_a_class_of_probability_zero_may_be_anything(never: float) -> None:
     x, q = double(0.0, never), double(0.0, -INF)
-    assert expectations.expect(expectations.with_replacement(x, 2, q)).log.item() == pytest.approx(math.log(3))
-    assert expectations.expect(expectations.independent(x, q)).log.item() == pytest.approx(math.log(2))
+    assert expectations.expect(expectations.with_replacement(x, 2, q)).loss.item() == pytest.approx(math.log(3))
+    assert expectations.expect(expectations.independent(x, q)).loss.item() == pytest.approx(math.log(2))
 
 
 @pytest.mark.parametrize("logit", [1.0, -INF])
@@ -121,7 +121,7 @@ def test_the_sampled_softmax_does_not_see_what_is_never_drawn(logit: float) -> N
     found = expectations.sampled_softmax(logits, 0, 3, log_q)
     expected = expectations.sampled_softmax(logits[:3], 0, 3, log_q[:3])
     torch.testing.assert_close(sampled(found), sampled(expected), rtol=1e-13, atol=0)
-    (gradient,) = torch.autograd.grad(found.log, logits)
+    (gradient,) = torch.autograd.grad(found.loss, logits)
     assert bool(torch.isfinite(gradient).all())
     assert gradient[3].item() == 0
 

@@ -34,10 +34,10 @@ def relative(value: Tensor, expected: mpf) -> float:
 
 def assert_own_digits(law: expectations.Law, exact: Moments, mean: mpf, within: float = 1e-10) -> None:
     found = expectations.expect(law)
-    assert relative(found.inverse_variance, exact.inverse_variance) <= within
-    assert relative(found.log_variance, exact.log_variance) <= within
-    assert relative(found.inverse_gap, exact.inverse - 1 / (1 + mean)) <= within
-    assert relative(found.log_gap, mpmath.log1p(mean) - exact.log) <= within
+    assert relative(found.probability_variance, exact.probability_variance) <= within
+    assert relative(found.loss_variance, exact.loss_variance) <= within
+    assert relative(found.probability_gap, exact.probability - 1 / (1 + mean)) <= within
+    assert relative(found.loss_gap, mpmath.log1p(mean) - exact.loss) <= within
 
 
 @pytest.mark.claim("sumexp-jensen-gap", shows="statement", evidence="quadrature")
@@ -89,10 +89,10 @@ def test_a_thousand_billion_draws_of_two_terms(m: int) -> None:
     low, high = (mpmath.exp(mpf(value)) for value in log_x.tolist())
     variance, mean = m * ((high - low) / 2) ** 2, m * (high + low) / 2
     found = expectations.expect(expectations.with_replacement(log_x, m))
-    assert relative(found.log_variance, variance / (1 + mean) ** 2) <= 2e-11
-    assert relative(found.inverse_variance, variance / (1 + mean) ** 4) <= 2e-11
-    assert relative(found.log_gap, variance / (1 + mean) ** 2 / 2) <= 2e-11
-    assert relative(found.inverse_gap, variance / (1 + mean) ** 3) <= 2e-11
+    assert relative(found.loss_variance, variance / (1 + mean) ** 2) <= 2e-11
+    assert relative(found.probability_variance, variance / (1 + mean) ** 4) <= 2e-11
+    assert relative(found.loss_gap, variance / (1 + mean) ** 2 / 2) <= 2e-11
+    assert relative(found.probability_gap, variance / (1 + mean) ** 3) <= 2e-11
 
 
 @pytest.mark.parametrize("scatter", [1e-6, 1e-3, 5e-3, 2e-2, 0.1, 1.0])
@@ -102,7 +102,7 @@ def test_many_classes_of_slight_scatter_by_both_algorithms(scatter: float) -> No
     direct, spread = (
         expectations.expect(expectations.with_replacement(rows, 7, None, way)) for way in ("direct", "spread")
     )
-    for name in ("inverse_variance", "log_variance", "inverse_gap", "log_gap"):
+    for name in ("probability_variance", "loss_variance", "probability_gap", "loss_gap"):
         torch.testing.assert_close(getattr(direct, name), getattr(spread, name), rtol=1e-11, atol=0)
 
 
@@ -125,7 +125,7 @@ def test_a_constant_sum_has_no_variance_and_no_gap() -> None:
         expectations.independent(terms(2.0, -1.0, 0.5), terms(0.0, 0.0, -math.inf)),
     ):
         found = expectations.expect(law)
-        for value in (found.inverse_variance, found.log_variance, found.inverse_gap, found.log_gap):
+        for value in (found.probability_variance, found.loss_variance, found.probability_gap, found.loss_gap):
             assert 0 <= value.item() <= 1e-28
 
 
@@ -137,7 +137,7 @@ def test_a_constant_sum_has_no_variance_and_no_gap() -> None:
 def test_gradients_of_the_gaps(make: Callable[[Tensor], expectations.Law]) -> None:
     def gaps(x: Tensor) -> tuple[Tensor, Tensor]:
         found = expectations.expect(make(x))
-        return found.inverse_gap, found.log_gap
+        return found.probability_gap, found.loss_gap
 
     assert torch.autograd.gradcheck(gaps, terms(*SHAPE).requires_grad_(), eps=1e-5, atol=1e-8, rtol=1e-6)
 
@@ -155,8 +155,8 @@ def test_no_draw_is_a_sum_of_zero_beside_any_terms(size: float, log_q: tuple[flo
 
 def test_the_gap_of_a_transform_alone_is_unknown() -> None:
     found = expectations.expect(expectations.laplace(lambda u: -torch.log1p(u.exp()), math.log(60)))
-    assert math.isnan(found.inverse_gap.item())
-    assert math.isnan(found.log_gap.item())
+    assert math.isnan(found.probability_gap.item())
+    assert math.isnan(found.loss_gap.item())
 
 
 @pytest.mark.parametrize("size", [0.0, 3.0, 20.0, 300.0])
@@ -165,22 +165,21 @@ def test_gradients_of_a_certain_coin(size: float) -> None:
     log_x, log_pi = terms(size, 4.0, 1.0).requires_grad_(), terms(0.0, -1.0, -1.0).requires_grad_()
     found = expectations.expect(expectations.independent(log_x, log_pi))
     without = expectations.expect(expectations.independent(log_x[1:], log_pi[1:]))
-    by_x, by_pi = torch.autograd.grad(found.log, (log_x, log_pi), retain_graph=True)
-    assert by_pi[0].item() == pytest.approx((found.log - without.log).item(), rel=1e-10)
+    by_x, by_pi = torch.autograd.grad(found.loss, (log_x, log_pi), retain_graph=True)
+    assert by_pi[0].item() == pytest.approx((found.loss - without.loss).item(), rel=1e-10)
     # d E log(1+X) / d log x of the certain class is E x/(1+X): over the four outcomes of the others.
     outcomes = [((a, b), pa * pb) for a, pa in ((1, 1 / math.e), (0, 1 - 1 / math.e))
                 for b, pb in ((1, 1 / math.e), (0, 1 - 1 / math.e))]  # fmt: skip
     x = math.exp(size)
     expected = sum(p * x / (1 + x + a * math.e**4 + b * math.e) for (a, b), p in outcomes)
     assert by_x[0].item() == pytest.approx(expected, rel=1e-10)
-    (by_inverse,) = torch.autograd.grad(found.inverse, log_pi)
-    assert by_inverse[0].item() == pytest.approx((found.inverse - without.inverse).item(), rel=1e-10)
+    (by_inverse,) = torch.autograd.grad(found.probability, log_pi)
+    assert by_inverse[0].item() == pytest.approx((found.probability - without.probability).item(), rel=1e-10)
 
 
 def six(found: expectations.Expectations) -> Tensor:
-    return torch.stack([
-        found.log, found.inverse, found.log_variance, found.inverse_variance, found.log_gap, found.inverse_gap
-    ])  # fmt: skip
+    variances, gaps = (found.loss_variance, found.probability_variance), (found.loss_gap, found.probability_gap)
+    return torch.stack([found.loss, found.probability, *variances, *gaps])
 
 
 def by_outcomes(log_x: Tensor, log_pi: Tensor) -> Tensor:
@@ -237,10 +236,10 @@ def test_gradients_in_the_logits_beside_certain_coins_by_differences() -> None:
 
 def test_a_certain_coin_too_large_for_its_gradient_is_named() -> None:
     log_x = terms(400.0, 0.0)
-    assert expectations.expect(expectations.independent(log_x, terms(0.0, -1.0))).log.item() == pytest.approx(400.0)
+    assert expectations.expect(expectations.independent(log_x, terms(0.0, -1.0))).loss.item() == pytest.approx(400.0)
     with pytest.raises(ValueError, match="log_x is 400, and a class above 330 is certain"):
         expectations.independent(log_x, terms(0.0, -1.0).requires_grad_())
     log_pi = terms(0.0, -1.0).requires_grad_()
-    expectations.expect(expectations.independent(terms(330.0, 0.0), log_pi)).log.backward()
+    expectations.expect(expectations.independent(terms(330.0, 0.0), log_pi)).loss.backward()
     assert log_pi.grad is not None
     assert log_pi.grad.isfinite().all()

@@ -140,7 +140,7 @@ def test_the_mean_over_all_draws_is_the_exact_expectation_and_so_is_the_gradient
             reduction="none",
         )
     ).sum()
-    exact = expectations.sampled_softmax(logits, 0, m, torch.cat([double(1), q]).log()).log
+    exact = expectations.sampled_softmax(logits, 0, m, torch.cat([double(1), q]).log()).loss
     assert mean.item() == pytest.approx(exact.item(), rel=1e-12)
     (by_draws,) = torch.autograd.grad(mean, logits)
     (by_quadrature,) = torch.autograd.grad(exact, logits)

@@ -339,5 +339,5 @@ def test_expected_loss_is_that_of_the_expectations_chapter() -> None:
     mean = sum(
         float(p) * math.log(gradient.rational_partition(w, T, drawn, q)) for drawn, p in gradient.rational_draws(q, 3)
     )
-    got = expectations.sampled_softmax(logs(w), T, 3, logs(q)).log.item()
+    got = expectations.sampled_softmax(logs(w), T, 3, logs(q)).loss.item()
     assert got == pytest.approx(mean - math.log(w[T]), rel=1e-12)

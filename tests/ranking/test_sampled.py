@@ -32,11 +32,11 @@ def test_sums_over_hits_are_the_integrals(n: int, m: int, weight: float) -> None
         size = torch.tensor(s)
         by_sum = ranking.hit_losses(n, m, weight, size).item()
         law = expectations.with_replacement(on_set(s, n, weight), m)
-        assert by_sum == pytest.approx(expectations.expect(law).log.item(), rel=1e-11, abs=1e-14)
+        assert by_sum == pytest.approx(expectations.expect(law).loss.item(), rel=1e-11, abs=1e-14)
         if m <= min(n, 10):
             by_sum = ranking.hit_losses(n, m, weight, size, replacement=False).item()
             law = expectations.without_replacement(on_set(s, n, weight), m)
-            assert by_sum == pytest.approx(expectations.expect(law).log.item(), rel=1e-11, abs=1e-14)
+            assert by_sum == pytest.approx(expectations.expect(law).loss.item(), rel=1e-11, abs=1e-14)
 
 
 def test_hits_by_rational_probabilities() -> None:

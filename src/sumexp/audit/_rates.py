@@ -160,4 +160,4 @@ def _expected(setup: Setup, m: int, label: int, negative: int | None) -> float:
         return 0.0
     with np.errstate(divide="ignore"):
         log_law = torch.from_numpy(np.log(law / law.sum()))
-    return expectations.expect(expectations.with_replacement(torch.from_numpy(log_w), m, log_law)).log.item()
+    return expectations.expect(expectations.with_replacement(torch.from_numpy(log_w), m, log_law)).loss.item()

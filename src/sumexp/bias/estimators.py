@@ -209,7 +209,7 @@ def mean_square_errors(levels: Sequence[int], log_a: Tensor, tol: float = 1e-12)
         if not 1 <= level <= n:
             raise ValueError(f"levels has {level}; of {n} negatives 1..{n} can be read")
         drawn = expectations.expect(expectations.without_replacement(log_a + log(n / level), level), tol)
-        errors.append(drawn.inverse_variance + drawn.inverse_gap.square())
+        errors.append(drawn.probability_variance + drawn.probability_gap.square())
     return torch.stack(errors, -1)
 
 

@@ -57,11 +57,11 @@ def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None
     leaf = logits.detach().to(torch.float64).requires_grad_()
     proposal = None if log_q is None else log_q.detach()
     result = expectations.sampled_softmax(leaf, label, m, proposal, tol)
-    (mean_gradient,) = torch.autograd.grad(result.log.sum(), leaf)
+    (mean_gradient,) = torch.autograd.grad(result.loss.sum(), leaf)
     full = torch.softmax(leaf.detach(), -1)
     target = torch.zeros_like(full)
     target[..., label] = 1
-    value = result.inverse_gap.detach()
+    value = result.probability_gap.detach()
     if proposal is not None:
         never = (proposal == -torch.inf) & (target == 0)
         seen = torch.where(never, -torch.inf, leaf.detach()).softmax(-1)[..., label]

@@ -45,13 +45,13 @@ class Expectations:
     r"""Exact expectations of one sum X; every tensor has the law's batch shape, float64, and carries gradients.
 
     Attributes:
-        inverse: :math:`\mathbb E[1/(1+X)]`.
-        log: :math:`\mathbb E\log(1+X)`.
-        inverse_variance: :math:`\operatorname{Var}[1/(1+X)]`.
-        log_variance: :math:`\operatorname{Var}\log(1+X)`.
-        inverse_gap: :math:`\mathbb E[1/(1+X)] - 1/(1+\mathbb EX) \ge 0`; NaN where the mean is unknown (`laplace`).
-        log_gap: :math:`\log(1+\mathbb EX) - \mathbb E\log(1+X) \ge 0`; NaN where the mean is unknown.
-        error: bound on the relative error of ``inverse``, ``log`` and the gaps by discretisation and truncation
+        probability: :math:`\mathbb E[1/(1+X)]`.
+        loss: :math:`\mathbb E\log(1+X)`.
+        probability_variance: :math:`\operatorname{Var}[1/(1+X)]`.
+        loss_variance: :math:`\operatorname{Var}\log(1+X)`.
+        probability_gap: :math:`\mathbb E[1/(1+X)] - 1/(1+\mathbb EX) \ge 0`; NaN where the mean is unknown (`laplace`).
+        loss_gap: :math:`\log(1+\mathbb EX) - \mathbb E\log(1+X) \ge 0`; NaN where the mean is unknown.
+        error: bound on the relative error of ``probability``, ``loss`` and the gaps by discretisation and truncation
             (rounding comes on top: some 1e-15 for the first two); for the variances an estimate of the same size.
         nodes: number of quadrature nodes.
 
@@ -59,24 +59,24 @@ class Expectations:
     terms that nearly cancel then: where X has the coefficient of variation v, they lose about -log10(v) digits.
     """
 
-    inverse: Tensor
-    log: Tensor
-    inverse_variance: Tensor
-    log_variance: Tensor
-    inverse_gap: Tensor
-    log_gap: Tensor
+    probability: Tensor
+    loss: Tensor
+    probability_variance: Tensor
+    loss_variance: Tensor
+    probability_gap: Tensor
+    loss_gap: Tensor
     error: float
     nodes: int
 
     @property
-    def inverse_square(self) -> Tensor:
+    def probability_square(self) -> Tensor:
         r""":math:`\mathbb E[1/(1+X)^2]`."""
-        return self.inverse.square() + self.inverse_variance
+        return self.probability.square() + self.probability_variance
 
     @property
-    def log_square(self) -> Tensor:
+    def loss_square(self) -> Tensor:
         r""":math:`\mathbb E\log^2(1+X)`."""
-        return self.log.square() + self.log_variance
+        return self.loss.square() + self.loss_variance
 
 
 @typed
@@ -108,12 +108,15 @@ def integrate(law: Law, rule: Rule) -> Expectations:
     # Where tX is small the gradient too is taken through the excess, which keeps the digits of small sums.
     near, split = reach < NEAR, reach < 0.5
     outputs = apply(_Moments, *law.transform(rule, near), t, rule.step, near, split)
-    inverse, log, inverse_variance, log_variance, inverse_gap, log_gap = (out.reshape(law.shape) for out in outputs)
-    return Expectations(inverse, log, inverse_variance, log_variance, inverse_gap, log_gap, rule.bound, rule.count)
+    probability, loss, *spreads = (out.reshape(law.shape) for out in outputs)
+    of_probability, of_loss, probability_gap, loss_gap = spreads
+    return Expectations(
+        probability, loss, of_probability, of_loss, probability_gap, loss_gap, error=rule.bound, nodes=rule.count
+    )
 
 
 class _Moments(torch.autograd.Function):
-    """(log L, excess, mean) on the nodes -> (inverse, log, their variances, their Jensen gaps)."""
+    """(log L, excess, mean) on the nodes -> (probability, loss, their variances, their Jensen gaps)."""
 
     @staticmethod
     def forward(
@@ -133,28 +136,28 @@ class _Moments(torch.autograd.Function):
         known = torch.isfinite(mean)
         at_mean = torch.exp(-torch.where(known, mean, 0.0).unsqueeze(-1) * t)
         above = torch.where(near, at_mean * torch.expm1(torch.where(near, excess, 0.0)), value - at_mean).clamp_min(0)
-        log_gap = torch.where(known, (weight * above).sum(-1), math.nan)
-        inverse_gap = torch.where(known, (weight * t * above).sum(-1), math.nan)
+        loss_gap = torch.where(known, (weight * above).sum(-1), math.nan)
+        probability_gap = torch.where(known, (weight * t * above).sum(-1), math.nan)
         # Both levels c by what is not negative, and EX - c by the gaps.
         log_level, inverse_level = torch.expm1(log), (weight * t * missing).sum(-1) / inverse
-        log_lag, inverse_lag = -(1 + mean) * torch.expm1(-log_gap), (1 + mean) * inverse_gap / inverse
+        log_lag, inverse_lag = -(1 + mean) * torch.expm1(-loss_gap), (1 + mean) * probability_gap / inverse
         moved = Transform(log_value, excess, mean)
         log_difference = _difference(moved, t, near, log_level, log_lag)
         inverse_difference = _difference(moved, t, near, inverse_level, inverse_lag)
         log_t = t.log()
         cross_log, cross_inverse = _crossing(log_difference, t), _crossing(inverse_difference, t)
-        log_variance = 2 * (weight * (log_t - cross_log.log()) * log_difference).sum(-1)
-        inverse_variance = (weight * t * (t - cross_inverse) * inverse_difference).sum(-1)
+        loss_variance = 2 * (weight * (log_t - cross_log.log()) * log_difference).sum(-1)
+        probability_variance = (weight * t * (t - cross_inverse) * inverse_difference).sum(-1)
         ctx.save_for_backward(value, inverse, log, log_difference, inverse_difference, t, split, mean)
         ctx.step = step
-        return inverse, log, inverse_variance.clamp_min(0), log_variance.clamp_min(0), inverse_gap, log_gap
+        return inverse, log, probability_variance.clamp_min(0), loss_variance.clamp_min(0), probability_gap, loss_gap
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         value, inverse, log, log_difference, inverse_difference, t, split, mean = ctx.saved_tensors
         small, (*_, g_inverse_gap, g_log_gap) = mean < 0.5, grads
-        # The gaps are inverse - 1 / (1 + EX) and log(1 + EX) - log.
+        # The gaps are probability - 1 / (1 + EX) and log(1 + EX) - loss.
         at_mean = g_inverse_gap / (1 + mean).square() + g_log_gap / (1 + mean)
         grads = (grads[0] + g_inverse_gap, grads[1] - g_log_gap, *grads[2:4])
         g_inverse, g_log, g_inverse_variance, g_log_variance = (g.unsqueeze(-1) for g in grads)

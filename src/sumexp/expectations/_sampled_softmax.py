@@ -28,7 +28,7 @@ def sampled_softmax(
         method: see :func:`sumexp.expectations.with_replacement`.
 
     Returns:
-        ``inverse`` is the expected probability, ``log`` the expected loss; both with their variances.
+        ``probability`` and ``loss`` are the expected probability and loss of the label, each with its variance.
 
     Raises:
         ValueError: if ``label`` is no class, or its logit infinite; if m is out of range, a logit or proposal no

@@ -20,22 +20,22 @@ DIGITS = 40
 class Moments(NamedTuple):
     """E 1/(1+X), E log(1+X), E 1/(1+X)^2, E log^2(1+X)."""
 
-    inverse: mpf
-    log: mpf
-    inverse_square: mpf
-    log_square: mpf
+    probability: mpf
+    loss: mpf
+    probability_square: mpf
+    loss_square: mpf
 
     @property
-    def inverse_variance(self) -> mpf:
+    def probability_variance(self) -> mpf:
         """Var 1/(1+X), subtracted in as many digits as the moments have."""
         with mpmath.workdps(DIGITS):
-            return self.inverse_square - self.inverse**2
+            return self.probability_square - self.probability**2
 
     @property
-    def log_variance(self) -> mpf:
+    def loss_variance(self) -> mpf:
         """Var log(1+X), likewise."""
         with mpmath.workdps(DIGITS):
-            return self.log_square - self.log**2
+            return self.loss_square - self.loss**2
 
 
 def draws_with_replacement(q: Sequence[mpf], m: int) -> Iterator[Outcome]:

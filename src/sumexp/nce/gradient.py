@@ -94,7 +94,7 @@ def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: fl
     """
     log_noise = _noise_beside(log_q, _finite(theta, target)[0].shape[-1], target)
     leaf = theta.detach().to(torch.float64).requires_grad_()
-    mean = expectations.sampled_softmax(leaf, target, m, log_noise, tol).log
+    mean = expectations.sampled_softmax(leaf, target, m, log_noise, tol).loss
     (slope,) = torch.autograd.grad(mean, leaf)
     return slope
 

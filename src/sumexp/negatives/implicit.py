@@ -93,7 +93,7 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
     law = expectations.with_replacement(log_x, scheme.m, log_q)
     exact = expectations.expect(law, tol)
     bound = torch.log1p(scheme.m * torch.exp(log_x + log_q).sum(-1))
-    return ImplicitLoss(exact.log, exact.log_variance, bound, law, scheme.m, tol)
+    return ImplicitLoss(exact.loss, exact.loss_variance, bound, law, scheme.m, tol)
 
 
 @torch.no_grad()

@@ -82,7 +82,7 @@ def expected_loss(
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
     law = None if log_q is None else checks.reals("log_q", log_q).double().to(f.device)[others]
     proposal = None if law is None else torch.log_softmax(law, -1)
-    return expectations.expect(expectations.with_replacement(terms, num_negatives, proposal)).log
+    return expectations.expect(expectations.with_replacement(terms, num_negatives, proposal)).loss
 
 
 def hit_losses(n: int, num_negatives: int, weight: float, sizes: checks.Values, *, replacement: bool = True) -> Tensor:
@@ -200,7 +200,7 @@ def _mean_and_slope(log_w: Tensor, m: int, log_q: Tensor) -> tuple[Tensor, Tenso
     own = log_w.clone().requires_grad_()
     terms = torch.stack([own, torch.full_like(own, -math.inf)], -1)
     with torch.enable_grad():
-        mean = expectations.expect(expectations.with_replacement(terms, m, log_q), 1e-13).log
+        mean = expectations.expect(expectations.with_replacement(terms, m, log_q), 1e-13).loss
         (slope,) = torch.autograd.grad(mean.sum(), own)
     return mean.detach(), slope
 

@@ -269,7 +269,7 @@ def measure(logits: Tensor, gains: Tensor, items: Tensor, config: MultilabelConf
         others = torch.ones_like(z, dtype=torch.bool).scatter(-1, y, False)
         terms = (z - z.gather(-1, y))[others].view(len(z), n)
         law = expected.with_replacement(terms, m, method="spread")
-        values["loss"] = integrals.expect(law, tol=1e-9).log.mean()
+        values["loss"] = integrals.expect(law, tol=1e-9).loss.mean()
         rank = ranks[: config.pairs].gather(-1, y).squeeze(-1)
         values["pair_log_rank"] = rank.log().mean()
         values["pair_log_sampled_rank"] = hit_losses(n, m, 1.0, rank - 1).mean()

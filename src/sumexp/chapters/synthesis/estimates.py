@@ -53,7 +53,7 @@ def subset(log_a: Tensor, k: int) -> Estimate:
     if k == n:
         return Estimate(k, 0.0, 0.0)
     expected = _read(tuple(log_a.tolist()), k)
-    return Estimate(k, expected.inverse_gap.item(), expected.inverse_variance.sqrt().item())
+    return Estimate(k, expected.probability_gap.item(), expected.probability_variance.sqrt().item())
 
 
 def drawn(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
@@ -69,7 +69,7 @@ def drawn(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
     """
     log_x, log_q = _draw(log_a, k, log_q)
     expected = expectations.expect(expectations.with_replacement(log_x - math.log(k), k, log_q))
-    return Estimate(k, expected.inverse_gap.item(), expected.inverse_variance.sqrt().item())
+    return Estimate(k, expected.probability_gap.item(), expected.probability_variance.sqrt().item())
 
 
 def halves(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
@@ -95,9 +95,9 @@ def halves(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
     weight = rule.step * t * torch.exp(-t)
     alone, among = _laplace(log_x - math.log(k), log_q, k, t)
     mixed = (weight * alone) @ among @ weight
-    second = 4 * large.inverse_square + (small.inverse_square + small.inverse**2) / 2 - 4 * mixed
-    mean = 2 * large.inverse - small.inverse
-    bias = (2 * large.inverse_gap - small.inverse_gap).item()
+    second = 4 * large.probability_square + (small.probability_square + small.probability**2) / 2 - 4 * mixed
+    mean = 2 * large.probability - small.probability
+    bias = (2 * large.probability_gap - small.probability_gap).item()
     return Estimate(2 * k, bias, (second - mean**2).clamp_min(0).sqrt().item())
 
 
@@ -146,7 +146,7 @@ def _read(log_a: tuple[float, ...], k: int) -> expectations.Expectations:
 
 def _unbiased(schedule: estimators.Schedule, log_a: Tensor) -> Estimate:
     expected = [_read(tuple(log_a.tolist()), level) for level in schedule.levels[:-1]]
-    errors = torch.stack([moments.inverse_variance + moments.inverse_gap.square() for moments in expected])
+    errors = torch.stack([moments.probability_variance + moments.probability_gap.square() for moments in expected])
     return Estimate(float(schedule.cost), 0.0, estimators.roulette_variance(schedule, errors).sqrt().item())
 
 

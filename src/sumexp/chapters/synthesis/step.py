@@ -76,7 +76,7 @@ def bars(
 
     def mean(log_weight: Tensor | float) -> float:
         log_terms = torch.where(law > -math.inf, log_x + log_weight, -math.inf)
-        return expectations.expect(expectations.with_replacement(log_terms[others], m, law[others])).inverse.item()
+        return expectations.expect(expectations.with_replacement(log_terms[others], m, law[others])).probability.item()
 
     def bar(terms: Tensor, expected: float | None = None) -> Bar:
         kept = torch.where(others, terms, 0.0)

@@ -54,6 +54,6 @@ def errors(example: Example, m: int, log_q: Tensor) -> list[list[float]]:
     loss = -example.logits.log_softmax(0)[example.label]
     p = (-loss).exp()
     return [
-        [(expected.inverse / p - 1).item(), (expected.inverse_variance.sqrt() / p).item()],
-        [(expected.log - loss).item(), expected.log_variance.sqrt().item()],
+        [(expected.probability / p - 1).item(), (expected.probability_variance.sqrt() / p).item()],
+        [(expected.loss - loss).item(), expected.loss_variance.sqrt().item()],
     ]
