@@ -23,7 +23,7 @@ def recursion(batches: list[list[int]], classes: int, rate: float) -> list[float
             alpha = max(rate, 1 / count[y])
             mean[y] = (1 - alpha) * mean[y] + alpha * (t - last[y])
             last[y] = t
-    return [mean[y] if count[y] else t for y in range(classes)]
+    return [max(mean[y], (t - last[y]) / 5) if count[y] else t for y in range(classes)]
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.01])
@@ -46,6 +46,15 @@ def test_by_hand() -> None:
     counts.update([0, 1, 0])
     # Weights 1/4, 1/2, 1 of sum 7/4; what is below one occurrence counts as one.
     assert counts([0, 1, 2]).exp().tolist() == pytest.approx([(1 / 4 + 1) / (7 / 4), 1 / (7 / 4), 1 / (7 / 4)])
+
+
+def test_an_id_that_never_comes_again_does_not_keep_its_q() -> None:
+    """By hand: five occurrences in a row have a mean gap of 1; 10^6 examples later q is 5/10^6, not 1."""
+    stream = StreamingLogQ(2)
+    stream.update([0] * 5)
+    for number, q in ((5, 1), (15, 1 / 4), (999_980, 5 / 10**6)):
+        stream.update(torch.ones(number, dtype=torch.int64))
+        assert stream([0]).exp().item() == pytest.approx(q, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["gap", "count"])
