@@ -57,6 +57,26 @@ def test_an_id_that_never_comes_again_does_not_keep_its_q() -> None:
         assert stream([0]).exp().item() == pytest.approx(q, rel=1e-12)
 
 
+def test_gaps_cost_less_where_a_law_stays_and_counts_where_it_turns() -> None:
+    """1,000 ids by a log-uniform law, then by its mirror, 10^5 examples each: log E e^d - E d nats for an error d.
+
+    The seed is fixed; the costs are .006 and .022, then .089 and .021, and other seeds move them by some per cent.
+    """
+    law, source, ids = samplers.LogUniform(1000), seeded(5), torch.arange(1000)
+    streams = {"gap": StreamingLogQ(1000), "count": StreamingLogQ(1000, kind="count", rate=1e-4)}
+    for turned in (False, True):
+        log_q, cost = law.log_prob(999 - ids if turned else ids), {}
+        for _ in range(100):
+            drawn = law.sample(1000, source)
+            for stream in streams.values():
+                stream.update(999 - drawn if turned else drawn)
+        for kind, stream in streams.items():
+            off = stream(ids) - log_q
+            cost[kind] = float(torch.logsumexp(log_q + off, 0) - log_q.exp() @ off)
+        worse, better = ("gap", "count") if turned else ("count", "gap")
+        assert cost[better] < 0.5 * cost[worse]
+
+
 @pytest.mark.parametrize("kind", ["gap", "count"])
 def test_what_is_not_known_yet_counts_as_seen_once(kind: Any) -> None:
     stream = StreamingLogQ(3, kind=kind)
