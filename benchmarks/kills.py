@@ -102,6 +102,8 @@ def _shown(found: dict[str, Any]) -> dict[str, Any]:
         f"{all_of_them['nothing to do, seconds of processor']} s of processor, and `sumexp status` "
         f"{all_of_them['status, seconds of processor']} s; with {few['entries']:,} they took "
         f"{few['nothing to do, seconds of processor']} s and {few['status, seconds of processor']} s. "
+        f"`sumexp clean --dry-run` took {all_of_them['what may go, seconds of processor']} s and "
+        f"{few['what may go, seconds of processor']} s. "
     )
     if disk["tried"]:
         note += (
@@ -229,7 +231,12 @@ def _with_entries(project: Path, most: int) -> dict[str, Any]:
             (folder / "run.json").write_text("{}")
             seal(provenance)
     taken: dict[str, Any] = {"entries": len(store.paths())}
-    for what, command in (("nothing to do", GRID), ("status", ("status", "--profile", "smoke"))):
+    timed = {
+        "nothing to do": GRID,
+        "status": ("status", "--profile", "smoke"),
+        "what may go": ("clean", "--dry-run"),
+    }
+    for what, command in timed.items():
         began = _of_children()
         done = _run(project, command, {})
         assert done.returncode == 0, done.stdout

@@ -76,6 +76,7 @@ def test_a_share_below_one_is_printed_below_100_per_cent_and_without_an_exponent
     assert percent(1, 2) == "100 %"
     assert [percent(x, 2) for x in (0, 0.00123, 0.125, 0.5)] == ["0 %", "0.12 %", "12 %", "50 %"]
     assert [digits(x, 2) for x in (-0.01, 99.6, 1234.0)] == ["-0.01", "100", "1,200"]
+    assert [digits(x, 6) for x in (65_536, 2e6, 1e9, 511.5)] == ["65,536", "2,000,000", "1,000,000,000", "511.5"]
     assert [nats(x) for x in (1234.5, 99.96, math.inf)] == ["1,230", "100", "infinite"]
     assert [signed(x) for x in (1234.5, -1234.5, 0.5, 0.004, 1e-5)] == ["+1,230", "-1,230", "+0.5", "+0.004", "0"]
 

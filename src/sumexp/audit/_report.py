@@ -104,7 +104,7 @@ def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
     advised = audit.advice
     parts = [
         f'<h1>Audit of a sampled loss</h1><p class="soft">{audit.classes:,} classes, {audit.labels:,} labels. '
-        f"{escape(audit.scheme.title)}. {audit.negatives:,.6g} negatives. Truth: {escape(audit.source)}.</p>",
+        f"{escape(audit.scheme.title)}. {digits(audit.negatives, 6)} negatives. Truth: {escape(audit.source)}.</p>",
         f'<div class="light {tone}" role="status"><span class="lamp" aria-hidden="true"></span><div><b>{audit.verdict.capitalize()}</b>'
         f"<p>{escape(audit.sentence)}.</p></div></div>",
         _section("Your scheme and others", _schemes(audit), "Divergence, loss, noise and errors of scores are at the exact minimum "
@@ -225,7 +225,7 @@ def _choice(audit: Audit, book: str) -> str:
     )
     return (
         f"<p><strong>{escape(c.use[0].upper() + c.use[1:])}</strong>: {escape(c.because)} ({_why('theorem', c.claim, book)}). "
-        f"The logits of a step and their gradient take {c.bytes / 2**20:,.3g} MiB.</p>{more}"
+        f"The logits of a step and their gradient take {digits(c.bytes / 2**20)} MiB.</p>{more}"
     )
 
 

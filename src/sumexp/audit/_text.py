@@ -8,7 +8,7 @@ LARGE = 1e15
 
 def digits(value: float, number: int = 3) -> str:
     """A number in significant digits. ``.2g`` makes 1e+02 of 99.6; here that is 100."""
-    text = f"{value:.{number}g}"
+    text = f"{value:,.{number}g}"
     return f"{float(text):,.0f}" if "e+" in text and abs(value) < LARGE else text
 
 

@@ -179,7 +179,7 @@ class Audit:
             "lower than "
             f"at the truth; {s.overlap:.3g} of the true top 10 stay there; scores too high (+) or too low (-): "
             f"{shares} nats",
-            f"negatives {self.negatives:,.6g} per example, {percent(self.rates.any_hit, 2)} of examples with an "
+            f"negatives {digits(self.negatives, 6)} per example, {percent(self.rates.any_hit, 2)} of examples with an "
             "accidental "
             f"hit; InfoNCE certifies at most {self.certificate:.2f} nats of mutual information",
             f"faults    {'; '.join(names) if names else 'no known fault found'}",

@@ -34,7 +34,7 @@ from sumexp.audit import _rows as tables
 from sumexp.audit._arguments import Numbers, as_counts, as_scores, whole_number
 from sumexp.audit._effects import GROUPS
 from sumexp.audit._setup import AuditError, Law, Setup, read_setup
-from sumexp.audit._text import nats, percent
+from sumexp.audit._text import digits, nats, percent
 from sumexp.audit.results import SMALL, Verdict, folded
 from sumexp.nce.pairs import gbce
 from sumexp.negatives.published import NEGLIGIBLE, stationary
@@ -170,7 +170,7 @@ def learned(
     verdict: Verdict = "right" if max(judged) < SMALL else "wrong" if min(judged) >= SMALL else "cannot tell"
     shift, truth, guess, overlap = (np.mean([each[place] for each in shown], 0) for place in (1, 2, 3, 4))
     return Learned(
-        f"{scheme}, {setup.name}, m = {setup.negatives:,.6g}, hits {setup.hits}", verdict, kl, by_spread,
+        f"{scheme}, {setup.name}, m = {digits(setup.negatives, 6)}, hits {setup.hits}", verdict, kl, by_spread,
         tuple(shift.tolist()), tuple(truth.tolist()), tuple(guess.tolist()), float(overlap),
         all(each[5] for each in found), _served(name, setup), source,
     )  # fmt: skip

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from sumexp import _checks as checks
 
 PRIME = (1 << 31) - 1
+OPEN = 5.0
+"""Mean gaps from which on a gap that is still open counts."""
 Kind = Literal["gap", "count"]
 """What is averaged: how long an id is away, or how often it comes."""
 
@@ -26,7 +28,13 @@ class StreamingLogQ(nn.Module):
     where an id of every batch has B = 1 however often it stands in it). Gaps are geometric, so that
     :math:`\log\hat q` has the standard deviation :math:`\sqrt{\text{rate}/2}` for every id that came often,
     frequent or rare. ``count`` keeps counts that fade by ``1 - rate`` with every example: an id of n expected
-    occurrences among the last 1/rate is off by about :math:`1/\sqrt{2n}`. Choose ``gap`` for the tail.
+    occurrences among the last 1/rate is off by about :math:`1/\sqrt{2n}`. So ``gap`` is the more precise one for ids
+    that came often and whose n is below 1/(the rate of the gaps), if frequencies stay. Where they drift choose
+    ``count``: it forgets at one pace, and ``gap`` at that of the id's own occurrences.
+
+    A gap that is still open counts once it is five times B, as :math:`\hat q = 5/(t - t_{\text{last}})`: an id that
+    never comes again does not keep its q. Of a law that stays that is .7 % of the time, and moves the mean of B by
+    :math:`e^{-5}/5` = .13 %.
 
     With a ``width`` ids share slots by hashing, ``depth`` times: a collision makes an id look more frequent, so the
     largest gap and the smallest count are taken (count-min). An id never seen counts as seen once.
@@ -119,7 +127,8 @@ class StreamingLogQ(nn.Module):
             # Weights of all examples so far: 1 + r + ... + r^(t-1).
             total = -torch.expm1(steps * math.log1p(-self.rate)) / self.rate
             return (self.mean[slots].amin(0).clamp_min(1) / total).log().clamp_max(0).view(shape)
-        gaps = torch.where(self.count[slots] > 0, self.mean[slots], steps)
+        gaps = torch.maximum(self.mean[slots], (self.step - self.last[slots]).double() / OPEN)
+        gaps = torch.where(self.count[slots] > 0, gaps, steps)
         return -gaps.amax(0).clamp_min(1).log().view(shape)
 
     def extra_repr(self) -> str:
