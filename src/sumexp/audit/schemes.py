@@ -225,8 +225,9 @@ def _minimum(
         beta = _parameter(scheme, "the hardness of hard", MOST_BETA, "hard:1")
         if len(q) > MOST_CLASSES or m > MOST_DRAWS:
             raise AuditError(
-                f"hard takes {MOST_CLASSES:,} classes and {MOST_DRAWS:,} negatives at most, not {len(q):,} and {m:,.6g}: "
-                "merge rare classes; sumexp.negatives.tilted has the limit of many negatives for any number of classes"
+                f"hard takes {MOST_CLASSES:,} classes and {MOST_DRAWS:,} negatives at most, not {len(q):,} and "
+                f"{m:,.6g}: merge rare classes; sumexp.negatives.tilted has the limit of many negatives for any number of "
+                "classes"
             )
         return lambda p: np.asarray(hard_minimum(_log(p), _log(q), round(m), beta).numpy())
     from scipy.stats import binom  # half a second of every start, and seldom asked for
