@@ -226,8 +226,7 @@ def _minimum(
         if len(q) > MOST_CLASSES or m > MOST_DRAWS:
             raise AuditError(
                 f"hard takes {MOST_CLASSES:,} classes and {MOST_DRAWS:,} negatives at most, not {len(q):,} and "
-                f"{m:,.6g}: merge rare classes; sumexp.negatives.tilted has the limit of many negatives for any number of "
-                "classes"
+                f"{m:,.6g}: merge rare classes, or see sumexp.negatives.tilted for the limit of many negatives"
             )
         return lambda p: np.asarray(hard_minimum(_log(p), _log(q), round(m), beta).numpy())
     from scipy.stats import binom  # half a second of every start, and seldom asked for
