@@ -112,6 +112,25 @@ def test_refined_by_enumeration(m: int) -> None:
     assert found.served == ""
 
 
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+def test_hard_by_enumeration(beta: float) -> None:
+    """The mean loss over all multisets of three draws; it is not convex, but its slope is 0 at the minimum."""
+    log_q, truth = torch.from_numpy(np.log(PRIOR)), torch.from_numpy(TRUTH)
+    counts, chance = enumerated.draws(log_q, 3)
+    scheme = f"hard:{beta}"
+    _, setup = _read(scheme, COUNTS, None, None, 3, None)
+    scores = _minimum("hard", scheme, setup, PRIOR, ALL)(TRUTH)
+    is_least(lambda values: chance @ enumerated.hard(beta)(values, counts, log_q) @ truth, scores, abs=1e-8)
+    found = learned(COUNTS, scheme, m=3, scores=np.log(TRUTH)[None])
+    assert found.kl == pytest.approx(enumerated_kl(enumerated.hard(beta), log_q, truth, 3))
+    assert (found.verdict, found.served) == ("wrong", "")
+    assert found.lines()[1] == f"scheme    {scheme}, within-batch, m = 3, hits keep"
+
+
+def enumerated_kl(loss: enumerated.Loss, log_q: Tensor, truth: Tensor, m: int) -> float:
+    return float(truth @ (truth.log() - enumerated.estimate(loss, truth.log(), log_q, m).log_f))
+
+
 def test_given_that_no_draw_is_a_hit_refined_is_importance_with_hits_redrawn() -> None:
     """What the audit says to ask for where there are many classes: hits are rare there, and the two are near."""
     counts = np.full(100, 10)
@@ -121,6 +140,11 @@ def test_given_that_no_draw_is_a_hit_refined_is_importance_with_hits_redrawn() -
     assert near == pytest.approx(exact, rel=0.02)
     with pytest.raises(AuditError, match=r"100 classes times .* weights importance with hits redrawn: audit that"):
         learned(counts, "refined", m=2000, scores=scores)
+
+
+def test_hard_is_not_computed_for_many_classes() -> None:
+    with pytest.raises(AuditError, match="hard takes 200 classes and 10,000 negatives at most, not 300 and 5: merge"):
+        learned(np.full(300, 2), "hard:1", m=5)
 
 
 def test_baseline_is_weights_and_hits_by_another_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,7 +176,10 @@ def test_what_is_printed() -> None:
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"scheme": "hard:1"}, "no scheme 'hard:1'; there are baseline, refined, binary, gbce:T, siglip"),
+        ({"scheme": "tilted"}, "no scheme 'tilted'; there are baseline, refined, binary, gbce:T, siglip, hard:BETA"),
+        ({"scheme": "hard"}, "the hardness of hard is ''; it is a number from 0 to 4, as in hard:1"),
+        ({"scheme": "hard:5"}, "the hardness of hard is '5'"),
+        ({"scheme": "hard:1", "hits": "mask"}, "in the loss hard they are keep"),
         ({"scheme": "siglip:2"}, "no scheme 'siglip:2'"),
         ({"scheme": "gbce"}, "the calibration of gbce is ''; it is a number from 0 to 1"),
         ({"scheme": "gbce:2"}, "the calibration of gbce is '2'"),

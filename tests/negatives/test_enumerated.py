@@ -156,6 +156,13 @@ def test_over_many_rare_classes_refined_is_the_old_correction_to_first_order() -
     assert ((refined - old).abs().max() / old.abs().max()) < 1e-4 * 1.01
 
 
+@pytest.mark.claim("sumexp-refined-rate", shows="statement", evidence="exact")
+def test_draws_from_the_labels_own_law_leave_refined_the_bias_of_examples_without_a_negative() -> None:
+    """The largest q is 0.5: four more draws divide the error by 16."""
+    few, more = (estimate(enumerated.refined, P, P, m).error(P) for m in (12, 16))
+    assert few / more == pytest.approx(16, rel=0.02)
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ refined     the same as "Correcting the LogQ Correction" has it                 
 binary      :math:`-\log\sigma(f_y)-\sum_n\log(1-\sigma(f_n))` over m draws from q  :math:`\log P_i/N_i`
 gbce:T      the same with :math:`\beta` before the first term, uniform others       `sumexp.nce.pairs.gbce`
 siglip      sigmoids over all pairs of a batch                                      `sumexp.nce.pairs.sigmoid_pairs`
+hard:BETA   negatives weighted by :math:`e^{\beta f}` over the mean weight            `sumexp.negatives.hard`
 ==========  ======================================================================  ====================================
 
 :math:`N_i` is how often class i is a negative of the context in the mean: :math:`mq_i` with hits kept,
@@ -17,8 +18,9 @@ over classes, :math:`-P_i\log\sigma(f_i)-N_i\log(1-\sigma(f_i))`, least where th
 
 *baseline* is audited as weights ``negatives`` with hits masked, which it is. *refined* takes an integral for each
 number of draws that may be no hits; given that number it is weights ``importance`` with hits drawn again, which is what
-to ask for where there are many classes. Hard negatives are left out: of theirs only the limit of many draws has a
-closed form (`sumexp.negatives.tilted`). So are negatives that are sets, and several positives of a context.
+to ask for where there are many classes. *hard* is the loss of Robinson et al. (2021) with ``tau_plus`` 0 and hits
+kept; it is not convex, and the minimum is the one that the search finds from the limit of many draws. Left out are the
+debiased variants, negatives that are sets, and several positives of a context.
 """
 
 import math
@@ -37,12 +39,13 @@ from sumexp.audit._setup import AuditError, Law, Setup, read_setup
 from sumexp.audit._text import digits, nats, percent
 from sumexp.audit.results import SMALL, Verdict, folded
 from sumexp.nce.pairs import gbce
+from sumexp.negatives.hard import MOST_BETA, MOST_DRAWS, hard_minimum
 from sumexp.negatives.published import NEGLIGIBLE, stationary
 from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
 
-NAMES = ("baseline", "refined", "binary", "gbce:T", "siglip")
+NAMES = ("baseline", "refined", "binary", "gbce:T", "siglip", "hard:BETA")
 
 SPREADS = (0.0, 1.0, 2.0, 3.0)
 """Assumed spreads of log P(y|x)/pi(y), in nats, as those of the audit."""
@@ -50,8 +53,12 @@ SPREADS = (0.0, 1.0, 2.0, 3.0)
 MOST_TERMS = 10_000
 """Classes times numbers of draws that are no hits, for refined: some five seconds."""
 
+MOST_CLASSES = 200
+"""Of hard, whose integral is classes times some ten thousand nodes: some ten seconds."""
+
 HITS: dict[str, tuple[Hits, ...]] = {
     "refined": ("mask",), "binary": ("keep", "mask", "redraw"), "gbce": ("redraw",), "siglip": ("keep", "mask"),
+    "hard": ("keep",),
 }  # fmt: skip
 """What may become of hits, by loss; the first is meant where nothing is said."""
 
@@ -129,8 +136,8 @@ def learned(
 
     Args:
         counts: [classes] how often each class is a label.
-        scheme: ``refined``, ``binary``, ``gbce:T`` or ``siglip``; ``baseline`` is :func:`sumexp.audit.audit` with
-            weights ``negatives`` and hits masked.
+        scheme: ``refined``, ``binary``, ``gbce:T``, ``siglip`` or ``hard:BETA``; ``baseline`` is
+            :func:`sumexp.audit.audit` with weights ``negatives`` and hits masked.
         sampler: as of :func:`sumexp.audit.audit`, whose draws are independent; by default that of the loss.
         hits: what becomes of draws of the label; by default as the loss has it.
         m: negatives of an example.
@@ -181,7 +188,7 @@ def _read(
 ) -> tuple[str, Setup]:
     """The loss without its parameter, and its negatives."""
     name, _, rest = scheme.partition(":")
-    if name not in HITS or (rest and name != "gbce"):
+    if name not in HITS or (rest and name not in ("gbce", "hard")):
         raise AuditError(f"no scheme {scheme!r}; there are {', '.join(NAMES)}")
     hits = HITS[name][0] if hits is None else hits
     if hits not in HITS[name]:
@@ -212,8 +219,16 @@ def _minimum(
     if not part.all():
         raise AuditError(f"{int((~part).sum()):,} classes have no label; leave them out of the counts for {name}")
     if name == "gbce":
-        t = _calibration(scheme)
+        t = _parameter(scheme, "the calibration of gbce", 1.0, "gbce:0.75")
         return lambda p: np.asarray(gbce(_log(p), round(m), t).numpy())
+    if name == "hard":
+        beta = _parameter(scheme, "the hardness of hard", MOST_BETA, "hard:1")
+        if len(q) > MOST_CLASSES or m > MOST_DRAWS:
+            raise AuditError(
+                f"hard takes {MOST_CLASSES:,} classes and {MOST_DRAWS:,} negatives at most, not {len(q):,} and "
+                f"{m:,.6g}: merge rare classes, or see sumexp.negatives.tilted for the limit of many negatives"
+            )
+        return lambda p: np.asarray(hard_minimum(_log(p), _log(q), round(m), beta).numpy())
     from scipy.stats import binom  # half a second of every start, and seldom asked for
 
     terms = len(q) * min(m, float(binom.isf(NEGLIGIBLE, round(m), q.max())) + 1)
@@ -265,15 +280,16 @@ def _served(name: str, setup: Setup) -> str:
     return ""
 
 
-def _calibration(scheme: str) -> float:
+def _parameter(scheme: str, what: str, most: float, example: str) -> float:
+    """The number behind the colon."""
     text = scheme.partition(":")[2]
     try:
-        t = float(text)
+        value = float(text)
     except ValueError:
-        t = math.nan
-    if not 0 <= t <= 1:
-        raise AuditError(f"the calibration of gbce is {text!r}; it is a number from 0 to 1, as in gbce:0.75")
-    return t
+        value = math.nan
+    if not 0 <= value <= most:
+        raise AuditError(f"{what} is {text!r}; it is a number from 0 to {most:g}, as in {example}")
+    return value
 
 
 def _log(p: Floats) -> torch.Tensor:

@@ -29,13 +29,13 @@ finite for each m but run away: :math:`m\,(1-p_k)` tends to :math:`(1-P_k)/(2P_k
 .. math:: \log f_k = \log P_k + \frac1m\Bigl(a_k-\sum_jP_ja_j\Bigr)+O(m^{-2}), \qquad
           a_k = \frac{P_k(1-P_k)}{q_k(1-q_k)},
 
-so the divergence falls like :math:`\operatorname{Var}_P(a)/(2m^2)`, and to this order a draw from P itself has no bias.
-For with :math:`\sigma_y^2` the variance of one term of S, Jensen's gap is
-:math:`\sigma_y^2/(2M(1+e^S)^2)`, its mean over y a function of f whose gradient at P is
+so the divergence falls like :math:`\operatorname{Var}_P(a)/(2m^2)`. Derivation: :math:`\sigma_y^2` is the variance of
+one term of S. Jensen's gap is :math:`\sigma_y^2/(2M(1+e^S)^2)`, its mean over y a function of f whose gradient at P is
 :math:`-\frac1mP_k(a_k-\sum P_ja_j)`; the Hessian :math:`\operatorname{diag}P-PP^\top` is divided out. The same for the
 correction that has been in use since 2003, :math:`\log(mq)` subtracted from the negatives only and hits left out, gives
 :math:`a_k=P_k(1-P_k)(1+1/q_k)`: refined has :math:`1/(1-q_k)` in the place of 1. Over many rare classes the two cannot
-be distinguished. See :func:`first_order`.
+be distinguished. If :math:`q=P`, all :math:`e^{f_n}/q'_n` are equal at :math:`f=\log P`: refined is biased only by
+examples without a negative, by an amount of order :math:`\max_kq_k^m`. See :func:`first_order`.
 
 What the public code does besides is not computed: refined clamps ratios at 1e-10; the in-batch scripts take distinct
 items of a batch, and those of refined draw half of the negatives uniformly.

@@ -1,0 +1,181 @@
+r"""Hard negatives from a finite number of draws: the exact mean loss, and where it ends with free scores.
+
+The loss of Robinson et al. (2021) weighs each of m draws by :math:`e^{\beta f}`, divided by the mean of these weights;
+gradients flow through them, and draws of the label stay:
+
+.. math:: \ell_y = \log\Bigl(1+m\,\frac AB\,e^{-f_y}\Bigr),\qquad
+          A=\sum_n e^{(1+\beta)f_n},\quad B=\sum_n e^{\beta f_n} .
+
+A ratio of two sums of the same draws is no softmax with weights. But its logarithm is a difference of logarithms,
+
+.. math:: \ell_y = \log\sum_n a_n - \log\sum_n b_n,\qquad b_n=e^{\beta f_n},\quad a_n=b_n\bigl(1+m\,e^{f_n-f_y}\bigr),
+
+and each sum has independent terms of one law. So by Frullani's integral the mean is exact for any m,
+
+.. math:: \mathbb E\,\ell_y
+   = \int_0^\infty\Bigl[\bigl(\mathbb E e^{-sb}\bigr)^m-\bigl(\mathbb E e^{-sa}\bigr)^m\Bigr]\frac{ds}s ,
+
+where a and b are those of one draw. Divide both by the least b. Then the integral is that of :math:`e^{-s}` times the
+Laplace transform of a non-negative measure, so that the bounds of :func:`sumexp.expectations.rule` hold for it, with
+the largest sum of a in the place of :math:`1+X_{\max}`.
+
+The mean depends on the label only through :math:`f_y`, analytically for :math:`|\operatorname{Im}f_y|<\pi`: with many
+classes it is computed at Chebyshev nodes and interpolated.
+
+**Its minimum.** In a direction d the slope at infinity is :math:`\sum_yP_y\,\mathbb E\max(0,\max_nd_n-d_y)`, as for the
+losses of :mod:`sumexp.negatives.published`: if P and q are positive, a minimum exists for every :math:`m\ge1` and
+:math:`\beta\ge0`. For :math:`\beta=0` the loss is convex and its minimum is :math:`\log P/q`; for one draw the weight
+cancels and the same holds. Else it is not convex, and large :math:`\beta` with few draws can have several minima.
+
+Source: J. Robinson et al., Contrastive Learning with Hard Negative Samples, ICLR 2021; its public code, with
+``tau_plus`` 0. The debiased estimate is left out: its sum has the positive with a negative coefficient, and is clamped.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from sumexp import _checks as checks
+from sumexp.expectations.quadrature import rule
+from sumexp.negatives.consistency import minimiser
+from sumexp.negatives.population import Losses
+from sumexp.negatives.tilted import tilted
+
+MOST_DRAWS = 10_000
+"""Rounding grows like the number of draws: here it is some 1e-12."""
+
+MOST_BETA = 4.0
+"""From here on a minimum may be one of several."""
+
+COARSE = 1e-4
+"""Tolerance of the Hessian: Newton's method needs it to a few digits, and the gradient to all."""
+
+
+def hard_losses(log_q: Tensor, m: int, beta: float, tol: float = 1e-12) -> Losses:
+    r"""The exact mean loss of each class as the label, twice differentiable in the scores.
+
+    Args:
+        log_q: [classes] law of one draw, positive everywhere.
+        m: draws for each example, with replacement, hits among them; at most 10,000.
+        beta: hardness :math:`\beta\ge0`.
+        tol: relative error of the quadrature and of the interpolation.
+
+    Returns:
+        scores [classes] to losses [classes], float64.
+
+    Raises:
+        ValueError: if the law is not positive or does not sum to 1, m is no whole number from 1 to 10,000, or beta no
+            number from 0.
+
+    >>> import torch
+    >>> from sumexp.negatives.hard import hard_losses
+    >>> half = torch.tensor([0.5, 0.5], dtype=torch.float64).log()
+    >>> scores = torch.tensor([0.0, 0.0], dtype=torch.float64)
+    >>> hard_losses(half, 3, 1.0)(scores).exp().numpy().round(9).tolist()  # 1 + m
+    [4.0, 4.0]
+    """
+    m = checks.whole("m", m, 1, MOST_DRAWS)
+    if not isinstance(beta, Real) or not 0 <= beta < math.inf:
+        raise ValueError(f"beta is {beta!r}; it must be a number >= 0")
+    values = checks.log_law("log_q", log_q.detach())
+    if values.ndim != 1 or not bool(values.isfinite().all()):
+        raise ValueError(f"log_q {tuple(values.shape)} must be a positive law, [classes]")
+    return _Hard(values.exp(), m, float(beta), tol)
+
+
+def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
+    r"""The scores of least mean loss, shifted to mean 0; deterministic.
+
+    Newton's method starts at the minimum of m to infinity. The loss is not convex: that no other minimum is lower is
+    not proved. Descent from random scores found none for :math:`\beta\le4`; for :math:`\beta=20` and three draws a law
+    with two minima is known, so that larger :math:`\beta` are refused.
+
+    Args:
+        log_p: [classes] law of labels, positive everywhere.
+        log_q: [classes] law of one draw, positive everywhere.
+        m: draws for each example, with replacement, hits among them; ``math.inf`` for the limit.
+        beta: hardness :math:`\beta`, from 0 to 4; for m to infinity any from 0.
+
+    Returns:
+        [classes], float64, without gradients.
+
+    Raises:
+        ValueError: as :func:`hard_losses`; if the shapes differ, beta is above 4, or the search does not end.
+
+    >>> import math, torch
+    >>> from sumexp.negatives.hard import hard_minimum
+    >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
+    >>> log_q = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64).log()
+    >>> [hard_minimum(log_p, log_q, m, 1.0).numpy().round(3).tolist() for m in (4, 64)]
+    [[0.41, -0.043, -0.367], [0.313, -0.022, -0.291]]
+    >>> hard_minimum(log_p, log_q, math.inf, 1.0).numpy().round(3).tolist()
+    [0.309, -0.021, -0.288]
+    """
+    limit = tilted(log_p, log_q, beta=beta)
+    if m == math.inf:
+        return limit - limit.mean()
+    if beta > MOST_BETA:
+        raise ValueError(
+            f"beta is {beta!r}; give at most {MOST_BETA:g}, or m = math.inf: few draws have several minima"
+        )
+    return minimiser(hard_losses(log_q, checks.whole("m", m, 1, MOST_DRAWS), beta), log_p.exp(), limit, tol=1e-10)
+
+
+@dataclass(frozen=True)
+class _Hard:
+    """What :func:`hard_losses` returns."""
+
+    q: Tensor
+    m: int
+    beta: float
+    tol: float
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        if scores.shape != self.q.shape or not bool(scores.isfinite().all()):
+            raise ValueError(f"scores {tuple(scores.shape)} must be finite numbers {tuple(self.q.shape)}")
+        return self._means(scores, self.tol)
+
+    def curvature(self, scores: Tensor, posterior: Tensor) -> Callable[[Tensor], Tensor]:
+        """About the Hessian of the mean over labels, as its product with a vector: a coarse rule has few nodes."""
+        with torch.enable_grad():
+            point = scores.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(posterior @ self._means(point, COARSE), point, create_graph=True)
+        return lambda vector: torch.autograd.grad(slope, point, vector, retain_graph=True)[0]
+
+    def _means(self, scores: Tensor, tol: float) -> Tensor:
+        labels, interpolate = _nodes(scores, tol)
+        log_b = self.beta * (scores - scores.detach().min())  # the least b is 1
+        log_a = log_b + softplus(math.log(self.m) + scores - labels.unsqueeze(-1))  # [labels, draws]
+        base = rule(tol, log_a.max().item() + math.log(self.m))
+        u = base.nodes(scores.device)
+        parts = self._lost(u[:, None, None] + log_a) - self._lost(u[:, None] + log_b).unsqueeze(-1)
+        return interpolate(base.step * parts.sum(0))
+
+    def _lost(self, log_rate: Tensor) -> Tensor:
+        r""":math:`1-(\mathbb E e^{-sx})^m` from the logarithms of sx, [..., classes]."""
+        lost = -(self.q * torch.expm1(-torch.exp(log_rate))).sum(-1)
+        some = lost < 1
+        return torch.where(some, -torch.expm1(self.m * torch.log1p(-torch.where(some, lost, 0.5))), 1.0)
+
+
+def _nodes(scores: Tensor, tol: float) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Scores of labels to compute the mean at, and from its values there to those of all classes.
+
+    Chebyshev's series converges like the axes' sum of the largest ellipse about the scores in which the mean is
+    analytic: its half height is pi.
+    """
+    low, high = scores.detach().min().item(), scores.detach().max().item()
+    centre, half = (low + high) / 2, 0.51 * (high - low) + 0.01
+    count = math.ceil(math.log(10 / tol) / math.asinh(0.9 * math.pi / half)) + 4
+    if count >= len(scores):
+        return scores, lambda values: values
+    angles = (torch.arange(count, dtype=torch.float64) + 0.5) * math.pi / count
+    orders = torch.arange(count, dtype=torch.float64)
+    series = torch.cos(torch.outer(orders, angles)) * (2 - (orders == 0).double()).unsqueeze(-1) / count
+    basis = torch.cos(torch.outer(torch.arccos((scores - centre) / half), orders))
+    return centre + half * torch.cos(angles), lambda values: basis @ (series @ values)

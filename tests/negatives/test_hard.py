@@ -1,0 +1,165 @@
+"""Hard negatives from a few draws: the integral by every multiset and by chance, its minima, and another library's."""
+
+import doctest
+import math
+from statistics import NormalDist
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.functional import hessian, jacobian
+
+from sumexp.negatives import enumerated, hard
+from sumexp.negatives.consistency import minimiser, multiset_losses
+from sumexp.negatives.hard import hard_losses, hard_minimum
+from sumexp.negatives.tilted import tilted
+
+
+def logs(*law: float) -> Tensor:
+    return torch.tensor(law, dtype=torch.float64).log()
+
+
+P, Q = logs(0.6, 0.25, 0.1, 0.05), logs(0.1, 0.2, 0.3, 0.4)
+SCORES = torch.tensor([1.0, -2.0, 0.5, 0.3], dtype=torch.float64)
+
+
+@pytest.mark.claim("sumexp-hard-finite", shows="statement", evidence="exact")
+@pytest.mark.parametrize("m", [1, 3, 8])
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 4.0, 20.0])
+def test_the_integral_is_the_mean_over_all_multisets(m: int, beta: float) -> None:
+    counts, chance = enumerated.draws(Q, m)
+    expected = chance @ enumerated.hard(beta)(SCORES, counts, Q)
+    assert torch.allclose(hard_losses(Q, m, beta)(SCORES), expected, rtol=1e-12, atol=1e-12)
+    slope = jacobian(lambda f: P.exp() @ hard_losses(Q, m, beta)(f), SCORES)
+    listed = jacobian(lambda f: P.exp() @ (chance @ enumerated.hard(beta)(f, counts, Q)), SCORES)
+    assert torch.allclose(slope, listed, rtol=1e-10, atol=1e-12)
+
+
+def test_with_many_classes_it_is_the_mean_of_draws() -> None:
+    """60 classes, 20 draws, 20,000 examples: a correct mean is refused once in a million runs."""
+    generator = torch.Generator().manual_seed(0)
+    log_q = torch.randn(60, generator=generator, dtype=torch.float64).log_softmax(0)
+    scores = 2 * torch.randn(60, generator=generator, dtype=torch.float64)
+    f = scores[torch.multinomial(log_q.exp(), 400_000, replacement=True, generator=generator).view(-1, 20)]
+    ratio = 20 * torch.exp(2 * f).sum(1) / torch.exp(f).sum(1)
+    labels = torch.tensor([0, 20, 40, 59])
+    sampled = torch.log1p(ratio.unsqueeze(1) / scores[labels].exp())
+    error = (hard_losses(log_q, 20, 1.0)(scores)[labels] - sampled.mean(0)) / (sampled.std(0) / math.sqrt(len(f)))
+    assert error.abs().max() < NormalDist().inv_cdf(1 - 1e-6 / (2 * len(labels)))
+
+
+def test_interpolation_between_labels_is_exact_to_twelve_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    log_q = torch.randn(100, generator=generator, dtype=torch.float64).log_softmax(0)
+    scores = 2 * torch.randn(100, generator=generator, dtype=torch.float64)
+    assert len(hard._nodes(scores, 1e-12)[0]) < 70
+    found = hard_losses(log_q, 7, 1.0)(scores)
+    monkeypatch.setattr(hard, "_nodes", lambda scores, tol: (scores, lambda values: values))
+    assert torch.allclose(found, hard_losses(log_q, 7, 1.0)(scores), rtol=1e-12)
+
+
+def test_the_coarse_curvature_is_about_the_hessian() -> None:
+    losses, vector = hard_losses(Q, 3, 1.0), torch.tensor([1.0, -1.0, 2.0, 0.0], dtype=torch.float64)
+    full = hessian(lambda f: P.exp() @ losses(f), SCORES)
+    product = losses.curvature(SCORES, P.exp())(vector)  # type: ignore[attr-defined]
+    assert torch.allclose(product, full @ vector, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.claim("sumexp-hard-finite", shows="statement", evidence="exact")
+@pytest.mark.parametrize("m, beta", [(1, 4.0), (2, 1.0), (5, 0.5), (5, 4.0)])
+def test_the_minimum_by_the_integral_and_by_enumeration(m: int, beta: float) -> None:
+    found = hard_minimum(P, Q, m, beta).log_softmax(0)
+    assert torch.allclose(found, enumerated.estimate(enumerated.hard(beta), P, Q, m).log_f, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("m, beta", [(1, 3.0), (6, 0.0)])
+def test_one_draw_or_no_hardness_learns_the_ratio(m: int, beta: float) -> None:
+    assert torch.allclose(hard_minimum(P, Q, m, beta).log_softmax(0), (P - Q).log_softmax(0), atol=1e-9)
+
+
+@pytest.mark.claim("sumexp-hard-finite", shows="statement", evidence="exact")
+def test_it_tends_to_the_limit_like_one_over_the_number_of_draws() -> None:
+    limit = hard_minimum(P, Q, math.inf, 1.0)
+    first, second = ((hard_minimum(P, Q, m, 1.0) - limit).abs().max().item() for m in (500, 1000))
+    assert first / second == pytest.approx(2, abs=0.05)
+
+
+def test_descent_from_random_scores_finds_no_second_minimum() -> None:
+    expected, generator = hard_minimum(P, Q, 3, 4.0), torch.Generator().manual_seed(0)
+    counts, chance = enumerated.draws(Q, 3)
+    for _ in range(3):
+        f = (2 * torch.randn(4, generator=generator, dtype=torch.float64)).requires_grad_()
+        search = torch.optim.LBFGS([f], max_iter=200, tolerance_grad=1e-6, line_search_fn="strong_wolfe")
+
+        def again() -> Tensor:
+            search.zero_grad()  # noqa: B023
+            risk = P.exp() @ (chance @ enumerated.hard(4.0)(f, counts, Q))  # noqa: B023
+            risk.backward()  # type: ignore[no-untyped-call]
+            return risk
+
+        search.step(again)  # type: ignore[arg-type]
+        assert (f.detach() - f.detach().mean() - expected).abs().max() < 1e-4
+
+
+def test_the_examples() -> None:
+    tested = doctest.testmod(hard)
+    assert tested.attempted
+    assert not tested.failed
+
+
+@pytest.mark.claim("sumexp-hard-finite", shows="statement", evidence="exact")
+def test_great_hardness_and_three_draws_have_two_minima() -> None:
+    """By the listed draws, whose Hessian has one eigenvalue 0, that of a common shift."""
+    log_q = logs(0.3, 0.2, 0.1, 0.4)
+    counts, chance = enumerated.draws(log_q, 3)
+
+    def risk(f: Tensor) -> Tensor:
+        return P.exp() @ (chance @ enumerated.hard(20.0)(f, counts, log_q))
+
+    risks = []
+    for start in ((P - log_q) / 3, tilted(P, log_q, beta=20.0)):
+        f = minimiser(hard_losses(log_q, 3, 20.0), P.exp(), start, tol=1e-11)
+        assert jacobian(risk, f).abs().max() < 1e-9
+        assert torch.linalg.eigvalsh(hessian(risk, f))[1] > 0.01
+        risks.append(risk(f).item())
+    assert risks[0] - risks[1] > 1e-3
+
+
+@pytest.mark.parametrize("m, level, power", [(10**6, 0.0, 2.0), (3, -14.0, 3.0), (200, -20.0, 3.0)])
+def test_weights_without_gradient_and_without_a_mean_learn_by_the_level(m: int, level: float, power: float) -> None:
+    r"""Those of sentence-transformers, :math:`e^{\beta f}`, here with :math:`\beta=1`.
+
+    A constant that is added to all scores changes the loss. Where the negatives outweigh the label, as with many of
+    them, P/q to the power of 1/(1 + beta) is stationary; where the label outweighs them, the power of 1/(2 + beta).
+    """
+    law, log_q = logs(0.5, 0.3, 0.2), logs(0.2, 0.3, 0.5)
+
+    def slope(power: float) -> Tensor:
+        scores = (law - log_q) / power + level
+        losses = multiset_losses(log_q, m, (torch.zeros(3, dtype=torch.float64), scores), "keep")
+        value: Tensor = jacobian(lambda f: law.exp() @ losses(f), scores)
+        return value / value.new_tensor(1.0).clamp_max(m * math.exp(level))  # small where the loss is
+
+    assert slope(power).abs().max() < 1e-4
+    assert slope(5 - power).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("given, message", [
+    ({"beta": -1.0}, "beta is -1.0"),
+    ({"beta": 5.0}, r"beta is 5.0; give at most 4, or m = math.inf"),
+    ({"m": 0}, "m is 0"),
+    ({"m": 20_000}, "m is 20000"),
+    ({"log_q": logs(0.5, 0.5)}, "must be positive laws"),
+])  # fmt: skip
+def test_what_has_no_answer_is_refused(given: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        hard_minimum(**{"log_p": P, "log_q": Q, "m": 3, "beta": 1.0, **given})  # type: ignore[arg-type]
+
+
+def test_losses_refuse_what_they_cannot_take() -> None:
+    with pytest.raises(ValueError, match="beta is nan"):
+        hard_losses(Q, 3, math.nan)
+    with pytest.raises(ValueError, match="must be a positive law"):
+        hard_losses(logs(1.0, 0.0), 3, 1.0)
+    with pytest.raises(ValueError, match=r"scores \(3,\) must be finite numbers \(4,\)"):
+        hard_losses(Q, 3, 1.0)(torch.zeros(3, dtype=torch.float64))
