@@ -97,11 +97,66 @@ def whole_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
     return found
 
 
+def options(size: int) -> dict[str, tuple[Loss, Loss]]:
+    """What else a loss of a batch is asked for: by the package, and in torch as one would write it."""
+    source = torch.Generator().manual_seed(0)
+    labels = torch.randint(CLASSES, (size,), generator=source)
+    places, log_q = torch.arange(size), samplers.LogUniform(CLASSES).log_prob(labels).float()
+    rows = torch.log_softmax(torch.randn(size, size, generator=source), -1)
+    own = torch.eye(size, dtype=torch.bool)
+    positives = own | (torch.rand(size, size, generator=source) < 3 / size)
+    beta = 1 - 0.75 * (1 - (size - 1) / (CLASSES - 1))
+
+    def several(scores: Tensor) -> Tensor:
+        log_p = torch.log_softmax(scores - log_q, -1)
+        return -(torch.where(positives, log_p, 0).sum(-1) / positives.sum(-1)).mean()
+
+    def siglip(scores: Tensor) -> Tensor:
+        return -F.logsigmoid((scores / TEMPERATURE - 10) * (2 * own - 1)).sum(-1).mean()
+
+    def gbce(scores: Tensor) -> Tensor:
+        return -(beta * F.logsigmoid(scores[:, 0]) + F.logsigmoid(-scores[:, 1:]).sum(-1)).mean()
+
+    return {
+        "log q by row": (
+            lambda scores: functional.in_batch(scores, labels, log_q=rows),
+            lambda scores: F.cross_entropy(scores - rows, places),
+        ),
+        "several positives": (
+            lambda scores: functional.in_batch(scores, labels, log_q=log_q, positives=positives),
+            several,
+        ),
+        "label smoothing": (
+            lambda scores: functional.in_batch(scores, labels, log_q=log_q, label_smoothing=0.1),
+            lambda scores: F.cross_entropy(scores - log_q, places, label_smoothing=0.1),
+        ),
+        "sigmoid_pairs": (
+            lambda scores: functional.sigmoid_pairs(scores, labels, temperature=TEMPERATURE, logit_bias=-10.0),
+            siglip,
+        ),
+        "gbce": (lambda scores: functional.gbce(scores[:, 0], scores[:, 1:], classes=CLASSES), gbce),
+    }
+
+
+def option_seconds(name: str, size: int, rounds: int, threads: int) -> dict[str, float]:
+    """Both ways of an option, and the plain loss, forward and backward by turns; the two give one value."""
+    ours, by_hand = options(size)[name]
+    matrix = given(size, False)
+    torch.testing.assert_close(ours(matrix()), by_hand(matrix()), rtol=1e-4, atol=1e-4)
+    losses = {"ours": ours, "by hand": by_hand, "plain": contenders(size)["in_batch"]}
+
+    def step(loss: Loss) -> None:
+        loss(matrix()).backward()  # type: ignore[no-untyped-call]
+
+    return by_turns({key: partial(step, loss) for key, loss in losses.items()}, rounds, threads)
+
+
 def main(threads: int, quick: bool) -> None:
     cases: list[dict[str, Any]] = []
     tables: Tables = {f"In-batch loss {what}": [] for what in ("on scores", "from two towers")}
     tables["InfoNCE from unit vectors"] = []
-    for size in (256,) if quick else (1024, 4096):
+    tables["In-batch loss, with options"] = []
+    for size in (256,) if quick else (256, 1024, 4096):
         case: dict[str, Any] = {"size": size}
         rounds = (1 << 16) // size
         case["matrix"] = alone(step_seconds, size, False, rounds, threads)
@@ -126,6 +181,14 @@ def main(threads: int, quick: bool) -> None:
         print("InfoNCE from unit vectors, forward and backward: ms")
         for name, found in case["whole"].items():
             print(f"  {name:16s} {1e3 * found:8.2f} ({found / case['whole']['F.cross_entropy']:4.2f})")
+    for name in options(8):
+        for size in (64,) if quick else (256, 1024):
+            took = alone(option_seconds, name, size, (1 << 15) // size, threads)
+            print(
+                f"{name}, {size}: {took['ours'] / took['by hand']:.2f} of it by hand, {took['ours'] / took['plain']:.2f} of the plain loss"
+            )
+            others: dict[str, Timing | None] = {key: {"seconds": took[key]} for key in ("by hand", "plain")}
+            tables["In-batch loss, with options"].append(row(f"{name}, {size:,}", {"seconds": took["ours"]}, others))
     if not quick:
         results = {"machine": machine(threads), "tables": tables, "features": FEATURES, "cases": cases}
         print(f"written to {write('batch', results)}")
