@@ -1,4 +1,4 @@
-"""What chapters that compare trained methods print and draw alike: points with intervals, and lines of tables."""
+"""What chapters that compare trained methods draw and tabulate alike: points with intervals, and cells of tables."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,12 +36,6 @@ DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "detectable", "result")
 
 ORDER_HEADS = ("tau", "95 % interval", "p", "pairs right", "wrong", "tied in theory")
 """Of the columns of `order_cells`; p by permutations."""
-
-DIFFERENCES = "on    difference  interval          seen  says"
-"""Above the lines of `difference_row`."""
-
-ORDERS = "   tau   interval           p   pairs right  wrong  tied"
-"""Above the lines of `order_row`; p by permutations, and tied are pairs that the prediction does not tell apart."""
 
 
 def points(
@@ -86,16 +80,3 @@ def order_cells(order: Order) -> tuple[str, ...]:
     tau = order.rank.correlation
     counts = (str(count) for count in (order.right, order.wrong, order.untold))
     return f"{tau.mean:z.2f}", f"[{tau.low:z.2f}, {tau.high:z.2f}]", f"{order.rank.p:.4f}", *counts
-
-
-def difference_row(group: str, difference: Interval, margin: float, room: float = math.inf) -> str:
-    """A difference of two methods on a group: its interval, what the design could have seen, and what it says."""
-    numbers = f"{difference.mean:9.3f}   [{difference.low:6.3f}, {difference.high:6.3f}] {difference.seen():6.3f}"
-    return f"{group:5s} {numbers} {WORDS[outcome(difference, margin, room)]}"
-
-
-def order_row(order: Order) -> str:
-    """A predicted order against the measured one."""
-    tau = order.rank.correlation
-    counts = f"{order.right:10d}{order.wrong:7d}{order.untold:6d}"
-    return f"{tau.mean:6.2f}   [{tau.low:5.2f}, {tau.high:5.2f}] {order.rank.p:8.4f}{counts}"
