@@ -184,9 +184,8 @@ def main(threads: int, quick: bool) -> None:
     for name in options(8):
         for size in (64,) if quick else (256, 1024):
             took = alone(option_seconds, name, size, (1 << 15) // size, threads)
-            print(
-                f"{name}, {size}: {took['ours'] / took['by hand']:.2f} of it by hand, {took['ours'] / took['plain']:.2f} of the plain loss"
-            )
+            by_hand, plain = (took["ours"] / took[key] for key in ("by hand", "plain"))
+            print(f"{name}, {size}: {by_hand:.2f} of it by hand, {plain:.2f} of the plain loss")
             others: dict[str, Timing | None] = {key: {"seconds": took[key]} for key in ("by hand", "plain")}
             tables["In-batch loss, with options"].append(row(f"{name}, {size:,}", {"seconds": took["ours"]}, others))
     if not quick:

@@ -15,11 +15,12 @@ from sumexp.companion.store import default
 ROOT = Path(__file__).parents[1]
 EXECUTE = """
 import os
-from sumexp.companion.pipeline import book, plan, workflow
+from sumexp.companion.pipeline import book, pages, plan, view, workflow
 
 made = plan.make("smoke", "cpu", "")
 made.write(plan.PLAN)
 book.execute(made, workflow.Machines(os.cpu_count()))  # the other workers wait
+view.show_executed(pages.chapters(made))
 """
 SOURCES = (
     "_config.yml",

@@ -16,11 +16,7 @@ HTML = BUILD / "html"
 
 def show(chapters: Mapping[str, Entry | None], evidence: Mapping[str, Entry | None], pages: Entry) -> None:
     """Let ``build/`` show these entries; what shows them already is left alone."""
-    for name, entry in chapters.items():
-        if entry is not None:
-            _put(entry.path / EXECUTED, BUILD / "executed" / f"{name}.ipynb")
-            _put(entry.path / RESULTS, BUILD / "results" / f"{name}.json")
-            _put(entry.path / FIGURES, BUILD / "figures" / name)
+    show_executed(chapters)
     known = {f"{name}.json": entry for name, entry in evidence.items() if entry is not None}
     for file in (BUILD / "evidence").glob("*.json"):
         if file.name not in known:
@@ -29,6 +25,15 @@ def show(chapters: Mapping[str, Entry | None], evidence: Mapping[str, Entry | No
         _put(entry.path / outcomes.FILE, BUILD / "evidence" / name)
     for part in ("register.json", "executions.json", HTML.name):
         _put(pages.path / part, BUILD / part)
+
+
+def show_executed(chapters: Mapping[str, Entry | None]) -> None:
+    """Let ``build/`` show these executions of chapters."""
+    for name, entry in chapters.items():
+        if entry is not None:
+            _put(entry.path / EXECUTED, BUILD / "executed" / f"{name}.ipynb")
+            _put(entry.path / RESULTS, BUILD / "results" / f"{name}.json")
+            _put(entry.path / FIGURES, BUILD / "figures" / name)
 
 
 def swap(new: Path, place: Path) -> None:
