@@ -34,6 +34,8 @@ from sumexp.companion.store.provenance import Meter
 
 BOOK = ("book", "--profile", "smoke", "--cores", "2")
 GRID = ("runs", "run", "--grid", "vae", "--profile", "smoke", "--cores", "2")
+TASK = "sumexp.chapters.vae.training.train"
+"""What the grid trains."""
 VICTIMS = ("driver", "group", "any process", "driver, its group stopped for a second", "driver, a process stopped")
 LOOKING = (
     ("status",),
@@ -194,7 +196,7 @@ def _clock_set_back(project: Path) -> dict[str, Any]:
     done = _run(project, GRID, {})
     assert done.returncode == 0, done.stdout
     assert _entries(project) == before, "something was computed again"
-    gone = next(path for path in before if "/run/" in path)
+    gone = next(path for path in before if f"/run/{TASK}/" in path)  # not one that a killed book had trained
     shutil.rmtree(gone)
     done = _run(project, GRID, {})
     assert done.returncode == 0, done.stdout
@@ -226,7 +228,7 @@ def _many_entries(project: Path) -> list[dict[str, Any]]:
 def _with_entries(project: Path, most: int) -> dict[str, Any]:
     store, provenance = Store(_store(project)), Meter().read()
     for number in range(len(store.paths()), most):
-        made = Computation("run", "sumexp.chapters.vae.training.train", {"number": str(number)})
+        made = Computation("run", TASK, {"number": str(number)})
         with store.writing(made) as (folder, seal):
             (folder / "run.json").write_text("{}")
             seal(provenance)

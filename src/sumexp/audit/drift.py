@@ -120,7 +120,8 @@ class Drift:
 
     def __str__(self) -> str:
         shares = ", ".join(
-            f"{group.name} {percent(group.trained)} to {percent(group.served)} (x{digits(group.ratio)})"
+            f"{group.name} {percent(group.trained).removesuffix(' %')} to {percent(group.served)} "
+            f"(x{digits(group.ratio)})"
             for group in self.groups
         )
         lost = f"; {percent(self.unknown, 2)} of the labels belong to classes that training never had"

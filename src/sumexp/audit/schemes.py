@@ -96,7 +96,7 @@ class Learned:
     def lines(self) -> tuple[str, ...]:
         """What is printed."""
         shares = ", ".join(
-            f"{group} {percent(p)} to {percent(s)}"
+            f"{group} {percent(p).removesuffix(' %')} to {percent(s)}"
             for group, p, s in zip(GROUPS, self.truth, self.learned, strict=True)
         )
         spreads = "; ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
