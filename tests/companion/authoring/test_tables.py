@@ -25,6 +25,14 @@ def test_a_table_has_each_cell_as_it_was_given_in_html_and_in_text(monkeypatch: 
     ]
 
 
+def test_a_corner_that_heads_nothing_is_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    displayed: list[dict[str, str]] = []
+    monkeypatch.setattr(tables, "display", lambda data, raw: displayed.append(data))
+    tables.show(["", "KL"], [["a", "0.10"]])
+    head = BeautifulSoup(displayed[0]["text/html"], "html.parser").select("thead tr > *")
+    assert [(cell.name, cell.get_text(strip=True)) for cell in head] == [("td", ""), ("th", "KL")]
+
+
 def test_a_row_that_is_too_short_is_named() -> None:
     with pytest.raises(ValueError, match=r"the row \['a'\] has 1 cells and the head 2"):
         tables.show(["scheme", "KL"], [["a"]])
