@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -492,6 +493,9 @@ def test_the_text_of_the_pdf_has_no_raw_formula(made: bytes) -> None:
     printed = subprocess.run(["pdftotext", "-", "-"], input=made, capture_output=True, check=True).stdout.decode()
     assert "Biased by necessity" in printed
     assert not re.findall(r"\\\[|\\\(|\\frac|\\mathbb", printed)
+    figures = [int(number) for number in re.findall(r"(?m)^Figure (\d+)\. ", printed)]
+    assert max(figures) > 1
+    assert all(number in (1, before + 1) for before, number in pairwise([0, *figures])), figures
 
 
 @needs_chromium

@@ -110,3 +110,15 @@ def test_of_speed_tables_with_narrow_columns_alone_need_no_scrolling(browser: Br
     page.close()
     assert len(beyond) > 8
     assert max(beyond) <= 0
+
+
+def test_the_code_of_a_figure_is_shown_on_demand(browser: Browser, html: Path) -> None:
+    page = opened(browser, html, "notebooks/bias.html")
+    folded = page.locator("div.cell > details.hide")
+    assert folded.count() > 3
+    assert not any(one.is_visible() for one in folded.all())
+    page.locator(".figure-source a", has_text="this cell").first.click()
+    assert [one.is_visible() for one in folded.all()].count(True) == 1
+    page.get_by_label("Show the code").check()
+    assert all(one.is_visible() for one in folded.all())
+    page.context.close()
