@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ class Figures(SphinxTransform):
             if "figure" in about:
                 names.append(about["figure"])
                 place[:] = self.figure(pictures(output), about)
+                self.env.metadata[self.env.docname]["provenance"] = about["provenance"]  # at the page's foot
                 cell_of(place)["ids"].append(f"cell-{names[-1]}")
                 self.note(names)
 
@@ -93,14 +93,13 @@ def figure(picture: str, caption: Sequence[nodes.Node], name: str = "", source: 
 
 
 def source(about: Mapping[str, str], has_numbers: bool) -> str:
-    """The line below a caption: the cell, the function, the numbers, and what the chapter was executed with."""
+    """The line below a caption: the cell, the function and the numbers."""
     name, (module, _, function) = about["figure"], about["source"].partition(":")
     code = f"../_modules/{module.replace('.', '/')}.html#{function}"
     numbers = f' <a href="../_figures/{name}.csv" download>Data (CSV).</a>' if has_numbers else ""
     return (
         f'<p class="figure-source">Drawn in <a href="#cell-{name}">this cell</a> from '
-        f'<a href="{code}"><code>{module}.{function}</code></a>.{numbers}'
-        f' <span class="figure-provenance">{escape(about["provenance"])}</span></p>'
+        f'<a href="{code}"><code>{module}.{function}</code></a>.{numbers}</p>'
     )
 
 

@@ -76,7 +76,7 @@ def test_a_figure_has_its_picture_caption_source_and_numbers(build: Build) -> No
         "../_modules/sumexp/datasets.html#files",
         "../_figures/bar.csv",
     ]
-    words = "Drawn in this cell from sumexp.datasets.files. Data (CSV). key 12 · seed 0"
+    words = "Drawn in this cell from sumexp.datasets.files. Data (CSV)."
     assert (below["class"], below.get_text()) == (["figure-source"], words)
     assert [link["href"] for link in line.select("p.figure-source a")] == [
         "#cell-line",
