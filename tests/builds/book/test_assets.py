@@ -1,5 +1,6 @@
 """What pages load: little enough, and all that they show."""
 
+import json
 import re
 import runpy
 from base64 import b64decode
@@ -127,3 +128,10 @@ def test_the_heaviest_chapter_is_light_and_nothing_in_it_moves(browser: Browser,
 def test_the_card_is_beside_the_pages(html: Path) -> None:
     with Image.open(html / "_static" / "card.png") as picture:
         assert picture.size == (1200, 630)
+
+
+def test_a_chapter_says_once_at_its_foot_what_it_was_executed_with(html: Path) -> None:
+    executed = json.loads((html.parent / "executions.json").read_text("utf-8"))["tables"]["origin"]
+    page = (html / "notebooks" / "bias.html").read_text("utf-8")
+    (key,) = re.findall(r"Executed with key (\w{12}) · profile smoke · device cpu · seed 0", page)
+    assert key in {row["key"][:12] for row in executed}
