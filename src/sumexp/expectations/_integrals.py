@@ -108,10 +108,11 @@ def integrate(law: Law, rule: Rule) -> Expectations:
     # Where tX is small the gradient too is taken through the excess, which keeps the digits of small sums.
     near, split = reach < NEAR, reach < 0.5
     outputs = apply(_Moments, *law.transform(rule, near), t, rule.step, near, split)
-    probability, loss, *spreads = (out.reshape(law.shape) for out in outputs)
-    of_probability, of_loss, probability_gap, loss_gap = spreads
+    probability, loss, probability_variance, loss_variance, probability_gap, loss_gap = (
+        out.reshape(law.shape) for out in outputs
+    )
     return Expectations(
-        probability, loss, of_probability, of_loss, probability_gap, loss_gap, error=rule.bound, nodes=rule.count
+        probability, loss, probability_variance, loss_variance, probability_gap, loss_gap, rule.bound, rule.count
     )
 
 
@@ -131,48 +132,55 @@ class _Moments(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         value, missing = log_value.exp(), -torch.expm1(log_value)
         weight = step * torch.exp(-t)  # e^{-t} dt / t
-        inverse = (weight * t * value).sum(-1)
-        log = (weight * missing).sum(-1)
+        probability = (weight * t * value).sum(-1)
+        loss = (weight * missing).sum(-1)
         known = torch.isfinite(mean)
         at_mean = torch.exp(-torch.where(known, mean, 0.0).unsqueeze(-1) * t)
         above = torch.where(near, at_mean * torch.expm1(torch.where(near, excess, 0.0)), value - at_mean).clamp_min(0)
         loss_gap = torch.where(known, (weight * above).sum(-1), math.nan)
         probability_gap = torch.where(known, (weight * t * above).sum(-1), math.nan)
         # Both levels c by what is not negative, and EX - c by the gaps.
-        log_level, inverse_level = torch.expm1(log), (weight * t * missing).sum(-1) / inverse
-        log_lag, inverse_lag = -(1 + mean) * torch.expm1(-loss_gap), (1 + mean) * probability_gap / inverse
+        loss_level, probability_level = torch.expm1(loss), (weight * t * missing).sum(-1) / probability
+        loss_lag, probability_lag = -(1 + mean) * torch.expm1(-loss_gap), (1 + mean) * probability_gap / probability
         moved = Transform(log_value, excess, mean)
-        log_difference = _difference(moved, t, near, log_level, log_lag)
-        inverse_difference = _difference(moved, t, near, inverse_level, inverse_lag)
+        loss_difference = _difference(moved, t, near, loss_level, loss_lag)
+        probability_difference = _difference(moved, t, near, probability_level, probability_lag)
         log_t = t.log()
-        cross_log, cross_inverse = _crossing(log_difference, t), _crossing(inverse_difference, t)
-        loss_variance = 2 * (weight * (log_t - cross_log.log()) * log_difference).sum(-1)
-        probability_variance = (weight * t * (t - cross_inverse) * inverse_difference).sum(-1)
-        ctx.save_for_backward(value, inverse, log, log_difference, inverse_difference, t, split, mean)
+        cross_loss, cross_probability = _crossing(loss_difference, t), _crossing(probability_difference, t)
+        loss_variance = 2 * (weight * (log_t - cross_loss.log()) * loss_difference).sum(-1)
+        probability_variance = (weight * t * (t - cross_probability) * probability_difference).sum(-1)
+        ctx.save_for_backward(value, probability, loss, loss_difference, probability_difference, t, split, mean)
         ctx.step = step
-        return inverse, log, probability_variance.clamp_min(0), loss_variance.clamp_min(0), probability_gap, loss_gap
+        return (
+            probability,
+            loss,
+            probability_variance.clamp_min(0),
+            loss_variance.clamp_min(0),
+            probability_gap,
+            loss_gap,
+        )
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        value, inverse, log, log_difference, inverse_difference, t, split, mean = ctx.saved_tensors
-        small, (*_, g_inverse_gap, g_log_gap) = mean < 0.5, grads
+        value, probability, loss, loss_difference, probability_difference, t, split, mean = ctx.saved_tensors
+        small, (*_, g_probability_gap, g_loss_gap) = mean < 0.5, grads
         # The gaps are probability - 1 / (1 + EX) and log(1 + EX) - loss.
-        at_mean = g_inverse_gap / (1 + mean).square() + g_log_gap / (1 + mean)
-        grads = (grads[0] + g_inverse_gap, grads[1] - g_log_gap, *grads[2:4])
-        g_inverse, g_log, g_inverse_variance, g_log_variance = (g.unsqueeze(-1) for g in grads)
-        inverse, log, weight = inverse.unsqueeze(-1), log.unsqueeze(-1), ctx.step * torch.exp(-t)
+        at_mean = g_probability_gap / (1 + mean).square() + g_loss_gap / (1 + mean)
+        grads = (grads[0] + g_probability_gap, grads[1] - g_loss_gap, *grads[2:4])
+        g_probability, g_loss, g_probability_variance, g_loss_variance = (g.unsqueeze(-1) for g in grads)
+        probability, loss, weight = probability.unsqueeze(-1), loss.unsqueeze(-1), ctx.step * torch.exp(-t)
         # d(output) = sum over nodes of coefficient * d log L.
-        plain = (g_inverse * t - g_log) * weight
-        for_inverse_variance = g_inverse_variance * weight * t * (t - 2 * inverse)
-        for_log_variance = g_log_variance * 2 * weight * (euler_gamma + t.log() + log)
-        coefficient = (plain + for_inverse_variance + for_log_variance) * value
+        plain = (g_probability * t - g_loss) * weight
+        for_probability_variance = g_probability_variance * weight * t * (t - 2 * probability)
+        for_loss_variance = g_loss_variance * 2 * weight * (euler_gamma + t.log() + loss)
+        coefficient = (plain + for_probability_variance + for_loss_variance) * value
         # On split nodes d log L = d excess - t d mean.
         summed = (torch.where(split, -coefficient, 0.0) * t).sum(-1)
         # Where X is small, a variance's part of that sum is a covariance that nearly cancels; it vanishes when L is
         # replaced by e^{-tc}, over all nodes: taking that off first keeps its digits.
-        covariance = -(for_inverse_variance * inverse_difference + for_log_variance * log_difference) * t
-        beyond = torch.where(split, -plain, for_inverse_variance + for_log_variance) * value * t
+        covariance = -(for_probability_variance * probability_difference + for_loss_variance * loss_difference) * t
+        beyond = torch.where(split, -plain, for_probability_variance + for_loss_variance) * value * t
         g_mean = torch.where(small, (covariance + beyond).sum(-1), summed) + at_mean
         zero = torch.zeros((), dtype=t.dtype, device=t.device)
         for_value, for_excess = torch.where(split, zero, coefficient), torch.where(split, coefficient, zero)
