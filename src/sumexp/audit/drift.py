@@ -30,7 +30,7 @@ from scipy.optimize import minimize_scalar
 from sumexp.audit._faults import DEVIATIONS, homogeneity
 from sumexp.audit._rows import groups
 from sumexp.audit._setup import AuditError
-from sumexp.audit._text import digits, percent
+from sumexp.audit._text import digits, hundredths, percent
 
 Floats = NDArray[np.float64]
 
@@ -120,8 +120,7 @@ class Drift:
 
     def __str__(self) -> str:
         shares = ", ".join(
-            f"{group.name} {percent(group.trained).removesuffix(' %')} to {percent(group.served)} "
-            f"(x{digits(group.ratio)})"
+            f"{group.name} {hundredths(group.trained)} to {percent(group.served)} (x{digits(group.ratio)})"
             for group in self.groups
         )
         lost = f"; {percent(self.unknown, 2)} of the labels belong to classes that training never had"
