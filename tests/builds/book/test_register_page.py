@@ -4,12 +4,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from sumexp.companion import register
 from sumexp.companion.register import errata
 from sumexp.companion.register import page as drawn
-from tests.builds.book.conftest import CHROMIUM, OPTIONS
+from tests.builds.book.conftest import CHROMIUM
 
 ROOT = Path(__file__).parents[3]
 ENTRIES = len(register.load(ROOT / "claims"))
@@ -34,14 +34,6 @@ def site(tmp_path_factory):
     )
     shutil.copytree(ROOT / "book" / "_static", site / "_static")
     return site / "book" / "register.html"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
