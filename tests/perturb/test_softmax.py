@@ -294,12 +294,14 @@ def test_nodes_that_do_not_serve_are_named(sums: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "noise, classes", [(Cauchy(scale=1e-3), 1_000), (Cauchy(), 100_000), (signs(), 2_000)], ids=str
+    "noise, classes",
+    [(Cauchy(scale=1e-3), 1_000), (Cauchy(), 100_000), (signs(), 2_000), (Discrete((0.0,), (1.0,)), 1_000)],
+    ids=str,
 )
-def test_minutes_of_work_are_refused_at_once(noise: Noise, classes: int) -> None:
-    """Of a thousand classes the first took more than ten minutes, with nothing said."""
+def test_minutes_of_work_and_gigabytes_are_refused_at_once(noise: Noise, classes: int) -> None:
+    """Of a thousand classes the first took more than ten minutes, with nothing said, and the last took 18 GB."""
     theta = torch.linspace(-1, 1, classes, dtype=torch.float64)
-    with pytest.raises(ValueError, match=rf"theta has {classes:,} classes.* nodes each .* minutes of work: take fewer"):
+    with pytest.raises(ValueError, match=rf"theta has {classes:,} classes.* nodes each .* gigabytes or minutes of work: take fewer"):
         softmax.mean(theta, noise, 0.7)
 
 

@@ -35,6 +35,8 @@ WIDEST = 200.0
 MOST = 1 << 29
 """Terms of a row without a table, up to half a minute or a minute and a half: each class sums those of the transform at
 each node."""
+PLACES = 1 << 25
+"""Classes times nodes of a row without a table, which are held at once: 3 to 5 GB."""
 
 
 @dataclass(frozen=True)
@@ -179,11 +181,11 @@ def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.de
             count = classes * len(noise.values) * WINDOW
         else:
             count = heavy.count(classes, -least, max(1.0, 1 / tau.item()))
-        if classes * count * (terms := noise.terms(tau)) > MOST:
+        if classes * count > PLACES or classes * count * noise.terms(tau) > MOST:
             raise ValueError(
                 f"theta has {classes:,} classes; with {type(noise).__name__} noise, at tau {tau.item():.3g} times its "
-                f"scale, they need {count:,} nodes each and {terms:,} terms at each node, minutes of work: take "
-                "fewer classes, or Gumbel, Gaussian or Logistic noise"
+                f"scale, they need {count:,} nodes each and {noise.terms(tau):,} terms at each node, gigabytes or "
+                "minutes of work: take fewer classes, or Gumbel, Gaussian or Logistic noise"
             )
         return Direct(noise, tau, count)
     if isinstance(noise, Edged) and tau.item() * WIDEST < 1:

@@ -44,7 +44,7 @@ def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Ten
     Raises:
         ValueError: if theta has d < 2, no row or an entry that is not finite, tau is not a finite number > 0 or too
             small for a noise with edges, the noise is none, there are too many classes for one without a table (Cauchy,
-            Discrete: some hundred), or the probabilities found do not sum to 1.
+            Discrete: a few hundred are served), or the probabilities found do not sum to 1.
     """
     p = _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).probabilities())
     _whole(p.detach().sum(-1), noise, tau)
