@@ -1,22 +1,22 @@
 r"""Two parametrisations of one minimum: log q in the loss, or log q in the served score.
 
-Train on the sampled softmax with :math:`\log q` subtracted from all logits, hits kept, and serve f; or train without a
-correction and serve :math:`g=f+\log q`. In terms of the served score the two losses are one function of
-:math:`g-\log q`. So if the model can be any function of a set F, the first looks for the least loss over
-:math:`g\in F`, the second over :math:`g\in F+\log q`.
+Train on the sampled softmax with :math:`\log q` subtracted from all logits and hits kept, and serve f; or train without
+a correction and serve :math:`g=f+\log q`. As functions of the served score both losses are the same function of
+:math:`g-\log q`. If the model can represent a set F of functions, the first minimises over :math:`g\in F`, the second
+over :math:`g\in F+\log q`.
 
-- If :math:`F+\log q=F`, as with free scores or with a number for each item that nothing holds back, the two have the
-  same served minima, and the same path of gradient descent or Adam if their start is the same served score.
-- Else neither set holds the other, and the data decide. Towers without a number per item, cosines, and weight decay on
-  the number, which pulls g to F's zero in the first case and to :math:`\log q` in the second, are of this kind.
+- If :math:`F+\log q=F`, as with free scores or an unregularised number per item, both have the same served minima. From
+  the same served score gradient descent and Adam take the same path.
+- Otherwise neither set contains the other, and the data decide. Examples are towers without a number per item, cosines,
+  and weight decay on the number, which pulls g to the zero of F in the first case and to :math:`\log q` in the second.
 
-If popularity changes between training and serving, :math:`P'(y\mid x)\propto P(y\mid x)\,q'(y)/q(y)`, the score for
-the new law is that of the old with :math:`\log q'-\log q` added, in either case: the second has it by serving
-:math:`f+\log q'`. If only the *proposal* changes and P does not, the old served score stays right.
+If popularity changes between training and serving, :math:`P'(y\mid x)\propto P(y\mid x)\,q'(y)/q(y)`, add
+:math:`\log q'-\log q` to the served score in either case: the second then serves :math:`f+\log q'`. If only the
+*proposal* changes and P does not, the served score of training stays right.
 
-Here both are trained without a random number on the world of :mod:`sumexp.chapters.towers`: the full softmax of the
-served scores, its mean over P, from the same towers, by L-BFGS. It is the limit of many negatives; the least loss over
-a set that does not hold the truth can move with their number.
+This module trains both from the same towers on the world of :mod:`sumexp.chapters.towers`, by L-BFGS on the exact mean
+over P of the full softmax of the served scores: the limit of many negatives. If the set does not contain the truth, the
+minimum can move with their number.
 """
 
 from dataclasses import dataclass

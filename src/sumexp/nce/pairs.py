@@ -1,27 +1,27 @@
-r"""True or false, pair by pair: what gBCE and the sigmoid over a batch (SigLIP) learn, and CLIP's softmax.
+r"""What gBCE, the sigmoid over a batch (SigLIP) and CLIP's softmax learn.
 
-All three are games of this package with free scores; each minimum here is in closed form.
+With free scores each minimum has a closed form.
 
-- *gBCE*: the positive y and k uniform negatives i, with the loss
+- *gBCE*: a positive y and k uniform negatives i, with the loss
   :math:`-\beta\log\sigma(f_y)-\sum_i\log(1-\sigma(f_i))`,
 
   .. math:: \alpha=\frac k{L-1},\qquad \beta=\alpha\bigl(t\,(1-\tfrac1\alpha)+\tfrac1\alpha\bigr)=1-t\,(1-\alpha).
 
   Class by class the mean loss is :math:`-\beta P_i\log\sigma-\alpha(1-P_i)\log(1-\sigma)`, strictly convex, so
-  :math:`f_i=\operatorname{logit}P_i+\log(\beta/\alpha)`: for t = 1 the sigmoid *is* the probability, for t = 0, the
-  plain binary cross entropy, it is too large whenever :math:`\alpha<1`, and *the order is the same for every t*. If the
-  negatives are drawn from all L classes, hits among them, the second weight is :math:`k/L` and
-  :math:`f_i=\log P_i+\log(\beta L/k)`: for t = 1 about :math:`\sigma=P/(1+P)`, too small for
-  each :math:`P>1/L` and too large below.
-- *SigLIP*: B pairs, independent draws from a joint law; each pair of an x and a y of the batch is true if they came
-  together. There are B true pairs and B(B - 1) from the product of the marginals, so that this is the local game of
-  :mod:`sumexp.nce.local_nce` with B candidates, and :math:`f=\mathrm{PMI}-\log(B-1)`. The best constant score is
-  :math:`-\log(B-1)` as well, which a bias can be started at. If pairs whose y equals the own y of x are left out as
-  hits, a false pair (x, y) comes with :math:`(P(x)-P(x,y))\,P(y)`, and
+  :math:`f_i=\operatorname{logit}P_i+\log(\beta/\alpha)`. For t = 1 the sigmoid *is* the probability. For t = 0, the
+  plain binary cross entropy, it is too large whenever :math:`\alpha<1`. *The order is the same for every t.* If the
+  negatives are drawn from all L classes, hits included, the second weight is :math:`k/L` and
+  :math:`f_i=\log P_i+\log(\beta L/k)`: for t = 1 about :math:`\sigma=P/(1+P)`, too small if :math:`P>1/L` and too large
+  if :math:`P<1/L`.
+- *SigLIP*: B pairs are drawn independently from a joint distribution. An x and a y of the batch are a true pair if
+  they were drawn together. The B true pairs and B(B - 1) pairs from the product of the marginals are the local game of
+  :mod:`sumexp.nce.local_nce` with B candidates, so :math:`f=\mathrm{PMI}-\log(B-1)`. The best constant score is
+  :math:`-\log(B-1)` too: a good first value of the bias. If hits are left out, pairs whose y equals the own y of x, a
+  false pair (x, y) has the weight :math:`(P(x)-P(x,y))\,P(y)`, and
   :math:`f=\mathrm{PMI}-\log(1-P(y\mid x))-\log(B-1)`.
 - *CLIP*: the cross entropy of the softmax over a row of the batch, plus that over a column. Each row is the global game
-  with negatives from the marginal, so that a row alone leaves PMI + c(x), a column PMI + c(y), and both together
-  PMI + c where all pairs can occur (any two are joined by pairs that share an x or a y): for every B, hits kept.
+  with negatives from the marginal. The row loss alone learns PMI + c(x), the column loss PMI + c(y), and their sum
+  PMI + c if all pairs can occur (any two are connected by pairs that share an x or a y), for every B with hits kept.
 
 Sources: A. Petrov and C. Macdonald, gSASRec, RecSys 2023, arXiv 2308.07192, and its public code; X. Zhai et al., Sigmoid
 Loss for Language Image Pre-Training, ICCV 2023, arXiv 2303.15343, and its public code; A. Radford et al., Learning
@@ -41,23 +41,23 @@ from sumexp.nce._inputs import check_candidates
 from sumexp.nce.joint import Joint
 
 PairHits = Literal["keep", "mask"]
-"""Whether a pair whose y is also the own y of x counts as false (``keep``) or is left out (``mask``)."""
+"""Whether a pair whose y equals the own y of x counts as false (``keep``) or is left out (``mask``)."""
 
 Drawn = Literal["others", "all"]
-"""Whether the negatives of gBCE are drawn from the other classes, as in the paper, or from all, as in its code."""
+"""Where gBCE draws its negatives: from the other classes, as in the paper, or from all classes, as in its code."""
 
 
 def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -> Tensor:
-    r"""The scores at the minimum of gBCE, [classes], for one context; :math:`\sigma(f)` is what it calls a probability.
+    r"""The scores at the minimum of gBCE, [classes], for one context; gBCE takes :math:`\sigma(f)` for a probability.
 
     Args:
-        log_p: [classes] logarithm of the law of positives; a class of probability 0 has the score ``-inf``.
+        log_p: [classes] log probabilities of the positives; a class of probability 0 has the score ``-inf``.
         num_negatives: k, at least 1.
         t: the calibration, from 0 (binary cross entropy) to 1.
-        drawn: from which classes negatives are drawn, uniformly; with ``all`` :math:`\alpha` is still k/(L - 1).
+        drawn: from which classes the uniform negatives are drawn; with ``all`` :math:`\alpha` is still k/(L - 1).
 
     Raises:
-        ValueError: if there is no law of two classes or more, k or t is out of range, or ``drawn`` is unknown.
+        ValueError: if there are fewer than two classes, k or t is out of range, or ``drawn`` is unknown.
 
     >>> import torch
     >>> from sumexp.nce.pairs import gbce
@@ -86,12 +86,12 @@ def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
     r"""[X, Y] the scores at the minimum of the sigmoid loss over all pairs of a batch, bias and scale included.
 
     Args:
-        joint: the law of pairs.
+        joint: the distribution of pairs.
         batch: B, at least 2.
-        hits: whether equal y count as false.
+        hits: whether pairs of equal y count as false.
 
     Returns:
-        ``-inf`` for pairs that never occur, ``inf`` for those that are true whenever they occur.
+        ``-inf`` for pairs that never occur, ``inf`` for pairs that are true whenever they occur.
 
     Raises:
         ValueError: if ``batch`` is below 2 or ``hits`` is unknown.
@@ -111,9 +111,9 @@ def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
 
 
 def softmax_pairs(joint: Joint) -> Tensor:
-    r"""[X, Y] the scores, up to a constant, at the minimum of CLIP's loss, rows and columns, any batch: the PMI.
+    r"""[X, Y] the scores at the minimum of CLIP's loss, rows and columns, for any batch size: the PMI.
 
-    Unique up to the constant if all pairs can occur.
+    They are unique up to a constant if all pairs can occur.
 
     >>> import torch
     >>> from sumexp.nce import Joint
@@ -126,7 +126,7 @@ def softmax_pairs(joint: Joint) -> Tensor:
 
 
 def constant_loss(bias: float, batch: int) -> float:
-    r"""The sigmoid loss of a batch, for each x, if all scores are one number: that of a model at its start.
+    r"""The sigmoid loss per x if all scores are equal, as they nearly are before training.
 
     :math:`\log(1+e^{-b})+(B-1)\log(1+e^b)`, least at :math:`b=-\log(B-1)`.
 

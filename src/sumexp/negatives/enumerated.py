@@ -1,23 +1,23 @@
-r"""Small worlds, all draws: where any sampled loss is least, and how much an estimate by it varies.
+r"""The minimum of any sampled loss, and the variance of its estimates, by enumeration of all draws.
 
-With few classes and few negatives every multiset of m independent draws can be listed. So the mean of a loss, its
-gradient and its Hessian are finite sums, of any loss whatever; where the integrals of
-:mod:`sumexp.negatives.consistency` reach, they are an independent check. An estimate from N examples with free scores
-has, about the minimum :math:`f^*`, the asymptotic covariance :math:`H^+VH^+/N` on scores that sum to 0, with H the mean
-Hessian and V the covariance of one example's gradient there.
+With few classes and few negatives every multiset of m independent draws can be listed. The mean of any loss, its
+gradient and its Hessian are then finite sums: an independent check of the integrals of
+:mod:`sumexp.negatives.consistency`. On scores that sum to 0 an estimate from N examples with free scores has the
+asymptotic covariance :math:`H^+VH^+/N` around the minimum :math:`f^*`, where H is the mean Hessian and V the covariance
+of one example's gradient.
 
-**Bias against variance.** Relative weights with hits kept (`kept`) have no bias for any m (theorem *consistent* of the
-chapter on negatives), and there :math:`V = H`. Is any estimate from the same tuples better? Let :math:`\psi` be an
-estimating function of a label and its candidates, the label among them, of finite variance and differentiable in f.
+**Bias and variance.** Relative weights with hits kept (`kept`) have no bias for any m (theorem *consistent* of the
+chapter on negatives), and :math:`V = H`. Is another estimator from the same tuples better? Let :math:`\psi` be an
+estimating function of a label and its candidates, the label included, of finite variance and differentiable in f.
 
 - *Among those with* :math:`\mathbb E[\psi\mid\text{the unordered candidates}]=0` *for all f, kept has the least
-  asymptotic covariance*, in the order of positive semidefinite matrices. For with s the score of the place given the
-  candidates, the derivative of :math:`\sum_i\pi_i\psi_i=0` is
-  :math:`\mathbb E\,\partial\psi=-\mathbb E\,\psi s^\top`, so that the information of :math:`\psi`,
+  asymptotic covariance*, in the order of positive semidefinite matrices. Let s be the score function of the label's
+  position given the candidates. The derivative of :math:`\sum_i\pi_i\psi_i=0` is
+  :math:`\mathbb E\,\partial\psi=-\mathbb E\,\psi s^\top`. So the information of :math:`\psi`,
   :math:`(\mathbb E\psi s^\top)^\top(\mathbb E\psi\psi^\top)^+\,\mathbb E\psi s^\top`, is at most
-  :math:`\mathbb E ss^\top` by the inequality of Cauchy and Schwarz; equality holds for :math:`\psi=s`.
-- *Among all it is not*: the gradient of the full softmax is a function of the label alone, is right on average, and
-  varies less; its price is that it reads the scores of all classes.
+  :math:`\mathbb E ss^\top` by the Cauchy-Schwarz inequality, with equality for :math:`\psi=s`.
+- *Among all estimating functions it does not*: the gradient of the full softmax depends on the label alone, has the
+  right mean, and varies less, but it reads the scores of all classes.
 
 Sources: Godambe, Biometrika 63 (1976), for conditional scores; Rawat et al., eq. (7), for the losses.
 """
@@ -35,7 +35,7 @@ from sumexp import _checks as checks
 from sumexp.negatives import information
 
 MOST_DRAWS = 20_000
-"""So many multisets at most."""
+"""The largest number of multisets."""
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Of the scores [classes], how often each class was drawn [multisets, classes], and log q [classes]: the loss of each
@@ -43,7 +43,7 @@ multiset with each label, [multisets, classes]."""
 
 
 def full(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
-    r"""The cross entropy of the full softmax; draws are not looked at."""
+    r"""The cross entropy of the full softmax; it ignores the draws."""
     return (scores.logsumexp(0) - scores).expand_as(counts)
 
 
@@ -104,13 +104,13 @@ LOSSES: dict[str, Loss] = {
 
 @dataclass(frozen=True)
 class Estimate:
-    r"""What a loss leads to with free scores.
+    r"""The minimum of a loss with free scores, and how estimates vary around it.
 
     Attributes:
         log_f: [classes] log softmax of the scores at the minimum.
         covariance: [classes, classes] asymptotic covariance of centred scores, times the number of examples.
-        spread: [classes, classes] covariance V of the gradient of one example there; by itself it says little, since a
-            loss that is flat has small gradients and poor estimates.
+        spread: [classes, classes] covariance V of one example's gradient at the minimum. By itself it says little: a
+            flat loss has small gradients and poor estimates.
     """
 
     log_f: Tensor
@@ -156,13 +156,13 @@ def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
 
     Args:
         loss: one of :data:`LOSSES`, :func:`hard`, or another; twice differentiable.
-        log_p: [classes] the law of labels, positive.
-        log_q: [classes] the law of one draw, positive.
-        m: draws for each example, hits among them.
+        log_p: [classes] log probabilities of the labels, finite.
+        log_q: [classes] log probabilities of one draw, finite.
+        m: draws for each example, hits included.
 
     Raises:
-        ValueError: if a law is not positive or sums to something else than 1, the shapes differ, there are too many
-            multisets, or Newton's method finds no minimum near log P.
+        ValueError: if a distribution has a zero or does not sum to 1, the shapes differ, there are too many multisets,
+            or Newton's method finds no minimum near log P.
 
     >>> import torch
     >>> from sumexp.negatives import enumerated

@@ -1,36 +1,35 @@
-r"""Negatives on purpose: what debiased and hard negatives learn, with free scores and negatives without number.
+r"""What debiased and hard negatives learn, with free scores and infinitely many negatives.
 
-Positives of a context have the law P, draws the law q. With :math:`\tau` the share of draws that are positives,
-:math:`q=\tau P+(1-\tau)r`, *debiased* losses contrast with :math:`r=(q-\tau P)/(1-\tau)`, the law of true negatives;
-*hard* ones weigh a negative by :math:`e^{\beta f}`. Both at once, the loss of label y is
+In one context P is the distribution of the positives and q that of the draws. A share :math:`\tau` of the draws are
+positives, :math:`q=\tau P+(1-\tau)r`. *Debiased* losses contrast with :math:`r=(q-\tau P)/(1-\tau)`, the distribution
+of the true negatives; *hard* ones weight a negative by :math:`e^{\beta f}`. With both, the loss of label y is
 
 .. math:: \log\bigl(1+Q\,e^{-f_y}G\bigr),\qquad
           G = \frac{\mathbb E_r e^{(1+\beta)f}}{\mathbb E_r e^{\beta f}},
 
-Q the weight of the negatives. With :math:`v=e^f/G` and :math:`\rho=P/r` its stationary points solve
+where Q is the weight of the negatives. With :math:`v=e^f/G` and :math:`\rho=P/r` the stationary points solve
 
 .. math:: \rho_k = \kappa\,\bigl(1+\tfrac{v_k}{Q}\bigr)\,v_k^\beta\,\bigl((1+\beta)v_k-\beta\bigr),
 
 where :math:`\kappa\,\mathbb E_r v^\beta=\mathbb E_P\frac1{1+v/Q}`. For each :math:`\kappa` the right side increases in
-every v that is allowed, so the order of the classes is that of P/r, and that of P/q: *neither tau nor beta changes it*.
+every admissible v. So the classes are ordered as by P/r, which is the order by P/q: *neither tau nor beta changes it*.
 
 - :math:`\beta=0,\ Q=\infty`: :math:`f=\log(P/r)=\log\frac{\rho_q}{1-\tau\rho_q}` up to a constant, with
-  :math:`\rho_q=P/q`. Debiasing stretches the top, and is finite if and only if :math:`\tau<\min_k q_k/P_k`: from there
-  on r is no law, and G falls to 0 or below as a score grows.
-- :math:`\beta=0`, Q finite: the loss is convex; there is one solution. Where v is large against Q, f grows like
+  :math:`\rho_q=P/q`. Debiasing stretches the top. The scores are finite if and only if :math:`\tau<\min_k q_k/P_k`:
+  for larger tau r is not a distribution, and G falls to 0 or below as a score grows.
+- :math:`\beta=0`, Q finite: the loss is convex, and the solution unique. Where v is much larger than Q, f grows like
   :math:`\frac12\log\rho`.
 - :math:`\beta>0,\ Q=\infty`: as :math:`\kappa` grows each v falls, and :math:`\kappa v^\beta=\rho/((1+\beta)v-\beta)`
-  grows, so that one :math:`\kappa` solves; and a minimum exists, since in a direction d the slope at infinity is
-  :math:`\max d-\mathbb E_Pd>0`. The top is *compressed*, :math:`f\approx\frac1{1+\beta}\log\rho`, and has a *floor*:
-  :math:`v_k>\frac\beta{1+\beta}`, however rare the class is as a positive. A class just above the floor is hardly
-  ranked: hard negatives buy a fine order at the top.
+  grows, so that exactly one :math:`\kappa` is a solution. A minimum exists, because in a direction d the slope at
+  infinity is :math:`\max d-\mathbb E_Pd>0`. The top is *compressed*, :math:`f\approx\frac1{1+\beta}\log\rho`, and there
+  is a *floor*: :math:`v_k>\frac\beta{1+\beta}`, however rare the class is as a positive. Classes just above the floor
+  have nearly equal scores.
 
-What stands between this and the public codes: they have m draws, and weigh them by m
-(:func:`sumexp.negatives.enumerated.hard` is exact for few of them); they estimate the positives' mean by the one
-positive of the pair, so that
-:math:`G` can be negative and is clamped; and with :math:`\beta>0` they keep :math:`\tau` for the share of positives
-among the *tilted* draws, which is :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`, see
-:func:`tilted_share`.
+The public implementations differ in three ways. They have m draws and take Q = m
+(:func:`sumexp.negatives.hard.hard_minimum` is exact for that, without debiasing). They estimate the positives' mean
+from the one positive of the pair, so that :math:`G` can be negative and is clamped. And with :math:`\beta>0` they use
+:math:`\tau` as the share of positives among the *tilted* draws, which is
+:math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`; see :func:`tilted_share`.
 
 Sources: C.-Y. Chuang et al., Debiased Contrastive Learning, NeurIPS 2020; J. Robinson et al., Contrastive Learning with
 Hard Negative Samples, ICLR 2021; their public code.
@@ -51,17 +50,17 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0,
     r"""The scores at the stationary point, :math:`f-\log G`, deterministic, for any number of classes.
 
     Args:
-        log_p: [classes] logarithm of the law of positives, positive everywhere.
-        log_q: [classes] logarithm of the law of draws, positive everywhere.
+        log_p: [classes] log probabilities of the positives, finite.
+        log_q: [classes] log probabilities of the draws, finite.
         tau: the share of draws that are positives, :math:`0\le\tau<\min q/P`.
         beta: hardness, at least 0.
-        weight: Q, positive; ``math.inf`` if ``beta`` is not 0, where uniqueness is not proved otherwise.
+        weight: Q, positive; it must be ``math.inf`` if ``beta`` > 0, as uniqueness is not proved for finite Q.
 
     Returns:
         [classes], float64, without gradients.
 
     Raises:
-        ValueError: if a law is not positive or does not sum to 1, the shapes differ, or a number is out of its range.
+        ValueError: if a distribution has a zero or does not sum to 1, the shapes differ, or a number is out of range.
 
     >>> import torch
     >>> from sumexp.negatives.tilted import tilted
@@ -95,10 +94,10 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0,
 
 
 def tilted_share(log_p: Tensor, log_q: Tensor, scores: Tensor, tau: float, beta: float) -> float:
-    r"""The share of positives among draws that are weighed by :math:`e^{\beta f}`, where it is ``tau`` among the draws.
+    r"""The share of positives among the draws weighted by :math:`e^{\beta f}`; among the draws themselves it is tau.
 
-    :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`, which is ``tau`` if ``beta`` is 0, and more wherever
-    positives have the larger scores.
+    :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`: ``tau`` if ``beta`` is 0, and more if positives have
+    higher scores.
 
     >>> import torch
     >>> from sumexp.negatives.tilted import tilted_share
