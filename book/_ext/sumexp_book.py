@@ -79,7 +79,7 @@ def mark_claims(app: Sphinx, doctree: nodes.document) -> None:
     if not links:
         return
     page = app.builder.get_relative_uri(app.env.docname, "book/register")
-    entries = {entry.claim.id: entry for entry in register(app.env)}
+    entries = {entry.id: entry for entry in register(app.env)}
     for one in [one for one in links if one["claim"] not in entries]:
         raise ExtensionError(f"{app.env.docname} links to the claim {one['claim']!r}, which the register lacks")
     bare = set().union(*map(set, map(in_brackets, links)))
@@ -166,7 +166,7 @@ class RegisterNumber(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         source = {True: "ours", False: "papers"}
-        number = sum(self.text in (entry.verdict, source[entry.claim.is_ours]) for entry in register(self.env))
+        number = sum(self.text in (entry.verdict, source[entry.is_ours]) for entry in register(self.env))
         return [nodes.Text(str(number))], []
 
 

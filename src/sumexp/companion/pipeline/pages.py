@@ -115,7 +115,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     stage = BUILD / "stage.part"
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))
-    register.write_json(entries, folder / "register.json")
+    write_text(folder / "register.json", register.to_json(entries))
     executed = tables([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
     for table in (folder / "register.json", folder / "executions.json", *_measured()):

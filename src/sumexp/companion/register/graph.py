@@ -115,10 +115,10 @@ def curve(above: Place, below: Place) -> str:
 
 def drawing(entries: Iterable[Entry], by_id: Mapping[str, Entry]) -> dict[str, object]:
     """What the template draws: a chapter's claims and what they rest on, also in other chapters, each in its place."""
-    home = {entry.claim.id: entry.claim.depends_on for entry in entries}
+    home = {entry.id: entry.depends_on for entry in entries}
     guests = dict.fromkeys(other for others in home.values() for other in others if other not in home)
     edges: dict[str, Sequence[str]] = {**dict.fromkeys(guests, ()), **home}
-    labels = {node: node.removeprefix(f"{by_id[node].claim.paper}-") if node in home else node for node in edges}
+    labels = {node: node.removeprefix(f"{by_id[node].paper}-") if node in home else node for node in edges}
     places = layout(edges, labels)
     return {
         "height": (1 + max(place.row for place in places.values())) * ROW,
