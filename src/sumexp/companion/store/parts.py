@@ -53,6 +53,11 @@ def data(names: Iterable[str]) -> dict[str, str]:
     return {f"data {name}": state(name) for name in names}
 
 
+def present(names: Iterable[str]) -> list[str]:
+    """Those of the data sets that are there."""
+    return [name for name in names if data([name])[f"data {name}"] not in ("absent", "incomplete")]
+
+
 def current(runs: Iterable[Computation]) -> Iterator[Computation]:
     """The training runs whose code and data are those of today."""
     today = cache(lambda module: modules([module]))
