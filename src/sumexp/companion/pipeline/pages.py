@@ -104,7 +104,8 @@ def make(plan: Plan, jobs: int) -> None:
                 _render(plan, shown, decided, folder, jobs)
                 seal(meter.read())
     # Not by age alone: a clock that was set back makes the newest the oldest.
-    for earlier in [path for path in store.by_age("pages", "book") if path.name != wanted.key][: 1 - KEPT]:
+    others = [path for path in store.paths("pages", "book") if path.name != wanted.key]
+    for earlier in sorted(others, key=lambda path: path.stat().st_mtime)[: 1 - KEPT]:
         store.remove(earlier)
 
 

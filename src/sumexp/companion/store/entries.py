@@ -261,19 +261,6 @@ class Store:
                 computations.append(_computation(_record(path)))
         return computations
 
-    def by_age(self, kind: str, name: str) -> list[Path]:
-        """The folders of all entries of a kind and name, by when they say they were finished; what says nothing first.
-
-        They are not verified either.
-        """
-
-        def finished(path: Path) -> str:
-            with suppress(*_FAULTS):
-                return str(_record(path)["provenance"]["finished"])
-            return ""
-
-        return sorted(self.paths(kind, name), key=finished)
-
     def remove(self, path: Path) -> bool:
         """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it.
 
