@@ -5,7 +5,6 @@ and of the package only the import closure does.
 """
 
 import ast
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -150,22 +149,9 @@ def _syntax_digest(code: str) -> str:
     return digest(syntax(code))
 
 
-def _graph() -> grimp.ImportGraph:
-    return _graph_of(tuple(sorted(_stamps(sumexp.__path__[0]))))
-
-
-def _stamps(folder: str) -> Iterator[tuple[str, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                yield entry.path, entry.stat().st_mtime_ns
-            elif entry.is_dir() and entry.name != "__pycache__":
-                yield from _stamps(entry.path)
-
-
 @cache
-def _graph_of(stamps: tuple[tuple[str, int], ...]) -> grimp.ImportGraph:
-    """The imports of the package as its files are; an edited file makes other stamps."""
+def _graph() -> grimp.ImportGraph:
+    """The imports of the package when this process asked first; what is edited later changes its own part of a key."""
     try:
         return grimp.build_graph("sumexp", exclude_type_checking_imports=True, cache_dir=None)
     except grimp.exceptions.SourceSyntaxError as error:
