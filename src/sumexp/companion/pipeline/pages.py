@@ -127,7 +127,10 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     _date(stage, STAGE)
     rmtree(STAGE, ignore_errors=True)
     stage.replace(STAGE)
-    trees = BUILD / ".doctrees" / _readers()
+    # What decides how pages are read and no setting tells Sphinx: code, docstrings, versions.
+    folders = (Path(sumexp.__path__[0]), Path("book/_ext"))
+    readers = [file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc"]
+    trees = BUILD / ".doctrees" / Computation("pages", "readers", parts.files(readers) | parts.pins()).key[:16]
     for other in set(trees.parent.glob("*")) - {trees}:
         rmtree(other)
     render(STAGE, folder / "html", trees=trees, jobs=jobs)
@@ -141,10 +144,3 @@ def _date(stage: Path, earlier: Path) -> None:
             copystat(before, file)
         else:
             file.touch()
-
-
-def _readers() -> str:
-    """A digest of what decides how pages are read and no setting tells Sphinx: code, docstrings, versions."""
-    package = Path(sumexp.__path__[0])
-    files = [file for folder in (package, Path("book/_ext")) for file in folder.rglob("*") if file.suffix != ".pyc"]
-    return Computation("pages", "readers", parts.files(files) | parts.pins()).key[:16]
