@@ -585,14 +585,13 @@ def test_a_claim_stands_in_the_middle_of_what_it_rests_on():
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project with a decided, an open and a failing claim."""
-    write_claims(tmp_path, TESTED, entry(id="bias-y"), entry(id="bias-z", chapter="synthesis", open=None))
-    (tmp_path / "build" / "evidence").mkdir(parents=True)
+    claims = (TESTED, entry(id="bias-y"), entry(id="bias-z", chapter="synthesis", open=None))
     records = [shown("statement"), shown("statement", claim="bias-z", outcome="failed")]
-    (tmp_path / "build" / "evidence" / "test_bias.json").write_text(json.dumps({"tests": records}))
     marks = (f"@pytest.mark.claim({name!r}, shows='statement', evidence='exact')\n" for name in ("bias-x", "bias-z"))
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_bias.py").write_text(f"{''.join(marks)}def test_it(): ...\n")
     monkeypatch.chdir(tmp_path)
+    decided = decide(tmp_path, claims, records, f"{''.join(marks)}def test_it(): ...\n")
+    Path("build").mkdir()
+    Path("build/register.json").write_text(register.to_json(decided))
     return tmp_path
 
 
@@ -611,6 +610,14 @@ def test_command_prints_claims_and_counts(project):
 def test_a_claim_is_never_broken_over_lines(project, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     assert "bias-x" in run("--chapter", "bias").stdout
+
+
+def test_a_claim_that_was_renamed_or_a_file_of_another_form_since_the_last_build(project):
+    write_claims(project, TESTED, entry(id="bias-new"))
+    (project / "tests" / "test_bias.py").write_text("")
+    assert run().stdout.endswith("2 claims: 1 holds, 1 open\n")
+    (project / "build" / "register.json").write_text('[{"id": "bias-x"')
+    assert "register.json: entry: Invalid JSON" in str(run().exception)
 
 
 def test_command_ends_with_one_if_a_listed_claim_fails(project):

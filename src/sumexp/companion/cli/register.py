@@ -21,15 +21,17 @@ def register_command(
     """
     from sumexp.companion import register
     from sumexp.companion.pipeline.settings import choice
-    from sumexp.companion.register import outcomes
 
     if chapter:
         choice("--chapter", chapter, register.CHAPTERS)
     if verdict:
         choice("--verdict", verdict, register.VERDICTS)
+    claims, built = register.load(Path("claims")), Path("build/register.json")
+    known = register.read_json(built) if built.exists() else ()
+    ended = [test for entry in known if entry.id in claims for test in entry.tests]
     entries = tuple(
         entry
-        for entry in register.decide(register.load(Path("claims")), outcomes.read_folder(Path("build/evidence")))
+        for entry in register.decide(claims, ended)
         if chapter in ("", entry.chapter) and verdict in ("", entry.verdict)
     )
     if as_json:

@@ -120,7 +120,7 @@ def _show(plan: Plan, cores: int) -> None:
         entry = store.here(wanted)
         if entry is None:
             raise CompanionError("the book is not finished: its pages could not be rendered, see above")
-    view.show(shown, decided, entry)
+    view.show(shown, entry)
 
 
 def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:

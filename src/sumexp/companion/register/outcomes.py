@@ -4,9 +4,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from sumexp.companion.register.model import EvidenceFile, RegisterError, Test, explain
+from sumexp.companion.register.model import EvidenceFile, Test
 from sumexp.companion.register.verdict import marked, markers
 from sumexp.companion.store import Computation, Entry, Store, parts
 from sumexp.companion.store.computation import digest
@@ -57,21 +55,6 @@ def find(store: Store, wanted: Computation) -> Entry | None:
     """The entry of a module's outcomes; None if a training run is there now that a test looked for in vain."""
     entry = store.find(wanted)
     return None if entry is None or any((store.root / run).exists() for run in read(entry).lacked) else entry
-
-
-def read_folder(folder: Path) -> tuple[Test, ...]:
-    """The outcomes in all ``*.json`` of a folder; none if it is not there.
-
-    Raises:
-        RegisterError: if a file does not hold outcomes.
-    """
-    tests: list[Test] = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            tests += _declared(EvidenceFile.model_validate_json(path.read_bytes()).tests, path.stem)
-        except ValidationError as error:
-            raise RegisterError([f"{path}: {explain(error)}: delete the file and run the tests again"]) from None
-    return tuple(tests)
 
 
 def read(entry: Entry) -> EvidenceFile:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from sumexp.companion.register.model import (
     EVIDENCE,
@@ -17,6 +17,7 @@ from sumexp.companion.register.model import (
     RegisterError,
     Shows,
     Test,
+    explain,
 )
 
 Verdict: TypeAlias = Literal[
@@ -130,8 +131,15 @@ def to_json(register: Register) -> str:
 
 
 def read_json(path: Path) -> Register:
-    """The register in a file of the form of :func:`to_json`."""
-    return _JSON.validate_json(path.read_bytes())
+    """The register in a file of the form of :func:`to_json`.
+
+    Raises:
+        RegisterError: if it is of another form.
+    """
+    try:
+        return _JSON.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise RegisterError([f"{path}: {explain(error)}: delete the file and build the book again"]) from None
 
 
 def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
