@@ -120,12 +120,12 @@ def imports(*codes: str) -> frozenset[str]:
 
 @cache
 def syntax(code: str) -> str:
-    """The syntax tree of Python code as text: no comments, docstrings, layout or line numbers."""
+    """A digest of the syntax tree of Python code: no comments, docstrings, layout or line numbers."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-    return ast.dump(tree)
+    return digest(ast.dump(tree))
 
 
 @cache
@@ -141,12 +141,7 @@ def _re_exports(code: str) -> bool:
 
 def module(name: str) -> str:
     """The part of one module of the package."""
-    return _syntax_digest(_path(name).read_text("utf-8"))
-
-
-@cache
-def _syntax_digest(code: str) -> str:
-    return digest(syntax(code))
+    return syntax(_path(name).read_text("utf-8"))
 
 
 @cache
