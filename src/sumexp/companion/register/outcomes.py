@@ -21,6 +21,11 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(TESTS).with_suffix("").parts)
 
 
+def file_of(module: str) -> Path:
+    """The other way round."""
+    return TESTS.joinpath(*module.split(".")).with_suffix(".py")
+
+
 def claim_modules() -> list[Path]:
     """The test modules that decide claims."""
     return sorted({Path(test.partition("::")[0]) for test, _claim in markers(TESTS)})
@@ -67,7 +72,7 @@ def read(entry: Entry) -> EvidenceFile:
 
 def _declared(tests: Sequence[Test], module: str) -> tuple[Test, ...]:
     """The tests that the module's source has, with the same claim, shows and evidence; the others are said."""
-    path = TESTS.joinpath(*module.split(".")).with_suffix(".py")
+    path = file_of(module)
     known = set(marked(path.read_text("utf-8"))) if path.is_file() else set()
 
     def is_known(test: Test) -> bool:
