@@ -59,14 +59,8 @@ def trimmed(glyphs: str) -> str:
 
 
 def icon_codes(css: str) -> set[int]:
-    """The icons that a style sheet draws by itself, and those of `ICONS`."""
-    named = {f".fa-{name}:{end}" for name in ICONS for end in ("before", ":before")}
-    escaped = set()
-    for found in _CONTENT.finditer(css):
-        opened = css.rfind("{", 0, found.start())
-        selector = css[max(css.rfind(end, 0, opened) for end in "{}") + 1 : opened]
-        if ".fa-" not in selector or named & set(selector.split(",")):
-            escaped.add(int(found[1], 16))
+    """The icons that a style sheet draws."""
+    escaped = {int(code, 16) for code in _CONTENT.findall(css)}
     return escaped | {ord(letter) for letter in css if 0xE000 <= ord(letter) < 0xF900}
 
 

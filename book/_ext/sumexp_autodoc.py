@@ -1,6 +1,5 @@
 """Docstrings on the pages: types as a user names them, and what autodoc and viewcode leave behind as it should be."""
 
-from importlib import import_module
 from re import compile as pattern
 from typing import Any
 
@@ -10,12 +9,6 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 ARRAY = pattern(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
-
-
-def import_once(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> None:
-    """What describing the package imports is imported before the processes part."""
-    if app.parallel > 1 and any(page.startswith("book/api/") for page in pages):
-        import_module("sumexp.audit")  # with torch and scipy, seconds for each process
 
 
 def forget_unused(app: Sphinx, env: BuildEnvironment) -> None:
@@ -75,7 +68,6 @@ def plain_types(app: Sphinx, doctree: nodes.document) -> None:
 
 def setup(app: Sphinx) -> dict[str, object]:
     app.setup_extension("sphinx.ext.autodoc")
-    app.connect("env-before-read-docs", import_once)
     app.connect("env-updated", forget_unused)
     app.connect("autodoc-process-signature", name_types)
     app.connect("autodoc-process-docstring", mend_docstring, priority=600)  # after Napoleon

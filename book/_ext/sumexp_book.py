@@ -11,7 +11,6 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from sumexp.companion.pipeline.measured import TIMES
@@ -19,36 +18,11 @@ from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
 from sumexp.companion.register.verdict import VERDICTS
 
-logger = logging.getLogger(__name__)
-
 WORD_JOINER = "\u2060"  # no line begins with a mark
 DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
 SENTENCE = "application/papermill.record/text/markdown"
 TITLE = pattern(r"(?:^|\n)# (.*)")
-
-
-def note_names(app: Sphinx, _: nodes.document) -> None:
-    """Keep the labels and the labels of formulas that a page declares with what Sphinx knows of the page.
-
-    Sphinx forgets and merges a page's metadata itself.
-    """
-    domains = app.env.get_domain("std").anonlabels, app.env.get_domain("math").equations
-    page = app.env.docname
-    app.env.metadata[page]["sumexp_names"] = [
-        name for names in domains for name, (where, _) in names.items() if where == page
-    ]
-
-
-def check_names(app: Sphinx, env: BuildEnvironment) -> None:
-    """A name serves once in the book; Sphinx looks no further than what one process has read."""
-    pages: dict[str, list[str]] = {}
-    for page, known in sorted(env.metadata.items()):
-        for name in known.get("sumexp_names", ()):
-            pages.setdefault(name, []).append(page)
-    for name, places in pages.items():
-        if len(places) > 1:
-            logger.warning("%r is declared in %s; take another name", name, " and in ".join(places))
 
 
 def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:
@@ -79,7 +53,7 @@ def mark_claims(app: Sphinx, doctree: nodes.document) -> None:
     if not links:
         return
     page = app.builder.get_relative_uri(app.env.docname, "book/register")
-    entries = {entry.claim.id: entry for entry in register(app.env)}
+    entries = {entry.id: entry for entry in register(app.env)}
     for one in [one for one in links if one["claim"] not in entries]:
         raise ExtensionError(f"{app.env.docname} links to the claim {one['claim']!r}, which the register lacks")
     bare = set().union(*map(set, map(in_brackets, links)))
@@ -166,7 +140,7 @@ class RegisterNumber(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         source = {True: "ours", False: "papers"}
-        number = sum(self.text in (entry.verdict, source[entry.claim.is_ours]) for entry in register(self.env))
+        number = sum(self.text in (entry.verdict, source[entry.is_ours]) for entry in register(self.env))
         return [nodes.Text(str(number))], []
 
 
@@ -314,9 +288,6 @@ def setup(app: Sphinx) -> dict[str, object]:
     app.add_directive("at-a-glance", AtAGlance)
     app.add_node(claim_link)
     app.connect("doctree-read", mark_claims)
-    app.connect("doctree-read", note_names, priority=900)
-    app.connect("env-check-consistency", check_names)
-    # It numbers sections once everything is read, in the main process, and does not say so.
-    if numbering := app.extensions.get("sphinx_multitoc_numbering"):
-        numbering.parallel_read_safe = True
+    # Pages are read in one process: of several Sphinx does not see that two pages declare the same name.
+    app.is_parallel_allowed = lambda kind: kind == "write"
     return {"version": "2", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -53,7 +53,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
     source, out = Path(app.srcdir), Path(app.outdir)
     if error or app.builder.format != "html" or not (source / DATA).exists():
         return
-    verdicts = {entry.claim.id: entry.verdict for entry in read_json(source / DATA / "register.json")}
+    verdicts = {entry.id: entry.verdict for entry in read_json(source / DATA / "register.json")}
     macros = app.config.mathjax3_config["tex"]["macros"]
     root, repository = app.config.html_baseurl.rstrip("/"), app.config.html_context.get("repository", "")
     package = f"git+{repository}" if repository else ""

@@ -7,7 +7,6 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
-from sphinx_proof.domain import ProofDomain
 
 WORD_JOINER = "\u2060"  # stands before the mark of a verdict, with which no line begins
 SHORT = 28  # letters of code that a line of a phone has room for, even in a list
@@ -82,18 +81,9 @@ def depart_solution(self: HTML5Translator, _: solution_node) -> None:
     self.body.append("</details>\n")
 
 
-class Proofs(ProofDomain):
-    """Theorems as sphinx-proof has them; it keeps them elsewhere, so that of several processes nothing is to merge."""
-
-    def merge_domaindata(self, docnames: list[str], otherdata: dict[str, object]) -> None:
-        pass
-
-
 def setup(app: Sphinx) -> dict[str, object]:
     app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
     app.add_post_transform(FoldSolutions)
-    if "sphinx_proof" in app.extensions:
-        app.add_domain(Proofs, override=True)
     app.connect("doctree-read", free_contents)
     app.connect("doctree-read", keep_punctuation, priority=600)  # after claims have become marks
     app.connect("doctree-read", plain_texts)

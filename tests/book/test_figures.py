@@ -1,7 +1,7 @@
 """Figures on pages: from the picture and its metadata in a notebook to what a reader sees and can follow."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,10 +26,10 @@ def shown(name: str, caption: str = "A bar.", source: str = "sumexp.datasets:fil
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
-    """Render a chapter whose cells show these outputs; gives the page, and the warnings."""
+    """Render a chapter whose cells show these outputs; gives its page, and the warnings."""
     monkeypatch.syspath_prepend(str(EXTENSIONS))
 
-    def render(*cells: list[dict[str, Any]]) -> tuple[BeautifulSoup, str]:
+    def render(*cells: list[dict[str, Any]], pages: Iterable[str] = ("chapter",)) -> tuple[BeautifulSoup, str]:
         code = [
             {"cell_type": "code", "source": f"draw({n})", "metadata": {}, "outputs": outputs, "execution_count": None}
             for n, outputs in enumerate(cells)
@@ -39,7 +39,8 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
         metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
         notebook = {"cells": numbered, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
         (tmp_path / "notebooks").mkdir()
-        (tmp_path / "notebooks" / "chapter.ipynb").write_text(json.dumps(notebook))
+        for name in pages:
+            (tmp_path / "notebooks" / f"{name}.ipynb").write_text(json.dumps(notebook))
         (tmp_path / "book" / "_data" / "figures").mkdir(parents=True)
         (tmp_path / "book" / "_data" / "figures" / "bar.csv").write_text("panel,series,kind\n")
         settings: dict[str, Any] = {
@@ -111,3 +112,8 @@ def test_another_picture_is_left_as_it_is(build: Build) -> None:
 def test_two_figures_of_one_name_on_a_page_are_a_warning(build: Build) -> None:
     _, warnings = build([shown("line")], [shown("bar")], [shown("line")])
     assert "notebooks/chapter shows two figures 'line'; take another name" in warnings
+
+
+def test_a_figure_that_two_pages_show_is_a_warning(build: Build) -> None:
+    _, warnings = build([shown("bar")], pages=("chapter", "other"))
+    assert "duplicate label fig-bar, other instance in" in warnings

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page, Playwright
 from pypdf import PdfReader
+from sphinx_external_toc.parsing import parse_toc_data, parse_toc_yaml
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import pdf, print_html
@@ -113,6 +113,7 @@ def links(made: bytes) -> set[str]:
 
 def test_what_describes_the_package_is_no_part_of_the_printed_book() -> None:
     contents = {
+        "format": "jb-book",
         "root": "book/intro",
         "parts": [
             {"caption": "A", "chapters": [{"file": "a", "sections": [{"file": "a/b"}]}]},
@@ -120,8 +121,10 @@ def test_what_describes_the_package_is_no_part_of_the_printed_book() -> None:
             {"caption": "C", "chapters": [{"file": "book/api/y"}]},
         ],
     }
-    assert list(print_html.pages(contents).items()) == [("book/intro", ""), ("a", "A"), ("a/b", ""), ("c", "B")]
-    assert print_html.pages({"root": "i", "chapters": [{"file": "a"}]}) == {"i": "", "a": ""}
+    listed = print_html.pages(parse_toc_data(contents))
+    assert list(listed.items()) == [("book/intro", ""), ("a", "A"), ("a/b", ""), ("c", "B")]
+    short = parse_toc_data({"format": "jb-book", "root": "i", "chapters": [{"file": "a"}]})
+    assert print_html.pages(short) == {"i": "", "a": ""}
 
 
 @pytest.mark.parametrize(
@@ -365,7 +368,7 @@ def test_without_a_browser_it_says_what_to_install(
     assert not (book / "build/sumexp.pdf").exists()
 
 
-PRINTABLE = list(print_html.pages(yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))))
+PRINTABLE = list(print_html.pages(parse_toc_yaml(ROOT / "_toc.yml")))
 LEFT_TO_PRINT = ("notebooks/bias", "notebooks/synthesis", "notebooks/vae")
 """The chapters that are laid out and printed here: typesetting all fourteen took a minute of processor."""
 PRINTED = [page for page in PRINTABLE if not page.startswith("notebooks/") or page in LEFT_TO_PRINT]

@@ -93,7 +93,7 @@ def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:
     pieces = [{"output_type": "stream", "name": "stdout", "text": text} for text in ("a\nb", "c\n")]
     figure = {"output_type": "display_data", "data": {"text/plain": "f"}, "metadata": {}}
     after = {"output_type": "stream", "name": "stdout", "text": "d"}
-    joined = staging._joined([*pieces, figure, after])
+    joined = staging._outputs([*pieces, figure, after], None)
     assert [output.get("text") for output in joined] == ["a\nbc\n", None, "d"]
     assert pieces[0]["text"] == "a\nb"
 

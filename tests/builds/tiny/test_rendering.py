@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.rendering import render
-from sumexp.companion.register import Claim, Entry, as_records
+from sumexp.companion.register import Entry, to_json
 
 # sphinx-external-toc looks at every object there is, and torch warns when one of its own is looked at.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated:FutureWarning")
@@ -142,26 +142,21 @@ def executions(wall: float = 12.34, data: tuple[str, ...] = ()) -> dict[str, Any
     return {"tables": {"cost": [cost], "origin": [origin], "versions": [{"package": "numpy", "version": "2.0"}]}}
 
 
-(CLAIM,) = as_records(
-    [
-        Entry(
-            claim=Claim(
-                id="bias-x",
-                chapter="bias",
-                where="eq. (1)",
-                kind="equation",
-                paper_says="$a=b$ in our words.",
-                corrected="$a=-b$",
-                erratum=("B1",),
-                open="no test yet",
-            ),
-            verdict="open",
-            says="no test yet",
-            evidence=None,
-            tests=(),
-        )
-    ]
+ENTRY = Entry(
+    id="bias-x",
+    chapter="bias",
+    where="eq. (1)",
+    kind="equation",
+    paper_says="$a=b$ in our words.",
+    corrected="$a=-b$",
+    erratum=("B1",),
+    open="no test yet",
+    verdict="open",
+    says="no test yet",
+    evidence=None,
+    tests=(),
 )
+(CLAIM,) = json.loads(to_json((ENTRY,)))
 KILLS = {"tables": {"kills": [{"killed": "the book", "kills": 50, "latest end after a kill": 1.25}]}, "note": "It was."}
 DEVICES = {
     "tables": {

@@ -23,7 +23,9 @@ def test_the_step_that_is_asked_for_is_run_and_who_has_heard_of_its_end_is_not_t
     monkeypatch.setenv(progress.FOLDER, str(tmp_path / driver))
     monkeypatch.setenv(progress.STEP, "")
     monkeypatch.setattr(processes, "bind", lambda: None)
-    monkeypatch.setattr(plan, "read", lambda path: None)
+    monkeypatch.setattr(steps, "PLAN", tmp_path / "plan.json")
+    empty = plan.Plan(profile="cpu", device="cpu", notebooks={}, selected=(), evidence={})
+    steps.PLAN.write_text(empty.model_dump_json())
     monkeypatch.setattr(pages, "make", make)
     with pytest.raises(end, match="1" if end is SystemExit else "no pages"):
         steps.run("pages", "7")

@@ -31,6 +31,6 @@ def test_the_view_has_the_pages_and_tables_that_were_rendered_last(
         files = [entry / name for name in ("html/index.html", "register.json", "executions.json")]
         for file in files:
             file.write_text(text)
-        view.show({}, {}, SimpleNamespace(path=entry))  # type: ignore[arg-type]
+        view.show({}, SimpleNamespace(path=entry))  # type: ignore[arg-type]
         shown = [view.HTML / "index.html", *(view.BUILD / file.name for file in files[1:])]
         assert [file.read_text() for file in shown] == [text] * 3

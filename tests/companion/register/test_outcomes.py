@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sumexp import datasets
-from sumexp.companion.register import RegisterError, outcomes
+from sumexp.companion.register import outcomes
 from sumexp.companion.store import parts
 
 
@@ -66,10 +66,3 @@ def test_evidence_counts_data_where_the_code_can_read_them() -> None:
     write("tests/test_a.py", "import sumexp.datasets\n" + CLAIM.format("True"))
     assert {f"data {name}" for name in datasets.DATASETS} <= outcomes.computation(path).parts.keys()
     assert parts.data(datasets.DATASETS).items() <= outcomes.computation(path).parts.items()
-
-
-def test_a_file_that_holds_no_outcomes_is_named(folder: Path) -> None:
-    (folder / "bias.json").write_text('{"tests": [')
-    with pytest.raises(RegisterError, match=r"bias.json: .*delete the file and run the tests again"):
-        outcomes.read_folder(folder)
-    assert outcomes.read_folder(folder / "nowhere") == ()

@@ -234,7 +234,7 @@ def test_a_claim_of_data_is_decided_by_runs_on_them(tmp_path, finding, verdict):
         assert decided.says == f"measured on {ran}; not on omniglot"
     else:
         assert decided.says.endswith(f"away from the paper's 1 ({ran})")
-    (kept,) = register.as_records([decided])
+    (kept,) = json.loads(register.to_json((decided,)))
     assert kept["tests"][0]["findings"][0]["keys"] == rests_on["keys"]
 
 
@@ -452,19 +452,17 @@ def undecided(papers, tmp_path_factory):
     return register.decide(papers, (), ROOT / "tests")
 
 
-def test_json_lists_every_claim_with_its_verdict(undecided, papers, tmp_path):
-    register.write_json(undecided, tmp_path / "build" / "register.json")
-    records = json.loads((tmp_path / "build" / "register.json").read_text())
+def test_json_lists_every_claim_with_its_verdict(undecided, papers):
+    records = json.loads(register.to_json(undecided))
     assert [record["id"] for record in records] == list(papers)
     assert {"chapter", "where", "paper_says", "verdict", "evidence", "tests", "depends_on"} <= records[0].keys()
-    assert [path.name for path in (tmp_path / "build").iterdir()] == ["register.json"]
 
 
 def test_json_is_read_as_it_was_written(tmp_path):
     decided = decide(
         tmp_path, [CORRECTED], [shown("counterexample"), shown("correction", "experiment", findings=[MET])]
     )
-    register.write_json(decided, tmp_path / "register.json")
+    (tmp_path / "register.json").write_text(register.to_json(decided), "utf-8")
     assert register.read_json(tmp_path / "register.json") == decided
 
 
@@ -587,14 +585,13 @@ def test_a_claim_stands_in_the_middle_of_what_it_rests_on():
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project with a decided, an open and a failing claim."""
-    write_claims(tmp_path, TESTED, entry(id="bias-y"), entry(id="bias-z", chapter="synthesis", open=None))
-    (tmp_path / "build" / "evidence").mkdir(parents=True)
+    claims = (TESTED, entry(id="bias-y"), entry(id="bias-z", chapter="synthesis", open=None))
     records = [shown("statement"), shown("statement", claim="bias-z", outcome="failed")]
-    (tmp_path / "build" / "evidence" / "test_bias.json").write_text(json.dumps({"tests": records}))
     marks = (f"@pytest.mark.claim({name!r}, shows='statement', evidence='exact')\n" for name in ("bias-x", "bias-z"))
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_bias.py").write_text(f"{''.join(marks)}def test_it(): ...\n")
     monkeypatch.chdir(tmp_path)
+    decided = decide(tmp_path, claims, records, f"{''.join(marks)}def test_it(): ...\n")
+    Path("build").mkdir()
+    Path("build/register.json").write_text(register.to_json(decided))
     return tmp_path
 
 
@@ -613,6 +610,14 @@ def test_command_prints_claims_and_counts(project):
 def test_a_claim_is_never_broken_over_lines(project, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     assert "bias-x" in run("--chapter", "bias").stdout
+
+
+def test_a_claim_that_was_renamed_or_a_file_of_another_form_since_the_last_build(project):
+    write_claims(project, TESTED, entry(id="bias-new"))
+    (project / "tests" / "test_bias.py").write_text("")
+    assert run().stdout.endswith("2 claims: 1 holds, 1 open\n")
+    (project / "build" / "register.json").write_text('[{"id": "bias-x"')
+    assert "register.json: entry: Invalid JSON" in str(run().exception)
 
 
 def test_command_ends_with_one_if_a_listed_claim_fails(project):

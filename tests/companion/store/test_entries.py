@@ -19,7 +19,7 @@ from filelock import Timeout
 
 from sumexp.companion import CompanionError
 from sumexp.companion.store import Computation, Store, default
-from sumexp.companion.store.entries import RECORD, SUMS, DamagedError, _sums, read
+from sumexp.companion.store.entries import SUMS, DamagedError, _sums, read
 from sumexp.companion.store.provenance import Meter
 
 from .conftest import asked, keep
@@ -369,20 +369,6 @@ def test_what_breaks_while_an_entry_is_made_is_not_said_to_be_a_matter_of_keepin
     ):
         (folder / "absent" / "file").write_bytes(b"")
     assert store.status(asked()) == "missing"
-
-
-def test_by_age_nothing_is_verified(store: Store) -> None:
-    for number, day in enumerate((3, 1, 2)):
-        keep(store, asked(number))
-        record = store.path(asked(number)) / RECORD
-        found = json.loads(record.read_text())
-        found["provenance"]["finished"] = f"2026-01-0{day}T00:00:00+00:00"
-        record.write_text(json.dumps(found))  # which damages it
-    keep(store, asked(3))
-    (store.path(asked(3)) / RECORD).write_text("{")
-    keep(store, asked(4))
-    found_in = [path.name for path in store.by_age(asked().kind, asked().name)]
-    assert found_in == [asked(number).key for number in (3, 1, 2, 0, 4)]
 
 
 def test_the_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

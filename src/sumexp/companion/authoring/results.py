@@ -6,7 +6,7 @@ A cell calls `record`; the prose says ``{glue:text}`name```; the pipeline collec
 import math
 import re
 from numbers import Integral
-from typing import Protocol, SupportsFloat
+from typing import Any, SupportsFloat
 
 from IPython.display import display
 
@@ -18,13 +18,6 @@ GLUE_PREFIX = "application/papermill.record/"
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-class SupportsBool(Protocol):
-    """What is true or false, such as a tensor of one element."""
-
-    def __bool__(self) -> bool:
-        """Whether it is true."""
 
 
 def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0) -> None:
@@ -50,15 +43,8 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
         text = typeset(format(number, spec))
     except ValueError as error:
         raise CompanionError(f"result {name!r} = {number}: format {spec!r} does not fit: {error}") from error
-    display(  # type: ignore[no-untyped-call]
-        # Quoted: myst-nb evaluates what it glues, and would make 49,815 a pair and 1.000 one digit.
-        {f"{GLUE_PREFIX}text/plain": repr(text)},
-        raw=True,
-        metadata={
-            "scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX},
-            "sumexp": {"result": name, "value": number, "rtol": rtol},
-        },
-    )
+    # Quoted: myst-nb evaluates what it glues, and would make 49,815 a pair and 1.000 one digit.
+    _glue(name, {"text/plain": repr(text)}, {"result": name, "value": number, "rtol": rtol})
 
 
 def typeset(text: str) -> str:
@@ -69,7 +55,7 @@ def typeset(text: str) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
-def guard(sentence: str, holds: SupportsBool) -> None:
+def guard(sentence: str, holds: object) -> None:
     """Tie a sentence of the prose, a caption or an alt text to what its truth depends on.
 
     Args:
@@ -84,7 +70,7 @@ def guard(sentence: str, holds: SupportsBool) -> None:
     display({"text/plain": ""}, raw=True, metadata={"sumexp": {"guard": sentence}})  # type: ignore[no-untyped-call]
 
 
-def choose(name: str, *cases: tuple[SupportsBool, str]) -> str:
+def choose(name: str, *cases: tuple[object, str]) -> str:
     """Record under ``name`` the first of several sentences that is true of this run, and return it.
 
     The prose shows it, typeset as Markdown, by ``{glue:md}`name:myst```; captions and alt texts take what is returned.
@@ -100,16 +86,16 @@ def choose(name: str, *cases: tuple[SupportsBool, str]) -> str:
     _check(name)
     for holds, sentence in cases:
         if holds:
-            display(  # type: ignore[no-untyped-call]
-                {f"{GLUE_PREFIX}text/markdown": sentence},
-                raw=True,
-                metadata={
-                    "scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX},
-                    "sumexp": {"sentence": name, "text": sentence},
-                },
-            )
+            _glue(name, {"text/markdown": sentence}, {"sentence": name, "text": sentence})
             return sentence
     raise CompanionError(f"none of the sentences of {name!r} is true of this run: {' | '.join(s for _, s in cases)}")
+
+
+def _glue(name: str, data: dict[str, str], mark: dict[str, Any]) -> None:
+    """Put out what the prose shows under a name."""
+    glued = {f"{GLUE_PREFIX}{kind}": text for kind, text in data.items()}
+    metadata = {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}, "sumexp": mark}
+    display(glued, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]
 
 
 def _check(name: str) -> None:

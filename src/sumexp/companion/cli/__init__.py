@@ -1,6 +1,5 @@
 """The command line, ``sumexp``; without typer it says what to install, and does what needs nothing more."""
 
-import argparse
 import os
 import signal
 import sys
@@ -11,6 +10,14 @@ from sumexp import __version__
 
 INSTALL = "run in a copy of the book's sources: pip install '.[book]'"
 """Not by its name alone, which on an index of packages may be another's."""
+BARE = f"""usage: sumexp [--help] [--version] COMMAND
+
+Losses with sampled negatives, and exactly what they optimise: what the package alone does.
+
+  audit      say what training with your sampled negatives ends at, and what to change
+  data list  print every data set: its terms, files, and whether it is there; --data FOLDER is where they are
+
+The book's commands (book, register, runs, ...) need more; for them, {INSTALL}"""
 
 
 def main() -> None:
@@ -58,38 +65,19 @@ def _end(number: int, _: object) -> None:
 def _without_typer(arguments: list[str]) -> None:
     """The commands that the package alone has; ``audit`` was looked for before."""
     match arguments:
-        case ["data", "list", *rest] if not rest or rest[0] in ("-h", "--help", "--data"):
-            options = _parser().parse_args(arguments)
+        case ["data", "list", *rest] if not rest or (rest[0] == "--data" and len(rest) == 2):
             from sumexp.companion.cli.listing import listing
 
-            print("\n".join(listing(options.data)))
-        case [] | ["data"] | ["data", "-h" | "--help"]:
-            _parser().parse_args([*arguments, "--help"] if arguments[-1:] not in (["-h"], ["--help"]) else arguments)
-        case ["-h" | "--help" | "--version", *_]:
-            _parser().parse_args(arguments)
+            print("\n".join(listing(Path(rest[1]) if rest else None)))
+        case ["--version", *_]:
+            print(f"sumexp {__version__}")
+        case [] | ["data"] | [*_, "-h" | "--help"]:
+            print(BARE)
         case _:
             _fail(
                 f"this needs typer, which is not installed; for all commands, {INSTALL} "
                 "(without it there are: sumexp audit, sumexp --version, sumexp data list)"
             )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sumexp",
-        description="Losses with sampled negatives, and exactly what they optimise: what the package alone does.",
-        epilog=f"The book's commands (book, register, runs, ...) need more; for them, {INSTALL}",
-    )
-    parser.add_argument("--version", action="version", version=f"sumexp {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    commands.add_parser(
-        "audit", add_help=False, help="what training with your sampled negatives ends at, and what to change"
-    )
-    data = commands.add_parser("data", help="data list: the data sets, and which of them are there")
-    kinds = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    named = kinds.add_parser("list", help="print every data set: its terms, files, and whether it is there")
-    named.add_argument("--data", type=Path, help="folder of the data; else SUMEXP_DATA, else the user's cache folder")
-    return parser
 
 
 def _fail(message: object, code: int = 1) -> NoReturn:

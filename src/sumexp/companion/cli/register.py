@@ -19,23 +19,23 @@ def register_command(
     The evidence is that of the last `make book`; without it, claims that have tests are open.
     The exit code is 1 if the tests of a listed claim fail.
     """
-    import json
-
     from sumexp.companion import register
     from sumexp.companion.pipeline.settings import choice
-    from sumexp.companion.register import outcomes
 
     if chapter:
         choice("--chapter", chapter, register.CHAPTERS)
     if verdict:
         choice("--verdict", verdict, register.VERDICTS)
+    claims, built = register.load(Path("claims")), Path("build/register.json")
+    known = register.read_json(built) if built.exists() else ()
+    ended = [test for entry in known if entry.id in claims for test in entry.tests]
     entries = tuple(
         entry
-        for entry in register.decide(register.load(Path("claims")), outcomes.read_folder(Path("build/evidence")))
-        if chapter in ("", entry.claim.chapter) and verdict in ("", entry.verdict)
+        for entry in register.decide(claims, ended)
+        if chapter in ("", entry.chapter) and verdict in ("", entry.verdict)
     )
     if as_json:
-        typer.echo(json.dumps(register.as_records(entries), indent=1, ensure_ascii=False))
+        typer.echo(register.to_json(entries), nl=False)
     else:
         _print(entries)
     if any(entry.verdict == "failing" for entry in entries):
@@ -53,7 +53,7 @@ def _print(entries: "Register") -> None:
     table.columns[0].no_wrap = True
     for entry in entries:
         evidence = f" ({entry.evidence})" if entry.evidence else ""
-        table.add_row(entry.claim.id, entry.claim.where.replace("$", ""), entry.verdict + evidence, entry.says)
+        table.add_row(entry.id, entry.where.replace("$", ""), entry.verdict + evidence, entry.says)
     console = Console(highlight=False, markup=False)
     console.print(table)
     counts = {verdict: sum(entry.verdict == verdict for entry in entries) for verdict in register.VERDICTS}

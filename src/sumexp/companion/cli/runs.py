@@ -89,8 +89,8 @@ def run_command(
     profile: Profile = "cpu",
     device: Device = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and what it costs.")] = False,
-    only: Annotated[str, typer.Option(metavar="KEY", help="Only the run whose key begins so.")] = "",
-    cores: Annotated[int, typer.Option(help="Run side by side what fits on so many cores; 0: one by one.")] = 0,
+    only: Annotated[str, typer.Option(metavar="KEY", help="Only the run whose key begins so, here.")] = "",
+    cores: Annotated[int, typer.Option(help="Run side by side what fits on so many cores.")] = 1,
     executor: Executor = "",
     jobs: Jobs = 20,
     options: Options = "",
@@ -107,55 +107,29 @@ def run_command(
         kind = kind_of(device)
         _dry_run(grid, profile, kind, _chosen(wanted, kind, only))
         return
-    machines = Machines(cores or 1, executor, jobs, options)
+    machines = Machines(cores, executor, jobs, options)
     device = machines.device(device)
-    if cores or executor:
-        if only:
-            raise CompanionError("--only is for runs one by one; leave out --cores and --executor")
-        fill(grid, profile, device, machines)
-    else:
+    if only:
         chosen = _chosen(wanted, device, only)
         if not chosen:
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
-        _one_by_one(chosen, device)
-    if not only:
+        _here(chosen, device)
+    else:
+        fill(grid, profile, device, machines)
         leave_marks(grid, profile, device)
         typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the store, {default().root}")
 
 
-def _one_by_one(chosen: "Sequence[tuple[Job, Computation]]", device: str) -> None:
-    """Compute what the store lacks; first what no other process computes, then see how that ended.
-
-    Raises:
-        CompanionError: if a run failed; the others were computed.
-    """
-    import traceback
-
-    from sumexp.companion import CompanionError
+def _here(chosen: "Sequence[tuple[Job, Computation]]", device: str) -> None:
+    """Compute in this process what the store lacks."""
     from sumexp.companion.grids.jobs import run
-    from sumexp.companion.store import default, processes, progress
-    from sumexp.datasets import DataError
+    from sumexp.companion.store import processes, progress
 
     if processes.driver():  # a shell may end before what it started by nohup
         processes.bind()
-    store = default()
-    lacking = [(job, wanted) for job, wanted in chosen if store.find(wanted) is None]
-    failed = 0
-    for number, (job, wanted) in enumerate(sorted(lacking, key=lambda pair: store.is_running(pair[1].key)), 1):
-        label = f"{job.name} {wanted.key[:SHORT]}"
-        if len(lacking) > 1:
-            typer.echo(f"run {number} of {len(lacking)}: {label}", err=True)
-        try:
-            with progress.step(label.removeprefix("sumexp."), "starting"):
-                run(job, device)
-        except (CompanionError, DataError) as error:
-            typer.echo(f"error: {label}: {error}", err=True)
-            failed += 1
-        except Exception:  # the other runs may do
-            typer.echo(f"error: {label} failed:\n{traceback.format_exc()}", err=True)
-            failed += 1
-    if failed:
-        raise CompanionError(f"{failed} of {len(lacking)} runs failed, see above; what is finished is kept")
+    for job, wanted in chosen:
+        with progress.step(f"{job.name} {wanted.key[:SHORT]}".removeprefix("sumexp."), "starting"):
+            run(job, device)
 
 
 def _chosen(jobs: "Sequence[Job]", device: str, only: str) -> "list[tuple[Job, Computation]]":

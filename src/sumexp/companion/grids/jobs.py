@@ -6,12 +6,11 @@ from importlib import import_module
 from pathlib import Path
 
 import sumexp
-from sumexp import datasets
 from sumexp.chapters.jobs import Grid, Job
 from sumexp.companion.authoring import runs
 from sumexp.companion.pipeline.inputs import declared_runs, parse, source_path
 from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
-from sumexp.companion.store import Computation
+from sumexp.companion.store import Computation, parts
 from sumexp.companion.store.complete_grids import trained
 
 
@@ -41,7 +40,7 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
     """
     choice("GRID", grid, grids())
     choice("PROFILE", profile, PROFILES)
-    return grids()[grid].jobs(profile, present)
+    return grids()[grid].jobs(profile, lambda name: bool(parts.present([name])))
 
 
 def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
@@ -74,18 +73,10 @@ def asked(chapter: str, profile: str, device: str) -> list[Computation]:
     return computations(grid.jobs(profile, there.__contains__), device)
 
 
-def present(name: str) -> bool:
-    """Whether the data set is there."""
-    try:
-        return datasets.available(name)
-    except datasets.DataError:
-        return False
-
-
 def absent(grid: str, profile: str) -> list[str]:
     """The data sets that the grid would use if they were there."""
     wanted = {name for job in grids()[grid].jobs(profile, lambda name: True) for name in job.data}
-    return sorted(name for name in wanted if not present(name))
+    return sorted(wanted.difference(parts.present(wanted)))
 
 
 def kind_of(device: str) -> str:

@@ -17,7 +17,7 @@ from sumexp.companion.pipeline.pages import sources
 from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from sumexp.companion.pipeline.view import HTML
 from sumexp.companion.pipeline.workflow import Machines, Task
-from sumexp.companion.register.outcomes import PROOFS, TESTS, find
+from sumexp.companion.register.outcomes import PROOFS, TESTS, file_of, find
 from sumexp.companion.store import Store, default, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
@@ -52,7 +52,7 @@ def build(profile: str, device: str, only: str, machines: Machines, *, stored: b
     with _alone():
         now = _fingerprint(arguments)
         FINISHED.unlink(missing_ok=True)
-        plan.write(PLAN)
+        write_text(PLAN, plan.model_dump_json())
         if not stored:
             execute(plan, machines)
             _decide(plan, machines.cores)  # with the runs that notebooks have trained
@@ -89,7 +89,7 @@ def _decide(plan: Plan, cores: int) -> None:
     lacking = plan.undecided(store)
     if not lacking:
         return
-    files = [plan.tests[one.name] for one in lacking]
+    files = [file_of(one.name).as_posix() for one in lacking]
     workers = min(cores, len(files)) if len(files) > 1 else 0  # one module needs none
     options = (
         f"-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n {workers}"
@@ -99,7 +99,7 @@ def _decide(plan: Plan, cores: int) -> None:
     shown = progress.shown("the book", len(lacking), lambda: sum(find(local, one) is not None for one in lacking))
     with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
         code = _run("pytest", *options.split(), "--dist", "loadscope", *files, output=output)
-    if undecided := [plan.tests[one.name] for one in plan.undecided(store)]:
+    if undecided := [file_of(one.name).as_posix() for one in plan.undecided(store)]:
         raise CompanionError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
 
 
@@ -120,7 +120,7 @@ def _show(plan: Plan, cores: int) -> None:
         entry = store.here(wanted)
         if entry is None:
             raise CompanionError("the book is not finished: its pages could not be rendered, see above")
-    view.show(shown, decided, entry)
+    view.show(shown, entry)
 
 
 def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:

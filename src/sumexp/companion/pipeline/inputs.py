@@ -1,12 +1,12 @@
 """The notebooks that the book is made from, as its plan sees them, and what each of them depends on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from sphinx_external_toc.parsing import parse_toc_yaml
 
 from sumexp.companion import CompanionError
 from sumexp.companion.store import Computation, complete_grids, parts
@@ -121,15 +121,4 @@ def chapters_of(toc: Path) -> list[str]:
     """
     if not toc.is_file():
         raise CompanionError(f"no {toc} here ({Path.cwd()}); run this from the project's root")
-
-    def walk(node: Any) -> Iterable[str]:
-        match node:
-            case dict():
-                return [name for value in node.values() for name in walk(value)]
-            case list():
-                return [name for value in node for name in walk(value)]
-            case str() if node.startswith(f"{NOTEBOOKS}/"):
-                return [node.removeprefix(f"{NOTEBOOKS}/")]
-        return []
-
-    return list(walk(yaml.safe_load(toc.read_text("utf-8"))))
+    return [file.removeprefix(f"{NOTEBOOKS}/") for file in parse_toc_yaml(toc) if file.startswith(f"{NOTEBOOKS}/")]

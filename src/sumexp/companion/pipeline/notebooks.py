@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -90,7 +89,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
             raise _failure(error, path, ran, log, output) from error
     _partial(log).unlink(missing_ok=True)
     _collect(folder, *ran)
-    return meter.read(str(values.get("device", "cpu")), _present(declared), parameters=dict(values))
+    return meter.read(str(values.get("device", "cpu")), tuple(parts.present(declared)), parameters=dict(values))
 
 
 def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any, folder: str) -> None:
@@ -114,6 +113,9 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
             ran.append(manager.nb)
             super().execute_managed_notebook(manager, *arguments, **options)
 
+    def executed(cell: Any, cell_index: int, **_: object) -> None:
+        progress.report("executing cells", cell_index + 1, len(ran[0]["cells"]))
+
     papermill_engines.register("held", Engine)
     # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
     sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
@@ -124,7 +126,8 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
         engine_name="held",
         kernel_name="python3",
         config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
-        progress_bar={"file": _Cells(), "bar_format": "{n}/{total}", "mininterval": 0.1},
+        progress_bar=False,
+        on_cell_executed=executed,
         stdout_file=log,
         stderr_file=log,
     )
@@ -143,15 +146,6 @@ def _surroundings(declared: Iterable[str]) -> Iterator[str]:
         yield folder
 
 
-class _Cells(StringIO):
-    """Takes what a progress bar of ``done/total`` writes, and reports it."""
-
-    def write(self, text: str) -> int:
-        if found := re.search(r"(\d+)/(\d+)", text):
-            progress.report("executing cells", int(found[1]), int(found[2]))
-        return len(text)
-
-
 def _collect(folder: Path, notebook: Any) -> None:
     """Write an executed notebook, its results and its figures."""
     _write(notebook, folder / EXECUTED)
@@ -164,12 +158,6 @@ def _collect(folder: Path, notebook: Any) -> None:
         (folder / FIGURES / f"{name}.svg").write_text("".join(data["image/svg+xml"]) + "\n", "utf-8")
         if "text/csv" in data:
             (folder / FIGURES / f"{name}.csv").write_text("".join(data["text/csv"]), "utf-8")
-
-
-def _present(declared: Iterable[str]) -> tuple[str, ...]:
-    """Those of the declared data sets that are there."""
-    states = parts.data(declared)
-    return tuple(name.removeprefix("data ") for name, state in states.items() if state not in ("absent", "incomplete"))
 
 
 def _partial(log: Path) -> Path:

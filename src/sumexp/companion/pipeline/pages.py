@@ -104,7 +104,8 @@ def make(plan: Plan, jobs: int) -> None:
                 _render(plan, shown, decided, folder, jobs)
                 seal(meter.read())
     # Not by age alone: a clock that was set back makes the newest the oldest.
-    for earlier in [path for path in store.by_age("pages", "book") if path.name != wanted.key][: 1 - KEPT]:
+    others = [path for path in store.paths("pages", "book") if path.name != wanted.key]
+    for earlier in sorted(others, key=lambda path: path.stat().st_mtime)[: 1 - KEPT]:
         store.remove(earlier)
 
 
@@ -115,7 +116,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     stage = BUILD / "stage.part"
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))
-    register.write_json(entries, folder / "register.json")
+    write_text(folder / "register.json", register.to_json(entries))
     executed = tables([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
     for table in (folder / "register.json", folder / "executions.json", *_measured()):
@@ -126,7 +127,10 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     _date(stage, STAGE)
     rmtree(STAGE, ignore_errors=True)
     stage.replace(STAGE)
-    trees = BUILD / ".doctrees" / _readers()
+    # What decides how pages are read and no setting tells Sphinx: code, docstrings, versions.
+    folders = (Path(sumexp.__path__[0]), Path("book/_ext"))
+    readers = [file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc"]
+    trees = BUILD / ".doctrees" / Computation("pages", "readers", parts.files(readers) | parts.pins()).key[:16]
     for other in set(trees.parent.glob("*")) - {trees}:
         rmtree(other)
     render(STAGE, folder / "html", trees=trees, jobs=jobs)
@@ -140,10 +144,3 @@ def _date(stage: Path, earlier: Path) -> None:
             copystat(before, file)
         else:
             file.touch()
-
-
-def _readers() -> str:
-    """A digest of what decides how pages are read and no setting tells Sphinx: code, docstrings, versions."""
-    package = Path(sumexp.__path__[0])
-    files = [file for folder in (package, Path("book/_ext")) for file in folder.rglob("*") if file.suffix != ".pyc"]
-    return Computation("pages", "readers", parts.files(files) | parts.pins()).key[:16]

@@ -1,15 +1,14 @@
 """What a build computes: made once, and handed to its steps in a file."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from sumexp.companion.pipeline.inputs import chapters_of, notebook
 from sumexp.companion.pipeline.settings import DEVICES, PROFILES, choice, resolve_device
 from sumexp.companion.register import outcomes
 from sumexp.companion.store import Computation, Store
-from sumexp.companion.store.files import write_text
 
 BUILD = Path("build")
 PLAN = BUILD / "plan.json"
@@ -18,8 +17,7 @@ FINISHED = BUILD / ".finished"
 TOC = Path("_toc.yml")
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(BaseModel):
     """What belongs to the book.
 
     Attributes:
@@ -28,7 +26,6 @@ class Plan:
         notebooks: every chapter of the table of contents.
         selected: the chapters to execute.
         evidence: every test module that decides claims, by name.
-        tests: the file of each.
     """
 
     profile: str
@@ -36,23 +33,10 @@ class Plan:
     notebooks: Mapping[str, Computation]
     selected: tuple[str, ...]
     evidence: Mapping[str, Computation]
-    tests: Mapping[str, str]
 
     def undecided(self, store: Store) -> list[Computation]:
         """The test modules whose outcomes are lacking, or rest on the lack of a training run that is there now."""
         return [wanted for wanted in self.evidence.values() if outcomes.find(store, wanted) is None]
-
-    def write(self, path: Path) -> None:
-        """Write it to a file, for `read`."""
-        write_text(path, json.dumps(asdict(self)))
-
-
-def read(path: Path) -> Plan:
-    """The plan in a file."""
-    values = json.loads(path.read_text("utf-8"))
-    for name in ("notebooks", "evidence"):
-        values[name] = {key: Computation(**one) for key, one in values[name].items()}
-    return Plan(**values | {"selected": tuple(values["selected"])})
 
 
 def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
@@ -72,12 +56,10 @@ def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
     device = device if stored and device != "auto" else resolve_device(device)
     names = chapters_of(TOC)
     selected = tuple(choice("ONLY", name, names) for name in only.split()) or tuple(names)
-    tests = {outcomes.module_name(path): path for path in outcomes.claim_modules()}
     return Plan(
         profile=profile,
         device=device,
         notebooks={name: notebook(name, {"profile": profile, "device": device}) for name in names},
         selected=selected,
-        evidence={name: outcomes.computation(path) for name, path in tests.items()},
-        tests={name: path.as_posix() for name, path in tests.items()},
+        evidence={outcomes.module_name(path): outcomes.computation(path) for path in outcomes.claim_modules()},
     )

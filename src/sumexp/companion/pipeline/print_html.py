@@ -2,18 +2,19 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection
 from html import escape
 from importlib.metadata import metadata
 from itertools import count
 from pathlib import Path
 from posixpath import dirname, join, normpath
-from typing import Any
 from urllib.parse import urlsplit
 
 import matplotlib
 import yaml
 from bs4 import BeautifulSoup, Tag
+from sphinx_external_toc.api import SiteMap
+from sphinx_external_toc.parsing import parse_toc_yaml
 
 import sumexp
 from sumexp.companion import CompanionError
@@ -51,24 +52,11 @@ _FOLDED_CELL = re.compile(r'\s+in\s*<a\b[^>]*\bhref="#cell-[^"]*"[^>]*>[^<]*</a>
 _MATHS = re.compile(r"<script>window\.MathJax = .*?</script>", re.DOTALL)
 
 
-def pages(contents: Mapping[str, Any]) -> dict[str, str]:
-    """The pages that are printed, in their order, each with the title of the part that it begins, if any.
-
-    Args:
-        contents: what ``_toc.yml`` says.
-    """
-    found = {contents["root"]: ""}
-    for part in contents.get("parts", [contents]):
-        names = list(_files(part.get("chapters", ())))
-        found |= dict.fromkeys(names, "") | dict.fromkeys(names[:1], part.get("caption", ""))
-    return found
-
-
-def _files(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for entry in entries:
-        if not entry["file"].startswith(LEFT_OUT):
-            yield entry["file"]
-            yield from _files(entry.get("sections", ()))
+def pages(contents: SiteMap) -> dict[str, str]:
+    """The pages that are printed, in their order, each with the title of the part that it begins, if any."""
+    printed = [name for name in contents if not name.startswith(LEFT_OUT)]
+    begins = {next(filter(printed.__contains__, part.items), ""): part.caption or "" for part in contents.root.subtrees}
+    return {name: begins.get(name, "") for name in printed}
 
 
 def article(html: str, name: str, printed: Collection[str]) -> tuple[str, list[Tag]]:
@@ -185,7 +173,7 @@ def document() -> str:
         CompanionError: if a page is not rendered, or a link within the book leads nowhere.
     """
     config = yaml.safe_load(CONFIG.read_text("utf-8"))
-    listed, title = pages(yaml.safe_load(TOC.read_text("utf-8"))), config["title"]
+    listed, title = pages(parse_toc_yaml(TOC)), config["title"]
     if absent := [name for name in listed if not (HTML / f"{name}.html").exists()]:
         raise CompanionError(f"{HTML} lacks {', '.join(absent)}; build the book anew: make book, or sumexp book")
     lines: list[str] = []

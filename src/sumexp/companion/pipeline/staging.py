@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns, rmtree
@@ -46,8 +46,9 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
         copy2(settings, target)
     for name, entry in shown.items():
         page = chapter(name, keys[name], entry)
-        for figure, data in _pop_data(page["cells"]):
-            write_text(target / DATA / FIGURES / f"{figure}.csv", data)
+        for output in (output for cell in page["cells"] for output in cell.get("outputs", ())):
+            if data := output.get("data", {}).pop("text/csv", None):
+                write_text(target / DATA / FIGURES / f"{output['metadata']['sumexp']['figure']}.csv", "".join(data))
         write_text(target / NOTEBOOKS / f"{name}.ipynb", json.dumps(page, indent=1, ensure_ascii=False) + "\n")
         write_text(target / DATA / WRITTEN / f"{name}.md", source_path(name).read_text("utf-8"))
 
@@ -93,14 +94,6 @@ def _fill(code: Sequence[dict[str, Any]], entry: Entry) -> bool:
     return now == then
 
 
-def _pop_data(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Take the data of figures out of their outputs: each with its figure's name."""
-    for cell in cells:
-        for output in cell.get("outputs", ()):
-            if data := output.get("data", {}).pop("text/csv", None):
-                yield output["metadata"]["sumexp"]["figure"], "".join(data)
-
-
 def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """See that what code has tied to a condition is what the chapter says."""
     outputs = [output for cell in cells for output in cell.get("outputs", ())]
@@ -132,8 +125,7 @@ def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
     if cell["cell_type"] == "code":
         if _keeps_books(cell):
             cell["metadata"]["tags"] = [*dict.fromkeys((*cell["metadata"].get("tags", ()), "hide-input"))]
-        kept = [_output(output, execution) for output in cell["outputs"] if _is_shown(output)]
-        cell["outputs"] = _joined(kept)
+        cell["outputs"] = _outputs(cell["outputs"], execution)
         cell["execution_count"] = None
     return cell
 
@@ -146,26 +138,20 @@ def _keeps_books(cell: Mapping[str, Any]) -> bool:
     return _tagged(cell, "parameters") or (bool(noted) and all(noted))
 
 
-def _is_shown(output: Mapping[str, Any]) -> bool:
-    return output.get("name") != "stderr" and "guard" not in output.get("metadata", {}).get("sumexp", {})
-
-
-def _output(output: Mapping[str, Any], execution: Entry | None) -> dict[str, Any]:
-    mark = output.get("metadata", {}).get("sumexp", {})
-    if execution is None or "figure" not in mark:
-        return dict(output)
-    return {**output, "metadata": {"sumexp": {**mark, "provenance": provenance(execution)}}}
-
-
-def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a cell printed in one piece, as it arrives in pieces that differ from run to run."""
-    whole: list[dict[str, Any]] = []
+def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> list[dict[str, Any]]:
+    """What a page shows of a cell; printed text in one piece: it arrives in pieces that differ each time."""
+    shown: list[dict[str, Any]] = []
     for output in outputs:
-        if output["output_type"] == "stream" and whole and whole[-1]["output_type"] == "stream":
-            whole[-1] = {**whole[-1], "text": whole[-1]["text"] + output["text"]}
+        mark = output.get("metadata", {}).get("sumexp", {})
+        if output.get("name") == "stderr" or "guard" in mark:
             continue
-        whole.append(output)
-    return whole
+        if output["output_type"] == "stream" and shown and shown[-1]["output_type"] == "stream":
+            shown[-1] = {**shown[-1], "text": shown[-1]["text"] + output["text"]}
+        elif execution is not None and "figure" in mark:
+            shown.append({**output, "metadata": {"sumexp": {**mark, "provenance": provenance(execution)}}})
+        else:
+            shown.append(dict(output))
+    return shown
 
 
 def _names(output: Mapping[str, Any]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Callable, Mapping
 
-from sumexp.companion.pipeline import plan as plans
 from sumexp.companion.pipeline.plan import BUILD, PLAN, Plan
 from sumexp.companion.store import default, location, processes, progress
 
@@ -40,7 +39,7 @@ def run(step: str, argument: str) -> None:
     """
     processes.bind()
     try:
-        STEPS[step](plans.read(PLAN), argument)
+        STEPS[step](Plan.model_validate_json(PLAN.read_bytes()), argument)
     except Exception as error:
         if location.in_words(error) and progress.is_shown():
             raise SystemExit(1) from None

@@ -7,22 +7,15 @@ from shutil import copy2, copytree, rmtree
 from sumexp.companion.pipeline.notebooks import EXECUTED, FIGURES, RESULTS
 from sumexp.companion.pipeline.outputs import picture
 from sumexp.companion.pipeline.plan import BUILD
-from sumexp.companion.register import outcomes
 from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
 HTML = BUILD / "html"
 
 
-def show(chapters: Mapping[str, Entry | None], evidence: Mapping[str, Entry | None], pages: Entry) -> None:
+def show(chapters: Mapping[str, Entry | None], pages: Entry) -> None:
     """Let ``build/`` show these entries; what shows them already is left alone."""
     show_executed(chapters)
-    known = {f"{name}.json": entry for name, entry in evidence.items() if entry is not None}
-    for file in (BUILD / "evidence").glob("*.json"):
-        if file.name not in known:
-            file.unlink()
-    for name, entry in known.items():
-        _put(entry.path / outcomes.FILE, BUILD / "evidence" / name)
     for part in ("register.json", "executions.json", HTML.name):
         _put(pages.path / part, BUILD / part)
 

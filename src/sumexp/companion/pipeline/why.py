@@ -52,13 +52,20 @@ def status(plan: Plan, runs: Iterable[Computation] = ()) -> Iterator[Line]:
 
 def _runs(store: Store) -> Iterator[Line]:
     """The runs of today's code and data, and the damaged ones."""
-    found = []
-    for path in store.paths("run"):
+    runs, damaged = _survey(store, ["run"])
+    yield from (Line("run", path.parent.name, path.name, "damaged", bytes=size(path)) for path in damaged)
+    yield from (_line(store, one) for one in parts.current(runs))
+
+
+def _survey(store: Store, kinds: Iterable[str]) -> tuple[list[Computation], list[Path]]:
+    """What the entries of some kinds hold, and the folders of the damaged ones."""
+    whole, damaged = [], []
+    for path in (path for kind in kinds for path in store.paths(kind)):
         try:
-            found.append(read(path).computation)
+            whole.append(read(path).computation)
         except DamagedError:
-            yield Line("run", path.parent.name, path.name, "damaged", bytes=size(path))
-    yield from (_line(store, one) for one in parts.current(found))
+            damaged.append(path)
+    return whole, damaged
 
 
 def _half_done(store: Store) -> Iterator[Line]:
@@ -72,7 +79,7 @@ def needed(plan: Plan) -> list[Entry]:
     """The entries that a build shows, and the runs that the code of today would ask for."""
     store = _here()
     marks = _marks(plan.notebooks, plan.profile, plan.device)
-    runs = parts.current(store.computations("run"))
+    runs = parts.current(_survey(store, ["run"])[0])
     found = [store.find(one) for one in (*plan.notebooks.values(), *plan.evidence.values(), *marks, *runs)]
     return [entry for entry in found if entry is not None]
 
@@ -160,28 +167,20 @@ def leftovers() -> list[tuple[Path, str]]:
     Raises:
         CompanionError: if there is no book here.
     """
-    store, found = _here(), []
+    store = _here()
     book = plans.make(PROFILES[0], "cpu", "", stored=True)
     kept = {one.key for one in book.evidence.values()}
     settings = [{"profile": profile, "device": device} for profile in PROFILES for device in ("cpu", "cuda")]
     kept |= {notebook(name, values).key for name in book.notebooks for values in settings}
     kept |= {one.key for values in settings for one in _marks(book.notebooks, **values)}
     kept |= {entry.computation.key for entry in store.entries("pages", "book")[-pages.KEPT :]}
-    kept |= {one.key for one in parts.current(store.computations("run"))}
-    for path in (path for kind in KINDS for path in store.paths(kind)):
-        if not store.is_running(path.name):
-            try:
-                read(path)
-            except DamagedError:
-                found.append((path, DAMAGED))
-                continue
-            if path.name not in kept:
-                found.append((path, "of other code or data"))
-    for path in store.half_written():
-        if not store.is_running(path.name.partition(".")[0]):
-            found.append((path, "half-written by a process that was killed"))
-    found += ((path, fault) for path, fault in _checkpoints(store) if fault and not store.is_running(path.stem))
-    return found
+    whole, damaged = _survey(store, KINDS)
+    kept |= {one.key for one in parts.current(one for one in whole if one.kind == "run")}
+    found = [(path, DAMAGED) for path in damaged]
+    found += [(store.path(one), "of other code or data") for one in whole if one.key not in kept]
+    found += [(path, "half-written by a process that was killed") for path in store.half_written()]
+    found += [(path, fault) for path, fault in _checkpoints(store) if fault]
+    return [(path, why) for path, why in found if not store.is_running(path.name.partition(".")[0])]
 
 
 def _checkpoints(store: Store) -> Iterator[tuple[Path, str]]:

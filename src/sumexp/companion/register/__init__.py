@@ -6,8 +6,7 @@ the verdicts.
 """
 
 from sumexp.companion.register.model import CHAPTERS, Claim, Claims, Finding, RegisterError, load
-from sumexp.companion.register.store import as_records, read_json, write_json
-from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, decide
+from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, decide, read_json, to_json
 
 __all__ = [
     "CHAPTERS",
@@ -19,9 +18,8 @@ __all__ = [
     "Finding",
     "Register",
     "RegisterError",
-    "as_records",
     "decide",
     "load",
     "read_json",
-    "write_json",
+    "to_json",
 ]

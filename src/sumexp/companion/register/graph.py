@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from math import ceil
+from statistics import fmean
 from typing import TypeAlias
 
 from sumexp.companion.register.verdict import Entry
@@ -76,33 +77,22 @@ def layout(edges: Edges, labels: Mapping[str, str]) -> dict[str, Place]:
         labels: what stands below each claim's mark.
     """
     layers = _layers(edges)
-    users: dict[str, list[str]] = {node: [] for node in edges}
-    for node, others in edges.items():
-        for other in others:
-            users[other].append(node)
-    places: dict[str, Place] = {}
-
-    def place() -> None:
-        row = 0
-        for layer in layers:
-            placed = _spread(layer, labels, row)
-            places.update(placed)
-            row = 1 + max(spot.row for spot in placed.values())
-
-    def sort(layer: list[str], neighbours: Edges) -> None:
-        def mean(node: str) -> float:
-            known = [places[other].x for other in neighbours[node]] or [places[node].x]
-            return sum(known) / len(known)
-
-        layer.sort(key=mean)  # stable: equal means keep the order of the register
-        place()
-
-    place()
+    users = {node: [user for user, others in edges.items() if node in others] for node in edges}
+    places = _stack(layers, labels)
     for _ in range(4):  # sweeps down and up; more change nothing that a reader sees
-        for layer in layers:
-            sort(layer, edges)
-        for layer in reversed(layers):
-            sort(layer, users)
+        for order, neighbours in ((layers, edges), (layers[::-1], users)):
+            for layer in order:
+                mean_x = {node: fmean(places[other].x for other in neighbours[node] or [node]) for node in layer}
+                layer.sort(key=mean_x.__getitem__)  # stable: equal means keep the order of the register
+                places = _stack(layers, labels)
+    return places
+
+
+def _stack(layers: Iterable[Sequence[str]], labels: Mapping[str, str]) -> dict[str, Place]:
+    """Place layers below one another."""
+    places: dict[str, Place] = {}
+    for layer in layers:
+        places |= _spread(layer, labels, 1 + max((place.row for place in places.values()), default=-1))
     return places
 
 
@@ -115,10 +105,10 @@ def curve(above: Place, below: Place) -> str:
 
 def drawing(entries: Iterable[Entry], by_id: Mapping[str, Entry]) -> dict[str, object]:
     """What the template draws: a chapter's claims and what they rest on, also in other chapters, each in its place."""
-    home = {entry.claim.id: entry.claim.depends_on for entry in entries}
+    home = {entry.id: entry.depends_on for entry in entries}
     guests = dict.fromkeys(other for others in home.values() for other in others if other not in home)
     edges: dict[str, Sequence[str]] = {**dict.fromkeys(guests, ()), **home}
-    labels = {node: node.removeprefix(f"{by_id[node].claim.paper}-") if node in home else node for node in edges}
+    labels = {node: node.removeprefix(f"{by_id[node].paper}-") if node in home else node for node in edges}
     places = layout(edges, labels)
     return {
         "height": (1 + max(place.row for place in places.values())) * ROW,

@@ -4,12 +4,9 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from sumexp.companion.register.model import EvidenceFile, RegisterError, Test, explain
+from sumexp.companion.register.model import EvidenceFile, Test
 from sumexp.companion.register.verdict import marked, markers
 from sumexp.companion.store import Computation, Entry, Store, parts
-from sumexp.companion.store.computation import digest
 
 TESTS = Path("tests")
 PROOFS = Path("proofs")
@@ -22,6 +19,11 @@ _RECORDED_BY = ("sumexp.companion.register.evidence", "sumexp.companion.register
 def module_name(path: Path) -> str:
     """``tests/bias/test_paper.py`` is ``bias.test_paper``."""
     return ".".join(path.relative_to(TESTS).with_suffix("").parts)
+
+
+def file_of(module: str) -> Path:
+    """The other way round."""
+    return TESTS.joinpath(*module.split(".")).with_suffix(".py")
 
 
 def claim_modules() -> list[Path]:
@@ -44,7 +46,7 @@ def computation(path: Path) -> Computation:
     return Computation(
         "evidence",
         module_name(path),
-        {f"file {file.as_posix()}": digest(parts.syntax(text)) for file, text in texts.items()}
+        {f"file {file.as_posix()}": parts.syntax(text) for file, text in texts.items()}
         | parts.pins()
         | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
         | parts.files(proofs)
@@ -59,21 +61,6 @@ def find(store: Store, wanted: Computation) -> Entry | None:
     return None if entry is None or any((store.root / run).exists() for run in read(entry).lacked) else entry
 
 
-def read_folder(folder: Path) -> tuple[Test, ...]:
-    """The outcomes in all ``*.json`` of a folder; none if it is not there.
-
-    Raises:
-        RegisterError: if a file does not hold outcomes.
-    """
-    tests: list[Test] = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            tests += _declared(EvidenceFile.model_validate_json(path.read_bytes()).tests, path.stem)
-        except ValidationError as error:
-            raise RegisterError([f"{path}: {explain(error)}: delete the file and run the tests again"]) from None
-    return tuple(tests)
-
-
 def read(entry: Entry) -> EvidenceFile:
     """What an entry holds of the tests that the sources declare; nothing where it cannot be read."""
     try:
@@ -85,7 +72,7 @@ def read(entry: Entry) -> EvidenceFile:
 
 def _declared(tests: Sequence[Test], module: str) -> tuple[Test, ...]:
     """The tests that the module's source has, with the same claim, shows and evidence; the others are said."""
-    path = TESTS.joinpath(*module.split(".")).with_suffix(".py")
+    path = file_of(module)
     known = set(marked(path.read_text("utf-8"))) if path.is_file() else set()
 
     def is_known(test: Test) -> bool:

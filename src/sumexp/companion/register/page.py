@@ -70,8 +70,8 @@ _counts, _claims, _graphs, _glance = map(_macro, ("counts", "claims", "graphs", 
 
 def by_chapter(register: Register) -> dict[str, Register]:
     """The entries of each chapter that has any, in the order of the book."""
-    ordered = sorted(register, key=lambda entry: CHAPTERS.index(entry.claim.chapter))
-    return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.claim.chapter)}
+    ordered = sorted(register, key=lambda entry: CHAPTERS.index(entry.chapter))
+    return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.chapter)}
 
 
 def counts(register: Register) -> str:
@@ -89,14 +89,14 @@ def claims(register: Register, explained: Mapping[str, Erratum], sources: Mappin
     """
     users: dict[str, list[str]] = {}
     for entry in register:
-        for other in entry.claim.depends_on:
-            users.setdefault(other, []).append(entry.claim.id)
+        for other in entry.depends_on:
+            users.setdefault(other, []).append(entry.id)
     return {name: _claims(entries, users, explained, sources) for name, entries in by_chapter(register).items()}
 
 
 def graphs(register: Register) -> str:
     """What rests on what, a graph for each chapter; the first is open."""
-    by_id = {entry.claim.id: entry for entry in register}
+    by_id = {entry.id: entry for entry in register}
     return _graphs({chapter: graph.drawing(entries, by_id) for chapter, entries in by_chapter(register).items()})
 
 
@@ -108,5 +108,5 @@ def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> d
         explained: the errata that a page explains, by label.
         page: the address of the register's page.
     """
-    results = tuple(entry for entry in register if entry.verdict != "convention" or entry.claim.erratum)
+    results = tuple(entry for entry in register if entry.verdict != "convention" or entry.erratum)
     return {chapter: _glance(entries, explained, page) for chapter, entries in by_chapter(results).items()}

@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from pydantic import TypeAdapter, ValidationError
+
 from sumexp.companion.register.model import (
     EVIDENCE,
     Claim,
@@ -15,6 +17,7 @@ from sumexp.companion.register.model import (
     RegisterError,
     Shows,
     Test,
+    explain,
 )
 
 Verdict: TypeAlias = Literal[
@@ -102,19 +105,16 @@ VERDICTS: tuple[Verdict, ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Claim):
     """A claim with what its tests say of it.
 
     Attributes:
-        claim: the claim.
         verdict: by the truth table.
         says: the verdict in words, such as how far an experiment lies from the paper; may be empty.
         evidence: the strongest evidence among the tests that carry the verdict.
         tests: its tests as they last ran.
     """
 
-    claim: Claim
     verdict: Verdict
     says: str
     evidence: Evidence | None
@@ -122,6 +122,24 @@ class Entry:
 
 
 Register: TypeAlias = tuple[Entry, ...]
+_JSON = TypeAdapter(Register)
+
+
+def to_json(register: Register) -> str:
+    """The machine's form of the register: for each claim its fields, verdict, evidence and tests."""
+    return f"{_JSON.dump_json(register, indent=1).decode()}\n"
+
+
+def read_json(path: Path) -> Register:
+    """The register in a file of the form of :func:`to_json`.
+
+    Raises:
+        RegisterError: if it is of another form.
+    """
+    try:
+        return _JSON.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise RegisterError([f"{path}: {explain(error)}: delete the file and build the book again"]) from None
 
 
 def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
@@ -363,7 +381,7 @@ def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests"
         carrying = [test.evidence for test in tests if _carries(verdict, claim, test)]
         register.append(
             Entry(
-                claim=claim,
+                **dict(claim),
                 verdict=verdict,
                 says=_says(verdict, claim, tests),
                 evidence=min(carrying, key=EVIDENCE.index, default=None),

@@ -44,8 +44,7 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str) -> list[
     Raises:
         CompanionError: if there is no such grid.
     """
-    wanted = {name: parts.data([name])[f"data {name}"] for name in names}
-    present = [name for name, state in wanted.items() if state not in ("absent", "incomplete")]
+    present = parts.present(names)
     if profile != TRAINED_BEFORE:
         return present
     store = default()

@@ -253,27 +253,6 @@ class Store:
                 entries.append(read(path))
         return sorted(entries, key=lambda entry: entry.provenance.finished)
 
-    def computations(self, kind: str) -> list[Computation]:
-        """What the entries of a kind say that they are, unverified: to verify them takes long where they are large."""
-        computations = []
-        for path in self.paths(kind):
-            with suppress(*_FAULTS):
-                computations.append(_computation(_record(path)))
-        return computations
-
-    def by_age(self, kind: str, name: str) -> list[Path]:
-        """The folders of all entries of a kind and name, by when they say they were finished; what says nothing first.
-
-        They are not verified either.
-        """
-
-        def finished(path: Path) -> str:
-            with suppress(*_FAULTS):
-                return str(_record(path)["provenance"]["finished"])
-            return ""
-
-        return sorted(self.paths(kind, name), key=finished)
-
     def remove(self, path: Path) -> bool:
         """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it.
 
@@ -304,21 +283,13 @@ def read(path: Path, place: Path | None = None) -> Entry:
     try:
         if (path / SUMS).read_text("utf-8") != _sums(path):
             raise DamagedError(f"{path} is damaged: its files are not those that were written")
-        computation = _computation(record := _record(path))
+        record: Mapping[str, Any] = json.loads((path / RECORD).read_text("utf-8"))
+        computation = Computation(record["kind"], record["name"], record["parts"])
         if (computation.kind, computation.name, computation.key) != (place or path).parts[-3:]:
             raise DamagedError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
         return Entry(path, computation, Provenance.from_record(record["provenance"]))
     except _FAULTS as error:
         raise DamagedError(f"{path} is damaged: {error}") from error
-
-
-def _record(path: Path) -> Mapping[str, Any]:
-    record: Mapping[str, Any] = json.loads((path / RECORD).read_text("utf-8"))
-    return record
-
-
-def _computation(record: Mapping[str, Any]) -> Computation:
-    return Computation(record["kind"], record["name"], record["parts"])
 
 
 def size(path: Path) -> int:

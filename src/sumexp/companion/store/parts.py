@@ -5,7 +5,6 @@ and of the package only the import closure does.
 """
 
 import ast
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -51,6 +50,11 @@ def data(names: Iterable[str]) -> dict[str, str]:
         return digest(*(file.sha256 or file.blob for file in files)) if files else "included"
 
     return {f"data {name}": state(name) for name in names}
+
+
+def present(names: Iterable[str]) -> list[str]:
+    """Those of the data sets that are there."""
+    return [name for name in names if data([name])[f"data {name}"] not in ("absent", "incomplete")]
 
 
 def current(runs: Iterable[Computation]) -> Iterator[Computation]:
@@ -116,12 +120,12 @@ def imports(*codes: str) -> frozenset[str]:
 
 @cache
 def syntax(code: str) -> str:
-    """The syntax tree of Python code as text: no comments, docstrings, layout or line numbers."""
+    """A digest of the syntax tree of Python code: no comments, docstrings, layout or line numbers."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-    return ast.dump(tree)
+    return digest(ast.dump(tree))
 
 
 @cache
@@ -137,30 +141,12 @@ def _re_exports(code: str) -> bool:
 
 def module(name: str) -> str:
     """The part of one module of the package."""
-    return _syntax_digest(_path(name).read_text("utf-8"))
+    return syntax(_path(name).read_text("utf-8"))
 
 
 @cache
-def _syntax_digest(code: str) -> str:
-    return digest(syntax(code))
-
-
 def _graph() -> grimp.ImportGraph:
-    return _graph_of(tuple(sorted(_stamps(sumexp.__path__[0]))))
-
-
-def _stamps(folder: str) -> Iterator[tuple[str, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                yield entry.path, entry.stat().st_mtime_ns
-            elif entry.is_dir() and entry.name != "__pycache__":
-                yield from _stamps(entry.path)
-
-
-@cache
-def _graph_of(stamps: tuple[tuple[str, int], ...]) -> grimp.ImportGraph:
-    """The imports of the package as its files are; an edited file makes other stamps."""
+    """The imports of the package when this process asked first; what is edited later changes its own part of a key."""
     try:
         return grimp.build_graph("sumexp", exclude_type_checking_imports=True, cache_dir=None)
     except grimp.exceptions.SourceSyntaxError as error:

@@ -1,5 +1,6 @@
 """What a computation cost, where and with what it was made."""
 
+import json
 import os
 import platform
 import resource
@@ -10,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
+
+from pydantic import TypeAdapter
 
 PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
 
@@ -45,17 +48,14 @@ class Provenance:
         """It from JSON, which may come from elsewhere.
 
         Raises:
-            ValueError, TypeError, LookupError: if it is not of this form.
+            ValueError: if it is not of this form.
         """
-        provenance = cls(**{**record, "data": tuple(record["data"])})
+        provenance = _FORM.validate_json(json.dumps(record), strict=True)
         datetime.fromisoformat(provenance.finished)
-        numbers = (provenance.seconds, provenance.cpu_seconds, provenance.peak_memory)
-        texts = (provenance.device, provenance.machine, *provenance.data, *provenance.versions.values())
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise TypeError(f"its times and sizes are {numbers}")
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"its words are {texts}")
         return provenance
+
+
+_FORM = TypeAdapter(Provenance)
 
 
 class Meter:
