@@ -62,7 +62,7 @@
   /** Limits of a triangle's axes, units alike, so that it fills its place but for the names of its corners. */
   const around = (place) => {
     const { clientWidth: width, clientHeight: height } = place;
-    const unit = Math.min(width / 1.2, height / 1.04);
+    const unit = Math.min(width / 1.2, height / 1.1);
     const [x, y] = [width / unit / 2, height / unit / 2];
     return { x: [0.5 - x, 0.5 + x], y: [0.43 - y, 0.43 + y] };
   };

@@ -259,7 +259,7 @@ def test_without_noise_the_half_space_misses_what_an_integral_says(images: Inter
     assert_allclose(images.lines[1].curves[1], share, atol=2e-4)
     said = images.lines[0].reading
     assert said is not None
-    assert said[0].tolist() == [f"misses {100 * x:.1f} % of all laws" for x in images.lines[0].curves[1][0, 0]]
+    assert said[0].tolist() == [f"misses {100 * x:.1f} % of all distributions" for x in images.lines[0].curves[1][0, 0]]
 
 
 @pytest.mark.parametrize("tau", perturb.TEMPERATURES)
@@ -310,7 +310,7 @@ def test_methods_have_their_places_in_both_orders(figures: dict[str, Interactive
     assert_allclose(bars.curves[0][1, 0], [[2.2, spread.low - middle], [2.2, spread.high - middle]])
     assert every.reading is not None
     assert own.reading is not None
-    assert every.reading[1].tolist() == ["tau 0.33; of 3 pairs 2 right"]
+    assert every.reading[1].tolist() == ["2 of 3 pairs in order (tau 0.33)"]
     assert own.reading[1].tolist() == ["2 of its 2 pairs right", "1 of its 2 pairs right", "1 of its 2 pairs right"]
     classes, method = figures["orders"].controls
     assert (classes.choices[classes.start], method.choices[1]) == ("tail", "batch importance, m = 8")

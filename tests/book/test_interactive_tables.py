@@ -107,7 +107,7 @@ def test_the_page_holds_the_table_and_names_every_control(monkeypatch: pytest.Mo
     assert "<option selected>kept</option><option>&lt;out&gt;</option>" in page
     assert re.findall(r'by-hand-reading">(\w)<', page) == ["d"]  # at the start
     assert 'Move <span class="by-hand-formula">m</span>, if <span class="by-hand-formula">m<sup>2</sup>&lt;3' in page
-    assert page.startswith('<div id="by-hand-by-draws" class="by-hand" role="group" aria-label="By hand" hidden>')
+    assert page.startswith('<div id="by-hand-by-draws" class="by-hand" role="group" aria-label="Try it" hidden>')
 
 
 def test_a_name_and_a_hint_are_asked_for() -> None:

@@ -76,6 +76,29 @@ def test_a_wide_legend_in_a_panel_leaves_it() -> None:
     assert fig.legends[0].get_window_extent().y0 >= ax.get_window_extent().y1
 
 
+@pytest.mark.parametrize("what", ["line", "marks", "bars", "area", "points"])
+def test_a_legend_on_something_drawn_stands_above_the_panel_and_below_its_title(what: str) -> None:
+    fig, (above, free) = plt.subplots(1, 2, figsize=(figures.WIDTH, 3))
+    for ax in (above, free):
+        ax.plot([0, 1], [0, 0.1], label="a")
+        ax.set(title="title", xlim=(0, 1), ylim=(0, 1))
+        ax.legend(loc="upper right")
+    draw = {
+        "line": lambda ax: ax.plot([0, 1], [0, 1]),
+        "marks": lambda ax: ax.plot([0.9], [0.9], "o"),
+        "bars": lambda ax: ax.bar([0.9], [0.9]),
+        "area": lambda ax: ax.fill_between([0.8, 1], [0.9, 0.9]),
+        "points": lambda ax: ax.scatter([0.9], [0.9]),
+    }
+    draw[what](above)
+    narrow.stack(fig)
+    fig.draw_without_rendering()
+    moved, stayed = (ax.get_legend().get_texts()[0].get_window_extent() for ax in (above, free))
+    assert above.get_window_extent().y1 < moved.y0 < moved.y1 < above.title.get_window_extent().y0
+    assert stayed.y1 < free.get_window_extent().y1
+    assert within(fig)
+
+
 def test_titles_and_labels_are_set_in_lines_that_fit_and_formulas_stay_whole() -> None:
     fig, ax = plt.subplots()
     ax.set(title=LONG, xlabel=f"$a + b$ {LONG}", ylabel=LONG)

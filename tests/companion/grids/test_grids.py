@@ -227,7 +227,7 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
     assert "2 of 3 runs to compute" in printed
     assert "time: 12 hours on 2 cores" in printed  # (2 + 3) * 8281 / 3600 = 11.501
     assert "disk: 20.0 kB" in printed
-    assert "measured on 1 finished runs" in printed
+    assert "measured on 1 finished run on cpu" in printed
     assert "GPU hours" in command("run", "--grid", "tiny", "--device", "cuda", "--dry-run")
 
 

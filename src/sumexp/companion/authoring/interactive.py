@@ -297,8 +297,8 @@ def _page(figure: Interactive, name: str, hint: str) -> str:
         for line in figure.lines
     )
     return (
-        f'<div id="by-hand-{name}" class="by-hand" role="group" aria-label="By hand" hidden>\n'
-        f'<p class="by-hand-hint"><strong>By hand.</strong> {_text(hint)}</p>\n'
+        f'<div id="by-hand-{name}" class="by-hand" role="group" aria-label="Try it" hidden>\n'
+        f'<p class="by-hand-hint"><strong>Try it.</strong> {_text(hint)}</p>\n'
         f'<div class="by-hand-controls">{controls}</div>\n'
         f'<ul class="by-hand-lines" aria-live="polite" aria-atomic="true">{lines}</ul>\n'
         f'<div class="by-hand-plots">{panels}</div>\n'

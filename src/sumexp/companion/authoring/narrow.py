@@ -10,11 +10,13 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import NullFormatter
+from matplotlib.transforms import Bbox
 
 WIDTH = 3.7
 """Inches: the text column of a phone of 390 pixels, at the size where a 12 pt letter is as large as the text."""
@@ -23,7 +25,7 @@ TALLEST = 2.9
 """Inches of a panel, unless it has more rows of names than fit there."""
 
 _LEGEND_SHARE = 0.55
-"""Of a panel's width: a legend that is wider stands above the panel, as it would hide what is drawn."""
+"""Of a panel's width: a legend that is wider stands above the panel, as does one on something drawn."""
 
 _NAMES_SHARE = 0.5
 """Of a panel's width: what names of its rows may take."""
@@ -186,11 +188,34 @@ def _refit_legends(fig: Figure, panels: Sequence[Axes], across: int) -> float:
     extra, renderer = 0.0, _renderer(fig)
     for legend in list(fig.legends):
         extra += _fitted(fig, fig, legend, known)
+    fig.draw_without_rendering()
     for ax in panels:
         own = ax.get_legend()
-        if own is not None and own.get_window_extent(renderer).width > _LEGEND_SHARE * fig.bbox.width / across:
+        if own is None:
+            continue
+        box = own.get_window_extent(renderer)
+        if box.width > _LEGEND_SHARE * fig.bbox.width / across or _is_drawn_in(ax, box):
             extra += _fitted(fig, fig if len(panels) == 1 else ax, own, known)
     return extra
+
+
+def _is_drawn_in(ax: Axes, box: Bbox) -> bool:
+    """Whether a line, a marker, a bar or an area of the panel reaches into a box, in pixels."""
+    for line in ax.get_lines():
+        path = line.get_path().transformed(line.get_transform())
+        joined = line.get_linestyle() not in ("None", "", " ")
+        if path.intersects_bbox(box, filled=False) if joined else box.count_contains(path.vertices):
+            return True
+    for patch in ax.patches:
+        if patch.get_path().transformed(patch.get_transform()).intersects_bbox(box):
+            return True
+    for each in ax.collections:
+        if isinstance(each, PathCollection):
+            if box.count_contains(each.get_offset_transform().transform(each.get_offsets())):
+                return True
+        elif any(path.transformed(each.get_transform()).intersects_bbox(box) for path in each.get_paths()):
+            return True
+    return False
 
 
 def _fitted(fig: Figure, owner: Figure | Axes, legend: Legend, known: dict[str, Any]) -> float:
@@ -212,4 +237,7 @@ def _fitted(fig: Figure, owner: Figure | Axes, legend: Legend, known: dict[str, 
     room = fig.bbox.width - (new.get_window_extent(renderer).width - longest)
     for each in new.get_texts():
         _wrap(each, renderer, room)
-    return float(new.get_window_extent(renderer).height / fig.dpi)
+    height = float(new.get_window_extent(renderer).height / fig.dpi)
+    if isinstance(owner, Axes) and owner.get_title():
+        owner.set_title(owner.get_title(), pad=72 * height + 10)
+    return height

@@ -159,10 +159,14 @@ def _dry_run(grid: str, profile: str, device: str, chosen: "Sequence[tuple[Job, 
     cores = max((job.threads for job, _ in chosen), default=0)
     unit = "GPU hours" if device == "cuda" else f"hours on {cores} core{'s' * (cores != 1)}"
     typer.echo(f"\n{grid}, profile {profile}, device {device}: {len(due)} of {len(chosen)} runs to compute")
-    typer.echo(f"time: {hours:.2g} {unit}")
+    typer.echo(f"time: {float(f'{hours:.2g}'):,.12g} {unit}")
     typer.echo(f"disk: {as_size(sum(size for _, size in due))} in {store.root}")
     for name in dict.fromkeys(job.name for job, _ in chosen):
-        source = f"measured on {n} finished runs" if (n := costs[name].finished) else "assumed, as no run is finished"
+        source = (
+            f"measured on {n} finished run{'s' * (n != 1)}"
+            if (n := costs[name].finished)
+            else "assumed, as no run is finished"
+        )
         typer.echo(f"rate: {name} {costs[name].rate:.1e} operations a second, {source} on {device}")
     if lacking := absent(grid, profile):
         typer.echo(f"data: without {', '.join(lacking)}; to have more runs: sumexp data fetch NAME")

@@ -24,7 +24,7 @@ def as_time(seconds: float) -> str:
     """Seconds, minutes or hours, with one decimal."""
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
+            return f"{seconds / length:,.1f} {unit}"
     return f"{seconds:.1f} s"
 
 

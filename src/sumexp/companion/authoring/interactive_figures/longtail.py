@@ -76,7 +76,7 @@ def agreement(forecasts: Found) -> str:
     """What is said of all methods."""
     order = comparison.order(*_parts(forecasts))
     tau = typeset(f"{order.rank.correlation.mean:.2f}")
-    return f"tau {tau}; of {order.right + order.wrong} pairs {order.right} right"
+    return f"{order.right} of {order.right + order.wrong} pairs in order (tau {tau})"
 
 
 def pairs(forecasts: Found, methods: Sequence[Method]) -> list[str]:
@@ -99,7 +99,7 @@ def _offsets(dots: NDArray[np.float64]) -> Plane:
     low, high = (float(x) for x in (np.floor(dots[..., 0].min()), np.ceil(dots[..., 0].max())))
     reach = float(np.ceil(10 * np.abs(dots[..., 1]).max())) / 10
     middle = [float(x) for x in range(int(low), int(high) + 1)]
-    error = "error − mean of the methods"
+    error = "error − mean"
     return Plane(
         "predicted offset", error, middle, (-reach, -reach / 2, 0, reach / 2, reach), (low, high), (-reach, reach)
     )
@@ -107,4 +107,4 @@ def _offsets(dots: NDArray[np.float64]) -> Plane:
 
 def _places(count: int) -> Plane:
     ticks = [1, *range(10, count + 1, 10)]
-    return Plane("predicted place", "measured place", ticks, ticks, (0, count + 1), (0, count + 1))
+    return Plane("predicted rank", "measured rank", ticks, ticks, (0, count + 1), (0, count + 1))

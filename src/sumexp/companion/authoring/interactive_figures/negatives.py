@@ -49,7 +49,7 @@ def consistency() -> Interactive:
     """
     controls = (
         Control("negatives $m$", [str(m) for m in DRAWS], 4),
-        Control("skew $s$ of their law", [f"{s:g}" for s in SKEWS], 2),
+        Control("skew $s$ of the proposal", [f"{s:g}" for s in SKEWS], 2),
         Control("accidental hits are", list(HITS.values()), list(HITS).index("keep"), "select"),
     )
     panels = (

@@ -31,9 +31,11 @@ def sets() -> Interactive:
         Control("temperature $τ$", [f"{tau:g}" for tau in TEMPERATURES], 4),
     )
     panels = (
-        Triangle("The triangle of all laws of three classes, with those that are represented", ("1", "2", "3")),
+        Triangle(
+            "The triangle of all distributions over three classes, with those that are represented", ("1", "2", "3")
+        ),
         Panel(
-            *(TEMPERATURES, "temperature $τ$", "share of laws missed", (0.1, 1, 8), (0.46, 0.47, 0.48, 0.49, 0.5)),
+            *(TEMPERATURES, "temperature $τ$", "share missed", (0.1, 1, 8), (0.46, 0.47, 0.48, 0.49, 0.5)),
             *((0.46, 0.505), "x", (1, TEMPERATURES)),
         ),
     )
@@ -52,14 +54,14 @@ def _lines() -> list[Line]:
         np.array([[region(case) for case in row] for row in edges]),
         np.array([[thinned(case) for case in row] for row in rays]),
     )
-    said = np.array([[f"misses {100 * share:.1f} % of all laws" for share in row] for row in shares])
+    said = np.array([[f"misses {100 * share:.1f} % of all distributions" for share in row] for row in shares])
     third = np.array([[f"class 2 gets at most {case[:, 1].max():.3f}" for case in row] for row in rays])
     point = np.array([[", ".join(f"{p:.3f}" for p in case[0]) for case in row] for row in dots])
     return [
         Line("half space", "blue", (), {0: drawn[0], 1: shares[:, None]}, said, "area"),
         Line("half space, without noise", "grey", (8, 4), {0: thinned(plain)[None, None], 1: flat}),
         Line("line $(t, 2t, 3t)$", "vermilion", (2, 4), {0: drawn[1]}, third),
-        Line("law of $(1, 1, 0)$", INK, (), {0: dots}, point, "dots"),
+        Line("distribution of $(1, 1, 0)$", INK, (), {0: dots}, point, "dots"),
     ]
 
 

@@ -25,7 +25,7 @@ def promises() -> Interactive:
     controls = (
         Control("cross entropy $c$", [f"{c:.2f}" for c in LOSSES], 6),
         Control("items $L$", [f"{n:,}" for n in ITEMS], 2),
-        Control("places that count, $k$", [str(k) for k in PLACES], 2),
+        Control("cutoff $k$ of recall", [str(k) for k in PLACES], 2),
     )
     entropies, mark = (0, 2, 4, 6, 8), (0, LOSSES.tolist())
     decades, quarters = (1e-4, 1e-3, 1e-2, 0.1, 1), (0, 0.25, 0.5, 0.75, 1)
