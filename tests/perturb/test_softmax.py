@@ -301,7 +301,8 @@ def test_nodes_that_do_not_serve_are_named(sums: list[float]) -> None:
 def test_minutes_of_work_and_gigabytes_are_refused_at_once(noise: Noise, classes: int) -> None:
     """Of a thousand classes the first took more than ten minutes, with nothing said, and the last took 18 GB."""
     theta = torch.linspace(-1, 1, classes, dtype=torch.float64)
-    with pytest.raises(ValueError, match=rf"theta has {classes:,} classes.* nodes each .* gigabytes or minutes of work: take fewer"):
+    said = rf"theta has {classes:,} classes.* nodes each .* gigabytes or minutes of work: take fewer"
+    with pytest.raises(ValueError, match=said):
         softmax.mean(theta, noise, 0.7)
 
 
