@@ -779,7 +779,8 @@ def test_brown_round_trip(tmp_path_factory: pytest.TempPathFactory, texts: list[
     names = [f"ca{i:02}" for i in range(len(texts))]
     members = {name: " ".join("/".join(pair) for pair in text) for name, text in zip(names, texts, strict=True)}
     path = brown_zip(
-        tmp_path_factory.mktemp("brown") / "b.zip", members | {"cats.txt": "\n".join(f"{name} news" for name in names)}
+        tmp_path_factory.getbasetemp() / "brown.zip",
+        members | {"cats.txt": "\n".join(f"{name} news" for name in names)},
     )
     corpus = datasets.read_brown(path)
     for text, start, stop in zip(texts, corpus.starts[:-1], corpus.starts[1:], strict=True):

@@ -178,9 +178,10 @@ def test_binarized_mnist_has_784_pixels(tmp_path: Path) -> None:
 
 
 def blocks(ink: NDArray[np.bool_], side: int) -> NDArray[np.float64]:
-    """Area averaging another way: every pixel repeated `side` times along both axes, then means of whole blocks."""
-    old = ink.shape[1]
-    fine = ink.repeat(side, 1).repeat(side, 2).reshape(len(ink), side, old, side, old)
+    """Area averaging another way: every pixel repeated along both axes, then means of whole blocks, `side` a row."""
+    times = side // math.gcd(side, ink.shape[1])
+    size = ink.shape[1] * times // side
+    fine = ink.repeat(times, 1).repeat(times, 2).reshape(len(ink), side, size, side, size)
     return fine.mean((2, 4)).reshape(len(ink), -1)
 
 

@@ -74,12 +74,10 @@ def test_table_1_negative_binomial(finding: State) -> None:
 
 
 def test_no_reading_gives_the_row_discrete() -> None:
-    # Both numbers within 30 percent of 0.026 and 0.027, under each objective and temperature: two seeds' mean.
+    # Both numbers within 30 percent of 0.026 and 0.027, under each objective and temperature: one seed.
     for objective in objectives.OBJECTIVES:
         normal, gumbel = (
-            fits.train(
-                fits.FitConfig("discrete", noise, temperatures=(0.1, 0.5, 1.0), seeds=(0, 1), objective=objective)
-            )
+            fits.train(fits.FitConfig("discrete", noise, temperatures=(0.1, 0.5, 1.0), seeds=(0,), objective=objective))
             .arrays["objective"][:, 0, :, -1]
             .mean(-1)
             for noise in ("gaussian", "gumbel")

@@ -2,6 +2,7 @@
 
 import doctest
 import math
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
@@ -46,14 +47,15 @@ CODE: dict[Published, Callable[[Tensor, Tensor, int, Tensor], Tensor]] = {"basel
 
 
 def expected_step(scheme: Published, scores: Tensor, log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
-    """The mean gradient over all labels and all sequences of m draws."""
+    """The mean gradient over all labels and all sequences of m draws, each in ascending order."""
     point, total = scores.clone().requires_grad_(), torch.zeros((), dtype=torch.float64)
+    sequences = Counter(tuple(sorted(drawn)) for drawn in product(range(len(scores)), repeat=m))
     for label in range(len(scores)):
-        for drawn in product(range(len(scores)), repeat=m):
+        for drawn, orders in sequences.items():
             ids = torch.tensor(drawn)
             kept = ids[ids != label]
             if len(kept):
-                chance = (log_p[label] + log_q[ids].sum()).exp()
+                chance = orders * (log_p[label] + log_q[ids].sum()).exp()
                 total = total + chance * CODE[scheme](point, log_q, label, kept)
     return torch.autograd.grad(total, point)[0]
 

@@ -85,12 +85,11 @@ def test_the_sampler_draws_multisets_and_unions_as_stated() -> None:
     # 4,000 batches of 16; 8 z-scores, |z| > 5 has probability 5e-6 for all of them together.
     generator = torch.Generator().manual_seed(0)
     log_prior = torch.tensor([float(p) for p in PI], dtype=torch.float64).log()
-    counts, unions = torch.zeros(4000, L), torch.zeros(4000, L)
-    for row in range(4000):
-        labels = samplers.Categorical(log_prior.exp()).sample((16,), generator)
-        ids = samplers.within_batch(labels, log_prior).ids[0]  # the 15 labels beside the first
-        counts[row] = torch.bincount(ids, minlength=L)
-        unions[row] = (counts[row] > 0).float()
+    batches = samplers.Categorical(log_prior.exp()).sample((4000, 16), generator)
+    # The 15 labels beside the first of each batch.
+    ids = torch.stack([samplers.within_batch(labels, log_prior).ids[0] for labels in batches])
+    counts = torch.nn.functional.one_hot(ids, L).sum(1)
+    unions = counts > 0
     pi = log_prior.exp()
     for sample, exact in ((counts, 15 * pi), (unions, samplers.log_inclusion(log_prior, 15).exp())):
         z = (sample.double().mean(0) - exact) / (sample.double().std(0) / 4000**0.5).clamp_min(1e-9)

@@ -48,9 +48,8 @@ def test_the_potential_is_affine_exactly_where_no_outcome_has_a_kink() -> None:
         noise = even(draw.sample(range(-4, 5), 3))
         theta, v = ([Q(draw.randint(-6, 6), 4) for _ in range(3)] for _ in range(2))
         kink = has_kink(theta, v, noise)
-        # A kink at 1/2 bends the three points; elsewhere halves of the segment are asked as well.
-        affine = all(bend(moved(theta, v, Q(k, 8)), [x / 8 for x in v], noise) == 0 for k in range(8))
-        affine = affine and all(bend(moved(theta, v, Q(k, 16)), [x / 8 for x in v], noise) == 0 for k in range(15))
+        phi = [discrete.potential(moved(theta, v, Q(k, 16)), noise) for k in range(17)]
+        affine = all(phi[k] - 2 * phi[k + 1] + phi[k + 2] == 0 for k in range(15))
         assert affine == (not kink)
         kinks += kink
     assert 20 < kinks < 150

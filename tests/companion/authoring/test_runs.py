@@ -447,13 +447,14 @@ def test_several_runs_side_by_side_are_those_of_one_by_one(
     monkeypatch.setenv("SUMEXP_STORE", str(root))
     configs = [fits.FitConfig("discrete", noise, samples=None, steps=3) for noise in ("gumbel", "gaussian")]
     one = runs.cached(fits.train, configs[0], threads=1)
-    both = runs.cached_all(fits.train, configs)
-    assert [run.config["noise"] for run in both] == ["gumbel", "gaussian"]
-    assert both[0].provenance == one.provenance
+    found = runs.cached_all(fits.train, [*configs, *(replace(config, steps=4) for config in configs)])
+    assert [(run.config["noise"], run.config["steps"]) for run in found] == [
+        ("gumbel", 3), ("gaussian", 3), ("gumbel", 4), ("gaussian", 4)
+    ]  # fmt: skip
+    assert found[0].provenance == one.provenance
     alone = runs.cached(fits.train, configs[1], threads=1, store=Store(tmp_path / "others"))
-    np.testing.assert_array_equal(both[1].arrays["objective"], alone.arrays["objective"])
-    new = [replace(config, steps=4) for config in configs]
-    assert [len(run.arrays["law"][0, 0, 0]) for run in runs.cached_all(fits.train, new)] == [10, 10]
+    np.testing.assert_array_equal(found[1].arrays["objective"], alone.arrays["objective"])
+    assert [len(run.arrays["law"][0, 0, 0]) for run in found] == [10] * 4
     assert len(left(root)) == 4
 
 

@@ -373,13 +373,13 @@ def test_code_that_changes_while_its_tests_run_is_not_kept(project: Project) -> 
 def test_what_is_known_to_pass_is_left_out_and_what_fails_is_run_again(
     project: Project, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "1 failed, 4 passed" in project.test(*options, code=1)
+    assert "1 failed, 4 passed" in project.test(code=1)
     assert "1 failed, 1 passed" in project.test("--stored-evidence", *options, code=1)
     assert project.kept() == WHOLE
     monkeypatch.setenv("MENDED", "1")  # what no key knows of, such as a full disk
     assert "2 passed" in project.test("--stored-evidence", *options, code=0)
     assert project.kept() == dict.fromkeys(WHOLE, "passed")
-    assert "1 passed" in project.test("--stored-evidence", *options, code=0)
+    assert "1 passed" in project.test("--stored-evidence", code=0)
 
 
 def test_other_code_is_tested_anew(project: Project) -> None:
@@ -415,7 +415,7 @@ def test_other(): ...
 @pytest.mark.parametrize("options", [(), ONE_WORKER], ids=["plain", "xdist"])
 def test_tests_that_lacked_a_run_are_run_again_once_it_is_there(project: Project, options: tuple[str, ...]) -> None:
     project.write(LOOKS)
-    project.test(*options)
+    project.test()
     wanted = outcomes.computation(Path("tests/test_bias.py"))
     skipped = {"test_it": "skipped", "test_other": "passed"}
     assert project.kept() == skipped
