@@ -35,30 +35,15 @@ class Row:
 
 
 TRUTH_TABLE: tuple[Row, ...] = (
-    Row(
-        "a test fails",
-        "failing",
-        "names the test; nothing is concluded until it passes",
-        {"failing"},
-    ),
-    Row(
-        "an experiment's interval excludes the paper's finding",
-        "not reproduced",
-        "says by how much",
-        {"excluded"},
-    ),
+    Row("a test fails", "failing", "names the test; nothing is concluded until it passes", {"failing"}),
+    Row("an experiment's interval excludes the paper's finding", "not reproduced", "says by how much", {"excluded"}),
     Row(
         "a counterexample and a correction",
         "holds with correction",
         "gives the corrected statement and links its erratum",
         {"counterexample", "correction"},
     ),
-    Row(
-        "a counterexample only",
-        "refuted",
-        "names the test that runs the counterexample",
-        {"counterexample"},
-    ),
+    Row("a counterexample only", "refuted", "names the test that runs the counterexample", {"counterexample"}),
     Row(
         "the statement; of experiments alone, each of its parts (never with a counterexample: that is an error)",
         "holds",
@@ -71,12 +56,7 @@ TRUTH_TABLE: tuple[Row, ...] = (
         "nothing to decide, so no test is owed",
         {"convention"},
     ),
-    Row(
-        "nothing",
-        "open",
-        "gives the reason",
-        frozenset(),
-    ),
+    Row("nothing", "open", "gives the reason", frozenset()),
 )
 VERDICTS: tuple[Verdict, ...] = (
     "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open",
