@@ -150,19 +150,14 @@ class RegisterTable(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
+        tables = {"marks": drawn.marks, "truth": drawn.truth, "rules": drawn.rules, "evidence": drawn.kinds}
         match self.arguments[0]:
-            case "marks":
-                return [raw(drawn.marks())]
-            case "truth":
-                return [raw(drawn.truth())]
-            case "rules":
-                return [raw(drawn.rules())]
-            case "evidence":
-                return [raw(drawn.kinds())]
             case "counts":
                 return [raw(drawn.counts(register(self.env)))]
             case "claims":
                 return [raw('<div id="register-filters"></div>'), *self.claims()]
+            case name if name in tables:
+                return [raw(tables[name]())]
         raise self.error("expected marks, truth, rules, evidence, counts or claims")
 
     def claims(self) -> list[nodes.Node]:

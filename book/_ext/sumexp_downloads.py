@@ -90,15 +90,8 @@ def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctre
 
 
 def link(address: str, text: str, tooltip: str, label: str) -> dict[str, str]:
-    icon = "fas fa-file"
-    return {
-        "type": "link",
-        "url": address,
-        "text": text,
-        "tooltip": tooltip,
-        "icon": icon,
-        "label": f"download-{label}-button",
-    }
+    seen = {"text": text, "tooltip": tooltip, "icon": "fas fa-file", "label": f"download-{label}-button"}
+    return {"type": "link", "url": address, **seen}
 
 
 def launches(repository: str, chapter: str) -> dict[str, str]:

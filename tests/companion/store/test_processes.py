@@ -41,7 +41,7 @@ def test_what_a_shell_has_started_goes_on_when_the_shell_ends(tmp_path: Path) ->
     """As by ``nohup sumexp runs run --grid vae &``: nobody drives it."""
     lines = (
         "import time\nfrom sumexp.companion.cli import runs\nfrom sumexp.companion.store import processes\n"
-        "processes._EVERY = 0.05\nruns._one_by_one([], 'cpu')\ntime.sleep(1)\nprint('at the end')"
+        "processes._EVERY = 0.05\nruns._here([], 'cpu')\ntime.sleep(1)\nprint('at the end')"
     )
     output = tmp_path / "output"
     environment = os.environ | {processes.DRIVER: "", "SUMEXP_STORE": str(tmp_path / "store")}

@@ -31,6 +31,8 @@ from sumexp.companion.store.provenance import Provenance
 
 Config = TypeVar("Config")
 
+_adapter = cache(TypeAdapter)
+
 SHORT = 10.0
 """Seconds that are not worth processes of their own, each of which has to import torch first."""
 
@@ -185,7 +187,8 @@ def cached_all(
     if missing:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(cores, len(missing)), context, processes.bind, (os.getpid(),)) as pool:
-            pending = [pool.submit(_compute, task, c, data=data(c), **settings) for c in missing]
+            # Bars of several processes would write over one another.
+            pending = [pool.submit(partial(cached, task, c, data=data(c), quiet=True, **settings)) for c in missing]
             done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
             try:
                 for future in done:
@@ -193,11 +196,6 @@ def cached_all(
             finally:
                 pool.shutdown(cancel_futures=True)
     return [cached(task, c, data=data(c), **settings) for c in configs]
-
-
-def _compute(task: Task[Any], config: object, **settings: Any) -> None:
-    """Put the run into the store; the arrays need not travel between processes."""
-    cached(task, config, quiet=True, **settings)  # bars of several processes write over one another
 
 
 def validated(config: object) -> dict[str, Any]:
@@ -209,7 +207,7 @@ def validated(config: object) -> dict[str, Any]:
     kind: type = type(config)
     if not is_dataclass(config):
         raise CompanionError(f"a run's config must be a dataclass, got {config!r}")
-    adapter = _adapter(kind)
+    adapter: TypeAdapter[Any] = _adapter(kind)
     try:
         as_json = adapter.dump_json(config, warnings=False)
         valid: dict[str, Any] = adapter.dump_python(adapter.validate_json(as_json, strict=True), mode="json")
@@ -222,11 +220,6 @@ def validated(config: object) -> dict[str, Any]:
         )
         raise CompanionError(f"{type(config).__name__}: {faults}") from error
     return valid
-
-
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 def read(entry: Entry) -> Run:

@@ -19,6 +19,7 @@ MARKS: Mapping[Verdict, str] = dict(zip(VERDICTS, "●◆✕▼■□○", stric
 """The verdicts' marks as letters."""
 BRANCH = "notebooks"
 """The branch of the repository where the notebooks lie as they are given away, in the folder ``ipynb``."""
+DEVICE = 'import torch\n\ndevice = "cuda" if torch.cuda.is_available() else "cpu"'
 
 _CODE = r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
 _ROLE = re.compile(rf"\{{(?P<role>[a-z][a-z:_-]*)\}}`(?P<text>[^`]+)`|{_CODE}", re.DOTALL)
@@ -69,12 +70,6 @@ def install(package: str) -> str:
         "from importlib.util import find_spec\n\n"
         f'if find_spec("sumexp") is None:\n    %pip install -q "sumexp[chapters] @ {package}"'
     )
-
-
-def runnable(code: str) -> str:
-    """A cell's code where nothing sets its parameters: the device is what the machine has."""
-    found = 'import torch\n\ndevice = "cuda" if torch.cuda.is_available() else "cpu"'
-    return re.sub(r'(?m)^device = "auto"$', found, code)
 
 
 def glued(chapter: Mapping[str, Any]) -> dict[str, str]:
@@ -130,7 +125,9 @@ def _cell(cell: Mapping[str, Any], values: Mapping[str, str], book: Book) -> dic
         return {**cell, "source": text(source, values, book)}
     folded = {"jupyter": {"source_hidden": True}} if "hide-input" in cell["metadata"].get("tags", ()) else {}
     outputs = [shown for output in cell["outputs"] for shown in _outputs(output, values, book)]
-    return {**cell, "source": runnable(source), "outputs": outputs, "metadata": {**cell["metadata"], **folded}}
+    # Nothing sets the parameters there: the device is what the machine has.
+    source = re.sub(r'(?m)^device = "auto"$', DEVICE, source)
+    return {**cell, "source": source, "outputs": outputs, "metadata": {**cell["metadata"], **folded}}
 
 
 def _outputs(output: Mapping[str, Any], values: Mapping[str, str], book: Book) -> Iterator[Mapping[str, Any]]:

@@ -8,13 +8,12 @@ from sumexp.companion.pipeline.notebooks import EXECUTED, FIGURES, RESULTS
 from sumexp.companion.pipeline.outputs import picture
 from sumexp.companion.pipeline.plan import BUILD
 from sumexp.companion.store import Entry
-from sumexp.companion.store.files import write_text
 
 HTML = BUILD / "html"
 
 
 def show(chapters: Mapping[str, Entry | None], pages: Entry) -> None:
-    """Let ``build/`` show these entries; what shows them already is left alone."""
+    """Let ``build/`` show these entries."""
     show_executed(chapters)
     for part in ("register.json", "executions.json", HTML.name):
         _put(pages.path / part, BUILD / part)
@@ -40,10 +39,6 @@ def swap(new: Path, place: Path) -> None:
 
 
 def _put(source: Path, place: Path) -> None:
-    mark = BUILD / ".view" / place.relative_to(BUILD)
-    state = f"{source} {source.stat().st_mtime_ns if source.exists() else ''}"  # tests may have ended otherwise since
-    if place.exists() and mark.is_file() and mark.read_text("utf-8") == state:
-        return
     part = place.with_name(f".{place.name}.part")
     rmtree(part, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -57,4 +52,3 @@ def _put(source: Path, place: Path) -> None:
         for file in part.glob("*.svg"):
             file.write_text(picture(file.read_text("utf-8")), "utf-8")
     swap(part, place)
-    write_text(mark, state)

@@ -44,17 +44,21 @@ def status(plan: Plan, runs: Iterable[Computation] = ()) -> Iterator[Line]:
     for one in wanted:
         yield _line(store, one)
     listed = set()
-    for line in (*_runs(store), *_half_done(store)):
+    for line in _runs(store):
         listed.add(line.key)
         yield line
     yield from (_line(store, one) for one in runs if one.key not in listed)
 
 
 def _runs(store: Store) -> Iterator[Line]:
-    """The runs of today's code and data, and the damaged ones."""
+    """The runs of today's code and data, those that are half done, and the damaged ones."""
     runs, damaged = _survey(store, ["run"])
     yield from (Line("run", path.parent.name, path.name, "damaged", bytes=size(path)) for path in damaged)
     yield from (_line(store, one) for one in parts.current(runs))
+    for path, fault in _checkpoints(store):
+        if not fault or fault == DAMAGED:
+            state: Status = "running" if store.is_running(path.stem) else "damaged" if fault else "half-done"
+            yield Line("run", path.parent.name, path.stem, state, bytes=size(path))
 
 
 def _survey(store: Store, kinds: Iterable[str]) -> tuple[list[Computation], list[Path]]:
@@ -66,13 +70,6 @@ def _survey(store: Store, kinds: Iterable[str]) -> tuple[list[Computation], list
         except DamagedError:
             damaged.append(path)
     return whole, damaged
-
-
-def _half_done(store: Store) -> Iterator[Line]:
-    for path, fault in _checkpoints(store):
-        if not fault or fault == DAMAGED:
-            state: Status = "running" if store.is_running(path.stem) else "damaged" if fault else "half-done"
-            yield Line("run", path.parent.name, path.stem, state, bytes=size(path))
 
 
 def needed(plan: Plan) -> list[Entry]:

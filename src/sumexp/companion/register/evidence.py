@@ -254,7 +254,7 @@ class Keeper:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Keep the outcomes of each module all of whose tests have one, if its key is still the same."""
-        if not self._collected or not _is_whole(session, exitstatus) or not _is_unfiltered(session.config):
+        if not self._collected or not _is_complete(session, exitstatus):
             return
         ended: dict[str, list[Test]] = defaultdict(list)
         for key in sorted(self._tests):
@@ -263,7 +263,9 @@ class Keeper:
         for file in self._wanted.keys() & (ended.keys() | self._left_out):
             wanted = self._wanted[file]
             stored = self._stored(wanted)
-            merged = _merged(stored, ended[file], self._lacked[file])
+            tests = {(one.test, one.claim, one.shows, one.evidence): one for one in (*stored.tests, *ended[file])}
+            lacked = tuple(sorted({*stored.lacked, *self._lacked[file]}))
+            merged = EvidenceFile(tests=tuple(tests[key] for key in sorted(tests)), lacked=lacked)
             names = {name for test in merged.tests for name in test.test.split("::")[1:]}  # of classes too
             whole = self._marked[file] <= names or file in self._left_out
             is_new = merged != stored or not self._store.has(wanted)
@@ -278,23 +280,13 @@ class Keeper:
             seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
 
 
-def _merged(stored: EvidenceFile, ended: Iterable[Test], lacked: Iterable[str]) -> EvidenceFile:
-    """What the store has, but for the tests that have just ended; ordered by test and claim."""
-    tests = {(test.test, test.claim, test.shows, test.evidence): test for test in (*stored.tests, *ended)}
-    return EvidenceFile(
-        tests=tuple(tests[key] for key in sorted(tests)), lacked=tuple(sorted({*stored.lacked, *lacked}))
-    )
-
-
-def _is_whole(session: pytest.Session, exitstatus: int) -> bool:
-    """Whether the run came to its end: half a run is no evidence."""
-    finished = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-    finished = finished and not session.config.option.setuponly  # then tests seem to pass
-    return finished and not session.shouldstop and not session.shouldfail
-
-
-def _is_unfiltered(config: pytest.Config) -> bool:
-    """Whether all tests of the modules asked for were to run."""
-    chosen = config.option.keyword or config.option.deselect
-    chosen = chosen or any(getattr(config.option, name, False) for name in ("lf", "stepwise"))
-    return not chosen and config.option.markexpr in ("", "claim") and not any("::" in one for one in config.args)
+def _is_complete(session: pytest.Session, exitstatus: int) -> bool:
+    """Whether all tests of the modules asked for were to run and the run came to its end: half a run is no evidence."""
+    options = session.config.option
+    if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
+        return False
+    # Those that are only set up seem to pass.
+    if any(getattr(options, name, None) for name in ("keyword", "deselect", "lf", "stepwise", "setuponly")):
+        return False
+    is_cut = session.shouldstop or session.shouldfail or any("::" in one for one in session.config.args)
+    return options.markexpr in ("", "claim") and not is_cut

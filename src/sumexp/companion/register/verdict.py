@@ -1,7 +1,7 @@
 """The verdict of a claim, computed from its tests by a table that the book prints."""
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,6 @@ from sumexp.companion.register.model import (
     Claims,
     Evidence,
     RegisterError,
-    Shows,
     Test,
     explain,
 )
@@ -26,79 +25,38 @@ Verdict: TypeAlias = Literal[
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the table looks at.
-
-    Attributes:
-        shown: what the passing tests show; an experiment shows something only if each of its intervals does.
-        failing: whether a test failed.
-        excluded: whether an experiment excludes the paper's finding.
-        convention: whether there is nothing to decide.
-        tested: whether there is any test, run or not.
-        partial: whether experiments alone show the statement, and one of its parts decided nothing or has not run.
-    """
-
-    shown: frozenset[Shows]
-    failing: bool = False
-    excluded: bool = False
-    convention: bool = False
-    tested: bool = False
-    partial: bool = False
-
-
-@dataclass(frozen=True)
 class Row:
-    """One row of the truth table: the first that applies gives the verdict."""
+    """One row of the truth table: the first all of whose ``facts`` are so gives the verdict."""
 
     when: str
     verdict: Verdict
     says: str
-    applies: Callable[[Facts], bool]
+    facts: Set[str]
 
 
 TRUTH_TABLE: tuple[Row, ...] = (
-    Row(
-        "a test fails",
-        "failing",
-        "names the test; nothing is concluded until it passes",
-        lambda facts: facts.failing,
-    ),
-    Row(
-        "an experiment's interval excludes the paper's finding",
-        "not reproduced",
-        "says by how much",
-        lambda facts: facts.excluded,
-    ),
+    Row("a test fails", "failing", "names the test; nothing is concluded until it passes", {"failing"}),
+    Row("an experiment's interval excludes the paper's finding", "not reproduced", "says by how much", {"excluded"}),
     Row(
         "a counterexample and a correction",
         "holds with correction",
         "gives the corrected statement and links its erratum",
-        lambda facts: {"counterexample", "correction"} <= facts.shown,
+        {"counterexample", "correction"},
     ),
-    Row(
-        "a counterexample only",
-        "refuted",
-        "names the test that runs the counterexample",
-        lambda facts: "counterexample" in facts.shown,
-    ),
+    Row("a counterexample only", "refuted", "names the test that runs the counterexample", {"counterexample"}),
     Row(
         "the statement; of experiments alone, each of its parts (never with a counterexample: that is an error)",
         "holds",
         "names the strongest evidence",
-        lambda facts: "statement" in facts.shown and not facts.partial,
+        {"statement", "whole"},
     ),
     Row(
         "nothing, and it is a definition or notation printed without error",
         "convention",
         "nothing to decide, so no test is owed",
-        lambda facts: facts.convention and not facts.tested,
+        {"convention"},
     ),
-    Row(
-        "nothing",
-        "open",
-        "gives the reason",
-        lambda facts: True,
-    ),
+    Row("nothing", "open", "gives the reason", frozenset()),
 )
 VERDICTS: tuple[Verdict, ...] = (
     "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open",
@@ -198,17 +156,26 @@ def _beside(claim: Claim, test: Test) -> bool:
     return bool(claim.data) and any(finding.data not in claim.data for finding in test.findings)
 
 
-def facts(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Facts:
-    """Gather what the truth table looks at; ``waiting`` says that a test exists which has not run."""
+def facts(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Set[str]:
+    """What the truth table looks at: what passing tests show, and which of four other facts are so.
+
+    These are ``failing``, if a test failed; ``excluded``, if an experiment excludes the paper's finding;
+    ``convention``, if there is nothing to decide and no test; and ``whole``, unless experiments alone show the
+    statement and one of its parts decided nothing or has not run.
+
+    Args:
+        claim: the claim.
+        tests: its tests as they last ran.
+        waiting: whether a test exists which has not run.
+    """
     deciding = [test for test in tests if not _beside(claim, test)]
-    return Facts(
-        shown=frozenset(test.shows for test in deciding if _shown(test)),
-        failing=any(test.outcome == "failed" for test in tests),
-        excluded=any(map(_excluded, deciding)),
-        convention=claim.is_convention,
-        tested=bool(tests) or waiting,
-        partial=bool(_open_parts(deciding)) or (waiting and _by_experiments(deciding)),
-    )
+    others = {
+        "failing": any(test.outcome == "failed" for test in tests),
+        "excluded": any(map(_excluded, deciding)),
+        "convention": claim.is_convention and not tests and not waiting,
+        "whole": not (_open_parts(deciding) or (waiting and _by_experiments(deciding))),
+    }
+    return {test.shows for test in deciding if _shown(test)} | {name for name, is_so in others.items() if is_so}
 
 
 def _by_experiments(deciding: Sequence[Test]) -> bool:
@@ -377,7 +344,7 @@ def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests"
         waiting = any(of == claim.id and _function(test) not in ran for test, of in declared)
         faults += [f"claims/{claim.paper}.yml: entry {claim.id}: {fault}" for fault in _faults(claim, tests, waiting)]
         seen = facts(claim, tests, waiting)
-        verdict = next(row.verdict for row in TRUTH_TABLE if row.applies(seen))
+        verdict = next(row.verdict for row in TRUTH_TABLE if row.facts <= seen)
         carrying = [test.evidence for test in tests if _carries(verdict, claim, test)]
         register.append(
             Entry(
