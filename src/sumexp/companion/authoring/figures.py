@@ -20,7 +20,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from sumexp.companion import CompanionError
-from sumexp.companion.authoring import narrow, series
+from sumexp.companion.authoring import light, narrow, series
 
 PALETTE = {
     "blue": "#1f78b4",
@@ -112,7 +112,7 @@ def show(
 
 
 def svg(fig: Figure, name: str, alt: str) -> str:
-    """A figure as an inline SVG: transparent, ink in the text's colour, ids that no other figure has.
+    """A figure as an inline SVG: transparent, ink in the text's colour, ids that no other figure has, and light.
 
     The same figure gives the same bytes: ids are salted with the name, and no date is written.
     """
@@ -127,6 +127,7 @@ def svg(fig: Figure, name: str, alt: str) -> str:
         element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
         for key, value in element.attrib.items():
             element.set(key, value.replace("#000000", "currentColor"))
+    light.lighten(root)
     title = ElementTree.Element("title", {"id": f"{name}-title"})
     title.text = alt
     root.insert(0, title)
@@ -148,16 +149,18 @@ def _scope_styles(root: ElementTree.Element) -> None:
 
 
 def _rename_ids(root: ElementTree.Element, name: str) -> None:
-    """Keep the ids that something in the figure refers to, and put the figure's name before them."""
-    used = {a or b for e in root.iter() for v in e.attrib.values() for a, b in _REFERENCE.findall(v)}
+    """Keep the ids that something in the figure refers to: the figure's name and a number."""
+    used = dict.fromkeys(a or b for e in root.iter() for v in e.attrib.values() for a, b in _REFERENCE.findall(v))
+    numbered = {identity: f"{name}-{number}" for number, identity in enumerate(used)}
     for element in root.iter():
         identity = element.attrib.pop("id", None)
-        if identity in used:
-            element.set("id", f"{name}-{identity}")
+        if identity in numbered:
+            element.set("id", numbered[identity])
         if _HREF in element.attrib:
-            element.set("href", element.attrib.pop(_HREF).replace("#", f"#{name}-"))
+            address = element.attrib.pop(_HREF)
+            element.set("href", f"#{numbered[address[1:]]}" if address[1:] in numbered else address)
         for key, value in element.attrib.items():
-            element.set(key, value.replace("url(#", f"url(#{name}-"))
+            element.set(key, re.sub(r"url\(#([^)]+)\)", lambda of: f"url(#{numbered[of[1]]})", value))
 
 
 def _reference(name: str, source: Callable[..., object]) -> str:
