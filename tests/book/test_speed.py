@@ -2,19 +2,20 @@
 
 import json
 import re
+from itertools import chain
 from pathlib import Path
 
 from sumexp.companion.pipeline.measured import OF_TIME, cells, slower
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "speed.md").read_text("utf-8")
-NAMES = re.findall(r"\{measured\} (.*)", PAGE)
-FILES = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8")) for name in NAMES[0].split()]
-TABLES = {title: rows for file in FILES for title, rows in file["tables"].items()}
+*SHOWN, NAMES = [line.split() for line in re.findall(r"\{measured\} (.*)", PAGE)]
+FILES = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8")) for name in NAMES]
+TABLES = {title: rows for file in FILES for title, rows in file["tables"].items() if "others" in rows[0]}
 
 
 def test_every_task_is_held_against_others() -> None:
-    assert len(set(NAMES)) == 1
+    assert {*chain(*SHOWN)} == set(NAMES)
     for rows in TABLES.values():
         assert all(row["seconds"] > 0 and all(one["seconds"] > 0 for one in row["others"].values()) for row in rows)
         assert any(row["others"] for row in rows)
