@@ -16,9 +16,10 @@ ROOT = Path(__file__).parents[1]
 EXECUTE = """
 import os
 from sumexp.companion.pipeline import book, pages, plan, view, workflow
+from sumexp.companion.store.files import write_text
 
 made = plan.make("smoke", "cpu", "")
-made.write(plan.PLAN)
+write_text(plan.PLAN, made.model_dump_json())
 book.execute(made, workflow.Machines(os.cpu_count()))  # the other workers wait
 view.show_executed(pages.chapters(made))
 """

@@ -153,8 +153,7 @@ def load_by_hand(
             app.add_js_file(script, loading_method="defer")
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.connect("config-inited", set_mathjax)
     app.connect("html-page-context", load_by_hand)
     app.connect("build-finished", copy_assets)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -66,11 +66,10 @@ def plain_types(app: Sphinx, doctree: nodes.document) -> None:
                 text.parent.replace(text, nodes.Text(text.replace("‘", "'").replace("’", "'")))
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("env-updated", forget_unused)
     app.connect("autodoc-process-signature", name_types)
     app.connect("autodoc-process-docstring", mend_docstring, priority=600)  # after Napoleon
     app.connect("doctree-read", plain_types)
     app.connect("autodoc-skip-member", leave_out_fields)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -110,7 +110,6 @@ def launches(repository: str, chapter: str) -> dict[str, str]:
     }
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.connect("build-finished", write)
     app.connect("html-page-context", offer, priority=900)  # the theme makes its menus at 501
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -110,7 +110,6 @@ def cell_of(node: nodes.Node) -> nodes.Element:
     return node
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.add_transform(Figures)
     app.add_directive("quoted-figure", QuotedFigure)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -33,6 +33,5 @@ class Measured(SphinxDirective):
         return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(text)]
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.add_directive("measured", Measured)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

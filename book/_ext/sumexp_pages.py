@@ -94,13 +94,12 @@ def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> 
     return escape(f"@incollection{{{key},\n{lines}}}", quote=False)
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     # Else it is looked for among all that is installed, at each citation.
     register_plugin("pybtex.backends", "plaintext", find_plugin("pybtex.backends", "plaintext"), force=True)
     app.connect("builder-inited", add_filter)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", break_names)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def add_filter(app: Sphinx) -> None:

@@ -51,7 +51,6 @@ def order(app: Sphinx, config: Config) -> None:
     config.html_search_scorer = str(SCORER)
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.connect("config-inited", order)
     app.connect("doctree-read", lead)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -81,11 +81,10 @@ def depart_solution(self: HTML5Translator, _: solution_node) -> None:
     self.body.append("</details>\n")
 
 
-def setup(app: Sphinx) -> dict[str, object]:
+def setup(app: Sphinx) -> None:
     app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
     app.add_post_transform(FoldSolutions)
     app.connect("doctree-read", free_contents)
     app.connect("doctree-read", keep_punctuation, priority=600)  # after claims have become marks
     app.connect("doctree-read", plain_texts)
     app.connect("doctree-read", keep_names)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -28,7 +28,8 @@ CHROMIUM = any(map(shutil.which, pdf.BROWSERS))
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 
 CONFIG = "title: Two and two\nauthor: A. Writer\ncopyright: '2026'\n"
-TOC = """root: book/intro
+TOC = """format: jb-book
+root: book/intro
 parts:
   - caption: Chapters
     chapters: [{file: notebooks/one}, {file: notebooks/two}]

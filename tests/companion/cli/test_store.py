@@ -65,4 +65,4 @@ def test_clean_asks_first(removed: list[Path], options: list[str], answer: str, 
 def test_what_is_being_computed_stays_and_is_said(removed: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(why, "remove", lambda paths: (len(list(paths)) - 1, 0))
     done = CliRunner().invoke(app, ["clean", "--yes"])
-    assert "removed 0 of 1, 0 bytes; the others are being computed" in done.output
+    assert "removed 0 of 1, 0.0 kB; the others are being computed" in done.output

@@ -13,10 +13,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     import shutil
     import sys
 
-    from tabulate import tabulate
-
+    widths = [max(len(row[n]) for row in (columns, *rows)) for n in range(len(columns))]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in tabulate(rows, columns, "plain", disable_numparse=True).splitlines():
+    for row in (columns, *rows):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         typer.echo(line if room is None or len(line) <= room else f"{line[: room - 3]}...")
 
 
@@ -30,6 +30,7 @@ def as_time(seconds: float) -> str:
 
 def as_size(size: float) -> str:
     """kB, MB or GB, with one decimal."""
-    from rich.filesize import decimal
-
-    return decimal(round(size))
+    for unit, length in (("GB", 1e9), ("MB", 1e6)):
+        if size >= length:
+            return f"{size / length:.1f} {unit}"
+    return f"{size / 1e3:.1f} kB"
