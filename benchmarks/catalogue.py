@@ -18,7 +18,7 @@ from torch import Tensor
 
 from benchmarks.measure import Tables, Timing, alone, by_turns, bytes_beside, machine, row, write
 from sumexp import datasets, functional, nn, samplers
-from sumexp.chapters.catalogue.forms import TEMPERATURE, Form
+from sumexp.chapters.catalogue.forms import TEMPERATURE, Form, Towers
 from sumexp.chapters.catalogue.pairs import Parts, Source, load
 from sumexp.chapters.catalogue.training import PATIENCE, Config, Learner, judge
 from sumexp.functional._batch import InBatchHits
@@ -44,8 +44,25 @@ class Masked(InBatch):
     hits: InBatchHits = "mask"
 
 
+class Scaled(Towers):
+    """Towers whose numbers are divided by the temperature as the cosines are, which a layer's are, too."""
+
+    def offset(self, items: Tensor | None) -> Tensor:
+        return super().offset(items) * torch.exp(-self.log_temperature)
+
+
+class Divided(Learner):
+    """Such towers and the chapter's losses."""
+
+    def __init__(self, config: Config, parts: Parts, rate: float) -> None:
+        super().__init__(config, parts, rate)
+        self.towers.__class__ = Scaled
+        with torch.no_grad():
+            self.towers.numbers.mul_(TEMPERATURE)
+
+
 class Layer(Learner):
-    """The items are a layer of the package, whose number b is divided by the temperature as the cosine is."""
+    """The items are a layer of the package."""
 
     def __init__(self, config: Config, parts: Parts, rate: float) -> None:
         super().__init__(config, parts, rate)
@@ -82,13 +99,14 @@ FORMS: Mapping[str, tuple[type[Learner], Form]] = {
     "F.cross_entropy, hits masked": (Learner, "masked"),
     "in_batch, hits masked": (Masked, "kept"),
     "F.cross_entropy of draws": (Learner, "popularity"),
+    "F.cross_entropy of draws, number / T": (Divided, "popularity"),
     "SampledSoftmax": (Layer, "popularity"),
     "F.cross_entropy of all items": (Learner, "full"),
 }
 PAIRS = {
     "in-batch": ("in_batch", "F.cross_entropy"),
     "in-batch, hits masked": ("in_batch, hits masked", "F.cross_entropy, hits masked"),
-    f"{NEGATIVES} draws": ("SampledSoftmax", "F.cross_entropy of draws"),
+    f"{NEGATIVES} draws": ("SampledSoftmax", "F.cross_entropy of draws, number / T"),
 }
 """By task the package's method and torch's, which the full softmax is held against, too."""
 

@@ -42,3 +42,17 @@ def test_metrics_take_less_than_a_sort() -> None:
     metrics = [row for title, rows in TABLES.items() if title.startswith("Ranking: ") for row in rows]
     assert {row["size"] for row in metrics} == set(sorts)
     assert all(row["seconds"] < sorts[row["size"]] for row in metrics)
+
+
+def test_what_two_towers_find_is_what_the_page_says() -> None:
+    for seed in json.loads((ROOT / "benchmarks/results/catalogue.json").read_text("utf-8"))["seeds"]:
+        recall = {name: found["held recall"] for name, found in seed.items()}
+        assert min(recall, key=recall.__getitem__) == "the most popular items"
+        assert max(recall, key=recall.__getitem__) == "F.cross_entropy of all items"
+        for ours, by_hand in (
+            ("in_batch", "F.cross_entropy"),
+            ("in_batch, hits masked", "F.cross_entropy, hits masked"),
+        ):
+            assert all(abs(seed[ours][metric] - seed[by_hand][metric]) < 1e-3 for metric in seed[ours])
+        divided = recall["SampledSoftmax"], recall["F.cross_entropy of draws, number / T"]
+        assert max(divided) < recall["F.cross_entropy of draws"]
