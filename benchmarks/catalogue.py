@@ -186,14 +186,15 @@ def _seed(*arguments: Any) -> dict[str, dict[str, float]]:
     return found(*rest)
 
 
-def _shown(each: list[dict[str, dict[str, float]]]) -> list[dict[str, Any]]:
-    """The table of what was found: means and standard deviations over the seeds."""
+def _shown(each: list[dict[str, dict[str, float]]], which: str) -> list[dict[str, Any]]:
+    """The table of what was found of some pairs: means and standard deviations over the seeds."""
 
     def cell(values: list[float]) -> str:
         return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
 
     return [
-        {"trained with": name} | {metric: cell([seed[name][metric] for seed in each]) for metric in each[0][name]}
+        {"trained with": name}
+        | {metric: cell([seed[name][f"{which} {metric}"] for seed in each]) for metric in METRICS}
         for name in each[0]
     ]
 
@@ -216,10 +217,12 @@ def main(threads: int, quick: bool) -> None:
         for task, (ours, by_hand) in PAIRS.items()
     ]
     seeds = [alone(_seed, *sizes, seed, threads) for seed in range(SEEDS)]
-    rows = _shown(seeds)
-    for line in rows:
-        print("  ", *line.values(), sep="  ")
-    tables: Tables = {"A step of two towers on Gowalla": steps, "What two towers find on Gowalla": rows}
+    tables: Tables = {"A step of two towers on Gowalla": steps}
+    for which in ("held", "public"):
+        tables[f"What two towers find on Gowalla: {which} pairs"] = rows = _shown(seeds, which)
+        print(f"{which} pairs")
+        for line in rows:
+            print("  ", *line.values(), sep="  ")
     if source == "gowalla" and not quick:
         results = {"machine": machine(threads), "tables": tables, "rate": RATE, "seeds": seeds}
         print(f"written to {write('catalogue', results)}")
