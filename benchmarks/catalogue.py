@@ -27,6 +27,7 @@ NEGATIVES = 512
 RATE = 0.01
 SEEDS = 3
 METRICS = "recall", "ndcg"
+SPACE = "\N{NO-BREAK SPACE}"
 
 
 class InBatch(Learner):
@@ -213,7 +214,7 @@ def main(threads: int, quick: bool) -> None:
         print(f"  {name:32s} {1e3 * times[name]:8.1f} ms {memory[name] / 2**20:8.0f} MiB")
     full = "F.cross_entropy of all items"
     steps = [
-        row(task, taken[ours], {"by hand": taken[by_hand], full: taken[full]})
+        row(task, taken[ours], {"torch alone": taken[by_hand], full: taken[full]})
         for task, (ours, by_hand) in PAIRS.items()
     ]
     seeds = [alone(_seed, *sizes, seed, threads) for seed in range(SEEDS)]
