@@ -191,11 +191,11 @@ def _shown(each: list[dict[str, dict[str, float]]], which: str) -> list[dict[str
     """The table of what was found of some pairs: means and standard deviations over the seeds."""
 
     def cell(values: list[float]) -> str:
-        return f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f}"
+        return f"{100 * statistics.mean(values):.1f}{SPACE}±{SPACE}{100 * statistics.stdev(values):.1f}"
 
+    heads = {"recall (%)": f"{which} recall", "NDCG (%)": f"{which} ndcg"}
     return [
-        {"trained with": name}
-        | {metric: cell([seed[name][f"{which} {metric}"] for seed in each]) for metric in METRICS}
+        {"trained with": name} | {head: cell([seed[name][metric] for seed in each]) for head, metric in heads.items()}
         for name in each[0]
     ]
 
