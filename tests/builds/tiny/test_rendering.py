@@ -1,6 +1,7 @@
 """Pages are the same bytes in each rendering, warnings are errors, and tables show what the build has found."""
 
 import errno
+import gc
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from weakref import proxy
 
 import pytest
 from bs4 import BeautifulSoup
@@ -85,6 +87,19 @@ def change(file: Path, text: str) -> None:
     file.write_text(text)
     later = time.time() + 2
     os.utime(file, (later, later))
+
+
+def test_garbage_that_nobody_has_swept_stops_no_rendering(stage: Path, tmp_path: Path) -> None:
+    """sphinx-external-toc asks every object for its class, and a proxy whose object is gone raises."""
+    lost = {1, 2}  # of a class that can be referred to weakly
+    cycle: list[object] = [proxy(lost)]
+    cycle.append(cycle)
+    gc.disable()
+    try:
+        del lost, cycle
+        render(stage, tmp_path / "html", trees=tmp_path / "trees", jobs=1)
+    finally:
+        gc.enable()
 
 
 def test_what_was_read_before_changes_no_byte(stage: Path, tmp_path: Path) -> None:

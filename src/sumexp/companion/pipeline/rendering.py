@@ -5,6 +5,7 @@ bytes whatever was read before.
 """
 
 import errno
+import gc
 import os
 import re
 from contextlib import redirect_stderr
@@ -36,7 +37,9 @@ def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
 
     source, said = stage.resolve(), StringIO()
     with redirect_stderr(said), catch_warnings():
-        # sphinx-external-toc looks at every object there is, and torch warns when one of its own is looked at.
+        # sphinx-external-toc looks at every object there is: at a proxy whose object is gone it fails, and torch warns
+        # when one of its own is looked at.
+        gc.collect()
         filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
         failed = build_sphinx(
             source,
