@@ -21,13 +21,13 @@ from sumexp import datasets, functional, nn, samplers
 from sumexp.chapters.catalogue.forms import TEMPERATURE, Form, Towers
 from sumexp.chapters.catalogue.pairs import Parts, Source, load
 from sumexp.chapters.catalogue.training import PATIENCE, Config, Learner, judge
+from sumexp.companion.pipeline.measured import SPACE
 from sumexp.functional._batch import InBatchHits
 
 NEGATIVES = 512
 RATE = 0.01
 SEEDS = 3
 METRICS = "recall", "ndcg"
-SPACE = "\N{NO-BREAK SPACE}"
 
 
 class InBatch(Learner):
@@ -117,8 +117,11 @@ def learner(name: str, parts: Parts, config: Callable[..., Config]) -> Learner:
     return kind(config(form=form, negatives=NEGATIVES * (form == "popularity")), parts, RATE)
 
 
-def found(source: Source, users: int, least: int, epochs: int, batch: int, seed: int) -> dict[str, dict[str, float]]:
+def found(
+    source: Source, users: int, least: int, epochs: int, batch: int, seed: int, threads: int
+) -> dict[str, dict[str, float]]:
     """Recall and NDCG at 20 of each method on held pairs, and on the public ones, at its best epoch."""
+    torch.set_num_threads(threads)
     parts = load(source, users, least, seed)
     log_q = torch.from_numpy(parts.log_q).float()
     config = partial(Config, source, seed=seed, users=users, least=least, batch=batch, epochs=epochs, rates=(RATE,))
@@ -181,12 +184,6 @@ def step_bytes(name: str, source: Source, users: int, batch: int, threads: int) 
     return bytes_beside(step)
 
 
-def _seed(*arguments: Any) -> dict[str, dict[str, float]]:
-    *rest, threads = arguments
-    torch.set_num_threads(threads)
-    return found(*rest)
-
-
 def _shown(each: list[dict[str, dict[str, float]]], which: str) -> list[dict[str, Any]]:
     """The table of what was found of some pairs: means and standard deviations over the seeds."""
 
@@ -217,7 +214,7 @@ def main(threads: int, quick: bool) -> None:
         row(task, taken[ours], {"torch alone": taken[by_hand], full: taken[full]})
         for task, (ours, by_hand) in PAIRS.items()
     ]
-    seeds = [alone(_seed, *sizes, seed, threads) for seed in range(SEEDS)]
+    seeds = [alone(found, *sizes, seed, threads) for seed in range(SEEDS)]
     tables: Tables = {"A step of two towers on Gowalla": steps}
     for which in ("held", "public"):
         tables[f"What two towers find on Gowalla: {which} pairs"] = rows = _shown(seeds, which)
