@@ -1,4 +1,7 @@
-"""The machinery of the book: the store, building, the register, what notebooks call, grids, the command line."""
+"""The machinery of the book: the store, building, the register, what notebooks call, grids, the command line.
+
+Wrong input or surroundings raise `CompanionError` everywhere here; docstrings name only what else is raised.
+"""
 
 
 class CompanionError(Exception):
