@@ -27,6 +27,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "temperature": {"temperature": 0.25},
     "symmetric": {"symmetric": True},
     "positives": {"positives": [[2], [0], [-1], [1]], "hits": "mask"},
+    "positives, marked": {"positives": torch.tensor([[j % 3 == i % 2 for j in range(7)] for i in range(4)])},
     "positives, negatives": {"positives": [[2], [0], [-1], [1]], "correct": "negatives"},
     "smoothing": {"label_smoothing": 0.1},
 }
