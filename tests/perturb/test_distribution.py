@@ -23,11 +23,11 @@ from torch.distributions import (
 
 from sumexp.distributions import PerturbArgmax, PerturbSoftmax
 from sumexp.perturb import argmax, softmax
-from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Uniform, signs
+from sumexp.perturb.noises import Cauchy, Gaussian, Gumbel, Logistic, Uniform, signs
+from tests.perturb.standard import CONTINUOUS
 
 LOC = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
 BATCH = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-CONTINUOUS = [Gumbel(0.3, 2.0), Gaussian(), Logistic(), Exponential(), Uniform(), Cauchy()]
 
 LAWS: dict[str, Callable[[Tensor], Distribution]] = {
     "RelaxedOneHotCategorical": lambda loc: RelaxedOneHotCategorical(torch.tensor(0.7, dtype=loc.dtype), logits=loc),

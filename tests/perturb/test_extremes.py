@@ -22,7 +22,6 @@ from sumexp.perturb._nodes import grid
 from sumexp.perturb.noises import (
     Cauchy,
     Discrete,
-    Exponential,
     Gaussian,
     Gumbel,
     Logistic,
@@ -32,8 +31,7 @@ from sumexp.perturb.noises import (
 )
 from sumexp.perturb.representation import HalfSpace
 from sumexp.perturb.transforms import Noise
-
-STANDARD: list[Noise] = [Gumbel(), Gaussian(), Logistic(), Exponential(), Uniform(), Cauchy()]
+from tests.perturb.standard import CONTINUOUS, FINITE
 
 
 def real(*values: float) -> Tensor:
@@ -83,7 +81,7 @@ def test_a_million_between_atoms_costs_no_more_nodes() -> None:
     assert grid(far, one, 2, 0.0, one.device).count == grid(signs(), one, 2, 0.0, one.device).count
 
 
-@pytest.mark.parametrize("noise", STANDARD, ids=str)
+@pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
 @pytest.mark.parametrize("loc", [100.0, -1e8])
 def test_a_shift_changes_no_law(noise: Noise, loc: float) -> None:
     theta, moved = real(1, 0, -2), type(noise)(loc=loc)  # type: ignore[call-arg]
@@ -101,7 +99,7 @@ def test_small_probabilities_to_their_own_digits(delta: float, tau: float) -> No
     assert abs(softmax.mean(real(delta, 0), Gaussian(), tau)[1].item() / float(expected) - 1) < 1e-13
 
 
-@pytest.mark.parametrize("noise", STANDARD[:-1], ids=str)
+@pytest.mark.parametrize("noise", FINITE, ids=str)
 @pytest.mark.parametrize("tau", [0.3, 0.1])
 def test_cold_transforms_over_g_and_over_the_noise(noise: Any, tau: float) -> None:
     s = torch.linspace(-6 / tau, 3, 40, dtype=torch.float64)
@@ -138,7 +136,7 @@ def test_cold_gumbel_is_warm_gumbel(tau: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-3, 1e3, 1e200])
-@pytest.mark.parametrize("noise", STANDARD, ids=str)
+@pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
 def test_any_scale(noise: Any, scale: float) -> None:
     # Parameters in units of the wider of noise and temperature: the softmax below, the argmax above.
     wide = max(scale, 1.0)
@@ -285,7 +283,7 @@ def test_the_tables_miss_no_public_function() -> None:
     elsewhere = {
         # no tensor among their arguments, each with its own tests of bad input
         *("point_mass", "signs", "published", "window", "train", "work", "gain", "steps_to", "FitConfig", "Target"),
-        *("Descent", "Noise", "Gumbel", "Gaussian", "Logistic", "Exponential", "Uniform", "Cauchy", "Discrete"),
+        *("Descent", "Noise", "Discrete", *(type(noise).__name__ for noise in CONTINUOUS)),
     }
     public = {*sumexp.perturb.__all__, *sumexp.chapters.fits.__all__}
     for module in (softmax, argmax, batched, inversion, learner, representation, objectives):

@@ -11,10 +11,11 @@ from torch.distributions import OneHotCategorical, RelaxedOneHotCategorical
 
 from sumexp.distributions import PerturbArgmax, PerturbSoftmax
 from sumexp.perturb import argmax, inversion, softmax
-from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass, signs
+from sumexp.perturb.noises import Cauchy, Gaussian, Gumbel, Logistic, Uniform, point_mass, signs
 from sumexp.perturb.transforms import Noise
+from tests.perturb.standard import FINITE
 
-NOISES: list[Noise] = [Gumbel(), Gaussian(), Logistic(), Exponential(), Uniform(), signs()]
+NOISES: list[Noise] = [*FINITE, signs()]
 LOC = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
 TARGET = torch.tensor([0.9, 0.09, 0.009, 0.001], dtype=torch.float64)
 

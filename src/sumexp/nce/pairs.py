@@ -51,7 +51,8 @@ def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -
     r"""The scores at the minimum of gBCE, [classes], for one context; gBCE takes :math:`\sigma(f)` for a probability.
 
     Args:
-        log_p: [classes] log probabilities of the positives; a class of probability 0 has the score ``-inf``.
+        log_p: [classes] log probabilities of the positives; a class of probability 0 has the score ``-inf``, and one of
+            probability 1 ``inf`` where negatives are drawn from the others.
         num_negatives: k, at least 1.
         t: the calibration, from 0 (binary cross entropy) to 1.
         drawn: from which classes the uniform negatives are drawn; with ``all`` :math:`\alpha` is still k/(L - 1).
