@@ -13,10 +13,8 @@ import numpy as np
 
 TOLERANCE = 0.05
 """Points by which a curve without a point may leave that with it."""
-
 _SHARED = {"style", "clip-path"}
 """What an element may take from the group that it is in."""
-
 _PLACES = {"x", "y", "width", "height"}
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _TRANSLATE = re.compile(r"translate\(([^)]*)\)")
@@ -25,11 +23,7 @@ _LINES = re.compile(r"M[^A-Za-z]*(?:L[^A-Za-z]*)+z?\s*")
 
 
 def lighten(root: Element) -> None:
-    """Take away, in place, what the eye cannot see of a drawing by matplotlib.
-
-    Args:
-        root: the SVG without its namespace; every id in it is referred to.
-    """
+    """Take away, in place, what the eye cannot see of a drawing without namespace, in which every id is referred to."""
     small = {path for defs in root.iter("defs") for path in defs.iter("path")}
     for element in root.iter():
         element.tail = None

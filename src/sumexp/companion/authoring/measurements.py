@@ -10,11 +10,7 @@ FOLDER = Path("benchmarks/results")
 
 
 def load(name: str) -> dict[str, Any]:
-    """The measurements of one benchmark, from the checkout that this folder or one above it is.
-
-    Raises:
-        CompanionError: if there is no such file.
-    """
+    """The measurements of one benchmark, from the checkout that this folder or one above it is."""
     for folder in (Path.cwd(), *Path.cwd().parents):
         path = folder / FOLDER / f"{name}.json"
         if path.is_file():

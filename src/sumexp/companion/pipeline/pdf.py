@@ -62,7 +62,7 @@ def pages(contents: SiteMap) -> dict[str, str]:
 
 
 def article(html: str, name: str, part: str = "") -> str:
-    """What a page says, fit to be joined with others: its ids bear its name; a part that it begins is named above it."""
+    """What a page says, to be joined with others: its ids bear its name, the part that it begins stands above it."""
     text = _OWN.sub(rf"\g<0>{name}:", html[html.index(">", html.index("<article")) + 1 : html.rindex("</article>")])
     title = part and f'<h1 class="part" id="{name}:part">{escape(part)}</h1>'
     return f'<article class="bd-article" id="{name}">{title}{text}</article>'
