@@ -112,10 +112,6 @@ def svg(fig: Figure, name: str, alt: str) -> str:
     root = ElementTree.fromstring(file.getvalue())
     _scope_styles(root)
     _rename_ids(root, name)
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
-        for key, value in element.attrib.items():
-            element.set(key, value.replace("#000000", "currentColor"))
     light.lighten(root)
     title = ElementTree.Element("title", {"id": f"{name}-title"})
     title.text = alt
@@ -134,10 +130,11 @@ def _scope_styles(root: ElementTree.Element) -> None:
 
 
 def _rename_ids(root: ElementTree.Element, name: str) -> None:
-    """Keep the ids that something in the figure refers to: the figure's name and a number."""
+    """Keep the ids that something in the figure refers to: the figure's name and a number. Drop the namespace."""
     used = dict.fromkeys(a or b for e in root.iter() for v in e.attrib.values() for a, b in _REFERENCE.findall(v))
     numbered = {identity: f"{name}-{number}" for number, identity in enumerate(used)}
     for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
         identity = element.attrib.pop("id", None)
         if identity in numbered:
             element.set("id", numbered[identity])
@@ -145,7 +142,8 @@ def _rename_ids(root: ElementTree.Element, name: str) -> None:
             address = element.attrib.pop(_HREF)
             element.set("href", f"#{numbered[address[1:]]}" if address[1:] in numbered else address)
         for key, value in element.attrib.items():
-            element.set(key, re.sub(r"url\(#([^)]+)\)", lambda of: f"url(#{numbered[of[1]]})", value))
+            value = re.sub(r"url\(#([^)]+)\)", lambda of: f"url(#{numbered[of[1]]})", value)
+            element.set(key, value.replace("#000000", "currentColor"))
 
 
 def _reference(name: str, source: Callable[..., object]) -> str:

@@ -5,7 +5,6 @@ elements share is said once.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import groupby
 from xml.etree.ElementTree import Element
 
@@ -82,14 +81,11 @@ def _regroup(parent: Element) -> None:
     parent[:] = [each for key, run in groupby(children, _what_is_shared) for each in _joined(dict(key), list(run))]
 
 
-def _dissolved(element: Element) -> Iterator[Element]:
-    """What is to stand for an element: itself, or what it holds."""
+def _dissolved(element: Element) -> list[Element]:
+    """What is to stand for an element: itself, what it holds, or nothing."""
     if element.tag in ("g", "defs") and not len(element):
-        return
-    if element.tag == "g" and not element.attrib:
-        yield from element
-    else:
-        yield element
+        return []
+    return list(element) if element.tag == "g" and not element.attrib else [element]
 
 
 def _what_is_shared(element: Element) -> tuple[tuple[str, str], ...]:
