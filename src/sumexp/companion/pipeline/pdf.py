@@ -7,6 +7,7 @@ and once more with these numbers in the contents.
 import re
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from html import escape
 from importlib.metadata import metadata
 from io import BytesIO
@@ -143,18 +144,12 @@ def lay_out(browser: "Browser", file: Path) -> "Page":
 
 
 def printed(page: "Page") -> bytes:
-    """A document laid out as PDF: with bookmarks, and with numbers of sheets where it asks for them.
-
-    Each element with ``data-target`` is given the number of the sheet where that id lies.
-    """
+    """A document laid out as PDF with bookmarks; each ``data-target`` is given the number of the sheet of that id."""
+    pdf = partial(page.pdf, prefer_css_page_size=True, print_background=True)
     page.evaluate("sumexpPrint.blank()")  # pictures keep their places, which say on which sheet all others are
-    page.evaluate("sheets => sumexpPrint.number(sheets)", page_numbers(_pdf(page, final=False)))
-    return undated(_pdf(page, final=True))
-
-
-def _pdf(page: "Page", *, final: bool) -> bytes:
-    """What is only to be looked at needs neither bookmarks nor tags, which take as long as all the rest."""
-    return page.pdf(outline=final, tagged=final, prefer_css_page_size=True, print_background=True)
+    # What is only to be counted needs neither bookmarks nor tags, which take as long as all the rest.
+    page.evaluate("sheets => sumexpPrint.number(sheets)", page_numbers(pdf()))
+    return undated(pdf(outline=True, tagged=True))
 
 
 def launch(playwright: "Playwright") -> "Browser":
