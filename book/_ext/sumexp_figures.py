@@ -98,7 +98,7 @@ def source(about: Mapping[str, str], has_numbers: bool) -> str:
     code = f"../_modules/{module.replace('.', '/')}.html#{function}"
     numbers = f' <a href="../_figures/{name}.csv" download>Data (CSV).</a>' if has_numbers else ""
     return (
-        f'<p class="figure-source">Drawn in <a href="#cell-{name}">this cell</a> from '
+        f'<p class="figure-source">Drawn <span class="in-cell">in <a href="#cell-{name}">this cell</a> </span>from '
         f'<a href="{code}"><code>{module}.{function}</code></a>.{numbers}</p>'
     )
 

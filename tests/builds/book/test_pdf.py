@@ -20,13 +20,16 @@ from pypdf import PdfReader
 from sphinx_external_toc.parsing import parse_toc_data, parse_toc_yaml
 
 from sumexp.companion import CompanionError
-from sumexp.companion.pipeline import pdf, print_html
+from sumexp.companion.pipeline import pdf
 from tests.builds.book.conftest import ROOT, tree
 
 # The browser that `make pdf` prints with, which need not be the one that the other tests look with.
 CHROMIUM = any(map(shutil.which, pdf.BROWSERS))
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
 
+SCRIPT = f'<script defer src="{(ROOT / "book/_static/print.js").as_uri()}"></script>'
+WIDTH = 597
+"""Of a sheet between its margins, in CSS pixels: ``--width`` of ``print.css``."""
 CONFIG = "title: Two and two\nauthor: A. Writer\ncopyright: '2026'\n"
 TOC = """format: jb-book
 root: book/intro
@@ -91,10 +94,30 @@ def printer(playwright: Playwright) -> Iterator[Browser]:
         yield browser
 
 
-def article(html: str, name: str = "p/q", printed: tuple[str, ...] = ("p/q",)) -> str:
+def written(folder: Path, body: str, head: str = "") -> Path:
+    """A document of its own, with the script of the book."""
+    file = folder / "book.html"
+    file.write_text(f"<!doctype html><html><head>{head}{SCRIPT}</head><body>{body}</body></html>", "utf-8")
+    return file
+
+
+def sheet_of(printer: Browser, folder: Path, body: str, head: str = "") -> Page:
+    """The same, laid out."""
+    return pdf.lay_out(printer, written(folder, body, head))
+
+
+def joined(printer: Browser, folder: Path, **pages: str) -> Page:
+    """Pages of these names in ``p`` and with these texts, joined."""
+    articles = (pdf.article(f'<article class="x">{text}</article>', f"p/{name}") for name, text in pages.items())
+    return sheet_of(printer, folder, f'<nav class="contents"><ol></ol></nav>{"".join(articles)}', "<title>Book</title>")
+
+
+def article(printer: Browser, folder: Path, text: str) -> str:
     """What is printed of a page with this text, within its own element."""
-    text, _ = print_html.article(f'<article class="bd-article">{html}</article>', name, printed)
-    return text.removeprefix(f'<article class="bd-article" id="{name}">').removesuffix("</article>")
+    sheet = joined(printer, folder, q=f"<h1>T</h1>{text}")
+    html: str = sheet.evaluate("document.querySelector('article').innerHTML")
+    sheet.close()
+    return html.removeprefix("<h2>T</h2>")
 
 
 def bookmarks(made: bytes) -> set[str]:
@@ -122,109 +145,122 @@ def test_what_describes_the_package_is_no_part_of_the_printed_book() -> None:
             {"caption": "C", "chapters": [{"file": "book/api/y"}]},
         ],
     }
-    listed = print_html.pages(parse_toc_data(contents))
+    listed = pdf.pages(parse_toc_data(contents))
     assert list(listed.items()) == [("book/intro", ""), ("a", "A"), ("a/b", ""), ("c", "B")]
     short = parse_toc_data({"format": "jb-book", "root": "i", "chapters": [{"file": "a"}]})
-    assert print_html.pages(short) == {"i": "", "a": ""}
+    assert pdf.pages(short) == {"i": "", "a": ""}
 
 
-@pytest.mark.parametrize(
-    "href, target",
-    [
-        ("#notebooks/one:x", "#notebooks/one:x"),
-        ("two.html", "#notebooks/two"),
-        ("two.html#x", "#notebooks/two:x"),
-        ("../book/intro.html#x", "#book/intro:x"),
-        ("https://example.org/two.html#x", "https://example.org/two.html#x"),
-        ("../_modules/sumexp/bias.html#f", None),
-        ("../two.html", None),
-    ],
-)
-def test_links_lead_within_the_document(href: str, target: str | None) -> None:
-    assert print_html.resolved(href, "notebooks/one", ["notebooks/one", "notebooks/two", "book/intro"]) == target
+LINKS = {
+    "#x": "#p/one:x",
+    "two.html": "#p/two",
+    "two.html#x": "#p/two:x",
+    "../p/one.html#x": "#p/one:x",
+    "https://example.org/two.html#x": "https://example.org/two.html#x",
+}
 
 
-def test_ids_of_two_pages_do_not_meet_and_what_refers_to_them_follows() -> None:
-    text = article(
-        '<svg aria-labelledby="t u" viewBox="0 0 1 1"><title id="t">A</title><clippath id="c"></clippath>'
+@needs_chromium
+def test_links_lead_within_the_document(printer: Browser, tmp_path: Path) -> None:
+    text = "".join(f'<a href="{href}">to</a> ' for href in [*LINKS, "../_modules/sumexp/bias.html#f", "../two.html"])
+    sheet = joined(printer, tmp_path, one=f'<h1 id="x">1</h1><p>{text}</p>', two='<h1 id="x">2</h1>')
+    assert sheet.evaluate("[...document.querySelectorAll('p a')].map(one => one.getAttribute('href'))") == [
+        *LINKS.values()
+    ]
+    # A link to a page that is not printed becomes its text.
+    assert sheet.evaluate("document.querySelector('p').textContent") == "to " * 7
+    sheet.close()
+
+
+@needs_chromium
+def test_ids_of_two_pages_do_not_meet_and_what_refers_to_them_follows(printer: Browser, tmp_path: Path) -> None:
+    text = (
+        '<svg aria-labelledby="t" viewBox="0 0 1 1"><title id="t">A</title><clipPath id="c"></clipPath>'
         '<path clip-path="url(#c)" style="fill: url(#c)"></path><use href="#t"></use><use href="#mark-holds"></use>'
         '<image href="data:image/png;base64,AA#"></image></svg><a href="#t">in</a> <a href="gone.html">out</a>'
     )
-    assert text == (
-        '<svg aria-labelledby="p/q:t p/q:u" viewbox="0 0 1 1">'
-        '<title id="p/q:t">A</title><clippath id="p/q:c"></clippath>'
+    assert article(printer, tmp_path, text) == (
+        '<svg aria-labelledby="p/q:t" viewBox="0 0 1 1">'
+        '<title id="p/q:t">A</title><clipPath id="p/q:c"></clipPath>'
         '<path clip-path="url(#p/q:c)" style="fill: url(#p/q:c)"></path><use href="#p/q:t"></use>'
-        '<use href="#mark-holds"></use><image href="data:image/png;base64,AA#"/></svg>'
+        '<use href="#mark-holds"></use><image href="data:image/png;base64,AA#"></image></svg>'
         '<a href="#p/q:t">in</a> out'
     )
-    assert print_html.dangling(text) == []
-    other = article('<a href="q.html#t">1</a><a class="x" href="q.html#gone">2</a>', "p/r", ("p/q", "p/r"))
-    assert print_html.dangling(text + other) == ["#p/q:gone"]
+    other = '<h1>R</h1><a href="q.html#t">1</a><a class="x" href="q.html#gone">2</a>'
+    with pytest.raises(CompanionError, match=r"lead nowhere once its pages are joined: #p/q:gone$"):
+        joined(printer, tmp_path, q=f"<h1>Q</h1>{text}", r=other)
 
 
 def test_what_pictures_are_drawn_of_stays_as_it_was_but_for_its_ids(book: Path) -> None:
-    """Not even read: two pages' drawings, which have the same ids."""
-    made = print_html.document()
+    """Two pages' drawings, which have the same ids."""
+    made = pdf.document()
     for name in ("notebooks/one", "notebooks/two"):
         drawn = f'<defs><path id="{name}:m"/></defs><use href="#{name}:m" clip-path="url(#{name}:m)"/>'
         assert made.count(f'<svg version="1.1">{drawn}</svg>') == 1
-    assert "\ue000" not in made
 
 
-def test_what_is_for_a_screen_is_taken_away_and_what_is_folded_is_opened() -> None:
+@needs_chromium
+def test_what_is_for_a_screen_is_taken_away_and_what_is_folded_is_opened(printer: Browser, tmp_path: Path) -> None:
     assert article(
-        '<h1>T<a class="headerlink" href="#t">#</a></h1><script>1</script><div id="register-filters">x</div>'
+        printer,
+        tmp_path,
+        '<h2>U<a class="headerlink" href="#t">#</a></h2><script>1</script><div id="register-filters">x</div>'
         '<div class="cell" id="cell-f"><details class="admonition hide above-input"><pre>code</pre></details></div>'
         '<div class="cell"><details class="hide"><pre>code</pre></details><div class="cell_output">42</div></div>'
         '<details class="solution" id="s"><summary>Solution</summary><p>Because.</p></details>'
-        '<p class="figure-source">Drawn in <a href="#cell-f">this cell</a> from <code>f</code>.'
-        '<a href="f.csv" download>Data</a></p>'
-        '<a aria-describedby="card-x">claim</a><div class="claim-cards"><div id="card-x">card</div></div>'
+        '<p class="figure-source">Drawn <span class="in-cell">in <a href="#cell-f">this cell</a> </span>from '
+        '<code>f</code>.<a href="f.csv" download>Data</a></p>'
+        '<a aria-describedby="card-x">claim</a><div class="claim-cards"><div id="card-x">card</div></div>',
     ) == (
-        '<h2>T</h2><div class="cell"><div class="cell_output">42</div></div>'
+        '<h3>U</h3><div class="cell"><div class="cell_output">42</div></div>'
         '<div class="solution" id="p/q:s"><p class="summary">Solution</p><p>Because.</p></div>'
         '<p class="figure-source">Drawn from <code>f</code>.</p><a aria-describedby="card-x">claim</a>'
     )
 
 
-def test_an_entry_of_the_register_keeps_its_statement_and_verdict() -> None:
+@needs_chromium
+def test_an_entry_of_the_register_keeps_its_statement_and_verdict(printer: Browser, tmp_path: Path) -> None:
     text = article(
+        printer,
+        tmp_path,
         '<section><h2>Graph</h2><details class="register-chapter"><svg></svg></details></section>'
         '<details class="register-claim"><summary><code>a-b</code> holds</summary><div id="claim-a-b">'
         '<p class="paper-says">One.</p><p class="corrected">Two.</p><p class="note">Why.</p>'
-        '<p class="about">Tests</p></div></details>'
+        '<p class="about">Tests</p></div></details>',
     )
     assert BeautifulSoup(text, "html.parser").get_text("|", strip=True) == "a-b|holds|One.|Two."
 
 
-def test_running_heads_quote_what_titles_hold() -> None:
-    style = print_html.running_head(1, "a", 'Say "two" \\ “é”', "Book")
+@needs_chromium
+def test_running_heads_quote_what_titles_hold(printer: Browser, tmp_path: Path) -> None:
+    sheet = joined(printer, tmp_path, a='<h1>Say "two" \\ “é”</h1>', b="<h1>Book</h1>")
+    style = sheet.evaluate("document.querySelector('style').textContent")
+    pages = sheet.evaluate("[...document.querySelectorAll('article')].map(one => one.style.page)")
+    sheet.close()
     assert '@top-left { content: "Book"; } @top-right { content: "Say \\"two\\" \\\\ “é”"; }' in style
-    style = print_html.running_head(2, "b", "Book", "Book")
-    assert '@top-right { content: ""; } }\narticle[id="b"]' in style  # not the same words twice
+    assert '@page sheet-1 { @top-left { content: "Book"; } @top-right { content: ""; } }' in style  # not words twice
+    assert pages == ["sheet-0", "sheet-1"]
 
 
-def test_a_document_holds_all_pages_in_their_order(book: Path) -> None:
-    document = BeautifulSoup(print_html.document(), "html.parser")
+@needs_chromium
+def test_a_document_holds_all_pages_in_their_order(book: Path, printer: Browser) -> None:
+    file = book / "build" / "book.html"
+    file.write_text(pdf.document(), "utf-8")
+    sheet = pdf.lay_out(printer, file)
+    document = BeautifulSoup(sheet.content(), "html.parser")
+    sheet.close()
     assert [text["id"] for text in document.select("article")] == list(PAGES)[:5]
     assert [tag.get_text() for tag in document.select("h1, h2, h3")] == HEADINGS
     assert [place["data-target"] for place in document.select(".contents .number")] == [
-        "book/intro", "part-1", "notebooks/one", "notebooks/one:sum", "notebooks/two", "notebooks/two:sum", "part-3",
-        "book/errata", "book/errata/one",
+        "book/intro", "notebooks/one:part", "notebooks/one", "notebooks/one:sum", "notebooks/two", "notebooks/two:sum",
+        "book/errata:part", "book/errata", "book/errata/one",
     ]  # fmt: skip
     assert document.select_one("#book\\/intro p a + a") is None  # the package's page is not printed
     assert "Menu" not in document.get_text()
 
 
-def test_a_link_that_is_lost_stops_the_printing(book: Path) -> None:
-    file = book / "build/html/notebooks/two.html"
-    file.write_text(file.read_text("utf-8").replace('"one.html"', '"one.html#gone"'), "utf-8")
-    with pytest.raises(CompanionError, match=r"lead nowhere once its pages are joined: #notebooks/one:gone$"):
-        print_html.document()
-
-
 def test_the_title_page_names_the_book_and_what_is_left_out() -> None:
-    text = BeautifulSoup(print_html.front("A < B: five papers", "C & D", "2026", "1.2.3"), "html.parser").get_text("\n")
+    text = BeautifulSoup(pdf.front("A < B: five papers", "C & D", "2026", "1.2.3"), "html.parser").get_text("\n")
     assert text.split("\n")[:4] == ["A < B", "Five papers", "C & D", "Version 1.2.3, 2026"]
     assert "holds with correction" in text
     assert "Not printed are" in text
@@ -248,7 +284,7 @@ def test_a_book_on_paper(book: Path, playwright: Playwright, monkeypatch: pytest
     # Title, contents, introduction; the first chapter goes on for a second sheet or more.
     numbers = pdf.page_numbers(made)
     assert (numbers["book/intro"], numbers["notebooks/one"]) == (3, 4)
-    assert numbers["part-1"] == 4 < numbers["notebooks/one:sum"] < numbers["notebooks/two"]
+    assert numbers["notebooks/one:part"] == 4 < numbers["notebooks/one:sum"] < numbers["notebooks/two"]
     assert numbers["notebooks/two"] == numbers["notebooks/two:sum"] == numbers["book/errata"] - 1
     # Every link has its place, and the bookmarks are the headings.
     assert {"notebooks/two:sum", "notebooks/one:p", "notebooks/one"} <= links(made)
@@ -257,7 +293,7 @@ def test_a_book_on_paper(book: Path, playwright: Playwright, monkeypatch: pytest
     # A second printing is the same, byte by byte; the contents have the numbers of their sheets.
     file = book / "build/again" / "book.html"
     file.parent.mkdir()
-    file.write_text(print_html.document(), "utf-8")
+    file.write_text(pdf.document(), "utf-8")
     sheet = pdf.lay_out(printer, file)
     drawn = sheet.evaluate(DRAWINGS)
     assert pdf.printed(sheet) == made
@@ -267,14 +303,6 @@ def test_a_book_on_paper(book: Path, playwright: Playwright, monkeypatch: pytest
     sheet.close()
     assert len(shown) == 9
     assert shown == [[target, str(numbers[target])] for target, _ in shown]
-
-
-def sheet_of(printer: Browser, folder: Path, body: str, head: str = "") -> Page:
-    """A document of its own, laid out."""
-    script = f'<script src="{(ROOT / "book/_static/print.js").as_uri()}"></script>'
-    file = folder / "book.html"
-    file.write_text(f"<!doctype html><html><head>{head}{script}</head><body>{body}</body></html>", "utf-8")
-    return pdf.lay_out(printer, file)
 
 
 @needs_chromium
@@ -306,7 +334,7 @@ def test_what_is_too_wide_is_drawn_smaller(printer: Browser, tmp_path: Path) -> 
         Math.max(...[...document.querySelectorAll('article *')].map(one => one.getBoundingClientRect().right)),
         ...['near', 'far'].map(id => document.getElementById(id).getBoundingClientRect().height)]""")
     sheet.close()
-    assert right <= pdf.WIDTH + 1
+    assert right <= WIDTH + 1
     assert lines[0] < 30 < lines[1]  # one line drawn smaller, and one that is broken, as nobody could read it
 
 
@@ -343,7 +371,7 @@ def test_a_figure_that_no_longer_fits_lets_the_text_after_it_go_first(printer: B
 def test_only_who_prints_needs_playwright(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("playwright", "playwright.sync_api"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert runpy.run_path(pdf.__file__)["WIDTH"] == pdf.WIDTH
+    assert runpy.run_path(pdf.__file__)["HEIGHT"] == pdf.HEIGHT
 
 
 def test_without_pages_it_says_how_to_make_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +383,7 @@ def test_without_pages_it_says_how_to_make_them(tmp_path: Path, monkeypatch: pyt
 def test_a_page_that_is_not_rendered_yet_is_named(book: Path) -> None:
     (book / "build/html/notebooks/two.html").unlink()
     with pytest.raises(CompanionError, match=r"^build/html lacks notebooks/two; build the book anew: make book"):
-        print_html.document()
+        pdf.document()
 
 
 def test_without_a_browser_it_says_what_to_install(
@@ -369,11 +397,10 @@ def test_without_a_browser_it_says_what_to_install(
     assert not (book / "build/sumexp.pdf").exists()
 
 
-PRINTABLE = list(print_html.pages(parse_toc_yaml(ROOT / "_toc.yml")))
+PRINTABLE = pdf.pages(parse_toc_yaml(ROOT / "_toc.yml"))
 LEFT_TO_PRINT = ("notebooks/bias", "notebooks/synthesis", "notebooks/vae")
 """The chapters that are laid out and printed here: typesetting all fourteen took a minute of processor."""
-PRINTED = [page for page in PRINTABLE if not page.startswith("notebooks/") or page in LEFT_TO_PRINT]
-ARTICLE = re.compile(r'<article\b[^>]*\bid="([^"]+)".*?</article>', re.DOTALL)
+PRINTED = {page: part for page, part in PRINTABLE.items() if not page.startswith("notebooks/") or page in LEFT_TO_PRINT}
 TEX = r"\\[a-zA-Z\[(]|\$[^$\s][^$]*\$"
 
 WRITTEN = """() => {
@@ -395,20 +422,15 @@ SPILLING = """() => [...document.querySelectorAll('body *')].filter(one => {
 }).map(one => one.outerHTML.slice(0, 100))"""
 
 
-UNLINK = """() => {
-    for (const one of document.querySelectorAll('a[href^="#"]')) {
-        if (document.getElementById(one.getAttribute('href').slice(1))) continue;
-        const line = one.closest('li[class^="level-"]');
-        line ? line.remove() : one.removeAttribute('href');
-    }
-}"""
-
-
 @pytest.fixture(scope="module")
-def document(executed_book: Path, html: Path) -> str:
+def documents(executed_book: Path, html: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The whole book, and what of it is laid out and printed here."""
+    folder = tmp_path_factory.mktemp("paper")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(executed_book)
-        return print_html.document()
+        (folder / "whole.html").write_text(pdf.document(), "utf-8")
+        (folder / "part.html").write_text(pdf.document(PRINTED), "utf-8")
+    return {name: folder / f"{name}.html" for name in ("whole", "part")}
 
 
 @dataclass(frozen=True)
@@ -421,17 +443,14 @@ class Sheets:
 
 
 @pytest.fixture(scope="module")
-def sheets(document: str, printer: Browser, tmp_path_factory: pytest.TempPathFactory) -> Sheets:
-    file = tmp_path_factory.mktemp("paper") / "book.html"
-    file.write_text(ARTICLE.sub(lambda page: page[0] if page[1] in PRINTED else "", document), "utf-8")
-    page = pdf.lay_out(printer, file)
+def sheets(documents: dict[str, Path], printer: Browser) -> Sheets:
+    page = pdf.lay_out(printer, documents["part"])
     wrong = {
         "not typeset": page.evaluate(UNSET),
         "raw": re.findall(TEX, page.evaluate(WRITTEN)),
-        "wider than a sheet": page.evaluate(WIDE, pdf.WIDTH),
+        "wider than a sheet": page.evaluate(WIDE, WIDTH),
         "spilling": page.evaluate(SPILLING),
     }
-    page.evaluate(UNLINK)
     return Sheets(page, wrong, page.content())
 
 
@@ -441,8 +460,15 @@ def made(sheets: Sheets) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def text(document: str) -> BeautifulSoup:
-    return tree(document)
+def text(documents: dict[str, Path], printer: Browser) -> BeautifulSoup:
+    """The whole book, joined; its formulas are not typeset."""
+    page = printer.new_page()
+    page.route("**/mathjax/**", lambda route: route.abort())
+    page.goto(documents["whole"].as_uri())
+    assert page.evaluate("sumexpPrint.lost") == []
+    joined = tree(page.content())
+    page.close()
+    return joined
 
 
 @pytest.fixture(scope="module")
@@ -503,14 +529,15 @@ def test_the_text_of_the_pdf_has_no_raw_formula(made: bytes) -> None:
 
 
 @needs_chromium
-def test_pictures_are_drawn_not_painted(document: str, sheets: Sheets, made: bytes) -> None:
+def test_pictures_are_drawn_not_painted(text: BeautifulSoup, sheets: Sheets, made: bytes) -> None:
     """Only what a figure itself shows in pixels is an image."""
     own = len(re.findall(r'<image\b[^>]*href="data:|<img\b', sheets.kept))
     images = re.findall(rb"<</Type /XObject\n/Subtype /Image.*?>>", made, re.DOTALL)
     assert sum(b"/DeviceGray" not in image for image in images) <= own  # those in grey say what is transparent
-    assert document.count('class="sumexp-figure"') > 50
+    assert len(text.select(".sumexp-figure")) > 50
 
 
+@needs_chromium
 def test_what_is_folded_on_the_pages_is_open_or_left_out(text: BeautifulSoup) -> None:
     assert not text.select("details, .claim-card, script[src*='claims'], .register-graph, .above-input")
     exercises, solutions = text.select(".exercise.admonition[id]"), text.select("div.solution")

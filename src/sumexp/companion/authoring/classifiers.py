@@ -22,11 +22,8 @@ class Example:
 def classifier(profile: str, device: str, seed: int) -> wordmodel.WordModel:
     """The next-word model of the Brown corpus, or of tiny Shakespeare where Brown is not; cached, or fitted now.
 
-    Its ``source`` says which of the two it is.
-
-    Raises:
-        CompanionError: if there is no such profile, or the cache cannot be written.
-        DataError: if the root of the data is set and lacks the corpus, or the corpus is damaged.
+    Its ``source`` says which of the two it is. Raises `DataError` if the root of the data is set and lacks the corpus,
+    or the corpus is damaged.
     """
     source = datasets.preferred("brown")
     config = replace(wordmodel.CONFIGS[source][profile], seed=seed)
@@ -35,12 +32,7 @@ def classifier(profile: str, device: str, seed: int) -> wordmodel.WordModel:
 
 
 def examples(model: wordmodel.WordModel, words: Sequence[tuple[str, str]]) -> list[Example]:
-    """The pairs (context word, next word) asked for.
-
-    Raises:
-        ValueError: if a word is not in the vocabulary: of the Brown corpus, or of tiny Shakespeare, so ask for words
-            of both.
-    """
+    """The pairs (context word, next word) asked for, of words that both corpora have: another raises `ValueError`."""
     index = model.index
     return [
         Example(f"“{w}” after “{c}”", model.logits(model.context_vectors.new_tensor(index(c)).long()), index(w))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from sumexp.chapters.intervals import Interval, Outcome, interval, outcome
+from sumexp.chapters.intervals import Interval, interval, outcome
 from sumexp.chapters.models.sampled.comparison import Order, Values
 from sumexp.companion.authoring.figures import PALETTE
 
@@ -18,22 +18,10 @@ GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
     "full": {"color": "black", "marker": "D"},
 }
 """How each group of classes is drawn in every chapter."""
-
-WORDS: Mapping[Outcome, str] = {
-    "less": "less",
-    "more": "more",
-    "alike": "no difference",
-    "no room": "no room",
-    "undecided": "undecided",
-}
-"""What is said of a difference."""
-
 _ROW = 0.6
 """Of the room of a row: what its series take."""
-
 DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "detectable", "result")
 """Of the columns of `difference_cells`."""
-
 ORDER_HEADS = ("tau", "95 % interval", "p", "pairs right", "wrong", "tied in theory")
 """Of the columns of `order_cells`; p by permutations."""
 
@@ -46,13 +34,8 @@ def points(
 ) -> None:
     """Draw the mean over seeds of each method with its 95 % interval, a row a method, from the top down.
 
-    The series of a row stand a little above and below one another, so that none hides another.
-
-    Args:
-        ax: where.
-        names: of the methods.
-        values: of each series, for each method a number a seed [seeds].
-        styles: how each series is drawn.
+    The values are, of each series, for each method a number a seed [seeds]. The series of a row stand a little above
+    and below one another, so that none hides another.
     """
     for number, (group, rows) in enumerate(values.items()):
         spans = [interval(row) for row in rows]
@@ -72,7 +55,8 @@ def ranked(values: Sequence[Values]) -> list[int]:
 def difference_cells(group: str, difference: Interval, margin: float, room: float = math.inf) -> tuple[str, ...]:
     """A difference of two methods on a group: its interval, what the design could have detected, and the result."""
     span = f"[{difference.low:z.3f}, {difference.high:z.3f}]"
-    return group, f"{difference.mean:z.3f}", span, f"{difference.seen():.3f}", WORDS[outcome(difference, margin, room)]
+    result = outcome(difference, margin, room).replace("alike", "no difference")
+    return group, f"{difference.mean:z.3f}", span, f"{difference.seen():.3f}", result
 
 
 def order_cells(order: Order) -> tuple[str, ...]:

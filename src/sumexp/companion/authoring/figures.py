@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 from sumexp.companion import CompanionError
 from sumexp.companion.authoring import light, narrow, series
+from sumexp.companion.authoring.results import check_name
 
 PALETTE = {
     "blue": "#1f78b4",
@@ -31,7 +32,6 @@ PALETTE = {
     "grey": "#808080",
 }
 """After Okabe and Ito, the pale ones darkened."""
-
 NOISES = {
     "gumbel": {"color": PALETTE["blue"], "linestyle": "-", "marker": "s"},
     "gaussian": {"color": PALETTE["green"], "linestyle": "--", "marker": "o"},
@@ -40,19 +40,13 @@ NOISES = {
     "cauchy": {"color": PALETTE["ochre"], "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "v"},
 }
 """How each noise is drawn in every chapter: ``ax.plot(x, y, **NOISES["gumbel"])``."""
-
 WIDTH = 7.0
 """Inches: what the text column of a page holds at the size where a 12 pt letter is as large as the text around it."""
-
 _STYLE: Any = {
     "figure.figsize": (WIDTH, 3.6),
     "figure.constrained_layout.use": True,
     "font.size": 12,
-    "axes.titlesize": 12,
-    "axes.labelsize": 12,
-    "legend.fontsize": 12,
-    "xtick.labelsize": 12,
-    "ytick.labelsize": 12,
+    "axes.titlesize": "medium",
     "axes.prop_cycle": cycler(color=list(PALETTE.values())),
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -70,7 +64,6 @@ _STYLE: Any = {
 plt.rcParams.update(_STYLE)
 plt.switch_backend("agg")
 
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _SVG = "http://www.w3.org/2000/svg"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
@@ -86,17 +79,13 @@ def show(
 
     Args:
         fig: a matplotlib figure.
-        name: lower-case letters, digits and hyphens, once in the book; prose refers to it by ``{ref}`fig-NAME```.
+        name: used once in the book; prose refers to it by ``{ref}`fig-NAME```.
         caption: what is drawn and what to see in it, in Markdown; ``$...$`` is typeset.
         alt: what the picture shows, for those who cannot see it.
         source: the function of `sumexp` whose numbers are drawn; the page links to its source and to the cell.
         columns: panels side by side on a phone; half as many as on a desk, if not given.
-
-    Raises:
-        CompanionError: if the name is malformed, caption or alt text is missing, or source is not a function of sumexp.
     """
-    if not _NAME.fullmatch(name):
-        raise CompanionError(f"figure {name!r}: a name is lower-case letters, digits and hyphens, such as 'bias-by-m'")
+    check_name("figure", name, "bias-by-m")
     for what, text in (("caption", caption), ("alt", alt)):
         if not text.strip():
             raise CompanionError(f"figure {name!r} has no {what}: pass {what}='...'")
@@ -123,17 +112,11 @@ def svg(fig: Figure, name: str, alt: str) -> str:
     root = ElementTree.fromstring(file.getvalue())
     _scope_styles(root)
     _rename_ids(root, name)
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
-        for key, value in element.attrib.items():
-            element.set(key, value.replace("#000000", "currentColor"))
     light.lighten(root)
     title = ElementTree.Element("title", {"id": f"{name}-title"})
     title.text = alt
     root.insert(0, title)
-    root.set("xmlns", _SVG)
-    root.set("role", "img")
-    root.set("aria-labelledby", f"{name}-title")
+    root.attrib |= {"xmlns": _SVG, "role": "img", "aria-labelledby": f"{name}-title"}
     return ElementTree.tostring(root, encoding="unicode").strip()
 
 
@@ -142,17 +125,16 @@ def _scope_styles(root: ElementTree.Element) -> None:
     for parent in list(root.iter(f"{{{_SVG}}}defs")):
         for style in parent.findall(f"{{{_SVG}}}style"):
             parent.remove(style)
-    root.set("stroke-linejoin", "round")
-    root.set("stroke-linecap", "butt")
     # Matplotlib leaves out a fill that is black, as this is what SVG begins with.
-    root.set("fill", "currentColor")
+    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt", "fill": "currentColor"}
 
 
 def _rename_ids(root: ElementTree.Element, name: str) -> None:
-    """Keep the ids that something in the figure refers to: the figure's name and a number."""
+    """Keep the ids that something in the figure refers to: the figure's name and a number. Drop the namespace."""
     used = dict.fromkeys(a or b for e in root.iter() for v in e.attrib.values() for a, b in _REFERENCE.findall(v))
     numbered = {identity: f"{name}-{number}" for number, identity in enumerate(used)}
     for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
         identity = element.attrib.pop("id", None)
         if identity in numbered:
             element.set("id", numbered[identity])
@@ -160,15 +142,15 @@ def _rename_ids(root: ElementTree.Element, name: str) -> None:
             address = element.attrib.pop(_HREF)
             element.set("href", f"#{numbered[address[1:]]}" if address[1:] in numbered else address)
         for key, value in element.attrib.items():
-            element.set(key, re.sub(r"url\(#([^)]+)\)", lambda of: f"url(#{numbered[of[1]]})", value))
+            value = re.sub(r"url\(#([^)]+)\)", lambda of: f"url(#{numbered[of[1]]})", value)
+            element.set(key, value.replace("#000000", "currentColor"))
 
 
 def _reference(name: str, source: Callable[..., object]) -> str:
     """A function as entry points name one: ``sumexp.datasets:files``."""
-    module = getattr(source, "__module__", None) or ""
-    function = getattr(source, "__qualname__", "")
-    if not module.startswith("sumexp.") or "<" in function or not function:
+    reference = f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', '')}"
+    if not re.fullmatch(r"sumexp\.[^:]*:[^<]+", reference):
         raise CompanionError(
             f"figure {name!r}: source is {source!r}; expected the function of sumexp whose numbers are drawn"
         )
-    return f"{module}:{function}"
+    return reference

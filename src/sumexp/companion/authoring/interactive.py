@@ -19,31 +19,24 @@ from numpy.typing import NDArray
 
 from sumexp.companion import CompanionError
 from sumexp.companion.authoring.figures import PALETTE
-from sumexp.companion.authoring.results import typeset
+from sumexp.companion.authoring.results import check_name, typeset
 
 DIGITS = 5
 """Of each number on the page: finer than a pixel, and half the bytes."""
-
 INK = "ink"
 """The colour of the text, as black is in a static figure."""
-
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
 """Of a `Triangle`; a law has the place of its mean corner."""
 
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _FORMULA = re.compile(r"\$(.+?)\$")
 _SCRIPT = re.compile(r"([_^])(?:\{([^}]*)\}|(\w))")
 
 
 @dataclass(frozen=True)
 class Control:
-    """What a hand sets.
+    """What a hand sets: a slider, or a list to choose from; ``start`` is the number of the choice that is shown first.
 
-    Attributes:
-        label: what it is called; ``$m$`` is set as a formula, with ``_`` and ``^`` at most.
-        choices: what it can be set to, as the page writes it.
-        start: the number of the choice that is shown first.
-        kind: a slider, or a list to choose from.
+    In its label, as in all texts of the page, ``$m$`` is set as a formula, with ``_`` and ``^`` at most.
     """
 
     label: str
@@ -56,16 +49,9 @@ class Control:
 class Panel:
     """A pair of axes. Their limits stay while curves change, so that the eye can compare.
 
-    Attributes:
-        x: where the curves have their points, rising.
-        xlabel: of the axis.
-        ylabel: of the axis.
-        xticks: the numbers that stand at the axis.
-        yticks: the numbers that stand at the axis.
-        ylim: the least and the greatest value shown.
-        log: the axes that are logarithmic: ``""``, ``"x"``, ``"y"`` or ``"xy"``.
-        mark: the number of a control and for each of its choices a place on x, at which a thin line stands.
-        band: the numbers of two lines, of those on this panel, between which it is shaded.
+    The curves have their points at ``x``, which rises. ``log`` names the axes that are logarithmic. ``mark`` is the
+    number of a control and for each of its choices a place on x, at which a thin line stands; ``band`` the numbers of
+    two lines, of those on this panel, between which it is shaded.
     """
 
     x: Sequence[float]
@@ -81,16 +67,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Plane:
-    """A pair of axes on which curves have places of their own, values [..., points, 2].
-
-    Attributes:
-        xlabel: of the axis.
-        ylabel: of the axis.
-        xticks: the numbers that stand at the axis.
-        yticks: the numbers that stand at the axis.
-        xlim: the least and the greatest x shown.
-        ylim: the least and the greatest y shown.
-    """
+    """A pair of axes on which curves have places of their own, values [..., points, 2]."""
 
     xlabel: str
     ylabel: str
@@ -102,11 +79,9 @@ class Plane:
 
 @dataclass(frozen=True)
 class Triangle:
-    """The laws of three outcomes; curves on it have values [..., points, 3].
+    """The laws of three outcomes, called by their label for who does not see it; curves have values [..., points, 3].
 
-    Attributes:
-        label: what it shows, for who does not see it.
-        corners: the name of each outcome; its corner is the law that is sure of it.
+    The corner of each outcome, here by its name, is the law that is sure of it.
     """
 
     label: str
@@ -117,15 +92,14 @@ class Triangle:
 class Line:
     """A curve on one panel or several, and what is said of it under the controls.
 
+    Its color is a name of `figures.PALETTE`, or `INK`; its dash the lengths of strokes and gaps, in which lines differ,
+    too. On a `Plane` or a `Triangle` it is the line through its points, the area within it, or the points alone.
+
     Attributes:
-        label: what it is.
-        color: a name of `figures.PALETTE`, or `INK`.
-        dash: lengths of strokes and gaps; empty for a line without gaps. Lines differ in it, too.
         curves: for the number of each panel it is on, values [choices of the first control, ..., points], of a `Plane`
             or a `Triangle` [..., points, 2 or 3]; an axis on which they do not depend has length 1; nothing is drawn
             where they are NaN.
-        reading: what is said of it, [choices of the first control, ...], likewise; empty to say nothing.
-        shape: on a `Plane` or a `Triangle` the line through its points, the area within it, or the points alone.
+        reading: what is said of it, [choices of the first control, ...], likewise.
     """
 
     label: str
@@ -149,18 +123,8 @@ class Interactive:
 
 
 def show(figure: Interactive, name: str, *, hint: str) -> None:
-    """Show an interactive figure, under the static one of that name.
-
-    Args:
-        figure: what `sumexp.companion.authoring.interactive_figures` has computed.
-        name: of the static figure.
-        hint: what is set, and what to look for; ``$m$`` is set as a formula, with ``_`` and ``^`` at most.
-
-    Raises:
-        CompanionError: if the name is malformed, the hint is missing, or as `table`.
-    """
-    if not _NAME.fullmatch(name):
-        raise CompanionError(f"figure {name!r}: a name is lower-case letters, digits and hyphens, such as 'bias-by-m'")
+    """Show an interactive figure, under the static one of that name; the hint says what to set and what to look for."""
+    check_name("figure", name, "bias-by-m")
     if not hint.strip():
         raise CompanionError(f"figure {name!r} has no hint: pass hint='what to move, and what to look for'")
     page = {"text/html": _page(figure, name, hint)}
@@ -180,10 +144,6 @@ def table(figure: Interactive) -> dict[str, Any]:
     "curves": {panel: {"by": controls, "values": curves}}, "reading": {"by", "values"}}]}``; ``values`` has an entry for
     each choice of the controls ``by``, the last one varying fastest. A panel without ``x`` has curves x, y, x, y, ...;
     one with ``corners`` is a triangle.
-
-    Raises:
-        CompanionError: if a start is no choice, a colour is unknown, an axis has not one entry or one for each choice,
-            a curve has not a value for each point, or a value is infinite.
     """
     for control in figure.controls:
         if not 0 <= control.start < len(control.choices):
@@ -326,8 +286,8 @@ def _first(line: Line, controls: Sequence[Control]) -> str:
     """What is said of the line at first, so that nothing moves when the script says it again."""
     if line.reading is None:
         return ""
-    starts = (control.start if size > 1 else 0 for control, size in zip(controls, line.reading.shape, strict=True))
-    return str(line.reading[tuple(starts)])
+    said = np.broadcast_to(line.reading, [len(control.choices) for control in controls])
+    return str(said[tuple(control.start for control in controls)])
 
 
 def _seen(panel: AnyPanel) -> str:

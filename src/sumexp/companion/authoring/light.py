@@ -5,7 +5,6 @@ elements share is said once.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import groupby
 from xml.etree.ElementTree import Element
 
@@ -13,10 +12,8 @@ import numpy as np
 
 TOLERANCE = 0.05
 """Points by which a curve without a point may leave that with it."""
-
 _SHARED = {"style", "clip-path"}
 """What an element may take from the group that it is in."""
-
 _PLACES = {"x", "y", "width", "height"}
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 _TRANSLATE = re.compile(r"translate\(([^)]*)\)")
@@ -25,11 +22,7 @@ _LINES = re.compile(r"M[^A-Za-z]*(?:L[^A-Za-z]*)+z?\s*")
 
 
 def lighten(root: Element) -> None:
-    """Take away, in place, what the eye cannot see of a drawing by matplotlib.
-
-    Args:
-        root: the SVG without its namespace; every id in it is referred to.
-    """
+    """Take away, in place, what the eye cannot see of a drawing without namespace, in which every id is referred to."""
     small = {path for defs in root.iter("defs") for path in defs.iter("path")}
     for element in root.iter():
         element.tail = None
@@ -88,14 +81,11 @@ def _regroup(parent: Element) -> None:
     parent[:] = [each for key, run in groupby(children, _what_is_shared) for each in _joined(dict(key), list(run))]
 
 
-def _dissolved(element: Element) -> Iterator[Element]:
-    """What is to stand for an element: itself, or what it holds."""
+def _dissolved(element: Element) -> list[Element]:
+    """What is to stand for an element: itself, what it holds, or nothing."""
     if element.tag in ("g", "defs") and not len(element):
-        return
-    if element.tag == "g" and not element.attrib:
-        yield from element
-    else:
-        yield element
+        return []
+    return list(element) if element.tag == "g" and not element.attrib else [element]
 
 
 def _what_is_shared(element: Element) -> tuple[tuple[str, str], ...]:

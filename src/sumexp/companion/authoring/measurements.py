@@ -10,14 +10,9 @@ FOLDER = Path("benchmarks/results")
 
 
 def load(name: str) -> dict[str, Any]:
-    """The measurements of one benchmark, from the checkout that this folder or one above it is.
-
-    Raises:
-        CompanionError: if there is no such file.
-    """
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        path = folder / FOLDER / f"{name}.json"
-        if path.is_file():
-            measured: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            return measured
+    """The measurements of one benchmark, from the checkout that this folder or one above it is."""
+    paths = (folder / FOLDER / f"{name}.json" for folder in (Path.cwd(), *Path.cwd().parents))
+    if path := next(filter(Path.is_file, paths), None):
+        measured: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return measured
     raise CompanionError(f"no {FOLDER / name}.json here or above {Path.cwd()}: run `make bench`, or work in a checkout")

@@ -4,15 +4,17 @@
 wider than the phone's column are set in fewer columns or in more lines.
 """
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
-from matplotlib.gridspec import GridSpec
+from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 from matplotlib.ticker import NullFormatter
@@ -20,19 +22,14 @@ from matplotlib.transforms import Bbox
 
 WIDTH = 3.7
 """Inches: the text column of a phone of 390 pixels, at the size where a 12 pt letter is as large as the text."""
-
 TALLEST = 2.9
 """Inches of a panel, unless it has more rows of names than fit there."""
-
 _LEGEND_SHARE = 0.55
 """Of a panel's width: a legend that is wider stands above the panel, as does one on something drawn."""
-
 _NAMES_SHARE = 0.5
 """Of a panel's width: what names of its rows may take."""
-
 _NUMBERS = 0.5
 """Inches that the numbers at a vertical axis take, about."""
-
 _MARGIN = 0.7
 """Inches that the numbers at a horizontal axis and its label take, about."""
 
@@ -41,17 +38,16 @@ _WORD = re.compile(r"(?:\$[^$]*\$|\S)+")
 
 
 def stack(fig: Figure, columns: int | None = None) -> None:
-    """Lay a figure out for a phone, in place.
+    """Lay a figure with constrained layout out for a phone, in place.
 
-    Args:
-        fig: a matplotlib figure with constrained layout.
-        columns: panels side by side; half as many as there were, if not given, so that none gets much narrower.
+    By default half as many panels stand side by side as did, so that none gets much narrower.
     """
-    panels = sorted(_panels(fig), key=_place)
+    # The panels, without scales of colours.
+    drawn = (ax for ax in fig.axes if ax.get_subplotspec() is not None and ax.get_label() != "<colorbar>")
+    panels = sorted(drawn, key=_place)
     if not panels:
         return
-    grids = [_grid(ax) for ax in panels]
-    rows, across = max(grid[0] for grid in grids), max(grid[1] for grid in grids)
+    rows, across = np.max([_spec(ax).get_gridspec().get_geometry() for ax in panels], axis=0).tolist()
     columns = columns or max(1, across // 2)
     stacked = columns < across
     if stacked:
@@ -62,13 +58,13 @@ def stack(fig: Figure, columns: int | None = None) -> None:
         _drop_minor_labels(ax)
     heights = [_height(fig, ax) for ax in panels]
     if stacked:
-        lines = [heights[start : start + columns] for start in range(0, len(panels), columns)]
-        tall = [max(line) for line in lines]
-        grid = GridSpec(len(lines), columns, figure=fig, height_ratios=tall)
+        rows = math.ceil(len(panels) / columns)
+        grid = GridSpec(rows, columns, figure=fig)
         for number, ax in enumerate(panels):
-            ax.set_subplotspec(grid[number // columns, number % columns])
-    else:
-        tall = [max(h for h, ax in zip(heights, panels, strict=True) if _place(ax)[0] == row) for row in range(rows)]
+            ax.set_subplotspec(grid[divmod(number, columns)])
+    tall = [max(h for h, ax in zip(heights, panels, strict=True) if _place(ax)[0] == row) for row in range(rows)]
+    if stacked:
+        grid.set_height_ratios(tall)
     fig.set_size_inches(WIDTH, sum(tall))
     for ax, height in zip(panels, heights, strict=True):
         _wrap_labels(fig, ax, WIDTH / across, height)
@@ -81,33 +77,23 @@ def _renderer(fig: Figure) -> Any:
     return FigureCanvasAgg(fig).get_renderer()  # type: ignore[no-untyped-call]
 
 
-def _panels(fig: Figure) -> Iterator[Axes]:
-    """The panels, without scales of colours."""
-    return (ax for ax in fig.axes if ax.get_subplotspec() is not None and ax.get_label() != "<colorbar>")
-
-
-def _grid(ax: Axes) -> tuple[int, int]:
+def _spec(ax: Axes) -> SubplotSpec:
     spec = ax.get_subplotspec()
     assert spec is not None
-    return spec.get_gridspec().get_geometry()
+    return spec
 
 
 def _place(ax: Axes) -> tuple[int, int]:
-    spec = ax.get_subplotspec()
-    assert spec is not None
-    return spec.rowspan.start, spec.colspan.start
+    return _spec(ax).rowspan.start, _spec(ax).colspan.start
 
 
 def _height(fig: Figure, ax: Axes) -> float:
     """Inches of a panel on the phone: as many as it had, within `TALLEST`, and enough for the names of its rows."""
-    spec = ax.get_subplotspec()
-    assert spec is not None
-    grid = spec.get_gridspec()
-    ratios: Any = grid.get_height_ratios()
-    inches: float = float(fig.get_figheight()) * sum(ratios[row] for row in spec.rowspan) / sum(ratios)
+    ratios: Any = _spec(ax).get_gridspec().get_height_ratios()
+    inches = fig.get_figheight() * sum(ratios[row] for row in _spec(ax).rowspan) / sum(ratios)
     names = [label.get_text() for label in _names(ax)]
     rows = len(names) * (0.12 + 0.22 * max((1 + name.count("\n") for name in names), default=0))
-    return float(max(rows + 0.8, min(inches, TALLEST)) if rows else min(inches, TALLEST))
+    return float(max(rows + 0.8 if rows else 0, min(inches, TALLEST)))
 
 
 def _names(ax: Axes) -> list[Text]:
@@ -121,20 +107,18 @@ def _show_hidden_labels(panels: Sequence[Axes], columns: int) -> None:
 
     A title that stood over a column stands over each of its panels.
     """
-    placed = [(_place(ax), ax) for ax in panels]
     for number, ax in enumerate(panels):
-        (row, column), first = _place(ax), number % columns == 0
-        left = next(each for (r, _), each in placed if r == row)
-        below = [each for (_, c), each in placed if c == column][-1]
-        above = next(each for (_, c), each in placed if c == column)
-        if len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and first:
+        row, column = _place(ax)
+        left = next(each for each in panels if _place(each)[0] == row)
+        in_column = [each for each in panels if _place(each)[1] == column]
+        if len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and number % columns == 0:
             ax.yaxis.set_tick_params(labelleft=True)
             ax.set_ylabel(ax.get_ylabel() or left.get_ylabel())
         if len(ax.get_shared_x_axes().get_siblings(ax)) > 1:
             ax.xaxis.set_tick_params(labelbottom=True)
-        ax.set_xlabel(ax.get_xlabel() or below.get_xlabel())
-        if not ax.get_title() and above is not ax:
-            ax.set_title(above.get_title())
+        ax.set_xlabel(ax.get_xlabel() or in_column[-1].get_xlabel())
+        if not ax.get_title():
+            ax.set_title(in_column[0].get_title())
 
 
 def _drop_minor_labels(ax: Axes) -> None:
@@ -165,9 +149,8 @@ def _wrap_labels(fig: Figure, ax: Axes, width: float, height: float) -> None:
     _wrap(ax.xaxis.label, renderer, room)
 
 
-def _wrap(text: Any, renderer: Any, room: float, upright: bool = False) -> None:
+def _wrap(text: Text, renderer: Any, room: float, upright: bool = False) -> None:
     """Set a text in as many lines as fit the room, in pixels; formulas stay whole."""
-    assert isinstance(text, Text)
     box = text.get_window_extent(renderer)
     length, words = (box.height if upright else box.width), _WORD.findall(text.get_text())
     if length <= room or len(words) < 2:
@@ -185,14 +168,10 @@ def _wrap(text: Any, renderer: Any, room: float, upright: bool = False) -> None:
 def _refit_legends(fig: Figure, panels: Sequence[Axes], across: int) -> float:
     """Make legends fit the phone; gives the inches that those above the panels take."""
     known = {label: handle for ax in panels for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    extra, renderer = 0.0, _renderer(fig)
-    for legend in list(fig.legends):
-        extra += _fitted(fig, fig, legend, known)
+    renderer = _renderer(fig)
+    extra = sum(_fitted(fig, fig, legend, known) for legend in list(fig.legends))
     fig.draw_without_rendering()
-    for ax in panels:
-        own = ax.get_legend()
-        if own is None:
-            continue
+    for ax, own in [(ax, own) for ax in panels if (own := ax.get_legend())]:
         box = own.get_window_extent(renderer)
         if box.width > _LEGEND_SHARE * fig.bbox.width / across or _is_drawn_in(ax, box):
             extra += _fitted(fig, fig if len(panels) == 1 else ax, own, known)
@@ -206,9 +185,8 @@ def _is_drawn_in(ax: Axes, box: Bbox) -> bool:
         joined = line.get_linestyle() not in ("None", "", " ")
         if path.intersects_bbox(box, filled=False) if joined else box.count_contains(path.vertices):
             return True
-    for patch in ax.patches:
-        if patch.get_path().transformed(patch.get_transform()).intersects_bbox(box):
-            return True
+    if any(patch.get_path().transformed(patch.get_transform()).intersects_bbox(box) for patch in ax.patches):
+        return True
     for each in ax.collections:
         if isinstance(each, PathCollection):
             if box.count_contains(each.get_offset_transform().transform(each.get_offsets())):
@@ -224,10 +202,8 @@ def _fitted(fig: Figure, owner: Figure | Axes, legend: Legend, known: dict[str, 
     handles: Any = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]
     title, renderer = legend.get_title().get_text() or None, _renderer(fig)
     legend.remove()
-    if isinstance(owner, Axes):
-        where: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-    else:
-        where = {"loc": "outside upper center"}
+    above: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    where = above if isinstance(owner, Axes) else {"loc": "outside upper center"}
     for columns in range(max(1, int(legend._ncols)), 0, -1):  # type: ignore[attr-defined]
         new = owner.legend(handles, texts, ncols=columns, fontsize=size, title=title, **where)
         if columns == 1 or new.get_window_extent(renderer).width <= fig.bbox.width:

@@ -15,25 +15,18 @@ from sumexp.companion import CompanionError
 # myst-nb takes an output with this prefix for a value to be glued and does not show it where it was made.
 GLUE_PREFIX = "application/papermill.record/"
 
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0) -> None:
-    """Record a number under a name that prose, pipeline and tests can ask for.
+    """Record a finite number under a name, once in a notebook, that prose, pipeline and tests can ask for.
 
-    Args:
-        name: lower-case letters, digits and hyphens, once in a notebook.
-        value: a finite number, or anything that is one (a tensor or array without dimensions).
-        spec: how the prose prints it, as for `format`; integers keep all their digits under ``"d"`` or ``","``.
-        rtol: how far, relative to itself, a re-run on another machine may move it. 0 means that six digits agree,
-            however many are printed: right for exact work; trained numbers need more.
-
-    Raises:
-        CompanionError: if the name is malformed, the value is not finite, or the two do not fit the format.
+    The prose prints it by ``spec``, as `format` does; integers keep all their digits under ``"d"`` or ``","``.
+    ``rtol`` is how far, relative to itself, a re-run on another machine may move it. 0 means that six digits agree,
+    however many are printed: right for exact work; trained numbers need more.
     """
-    _check(name)
+    check_name("result", name, "mean-error")
     if not rtol >= 0:
         raise CompanionError(f"result {name!r}: rtol is {rtol}; it must be 0 or more")
     number = int(value) if isinstance(value, Integral) else float(value)
@@ -56,14 +49,9 @@ def typeset(text: str) -> str:
 
 
 def guard(sentence: str, holds: object) -> None:
-    """Tie a sentence of the prose, a caption or an alt text to what its truth depends on.
+    """Tie a sentence of the prose, a caption or an alt text to what its truth depends on in this run, or else break.
 
-    Args:
-        sentence: words of the chapter, as they stand there; the page is refused if it does not have them.
-        holds: whether they are true of this run.
-
-    Raises:
-        CompanionError: if they are not; the build breaks and names the sentence.
+    The page is refused if it does not have the words as they stand here.
     """
     if not holds:
         raise CompanionError(f"the text says {sentence!r}, and in this run it is not so: fix the text or the run")
@@ -74,16 +62,9 @@ def choose(name: str, *cases: tuple[object, str]) -> str:
     """Record under ``name`` the first of several sentences that is true of this run, and return it.
 
     The prose shows it, typeset as Markdown, by ``{glue:md}`name:myst```; captions and alt texts take what is returned.
-    For where more than one outcome is honest.
-
-    Args:
-        name: as for `record`.
-        cases: pairs of a condition and the sentence that holds if it does, which may have ``$...$`` and be several.
-
-    Raises:
-        CompanionError: if the name is malformed, or no condition holds.
+    For where more than one outcome is honest. Each case is a condition and what holds if it does, with ``$...$``.
     """
-    _check(name)
+    check_name("result", name, "mean-error")
     for holds, sentence in cases:
         if holds:
             _glue(name, {"text/markdown": sentence}, {"sentence": name, "text": sentence})
@@ -98,6 +79,7 @@ def _glue(name: str, data: dict[str, str], mark: dict[str, Any]) -> None:
     display(glued, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]
 
 
-def _check(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise CompanionError(f"result {name!r}: a name is lower-case letters, digits and hyphens, such as 'mean-error'")
+def check_name(what: str, name: str, example: str) -> None:
+    """Refuse a name that a page cannot have as an id."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise CompanionError(f"{what} {name!r}: a name is lower-case letters, digits and hyphens, such as {example!r}")

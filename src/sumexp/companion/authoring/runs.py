@@ -39,16 +39,7 @@ SHORT = 10.0
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
-
-    Attributes:
-        key: its name in the store, 64 hex digits.
-        config: the config it was computed with, as JSON.
-        metrics: its numbers.
-        provenance: what it cost, where and with what.
-        arrays: its arrays.
-        history: its columns, such as a number per epoch; none if the task keeps no history.
-    """
+    """A finished run: its config is JSON, its history has columns, such as a number per epoch, or none."""
 
     key: str
     config: Mapping[str, Any]
@@ -72,19 +63,9 @@ def computation(
     threads: int = 1,
     code: Mapping[str, str] | None = None,
 ) -> Computation:
-    """What `cached` computes for these arguments.
+    """What `cached` computes for these arguments; ``code`` is `code_of` the task, where the caller has it.
 
-    Args:
-        task: as for `cached`, like the others.
-        config: its settings.
-        data: the data sets that it reads.
-        device: where it runs.
-        threads: how many it uses.
-        code: `code_of` the task, where the caller has it for many configs; else it is found.
-
-    Raises:
-        CompanionError: if a field of the config has a wrong type or value.
-        DataError: if a data set is unknown, undeclared or incomplete.
+    Raises `DataError` if a data set is unknown, undeclared or incomplete.
     """
     from sumexp import datasets
 
@@ -92,10 +73,8 @@ def computation(
         datasets.declared(name)
     settings = {f"config {name}": json.dumps(value, sort_keys=True) for name, value in validated(config).items()}
     place = {"device": torch.device(device).type, "threads": str(threads)}
-    code_digests = dict(code_of(task) if code is None else code)
-    return Computation(
-        "run", f"{task.__module__}.{task.__qualname__}", settings | code_digests | parts.data(data) | place
-    )
+    found = dict(code_of(task) if code is None else code) | parts.data(data)
+    return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | found | place)
 
 
 def cached(
@@ -112,22 +91,12 @@ def cached(
     """The run of ``task`` with ``config``: read from the store if it is there, else computed and kept.
 
     The arrays are the same in both cases, since a fresh run is read back. Two processes that ask for one run at once
-    compute it once. An entry that turns out damaged is computed again. A task that saves its state goes on where it was
-    killed.
+    compute it once. An entry that turns out damaged is computed again. A task that saves its state, at most every
+    ``save_every`` seconds, goes on where it was killed. With ``quiet`` there is no bar.
 
-    Args:
-        task: what to compute.
-        config: its dataclass of settings; its fields' types are checked.
-        data: the data sets that the task reads; it can read no others.
-        device: ``cpu`` or ``cuda``.
-        threads: how many threads torch uses, whatever the machine has: sums depend on it in the last digit.
-        store: where it is kept; the user's by default.
-        save_every: seconds between two checkpoints, at least.
-        quiet: shows no bar.
-
-    Raises:
-        CompanionError: if a field of the config has a wrong type or value, or the store cannot be written.
-        DataError: if a data set is unknown or undeclared, or is needed and absent.
+    The config is a dataclass, whose fields' types are checked. The task can read no other data sets than those named,
+    and torch uses as many threads as given, whatever the machine has: sums depend on it in the last digit. The store is
+    the user's by default. Raises `DataError` if a data set is unknown or undeclared, or is needed and absent.
     """
     store = store or default()
     asked = computation(task, config, data=data, device=device, threads=threads)
@@ -137,7 +106,7 @@ def cached(
         if (entry := store.find(asked)) is None:  # else another process was quicker
             with _surroundings(threads, data):
                 checkpoint = Checkpoint(store, asked, device, save_every)
-                bar = partial(progress.bar, what=f"{task.__module__.removeprefix('sumexp.')}", quiet=quiet)
+                bar = partial(progress.bar, what=task.__module__.removeprefix("sumexp."), quiet=quiet)
                 result = task(config, device=device, progress=bar, checkpoint=checkpoint)
             with store.writing(asked) as (folder, seal):
                 _write(folder, config, result)
@@ -161,18 +130,7 @@ def cached_all(
     What is left after `SHORT` is worth processes of its own; until then one run is computed after the other, here.
     Two runs of one thread each, in two processes, are as quick as one after the other on two threads where a core is
     the machine's own, and many times quicker where other work disturbs: threads that share a run wait for the slowest.
-
-    Args:
-        task: what to compute.
-        configs: a config for each run.
-        data: the data sets that the run of a config reads.
-        device: ``cpu`` or ``cuda``, where one runs at a time.
-        threads: how many threads each run uses.
-        store: where they are kept; the user's by default.
-
-    Raises:
-        CompanionError: as `cached`.
-        DataError: as `cached`.
+    On a GPU one runs at a time.
     """
     store = store or default()
     settings: dict[str, Any] = {"device": device, "threads": threads}
@@ -199,11 +157,7 @@ def cached_all(
 
 
 def validated(config: object) -> dict[str, Any]:
-    """The config as JSON, its fields' types checked: a string is not taken for a number.
-
-    Raises:
-        CompanionError: if it is no dataclass, or a field has a wrong type or value.
-    """
+    """The config as JSON, its fields' types checked: a string is not taken for a number."""
     kind: type = type(config)
     if not is_dataclass(config):
         raise CompanionError(f"a run's config must be a dataclass, got {config!r}")

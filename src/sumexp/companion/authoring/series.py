@@ -8,7 +8,6 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-import matplotlib.transforms as mtransforms
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -37,9 +36,8 @@ def table(fig: Figure) -> str:
     panel. A line across a panel (``axhline``) has one coordinate, the other is left empty.
     """
     rows = [
-        {"panel": name, **row}
+        {"panel": _title(ax) or f"panel {number}", **row}
         for number, ax in enumerate(_panels(fig), 1)
-        for name in [_title(ax) or f"panel {number}"]
         for row in _drawn(ax)
     ]
     if not rows:
@@ -73,23 +71,16 @@ def _title(ax: Axes) -> str:
 
 def _drawn(ax: Axes) -> Iterator[Row]:
     """The rows of one panel: what is grouped (bars, bars of error) first, then the rest in the order of drawing."""
-    labels: dict[int, object] = {}
-    caps: set[int] = set()
-    for group in ax.containers:
-        if isinstance(group, ErrorbarContainer):
-            line, ends, segments = group
-            labels |= dict.fromkeys(map(id, (line, *segments)), group.get_label())
-            caps |= set(map(id, ends))  # they stand where the segments end
+    errors = [group for group in ax.containers if isinstance(group, ErrorbarContainer)]
+    labels = {part: group.get_label() for group in errors for part in (group[0], *group[2])}
+    caps = {end for group in errors for end in group[1]}  # they stand where the segments end
     drawn: list[Artist | BarContainer] = [group for group in ax.containers if isinstance(group, BarContainer)]
-    drawn += [child for child in ax.get_children() if child.get_visible() and id(child) not in caps]
-    number = 0
-    for artist in drawn:
-        rows = list(_rows(ax, artist))
-        if rows:
-            number += 1
-            own = [str(label) for label in (artist.get_label(), labels.get(id(artist))) if label]
-            name = next((label for label in own if not label.startswith("_")), str(number))
-            yield from ({"series": name.replace("\n", " "), **row} for row in rows)
+    drawn += [child for child in ax.get_children() if child.get_visible() and child not in caps]
+    found = [(artist, rows) for artist in drawn if (rows := list(_rows(ax, artist)))]
+    for number, (artist, rows) in enumerate(found, 1):
+        own = [str(label) for label in (artist.get_label(), labels.get(artist)) if label]
+        name = next((label for label in own if not label.startswith("_")), str(number))
+        yield from ({"series": name.replace("\n", " "), **row} for row in rows)
 
 
 def _rows(ax: Axes, artist: Artist | BarContainer) -> Iterator[Row]:
@@ -123,8 +114,7 @@ def _rows(ax: Axes, artist: Artist | BarContainer) -> Iterator[Row]:
 
 
 def _in_data(ax: Axes, artist: Collection | Polygon) -> bool:
-    transform: mtransforms.Transform = artist.get_transform()
-    return transform.contains_branch(ax.transData)
+    return bool(artist.get_transform().contains_branch(ax.transData))
 
 
 def _bars(bars: BarContainer) -> Iterator[Row]:

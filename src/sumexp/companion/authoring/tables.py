@@ -11,14 +11,8 @@ from tabulate import tabulate
 def show(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, caption: str = "") -> None:
     """Show rows under a head; numbers come as the texts that the reader is to see, or as integers and fractions.
 
-    Args:
-        head: of each column.
-        rows: a cell for each column.
-        left: how many columns, from the left, are words; all others are aligned at the right, as numbers are.
-        caption: what stands above the table.
-
-    Raises:
-        ValueError: if a row has more or fewer cells than the head.
+    Of the columns so many from the left are words; all others are aligned at the right, as numbers are. The caption
+    stands above the table. A row with more or fewer cells than the head raises `ValueError`.
     """
     cells = [[str(cell) for cell in row] for row in rows]
     if wrong := [row for row in cells if len(row) != len(head)]:

@@ -1,30 +1,120 @@
-"""The book on paper, ``build/sumexp.pdf``: the pages, joined, printed by Chromium.
+"""The book on paper, ``build/sumexp.pdf``: the pages in one document, printed by Chromium.
 
-It prints twice: once to learn on which sheet each section begins, and once more with these numbers in the contents.
+``print.js`` joins the pages and lays them out. Chromium prints twice: once to learn on which sheet each section begins,
+and once more with these numbers in the contents.
 """
 
 import re
 import shutil
+from collections.abc import Mapping
+from functools import partial
+from html import escape
+from importlib.metadata import metadata
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import matplotlib
+import yaml
+from sphinx_external_toc.api import SiteMap
+from sphinx_external_toc.parsing import parse_toc_yaml
+
+import sumexp
 from sumexp.companion import CompanionError
-from sumexp.companion.pipeline.plan import BUILD
+from sumexp.companion.pipeline.plan import BUILD, TOC
 from sumexp.companion.pipeline.view import HTML
+from sumexp.companion.register import VERDICTS, page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright
 
 PDF = BUILD / "sumexp.pdf"
+CONFIG = Path("_config.yml")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WIDTH, HEIGHT = 597, 933
-"""Of a sheet between its margins, in CSS pixels: see ``--width`` and ``margin`` of ``print.css``."""
+HEIGHT = 933
+"""Of a sheet between its margins, in CSS pixels: see ``margin`` of ``print.css``."""
 SHEET = 794
-"""With its margins: the width that styles ask about on paper (``@media (min-width: ...)``)."""
+"""Its width with its margins: the width that styles ask about on paper (``@media (min-width: ...)``)."""
+FONTS = (
+    ("Book Text", "STIXGeneral.ttf", ""),
+    ("Book Text", "STIXGeneralBol.ttf", "font-weight: bold;"),
+    ("Book Text", "STIXGeneralItalic.ttf", "font-style: italic;"),
+    ("Book Text", "STIXGeneralBolIta.ttf", "font-weight: bold; font-style: italic;"),
+    ("Book Code", "DejaVuSansMono.ttf", ""),
+    ("Book Code", "DejaVuSansMono-Bold.ttf", "font-weight: bold;"),
+)
+"""Fonts that come with matplotlib, so that the book looks the same wherever it is printed."""
+LEFT_OUT = "book/api"
+"""Pages whose names begin so are not printed: they describe the package, function by function."""
+STYLES = ("pygments.css", "claims.css", "register.css", "custom.css", "print.css")
+"""Of the pages' style sheets those that paper needs; the last lays out what the theme does on a screen."""
 
+_OWN = re.compile(r'(\sid="|\baria-labelledby="|\bhref="#(?!mark-)|\burl\(#)')
+_MATHS = re.compile(r"<script>window\.MathJax = .*?</script>", re.DOTALL)
 _DATE = re.compile(rb"/(?:CreationDate|ModDate) \([^)]*\)")
+
+
+def pages(contents: SiteMap) -> dict[str, str]:
+    """The pages that are printed, in their order, each with the title of the part that it begins, if any."""
+    printed = [name for name in contents if not name.startswith(LEFT_OUT)]
+    begins = {next(filter(printed.__contains__, part.items), ""): part.caption or "" for part in contents.root.subtrees}
+    return {name: begins.get(name, "") for name in printed}
+
+
+def article(html: str, name: str, part: str = "") -> str:
+    """What a page says, to be joined with others: its ids bear its name, the part that it begins stands above it."""
+    text = _OWN.sub(rf"\g<0>{name}:", html[html.index(">", html.index("<article")) + 1 : html.rindex("</article>")])
+    title = part and f'<h1 class="part" id="{name}:part">{escape(part)}</h1>'
+    return f'<article class="bd-article" id="{name}">{title}{text}</article>'
+
+
+def front(title: str, author: str, year: str, version: str) -> str:
+    """The title page: what the book is, what its marks mean, and what of its pages is not printed."""
+    name, _, subtitle = title.partition(": ")
+    return (
+        f'<div class="title-page"><div class="book-title">{escape(name)}</div>'
+        f'<div class="book-subtitle">{escape(subtitle[:1].upper() + subtitle[1:])}</div>'
+        f'<div class="book-authors">{escape(author)}<br>Version {escape(version)}, {escape(year)}</div>'
+        f'<div class="book-about"><p>{"".join(map(page.badge, VERDICTS))}</p>'
+        "<p>These marks stand at words whose claim was checked, and lead to its entry in the register, near the end. "
+        "Figures, theorems and exercises are numbered within a chapter; solutions stand below their exercises.</p>"
+        "<p>This is the printed form of the book’s pages. Not printed are: the description of the package’s functions; "
+        "code that the pages fold away, which loads, draws and keeps the books; "
+        "and of the register the notes, tests and graphs.</p></div></div>"
+    )
+
+
+def document(listed: Mapping[str, str] | None = None) -> str:
+    """The pages that ``build/html`` has as one HTML document, for ``print.js`` to join."""
+    listed = pages(parse_toc_yaml(TOC)) if listed is None else listed
+    if absent := [name for name in listed if not (HTML / f"{name}.html").exists()]:
+        raise CompanionError(f"{HTML} lacks {', '.join(absent)}; build the book anew: make book, or sumexp book")
+    texts = {name: (HTML / f"{name}.html").read_text("utf-8") for name in listed}
+    config = yaml.safe_load(CONFIG.read_text("utf-8"))
+    maths = _MATHS.search(next(iter(texts.values())))
+    static = (HTML / "_static").resolve().as_uri()
+    fonts = Path(matplotlib.get_data_path(), "fonts", "ttf").resolve().as_uri()
+    faces = (
+        f'@font-face {{ font-family: "{family}"; src: url("{fonts}/{file}"); {style} }}'
+        for family, file, style in FONTS
+    )
+    return "\n".join(
+        (
+            '<!doctype html>\n<html lang="en" data-theme="light"><head><meta charset="utf-8">',
+            f"<title>{escape(config['title'])}</title>",
+            *(f'<link rel="stylesheet" href="{static}/{name}">' for name in STYLES),
+            *("<style>", *faces, "</style>"),
+            maths[0] if maths else "",
+            f'<script defer src="{static}/print.js"></script>',
+            f'<script defer src="{static}/mathjax/startup.js"></script>' if maths else "",
+            f"</head>\n<body>\n{page.symbols()}",
+            front(metadata("sumexp")["Summary"], config["author"], config["copyright"], sumexp.__version__),
+            '<nav class="contents" aria-label="Contents"><div class="contents-title">Contents</div><ol></ol></nav>',
+            *(article(texts[name], name, part) for name, part in listed.items()),
+            "</body></html>\n",
+        )
+    )
 
 
 def page_numbers(pdf: bytes) -> dict[str, int]:
@@ -42,36 +132,28 @@ def undated(pdf: bytes) -> bytes:
 
 
 def lay_out(browser: "Browser", file: Path) -> "Page":
-    """Open a document as on sheets of paper; its script (``print.js``) lays it out."""
+    """Open a document as on sheets of paper; its script (``print.js``) joins what it holds and lays it out."""
     page = browser.new_page(viewport={"width": SHEET, "height": SHEET})
     page.set_default_timeout(0)  # hundreds of sheets take their time on a slow machine
     page.emulate_media(media="print", color_scheme="light")
     page.goto(file.resolve().as_uri())
+    if lost := page.evaluate("sumexpPrint.lost"):
+        raise CompanionError(f"links of the book that lead nowhere once its pages are joined: {', '.join(lost)}")
     page.evaluate("height => sumexpPrint.layOut(height)", HEIGHT)
     return page
 
 
 def printed(page: "Page") -> bytes:
-    """A document laid out as PDF: with bookmarks, and with numbers of sheets where it asks for them.
-
-    Each element with ``data-target`` is given the number of the sheet where that id lies.
-    """
+    """A document laid out as PDF with bookmarks; each ``data-target`` is given the number of the sheet of that id."""
+    pdf = partial(page.pdf, prefer_css_page_size=True, print_background=True)
     page.evaluate("sumexpPrint.blank()")  # pictures keep their places, which say on which sheet all others are
-    page.evaluate("sheets => sumexpPrint.number(sheets)", page_numbers(_pdf(page, final=False)))
-    return undated(_pdf(page, final=True))
-
-
-def _pdf(page: "Page", *, final: bool) -> bytes:
-    """What is only to be looked at needs neither bookmarks nor tags, which take as long as all the rest."""
-    return page.pdf(outline=final, tagged=final, prefer_css_page_size=True, print_background=True)
+    # What is only to be counted needs neither bookmarks nor tags, which take as long as all the rest.
+    page.evaluate("sheets => sumexpPrint.number(sheets)", page_numbers(pdf()))
+    return undated(pdf(outline=True, tagged=True))
 
 
 def launch(playwright: "Playwright") -> "Browser":
-    """Start the Chromium of this machine, or one that Playwright has fetched.
-
-    Raises:
-        CompanionError: if there is neither.
-    """
+    """Start the Chromium of this machine, or one that Playwright has fetched."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None and not Path(playwright.chromium.executable_path).exists():
         raise CompanionError(
@@ -82,21 +164,15 @@ def launch(playwright: "Playwright") -> "Browser":
 
 
 def make() -> Path:
-    """Print the pages that ``build/html`` has; returns the PDF, which appears whole or not at all.
-
-    Raises:
-        CompanionError: if a page or the browser is not there, or a link within the book leads nowhere.
-    """
+    """Print the pages that ``build/html`` has; returns the PDF, which appears whole or not at all."""
     from playwright.sync_api import sync_playwright
-
-    from sumexp.companion.pipeline import print_html
 
     if not (HTML / "index.html").exists():
         raise CompanionError(f"there are no pages in {HTML} to print; build the book first: make book, or sumexp book")
     with sync_playwright() as playwright, TemporaryDirectory(dir=BUILD, prefix=".pdf-") as folder:
         browser = launch(playwright)
         file, part = Path(folder, "book.html"), Path(folder, PDF.name)
-        file.write_text(print_html.document(), "utf-8")
+        file.write_text(document(), "utf-8")
         part.write_bytes(printed(lay_out(browser, file)))
         part.replace(PDF)
         browser.close()

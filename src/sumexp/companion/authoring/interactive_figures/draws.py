@@ -17,10 +17,7 @@ POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 def draws(examples: Sequence[Example], log_frequency: Tensor) -> Interactive:
     """The figure: bias and standard deviation of the sampled probability and of the loss of a prediction.
 
-    Args:
-        examples: the predictions to choose from.
-        log_frequency: [classes] of the classes, up to a constant; a power of it is the proposal.
-
+    The proposal is a power of the frequencies, whose logs are [classes], up to a constant.
     Source: `sumexp.expectations.sampled_softmax`.
     """
     table = np.array(
@@ -33,18 +30,16 @@ def draws(examples: Sequence[Example], log_frequency: Tensor) -> Interactive:
         Control("prediction", [example.title for example in examples], len(examples) - 1, "select"),
         Control("error of", quantities, 0, "select"),
     )
-    ticks = (1e-4, 1e-2, 1, 100)
-    limits = (1e-4, 300.0)
+    error, ticks, limits = "size of the error", (1e-4, 1e-2, 1, 100), (1e-4, 300.0)
     panels = (
-        Panel(DRAWS, "negatives $m$", "size of the error", (1, 10, 100, 1000, 10_000), ticks, limits, "xy", (0, DRAWS)),
-        Panel(POWERS, "power of frequency", "size of the error", (0, 0.5, 1), ticks, limits, "y", (1, POWERS)),
+        Panel(DRAWS, "negatives $m$", error, (1, 10, 100, 1000, 10_000), ticks, limits, "xy", (0, DRAWS)),
+        Panel(POWERS, "power of frequency", error, (0, 0.5, 1), ticks, limits, "y", (1, POWERS)),
     )
     lines = []
     for part, (label, color, dash) in enumerate((("bias", "blue", ()), ("standard deviation", "vermilion", (8, 4)))):
-        values: NDArray[np.float64] = table[..., part]
-        sizes: NDArray[np.float64] = np.abs(values)
+        sizes: NDArray[np.float64] = np.abs(table[..., part])
         curves = {0: np.moveaxis(sizes, 0, -1)[None], 1: np.moveaxis(sizes, 1, -1)[:, None]}
-        lines.append(Line(label, color, dash, curves, say(values, "+.2g" if part == 0 else ".2g")))
+        lines.append(Line(label, color, dash, curves, say(table[..., part], "+.2g" if part == 0 else ".2g")))
     return Interactive(controls, panels, lines)
 
 

@@ -1,5 +1,6 @@
 """The order of methods that label frequencies predict against the measured one, a method at a time."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,19 +20,13 @@ Found = Mapping[Method, tuple[float, NDArray[np.float64]]]
 def orders(groups: Mapping[str, Found], start: str) -> Interactive:
     """The figure: error over prediction, and measured place over predicted place, with one method picked out.
 
-    Args:
-        groups: of each group of classes, of the same methods.
-        start: the group that is shown first.
-
-    Source: `sumexp.chapters.models.sampled.comparison.order`.
-
-    Raises:
-        ValueError: as `sumexp.chapters.models.sampled.comparison.order`, or if start is no group.
+    The groups of classes, of which ``start`` is shown first, have the same methods.
+    Source: `sumexp.chapters.models.sampled.comparison.order`, which raises `ValueError`.
     """
     methods = sorted(groups[start])
     controls = (
         Control("classes", list(groups), list(groups).index(start), "select"),
-        Control("method", [name(method) for method in methods], 0, "select"),
+        Control("method", [f"{m.name}, m = {m.negatives}" if m.negatives else m.name for m in methods], 0, "select"),
     )
     dots = np.array([points(forecasts, methods) for forecasts in groups.values()])
     places = np.array([ranks(group_dots) for group_dots in dots])
@@ -49,11 +44,6 @@ def orders(groups: Mapping[str, Found], start: str) -> Interactive:
         Line("the method", "vermilion", (), {0: dots[:, :, None], 1: places[:, :, None]}, own, "dots"),
     )
     return Interactive(controls, (_offsets(dots), _places(len(methods))), lines)
-
-
-def name(method: Method) -> str:
-    """With the number of its negatives."""
-    return f"{method.name}, m = {method.negatives}" if method.negatives else method.name
 
 
 def points(forecasts: Found, methods: Sequence[Method]) -> NDArray[np.float64]:
@@ -96,13 +86,10 @@ def _parts(forecasts: Found) -> tuple[Mapping[Method, float], Mapping[Method, ND
 
 def _offsets(dots: NDArray[np.float64]) -> Plane:
     """Axes that hold all groups: errors are compared within a group, whose mean is 0."""
-    low, high = (float(x) for x in (np.floor(dots[..., 0].min()), np.ceil(dots[..., 0].max())))
-    reach = float(np.ceil(10 * np.abs(dots[..., 1]).max())) / 10
-    middle = [float(x) for x in range(int(low), int(high) + 1)]
-    error = "error − mean"
-    return Plane(
-        "predicted offset", error, middle, (-reach, -reach / 2, 0, reach / 2, reach), (low, high), (-reach, reach)
-    )
+    low, high = float(np.floor(dots[..., 0].min())), float(np.ceil(dots[..., 0].max()))
+    reach = math.ceil(10 * np.abs(dots[..., 1]).max()) / 10
+    ticks = np.arange(low, high + 1).tolist(), (-reach, -reach / 2, 0, reach / 2, reach)
+    return Plane("predicted offset", "error − mean", *ticks, (low, high), (-reach, reach))
 
 
 def _places(count: int) -> Plane:
