@@ -33,22 +33,14 @@ def run(job: Job, device: str) -> runs.Run:
 
 
 def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
-    """The runs of a grid with the data sets that are there.
-
-    Raises:
-        CompanionError: if there is no such grid or profile.
-    """
+    """The runs of a grid with the data sets that are there."""
     choice("GRID", grid, grids())
     choice("PROFILE", profile, PROFILES)
     return grids()[grid].jobs(profile, present)
 
 
 def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
-    """For each data set that is there and that the grid reads: its runs, were no other there; none if no chapter asks.
-
-    Raises:
-        CompanionError: if there is no such grid or profile.
-    """
+    """For each data set that is there and the grid reads: its runs, were no other there; none if no chapter asks."""
     asked = jobs_of(grid, profile) if grids()[grid].shown else ()
     read = dict.fromkeys(name for job in asked for name in job.data)
     return {source: grids()[grid].jobs(profile, source.__eq__) for source in read}
@@ -61,11 +53,7 @@ def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
 
 
 def asked(chapter: str, profile: str, device: str) -> list[Computation]:
-    """The runs of its grid that a chapter shows, or would compute: at ``cpu`` on what the store has whole.
-
-    Raises:
-        CompanionError: if there is no such chapter.
-    """
+    """The runs of its grid that a chapter shows, or would compute: at ``cpu`` on what the store has whole."""
     grid = grids().get(chapter)
     if grid is None or not grid.shown:
         return []
@@ -85,9 +73,5 @@ def absent(grid: str, profile: str) -> list[str]:
 
 
 def kind_of(device: str) -> str:
-    """``cpu`` or ``cuda``, whether or not it is here.
-
-    Raises:
-        CompanionError: if the device is unknown.
-    """
+    """``cpu`` or ``cuda``, whether or not it is here."""
     return device if device in ("cpu", "cuda") else resolve_device(device)

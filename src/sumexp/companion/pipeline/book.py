@@ -36,9 +36,6 @@ def build(profile: str, device: str, only: str, machines: Machines, *, stored: b
         only: the chapters to execute, separated by spaces; all if empty.
         machines: where chapters are executed; all else is done here.
         stored: execute nothing, and render what the store and its remote have.
-
-    Raises:
-        CompanionError: on wrong input, if another build runs here, or if a step failed (its own message says why).
     """
     if machines.executor:
         machines.device(device)
@@ -62,11 +59,7 @@ def build(profile: str, device: str, only: str, machines: Machines, *, stored: b
 
 
 def execute(plan: Plan, machines: Machines) -> None:
-    """Have the chapters executed that the store lacks.
-
-    Raises:
-        CompanionError: if one failed.
-    """
+    """Have the chapters executed that the store lacks."""
     lacking = default().lacking(plan.notebooks[name] for name in plan.selected)
     # Chapters of grids train, which takes longest: they come first, so that no core waits for one at the end.
     lacking.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
@@ -80,11 +73,7 @@ def execute(plan: Plan, machines: Machines) -> None:
 
 
 def _decide(plan: Plan, cores: int) -> None:
-    """Have the tests run that decide claims and whose outcomes the store lacks; one that fails is evidence too.
-
-    Raises:
-        CompanionError: if they could not be run at all.
-    """
+    """Have the tests run that decide claims and whose outcomes the store lacks; one that fails is evidence too."""
     store, log = default(), BUILD / "logs" / "evidence.log"
     lacking = plan.undecided(store)
     if not lacking:
@@ -104,11 +93,7 @@ def _decide(plan: Plan, cores: int) -> None:
 
 
 def _show(plan: Plan, cores: int) -> None:
-    """Render the pages, unless the store has them, and let ``build/`` show them.
-
-    Raises:
-        CompanionError: if they could not be rendered.
-    """
+    """Render the pages, unless the store has them, and let ``build/`` show them."""
     from sumexp.companion.pipeline import pages, view
 
     store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
@@ -132,11 +117,7 @@ def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Hold the lock of ``build/``, which ends with the process.
-
-    Raises:
-        CompanionError: if another build has it.
-    """
+    """Hold the lock of ``build/``, which ends with the process."""
     from filelock import FileLock, Timeout
 
     owner = BUILD / ".lock-owner"

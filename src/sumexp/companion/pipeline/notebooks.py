@@ -35,11 +35,7 @@ class NotebookError(CompanionError):
 
 
 def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
-    """The parameters that the notebook runs with: its own defaults, replaced by ``given`` (each ``name=value``).
-
-    Raises:
-        CompanionError: if a parameter is unknown or its value is not of the default's kind.
-    """
+    """The parameters that the notebook runs with: its own defaults, replaced by ``given`` (each ``name=value``)."""
     import jupytext
 
     path = source_path(name)
@@ -70,9 +66,6 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
         folder: an empty folder.
         log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` next to its
             folder.
-
-    Raises:
-        NotebookError: if a cell fails or the kernel dies.
     """
     import jupytext
 

@@ -90,11 +90,7 @@ def _ended(decided: Shown) -> list[Test]:
 
 
 def make(plan: Plan, jobs: int) -> None:
-    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``.
-
-    Raises:
-        CompanionError: if the book cannot be laid out, or Sphinx gives a warning.
-    """
+    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``."""
     store, shown, decided = default(), chapters(plan), evidence(plan)
     wanted = computation(plan, shown, decided)
     with store.locked(wanted):

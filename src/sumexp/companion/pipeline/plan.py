@@ -47,9 +47,6 @@ def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
         device: ``auto``, ``cpu`` or ``cuda``.
         only: the chapters to execute, separated by spaces; all if empty.
         stored: nothing will be executed here, so that the device need not be here.
-
-    Raises:
-        CompanionError: if profile, device or a chapter is unknown, or there is no CUDA device where one is asked for.
     """
     choice("PROFILE", profile, PROFILES)
     choice("DEVICE", device, DEVICES)

@@ -36,9 +36,6 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
         target: the folder to make.
         shown: for each chapter the execution whose outputs the page shows.
         keys: for each chapter the key of the execution that it should show.
-
-    Raises:
-        CompanionError: if a chapter lacks a sentence that its code guards.
     """
     rmtree(target, ignore_errors=True)
     copytree("book", target / "book", ignore=ignore_patterns("__pycache__"))
@@ -57,9 +54,6 @@ def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
     """A chapter as a notebook: text, tags and code from its source, outputs from an execution.
 
     Cells whose code has changed since have no outputs. That, and that they are of an earlier run, is said at its top.
-
-    Raises:
-        CompanionError: if the text lacks a sentence that the code guards, or the execution has what no notebook writes.
     """
     import jupytext
 

@@ -32,11 +32,7 @@ STEPS: Mapping[str, Callable[[Plan, str], None]] = {"notebook": notebook_step, "
 
 
 def run(step: str, argument: str) -> None:
-    """Run one step of the build that is planned here, in this process.
-
-    Raises:
-        CompanionError: if it fails without a message.
-    """
+    """Run one step of the build that is planned here, in this process."""
     processes.bind()
     try:
         STEPS[step](Plan.model_validate_json(PLAN.read_bytes()), argument)

@@ -108,11 +108,7 @@ def _status(store: Store, one: Computation) -> Status:
 
 
 def why(name: str, plan: Plan) -> list[str]:
-    """Whether a chapter, the evidence of a test module or the pages would be computed again, and what changed.
-
-    Raises:
-        CompanionError: if there is nothing of this name.
-    """
+    """Whether a chapter, the evidence of a test module or the pages would be computed again, and what changed."""
     store = _here()
     shown, decided = pages.chapters(plan, store), pages.evidence(plan, store)
     rendering = pages.computation(plan, shown, decided)
@@ -160,9 +156,6 @@ def leftovers() -> list[tuple[Path, str]]:
     """What the store can do without, and why.
 
     Never what is running, nor what the code of today would ask for at any profile, here or on a machine with a GPU.
-
-    Raises:
-        CompanionError: if there is no book here.
     """
     store = _here()
     book = plans.make(PROFILES[0], "cpu", "", stored=True)

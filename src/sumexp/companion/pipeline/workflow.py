@@ -71,11 +71,7 @@ class Machines:
     options: str = ""
 
     def __post_init__(self) -> None:
-        """Check them.
-
-        Raises:
-            CompanionError: if a number is less than one, or there is no such plugin.
-        """
+        """Check them."""
         for name, number in (("CORES", self.cores), ("JOBS", self.jobs)):
             if number < 1:
                 raise CompanionError(f"{name} is {number}; expected 1 or more")
@@ -86,11 +82,7 @@ class Machines:
             )
 
     def device(self, name: str) -> str:
-        """``cpu`` or ``cuda``; for the machines of a cluster it has to be said, since they are not this one.
-
-        Raises:
-            CompanionError: if the device is unknown, or ``auto`` for a cluster, or not there.
-        """
+        """``cpu`` or ``cuda``; for the machines of a cluster it has to be said, since they are not this one."""
         if self.executor:
             return choice(f"device for EXECUTOR={self.executor}", name, ("cpu", "cuda"))
         return resolve_device(name)
@@ -115,9 +107,6 @@ def run(title: str, tasks: Sequence[Task], machines: Machines, log: Path) -> lis
         tasks: what the store lacks; what stands first begins first.
         machines: where.
         log: what Snakemake says goes there.
-
-    Raises:
-        CompanionError: if there is no Snakefile here, or the store cannot be made.
     """
     if not SNAKEFILE.is_file():
         raise CompanionError(f"no {SNAKEFILE} here ({Path.cwd()}); run this from the project's root")

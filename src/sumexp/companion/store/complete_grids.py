@@ -22,9 +22,6 @@ def mark(grid: str, source: str, profile: str, device: str) -> Computation:
         source: the data set.
         profile: of the runs.
         device: ``cpu`` or ``cuda``.
-
-    Raises:
-        CompanionError: if there is no such module.
     """
     code = parts.modules([f"sumexp.chapters.{grid}.grids"])
     return Computation("grid", f"{grid}-{source}", {"profile": profile, "device": device} | parts.data([source]) | code)
@@ -40,9 +37,6 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str) -> list[
         names: the data sets that it would train on if all were here.
         profile: ``smoke``, ``cpu`` or ``paper``.
         device: ``cpu`` or ``cuda``.
-
-    Raises:
-        CompanionError: if there is no such grid.
     """
     present = parts.present(names)
     if profile != TRAINED_BEFORE:

@@ -75,11 +75,7 @@ class Store:
         return self.root / computation.kind / computation.name / computation.key
 
     def find(self, computation: Computation) -> Entry | None:
-        """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one.
-
-        Raises:
-            CompanionError: if the store cannot be written, where there is a remote.
-        """
+        """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one."""
         entry = self.here(computation)
         if entry is None and self.fetch is not None:
             with self._fetching(computation) as free:
@@ -157,9 +153,6 @@ class Store:
         """Make an entry: an empty folder for its files, and what to call when they are whole; the caller has the lock.
 
         Nothing appears in the entry's place before the second is called, which must come last.
-
-        Raises:
-            CompanionError: if the store cannot be written, by this or by the caller; other errors of the caller's pass.
         """
         path = self.path(computation)
         part = _part(path)
@@ -254,11 +247,7 @@ class Store:
         return sorted(entries, key=lambda entry: entry.provenance.finished)
 
     def remove(self, path: Path) -> bool:
-        """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it.
-
-        Raises:
-            CompanionError: if the store cannot be written.
-        """
+        """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""
         from filelock import FileLock, Timeout
 
         with self.guarded(path):
@@ -276,9 +265,6 @@ def read(path: Path, place: Path | None = None) -> Entry:
     Args:
         path: the folder.
         place: where it is to lie: kind, name and key are those of this path; here if None.
-
-    Raises:
-        DamagedError: if that is not so.
     """
     try:
         if (path / SUMS).read_text("utf-8") != _sums(path):
@@ -343,11 +329,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a folder holds anything; who copies a store may make an empty one first.
-
-    Raises:
-        CompanionError: if it may not be read.
-    """
+    """Whether a folder holds anything; who copies a store may make an empty one first."""
     try:
         return path.is_dir() and any(path.iterdir())
     except PermissionError as error:

@@ -32,11 +32,7 @@ def in_words(error: BaseException) -> str:
 
 
 def remote() -> "Remote | None":
-    """The remote of this user's store: ``SUMEXP_REMOTE``.
-
-    Raises:
-        CompanionError: if fsspec does not know such an address, or lacks what it needs for it.
-    """
+    """The remote of this user's store: ``SUMEXP_REMOTE``."""
     address = os.environ.get("SUMEXP_REMOTE")
     if not address:
         return None

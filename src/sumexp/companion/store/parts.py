@@ -24,9 +24,6 @@ def modules(names: Iterable[str]) -> dict[str, str]:
     """A part for each module of the package that importing ``names`` can run, but for those of the store itself.
 
     The store keeps results and makes none: a change of how they lie on the disk must not compute them again.
-
-    Raises:
-        CompanionError: if a module is not part of the package.
     """
     counted = (name for name in sorted(closure(names)) if not name.startswith("sumexp.companion.store"))
     return {f"module {name}": module(name) for name in counted}
@@ -94,9 +91,6 @@ def closure(names: Iterable[str]) -> frozenset[str]:
 
     A parent that does nothing but import names for its users is passed over: it runs when a module below it is
     imported, but that module gets nothing from it.
-
-    Raises:
-        CompanionError: if a module is not part of the package.
     """
     graph = _graph()
     reached: set[str] = set()

@@ -46,9 +46,6 @@ class Remote:
 
     Attributes:
         address: it in full, which means the same wherever a process works.
-
-    Raises:
-        CompanionError: if fsspec does not know such an address, or lacks what it needs for it.
     """
 
     def __init__(self, address: str) -> None:
@@ -113,11 +110,7 @@ class Remote:
         return isinstance(self._files, LocalFileSystem) and not Path(self._root).is_dir()
 
     def push(self, entry: Entry, *, anew: bool = False) -> bool:
-        """Copy an entry to the remote; False if it is there already and need not be written ``anew``.
-
-        Raises:
-            CompanionError: if it cannot be written.
-        """
+        """Copy an entry to the remote; False if it is there already and need not be written ``anew``."""
         address = self._address(entry.computation)
         part = f"{address}.{uuid4().hex}.part"
         try:
