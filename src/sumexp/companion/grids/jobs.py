@@ -36,7 +36,7 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
     """The runs of a grid with the data sets that are there."""
     choice("GRID", grid, grids())
     choice("PROFILE", profile, PROFILES)
-    return grids()[grid].jobs(profile, present)
+    return grids()[grid].jobs(profile, lambda name: bool(parts.present([name])))
 
 
 def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
@@ -59,11 +59,6 @@ def asked(chapter: str, profile: str, device: str) -> list[Computation]:
         return []
     there = trained(chapter, declared_runs(parse(source_path(chapter))).get(chapter, ()), profile, device)
     return computations(grid.jobs(profile, there.__contains__), device)
-
-
-def present(name: str) -> bool:
-    """Whether the data set is there."""
-    return bool(parts.present([name]))
 
 
 def absent(grid: str, profile: str) -> list[str]:

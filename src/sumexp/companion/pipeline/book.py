@@ -30,12 +30,8 @@ MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
 def build(profile: str, device: str, only: str, machines: Machines, *, stored: bool = False) -> Path:
     """Build the book; returns its first page.
 
-    Args:
-        profile: ``smoke``, ``cpu`` or ``paper``.
-        device: ``auto``, ``cpu`` or ``cuda``.
-        only: the chapters to execute, separated by spaces; all if empty.
-        machines: where chapters are executed; all else is done here.
-        stored: execute nothing, and render what the store and its remote have.
+    The machines execute the chapters in ``only``, separated by spaces, or all; all else is done here. ``stored``:
+    execute nothing, and render what the store and its remote have.
     """
     if machines.executor:
         machines.device(device)

@@ -32,13 +32,10 @@ _LINK = re.compile(r"(?<=\]\()(?P<path>[^)\s:#]+)\.md(?P<anchor>#[^)]*)?(?=\))")
 class Book:
     """What a chapter needs to know of the book.
 
-    Attributes:
-        address: of the chapter's page, such as ``https://.../notebooks/bias.html``; ``bias.html`` where pages are
-            published nowhere: then links work as long as the notebook is next to its page.
-        resolve: gives for a role of MyST what it prints, as Markdown.
-        verdicts: of the register's claims.
-        macros: the book's own commands for MathJax, by their names.
-        package: what pip installs the package from, such as ``git+https://...``; empty if it is published nowhere.
+    The address is that of its page, such as ``https://.../notebooks/bias.html``, or ``bias.html`` where pages are
+    published nowhere: then links work as long as the notebook is next to its page. ``resolve`` gives for a role of MyST
+    what it prints, as Markdown; ``verdicts`` are those of the claims, ``macros`` the book's own commands for MathJax.
+    ``package`` is what pip installs, such as ``git+https://...``; empty if it is published nowhere.
     """
 
     address: str

@@ -58,14 +58,9 @@ def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
 
 
 def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Provenance:
-    """Execute a notebook and put what it gave into ``folder``; the process's environment becomes the notebook's.
+    """Execute a notebook and put what it gave into an empty folder; the process's environment becomes the notebook's.
 
-    Args:
-        name: of the notebook.
-        values: its parameters.
-        folder: an empty folder.
-        log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` next to its
-            folder.
+    What it prints goes to the log; the partial notebook, if it fails, into the folder ``failed`` next to the log's.
     """
     import jupytext
 

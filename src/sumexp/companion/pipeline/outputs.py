@@ -75,8 +75,7 @@ def page(html: str) -> str:
 def clean(output: Mapping[str, Any]) -> dict[str, Any]:
     """An output as a page may show it: kinds of data and fields of ours that pages read, each checked.
 
-    Raises:
-        ValueError, TypeError, LookupError, AttributeError: if it is none that a notebook of the book can have.
+    One that no notebook of the book can have raises ValueError, TypeError, LookupError or AttributeError.
     """
     if output["output_type"] == "stream":
         return {"output_type": "stream", "name": str(output["name"]), "text": "".join(output["text"])}

@@ -31,11 +31,7 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
     """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
 
     What readers may take away and Sphinx need not read is next to them: chapters as written, the data of figures.
-
-    Args:
-        target: the folder to make.
-        shown: for each chapter the execution whose outputs the page shows.
-        keys: for each chapter the key of the execution that it should show.
+    ``shown`` has for each chapter the execution whose outputs the page shows, ``keys`` the key of the one it should.
     """
     rmtree(target, ignore_errors=True)
     copytree("book", target / "book", ignore=ignore_patterns("__pycache__"))

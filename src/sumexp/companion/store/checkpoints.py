@@ -34,7 +34,7 @@ class Checkpoint:
             if computation.key != self._computation.key:
                 raise ValueError("it is of another run")
         except Exception as error:  # whatever is wrong with it, the run can start anew
-            said = str(error).partition(". ")[0] or type(error).__name__  # without torch's advice to load what is unsafe
+            said = str(error).partition(". ")[0] or type(error).__name__  # without torch's advice to load it unsafely
             _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, said)
             return None
         self.meter = Meter(seconds)
