@@ -1,5 +1,9 @@
-"""The driver of a build: find what is lacking, have it computed, render the pages, show them in ``build/``."""
+"""The driver of a build: find what is lacking, have it computed, render the pages, show them in ``build/``.
 
+What takes long are its steps, each a process of its own, which ends when the driver does, however it ends.
+"""
+
+import gc
 import os
 import subprocess
 import sys
@@ -8,21 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from filelock import FileLock, Timeout
+
 import sumexp
 from sumexp.companion import CompanionError
+from sumexp.companion.pipeline import notebooks, pages, view, workflow
 from sumexp.companion.pipeline import plan as plans
-from sumexp.companion.pipeline import workflow
-from sumexp.companion.pipeline.notebooks import SURROUNDINGS
-from sumexp.companion.pipeline.pages import sources
 from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, Plan
-from sumexp.companion.pipeline.view import HTML
 from sumexp.companion.pipeline.workflow import Machines, Task
 from sumexp.companion.register.outcomes import PROOFS, TESTS, file_of, find
-from sumexp.companion.store import Store, default, parts, processes, progress
+from sumexp.companion.store import Store, default, location, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 
-PAGE = HTML / "index.html"
+PAGE = view.HTML / "index.html"
 MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
 """How long a cluster lets a chapter run."""
 
@@ -90,8 +93,6 @@ def _decide(plan: Plan, cores: int) -> None:
 
 def _show(plan: Plan, cores: int) -> None:
     """Render the pages, unless the store has them, and let ``build/`` show them."""
-    from sumexp.companion.pipeline import pages, view
-
     store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
     wanted = pages.computation(plan, shown, decided)
     entry = store.here(wanted)  # pages of a remote could have any script: they are made here
@@ -104,18 +105,45 @@ def _show(plan: Plan, cores: int) -> None:
     view.show(shown, entry)
 
 
+def step(name: str, argument: str) -> None:
+    """Run one step of the build that is planned here, in this process: ``notebook`` CHAPTER, or ``pages`` CORES."""
+    processes.bind()
+    steps = {"notebook": _notebook_step, "pages": _pages_step}
+    try:
+        steps[name](Plan.model_validate_json(PLAN.read_bytes()), argument)
+    except Exception as error:
+        if location.in_words(error) and progress.is_shown():
+            raise SystemExit(1) from None
+        raise
+
+
+def _notebook_step(plan: Plan, name: str) -> None:
+    """Execute the notebook of a chapter, unless the store has it."""
+    store, wanted = default(), plan.notebooks[name]
+    with progress.step(name, "starting"), store.locked(wanted):
+        if store.find(wanted) is None:
+            values = notebooks.parameters(name, [f"profile={plan.profile}", f"device={plan.device}"])
+            with store.writing(wanted) as (folder, seal):
+                seal(notebooks.run(name, values, folder, BUILD / "logs" / f"{name}.log"))
+
+
+def _pages_step(plan: Plan, cores: str) -> None:
+    """Render the pages and keep them."""
+    gc.set_threshold(100_000)  # pages are large trees, through all of which it would go again and again
+    with progress.step("pages", "rendering"):
+        pages.make(plan, int(cores))
+
+
 def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:
     """Run a module of Python as a process of its own, which ends when this one does; its exit status."""
     processes.drive()
-    command, surroundings = [sys.executable, "-m", module, *arguments], os.environ | SURROUNDINGS
+    command, surroundings = [sys.executable, "-m", module, *arguments], os.environ | notebooks.SURROUNDINGS
     return subprocess.run(command, env=surroundings, stdout=output, stderr=output, check=False).returncode
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
     """Hold the lock of ``build/``, which ends with the process."""
-    from filelock import FileLock, Timeout
-
     owner = BUILD / ".lock-owner"
     try:
         with FileLock(BUILD / ".lock", timeout=0):
@@ -132,7 +160,7 @@ def _fingerprint(arguments: Sequence[str]) -> str:
     from sumexp.datasets import DATASETS
 
     tested = (file for folder in (TESTS, PROOFS) for file in sorted(folder.rglob("*")) if file.is_file())
-    files = [*sources().values(), *(file for file in tested if file.suffix != ".pyc"), parts.PINS]
+    files = [*pages.sources().values(), *(file for file in tested if file.suffix != ".pyc"), parts.PINS]
     store = default()
     grids = [path.name for path in store.paths("grid")]  # may be found to be whole without a new run
     settings = repr((arguments, sys.version, str(store.root), sumexp.__path__[0], parts.data(DATASETS), grids))

@@ -1,14 +1,14 @@
 """The pages: what they are made from, and rendering them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from filecmp import cmp
 from pathlib import Path
 from shutil import copy2, copystat, rmtree
+from typing import Any
 
 import sumexp
 from sumexp.companion.pipeline import staging
-from sumexp.companion.pipeline.executions import tables
 from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
 from sumexp.companion.pipeline.rendering import render
@@ -113,7 +113,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     write_text(folder / "register.json", register.to_json(entries))
-    executed = tables([entry for entry in shown.values() if entry is not None])
+    executed = executions([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
     for table in (folder / "register.json", folder / "executions.json", *_measured()):
         copy2(table, stage / DATA)
@@ -130,6 +130,35 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     for other in set(trees.parent.glob("*")) - {trees}:
         rmtree(other)
     render(STAGE, folder / "html", trees=trees, jobs=jobs)
+
+
+def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of executed notebooks: their ``cost``, their ``origin``, and the ``versions`` they were made with."""
+    made = [(entry.computation, entry.provenance) for entry in entries]
+    versions = sorted({item for _, one in made for item in one.versions.items()})
+    return {
+        "cost": [
+            {
+                "notebook": computation.name,
+                "wall": one.seconds,
+                "CPU": one.cpu_seconds,
+                "peak memory": one.peak_memory,
+                "device": one.device,
+                "finished (UTC)": one.finished,
+            }
+            for computation, one in made
+        ],
+        "origin": [
+            {
+                "notebook": computation.name,
+                "parameters": dict(one.more["parameters"]),
+                "data sets present": list(one.data),
+                "key": computation.key,
+            }
+            for computation, one in made
+        ],
+        "versions": [{"package": name, "version": number} for name, number in versions],
+    }
 
 
 def _date(stage: Path, earlier: Path) -> None:

@@ -21,7 +21,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
-    """Render the book that ``staging.stage`` has laid out; an OSError if a disk is full, else an error in Sphinx's words.
+    """Render the book that ``staging.stage`` has laid out; raises what Sphinx says, or an OSError if a disk is full.
 
     Sphinx goes by the path of ``stage`` and the dates of its files, and keeps in ``trees`` what it has read. So many
     ``jobs``, processes, read and write.

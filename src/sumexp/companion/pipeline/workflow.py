@@ -50,9 +50,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Machines:
-    """Where commands run: on cores of this machine, or where an executor plugin of Snakemake, such as slurm, sends them.
+    """Where commands run: on cores of this machine, or where an executor plugin of Snakemake sends them.
 
-    The plugin is handed so many jobs at a time; ``options`` are more of Snakemake's own.
+    The plugin, such as ``slurm``, is handed so many jobs at a time; ``options`` are more of Snakemake's own.
     """
 
     cores: int
