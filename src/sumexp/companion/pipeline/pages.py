@@ -72,11 +72,7 @@ def sources() -> dict[str, Path]:
         for file in sorted(folder.rglob(pattern))
         if file.is_file() and "__pycache__" not in file.parts
     }
-    return files | {str(path): path for path in (Path("_config.yml"), TOC, *_measured())}
-
-
-def _measured() -> list[Path]:
-    return sorted(MEASURED.glob("*.json"))
+    return files | {str(path): path for path in (Path("_config.yml"), TOC, *sorted(MEASURED.glob("*.json")))}
 
 
 def _deciding(decided: Shown) -> list[Path]:
@@ -115,7 +111,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     write_text(folder / "register.json", register.to_json(entries))
     executed = executions([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
-    for table in (folder / "register.json", folder / "executions.json", *_measured()):
+    for table in (folder / "register.json", folder / "executions.json", *MEASURED.glob("*.json")):
         copy2(table, stage / DATA)
     for file in _deciding(decided):
         (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)

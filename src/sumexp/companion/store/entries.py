@@ -218,7 +218,7 @@ class Store:
 
 
 def read(path: Path, place: Path | None = None) -> Entry:
-    """The entry in a folder, all of whose files are what was written, and which belongs to ``place``, or else here."""
+    """The entry in a folder: its files are what was written, and its place is the folder's, or ``place`` if given."""
     try:
         if (path / SUMS).read_text("utf-8") != _sums(path):
             raise DamagedError(f"{path} is damaged: its files are not those that were written")
@@ -232,7 +232,7 @@ def read(path: Path, place: Path | None = None) -> Entry:
 
 
 def whole(path: Path) -> Entry | None:
-    """The same; None where there is none that is what was written."""
+    """The entry in a folder; None if there is none, or a damaged one."""
     with suppress(DamagedError):
         return read(path)
     return None
