@@ -34,8 +34,7 @@ def longest_first(grid: str, profile: str, device: str) -> list[Task]:
     for job, wanted in zip(jobs, computations(jobs, device), strict=True):
         if store.lacking([wanted]):
             seconds = costs[job.name].seconds(job)
-            settings = ("--grid", grid, "--profile", profile, "--device", device, "--only", wanted.key)
-            arguments = ("runs", "run", *settings)
+            arguments = ("runs", "run", "--grid", grid, "--profile", profile, "--device", device, "--only", wanted.key)
             minutes = 10 + math.ceil(3 * seconds / 60)
             task = Task(f"run_{wanted.key}", wanted, arguments, minutes, device == "cuda", job.threads)
             found.append((seconds, task))

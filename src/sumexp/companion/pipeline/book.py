@@ -79,14 +79,12 @@ def _decide(plan: Plan, cores: int) -> None:
         return
     files = [file_of(one.name).as_posix() for one in lacking]
     workers = min(cores, len(files)) if len(files) > 1 else 0  # one module needs none
-    options = (
-        f"-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n {workers}"
-    )
+    options = "-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     log.parent.mkdir(parents=True, exist_ok=True)
     local = Store(store.root)  # asked twice a second, and so without its remote
     shown = progress.shown("the book", len(lacking), lambda: sum(find(local, one) is not None for one in lacking))
     with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
-        code = _run("pytest", *options.split(), "--dist", "loadscope", *files, output=output)
+        code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
     if undecided := [file_of(one.name).as_posix() for one in plan.undecided(store)]:
         raise CompanionError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
 

@@ -8,6 +8,7 @@ from shutil import copy2, copystat, rmtree
 from typing import Any
 
 import sumexp
+from sumexp.companion import register
 from sumexp.companion.pipeline import staging
 from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
@@ -103,8 +104,6 @@ def make(plan: Plan, jobs: int) -> None:
 
 def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
-    from sumexp.companion import register
-
     stage = BUILD / "stage.part"
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))

@@ -107,9 +107,7 @@ def why(name: str, plan: Plan) -> list[str]:
         text = f"file notebooks/{name}.md"
         last = store.entries("pages", "book")
         if store.find(rendering) is None and last and last[-1].computation.parts.get(text) != rendering.parts[text]:
-            said.append(
-                "  its text changed since the pages were rendered: they are rendered again, nothing is executed"
-            )
+            said += ["  its text changed since the pages were rendered: they are rendered again, nothing is executed"]
     return said
 
 

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Any
 
 PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
+"""What numbers depend on, besides Python."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,10 @@ class Meter:
             peak_memory=_peak(),
             device=device_name(device),
             machine=platform.platform(),
-            versions=versions(),
+            versions={"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
             data=data,
             more=more,
         )
-
-
-def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def device_name(device: str) -> str:
