@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sumexp.companion import CompanionError
-from sumexp.companion.pipeline import pages, plan, steps
+from sumexp.companion.pipeline import book, pages, plan
 from sumexp.companion.store import processes, progress
 
 
@@ -23,10 +23,10 @@ def test_the_step_that_is_asked_for_is_run_and_who_has_heard_of_its_end_is_not_t
     monkeypatch.setenv(progress.FOLDER, str(tmp_path / driver))
     monkeypatch.setenv(progress.STEP, "")
     monkeypatch.setattr(processes, "bind", lambda: None)
-    monkeypatch.setattr(steps, "PLAN", tmp_path / "plan.json")
+    monkeypatch.setattr(book, "PLAN", tmp_path / "plan.json")
     empty = plan.Plan(profile="cpu", device="cpu", notebooks={}, selected=(), evidence={})
-    steps.PLAN.write_text(empty.model_dump_json())
+    book.PLAN.write_text(empty.model_dump_json())
     monkeypatch.setattr(pages, "make", make)
     with pytest.raises(end, match="1" if end is SystemExit else "no pages"):
-        steps.run("pages", "7")
+        book.step("pages", "7")
     assert asked == [7]

@@ -35,9 +35,9 @@ def book_command(
 
 def step_command(step: str, argument: str) -> None:
     """Run one step of the build that is planned here: notebook NAME, or pages CORES."""
-    from sumexp.companion.pipeline import steps
+    from sumexp.companion.pipeline import book
 
-    steps.run(step, argument)
+    book.step(step, argument)
 
 
 def pdf_command() -> None:

@@ -16,12 +16,9 @@ SIZE = 1e6
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run of a task costs on a kind of device.
+    """What a run of a task costs on a kind of device: operations a second, and bytes.
 
-    Attributes:
-        finished: the number of finished runs that the rest was measured on; 0 where it is assumed.
-        rate: operations a second.
-        size: bytes.
+    It was measured on so many finished runs; on 0 where it is assumed.
     """
 
     finished: int
@@ -40,20 +37,17 @@ def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     start.
     """
     kind = torch.device(device).type
-    measured: dict[str, dict[str, tuple[float, Entry]]] = {}
     jobs = [job for profile in PROFILES for job in jobs_of(grid, profile)]
     assumed = {job.name: (job.rates or grids()[grid].rates)[kind] for job in jobs}
-    for job, wanted in zip(jobs, computations(jobs, device), strict=True):
-        found = measured.setdefault(job.name, {})
-        if wanted.key not in found and (entry := store.here(wanted)) is not None:
-            found[wanted.key] = job.work, entry
-    return {name: _estimate(list(found.values()), assumed[name]) for name, found in measured.items()}
+    asked = {wanted.key: (job, wanted) for job, wanted in zip(jobs, computations(jobs, device), strict=True)}
+    found = [(job, entry) for job, wanted in asked.values() if (entry := store.here(wanted)) is not None]
+    return {name: _estimate([one for one in found if one[0].name == name], rate) for name, rate in assumed.items()}
 
 
-def _estimate(measured: Sequence[tuple[float, Entry]], assumed: float) -> Estimate:
-    if not measured:
+def _estimate(finished: Sequence[tuple[Job, Entry]], assumed: float) -> Estimate:
+    if not finished:
         return Estimate(0, assumed, SIZE)
-    work = sum(work for work, _ in measured)
-    seconds = sum(entry.provenance.seconds for _, entry in measured)
-    size = sum(entry.size for _, entry in measured) / len(measured)
-    return Estimate(len(measured), work / max(seconds, 1e-3), size)
+    work = sum(job.work for job, _ in finished)
+    seconds = sum(entry.provenance.seconds for _, entry in finished)
+    size = sum(entry.size for _, entry in finished) / len(finished)
+    return Estimate(len(finished), work / max(seconds, 1e-3), size)

@@ -13,11 +13,7 @@ from sumexp.companion.store.provenance import Meter
 
 
 def fill(grid: str, profile: str, device: str, machines: Machines) -> None:
-    """Have Snakemake compute on the machines what the store lacks of a grid.
-
-    Raises:
-        CompanionError: if some run could not be computed.
-    """
+    """Have Snakemake compute on the machines what the store lacks of a grid."""
     total, log = len(jobs_of(grid, profile)), default().root / "logs" / f"{grid}-{profile}-{device}.log"
     tasks = longest_first(grid, profile, device)
     if tasks and (lacking := workflow.run(f"{grid}, {profile}", tasks, machines, log)):
@@ -38,8 +34,7 @@ def longest_first(grid: str, profile: str, device: str) -> list[Task]:
     for job, wanted in zip(jobs, computations(jobs, device), strict=True):
         if store.lacking([wanted]):
             seconds = costs[job.name].seconds(job)
-            settings = ("--grid", grid, "--profile", profile, "--device", device, "--only", wanted.key)
-            arguments = ("runs", "run", *settings)
+            arguments = ("runs", "run", "--grid", grid, "--profile", profile, "--device", device, "--only", wanted.key)
             minutes = 10 + math.ceil(3 * seconds / 60)
             task = Task(f"run_{wanted.key}", wanted, arguments, minutes, device == "cuda", job.threads)
             found.append((seconds, task))
@@ -47,11 +42,7 @@ def longest_first(grid: str, profile: str, device: str) -> list[Task]:
 
 
 def leave_marks(grid: str, profile: str, device: str) -> list[str]:
-    """Say in the store on which data sets it has all runs of a grid, for the chapters to show them; gives their names.
-
-    Raises:
-        CompanionError: if there is no such grid or profile, or the store cannot be written.
-    """
+    """Say in the store on which data sets it has all runs of a grid, for chapters to show; gives their names."""
     store, whole, meter = default(), [], Meter()
     for source, jobs in by_source(grid, profile).items():
         wanted = computations(jobs, device)

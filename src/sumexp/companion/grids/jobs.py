@@ -33,22 +33,14 @@ def run(job: Job, device: str) -> runs.Run:
 
 
 def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
-    """The runs of a grid with the data sets that are there.
-
-    Raises:
-        CompanionError: if there is no such grid or profile.
-    """
+    """The runs of a grid with the data sets that are there."""
     choice("GRID", grid, grids())
     choice("PROFILE", profile, PROFILES)
-    return grids()[grid].jobs(profile, present)
+    return grids()[grid].jobs(profile, lambda name: bool(parts.present([name])))
 
 
 def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
-    """For each data set that is there and that the grid reads: its runs, were no other there; none if no chapter asks.
-
-    Raises:
-        CompanionError: if there is no such grid or profile.
-    """
+    """For each data set that is there and the grid reads: its runs, were no other there; none if no chapter asks."""
     asked = jobs_of(grid, profile) if grids()[grid].shown else ()
     read = dict.fromkeys(name for job in asked for name in job.data)
     return {source: grids()[grid].jobs(profile, source.__eq__) for source in read}
@@ -61,21 +53,12 @@ def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
 
 
 def asked(chapter: str, profile: str, device: str) -> list[Computation]:
-    """The runs of its grid that a chapter shows, or would compute: at ``cpu`` on what the store has whole.
-
-    Raises:
-        CompanionError: if there is no such chapter.
-    """
+    """The runs of its grid that a chapter shows, or would compute: at ``cpu`` on what the store has whole."""
     grid = grids().get(chapter)
     if grid is None or not grid.shown:
         return []
     there = trained(chapter, declared_runs(parse(source_path(chapter))).get(chapter, ()), profile, device)
     return computations(grid.jobs(profile, there.__contains__), device)
-
-
-def present(name: str) -> bool:
-    """Whether the data set is there."""
-    return bool(parts.present([name]))
 
 
 def absent(grid: str, profile: str) -> list[str]:
@@ -85,9 +68,5 @@ def absent(grid: str, profile: str) -> list[str]:
 
 
 def kind_of(device: str) -> str:
-    """``cpu`` or ``cuda``, whether or not it is here.
-
-    Raises:
-        CompanionError: if the device is unknown.
-    """
+    """``cpu`` or ``cuda``, whether or not it is here."""
     return device if device in ("cpu", "cuda") else resolve_device(device)

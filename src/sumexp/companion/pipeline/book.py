@@ -1,5 +1,9 @@
-"""The driver of a build: find what is lacking, have it computed, render the pages, show them in ``build/``."""
+"""The driver of a build: find what is lacking, have it computed, render the pages, show them in ``build/``.
 
+What takes long are its steps, each a process of its own, which ends when the driver does, however it ends.
+"""
+
+import gc
 import os
 import subprocess
 import sys
@@ -8,21 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from filelock import FileLock, Timeout
+
 import sumexp
 from sumexp.companion import CompanionError
+from sumexp.companion.pipeline import notebooks, pages, view, workflow
 from sumexp.companion.pipeline import plan as plans
-from sumexp.companion.pipeline import workflow
-from sumexp.companion.pipeline.notebooks import SURROUNDINGS
-from sumexp.companion.pipeline.pages import sources
 from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, Plan
-from sumexp.companion.pipeline.view import HTML
 from sumexp.companion.pipeline.workflow import Machines, Task
 from sumexp.companion.register.outcomes import PROOFS, TESTS, file_of, find
-from sumexp.companion.store import Store, default, parts, processes, progress
+from sumexp.companion.store import Store, default, location, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 
-PAGE = HTML / "index.html"
+PAGE = view.HTML / "index.html"
 MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
 """How long a cluster lets a chapter run."""
 
@@ -30,15 +33,8 @@ MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
 def build(profile: str, device: str, only: str, machines: Machines, *, stored: bool = False) -> Path:
     """Build the book; returns its first page.
 
-    Args:
-        profile: ``smoke``, ``cpu`` or ``paper``.
-        device: ``auto``, ``cpu`` or ``cuda``.
-        only: the chapters to execute, separated by spaces; all if empty.
-        machines: where chapters are executed; all else is done here.
-        stored: execute nothing, and render what the store and its remote have.
-
-    Raises:
-        CompanionError: on wrong input, if another build runs here, or if a step failed (its own message says why).
+    The machines execute the chapters in ``only``, separated by spaces, or all; all else is done here. ``stored``:
+    execute nothing, and render what the store and its remote have.
     """
     if machines.executor:
         machines.device(device)
@@ -62,11 +58,7 @@ def build(profile: str, device: str, only: str, machines: Machines, *, stored: b
 
 
 def execute(plan: Plan, machines: Machines) -> None:
-    """Have the chapters executed that the store lacks.
-
-    Raises:
-        CompanionError: if one failed.
-    """
+    """Have the chapters executed that the store lacks."""
     lacking = default().lacking(plan.notebooks[name] for name in plan.selected)
     # Chapters of grids train, which takes longest: they come first, so that no core waits for one at the end.
     lacking.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
@@ -80,37 +72,25 @@ def execute(plan: Plan, machines: Machines) -> None:
 
 
 def _decide(plan: Plan, cores: int) -> None:
-    """Have the tests run that decide claims and whose outcomes the store lacks; one that fails is evidence too.
-
-    Raises:
-        CompanionError: if they could not be run at all.
-    """
+    """Have the tests run that decide claims and whose outcomes the store lacks; one that fails is evidence too."""
     store, log = default(), BUILD / "logs" / "evidence.log"
     lacking = plan.undecided(store)
     if not lacking:
         return
     files = [file_of(one.name).as_posix() for one in lacking]
     workers = min(cores, len(files)) if len(files) > 1 else 0  # one module needs none
-    options = (
-        f"-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n {workers}"
-    )
+    options = "-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     log.parent.mkdir(parents=True, exist_ok=True)
     local = Store(store.root)  # asked twice a second, and so without its remote
     shown = progress.shown("the book", len(lacking), lambda: sum(find(local, one) is not None for one in lacking))
     with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
-        code = _run("pytest", *options.split(), "--dist", "loadscope", *files, output=output)
+        code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
     if undecided := [file_of(one.name).as_posix() for one in plan.undecided(store)]:
         raise CompanionError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
 
 
 def _show(plan: Plan, cores: int) -> None:
-    """Render the pages, unless the store has them, and let ``build/`` show them.
-
-    Raises:
-        CompanionError: if they could not be rendered.
-    """
-    from sumexp.companion.pipeline import pages, view
-
+    """Render the pages, unless the store has them, and let ``build/`` show them."""
     store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
     wanted = pages.computation(plan, shown, decided)
     entry = store.here(wanted)  # pages of a remote could have any script: they are made here
@@ -123,22 +103,45 @@ def _show(plan: Plan, cores: int) -> None:
     view.show(shown, entry)
 
 
+def step(name: str, argument: str) -> None:
+    """Run one step of the build that is planned here, in this process: ``notebook`` CHAPTER, or ``pages`` CORES."""
+    processes.bind()
+    steps = {"notebook": _notebook_step, "pages": _pages_step}
+    try:
+        steps[name](Plan.model_validate_json(PLAN.read_bytes()), argument)
+    except Exception as error:
+        if location.in_words(error) and progress.is_shown():
+            raise SystemExit(1) from None
+        raise
+
+
+def _notebook_step(plan: Plan, name: str) -> None:
+    """Execute the notebook of a chapter, unless the store has it."""
+    store, wanted = default(), plan.notebooks[name]
+    with progress.step(name, "starting"), store.locked(wanted):
+        if store.find(wanted) is None:
+            values = notebooks.parameters(name, [f"profile={plan.profile}", f"device={plan.device}"])
+            with store.writing(wanted) as (folder, seal):
+                seal(notebooks.run(name, values, folder, BUILD / "logs" / f"{name}.log"))
+
+
+def _pages_step(plan: Plan, cores: str) -> None:
+    """Render the pages and keep them."""
+    gc.set_threshold(100_000)  # pages are large trees, through all of which it would go again and again
+    with progress.step("pages", "rendering"):
+        pages.make(plan, int(cores))
+
+
 def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:
     """Run a module of Python as a process of its own, which ends when this one does; its exit status."""
     processes.drive()
-    command, surroundings = [sys.executable, "-m", module, *arguments], os.environ | SURROUNDINGS
+    command, surroundings = [sys.executable, "-m", module, *arguments], os.environ | notebooks.SURROUNDINGS
     return subprocess.run(command, env=surroundings, stdout=output, stderr=output, check=False).returncode
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Hold the lock of ``build/``, which ends with the process.
-
-    Raises:
-        CompanionError: if another build has it.
-    """
-    from filelock import FileLock, Timeout
-
+    """Hold the lock of ``build/``, which ends with the process."""
     owner = BUILD / ".lock-owner"
     try:
         with FileLock(BUILD / ".lock", timeout=0):
@@ -155,7 +158,7 @@ def _fingerprint(arguments: Sequence[str]) -> str:
     from sumexp.datasets import DATASETS
 
     tested = (file for folder in (TESTS, PROOFS) for file in sorted(folder.rglob("*")) if file.is_file())
-    files = [*sources().values(), *(file for file in tested if file.suffix != ".pyc"), parts.PINS]
+    files = [*pages.sources().values(), *(file for file in tested if file.suffix != ".pyc"), parts.PINS]
     store = default()
     grids = [path.name for path in store.paths("grid")]  # may be found to be whole without a new run
     settings = repr((arguments, sys.version, str(store.root), sumexp.__path__[0], parts.data(DATASETS), grids))

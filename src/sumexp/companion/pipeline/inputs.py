@@ -26,11 +26,7 @@ class Source:
 
 
 def source_path(name: str) -> Path:
-    """The file of a notebook.
-
-    Raises:
-        CompanionError: if there is none of this name.
-    """
+    """The file of a notebook."""
     path = NOTEBOOKS / f"{name}.md"
     if not path.is_file():
         there = ", ".join(sorted(file.stem for file in NOTEBOOKS.glob("*.md"))) or "none"
@@ -56,9 +52,6 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
     """The execution of a notebook: its code, parameters, pins, data and import closure; prose does not count.
 
     Of a chapter that shows the runs of a grid it depends, too, on which data sets have theirs in the store.
-
-    Raises:
-        CompanionError: if there is no such notebook, or it declares a data set, a grid or a file that does not exist.
     """
     path = source_path(name)
     source = parse(path)
@@ -83,11 +76,7 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
 
 
 def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
-    """The data sets that a notebook's front matter names under ``sumexp: {data: [...]}``.
-
-    Raises:
-        CompanionError: if one of them does not exist.
-    """
+    """The data sets that a notebook's front matter names under ``sumexp: {data: [...]}``."""
     from sumexp.datasets import DATASETS
 
     names = tuple(source.declared.get("data") or ())
@@ -102,11 +91,7 @@ def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
 
 
 def declared_files(source: Source, path: str | Path) -> tuple[Path, ...]:
-    """The files of the project that a notebook's front matter names under ``sumexp: {files: [...]}``.
-
-    Raises:
-        CompanionError: if one of them does not exist.
-    """
+    """The files of the project that a notebook's front matter names under ``sumexp: {files: [...]}``."""
     files = tuple(Path(name) for name in source.declared.get("files") or ())
     if absent := [str(file) for file in files if not file.is_file()]:
         raise CompanionError(f"{path} declares the file {', '.join(absent)}, which is not in {Path.cwd()}")
@@ -114,11 +99,7 @@ def declared_files(source: Source, path: str | Path) -> tuple[Path, ...]:
 
 
 def chapters_of(toc: Path) -> list[str]:
-    """The names of the notebooks in a table of contents, in its order.
-
-    Raises:
-        CompanionError: if there is no table of contents.
-    """
+    """The names of the notebooks in a table of contents, in its order."""
     if not toc.is_file():
         raise CompanionError(f"no {toc} here ({Path.cwd()}); run this from the project's root")
     return [file.removeprefix(f"{NOTEBOOKS}/") for file in parse_toc_yaml(toc) if file.startswith(f"{NOTEBOOKS}/")]

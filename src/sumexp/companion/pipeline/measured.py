@@ -63,15 +63,12 @@ def _quotient(ours: float | None, theirs: float | None) -> float | None:
 
 def _titled(title: str, rows: Sequence[Row]) -> str:
     """A title and its table; an other that is the fastest in all rows is named in the title."""
-    shown = [*map(cells, rows)]
+    shown, said = [*map(cells, rows)], f"**{title}**"
     names = {row.get(OTHER) for row in shown}
     if len(names) == 1 and (name := names.pop()):
-        title, shown = (
-            f"{title}**, compared with {name}",
-            [{head: row[head] for head in row if head != OTHER} for row in shown],
-        )
-        return f"**{title}\n\n{_table(shown)}"
-    return f"**{title}**\n\n{_table(shown)}"
+        said += f", compared with {name}"
+        shown = [{head: row[head] for head in row if head != OTHER} for row in shown]
+    return f"{said}\n\n{_table(shown)}"
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -99,9 +96,8 @@ def _shown(head: str, cell: Any) -> str:
     if head in FORMATS:
         return FORMATS[head](cell)
     if isinstance(cell, Mapping):
-        return literal(
-            ", ".join(f"{name}{SPACE}={SPACE}{'none' if value == '' else value}" for name, value in cell.items())
-        )
+        pairs = (f"{name}{SPACE}={SPACE}{'none' if value == '' else value}" for name, value in cell.items())
+        return literal(", ".join(pairs))
     if isinstance(cell, list):
         return literal(", ".join(map(str, cell))) or "none"
     return f"{cell:,}" if isinstance(cell, int) else literal(str(cell)).replace(" × ", TIMES)
@@ -127,18 +123,10 @@ def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,.{1 if value < 9.95 else 0}f}"
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.1f}{SPACE}s"
-
-
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     TIME: _time,
-    OF_TIME: _ratio,
-    OF_FLOOR: _ratio,
-    OF_MEMORY: _ratio,
-    "wall": _seconds,
-    "CPU": _seconds,
-    "latest end after a kill": _seconds,
+    **dict.fromkeys((OF_TIME, OF_FLOOR, OF_MEMORY), _ratio),
+    **dict.fromkeys(("wall", "CPU", "latest end after a kill"), lambda seconds: f"{seconds:.1f}{SPACE}s"),
     "peak memory": lambda size: f"{size / 2**20:,.0f}{SPACE}MiB",
     "finished (UTC)": lambda moment: f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}",
     "notebook": lambda name: f"[{name}](../notebooks/{name})",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
-from sumexp.companion.pipeline.outputs import RECORD, literal
+from sumexp.companion.pipeline.outputs import RECORD, literal, noted
 from sumexp.companion.register.verdict import VERDICTS, Verdict
 
 MARKS: Mapping[Verdict, str] = dict(zip(VERDICTS, "●◆✕▼■□○", strict=True))
@@ -32,13 +32,10 @@ _LINK = re.compile(r"(?<=\]\()(?P<path>[^)\s:#]+)\.md(?P<anchor>#[^)]*)?(?=\))")
 class Book:
     """What a chapter needs to know of the book.
 
-    Attributes:
-        address: of the chapter's page, such as ``https://.../notebooks/bias.html``; ``bias.html`` where pages are
-            published nowhere: then links work as long as the notebook is next to its page.
-        resolve: gives for a role of MyST what it prints, as Markdown.
-        verdicts: of the register's claims.
-        macros: the book's own commands for MathJax, by their names.
-        package: what pip installs the package from, such as ``git+https://...``; empty if it is published nowhere.
+    The address is that of its page, such as ``https://.../notebooks/bias.html``, or ``bias.html`` where pages are
+    published nowhere: then links work as long as the notebook is next to its page. ``resolve`` gives for a role of MyST
+    what it prints, as Markdown; ``verdicts`` are those of the claims, ``macros`` the book's own commands for MathJax.
+    ``package`` is what pip installs, such as ``git+https://...``; empty if it is published nowhere.
     """
 
     address: str
@@ -77,7 +74,7 @@ def glued(chapter: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for cell in chapter["cells"]:
         for output in cell.get("outputs", ()):
-            mark, data = output.get("metadata", {}).get("sumexp", {}), output.get("data", {})
+            mark, data = noted(output), output.get("data", {})
             if "result" in mark:
                 found[mark["result"]] = str(literal_eval("".join(data[f"{RECORD}text/plain"])))
             elif "sentence" in mark:
@@ -102,10 +99,8 @@ def text(source: str, values: Mapping[str, str], book: Book) -> str:
             case (("glue:text" | "glue:md"), name):
                 return text(values.get(name.removesuffix(":myst"), "…"), values, book)
             case "claim", name:
-                verdict = book.verdicts[name]
-                return (
-                    f"[{MARKS[verdict]} {name}: {verdict}]({link(book.address, f'../book/register.html#claim-{name}')})"
-                )
+                verdict, place = book.verdicts[name], link(book.address, f"../book/register.html#claim-{name}")
+                return f"[{MARKS[verdict]} {name}: {verdict}]({place})"
             case _:
                 return book.resolve(" ".join(found[0].split()))
 
@@ -132,7 +127,7 @@ def _cell(cell: Mapping[str, Any], values: Mapping[str, str], book: Book) -> dic
 
 def _outputs(output: Mapping[str, Any], values: Mapping[str, str], book: Book) -> Iterator[Mapping[str, Any]]:
     """An output as any reader of notebooks shows it: a figure on white paper, then its caption."""
-    data, about = output.get("data", {}), output.get("metadata", {}).get("sumexp", {})
+    data, about = output.get("data", {}), noted(output)
     if "figure" in about:
         shown = {"output_type": "display_data", "metadata": {}}
         picture = "".join(data["image/svg+xml"]).replace("<svg ", '<svg style="color: #000; background: #fff" ', 1)

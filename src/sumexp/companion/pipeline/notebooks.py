@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.inputs import THREADS, declared_data, parse, source_path
+from sumexp.companion.pipeline.outputs import noted
 from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
 from sumexp.companion.store import parts, progress
 from sumexp.companion.store.files import scratch
@@ -35,11 +36,7 @@ class NotebookError(CompanionError):
 
 
 def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
-    """The parameters that the notebook runs with: its own defaults, replaced by ``given`` (each ``name=value``).
-
-    Raises:
-        CompanionError: if a parameter is unknown or its value is not of the default's kind.
-    """
+    """The parameters that the notebook runs with: its own defaults, replaced by ``given`` (each ``name=value``)."""
     import jupytext
 
     path = source_path(name)
@@ -62,21 +59,13 @@ def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
 
 
 def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Provenance:
-    """Execute a notebook and put what it gave into ``folder``; the process's environment becomes the notebook's.
+    """Execute a notebook and put what it gave into an empty folder; the process's environment becomes the notebook's.
 
-    Args:
-        name: of the notebook.
-        values: its parameters.
-        folder: an empty folder.
-        log: what it prints goes there; the partial notebook, if it fails, into the folder ``failed`` next to its
-            folder.
-
-    Raises:
-        NotebookError: if a cell fails or the kernel dies.
+    What it prints goes to the log; the partial notebook, if it fails, into the folder ``failed`` next to the log's.
     """
     import jupytext
 
-    path = source_path(name)
+    path, partial = source_path(name), log.parents[1] / "failed" / f"{log.stem}.ipynb"
     source = jupytext.read(path)
     declared = declared_data(parse(path), path)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -86,8 +75,11 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
         try:
             _execute(source, values, ran, output, sockets)
         except Exception as error:
-            raise _failure(error, path, ran, log, output) from error
-    _partial(log).unlink(missing_ok=True)
+            said = _said(error, path, ran, output)
+            for notebook in ran:
+                _write(notebook, partial)
+            raise NotebookError(f"{said}\n  partial notebook: {partial}\n  log: {log}") from error
+    partial.unlink(missing_ok=True)
     _collect(folder, *ran)
     return meter.read(str(values.get("device", "cpu")), tuple(parts.present(declared)), parameters=dict(values))
 
@@ -149,8 +141,7 @@ def _surroundings(declared: Iterable[str]) -> Iterator[str]:
 def _collect(folder: Path, notebook: Any) -> None:
     """Write an executed notebook, its results and its figures."""
     _write(notebook, folder / EXECUTED)
-    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
-    marked = [(output, output.get("metadata", {}).get("sumexp", {})) for output in outputs]
+    marked = [(output, noted(output)) for cell in notebook["cells"] for output in cell.get("outputs", ())]
     results = {mark["result"]: {k: mark[k] for k in ("value", "rtol")} for _, mark in marked if "result" in mark}
     (folder / RESULTS).write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
     (folder / FIGURES).mkdir()
@@ -160,11 +151,6 @@ def _collect(folder: Path, notebook: Any) -> None:
             (folder / FIGURES / f"{name}.csv").write_text("".join(data["text/csv"]), "utf-8")
 
 
-def _partial(log: Path) -> Path:
-    """Where the notebook of a run that failed is kept."""
-    return log.parents[1] / "failed" / f"{log.stem}.ipynb"
-
-
 def _write(notebook: Any, file: Path) -> None:
     import nbformat
 
@@ -172,22 +158,19 @@ def _write(notebook: Any, file: Path) -> None:
     nbformat.write(notebook, file, version=nbformat.NO_CONVERT)
 
 
-def _failure(error: Exception, path: Path, ran: Sequence[Any], log: Path, output: TextIO) -> NotebookError:
-    """Keep the partial notebook and the traceback, and say where and why it failed."""
+def _said(error: Exception, path: Path, ran: Sequence[Any], log: TextIO) -> str:
+    """Where and why a notebook failed; the log gets the traceback."""
     what, line = f"{type(error).__name__}: {error}", None
     if traceback := getattr(error, "traceback", None):
         text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(traceback))
-        output.write(text + "\n")
+        log.write(text + "\n")
         what = f"{error.ename}: {error.evalue}"  # type: ignore[attr-defined]
         line = re.search(r"Cell In\[\d+\], line (\d+)", text)
     elif type(error).__name__ == "DeadKernelError":
         what = "the kernel died; it was killed, perhaps because memory ran out (see the system's log)"
-    output.write(what + "\n")
-    where, partial = str(path), _partial(log)
-    for notebook in ran:
-        _write(notebook, partial)
-        where = _where(path, notebook, int(line[1]) if line else None)
-    return NotebookError(f"{where}\n  {what}\n  partial notebook: {partial}\n  log: {log}")
+    log.write(what + "\n")
+    where = _where(path, ran[0], int(line[1]) if line else None) if ran else path
+    return f"{where}\n  {what}"
 
 
 def _where(path: Path, notebook: Any, line: int | None) -> str:

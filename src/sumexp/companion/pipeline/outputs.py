@@ -72,16 +72,21 @@ def page(html: str) -> str:
     return picture(html.replace(found[0], place)).replace(place, f"{_SCRIPT}{table}</script>")
 
 
+def noted(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the code of a notebook notes of an output: the name of a figure or number, a sentence, a guard."""
+    found: Mapping[str, Any] = output.get("metadata", {}).get("sumexp", {})
+    return found
+
+
 def clean(output: Mapping[str, Any]) -> dict[str, Any]:
     """An output as a page may show it: kinds of data and fields of ours that pages read, each checked.
 
-    Raises:
-        ValueError, TypeError, LookupError, AttributeError: if it is none that a notebook of the book can have.
+    One that no notebook of the book can have raises ValueError, TypeError, LookupError or AttributeError.
     """
     if output["output_type"] == "stream":
         return {"output_type": "stream", "name": str(output["name"]), "text": "".join(output["text"])}
     data = {kind: _KINDS[kind]("".join(text)) for kind, text in output["data"].items() if kind in _KINDS}
-    about = output.get("metadata", {}).get("sumexp", {})
+    about = noted(output)
     mark = {field: check(about[field]) for field, check in _FIELDS.items() if field in about}
     metadata: dict[str, Any] = {"sumexp": mark} if mark else {}
     if glued := mark.get("result", mark.get("sentence")):

@@ -1,14 +1,15 @@
 """The pages: what they are made from, and rendering them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from filecmp import cmp
 from pathlib import Path
 from shutil import copy2, copystat, rmtree
+from typing import Any
 
 import sumexp
+from sumexp.companion import register
 from sumexp.companion.pipeline import staging
-from sumexp.companion.pipeline.executions import tables
 from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
 from sumexp.companion.pipeline.rendering import render
@@ -72,11 +73,7 @@ def sources() -> dict[str, Path]:
         for file in sorted(folder.rglob(pattern))
         if file.is_file() and "__pycache__" not in file.parts
     }
-    return files | {str(path): path for path in (Path("_config.yml"), TOC, *_measured())}
-
-
-def _measured() -> list[Path]:
-    return sorted(MEASURED.glob("*.json"))
+    return files | {str(path): path for path in (Path("_config.yml"), TOC, *sorted(MEASURED.glob("*.json")))}
 
 
 def _deciding(decided: Shown) -> list[Path]:
@@ -90,11 +87,7 @@ def _ended(decided: Shown) -> list[Test]:
 
 
 def make(plan: Plan, jobs: int) -> None:
-    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``.
-
-    Raises:
-        CompanionError: if the book cannot be laid out, or Sphinx gives a warning.
-    """
+    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``."""
     store, shown, decided = default(), chapters(plan), evidence(plan)
     wanted = computation(plan, shown, decided)
     with store.locked(wanted):
@@ -111,15 +104,13 @@ def make(plan: Plan, jobs: int) -> None:
 
 def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
-    from sumexp.companion import register
-
     stage = BUILD / "stage.part"
     staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     write_text(folder / "register.json", register.to_json(entries))
-    executed = tables([entry for entry in shown.values() if entry is not None])
+    executed = executions([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
-    for table in (folder / "register.json", folder / "executions.json", *_measured()):
+    for table in (folder / "register.json", folder / "executions.json", *MEASURED.glob("*.json")):
         copy2(table, stage / DATA)
     for file in _deciding(decided):
         (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
@@ -134,6 +125,35 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     for other in set(trees.parent.glob("*")) - {trees}:
         rmtree(other)
     render(STAGE, folder / "html", trees=trees, jobs=jobs)
+
+
+def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of executed notebooks: their ``cost``, their ``origin``, and the ``versions`` they were made with."""
+    made = [(entry.computation, entry.provenance) for entry in entries]
+    versions = sorted({item for _, one in made for item in one.versions.items()})
+    return {
+        "cost": [
+            {
+                "notebook": computation.name,
+                "wall": one.seconds,
+                "CPU": one.cpu_seconds,
+                "peak memory": one.peak_memory,
+                "device": one.device,
+                "finished (UTC)": one.finished,
+            }
+            for computation, one in made
+        ],
+        "origin": [
+            {
+                "notebook": computation.name,
+                "parameters": dict(one.more["parameters"]),
+                "data sets present": list(one.data),
+                "key": computation.key,
+            }
+            for computation, one in made
+        ],
+        "versions": [{"package": name, "version": number} for name, number in versions],
+    }
 
 
 def _date(stage: Path, earlier: Path) -> None:

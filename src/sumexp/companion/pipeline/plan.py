@@ -18,15 +18,7 @@ TOC = Path("_toc.yml")
 
 
 class Plan(BaseModel):
-    """What belongs to the book.
-
-    Attributes:
-        profile: the profile.
-        device: ``cpu`` or ``cuda``.
-        notebooks: every chapter of the table of contents.
-        selected: the chapters to execute.
-        evidence: every test module that decides claims, by name.
-    """
+    """What belongs to the book: all chapters, those that are selected to be executed, all test modules with claims."""
 
     profile: str
     device: str
@@ -40,16 +32,9 @@ class Plan(BaseModel):
 
 
 def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
-    """Work out what the book in the present folder consists of.
+    """Work out what the book in the present folder consists of; ``only`` has the chapters to execute, all if empty.
 
-    Args:
-        profile: of all notebooks.
-        device: ``auto``, ``cpu`` or ``cuda``.
-        only: the chapters to execute, separated by spaces; all if empty.
-        stored: nothing will be executed here, so that the device need not be here.
-
-    Raises:
-        CompanionError: if profile, device or a chapter is unknown, or there is no CUDA device where one is asked for.
+    Where nothing will be executed (``stored``), the device need not be here.
     """
     choice("PROFILE", profile, PROFILES)
     choice("DEVICE", device, DEVICES)

@@ -21,17 +21,10 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
-    """Render the staged book.
+    """Render the book that ``staging.stage`` has laid out; raises what Sphinx says, or an OSError if a disk is full.
 
-    Args:
-        stage: the folder that ``staging.stage`` has laid out; Sphinx goes by its path and the dates of its files.
-        output: the folder of the pages, which is made.
-        trees: the folder in which Sphinx keeps what it has read.
-        jobs: how many processes read and write.
-
-    Raises:
-        CompanionError: if Sphinx warns or fails; the message has what it says.
-        OSError: if a disk is full.
+    Sphinx goes by the path of ``stage`` and the dates of its files, and keeps in ``trees`` what it has read. So many
+    ``jobs``, processes, read and write.
     """
     from jupyter_book.sphinx import build_sphinx
 

@@ -10,22 +10,14 @@ DEVICES = ("auto", "cpu", "cuda")
 
 
 def choice(name: str, value: str, allowed: Iterable[str]) -> str:
-    """``value``, if it is one of ``allowed``.
-
-    Raises:
-        CompanionError: if it is not.
-    """
+    """``value``, if it is one of ``allowed``."""
     if value not in allowed:
         raise CompanionError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
     return value
 
 
 def resolve_device(device: str) -> str:
-    """``cpu`` or ``cuda``; ``auto`` is ``cuda`` where torch can use it.
-
-    Raises:
-        CompanionError: if ``device`` is unknown, or ``cuda`` and torch cannot use it.
-    """
+    """``cpu`` or ``cuda``; ``auto`` is ``cuda`` where torch can use it."""
     if choice("device", device, DEVICES) == "cpu":
         return "cpu"
     if cuda_available():

@@ -2,17 +2,16 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
 
 from sumexp.companion import CompanionError
-from sumexp.companion.pipeline.executions import provenance
 from sumexp.companion.pipeline.inputs import NOTEBOOKS, source_path
 from sumexp.companion.pipeline.notebooks import EXECUTED, INJECTED
-from sumexp.companion.pipeline.outputs import clean, literal
+from sumexp.companion.pipeline.outputs import clean, literal, noted
 from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
@@ -31,14 +30,7 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
     """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
 
     What readers may take away and Sphinx need not read is next to them: chapters as written, the data of figures.
-
-    Args:
-        target: the folder to make.
-        shown: for each chapter the execution whose outputs the page shows.
-        keys: for each chapter the key of the execution that it should show.
-
-    Raises:
-        CompanionError: if a chapter lacks a sentence that its code guards.
+    ``shown`` has for each chapter the execution whose outputs the page shows, ``keys`` the key of the one it should.
     """
     rmtree(target, ignore_errors=True)
     copytree("book", target / "book", ignore=ignore_patterns("__pycache__"))
@@ -57,9 +49,6 @@ def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
     """A chapter as a notebook: text, tags and code from its source, outputs from an execution.
 
     Cells whose code has changed since have no outputs. That, and that they are of an earlier run, is said at its top.
-
-    Raises:
-        CompanionError: if the text lacks a sentence that the code guards, or the execution has what no notebook writes.
     """
     import jupytext
 
@@ -72,8 +61,7 @@ def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
     if is_whole:
         _check_guards(name, notebook["cells"])
     else:
-        known = {mark for cell in code for output in cell["outputs"] for mark in _names(output)}
-        notebook["cells"] = [_without_unknown(dict(cell), known) for cell in notebook["cells"]]
+        _leave_out_unknown(notebook["cells"])
     note = None
     if entry is None:
         note = f"This chapter is not executed yet; `make book ONLY={name}` does it."
@@ -97,7 +85,7 @@ def _fill(code: Sequence[dict[str, Any]], entry: Entry) -> bool:
 def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """See that what code has tied to a condition is what the chapter says."""
     outputs = [output for cell in cells for output in cell.get("outputs", ())]
-    marks = [output.get("metadata", {}).get("sumexp", {}) for output in outputs]
+    marks = [noted(output) for output in outputs]
     said = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
     said += [mark[part] for mark in marks if "figure" in mark for part in ("caption", "alt")]
     said += ["".join(output.get("data", {}).get("text/html", ())) for output in outputs]
@@ -109,7 +97,7 @@ def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
-def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None = None) -> dict[str, Any]:
+def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None) -> dict[str, Any]:
     """The same bytes for the same content: stable ids, no traces of the run, each figure's provenance, the note."""
     cells = [_clean(dict(cell), execution) for cell in notebook["cells"]]
     if note:
@@ -134,15 +122,15 @@ def _keeps_books(cell: Mapping[str, Any]) -> bool:
     """Whether a cell shows nothing and only notes what the prose says, or sets parameters: its code is folded."""
     notes = {"result", "sentence", "guard"}
     seen = (output for output in cell["outputs"] if output.get("name") != "stderr")  # such as how far a training is
-    noted = [output.get("metadata", {}).get("sumexp", {}).keys() & notes for output in seen]
-    return _tagged(cell, "parameters") or (bool(noted) and all(noted))
+    kept = [noted(output).keys() & notes for output in seen]
+    return _tagged(cell, "parameters") or (bool(kept) and all(kept))
 
 
 def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> list[dict[str, Any]]:
     """What a page shows of a cell; printed text in one piece: it arrives in pieces that differ each time."""
     shown: list[dict[str, Any]] = []
     for output in outputs:
-        mark = output.get("metadata", {}).get("sumexp", {})
+        mark = noted(output)
         if output.get("name") == "stderr" or "guard" in mark:
             continue
         if output["output_type"] == "stream" and shown and shown[-1]["output_type"] == "stream":
@@ -154,24 +142,26 @@ def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> l
     return shown
 
 
-def _names(output: Mapping[str, Any]) -> Iterator[str]:
-    """What prose refers to an output by."""
-    mark = output.get("metadata", {}).get("sumexp", {})
-    yield from (
-        f"{'fig-' * (kind == 'figure')}{mark[kind]}" for kind in ("figure", "result", "sentence") if kind in mark
-    )
-
-
-def _without_unknown(cell: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """A cell that quotes no number and refers to no figure that there is not."""
+def _leave_out_unknown(cells: Sequence[dict[str, Any]]) -> None:
+    """Let text quote no number and refer to no figure that there is not."""
+    marks = [noted(output) for cell in cells for output in cell.get("outputs", ())]
+    prefixes = {"figure": "fig-", "result": "", "sentence": ""}
+    known = {prefix + mark[kind] for mark in marks for kind, prefix in prefixes.items() if kind in mark}
 
     def shown(found: re.Match[str]) -> str:
         of_run = found[0].startswith("{glue") or found["target"].startswith("fig-")
         return "…" if of_run and found["target"].removesuffix(":myst") not in known else found[0]
 
-    if cell["cell_type"] == "markdown":
-        cell["source"] = _UNSEEN.sub(shown, cell["source"])
-    return cell
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _UNSEEN.sub(shown, cell["source"])
+
+
+def provenance(entry: Entry) -> str:
+    """The line under a figure: what it was made from, nothing of when and how long."""
+    values: Mapping[str, object] = entry.provenance.more["parameters"]
+    parts = (f"{name} {'none' if value == '' else value}" for name, value in values.items())
+    return " · ".join((f"key {entry.computation.key[:12]}", *parts))
 
 
 def _tagged(cell: Mapping[str, Any], tag: str) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline import pages
@@ -13,7 +12,7 @@ from sumexp.companion.pipeline.plan import Plan
 from sumexp.companion.pipeline.settings import PROFILES
 from sumexp.companion.register import outcomes
 from sumexp.companion.store import Computation, Entry, Status, Store, complete_grids, default, parts
-from sumexp.companion.store.entries import DamagedError, read, size
+from sumexp.companion.store.entries import CHECKPOINT, PART, size, whole
 
 KINDS = ("notebook", "evidence", "run", "grid", "pages")
 """Of what a build computes."""
@@ -32,44 +31,31 @@ class Line:
     bytes: int = 0
 
 
-def status(plan: Plan, runs: Iterable[Computation] = ()) -> Iterator[Line]:
+def status(plan: Plan, runs: Iterable[Computation] = ()) -> list[Line]:
     """Every chapter, the evidence of every test module, the pages, and the runs of today's code and data.
 
-    Of the runs that are not there those that are given: which ones a chapter asks for besides those of its grid, is
-    known when it is executed.
+    Of the runs that are not there those that are half done, damaged, or given: which ones a chapter asks for besides
+    those of its grid, is known when it is executed.
     """
     store = _here()
-    wanted = [*plan.notebooks.values(), *plan.evidence.values()]
-    wanted.append(pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store)))
-    for one in wanted:
-        yield _line(store, one)
-    listed = set()
-    for line in _runs(store):
-        listed.add(line.key)
-        yield line
-    yield from (_line(store, one) for one in runs if one.key not in listed)
-
-
-def _runs(store: Store) -> Iterator[Line]:
-    """The runs of today's code and data, those that are half done, and the damaged ones."""
-    runs, damaged = _survey(store, ["run"])
-    yield from (Line("run", path.parent.name, path.name, "damaged", bytes=size(path)) for path in damaged)
-    yield from (_line(store, one) for one in parts.current(runs))
+    rendering = pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store))
+    lines = [_line(store, one) for one in (*plan.notebooks.values(), *plan.evidence.values(), rendering)]
+    there, damaged = _survey(store, ["run"])
+    lines += [Line("run", path.parent.name, path.name, "damaged", bytes=size(path)) for path in damaged]
+    lines += [_line(store, one) for one in parts.current(there)]
     for path, fault in _checkpoints(store):
         if not fault or fault == DAMAGED:
             state: Status = "running" if store.is_running(path.stem) else "damaged" if fault else "half-done"
-            yield Line("run", path.parent.name, path.stem, state, bytes=size(path))
+            lines.append(Line("run", path.parent.name, path.stem, state, bytes=size(path)))
+    listed = {line.key for line in lines}
+    return lines + [_line(store, one) for one in runs if one.key not in listed]
 
 
 def _survey(store: Store, kinds: Iterable[str]) -> tuple[list[Computation], list[Path]]:
     """What the entries of some kinds hold, and the folders of the damaged ones."""
-    whole, damaged = [], []
-    for path in (path for kind in kinds for path in store.paths(kind)):
-        try:
-            whole.append(read(path).computation)
-        except DamagedError:
-            damaged.append(path)
-    return whole, damaged
+    found = {path: whole(path) for kind in kinds for path in store.paths(kind)}
+    damaged = [path for path, entry in found.items() if entry is None]
+    return [entry.computation for entry in found.values() if entry], damaged
 
 
 def needed(plan: Plan) -> list[Entry]:
@@ -94,28 +80,24 @@ def _here() -> Store:
 
 
 def _line(store: Store, one: Computation) -> Line:
-    state = _status(store, one)
-    entry = store.find(one) if state == "fresh" else None
-    if entry is None:
-        return Line(one.kind, one.name, one.key, state)
-    return Line(one.kind, one.name, one.key, state, entry.provenance.seconds, entry.size)
+    state, entry = _look(store, one)
+    seconds, taken = (entry.provenance.seconds, entry.size) if entry else (None, 0)
+    return Line(one.kind, one.name, one.key, state, seconds, taken)
 
 
-def _status(store: Store, one: Computation) -> Status:
+def _look(store: Store, one: Computation) -> tuple[Status, Entry | None]:
+    """How far it is, and its entry if that is fresh: outcomes are not if they rest on the lack of what is there now."""
     state = store.status(one)
-    is_outdated = state == "fresh" and one.kind == "evidence" and outcomes.find(store, one) is None
-    return "missing" if is_outdated else state
+    if state != "fresh":
+        return state, None
+    entry = outcomes.find(store, one) if one.kind == "evidence" else store.find(one)
+    return ("fresh" if entry else "missing"), entry
 
 
 def why(name: str, plan: Plan) -> list[str]:
-    """Whether a chapter, the evidence of a test module or the pages would be computed again, and what changed.
-
-    Raises:
-        CompanionError: if there is nothing of this name.
-    """
+    """Whether a chapter, the evidence of a test module or the pages would be computed again, and what changed."""
     store = _here()
-    shown, decided = pages.chapters(plan, store), pages.evidence(plan, store)
-    rendering = pages.computation(plan, shown, decided)
+    rendering = pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store))
     known = {**plan.notebooks, **plan.evidence, "pages": rendering}
     if name not in known:
         raise CompanionError(f"no {name!r} in the book; there are {', '.join(known)}")
@@ -125,44 +107,34 @@ def why(name: str, plan: Plan) -> list[str]:
         text = f"file notebooks/{name}.md"
         last = store.entries("pages", "book")
         if store.find(rendering) is None and last and last[-1].computation.parts.get(text) != rendering.parts[text]:
-            said.append(
-                "  its text changed since the pages were rendered: they are rendered again, nothing is executed"
-            )
+            said += ["  its text changed since the pages were rendered: they are rendered again, nothing is executed"]
     return said
 
 
 def _changes(store: Store, name: str, wanted: Computation) -> list[str]:
-    state = _status(store, wanted)
-    if state == "fresh" and (entry := store.find(wanted)):
+    state, entry = _look(store, wanted)
+    if entry is not None:
         made = entry.provenance
         return [f"{name}: fresh, computed {made.finished[:16].replace('T', ' ')} UTC in {made.seconds:.1f} s"]
     earlier = store.entries(wanted.kind, wanted.name)
     if not earlier:
         return [f"{name}: {state}, and nothing of it was ever computed"]
-    last = _last(earlier, wanted)
+    # The last one of the same parameters, if there is any.
+    last = ([entry for entry in earlier if _settings(entry.computation) == _settings(wanted)] or earlier)[-1]
     when = last.provenance.finished[:16].replace("T", " ")
     if last.computation.key == wanted.key and state == "missing":
         return [f"{name}: {state}; a training run that its tests lacked is there now"]
     return [f"{name}: {state}; since {when} UTC", *(f"  {one}" for one in wanted.differences(last.computation))]
 
 
-def _last(earlier: list[Entry], wanted: Computation) -> Entry:
-    """The last entry of the same parameters, if there is one, else the last."""
-
-    def settings(one: Computation) -> dict[str, str]:
-        return {name: value for name, value in one.parts.items() if name.startswith("parameter ")}
-
-    alike = [entry for entry in earlier if settings(entry.computation) == settings(wanted)]
-    return (alike or earlier)[-1]
+def _settings(one: Computation) -> dict[str, str]:
+    return {name: value for name, value in one.parts.items() if name.startswith("parameter ")}
 
 
 def leftovers() -> list[tuple[Path, str]]:
     """What the store can do without, and why.
 
     Never what is running, nor what the code of today would ask for at any profile, here or on a machine with a GPU.
-
-    Raises:
-        CompanionError: if there is no book here.
     """
     store = _here()
     book = plans.make(PROFILES[0], "cpu", "", stored=True)
@@ -171,11 +143,12 @@ def leftovers() -> list[tuple[Path, str]]:
     kept |= {notebook(name, values).key for name in book.notebooks for values in settings}
     kept |= {one.key for values in settings for one in _marks(book.notebooks, **values)}
     kept |= {entry.computation.key for entry in store.entries("pages", "book")[-pages.KEPT :]}
-    whole, damaged = _survey(store, KINDS)
-    kept |= {one.key for one in parts.current(one for one in whole if one.kind == "run")}
+    there, damaged = _survey(store, KINDS)
+    kept |= {one.key for one in parts.current(one for one in there if one.kind == "run")}
     found = [(path, DAMAGED) for path in damaged]
-    found += [(store.path(one), "of other code or data") for one in whole if one.key not in kept]
-    found += [(path, "half-written by a process that was killed") for path in store.half_written()]
+    found += [(store.path(one), "of other code or data") for one in there if one.key not in kept]
+    halves = sorted(store.root.glob(f"*/*/*{PART}"))
+    found += [(path, "half-written by a process that was killed") for path in halves]
     found += [(path, fault) for path, fault in _checkpoints(store) if fault]
     return [(path, why) for path, why in found if not store.is_running(path.name.partition(".")[0])]
 
@@ -184,10 +157,9 @@ def _checkpoints(store: Store) -> Iterator[tuple[Path, str]]:
     """The state of each half-done run, and why it can go; empty if a run would go on from it."""
     from sumexp.companion.store import checkpoints
 
-    for path in store.checkpoints():
+    for path in sorted(store.root.glob(f"run/*/*{CHECKPOINT}")):
         try:
-            saved: Any = checkpoints.read(path)
-            one = Computation("run", saved["name"], saved["parts"])
+            one, *_ = checkpoints.read(path)
         except Exception:  # of many kinds, from damaged files
             yield path, DAMAGED
             continue
@@ -200,9 +172,6 @@ def _checkpoints(store: Store) -> Iterator[tuple[Path, str]]:
 
 def remove(paths: Iterable[Path]) -> tuple[int, int]:
     """Remove `leftovers`: how many are gone, and their bytes; what a process has begun to compute stays."""
-    store, count, freed = default(), 0, 0
-    for path in paths:
-        taken = size(path)
-        if store.remove(path):
-            count, freed = count + 1, freed + taken
-    return count, freed
+    store, taken = default(), {path: size(path) for path in paths}
+    gone = [path for path in taken if store.remove(path)]
+    return len(gone), sum(taken[path] for path in gone)

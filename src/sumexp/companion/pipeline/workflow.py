@@ -29,15 +29,9 @@ SNAKEFILE = Path("workflow/Snakefile")
 
 @dataclass(frozen=True)
 class Task:
-    """A command that computes an entry of the store, if it is not there.
+    """A command (``arguments`` of ``sumexp``) that computes an entry of the store, if it is not there.
 
-    Attributes:
-        name: of its rule, such as ``notebook_bias``.
-        wanted: the entry.
-        arguments: of ``sumexp``.
-        minutes: how long a cluster lets it run.
-        gpu: whether it needs one.
-        threads: how many it takes.
+    Its name is that of its rule, such as ``notebook_bias``; a cluster lets it run for so many minutes.
     """
 
     name: str
@@ -56,13 +50,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Machines:
-    """Where commands run: on this machine, or where an executor plugin of Snakemake sends them.
+    """Where commands run: on cores of this machine, or where an executor plugin of Snakemake sends them.
 
-    Attributes:
-        cores: of this machine, without an executor.
-        executor: the plugin, such as ``slurm``.
-        jobs: how many commands are handed to it at a time.
-        options: more of Snakemake's command-line options.
+    The plugin, such as ``slurm``, is handed so many jobs at a time; ``options`` are more of Snakemake's own.
     """
 
     cores: int
@@ -71,11 +61,7 @@ class Machines:
     options: str = ""
 
     def __post_init__(self) -> None:
-        """Check them.
-
-        Raises:
-            CompanionError: if a number is less than one, or there is no such plugin.
-        """
+        """Check them."""
         for name, number in (("CORES", self.cores), ("JOBS", self.jobs)):
             if number < 1:
                 raise CompanionError(f"{name} is {number}; expected 1 or more")
@@ -86,11 +72,7 @@ class Machines:
             )
 
     def device(self, name: str) -> str:
-        """``cpu`` or ``cuda``; for the machines of a cluster it has to be said, since they are not this one.
-
-        Raises:
-            CompanionError: if the device is unknown, or ``auto`` for a cluster, or not there.
-        """
+        """``cpu`` or ``cuda``; for the machines of a cluster it has to be said, since they are not this one."""
         if self.executor:
             return choice(f"device for EXECUTOR={self.executor}", name, ("cpu", "cuda"))
         return resolve_device(name)
@@ -108,16 +90,7 @@ def run(title: str, tasks: Sequence[Task], machines: Machines, log: Path) -> lis
     """Run commands and show how far they are; returns those whose entries the store lacks at the end.
 
     Snakemake runs in this process, so that the two end together; in a thread of its own, as it would take SIGTERM for
-    itself in the main one, and keep it.
-
-    Args:
-        title: of the whole, for who watches.
-        tasks: what the store lacks; what stands first begins first.
-        machines: where.
-        log: what Snakemake says goes there.
-
-    Raises:
-        CompanionError: if there is no Snakefile here, or the store cannot be made.
+    itself in the main one, and keep it. What it says goes to the log. The task that stands first begins first.
     """
     if not SNAKEFILE.is_file():
         raise CompanionError(f"no {SNAKEFILE} here ({Path.cwd()}); run this from the project's root")

@@ -3,9 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import torch
@@ -32,16 +30,15 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            saved = read(self.path, self._device)
-            if Computation("run", saved["name"], saved["parts"]).key != self._computation.key:
+            computation, seconds, state = read(self.path, self._device)
+            if computation.key != self._computation.key:
                 raise ValueError("it is of another run")
-            seconds, cpu = saved["seconds"]
-            state = dict(saved["state"])
         except Exception as error:  # whatever is wrong with it, the run can start anew
-            _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, _first_sentence(error))
+            said = str(error).partition(". ")[0] or type(error).__name__  # without torch's advice to load it unsafely
+            _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, said)
             return None
-        self.meter = Meter((float(seconds), float(cpu)))
-        _log.warning("going on from a checkpoint, after %.0f s of computing", seconds)
+        self.meter = Meter(seconds)
+        _log.warning("going on from a checkpoint, after %.0f s of computing", seconds[0])
         return state
 
     def save(self, state: State) -> None:
@@ -66,19 +63,11 @@ class Checkpoint:
         self._saved = time.perf_counter()
 
 
-def read(path: Path, device: str = "cpu") -> Mapping[str, Any]:
-    """What a checkpoint holds: name and parts of the computation, its seconds so far, and the state of the task.
-
-    Raises:
-        Exception: of many kinds, if the file is damaged.
-    """
+def read(path: Path, device: str = "cpu") -> tuple[Computation, tuple[float, float], State]:
+    """The run of a checkpoint, its seconds so far (wall, processor) and its state; of a damaged file any exception."""
     with ZipFile(path) as members:
         if damaged := members.testzip():  # torch does not compare checksums
             raise ValueError(f"its part {damaged} is not what was written")
-    saved: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    return saved
-
-
-def _first_sentence(error: Exception) -> str:
-    """What torch says of a checkpoint without its advice to load it in an unsafe way."""
-    return str(error).partition(". ")[0] or type(error).__name__
+    saved = torch.load(path, map_location=device, weights_only=True)
+    wall, cpu = saved["seconds"]
+    return Computation("run", saved["name"], saved["parts"]), (float(wall), float(cpu)), dict(saved["state"])

@@ -15,17 +15,7 @@ TRAINED_BEFORE = "cpu"
 
 
 def mark(grid: str, source: str, profile: str, device: str) -> Computation:
-    """What says that the store has all runs of a grid on a data set: its parts are those that the runs depend on.
-
-    Args:
-        grid: its name, and that of the package whose module ``grids`` says what is in it.
-        source: the data set.
-        profile: of the runs.
-        device: ``cpu`` or ``cuda``.
-
-    Raises:
-        CompanionError: if there is no such module.
-    """
+    """What says that the store has all runs of a grid on a data set: its parts are those that the runs depend on."""
     code = parts.modules([f"sumexp.chapters.{grid}.grids"])
     return Computation("grid", f"{grid}-{source}", {"profile": profile, "device": device} | parts.data([source]) | code)
 
@@ -33,16 +23,8 @@ def mark(grid: str, source: str, profile: str, device: str) -> Computation:
 def trained(grid: str, names: Iterable[str], profile: str, device: str) -> list[str]:
     """The data sets on which a chapter shows models: at profile ``cpu`` those whose runs are all in the store.
 
-    At the other profiles all that are there: ``smoke`` trains for a moment, and who asks for ``paper`` means it.
-
-    Args:
-        grid: the chapter's.
-        names: the data sets that it would train on if all were here.
-        profile: ``smoke``, ``cpu`` or ``paper``.
-        device: ``cpu`` or ``cuda``.
-
-    Raises:
-        CompanionError: if there is no such grid.
+    At the other profiles all of the names that are there: ``smoke`` trains for a moment, and who asks for ``paper``
+    means it.
     """
     present = parts.present(names)
     if profile != TRAINED_BEFORE:

@@ -8,13 +8,10 @@ from hashlib import sha256
 
 @dataclass(frozen=True)
 class Computation:
-    """Something to compute.
+    """Something to compute: its kind (``notebook``, ``evidence``, ``run``, ``grid``, ``pages``), and which of them.
 
-    Attributes:
-        kind: ``notebook``, ``evidence``, ``run``, ``grid`` or ``pages``.
-        name: which of them: a chapter, a module of tests, a task, a grid with its data set.
-        parts: what its result depends on, by name: ``module sumexp.functional._sampled``, ``data brown``, ``pins``; a
-            digest or a short value each.
+    The parts are what its result depends on, by name (``module sumexp.functional._sampled``, ``data brown``, ``pins``):
+    a digest or a short value each.
     """
 
     kind: str

@@ -6,13 +6,16 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from filelock import BaseFileLock, FileLock, Timeout
+from pydantic import TypeAdapter
 
 from sumexp.companion import CompanionError
 from sumexp.companion.store.computation import Computation
@@ -24,12 +27,10 @@ SUMS = "SHA256SUMS"
 """The checksums of an entry's other files, in the form that ``sha256sum --check`` reads; written last."""
 RECORD = "entry.json"
 """Kind, name, parts and provenance."""
-CHECKPOINT, PART = ".checkpoint", ".part"
-"""What the names of the state of a half-done computation, and of what is half written, end with."""
+CHECKPOINT, PART, GONE = ".checkpoint", ".part", ".gone.part"
+"""What names end with: of the state of a half-done computation, of what is half written, of what is half removed."""
 MOMENT = 0.2
 """Seconds to wait before assuming that the holder is computing; probing briefly takes the lock."""
-_FAULTS = (OSError, ValueError, LookupError, TypeError, AttributeError)
-"""What reading an entry raises that is not what was written."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,14 +39,18 @@ class DamagedError(CompanionError):
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What a computation gave, as it lies in the store.
+class _Record(Computation):
+    """What `RECORD` holds, which may come from elsewhere."""
 
-    Attributes:
-        path: its folder.
-        computation: what was computed.
-        provenance: how.
-    """
+    provenance: Provenance
+
+
+_FORM = TypeAdapter(_Record)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a computation gave, as it lies in the store: its folder, what was computed, and how."""
 
     path: Path
     computation: Computation
@@ -61,10 +66,8 @@ class Entry:
 class Store:
     """A folder of entries.
 
-    Attributes:
-        root: the folder.
-        fetch: where `find` looks for an entry that is not here: puts it into the folder it is given and returns True,
-            or leaves nothing there and returns False; None looks nowhere.
+    Where one is not here, `find` calls ``fetch``, which puts it into the folder that it is given and returns True, or
+    leaves nothing there and returns False.
     """
 
     root: Path
@@ -75,38 +78,19 @@ class Store:
         return self.root / computation.kind / computation.name / computation.key
 
     def find(self, computation: Computation) -> Entry | None:
-        """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one.
-
-        Raises:
-            CompanionError: if the store cannot be written, where there is a remote.
-        """
-        entry = self.here(computation)
+        """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one."""
+        entry, path = self.here(computation), self.path(computation)
         if entry is None and self.fetch is not None:
-            with self._fetching(computation) as free:
-                path = self.path(computation)
-                # Another process may have been quicker; what one computes here is not fetched.
-                if free and not _is_whole(path) and self.fetch(computation, part := _part(path)):
+            turn = FileLock(self._lock(f"{computation.key}.fetch"))
+            with self.guarded(path):
+                turn.acquire()
+            # Another process may have been quicker; what one computes here is not fetched.
+            with _released(turn), suppress(Timeout), self.locked(computation, wait=False):
+                if whole(path) is None and self.fetch(computation, part := path.with_suffix(PART)):
                     with self.guarded(path):
-                        self._publish(part, path)
+                        _publish(part, path)
             entry = self.here(computation)
         return entry
-
-    @contextmanager
-    def _fetching(self, computation: Computation) -> Iterator[bool]:
-        """Wait for others that fetch the same; gives whether nobody computes it, which nobody does until the end."""
-        from filelock import FileLock, Timeout
-
-        turn = FileLock(self._lock(f"{computation.key}.fetch"))
-        with self.guarded(self.path(computation)):
-            turn.acquire()
-        try:
-            with self.locked(computation, wait=False):
-                yield True
-        except Timeout:
-            yield False
-        finally:
-            Path(turn.lock_file).unlink(missing_ok=True)  # who waits for it makes another
-            turn.release()
 
     def here(self, computation: Computation) -> Entry | None:
         """The entry as `find` gives it, if it is here: the remote is not asked."""
@@ -126,9 +110,8 @@ class Store:
     def lacking(self, wanted: Iterable[Computation]) -> list[Computation]:
         """What is to be computed, as neither the store nor its remote has it; damaged entries go."""
         absent = [computation for computation in wanted if self.find(computation) is None]
-        for computation in absent:
-            if self.has(computation):
-                self.remove(self.path(computation))
+        for path in filter(_is_there, map(self.path, absent)):
+            self.remove(path)
         return absent
 
     def status(self, computation: Computation) -> Status:
@@ -137,46 +120,34 @@ class Store:
         if self.is_running(computation.key):
             return "running"
         if _is_there(path):
-            return "fresh" if _is_whole(path) else "damaged"
+            return "fresh" if whole(path) else "damaged"
         return "half-done" if self.checkpoint(computation).exists() else "missing"
 
     def checkpoint(self, computation: Computation) -> Path:
         """Where the state of a half-done computation lies."""
         return self.path(computation).with_suffix(CHECKPOINT)
 
-    def checkpoints(self) -> list[Path]:
-        """The states of all half-done runs."""
-        return sorted(self.root.glob(f"run/*/*{CHECKPOINT}"))
-
-    def half_written(self) -> list[Path]:
-        """What processes are writing, or had begun to write when they were killed."""
-        return sorted(self.root.glob(f"*/*/*{PART}"))
-
     @contextmanager
     def writing(self, computation: Computation) -> Iterator[tuple[Path, Callable[[Provenance], None]]]:
         """Make an entry: an empty folder for its files, and what to call when they are whole; the caller has the lock.
 
         Nothing appears in the entry's place before the second is called, which must come last.
-
-        Raises:
-            CompanionError: if the store cannot be written, by this or by the caller; other errors of the caller's pass.
         """
         path = self.path(computation)
-        part = _part(path)
+        part = path.with_suffix(PART)
 
         @self.guarded(path)
         def seal(provenance: Provenance) -> None:
-            record = {"kind": computation.kind, "name": computation.name, "parts": dict(computation.parts)}
-            text = json.dumps(record | {"provenance": asdict(provenance)}, indent=1)
-            (part / RECORD).write_text(text + "\n", "utf-8")
+            record = _Record(computation.kind, computation.name, dict(computation.parts), provenance)
+            (part / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n", "utf-8")
             (part / SUMS).write_text(_sums(part), "utf-8")
-            self._publish(part, path)
+            _publish(part, path)
             for end in ("", PART):  # which a kill left half written; by name, as there may be 10,000 entries
-                self.checkpoint(computation).with_suffix(CHECKPOINT + end).unlink(missing_ok=True)
+                path.with_suffix(CHECKPOINT + end).unlink(missing_ok=True)
 
         with self.guarded(path):
-            for left in (part, _gone(path)):
-                shutil.rmtree(left, ignore_errors=True)  # by a process that was killed
+            for end in (PART, GONE):
+                shutil.rmtree(path.with_suffix(end), ignore_errors=True)  # of a process that was killed
             part.mkdir(parents=True)
         try:
             yield part, seal
@@ -187,11 +158,6 @@ class Store:
                 raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
-
-    def _publish(self, part: Path, path: Path) -> None:
-        if path.exists():  # damaged
-            _remove(path)
-        part.replace(path)
 
     @contextmanager
     def guarded(self, path: Path) -> Iterator[None]:
@@ -206,14 +172,8 @@ class Store:
     def locked(self, computation: Computation, *, wait: bool = True) -> Iterator[None]:
         """Hold the computation's lock, which the system releases when the process ends, however it ends.
 
-        Who holds it may take it once more: `find` does.
-
-        Raises:
-            CompanionError: if the store cannot be written.
-            filelock.Timeout: if another process computes it, and ``wait`` is false.
+        Who holds it may take it once more: `find` does. Where another process does, raises Timeout unless it may wait.
         """
-        from filelock import FileLock, Timeout
-
         lock = FileLock(self._lock(computation.key), is_singleton=True)
         with self.guarded(self.path(computation)), suppress(Timeout):
             lock.acquire(timeout=MOMENT)
@@ -222,12 +182,8 @@ class Store:
                 raise Timeout(lock.lock_file)
             _log.warning("waiting for another process that computes %s", self.path(computation))
             lock.acquire()
-        try:
+        with _released(lock):
             yield
-        finally:
-            if lock.lock_counter == 1:
-                Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it makes another
-            lock.release()
 
     def is_running(self, key: str) -> bool:
         """Whether a process holds the lock of this key; to look takes no right to write."""
@@ -247,20 +203,11 @@ class Store:
 
     def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
         """All entries of a kind and name that are what was written, the one finished first first."""
-        entries = []
-        for path in self.paths(kind, name):
-            with suppress(DamagedError):
-                entries.append(read(path))
+        entries = filter(None, map(whole, self.paths(kind, name)))
         return sorted(entries, key=lambda entry: entry.provenance.finished)
 
     def remove(self, path: Path) -> bool:
-        """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it.
-
-        Raises:
-            CompanionError: if the store cannot be written.
-        """
-        from filelock import FileLock, Timeout
-
+        """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""
         with self.guarded(path):
             try:
                 with FileLock(self._lock(path.name.partition(".")[0]), timeout=0):
@@ -271,25 +218,24 @@ class Store:
 
 
 def read(path: Path, place: Path | None = None) -> Entry:
-    """The entry in a folder, all of whose files are what was written, and whose parts make its key.
-
-    Args:
-        path: the folder.
-        place: where it is to lie: kind, name and key are those of this path; here if None.
-
-    Raises:
-        DamagedError: if that is not so.
-    """
+    """The entry in a folder: its files are what was written, and its place is the folder's, or ``place`` if given."""
     try:
         if (path / SUMS).read_text("utf-8") != _sums(path):
             raise DamagedError(f"{path} is damaged: its files are not those that were written")
-        record: Mapping[str, Any] = json.loads((path / RECORD).read_text("utf-8"))
-        computation = Computation(record["kind"], record["name"], record["parts"])
+        record = _FORM.validate_json((path / RECORD).read_bytes(), strict=True)
+        computation = Computation(record.kind, record.name, record.parts)
         if (computation.kind, computation.name, computation.key) != (place or path).parts[-3:]:
             raise DamagedError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
-        return Entry(path, computation, Provenance.from_record(record["provenance"]))
-    except _FAULTS as error:
+        return Entry(path, computation, record.provenance)
+    except (OSError, ValueError) as error:
         raise DamagedError(f"{path} is damaged: {error}") from error
+
+
+def whole(path: Path) -> Entry | None:
+    """The entry in a folder; None if there is none, or a damaged one."""
+    with suppress(DamagedError):
+        return read(path)
+    return None
 
 
 def size(path: Path) -> int:
@@ -298,18 +244,34 @@ def size(path: Path) -> int:
 
 
 def _sums(folder: Path) -> str:
-    def line(file: Path) -> str:
-        with file.open("rb") as stream:
-            return f"{file_digest(stream, 'sha256').hexdigest()}  {file.relative_to(folder).as_posix()}\n"
+    lines = []
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file != folder / SUMS:
+            with file.open("rb") as stream:
+                lines.append(f"{file_digest(stream, 'sha256').hexdigest()}  {file.relative_to(folder).as_posix()}\n")
+    return "".join(lines)
 
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file != folder / SUMS)
-    return "".join(map(line, files))
+
+@contextmanager
+def _released(lock: BaseFileLock) -> Iterator[None]:
+    """Let go of a lock at the end."""
+    try:
+        yield
+    finally:
+        if lock.lock_counter == 1:
+            Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it makes another
+        lock.release()
+
+
+def _publish(part: Path, path: Path) -> None:
+    _remove(path)  # a damaged one
+    part.replace(path)
 
 
 def _remove(path: Path) -> None:
     """Remove a file or folder, such that no half of it is ever in its place."""
     if path.is_dir():
-        gone = _gone(path)
+        gone = path.with_suffix(GONE)
         shutil.rmtree(gone, ignore_errors=True)
         path.replace(gone)
         shutil.rmtree(gone)
@@ -326,36 +288,14 @@ def is_full(error: BaseException) -> bool:
 def _is_of_keeping(error: OSError, part: Path) -> bool:
     """Whether an error is one of writing to a folder; the system does not say where a disk was full."""
     names = [name for name in (error.filename, error.filename2) if isinstance(name, str | os.PathLike)]
-    inside = any(Path(name).is_relative_to(part) for name in names)
-    return inside or is_full(error)
-
-
-def _part(path: Path) -> Path:
-    return path.with_suffix(PART)
-
-
-def _is_whole(path: Path) -> bool:
-    try:
-        read(path)
-    except DamagedError:
-        return False
-    return True
+    return is_full(error) or any(Path(name).is_relative_to(part) for name in names)
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a folder holds anything; who copies a store may make an empty one first.
-
-    Raises:
-        CompanionError: if it may not be read.
-    """
+    """Whether a folder holds anything; who copies a store may make an empty one first."""
     try:
         return path.is_dir() and any(path.iterdir())
     except PermissionError as error:
         raise CompanionError(
             f"cannot read {path}: {error.strerror}; let its owner allow it, or name another folder by SUMEXP_STORE"
         ) from error
-
-
-def _gone(path: Path) -> Path:
-    """Where an entry is on its way out."""
-    return path.with_suffix(".gone.part")

@@ -32,10 +32,6 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[str]:
     """A folder that is held until the block ends; those of the same prefix that killed processes left go first.
 
     A process that SIGKILL ends removes nothing, but lets go of its locks.
-
-    Args:
-        prefix: of its name.
-        parent: where it is made; the folder for temporary files if None.
     """
     for left in (parent or Path(tempfile.gettempdir())).glob(f"{prefix}????????"):
         with suppress(OSError):  # another user's, or held, or just gone
@@ -51,11 +47,7 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[str]:
 
 
 def _held(folder: Path) -> int:
-    """A descriptor that holds the folder's lock.
-
-    Raises:
-        OSError: if another process holds it.
-    """
+    """A descriptor that holds the folder's lock; an OSError if another process has it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 def default() -> Store:
     """The store of this user: ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder."""
-    chosen = os.environ.get("SUMEXP_STORE")
-    if chosen:
+    if chosen := os.environ.get("SUMEXP_STORE"):
         root = Path(chosen).expanduser().absolute()
     else:
         from platformdirs import user_cache_path
@@ -32,14 +31,9 @@ def in_words(error: BaseException) -> str:
 
 
 def remote() -> "Remote | None":
-    """The remote of this user's store: ``SUMEXP_REMOTE``.
+    """The remote of this user's store: ``SUMEXP_REMOTE``."""
+    if address := os.environ.get("SUMEXP_REMOTE"):
+        from sumexp.companion.store.remote import Remote
 
-    Raises:
-        CompanionError: if fsspec does not know such an address, or lacks what it needs for it.
-    """
-    address = os.environ.get("SUMEXP_REMOTE")
-    if not address:
-        return None
-    from sumexp.companion.store.remote import Remote
-
-    return Remote(address)
+        return Remote(address)
+    return None

@@ -7,6 +7,7 @@ and of the package only the import closure does.
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -24,9 +25,6 @@ def modules(names: Iterable[str]) -> dict[str, str]:
     """A part for each module of the package that importing ``names`` can run, but for those of the store itself.
 
     The store keeps results and makes none: a change of how they lie on the disk must not compute them again.
-
-    Raises:
-        CompanionError: if a module is not part of the package.
     """
     counted = (name for name in sorted(closure(names)) if not name.startswith("sumexp.companion.store"))
     return {f"module {name}": module(name) for name in counted}
@@ -59,18 +57,13 @@ def present(names: Iterable[str]) -> list[str]:
 
 def current(runs: Iterable[Computation]) -> Iterator[Computation]:
     """The training runs whose code and data are those of today."""
-    today = cache(lambda module: modules([module]))
-    state = cache(lambda name: data([name]))
+    code, state = cache(lambda module: modules([module])), cache(data)
     for run in runs:
-        read = [part.removeprefix("data ") for part in run.parts if part.startswith("data ")]
-        try:
-            wanted = dict(today(run.name.rpartition(".")[0]))
-            for name in read:
-                wanted |= state(name)
-        except (CompanionError, LookupError):  # the task's module is gone, or a data set
-            continue
-        if wanted == {part: text for part, text in run.parts.items() if part.startswith(("module ", "data "))}:
-            yield run
+        made = {part: text for part, text in run.parts.items() if part.startswith(("module ", "data "))}
+        read = tuple(part.removeprefix("data ") for part in made if part.startswith("data "))
+        with suppress(CompanionError, LookupError):  # the task's module is gone, or a data set
+            if made == code(run.name.rpartition(".")[0]) | state(read):
+                yield run
 
 
 def pins() -> dict[str, str]:
@@ -94,9 +87,6 @@ def closure(names: Iterable[str]) -> frozenset[str]:
 
     A parent that does nothing but import names for its users is passed over: it runs when a module below it is
     imported, but that module gets nothing from it.
-
-    Raises:
-        CompanionError: if a module is not part of the package.
     """
     graph = _graph()
     reached: set[str] = set()
@@ -114,8 +104,9 @@ def closure(names: Iterable[str]) -> frozenset[str]:
 
 def imports(*codes: str) -> frozenset[str]:
     """The modules of the package that code names, by import or as ``sumexp.x``; what does not parse names none."""
-    known = _graph().modules
-    return frozenset(module for code in codes for name in _names(code) if (module := _longest(name, known)))
+    named, known = {name for code in codes for name in _names(code)}, _graph().modules
+    found = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
+    return frozenset(filter(None, found))
 
 
 @cache
@@ -163,31 +154,23 @@ def _parents(module: str) -> set[str]:
     return {".".join(words[:n]) for n in range(1, len(words))}
 
 
-def _longest(name: str, known: set[str]) -> str | None:
-    return max((m for m in {name, *_parents(name)} if m in known), key=len, default=None)
-
-
 @cache
 def _names(code: str) -> frozenset[str]:
     try:
-        tree = ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code))
+        nodes = [*ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code)))]
     except SyntaxError:
         return frozenset()
-    return frozenset(_named(tree))
-
-
-def _named(tree: ast.Module) -> Iterator[str]:
-    aliases = {"sumexp": "sumexp"}
-    nodes = list(ast.walk(tree))
+    found, aliases = set(), {"sumexp": "sumexp"}
     for node in nodes:
         match node:
             case ast.Import(names=names):
                 aliases |= {alias.asname: alias.name for alias in names if alias.asname}
-                yield from (alias.name for alias in names)
+                found |= {alias.name for alias in names}
             case ast.ImportFrom(module=str(module), names=names):
-                yield from (f"{module}.{alias.name}" for alias in names)
+                found |= {f"{module}.{alias.name}" for alias in names}
     for node in nodes:
         if isinstance(node, ast.Attribute):
             root, *rest = ast.unparse(node).split(".")
             if root in aliases:
-                yield ".".join((aliases[root], *rest))
+                found.add(".".join((aliases[root], *rest)))
+    return frozenset(found)

@@ -38,11 +38,7 @@ def is_there(driver: str) -> bool:
 
 
 def bind(parent: int | None = None) -> None:
-    """End this process and all that it started as soon as its parent or its driver is gone.
-
-    Args:
-        parent: who started this process, which may have ended already; by default the parent of now.
-    """
+    """End this process and all that it started as soon as its driver or its parent (by default that of now) is gone."""
     threading.Thread(target=_watch, args=(parent or os.getppid(), driver()), daemon=True).start()
 
 

@@ -7,13 +7,13 @@ training loop inside it (`bar`). Without a driver `bar` is a plain progress bar 
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO, TypeVar
+from threading import Event, Thread
+from typing import TextIO
 
 from sumexp.companion.store.files import scratch, write_text
 from sumexp.companion.store.location import in_words
@@ -25,20 +25,12 @@ EVERY = 0.5
 PLAIN = 20.0
 """Seconds between two plain lines about a running step, where there is no terminal."""
 
-Item = TypeVar("Item")
-
 
 @dataclass(frozen=True)
 class Report:
-    """What a step says of itself.
+    """What a step says of itself: what it does, and how many parts of how many are done (0: of how many is not known).
 
-    Attributes:
-        step: its name.
-        what: what it does.
-        done: how many parts of it are done.
-        total: of how many; 0 if that is not known.
-        begun: when it began, in seconds since the epoch.
-        state: ``running``, ``finished`` or ``failed``.
+    It began so many seconds after the epoch, and is ``running``, ``finished`` or ``failed``; a loop may be ``over``.
     """
 
     step: str
@@ -50,17 +42,17 @@ class Report:
 
     def line(self, now: float) -> str:
         """It in words: what, how far, and how much time is left."""
-        seconds = now - self.begun
         if self.state == "failed":
             return f"error: {self.what}"
+        words, seconds = f"{self.step}: {self.what}", now - self.begun
         if self.state != "running":
-            return f"{self.step}: {self.what}"
+            return words
         if not self.total:
-            return f"{self.step}: {self.what}, {_time(seconds)}"
-        left = (
-            f", about {_time(seconds / self.done * (self.total - self.done))} left" if self.done and seconds > 2 else ""
-        )
-        return f"{self.step}: {self.what}, {self.done} of {self.total}{left}"
+            return f"{words}, {_time(seconds)}"
+        words += f", {self.done} of {self.total}"
+        if self.done and seconds > 2:
+            words += f", about {_time(seconds / self.done * (self.total - self.done))} left"
+        return words
 
 
 def report(
@@ -89,7 +81,7 @@ def step(name: str, what: str) -> Iterator[None]:
     except BaseException as error:
         report(in_words(error) or f"{name} failed: {error!r}", state="failed", begun=begun)
         raise
-    report(f"{_time(time.time() - begun)}", state="finished", begun=begun)
+    report(_time(time.time() - begun), state="finished", begun=begun)
 
 
 def bar(steps: Iterable[int], what: str, *, quiet: bool = False) -> Iterator[int]:
@@ -113,16 +105,12 @@ def bar(steps: Iterable[int], what: str, *, quiet: bool = False) -> Iterator[int
 def shown(title: str, total: int, finished: Callable[[], int]) -> Iterator[None]:
     """Show, while the block runs, what its processes report: a line each on a terminal, else plain lines now and then.
 
-    Args:
-        title: of the whole.
-        total: how many steps there are.
-        finished: how many of them are done.
+    Of the whole a terminal has the title, and how many of how many steps are finished.
     """
     with scratch("sumexp-progress-") as name:
         os.environ[FOLDER] = name
-        ended = threading.Event()
-        known = Path(name), title, total, finished, sys.stderr, ended
-        watcher = threading.Thread(target=_show, args=known, daemon=True)
+        ended = Event()
+        watcher = Thread(target=_show, args=(Path(name), title, total, finished, sys.stderr, ended), daemon=True)
         watcher.start()
         try:
             yield
@@ -146,9 +134,7 @@ def _reports(folder: Path) -> list[Report]:
     return list(innermost.values())
 
 
-def _show(
-    folder: Path, title: str, total: int, finished: Callable[[], int], output: TextIO, ended: threading.Event
-) -> None:
+def _show(folder: Path, title: str, total: int, finished: Callable[[], int], output: TextIO, ended: Event) -> None:
     """Print what steps say; those that run have a line that is kept up to date, or where there is no terminal anew."""
     from rich.console import Console
     from rich.live import Live

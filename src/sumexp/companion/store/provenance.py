@@ -1,6 +1,5 @@
 """What a computation cost, where and with what it was made."""
 
-import json
 import os
 import platform
 import resource
@@ -12,25 +11,16 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from pydantic import TypeAdapter
-
 PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
+"""What numbers depend on, besides Python."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """How an entry came to be.
+    """How an entry came to be: when (ISO 8601, UTC), in what time, on what, with what, and with which data sets.
 
-    Attributes:
-        finished: date and time of day, UTC, ISO 8601.
-        seconds: wall-clock time; of what was killed and went on, that of all its processes.
-        cpu_seconds: processor time of the process and its children, likewise.
-        peak_memory: bytes, the largest resident size of a process.
-        device: in words.
-        machine: operating system and processor.
-        versions: of Python and the packages that numbers depend on.
-        data: the data sets that were there.
-        more: what else is worth keeping.
+    Wall-clock seconds are those of all processes, where some were killed, and processor seconds those of children too.
+    Peak memory is in bytes, the largest resident size of a process. ``more`` is what else is worth keeping.
     """
 
     finished: str
@@ -43,19 +33,9 @@ class Provenance:
     data: tuple[str, ...] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Provenance":
-        """It from JSON, which may come from elsewhere.
-
-        Raises:
-            ValueError: if it is not of this form.
-        """
-        provenance = _FORM.validate_json(json.dumps(record), strict=True)
-        datetime.fromisoformat(provenance.finished)
-        return provenance
-
-
-_FORM = TypeAdapter(Provenance)
+    def __post_init__(self) -> None:
+        """Refuse a date that is none, by a ValueError."""
+        datetime.fromisoformat(self.finished)
 
 
 class Meter:
@@ -78,15 +58,10 @@ class Meter:
             peak_memory=_peak(),
             device=device_name(device),
             machine=platform.platform(),
-            versions=versions(),
+            versions={"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
             data=data,
             more=more,
         )
-
-
-def versions() -> dict[str, str]:
-    """The versions of Python and of the packages that numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def device_name(device: str) -> str:

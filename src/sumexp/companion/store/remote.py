@@ -10,7 +10,6 @@ import asyncio
 import logging
 import shutil
 import tarfile
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -26,7 +25,6 @@ from sumexp.companion.store.computation import Computation
 from sumexp.companion.store.entries import PART, DamagedError, Entry, read
 
 _log = logging.getLogger(__name__)
-_STEP = 1 << 20
 MOST = 8 << 30
 """Bytes of an archive: what goes on beyond them does not end."""
 RATE, WINDOW = 1_000, 60.0
@@ -39,17 +37,7 @@ _barred: set[str] = set()
 
 
 class Remote:
-    """Entries at an address.
-
-    Args:
-        address: of the folder that holds them.
-
-    Attributes:
-        address: it in full, which means the same wherever a process works.
-
-    Raises:
-        CompanionError: if fsspec does not know such an address, or lacks what it needs for it.
-    """
+    """Entries in the folder at an address, which it knows in full: that means the same wherever a process works."""
 
     def __init__(self, address: str) -> None:
         self._files: Any
@@ -69,8 +57,7 @@ class Remote:
             archive.parent.mkdir(parents=True, exist_ok=True)
             if not self._download(address, archive):
                 return False
-            with archive.open("rb") as file:
-                _unpack(file, folder)
+            _unpack(archive, folder)
             read(folder, Path(computation.kind, computation.name, computation.key))
         except (DamagedError, tarfile.TarError, EOFError) as error:
             _log.warning("%s is refused: %s; remove it there. %s", address, error, _INSTEAD)
@@ -84,11 +71,7 @@ class Remote:
         return False
 
     def _download(self, address: str, target: Path) -> bool:
-        """Copy a remote file; False if there is none, or the remote does not answer.
-
-        Raises:
-            Exception: of many kinds, if the transfer breaks off.
-        """
+        """Copy a remote file; False if there is none, or the remote does not answer. One that breaks off raises."""
         if self.address in _unreachable:
             return False
         try:
@@ -96,38 +79,29 @@ class Remote:
         except Exception as error:  # of many kinds: no network, no such host, no permission
             if target.exists():
                 raise
-            if isinstance(error, FileNotFoundError) and not self._is_absent_folder():
+            # A folder of this machine may not be there, such as a share that is not mounted.
+            is_absent = isinstance(self._files, LocalFileSystem) and not Path(self._root).is_dir()
+            if isinstance(error, FileNotFoundError) and not is_absent:
                 return False
-            if isinstance(error, PermissionError) or getattr(error, "status", None) == 403:
-                if self.address not in _barred:
-                    _log.warning("not everything at %s may be read: %s", self.address, _words(error))
-                    _barred.add(self.address)
-                return False
-            _log.warning("%s cannot be reached, and is not asked again: %s", self.address, _words(error))
-            _unreachable.add(self.address)
+            if not isinstance(error, PermissionError) and getattr(error, "status", None) != 403:
+                _log.warning("%s cannot be reached, and is not asked again: %s", self.address, _words(error))
+                _unreachable.add(self.address)
+            elif self.address not in _barred:
+                _log.warning("not everything at %s may be read: %s", self.address, _words(error))
+                _barred.add(self.address)
             return False
         return True
 
-    def _is_absent_folder(self) -> bool:
-        """Whether the remote is a folder of this machine that is not there, such as a share that is not mounted."""
-        return isinstance(self._files, LocalFileSystem) and not Path(self._root).is_dir()
-
     def push(self, entry: Entry, *, anew: bool = False) -> bool:
-        """Copy an entry to the remote; False if it is there already and need not be written ``anew``.
-
-        Raises:
-            CompanionError: if it cannot be written.
-        """
+        """Copy an entry to the remote; False if it is there already and need not be written ``anew``."""
         address = self._address(entry.computation)
         part = f"{address}.{uuid4().hex}.part"
         try:
             if not anew and self._files.exists(address):
                 return False
             self._files.makedirs(address.rpartition("/")[0], exist_ok=True)
-            with self._files.open(part, "wb") as target, tempfile.TemporaryFile() as archive:
-                _pack(entry.path, archive)
-                archive.seek(0)
-                shutil.copyfileobj(archive, target, _STEP)
+            with self._files.open(part, "wb") as target:
+                _pack(entry.path, target)
             self._files.mv(part, address)
         except NotImplementedError as error:
             raise CompanionError(f"cannot write to {self.address}: such addresses can only be read") from error
@@ -142,11 +116,7 @@ class Remote:
 
 
 class _Bounds(fsspec.Callback):  # type: ignore[misc]
-    """Gives a transfer up that does not end: beyond `MOST` bytes, or after `WINDOW` seconds slower than `RATE`.
-
-    Raises:
-        OSError: if it does not.
-    """
+    """Gives up, by an OSError, a transfer that does not end: beyond `MOST` bytes, or after `WINDOW` below `RATE`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,7 +152,7 @@ def _words(error: Exception) -> str:
 
 def _pack(folder: Path, archive: IO[bytes]) -> None:
     """An archive of the folder's files, the same bytes whoever makes it."""
-    with tarfile.open(fileobj=archive, mode="w") as tar:
+    with tarfile.open(fileobj=archive, mode="w|") as tar:
         for file in sorted(file for file in folder.rglob("*") if file.is_file()):
             member = tarfile.TarInfo(file.relative_to(folder).as_posix())
             member.size = file.stat().st_size
@@ -190,16 +160,11 @@ def _pack(folder: Path, archive: IO[bytes]) -> None:
                 tar.addfile(member, content)
 
 
-def _unpack(archive: IO[bytes], folder: Path) -> None:
-    """Write the files of an archive below ``folder``.
-
-    Raises:
-        DamagedError: if it holds anything but plain files below that folder.
-        tarfile.TarError: if it is no archive.
-    """
+def _unpack(archive: Path, folder: Path) -> None:
+    """Write the files of an archive below ``folder``; a TarError if it is none, a DamagedError if it holds others."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    with tarfile.open(fileobj=archive, mode="r:") as tar:
+    with tarfile.open(archive, mode="r:") as tar:
         for member in tar:
             name = PurePosixPath(member.name)
             content = tar.extractfile(member) if member.isreg() and not member.issparse() else None
@@ -208,4 +173,4 @@ def _unpack(archive: IO[bytes], folder: Path) -> None:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
-                shutil.copyfileobj(content, file, _STEP)
+                shutil.copyfileobj(content, file)
