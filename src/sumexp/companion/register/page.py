@@ -82,10 +82,7 @@ def counts(register: Register) -> str:
 def claims(register: Register, explained: Mapping[str, Erratum], sources: Mapping[str, str]) -> dict[str, str]:
     """For each chapter the entries of its claims, folded; a link to one, a search or the printer opens them.
 
-    Args:
-        register: the entries.
-        explained: the errata that a page explains, by label such as ``B5``.
-        sources: for each file of tests the page that shows it.
+    ``explained`` are the errata that a page explains, by label; ``sources`` the page that shows each file of tests.
     """
     users: dict[str, list[str]] = {}
     for entry in register:
@@ -103,10 +100,7 @@ def graphs(register: Register) -> str:
 def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:
     """For each chapter a table of its results: the verdict, what is stated, shortened, what hangs on a correction.
 
-    Args:
-        register: the entries; conventions are left out but for those with an erratum: there is nothing to decide.
-        explained: the errata that a page explains, by label.
-        page: the address of the register's page.
+    Conventions are left out but for those with an erratum. ``page`` is the address of the register's page.
     """
     results = tuple(entry for entry in register if entry.verdict != "convention" or entry.erratum)
     return {chapter: _glance(entries, explained, page) for chapter, entries in by_chapter(results).items()}
