@@ -124,12 +124,11 @@ class VerdictRole(SphinxRole):
     """``{verdict}`holds``` is a verdict with its mark, for a page that has no claims."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        verdict = next((one for one in VERDICTS if one == self.text), None)
-        if verdict is None:
+        if self.text not in VERDICTS:
             raise ExtensionError(f"{self.env.docname} has a verdict that there is not: {self.text!r}")
         first = not self.env.temp_data.get("sumexp_marks")
         self.env.temp_data["sumexp_marks"] = True
-        return [raw((drawn.symbols() if first else "") + drawn.badge(verdict))], []
+        return [raw((drawn.symbols() if first else "") + drawn.badge(self.text))], []
 
 
 class RegisterNumber(SphinxRole):
@@ -145,7 +144,7 @@ class RegisterNumber(SphinxRole):
 
 
 class RegisterTable(SphinxDirective):
-    """A table of the register: ``truth``, ``rules``, ``evidence``, ``counts``, ``claims``; or the ``marks`` of all."""
+    """Of the register ``truth``, ``rules``, ``evidence``, ``counts``, ``graphs`` or ``claims``; or the ``marks`` of all."""
 
     required_arguments = 1
 
@@ -154,11 +153,13 @@ class RegisterTable(SphinxDirective):
         match self.arguments[0]:
             case "counts":
                 return [raw(drawn.counts(register(self.env)))]
+            case "graphs":
+                return [raw(drawn.graphs(register(self.env)))]
             case "claims":
                 return [raw('<div id="register-filters"></div>'), *self.claims()]
             case name if name in tables:
                 return [raw(tables[name]())]
-        raise self.error("expected marks, truth, rules, evidence, counts or claims")
+        raise self.error("expected marks, truth, rules, evidence, counts, graphs or claims")
 
     def claims(self) -> list[nodes.Node]:
         """A section for each chapter, with a link to it where the book has it."""
@@ -218,20 +219,10 @@ class ErrataTable(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
-class RegisterGraph(SphinxDirective):
-    """What rests on what, chapter by chapter."""
-
-    def run(self) -> list[nodes.Node]:
-        return [raw(drawn.graphs(register(self.env)))]
-
-
 def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[str, Any] | None:
     """The output of a chapter's figure or result as its page has it; None where its last execution has none such.
 
     A page that quotes it is read again when it changes.
-
-    Raises:
-        ExtensionError: if there is no such chapter.
     """
     file = f"notebooks/{chapter}.ipynb"
     if not Path(env.srcdir, file).exists():
@@ -276,7 +267,6 @@ def setup(app: Sphinx) -> None:
     app.add_role("verdict", VerdictRole())
     app.add_role("register-number", RegisterNumber())
     app.add_directive("register-table", RegisterTable)
-    app.add_directive("register-graph", RegisterGraph)
     app.add_directive("errata-table", ErrataTable)
     app.add_role("result", QuotedResult())
     app.add_directive("quoted-sentence", QuotedSentence)

@@ -38,11 +38,16 @@ class Figures(SphinxTransform):
         for place, output in zip(places, shown, strict=True):
             about = output["metadata"].get("sumexp", {})
             if "figure" in about:
-                names.append(about["figure"])
+                page, name = self.env.docname, about["figure"]
+                if name in names:
+                    logger.warning("%s shows two figures %r; take another name", page, name)
+                names.append(name)
                 place[:] = self.figure(pictures(output), about)
-                self.env.metadata[self.env.docname]["provenance"] = about["provenance"]  # at the page's foot
-                cell_of(place)["ids"].append(f"cell-{names[-1]}")
-                self.note(names)
+                self.env.metadata[page]["provenance"] = about["provenance"]  # at the page's foot
+                cell_of(place)["ids"].append(f"cell-{name}")
+                self.env.get_domain("std").note_hyperlink_target(
+                    f"fig-{name}", page, f"fig-{name}", f"Figure {len(names)}"
+                )
 
     def figure(self, picture: str, about: Mapping[str, str]) -> list[nodes.Node]:
         """The figure, with its caption read as the page is."""
@@ -50,16 +55,8 @@ class Figures(SphinxTransform):
         page = new_document(self.document["source"], self.document.settings)
         MystParser().parse(about["caption"], page)
         page[-1] += raw(f' <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a>')
-        return figure(
-            picture, page.children, name, source(about, Path(self.env.srcdir, NUMBERS, f"{name}.csv").exists())
-        )
-
-    def note(self, names: Sequence[str]) -> None:
-        """Let the last of the page's figures be referred to."""
-        page, label = self.env.docname, f"fig-{names[-1]}"
-        if names[-1] in names[:-1]:
-            logger.warning("%s shows two figures %r; take another name", page, names[-1])
-        self.env.get_domain("std").note_hyperlink_target(label, page, label, f"Figure {len(names)}")
+        has_numbers = Path(self.env.srcdir, NUMBERS, f"{name}.csv").exists()
+        return figure(picture, page.children, name, source(about, has_numbers))
 
 
 class QuotedFigure(SphinxDirective):

@@ -15,9 +15,7 @@ _COUNTED = re.compile(
     r'<p class="admonition-title">.*?(?=</p>)',
     re.DOTALL,
 )
-_PROOF = re.compile(
-    r'(<(?:div|section)\b[^>]*) id="proof(?:-content)?"'
-)  # sphinx-proof gives it to every proof of a page
+_PROOF = re.compile(r'(<(?:div|section)\b[^>]*) id="proof(?:-content)?"')  # of every proof of a page, by sphinx-proof
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
 _NAME = re.compile(r'<code>[^<]{44,}(?=</)|<span class="pre">[^<]{28,}(?=</)')  # longer than a line of a phone

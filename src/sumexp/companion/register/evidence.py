@@ -135,10 +135,8 @@ def finding(request: pytest.FixtureRequest) -> State:
     The interval from ``low`` to ``high`` is over seeds; ``published`` is the paper's value, or an interval
     ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The test shows its claim
     if the interval lies within; the verdict is "not reproduced" if it lies outside; else nothing is decided
-    (`sumexp.chapters.intervals.judge`). What it rests on goes with it: ``margin``, below which a difference is none;
-    ``seen``, what the design could have seen; ``confidence``; ``data``, the data set; ``profile``; ``seeds``, their
-    number; ``keys`` of the stored runs. Where the claim names data sets, a finding on another, or on
-    none, does not decide it. Call it once for each number; a test should not assert agreement.
+    (`sumexp.chapters.intervals.judge`). What it rests on goes with it: the other fields of `Finding`. Call it once
+    for each number; a test should not assert agreement.
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
     if len(experiments) != 1:

@@ -1,6 +1,6 @@
 """What the book's page of the register shows in addition to its prose, as HTML: tables to filter and graphs to walk.
 
-The directives ``register-table`` and ``register-graph`` of ``book/_ext`` put it into ``book/register.md``. It reads
+The directive ``register-table`` of ``book/_ext`` puts it into ``book/register.md``. It reads
 without JavaScript; ``book/_static/register.js`` adds the filters and the walking. The HTML itself stands in
 ``templates/register.html``.
 """
@@ -8,7 +8,7 @@ without JavaScript; ``book/_static/register.js`` adds the filters and the walkin
 import re
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -35,10 +35,8 @@ def prose(text: str) -> Markup:
 def shortened(text: str, length: int = 240) -> str:
     """The first words of a text, about ``length`` letters; a formula is kept whole or left out."""
     pieces = re.findall(r"[^\s$]*(?:\$[^$]*\$[^\s$]*)+|\S+", text)
-    kept = 0
-    while kept < len(pieces) and len(" ".join(pieces[: kept + 1])) <= length:
-        kept += 1
-    kept = max(kept, 1)
+    ends = accumulate(len(piece) + 1 for piece in pieces)
+    kept = max(1, sum(end <= length + 1 for end in ends))
     return " ".join(pieces[:kept]) + (" …" if kept < len(pieces) else "")
 
 

@@ -95,27 +95,24 @@ def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
 @cache
 def marked(code: str) -> tuple[tuple[str, str, object, object], ...]:
     """The tests and classes of a module with what their markers name: a claim, ``shows`` and ``evidence``."""
-    found = []
-    for node in _definitions(ast.parse(code)):
-        for call in (call for decorator in node.decorator_list for call in ast.walk(decorator)):
-            match call:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
-                    args=[ast.Constant(value=str(claim)), *_],
-                    keywords=keywords,
-                ):
-                    named = {one.arg: getattr(one.value, "value", None) for one in keywords}
-                    found.append((node.name, claim, named.get("shows"), named.get("evidence")))
-    return tuple(found)
+    return tuple(_marked(ast.parse(code)))
 
 
-def _definitions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    """Functions and classes, but for what stands within a function: pytest collects none of it."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield child
-        if isinstance(child, ast.stmt) and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _definitions(child)
+def _marked(node: ast.AST) -> Iterator[tuple[str, str, object, object]]:
+    """The same of a node and of what stands within it, but for functions: pytest collects nothing there."""
+    for call in (call for decorator in getattr(node, "decorator_list", ()) for call in ast.walk(decorator)):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
+                args=[ast.Constant(value=str(claim)), *_],
+                keywords=keywords,
+            ):
+                named = {one.arg: getattr(one.value, "value", None) for one in keywords}
+                yield getattr(node, "name", ""), claim, named.get("shows"), named.get("evidence")
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt):
+                yield from _marked(child)
 
 
 def _lacking(deciding: Sequence[Test], waiting: bool) -> str:
