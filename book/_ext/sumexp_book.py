@@ -144,7 +144,7 @@ class RegisterNumber(SphinxRole):
 
 
 class RegisterTable(SphinxDirective):
-    """Of the register ``truth``, ``rules``, ``evidence``, ``counts``, ``graphs`` or ``claims``; or the ``marks`` of all."""
+    """A part of the register: ``truth``, ``rules``, ``evidence``, ``counts``, ``graphs``, ``claims`` or ``marks``."""
 
     required_arguments = 1
 

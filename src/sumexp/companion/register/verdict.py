@@ -168,9 +168,9 @@ def _measured(claim: Claim, tests: Sequence[Test]) -> str:
 def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> str:
     if undecided := [_named(test) for test in deciding if test.found == "undecided"]:
         return f"nothing is decided: {', '.join(undecided)}"
-    beside = [finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings]
-    if beside:
-        return f"measured on {', '.join(sorted(set(beside)))} only, and it speaks of {', '.join(claim.data)}"
+    elsewhere = [finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings]
+    if elsewhere:
+        return f"measured on {', '.join(sorted(set(elsewhere)))} only, and it speaks of {', '.join(claim.data)}"
     if not tests:
         return "its tests have not run in this build"
     reasons = sorted({test.reason for test in tests if test.reason})
