@@ -7,7 +7,6 @@ from re import compile as pattern
 from typing import Any
 
 from docutils import nodes
-from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
@@ -23,11 +22,6 @@ DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
 SENTENCE = "application/papermill.record/text/markdown"
 TITLE = pattern(r"(?:^|\n)# (.*)")
-
-
-def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:
-    """Put one node in the place of another: docutils takes the first that is *equal*, such as another full stop."""
-    parent[next(place for place, child in enumerate(parent.children) if child is old)] = new
 
 
 class claim_link(nodes.Inline, nodes.Element):
@@ -65,26 +59,24 @@ def mark_claims(app: Sphinx, doctree: nodes.document) -> None:
 
 def in_brackets(first: claim_link) -> list[claim_link]:
     """The links of ``word ({claim}`a`, {claim}`b`)`` if this is the first of them; the brackets are taken away."""
-    siblings = list(first.parent.children)
-    start = siblings.index(first)
+    parent = first.parent
+    start = parent.index(first)
     end = start + 1
-    while (
-        end + 1 < len(siblings) and siblings[end].astext().strip() == "," and isinstance(siblings[end + 1], claim_link)
-    ):
+    while parent[end + 1 :] and parent[end].astext().strip() == "," and isinstance(parent[end + 1], claim_link):
         end += 2
-    before, after = siblings[start - 1 : start], siblings[end : end + 1]
-    texts = [text for text in (*before, *after) if isinstance(text, nodes.Text)]
+    links = parent.children[start:end:2]
+    texts = [text for text in (*parent[start - 1 : start], *parent[end : end + 1]) if isinstance(text, nodes.Text)]
     if len(texts) < 2 or not texts[0].endswith("(") or not texts[1].startswith(")"):
         return []
-    for comma in siblings[start + 1 : end : 2]:
-        put(first.parent, comma, nodes.Text(WORD_JOINER))
     word = texts[0].removesuffix("(").rstrip()
-    if not word and start > 1 and isinstance(siblings[start - 2], nodes.Text):  # a line of the source ends there
-        ended = siblings[start - 2].rstrip()
-        first.parent[start - 2 : start - 1] = [nodes.Text(ended)] if ended else []
-    put(first.parent, texts[0], nodes.Text(word + WORD_JOINER))
-    put(first.parent, texts[1], nodes.Text(texts[1].removeprefix(")")))
-    return siblings[start:end:2]
+    parent[start - 1] = nodes.Text(word + WORD_JOINER)
+    for comma in range(start + 1, end, 2):
+        parent[comma] = nodes.Text(WORD_JOINER)
+    parent[end] = nodes.Text(texts[1].removeprefix(")"))
+    if not word and start > 1 and isinstance(parent[start - 2], nodes.Text):  # a line of the source ends there
+        ended = parent[start - 2].rstrip()
+        parent[start - 2 : start - 1] = [nodes.Text(ended)] if ended else []
+    return links
 
 
 def found(env: BuildEnvironment, name: str) -> Path:
@@ -95,9 +87,8 @@ def found(env: BuildEnvironment, name: str) -> Path:
 
 def register(env: BuildEnvironment) -> Register:
     """The entries of the register with their verdicts; a page reads them once, however often it shows them."""
-    file = found(env, "register.json")
     if "sumexp_register" not in env.temp_data:
-        env.temp_data["sumexp_register"] = read_json(file)
+        env.temp_data["sumexp_register"] = read_json(found(env, "register.json"))
     entries: Register = env.temp_data["sumexp_register"]
     return entries
 
@@ -167,10 +158,7 @@ class RegisterTable(SphinxDirective):
         for chapter, table in drawn.claims(register(self.env), explained(self.env), sources(self.env)).items():
             section = chapter_section(self.env, "claims", chapter)
             if f"notebooks/{chapter}" in self.env.found_docs:
-                where = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refdoc": self.env.docname}
-                title = nodes.inline("", section[0].astext())
-                link = addnodes.pending_xref("", title, reftarget=f"/notebooks/{chapter}", **where)
-                section += nodes.paragraph("", "", nodes.Text("Decided in the chapter "), link, nodes.Text("."))
+                section += self.parse_text_to_nodes(f"Decided in the chapter {{doc}}`/notebooks/{chapter}`.")
             section += raw(table)
             sections.append(section)
         return sections
@@ -228,12 +216,9 @@ def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[st
     if not Path(env.srcdir, file).exists():
         raise ExtensionError(f"{env.docname} quotes the chapter {chapter!r}, which is not in the book")
     env.note_dependency(file)
-    for cell in json.loads(Path(env.srcdir, file).read_text("utf-8"))["cells"]:
-        for output in cell.get("outputs", ()):
-            if output.get("metadata", {}).get("sumexp", {}).get(kind) == name:
-                found: dict[str, Any] = output
-                return found
-    return None
+    cells = json.loads(Path(env.srcdir, file).read_text("utf-8"))["cells"]
+    outputs = (output for cell in cells for output in cell.get("outputs", ()))
+    return next((one for one in outputs if one.get("metadata", {}).get("sumexp", {}).get(kind) == name), None)
 
 
 class QuotedResult(SphinxRole):

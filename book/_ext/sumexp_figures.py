@@ -29,13 +29,15 @@ class Figures(SphinxTransform):
 
     def apply(self, **_: Any) -> None:
         """Go through the page's cells."""
-        places = [place for place in self.document.findall(nodes.container) if place.get("mime_type") == SVG]
+        containers = list(self.document.findall(nodes.container))
+        code = [cell for cell in containers if cell.get("nb_element") == "cell_code"]
+        places = [(cell, one) for cell in code for one in cell.findall(nodes.container) if one.get("mime_type") == SVG]
         if not places:
             return
         cells = json.loads(Path(self.env.doc2path(self.env.docname)).read_text("utf-8"))["cells"]
         shown = [output for cell in cells for output in cell.get("outputs", ()) if SVG in output.get("data", {})]
         names: list[str] = []
-        for place, output in zip(places, shown, strict=True):
+        for (cell, place), output in zip(places, shown, strict=True):
             about = output["metadata"].get("sumexp", {})
             if "figure" in about:
                 page, name = self.env.docname, about["figure"]
@@ -44,7 +46,7 @@ class Figures(SphinxTransform):
                 names.append(name)
                 place[:] = self.figure(pictures(output), about)
                 self.env.metadata[page]["provenance"] = about["provenance"]  # at the page's foot
-                cell_of(place)["ids"].append(f"cell-{name}")
+                cell["ids"].append(f"cell-{name}")
                 self.env.get_domain("std").note_hyperlink_target(
                     f"fig-{name}", page, f"fig-{name}", f"Figure {len(names)}"
                 )
@@ -98,13 +100,6 @@ def source(about: Mapping[str, str], has_numbers: bool) -> str:
         f'<p class="figure-source">Drawn in <a href="#cell-{name}">this cell</a> from '
         f'<a href="{code}"><code>{module}.{function}</code></a>.{numbers}</p>'
     )
-
-
-def cell_of(node: nodes.Node) -> nodes.Element:
-    """The cell that shows something."""
-    while not (isinstance(node, nodes.Element) and node.get("nb_element") == "cell_code"):
-        node = node.parent
-    return node
 
 
 def setup(app: Sphinx) -> None:

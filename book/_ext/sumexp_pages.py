@@ -68,12 +68,8 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     context["description"] = text if len(text) <= LENGTH else f"{text[:LENGTH].rsplit(' ', 1)[0]} …"
     address = context.get("pageurl") or ""
     context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright, address) if doctree else ""
-    context["card"] = address_of_card(app.config.html_baseurl)
-
-
-def address_of_card(root: str) -> str:
-    """The address of the picture that a link to a page is shown with; empty where the pages have none."""
-    return f"{root.rstrip('/')}/{CARD}" if root else ""
+    root = app.config.html_baseurl.rstrip("/")
+    context["card"] = f"{root}/{CARD}" if root else ""  # empty where the pages have no address
 
 
 def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:

@@ -47,16 +47,12 @@ _WORST: tuple[Outcome, ...] = ("failed", "skipped", "passed")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add both options."""
     parser.addoption("--keep-evidence", action="store_true", help="keep the outcomes of tests of claims in the store")
-    parser.addoption(
-        "--stored-evidence", action="store_true", help="leave out tests of claims that the store knows to pass"
-    )
+    parser.addoption("--stored-evidence", action="store_true", help="leave out those that the store knows to pass")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; work out today's keys before a test runs."""
-    config.addinivalue_line(
-        "markers", "claim(id, *, shows, evidence): what a test shows of an entry of the register in claims/"
-    )
+    config.addinivalue_line("markers", "claim(id, *, shows, evidence): what a test shows of an entry of claims/")
     if processes.driver():  # workers of xdist wait for nobody either
         processes.bind()
     # Of workers of xdist the reports reach the main process, which also says what is left out.

@@ -159,10 +159,10 @@ def _measured(claim: Claim, tests: Sequence[Test]) -> str:
     """On which of the data sets that the claim speaks of it was measured, and on which not; empty if of none."""
     found = {finding.data: finding.ran for test in tests for finding in test.findings if finding.data in claim.data}
     lacking = [name for name in claim.data if name not in found]
-    return "; ".join(
-        [f"measured on {ran}" for ran in found.values()]
-        + ([f"not on {', '.join(lacking)}"] if found and lacking else [])
-    )
+    parts = [f"measured on {ran}" for ran in found.values()]
+    if found and lacking:
+        parts.append(f"not on {', '.join(lacking)}")
+    return "; ".join(parts)
 
 
 def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> str:
