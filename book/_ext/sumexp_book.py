@@ -188,8 +188,7 @@ def heading(env: BuildEnvironment, chapter: str) -> str:
     if not file.exists():
         return chapter
     env.note_dependency(f"notebooks/{chapter}.ipynb")
-    first = "".join(json.loads(file.read_text("utf-8"))["cells"][0]["source"])
-    titled = TITLE.search(first)
+    titled = TITLE.search("".join(json.loads(file.read_text("utf-8"))["cells"][0]["source"]))
     return titled[1] if titled else chapter
 
 

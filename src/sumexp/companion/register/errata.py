@@ -44,21 +44,19 @@ def read(text: str, page: str) -> dict[str, Erratum]:
     Raises ValueError if one has no weight of `WEIGHTS`, or not each of `LINES` once and in this order.
     """
     _, *parts = _TARGET.split(text)
-    labels = [target.upper() for target in parts[::2]]
-    return {label: _erratum(label, body, page) for label, body in zip(labels, parts[1::2], strict=True)}
-
-
-def _erratum(label: str, body: str, page: str) -> Erratum:
-    head = _HEAD.match(body)
-    if head is None:
-        raise ValueError(f"erratum {label} does not begin with a heading and a line '**Weight:** ... .'")
-    title, weight = head.groups()
-    if weight not in WEIGHTS:
-        raise ValueError(f"the weight of erratum {label} is {weight!r}; expected one of {', '.join(WEIGHTS)}")
-    said = tuple(line for line in re.findall(r"(?m)^\*\*(.*)\.\*\*\n\S", body) if line in LINES)
-    if said != LINES:
-        raise ValueError(f"erratum {label} has the paragraphs {said}; expected {LINES}, each once")
-    return Erratum(label, title, weight, page)
+    errata: dict[str, Erratum] = {}
+    for label, body in zip(map(str.upper, parts[::2]), parts[1::2], strict=True):
+        head = _HEAD.match(body)
+        if head is None:
+            raise ValueError(f"erratum {label} does not begin with a heading and a line '**Weight:** ... .'")
+        title, weight = head.groups()
+        if weight not in WEIGHTS:
+            raise ValueError(f"the weight of erratum {label} is {weight!r}; expected one of {', '.join(WEIGHTS)}")
+        said = tuple(line for line in re.findall(r"(?m)^\*\*(.*)\.\*\*\n\S", body) if line in LINES)
+        if said != LINES:
+            raise ValueError(f"erratum {label} has the paragraphs {said}; expected {LINES}, each once")
+        errata[label] = Erratum(label, title, weight, page)
+    return errata
 
 
 def heaviest(errata: Iterable[Erratum]) -> str:

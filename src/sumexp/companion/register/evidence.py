@@ -250,10 +250,8 @@ class Keeper:
 def _is_complete(session: pytest.Session, exitstatus: int) -> bool:
     """Whether all tests of the modules asked for were to run and the run came to its end: half a run is no evidence."""
     options = session.config.option
-    if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
-        return False
+    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
     # Those that are only set up seem to pass.
-    if any(getattr(options, name, None) for name in ("keyword", "deselect", "lf", "stepwise", "setuponly")):
-        return False
+    chosen = any(getattr(options, name, None) for name in ("keyword", "deselect", "lf", "stepwise", "setuponly"))
     is_cut = session.shouldstop or session.shouldfail or any("::" in one for one in session.config.args)
-    return options.markexpr in ("", "claim") and not is_cut
+    return ended and not chosen and not is_cut and options.markexpr in ("", "claim")

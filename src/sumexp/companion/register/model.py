@@ -223,7 +223,7 @@ class Test(BaseModel, extra="forbid", frozen=True):
 
     @property
     def found(self) -> str:
-        """Of a test that passed: ``excluded`` if any of its findings is, else ``shown`` or ``undecided``."""
+        """Its outcome; if it passed ``excluded``, as soon as one of its findings is, ``shown`` or ``undecided``."""
         verdicts = {finding.verdict for finding in self.findings}
         if self.outcome != "passed":
             return self.outcome
