@@ -44,15 +44,12 @@ def _weight(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:
     return heaviest(explained[label] for label in labels if label in explained)
 
 
-def _templates() -> Environment:
-    loader = PackageLoader(__package__)
-    found = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    found.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
-    found.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS, "RULES": RULES}
-    return found
-
-
-_MACROS = _templates().get_template("register.html").module
+_TEMPLATES = Environment(
+    loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+)
+_TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
+_TEMPLATES.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS, "RULES": RULES}
+_MACROS = _TEMPLATES.get_template("register.html").module
 
 
 def _macro(name: str) -> Callable[..., str]:
