@@ -1,18 +1,19 @@
-"""What the book needs of Sphinx beyond its settings: pages that stand on their own, tables of the register."""
+"""What the book needs of Sphinx beyond its settings: tables of the register and of what was measured, quotations."""
 
 import json
 from ast import literal_eval
 from pathlib import Path
 from re import compile as pattern
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from sumexp.companion.pipeline.measured import TIMES
+from sumexp.companion.pipeline import measured
 from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
 from sumexp.companion.register.verdict import VERDICTS
@@ -226,7 +227,7 @@ class QuotedResult(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
         output = quoted(self.env, chapter, "result", name)
-        return [nodes.Text(literal_eval(output["data"][RESULT]).replace(" × ", TIMES) if output else "…")], []
+        return [nodes.Text(literal_eval(output["data"][RESULT]).replace(" × ", measured.TIMES) if output else "…")], []
 
 
 class QuotedSentence(SphinxDirective):
@@ -242,6 +243,28 @@ class QuotedSentence(SphinxDirective):
         return self.parse_text_to_nodes(said or "…")
 
 
+class Measured(SphinxDirective):
+    """``{measured} NAME ...`` shows what it holds and all tables of these files; nothing where none is there.
+
+    The files are those of ``benchmarks/results``, and what executions cost. Option ``table`` picks one table by its
+    title, ``slower`` the rows in which something else is faster.
+    """
+
+    required_arguments = 1
+    optional_arguments = 100
+    has_content = True
+    option_spec: ClassVar = {"table": directives.unchanged, "slower": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        paths = [found(self.env, f"{name}.json") for name in self.arguments]
+        files = [json.loads(path.read_text("utf-8")) for path in paths if path.exists()]
+        if not files:
+            return []
+        slower = "slower" in self.options
+        text = measured.slower(files) if slower else measured.text(files, self.options.get("table"))
+        return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(text)]
+
+
 def raw(html: str) -> nodes.raw:
     return nodes.raw("", html, format="html")
 
@@ -255,6 +278,7 @@ def setup(app: Sphinx) -> None:
     app.add_role("result", QuotedResult())
     app.add_directive("quoted-sentence", QuotedSentence)
     app.add_directive("at-a-glance", AtAGlance)
+    app.add_directive("measured", Measured)
     app.add_node(claim_link)
     app.connect("doctree-read", mark_claims)
     # Pages are read in one process: of several Sphinx does not see that two pages declare the same name. To write them
