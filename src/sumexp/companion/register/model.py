@@ -223,7 +223,7 @@ class Test(BaseModel, extra="forbid", frozen=True):
 
     @property
     def found(self) -> str:
-        """Its outcome; if it passed ``excluded``, as soon as one of its findings is, ``shown`` or ``undecided``."""
+        """Its outcome or, if it passed: ``excluded`` if any finding is, ``shown`` if all are, else ``undecided``."""
         verdicts = {finding.verdict for finding in self.findings}
         if self.outcome != "passed":
             return self.outcome
