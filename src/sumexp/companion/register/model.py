@@ -62,7 +62,7 @@ Prose: TypeAlias = Annotated[Text, AfterValidator(_typesettable)]
 
 
 class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
-    """One checkable statement of a paper, or of ours, which stands in ``we_say``.
+    """One checkable statement: a paper's, as printed but in our words, or ours. Texts have LaTeX in ``$...$``.
 
     The ``id`` is stable, since links and tests bear it: the paper's name, ``since`` or ``sumexp``, and the claim's own.
     ``chapter`` decides the claim, unless ``open`` says why no test does yet; ``how`` is a hint how a program can.
