@@ -82,10 +82,8 @@ def icons(static: Path) -> str:
     held = BytesIO()
     subset.save_font(font, held, options)
     data = b64encode(held.getvalue()).decode()
-    return (
-        '@font-face { font-family: "Font Awesome 6 Free"; font-weight: 900; '
-        f"src: url(data:font/woff;base64,{data}); }}\n"
-    )
+    face = 'font-family: "Font Awesome 6 Free"; font-weight: 900'
+    return f"@font-face {{ {face}; src: url(data:font/woff;base64,{data}); }}\n"
 
 
 def source_page(name: str, source: str) -> str:

@@ -40,16 +40,14 @@ class Figures(SphinxTransform):
         for (cell, place), output in zip(places, shown, strict=True):
             about = output["metadata"].get("sumexp", {})
             if "figure" in about:
-                page, name = self.env.docname, about["figure"]
+                page, name, label = self.env.docname, about["figure"], f"fig-{about['figure']}"
                 if name in names:
                     logger.warning("%s shows two figures %r; take another name", page, name)
                 names.append(name)
                 place[:] = self.figure(pictures(output), about)
                 self.env.metadata[page]["provenance"] = about["provenance"]  # at the page's foot
                 cell["ids"].append(f"cell-{name}")
-                self.env.get_domain("std").note_hyperlink_target(
-                    f"fig-{name}", page, f"fig-{name}", f"Figure {len(names)}"
-                )
+                self.env.get_domain("std").note_hyperlink_target(label, page, label, f"Figure {len(names)}")
 
     def figure(self, picture: str, about: Mapping[str, str]) -> list[nodes.Node]:
         """The figure, with its caption read as the page is."""

@@ -31,17 +31,12 @@ LENGTH = 200
 def accessible(html: str) -> str:
     """The theme's and Sphinx's HTML with what axe-core misses in it."""
     html = html.replace(' aria-label="Toggle hidden content"', "")  # its text names it, of each cell differently
-    html = html.replace(
-        '<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="navigation" aria-label="Book"'
-    )
+    sidebar, search = '<div id="pst-primary-sidebar"', 'search-button__button pst-js-only" title="Search"'
+    html = html.replace(sidebar, f'{sidebar} role="navigation" aria-label="Book"')
+    html = html.replace(f'{search} aria-label="Search"', search)  # it is called what stands on it
     html = html.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
     html = re.sub(r'(<div class="citation"[^>]*) role="doc-biblioentry"', r"\1", html)
     html = _PROOF.sub(r"\1", html)
-    # A search button is called what stands on it.
-    html = html.replace(
-        'search-button__button pst-js-only" title="Search" aria-label="Search"',
-        'search-button__button pst-js-only" title="Search"',
-    )
     html = _PAGES_BELOW.sub(lambda m: f'{m[1]}<summary aria-label="Pages of {_TAGS.sub("", m[2])}">', html)
     html = _COUNTED.sub(lambda m: m[0] + permalink(m["id"], m["kind"] or "exercise"), html)
     html = _PERMALINK.sub(r'\1 aria-label="\2" title="\2"', html)
