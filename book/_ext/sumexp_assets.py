@@ -10,7 +10,6 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.config import Config
 
 # SVG output carries its glyphs: web fonts are refused on file:// by some browsers.
 MATHJAX = ("startup.js", "core.js", "input/tex.js", "output/svg.js", "a11y/assistive-mml.js")
@@ -48,12 +47,12 @@ def trimmed(glyphs: str) -> str:
     """MathJax's font without the shapes that no formula of the book uses."""
 
     def is_used(style: str, code: int) -> bool:
-        return not ((style == "bold" and code >= BOLD) or any(a <= code <= b for a, b in UNUSED_LETTERS))
+        unused = style in UNUSED_STYLES or (style == "bold" and code >= BOLD)
+        return not (unused or any(a <= code <= b for a, b in UNUSED_LETTERS))
 
     def style(found: re.Match[str]) -> str:
         name, paths = found.groups()
-        kept = "" if name in UNUSED_STYLES else _PATH.sub(lambda m: m[0] if is_used(name, int(m[1])) else "", paths)
-        return found[0].replace(paths, kept) if paths else found[0]
+        return found[0].replace(paths, _PATH.sub(lambda path: path[0] * is_used(name, int(path[1])), paths))
 
     return _STYLE.sub(style, glyphs)
 
@@ -83,10 +82,8 @@ def icons(static: Path) -> str:
     held = BytesIO()
     subset.save_font(font, held, options)
     data = b64encode(held.getvalue()).decode()
-    return (
-        '@font-face { font-family: "Font Awesome 6 Free"; font-weight: 900; '
-        f"src: url(data:font/woff;base64,{data}); }}\n"
-    )
+    face = 'font-family: "Font Awesome 6 Free"; font-weight: 900'
+    return f"@font-face {{ {face}; src: url(data:font/woff;base64,{data}); }}\n"
 
 
 def source_page(name: str, source: str) -> str:
@@ -111,10 +108,6 @@ def source_page(name: str, source: str) -> str:
         + "\n".join(lines)
         + "</pre></div></main></body></html>\n"
     )
-
-
-def set_mathjax(app: Sphinx, config: Config) -> None:
-    config.mathjax_path = f"mathjax/{MATHJAX[0]}"
 
 
 def copy_assets(app: Sphinx, error: Exception | None) -> None:
@@ -154,6 +147,5 @@ def load_by_hand(
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("config-inited", set_mathjax)
     app.connect("html-page-context", load_by_hand)
     app.connect("build-finished", copy_assets)

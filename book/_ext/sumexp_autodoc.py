@@ -4,10 +4,13 @@ from re import compile as pattern
 from typing import Any
 
 from docutils import nodes
+from numpy.typing import ArrayLike
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util.typing import stringify_annotation
 
+ARRAY_LIKE = stringify_annotation(ArrayLike, "fully-qualified")
 ARRAY = pattern(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
 
 
@@ -30,20 +33,13 @@ def name_types(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
     """NumPy's types by the names that code gives them: what they stand for takes half a page in a signature."""
-    from numpy.typing import ArrayLike
-    from sphinx.util.typing import stringify_annotation
-
-    meant = stringify_annotation(ArrayLike, "fully-qualified")
-
-    def named(text: str | None) -> str | None:
-        return text and array_types(text.replace(meant, "numpy.typing.ArrayLike"))
-
-    return named(signature), named(returned)
+    return signature and array_types(signature), returned and array_types(returned)
 
 
 def array_types(text: str) -> str:
     """Array types and generators by the names that a user knows."""
-    return ARRAY.sub(r"numpy.typing.NDArray[\1]", text).replace("torch._C.Generator", "torch.Generator")
+    named = ARRAY.sub(r"numpy.typing.NDArray[\1]", text).replace("torch._C.Generator", "torch.Generator")
+    return named.replace(ARRAY_LIKE, "numpy.typing.ArrayLike")
 
 
 def mend_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

@@ -1,19 +1,19 @@
-"""What the book needs of Sphinx beyond its settings: pages that stand on their own, tables of the register."""
+"""What the book needs of Sphinx beyond its settings: tables of the register and of what was measured, quotations."""
 
 import json
 from ast import literal_eval
 from pathlib import Path
 from re import compile as pattern
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
-from sphinx import addnodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from sumexp.companion.pipeline.measured import TIMES
+from sumexp.companion.pipeline import measured
 from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
 from sumexp.companion.register.verdict import VERDICTS
@@ -23,11 +23,6 @@ DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
 SENTENCE = "application/papermill.record/text/markdown"
 TITLE = pattern(r"(?:^|\n)# (.*)")
-
-
-def put(parent: nodes.Element, old: nodes.Node, new: nodes.Node) -> None:
-    """Put one node in the place of another: docutils takes the first that is *equal*, such as another full stop."""
-    parent[next(place for place, child in enumerate(parent.children) if child is old)] = new
 
 
 class claim_link(nodes.Inline, nodes.Element):
@@ -65,26 +60,24 @@ def mark_claims(app: Sphinx, doctree: nodes.document) -> None:
 
 def in_brackets(first: claim_link) -> list[claim_link]:
     """The links of ``word ({claim}`a`, {claim}`b`)`` if this is the first of them; the brackets are taken away."""
-    siblings = list(first.parent.children)
-    start = siblings.index(first)
+    parent = first.parent
+    start = parent.index(first)
     end = start + 1
-    while (
-        end + 1 < len(siblings) and siblings[end].astext().strip() == "," and isinstance(siblings[end + 1], claim_link)
-    ):
+    while parent[end + 1 :] and parent[end].astext().strip() == "," and isinstance(parent[end + 1], claim_link):
         end += 2
-    before, after = siblings[start - 1 : start], siblings[end : end + 1]
-    texts = [text for text in (*before, *after) if isinstance(text, nodes.Text)]
+    links = parent.children[start:end:2]
+    texts = [text for text in (*parent[start - 1 : start], *parent[end : end + 1]) if isinstance(text, nodes.Text)]
     if len(texts) < 2 or not texts[0].endswith("(") or not texts[1].startswith(")"):
         return []
-    for comma in siblings[start + 1 : end : 2]:
-        put(first.parent, comma, nodes.Text(WORD_JOINER))
     word = texts[0].removesuffix("(").rstrip()
-    if not word and start > 1 and isinstance(siblings[start - 2], nodes.Text):  # a line of the source ends there
-        ended = siblings[start - 2].rstrip()
-        first.parent[start - 2 : start - 1] = [nodes.Text(ended)] if ended else []
-    put(first.parent, texts[0], nodes.Text(word + WORD_JOINER))
-    put(first.parent, texts[1], nodes.Text(texts[1].removeprefix(")")))
-    return siblings[start:end:2]
+    parent[start - 1] = nodes.Text(word + WORD_JOINER)
+    for comma in range(start + 1, end, 2):
+        parent[comma] = nodes.Text(WORD_JOINER)
+    parent[end] = nodes.Text(texts[1].removeprefix(")"))
+    if not word and start > 1 and isinstance(parent[start - 2], nodes.Text):  # a line of the source ends there
+        ended = parent[start - 2].rstrip()
+        parent[start - 2 : start - 1] = [nodes.Text(ended)] if ended else []
+    return links
 
 
 def found(env: BuildEnvironment, name: str) -> Path:
@@ -95,9 +88,8 @@ def found(env: BuildEnvironment, name: str) -> Path:
 
 def register(env: BuildEnvironment) -> Register:
     """The entries of the register with their verdicts; a page reads them once, however often it shows them."""
-    file = found(env, "register.json")
     if "sumexp_register" not in env.temp_data:
-        env.temp_data["sumexp_register"] = read_json(file)
+        env.temp_data["sumexp_register"] = read_json(found(env, "register.json"))
     entries: Register = env.temp_data["sumexp_register"]
     return entries
 
@@ -124,12 +116,11 @@ class VerdictRole(SphinxRole):
     """``{verdict}`holds``` is a verdict with its mark, for a page that has no claims."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        verdict = next((one for one in VERDICTS if one == self.text), None)
-        if verdict is None:
+        if self.text not in VERDICTS:
             raise ExtensionError(f"{self.env.docname} has a verdict that there is not: {self.text!r}")
         first = not self.env.temp_data.get("sumexp_marks")
         self.env.temp_data["sumexp_marks"] = True
-        return [raw((drawn.symbols() if first else "") + drawn.badge(verdict))], []
+        return [raw((drawn.symbols() if first else "") + drawn.badge(self.text))], []
 
 
 class RegisterNumber(SphinxRole):
@@ -145,7 +136,7 @@ class RegisterNumber(SphinxRole):
 
 
 class RegisterTable(SphinxDirective):
-    """A table of the register: ``truth``, ``rules``, ``evidence``, ``counts``, ``claims``; or the ``marks`` of all."""
+    """A part of the register: ``truth``, ``rules``, ``evidence``, ``counts``, ``graphs``, ``claims`` or ``marks``."""
 
     required_arguments = 1
 
@@ -154,11 +145,13 @@ class RegisterTable(SphinxDirective):
         match self.arguments[0]:
             case "counts":
                 return [raw(drawn.counts(register(self.env)))]
+            case "graphs":
+                return [raw(drawn.graphs(register(self.env)))]
             case "claims":
                 return [raw('<div id="register-filters"></div>'), *self.claims()]
             case name if name in tables:
                 return [raw(tables[name]())]
-        raise self.error("expected marks, truth, rules, evidence, counts or claims")
+        raise self.error("expected marks, truth, rules, evidence, counts, graphs or claims")
 
     def claims(self) -> list[nodes.Node]:
         """A section for each chapter, with a link to it where the book has it."""
@@ -166,10 +159,7 @@ class RegisterTable(SphinxDirective):
         for chapter, table in drawn.claims(register(self.env), explained(self.env), sources(self.env)).items():
             section = chapter_section(self.env, "claims", chapter)
             if f"notebooks/{chapter}" in self.env.found_docs:
-                where = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refdoc": self.env.docname}
-                title = nodes.inline("", section[0].astext())
-                link = addnodes.pending_xref("", title, reftarget=f"/notebooks/{chapter}", **where)
-                section += nodes.paragraph("", "", nodes.Text("Decided in the chapter "), link, nodes.Text("."))
+                section += self.parse_text_to_nodes(f"Decided in the chapter {{doc}}`/notebooks/{chapter}`.")
             section += raw(table)
             sections.append(section)
         return sections
@@ -199,8 +189,7 @@ def heading(env: BuildEnvironment, chapter: str) -> str:
     if not file.exists():
         return chapter
     env.note_dependency(f"notebooks/{chapter}.ipynb")
-    first = "".join(json.loads(file.read_text("utf-8"))["cells"][0]["source"])
-    titled = TITLE.search(first)
+    titled = TITLE.search("".join(json.loads(file.read_text("utf-8"))["cells"][0]["source"]))
     return titled[1] if titled else chapter
 
 
@@ -218,31 +207,18 @@ class ErrataTable(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
-class RegisterGraph(SphinxDirective):
-    """What rests on what, chapter by chapter."""
-
-    def run(self) -> list[nodes.Node]:
-        return [raw(drawn.graphs(register(self.env)))]
-
-
 def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[str, Any] | None:
     """The output of a chapter's figure or result as its page has it; None where its last execution has none such.
 
     A page that quotes it is read again when it changes.
-
-    Raises:
-        ExtensionError: if there is no such chapter.
     """
     file = f"notebooks/{chapter}.ipynb"
     if not Path(env.srcdir, file).exists():
         raise ExtensionError(f"{env.docname} quotes the chapter {chapter!r}, which is not in the book")
     env.note_dependency(file)
-    for cell in json.loads(Path(env.srcdir, file).read_text("utf-8"))["cells"]:
-        for output in cell.get("outputs", ()):
-            if output.get("metadata", {}).get("sumexp", {}).get(kind) == name:
-                found: dict[str, Any] = output
-                return found
-    return None
+    cells = json.loads(Path(env.srcdir, file).read_text("utf-8"))["cells"]
+    outputs = (output for cell in cells for output in cell.get("outputs", ()))
+    return next((one for one in outputs if one.get("metadata", {}).get("sumexp", {}).get(kind) == name), None)
 
 
 class QuotedResult(SphinxRole):
@@ -251,7 +227,7 @@ class QuotedResult(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
         output = quoted(self.env, chapter, "result", name)
-        return [nodes.Text(literal_eval(output["data"][RESULT]).replace(" × ", TIMES) if output else "…")], []
+        return [nodes.Text(literal_eval(output["data"][RESULT]).replace(" × ", measured.TIMES) if output else "…")], []
 
 
 class QuotedSentence(SphinxDirective):
@@ -267,6 +243,28 @@ class QuotedSentence(SphinxDirective):
         return self.parse_text_to_nodes(said or "…")
 
 
+class Measured(SphinxDirective):
+    """``{measured} NAME ...`` shows what it holds and all tables of these files; nothing where none is there.
+
+    The files are those of ``benchmarks/results``, and what executions cost. Option ``table`` picks one table by its
+    title, ``slower`` the rows in which something else is faster.
+    """
+
+    required_arguments = 1
+    optional_arguments = 100
+    has_content = True
+    option_spec: ClassVar = {"table": directives.unchanged, "slower": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        paths = [found(self.env, f"{name}.json") for name in self.arguments]
+        files = [json.loads(path.read_text("utf-8")) for path in paths if path.exists()]
+        if not files:
+            return []
+        slower = "slower" in self.options
+        text = measured.slower(files) if slower else measured.text(files, self.options.get("table"))
+        return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(text)]
+
+
 def raw(html: str) -> nodes.raw:
     return nodes.raw("", html, format="html")
 
@@ -276,11 +274,11 @@ def setup(app: Sphinx) -> None:
     app.add_role("verdict", VerdictRole())
     app.add_role("register-number", RegisterNumber())
     app.add_directive("register-table", RegisterTable)
-    app.add_directive("register-graph", RegisterGraph)
     app.add_directive("errata-table", ErrataTable)
     app.add_role("result", QuotedResult())
     app.add_directive("quoted-sentence", QuotedSentence)
     app.add_directive("at-a-glance", AtAGlance)
+    app.add_directive("measured", Measured)
     app.add_node(claim_link)
     app.connect("doctree-read", mark_claims)
     # Pages are read in one process: of several Sphinx does not see that two pages declare the same name. To write them

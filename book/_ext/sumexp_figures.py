@@ -29,20 +29,25 @@ class Figures(SphinxTransform):
 
     def apply(self, **_: Any) -> None:
         """Go through the page's cells."""
-        places = [place for place in self.document.findall(nodes.container) if place.get("mime_type") == SVG]
+        containers = list(self.document.findall(nodes.container))
+        code = [cell for cell in containers if cell.get("nb_element") == "cell_code"]
+        places = [(cell, one) for cell in code for one in cell.findall(nodes.container) if one.get("mime_type") == SVG]
         if not places:
             return
         cells = json.loads(Path(self.env.doc2path(self.env.docname)).read_text("utf-8"))["cells"]
         shown = [output for cell in cells for output in cell.get("outputs", ()) if SVG in output.get("data", {})]
         names: list[str] = []
-        for place, output in zip(places, shown, strict=True):
+        for (cell, place), output in zip(places, shown, strict=True):
             about = output["metadata"].get("sumexp", {})
             if "figure" in about:
-                names.append(about["figure"])
+                page, name, label = self.env.docname, about["figure"], f"fig-{about['figure']}"
+                if name in names:
+                    logger.warning("%s shows two figures %r; take another name", page, name)
+                names.append(name)
                 place[:] = self.figure(pictures(output), about)
-                self.env.metadata[self.env.docname]["provenance"] = about["provenance"]  # at the page's foot
-                cell_of(place)["ids"].append(f"cell-{names[-1]}")
-                self.note(names)
+                self.env.metadata[page]["provenance"] = about["provenance"]  # at the page's foot
+                cell["ids"].append(f"cell-{name}")
+                self.env.get_domain("std").note_hyperlink_target(label, page, label, f"Figure {len(names)}")
 
     def figure(self, picture: str, about: Mapping[str, str]) -> list[nodes.Node]:
         """The figure, with its caption read as the page is."""
@@ -50,16 +55,8 @@ class Figures(SphinxTransform):
         page = new_document(self.document["source"], self.document.settings)
         MystParser().parse(about["caption"], page)
         page[-1] += raw(f' <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a>')
-        return figure(
-            picture, page.children, name, source(about, Path(self.env.srcdir, NUMBERS, f"{name}.csv").exists())
-        )
-
-    def note(self, names: Sequence[str]) -> None:
-        """Let the last of the page's figures be referred to."""
-        page, label = self.env.docname, f"fig-{names[-1]}"
-        if names[-1] in names[:-1]:
-            logger.warning("%s shows two figures %r; take another name", page, names[-1])
-        self.env.get_domain("std").note_hyperlink_target(label, page, label, f"Figure {len(names)}")
+        has_numbers = Path(self.env.srcdir, NUMBERS, f"{name}.csv").exists()
+        return figure(picture, page.children, name, source(about, has_numbers))
 
 
 class QuotedFigure(SphinxDirective):
@@ -101,13 +98,6 @@ def source(about: Mapping[str, str], has_numbers: bool) -> str:
         f'<p class="figure-source">Drawn <span class="in-cell">in <a href="#cell-{name}">this cell</a> </span>from '
         f'<a href="{code}"><code>{module}.{function}</code></a>.{numbers}</p>'
     )
-
-
-def cell_of(node: nodes.Node) -> nodes.Element:
-    """The cell that shows something."""
-    while not (isinstance(node, nodes.Element) and node.get("nb_element") == "cell_code"):
-        node = node.parent
-    return node
 
 
 def setup(app: Sphinx) -> None:

@@ -15,9 +15,7 @@ _COUNTED = re.compile(
     r'<p class="admonition-title">.*?(?=</p>)',
     re.DOTALL,
 )
-_PROOF = re.compile(
-    r'(<(?:div|section)\b[^>]*) id="proof(?:-content)?"'
-)  # sphinx-proof gives it to every proof of a page
+_PROOF = re.compile(r'(<(?:div|section)\b[^>]*) id="proof(?:-content)?"')  # of every proof of a page, by sphinx-proof
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
 _NAME = re.compile(r'<code>[^<]{44,}(?=</)|<span class="pre">[^<]{28,}(?=</)')  # longer than a line of a phone
@@ -33,17 +31,12 @@ LENGTH = 200
 def accessible(html: str) -> str:
     """The theme's and Sphinx's HTML with what axe-core misses in it."""
     html = html.replace(' aria-label="Toggle hidden content"', "")  # its text names it, of each cell differently
-    html = html.replace(
-        '<div id="pst-primary-sidebar"', '<div id="pst-primary-sidebar" role="navigation" aria-label="Book"'
-    )
+    sidebar, search = '<div id="pst-primary-sidebar"', 'search-button__button pst-js-only" title="Search"'
+    html = html.replace(sidebar, f'{sidebar} role="navigation" aria-label="Book"')
+    html = html.replace(f'{search} aria-label="Search"', search)  # it is called what stands on it
     html = html.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
     html = re.sub(r'(<div class="citation"[^>]*) role="doc-biblioentry"', r"\1", html)
     html = _PROOF.sub(r"\1", html)
-    # A search button is called what stands on it.
-    html = html.replace(
-        'search-button__button pst-js-only" title="Search" aria-label="Search"',
-        'search-button__button pst-js-only" title="Search"',
-    )
     html = _PAGES_BELOW.sub(lambda m: f'{m[1]}<summary aria-label="Pages of {_TAGS.sub("", m[2])}">', html)
     html = _COUNTED.sub(lambda m: m[0] + permalink(m["id"], m["kind"] or "exercise"), html)
     html = _PERMALINK.sub(r'\1 aria-label="\2" title="\2"', html)
@@ -70,12 +63,8 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     context["description"] = text if len(text) <= LENGTH else f"{text[:LENGTH].rsplit(' ', 1)[0]} …"
     address = context.get("pageurl") or ""
     context["bibtex"] = bibtex(page, title, app.config.author, app.config.copyright, address) if doctree else ""
-    context["card"] = address_of_card(app.config.html_baseurl)
-
-
-def address_of_card(root: str) -> str:
-    """The address of the picture that a link to a page is shown with; empty where the pages have none."""
-    return f"{root.rstrip('/')}/{CARD}" if root else ""
+    root = app.config.html_baseurl.rstrip("/")
+    context["card"] = f"{root}/{CARD}" if root else ""  # empty where the pages have no address
 
 
 def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:

@@ -18,11 +18,7 @@ _CHAPTER = re.compile(r"\{doc\}`([^`]+)`")
 
 
 def words(text: str) -> dict[str, list[str]]:
-    """The words that lead to each page, by the introduction's table: those of a row to the first page of the row.
-
-    Raises:
-        ValueError: if there is no such table, or a row names no page.
-    """
+    """The words that lead to each page, by the introduction's table: those of a row to the first page of the row."""
     if HEAD not in text:
         raise ValueError(f"{INTRODUCTION} has no table {HEAD!r}, by which words are found")
     rows = text.partition(HEAD)[2].strip().partition("\n\n")[0].splitlines()[1:]  # without the line under the head

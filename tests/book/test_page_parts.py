@@ -3,6 +3,7 @@
 import re
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,8 +183,11 @@ def test_a_page_can_be_edited_and_its_errors_reported_where_there_is_a_repositor
 
 
 def test_a_picture_is_named_where_the_pages_have_an_address(pages: dict[str, Any]) -> None:
-    assert pages["address_of_card"]("https://x.org/book/") == "https://x.org/book/_static/card.png"
-    assert pages["address_of_card"]("") == ""
+    for root, card in (("https://x.org/book/", "https://x.org/book/_static/card.png"), ("", "")):
+        context: dict[str, Any] = {}
+        config = SimpleNamespace(author="The authors", copyright="2026", html_baseurl=root)
+        pages["describe"](SimpleNamespace(config=config), "page", "page.html", context, None)
+        assert context["card"] == card
 
 
 def test_a_published_page_is_cited_with_its_address(pages: dict[str, Any]) -> None:

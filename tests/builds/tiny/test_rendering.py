@@ -188,9 +188,9 @@ DEVICES = {
 def tables(stage: Path) -> Path:
     """The book's pages of tables, in a book with one chapter and one page of errata."""
     (stage / "_config.yml").write_text(
-        SETTINGS.replace(
-            "  recursive", "  local_extensions: {sumexp_book: book/_ext, sumexp_measured: book/_ext}\n  recursive"
-        ).replace("sphinx_comments]", "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book, sumexp_measured]")
+        SETTINGS.replace("  recursive", "  local_extensions: {sumexp_book: book/_ext}\n  recursive").replace(
+            "sphinx_comments]", "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book]"
+        )
     )
     pages = ("notebooks/bias", "book/register", "book/executions", "book/api/devices", "book/errata/bias")
     (stage / "_toc.yml").write_text(

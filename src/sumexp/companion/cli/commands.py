@@ -11,12 +11,6 @@ from sumexp.companion.cli.register import register_command
 from sumexp.companion.cli.runs import runs_app
 from sumexp.companion.cli.store import clean_command, status_command, store_app, why_command
 
-
-def audit_command() -> None:
-    """What training with your sampled negatives ends at, and what to change: sumexp audit --help."""
-    # listed here; what runs it stands before all other commands, so that it needs no typer
-
-
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -27,7 +21,8 @@ app = typer.Typer(
 app.command("book")(book_command)
 app.command("pdf")(pdf_command)
 app.command("step", hidden=True)(step_command)
-app.command("audit", context_settings={"ignore_unknown_options": True}, add_help_option=False)(audit_command)
+AUDIT = "What training with your sampled negatives ends at, and what to change: sumexp audit --help."
+app.command("audit", help=AUDIT)(lambda: None)  # listed here, and run before all other commands: it needs no typer
 app.command("why")(why_command)
 app.command("status")(status_command)
 app.command("clean")(clean_command)

@@ -17,8 +17,7 @@ def list_command(data: Root = None) -> None:
     """Print every data set: what it is, its terms, whom to cite, its files, and whether it is there."""
     from sumexp.companion.cli.listing import listing
 
-    for line in listing(data):
-        typer.echo(line)
+    typer.echo("\n".join(listing(data)))
 
 
 @data_app.command("fetch")
@@ -29,22 +28,17 @@ def fetch_command(
     """Download what is missing of data sets, and verify all of each; the exit code is 1 if one failed."""
     from sumexp import datasets
 
-    public = [
-        name
-        for name, data_set in datasets.DATASETS.items()
-        if data_set.files and all(file.url for file in data_set.files)
-    ]
+    public = [one.name for one in datasets.DATASETS.values() if one.files and all(file.url for file in one.files)]
     wanted = public if "all" in names else names
     for name in wanted:
         _check_address(name, data)
-    failed = False
-    for name, result in datasets.fetch_all(wanted, data).items():
+    results = datasets.fetch_all(wanted, data)
+    for name, result in results.items():
         if isinstance(result, datasets.DataError):
             typer.echo(f"error: {result}", err=True)
-            failed = True
         else:
             _report(name, result)
-    if failed:
+    if any(isinstance(result, datasets.DataError) for result in results.values()):
         raise typer.Exit(1)
 
 
@@ -59,11 +53,7 @@ def verify_command(
     from sumexp import datasets
 
     folder = datasets.root(data)
-    present = [
-        dataset.name
-        for dataset in datasets.DATASETS.values()
-        if any(file.below(folder).exists() for file in dataset.files)
-    ]
+    present = [one.name for one in datasets.DATASETS.values() if any(file.below(folder).exists() for file in one.files)]
     for each in [name] if name else present:
         _report(each, datasets.verify(each, data))
     if not (name or present):
@@ -79,14 +69,12 @@ def _check_address(name: str, data: Path | None) -> None:
             f"data set {name!r} is not fetched, since no checksum of its files is published; get {said['files'][0]} "
             f"and {said['files'][1]} from {said['source']}, then: {said['read']}"
         )
-    folder = datasets.root(data)
-    dataset = datasets.DATASETS.get(name)
-    for file in dataset.files if dataset else ():
-        if not file.url and not file.below(folder).exists():
-            raise datasets.DataError(
-                f"data set {name!r} has no public address ({dataset.description if dataset else ''}); put its files "
-                "where `sumexp data list` says, or fetch what it is made of"
-            )
+    folder, dataset = datasets.root(data), datasets.DATASETS.get(name)
+    if dataset and not all(file.url or file.below(folder).exists() for file in dataset.files):
+        raise datasets.DataError(
+            f"data set {name!r} has no public address ({dataset.description}); put its files where `sumexp data list` "
+            "says, or fetch what it is made of"
+        )
 
 
 def _report(name: str, paths: list[Path]) -> None:

@@ -15,24 +15,15 @@ def elsewhere() -> dict[str, dict[str, Any]]:
 
 
 def listing(data: Path | None = None) -> Iterator[str]:
-    """Line by line every data set: what it is, its terms, whom to cite, its files, and whether they are there.
-
-    Raises:
-        DataError: if the root of the data was set and is not there.
-    """
+    """Line by line every data set: what it is, its terms, whom to cite, its files, and whether they are there."""
     folder = datasets.root(data)
     yield f"data folder: {folder}"
     for dataset in datasets.DATASETS.values():
         paths = [file.below(folder) for file in dataset.files]
         size = sum(file.size for file in dataset.files)
-        more = "more than " if not all(file.size for file in dataset.files) else ""
-        volume = (
-            f"{more}{size / 1e6:.1f} MB"
-            if size
-            else "not known before it is fetched"
-            if paths
-            else "nothing to download"
-        )
+        volume = "not known before it is fetched" if paths else "nothing to download"
+        if size:
+            volume = f"{'' if all(file.size for file in dataset.files) else 'more than '}{size / 1e6:.1f} MB"
         hint = f"run: sumexp data fetch {dataset.name}" if all(file.url for file in dataset.files) else "put them there"
         present = all(path.exists() for path in paths)
         yield f"\n{dataset.name}: {dataset.description}"

@@ -1,12 +1,10 @@
 """``sumexp register``: print the register."""
 
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from sumexp.companion.register import Register
 
 
 def register_command(
@@ -21,9 +19,10 @@ def register_command(
     """
     from sumexp.companion import register
     from sumexp.companion.pipeline.settings import choice
+    from sumexp.companion.register.model import CHAPTERS
 
     if chapter:
-        choice("--chapter", chapter, register.CHAPTERS)
+        choice("--chapter", chapter, CHAPTERS)
     if verdict:
         choice("--verdict", verdict, register.VERDICTS)
     claims, built = register.load(Path("claims")), Path("build/register.json")
@@ -37,24 +36,18 @@ def register_command(
     if as_json:
         typer.echo(register.to_json(entries), nl=False)
     else:
-        _print(entries)
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("claim", "where", "verdict", "says", box=None, header_style="bold", pad_edge=False)
+        table.columns[0].no_wrap = True
+        for entry in entries:
+            evidence = f" ({entry.evidence})" if entry.evidence else ""
+            table.add_row(entry.id, entry.where.replace("$", ""), entry.verdict + evidence, entry.says)
+        counts = Counter(entry.verdict for entry in entries)
+        counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in register.VERDICTS if counts[verdict])
+        console = Console(highlight=False, markup=False)
+        console.print(table)
+        console.print(f"\n{len(entries)} claims: {counted}")
     if any(entry.verdict == "failing" for entry in entries):
         raise typer.Exit(1)
-
-
-def _print(entries: "Register") -> None:
-    """Print a table for reading, and the counts."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from sumexp.companion import register
-
-    table = Table("claim", "where", "verdict", "says", box=None, header_style="bold", pad_edge=False)
-    table.columns[0].no_wrap = True
-    for entry in entries:
-        evidence = f" ({entry.evidence})" if entry.evidence else ""
-        table.add_row(entry.id, entry.where.replace("$", ""), entry.verdict + evidence, entry.says)
-    console = Console(highlight=False, markup=False)
-    console.print(table)
-    counts = {verdict: sum(entry.verdict == verdict for entry in entries) for verdict in register.VERDICTS}
-    console.print(f"\n{len(entries)} claims: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items() if n))

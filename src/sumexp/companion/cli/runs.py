@@ -27,17 +27,13 @@ def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "au
     store = default()
     if grid:
         jobs = jobs_of(grid, profile)
-        wanted = computations(jobs, kind_of(device))
-        about = differences([job.config for job in jobs])
-        rows: list[tuple[str, ...]] = [
-            (run.key[:SHORT], store.status(run), *_cost(store.here(run)), text)
-            for run, text in zip(wanted, about, strict=True)
-        ]
+        both = zip(computations(jobs, kind_of(device)), differences([job.config for job in jobs]), strict=True)
+        rows = [(run.key[:SHORT], store.status(run), *_cost(store.here(run)), about) for run, about in both]
         print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
         return
     entries = store.entries("run")
-    rows = [(run.computation.key[:SHORT], *_cost(run), run.computation.name) for run in entries]
-    print_table(("key", "date", "time", "size", "device", "task"), rows)
+    stored = [(run.computation.key[:SHORT], *_cost(run), run.computation.name) for run in entries]
+    print_table(("key", "date", "time", "size", "device", "task"), stored)
     typer.echo(f"\n{len(entries)} runs, {as_size(sum(run.size for run in entries))}, in {store.root}")
 
 
@@ -70,13 +66,12 @@ def show_command(
         typer.echo(json.dumps(record | {"metrics": run.metrics, "history": history}, indent=1))
         return
     typer.echo(f"{entry.computation.name}\n{entry.path}")
-    for title, values in (("config", run.config), ("provenance", provenance), ("metrics", run.metrics)):
+    arrays = {name: f"{array.dtype} {list(array.shape)}" for name, array in run.arrays.items()}
+    parts = {"config": run.config, "provenance": provenance, "metrics": run.metrics, "arrays": arrays}
+    for title, values in parts.items():
         typer.echo(f"\n{title}:")
         for name, value in values.items():
             typer.echo(f"  {name}: {_value(value)}")
-    typer.echo("\narrays:")
-    for name, array in run.arrays.items():
-        typer.echo(f"  {name}: {array.dtype} {list(array.shape)}")
     if run.history:
         rows = list(zip(*(column.tolist() for column in run.history.values()), strict=True))
         typer.echo(f"\nhistory, the last of {len(rows)} rows:")
@@ -104,14 +99,12 @@ def run_command(
 
     wanted = jobs_of(grid, profile)
     if dry_run:
-        kind = kind_of(device)
-        _dry_run(grid, profile, kind, _chosen(wanted, kind, only))
+        _dry_run(grid, profile, kind_of(device), only)
         return
     machines = Machines(cores, executor, jobs, options)
     device = machines.device(device)
     if only:
-        chosen = _chosen(wanted, device, only)
-        if not chosen:
+        if not (chosen := _chosen(wanted, device, only)):
             raise CompanionError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
         _here(chosen, device)
     else:
@@ -140,14 +133,14 @@ def _chosen(jobs: "Sequence[Job]", device: str, only: str) -> "list[tuple[Job, C
     return [(job, wanted) for job, wanted in both if wanted.key.startswith(only)]
 
 
-def _dry_run(grid: str, profile: str, device: str, chosen: "Sequence[tuple[Job, Computation]]") -> None:
+def _dry_run(grid: str, profile: str, device: str, only: str) -> None:
     """Print what is to be computed, how long it will take and how much disk; nothing is written."""
     from sumexp.companion.grids.costs import estimates
-    from sumexp.companion.grids.jobs import absent
+    from sumexp.companion.grids.jobs import absent, jobs_of
     from sumexp.companion.grids.labels import differences
     from sumexp.companion.store import default
 
-    store = default()
+    store, chosen = default(), _chosen(jobs_of(grid, profile), device, only)
     costs, rows, due = estimates(grid, device, store), [], []
     for (job, run), about in zip(chosen, differences([job.config for job, _ in chosen]), strict=True):
         state, seconds, size = store.status(run), costs[job.name].seconds(job), costs[job.name].size
@@ -162,11 +155,8 @@ def _dry_run(grid: str, profile: str, device: str, chosen: "Sequence[tuple[Job, 
     typer.echo(f"time: {float(f'{hours:.2g}'):,.12g} {unit}")
     typer.echo(f"disk: {as_size(sum(size for _, size in due))} in {store.root}")
     for name in dict.fromkeys(job.name for job, _ in chosen):
-        source = (
-            f"measured on {n} finished run{'s' * (n != 1)}"
-            if (n := costs[name].finished)
-            else "assumed, as no run is finished"
-        )
+        n = costs[name].finished
+        source = f"measured on {n} finished run{'s' * (n != 1)}" if n else "assumed, as no run is finished"
         typer.echo(f"rate: {name} {costs[name].rate:.1e} operations a second, {source} on {device}")
     if lacking := absent(grid, profile):
         typer.echo(f"data: without {', '.join(lacking)}; to have more runs: sumexp data fetch NAME")

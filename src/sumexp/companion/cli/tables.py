@@ -1,5 +1,7 @@
 """How the command line prints tables, times and sizes."""
 
+import shutil
+import sys
 from collections.abc import Sequence
 
 import typer
@@ -10,9 +12,6 @@ SHORT = 12
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table whose last column is cut where the terminal ends; a file or pipe gets all of it."""
-    import shutil
-    import sys
-
     widths = [max(len(row[n]) for row in (columns, *rows)) for n in range(len(columns))]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for row in (columns, *rows):

@@ -5,21 +5,7 @@ Entries stand in ``claims/<paper>.yml`` and ``claims/sumexp.yml``; tests name th
 the verdicts.
 """
 
-from sumexp.companion.register.model import CHAPTERS, Claim, Claims, Finding, RegisterError, load
+from sumexp.companion.register.model import RegisterError, load
 from sumexp.companion.register.verdict import TRUTH_TABLE, VERDICTS, Entry, Register, decide, read_json, to_json
 
-__all__ = [
-    "CHAPTERS",
-    "TRUTH_TABLE",
-    "VERDICTS",
-    "Claim",
-    "Claims",
-    "Entry",
-    "Finding",
-    "Register",
-    "RegisterError",
-    "decide",
-    "load",
-    "read_json",
-    "to_json",
-]
+__all__ = ["TRUTH_TABLE", "VERDICTS", "Entry", "Register", "RegisterError", "decide", "load", "read_json", "to_json"]

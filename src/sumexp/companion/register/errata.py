@@ -17,13 +17,9 @@ place, and under which reading the erratum stands."""
 
 @dataclass(frozen=True)
 class Erratum:
-    """One erratum.
+    """One erratum: its label, such as ``B5``, its heading in Markdown, one of `WEIGHTS`, and the page that explains it.
 
-    Attributes:
-        label: such as ``B5``.
-        title: its heading, in Markdown, without the label.
-        weight: one of `WEIGHTS`.
-        page: where it is explained, as seen from the page that links there.
+    The page's address is as seen from the page that links there.
     """
 
     label: str
@@ -45,27 +41,22 @@ class Erratum:
 def read(text: str, page: str) -> dict[str, Erratum]:
     """The errata of a page in Markdown, by label.
 
-    Raises:
-        ValueError: if one has no weight of `WEIGHTS`, or not each of `LINES` once and in this order.
+    Raises ValueError if one has no weight of `WEIGHTS`, or not each of `LINES` once and in this order.
     """
     _, *parts = _TARGET.split(text)
-    return {
-        target.upper(): _erratum(target.upper(), body, page)
-        for target, body in zip(parts[::2], parts[1::2], strict=True)
-    }
-
-
-def _erratum(label: str, body: str, page: str) -> Erratum:
-    head = _HEAD.match(body)
-    if head is None:
-        raise ValueError(f"erratum {label} does not begin with a heading and a line '**Weight:** ... .'")
-    title, weight = head.groups()
-    if weight not in WEIGHTS:
-        raise ValueError(f"the weight of erratum {label} is {weight!r}; expected one of {', '.join(WEIGHTS)}")
-    said = tuple(line for line in re.findall(r"(?m)^\*\*(.*)\.\*\*\n\S", body) if line in LINES)
-    if said != LINES:
-        raise ValueError(f"erratum {label} has the paragraphs {said}; expected {LINES}, each once")
-    return Erratum(label, title, weight, page)
+    errata: dict[str, Erratum] = {}
+    for label, body in zip(map(str.upper, parts[::2]), parts[1::2], strict=True):
+        head = _HEAD.match(body)
+        if head is None:
+            raise ValueError(f"erratum {label} does not begin with a heading and a line '**Weight:** ... .'")
+        title, weight = head.groups()
+        if weight not in WEIGHTS:
+            raise ValueError(f"the weight of erratum {label} is {weight!r}; expected one of {', '.join(WEIGHTS)}")
+        said = tuple(line for line in re.findall(r"(?m)^\*\*(.*)\.\*\*\n\S", body) if line in LINES)
+        if said != LINES:
+            raise ValueError(f"erratum {label} has the paragraphs {said}; expected {LINES}, each once")
+        errata[label] = Erratum(label, title, weight, page)
+    return errata
 
 
 def heaviest(errata: Iterable[Erratum]) -> str:

@@ -7,11 +7,11 @@ spares `make book` its tests, and the other way round. ``pytest --stored-evidenc
 knows to pass with today's code, pins and data; how the others end replaces how they ended.
 """
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,39 +39,33 @@ from sumexp.companion.store.provenance import Meter
 _USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
 _PROPERTY = "sumexp-claim"
 _LACKED = "sumexp-lacked"
-_IDS = pytest.StashKey[frozenset[str]]()
 _PASSED = pytest.StashKey[frozenset[str]]()
+_known = cache(load)
 _WORST: tuple[Outcome, ...] = ("failed", "skipped", "passed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add both options."""
     parser.addoption("--keep-evidence", action="store_true", help="keep the outcomes of tests of claims in the store")
-    parser.addoption(
-        "--stored-evidence", action="store_true", help="leave out tests of claims that the store knows to pass"
-    )
+    parser.addoption("--stored-evidence", action="store_true", help="leave out those that the store knows to pass")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; work out today's keys before a test runs."""
-    config.addinivalue_line(
-        "markers", "claim(id, *, shows, evidence): what a test shows of an entry of the register in claims/"
-    )
+    config.addinivalue_line("markers", "claim(id, *, shows, evidence): what a test shows of an entry of claims/")
     if processes.driver():  # workers of xdist wait for nobody either
         processes.bind()
-    worker = getattr(config, "workerinput", None)
-    if worker is not None:  # of xdist: the reports reach the main process, which also says what is left out
-        config.stash[_PASSED] = frozenset(worker.get("sumexp_passed", ()))
-        return
-    config.stash[_PASSED] = frozenset()
-    if config.getoption("--keep-evidence") or config.getoption("--stored-evidence"):
+    # Of workers of xdist the reports reach the main process, which also says what is left out.
+    config.stash[_PASSED] = frozenset(getattr(config, "workerinput", {}).get("sumexp_passed", ()))
+    keeps, leaves_out = config.getoption("--keep-evidence"), config.getoption("--stored-evidence")
+    if (keeps or leaves_out) and not hasattr(config, "workerinput"):
         try:
             keeper = Keeper()
         except CompanionError as error:  # a file is not Python
             raise pytest.UsageError(str(error)) from None
-        if config.getoption("--stored-evidence"):
+        if leaves_out:
             config.stash[_PASSED] = frozenset(keeper.passed())
-        if config.getoption("--keep-evidence"):
+        if keeps:
             config.pluginmanager.register(keeper, "sumexp-keeper")
 
 
@@ -96,40 +90,25 @@ def test_name(item: pytest.Item) -> str:
 
 
 def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
-    """Check the ``claim`` markers of a test and yield them as records without an outcome.
-
-    Raises:
-        ValueError: a marker is malformed or names an unknown claim.
-        RegisterError: ``claims/`` itself is wrong.
-    """
+    """Check the ``claim`` markers of a test, and yield them as records without an outcome."""
     for marker in item.iter_markers("claim"):
         place = f"{test_name(item)}: the marker claim{marker.args}"
-        match marker.args:
-            case (str(claim),) if marker.kwargs.keys() == {"shows", "evidence"}:
-                pass
-            case _:
-                raise ValueError(f"{place} with {marker.kwargs} is not of the form {_USAGE}")
+        if [*map(type, marker.args)] != [str] or marker.kwargs.keys() != {"shows", "evidence"}:
+            raise ValueError(f"{place} with {marker.kwargs} is not of the form {_USAGE}")
         for field, allowed in (("shows", SHOWS), ("evidence", EVIDENCE)):
             if marker.kwargs[field] not in allowed:
                 raise ValueError(f"{place} has {field}={marker.kwargs[field]!r}, expected one of {', '.join(allowed)}")
-        if claim not in _known(item.config):
+        (claim,) = marker.args
+        if claim not in _known(item.config.rootpath / "claims"):
             raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
         yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
-
-
-def _known(config: pytest.Config) -> frozenset[str]:
-    """The ids of all claims, read once."""
-    if _IDS not in config.stash:
-        config.stash[_IDS] = frozenset(load(config.rootpath / "claims"))
-    return config.stash[_IDS]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Check the ``claim`` markers of every test as it is collected, and attach their records to it.
 
-    Raises:
-        pytest.Collector.CollectError: a marker or ``claims/`` is wrong; pytest names the file and runs nothing.
+    Where a marker or ``claims/`` is wrong pytest names the file and runs nothing.
     """
     made = yield
     for item in made if isinstance(made, list) else [made]:
@@ -152,10 +131,8 @@ def finding(request: pytest.FixtureRequest) -> State:
     The interval from ``low`` to ``high`` is over seeds; ``published`` is the paper's value, or an interval
     ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The test shows its claim
     if the interval lies within; the verdict is "not reproduced" if it lies outside; else nothing is decided
-    (`sumexp.chapters.intervals.judge`). What it rests on goes with it: ``margin``, below which a difference is none;
-    ``seen``, what the design could have seen; ``confidence``; ``data``, the data set; ``profile``; ``seeds``, their
-    number; ``keys`` of the stored runs. Where the claim names data sets, a finding on another, or on
-    none, does not decide it. Call it once for each number; a test should not assert agreement.
+    (`sumexp.chapters.intervals.judge`). What it rests on goes with it: the other fields of `Finding`. Call it once
+    for each number; a test should not assert agreement.
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
     if len(experiments) != 1:
@@ -163,13 +140,7 @@ def finding(request: pytest.FixtureRequest) -> State:
             f"{request.node.nodeid}: the fixture finding needs exactly one claim marker with evidence='experiment'"
         )
 
-    def state(
-        estimate: float,
-        low: float,
-        high: float,
-        published: float | tuple[float | None, float | None] | None = None,
-        **rests_on: Any,
-    ) -> None:
+    def state(estimate: float, low: float, high: float, published: Any = None, **rests_on: Any) -> None:
         span = published if isinstance(published, tuple) or published is None else (published, published)
         try:
             measured = Finding(estimate=estimate, low=low, high=high, published=span, **rests_on)
@@ -198,7 +169,7 @@ class Keeper:
 
     def __init__(self) -> None:
         self._meter, self._store = Meter(), default()
-        self._tests: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._tests: dict[str, dict[tuple[str, ...], dict[str, Any]]] = defaultdict(dict)
         self._lacked: dict[str, set[str]] = defaultdict(set)
         self._seconds: dict[str, float] = defaultdict(float)
         self._left_out: set[str] = set()
@@ -213,10 +184,8 @@ class Keeper:
     def passed(self) -> Iterable[str]:
         """The names of the tests whose outcome in the store is that they pass."""
         for wanted in self._wanted.values():
-            ended: dict[str, set[str]] = defaultdict(set)
-            for test in self._stored(wanted).tests:
-                ended[test.test].add(test.outcome)
-            yield from (name for name, ends in ended.items() if ends == {"passed"})
+            tests = self._stored(wanted).tests
+            yield from {test.test for test in tests} - {test.test for test in tests if test.outcome != "passed"}
 
     def _stored(self, wanted: Computation) -> EvidenceFile:
         entry = outcomes.find(self._store, wanted)
@@ -241,7 +210,7 @@ class Keeper:
         self._lacked[file] |= {run for name, run in report.user_properties if name == _LACKED and isinstance(run, str)}
         for record in _records(report):
             key = (record["test"], record["claim"], record["shows"], record["evidence"])
-            kept = self._tests.setdefault(key, {**record, "outcome": report.outcome, "findings": []})
+            kept = self._tests[file].setdefault(key, {**record, "outcome": report.outcome, "findings": []})
             kept["outcome"] = min(kept["outcome"], report.outcome, key=_WORST.index)
             kept["findings"] += record["findings"] if report.when == "call" else []
             if report.skipped and isinstance(report.longrepr, tuple):  # of a skip: file, line and the reason
@@ -256,14 +225,13 @@ class Keeper:
         """Keep the outcomes of each module all of whose tests have one, if its key is still the same."""
         if not self._collected or not _is_complete(session, exitstatus):
             return
-        ended: dict[str, list[Test]] = defaultdict(list)
-        for key in sorted(self._tests):
-            test = Test.model_validate(self._tests[key])
-            ended[test.test.partition("::")[0]].append(test)
-        for file in self._wanted.keys() & (ended.keys() | self._left_out):
+        for file in self._wanted.keys() & (self._tests.keys() | self._left_out):
             wanted = self._wanted[file]
             stored = self._stored(wanted)
-            tests = {(one.test, one.claim, one.shows, one.evidence): one for one in (*stored.tests, *ended[file])}
+            tests: dict[tuple[str, ...], Test] = {
+                (one.test, one.claim, one.shows, one.evidence): one
+                for one in (*stored.tests, *map(Test.model_validate, self._tests[file].values()))
+            }
             lacked = tuple(sorted({*stored.lacked, *self._lacked[file]}))
             merged = EvidenceFile(tests=tuple(tests[key] for key in sorted(tests)), lacked=lacked)
             names = {name for test in merged.tests for name in test.test.split("::")[1:]}  # of classes too
@@ -274,8 +242,7 @@ class Keeper:
 
     def _keep(self, wanted: Computation, ended: EvidenceFile, seconds: float) -> None:
         with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
-            text = json.dumps(ended.model_dump(mode="json"), indent=1) + "\n"
-            (folder / outcomes.FILE).write_text(text, "utf-8")
+            (folder / outcomes.FILE).write_text(ended.model_dump_json(indent=1), "utf-8")
             # Of the module, not of the run; its tests take one thread of a worker, whose processor time nobody tells.
             seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
 
@@ -283,10 +250,8 @@ class Keeper:
 def _is_complete(session: pytest.Session, exitstatus: int) -> bool:
     """Whether all tests of the modules asked for were to run and the run came to its end: half a run is no evidence."""
     options = session.config.option
-    if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):
-        return False
+    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
     # Those that are only set up seem to pass.
-    if any(getattr(options, name, None) for name in ("keyword", "deselect", "lf", "stepwise", "setuponly")):
-        return False
+    chosen = any(getattr(options, name, None) for name in ("keyword", "deselect", "lf", "stepwise", "setuponly"))
     is_cut = session.shouldstop or session.shouldfail or any("::" in one for one in session.config.args)
-    return options.markexpr in ("", "claim") and not is_cut
+    return ended and not chosen and not is_cut and options.markexpr in ("", "claim")

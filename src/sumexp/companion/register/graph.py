@@ -34,15 +34,12 @@ class Place:
 
 def _layers(edges: Edges) -> list[list[str]]:
     """Claims by the length of the longest chain below them; those without any edge come last, on their own."""
+    used = {other for others in edges.values() for other in others}
     depth: dict[str, int] = {}
     for node in TopologicalSorter(edges).static_order():
-        depth[node] = 1 + max((depth[other] for other in edges[node]), default=-1)
-    linked = {*(node for node in edges if edges[node]), *(other for others in edges.values() for other in others)}
-    layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-    for node in edges:
-        if node in linked:
-            layers[depth[node]].append(node)
-    return [layer for layer in [*layers, [node for node in edges if node not in linked]] if layer]
+        below = max((depth[other] for other in edges[node]), default=-1)
+        depth[node] = 1 + below if edges[node] or node in used else len(edges)
+    return [[node for node in edges if depth[node] == level] for level in sorted(set(depth.values()))]
 
 
 def width(label: str) -> float:
@@ -50,31 +47,11 @@ def width(label: str) -> float:
     return _LETTER * len(label)
 
 
-def _spread(layer: Sequence[str], labels: Mapping[str, str], first_row: int) -> dict[str, Place]:
-    """Place one layer in its order from left to right, its claims taking turns among the rows it needs.
-
-    No two claims of a layer stand above one another, so that a line to the one does not run through the other.
-    """
-    widest = _GAP + max(width(labels[node]) for node in layer)
-    step = min(WIDTH / len(layer), (WIDTH - widest) / max(1, len(layer) - 1))
-    rows = ceil(widest / step) if len(layer) > 1 else 1
-    left = (WIDTH - step * (len(layer) - 1)) / 2
-    return {
-        node: Place(
-            x=round(left + step * index, 1),
-            y=(first_row + index % rows + 0.5) * ROW,
-            row=first_row + index % rows,
-        )
-        for index, node in enumerate(layer)
-    }
-
-
 def layout(edges: Edges, labels: Mapping[str, str]) -> dict[str, Place]:
     """Place every claim: layers from above to below, each sorted by where its neighbours stand.
 
-    Args:
-        edges: for each claim, in a fixed order, the claims it rests on; all of them keys as well.
-        labels: what stands below each claim's mark.
+    ``edges`` are for each claim, in a fixed order, the claims it rests on, which are keys as well; ``labels`` stand
+    below the claims' marks.
     """
     layers = _layers(edges)
     users = {node: [user for user, others in edges.items() if node in others] for node in edges}
@@ -89,10 +66,21 @@ def layout(edges: Edges, labels: Mapping[str, str]) -> dict[str, Place]:
 
 
 def _stack(layers: Iterable[Sequence[str]], labels: Mapping[str, str]) -> dict[str, Place]:
-    """Place layers below one another."""
+    """Place layers below one another, from left to right, the claims of each taking turns among the rows it needs.
+
+    No two claims of a layer stand above one another, so that a line to the one does not run through the other.
+    """
     places: dict[str, Place] = {}
+    first = 0
     for layer in layers:
-        places |= _spread(layer, labels, 1 + max((place.row for place in places.values()), default=-1))
+        widest = _GAP + max(width(labels[node]) for node in layer)
+        step = min(WIDTH / len(layer), (WIDTH - widest) / max(1, len(layer) - 1))
+        rows = min(ceil(widest / step), len(layer)) if len(layer) > 1 else 1
+        left = (WIDTH - step * (len(layer) - 1)) / 2
+        for index, node in enumerate(layer):
+            row = first + index % rows
+            places[node] = Place(round(left + step * index, 1), (row + 0.5) * ROW, row)
+        first += rows
     return places
 
 

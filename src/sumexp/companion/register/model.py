@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from sumexp.companion import CompanionError
 
@@ -33,7 +33,6 @@ CHAPTERS = (
 SHOWS: tuple[Shows, ...] = get_args(Shows)
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 """Kinds of evidence, the strongest first."""
-CONVENTIONS = frozenset({"definition", "notation"})
 
 
 class RegisterError(CompanionError):
@@ -62,28 +61,14 @@ Text: TypeAlias = Annotated[str, Field(min_length=1)]
 Prose: TypeAlias = Annotated[Text, AfterValidator(_typesettable)]
 
 
-class Claim(BaseModel):
-    r"""One checkable statement of a paper, or of ours.
+class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
+    """One checkable statement: a paper's, as printed but in our words, or ours. Texts have LaTeX in ``$...$``.
 
-    Attributes:
-        id: the paper's name, ``since`` or ``sumexp``, a hyphen and the claim's own name; stable, as links and tests
-            bear it.
-        chapter: the chapter that decides the claim.
-        where: the place in the paper, or in the chapter.
-        kind: what the paper calls it, or what it is.
-        paper_says: a paper's statement as printed, in our words, with LaTeX in ``$...$``.
-        we_say: our own statement, in the place of a paper's.
-        corrected: the statement that holds, only where it differs from the printed one.
-        note: what a reader must know in addition to the statement.
-        how: a short hint how a program can decide it.
-        depends_on: ids of the claims it rests on, in any file.
-        erratum: labels on the errata page, such as ``B5``.
-        open: why no test decides the claim yet.
-        data: the data sets it speaks of, if it is about what was measured on some; experiments on others do not
-            decide it.
+    The ``id`` is stable, since links and tests bear it: the paper's name, ``since`` or ``sumexp``, and the claim's own.
+    ``chapter`` decides the claim, unless ``open`` says why no test does yet; ``how`` is a hint how a program can.
+    ``corrected`` is the statement that holds, where the printed one does not, and an ``erratum`` such as ``B5``
+    explains it. If ``data`` names the sets on which something was measured, experiments on others decide nothing.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
 
     id: Annotated[str, Field(pattern=r"^[a-z]+(-[A-Za-z0-9]+)+$")]
     chapter: str
@@ -105,6 +90,11 @@ class Claim(BaseModel):
         return self.id.split("-", 1)[0]
 
     @property
+    def place(self) -> str:
+        """Where a fault of the entry is looked for."""
+        return f"claims/{self.paper}.yml: entry {self.id}"
+
+    @property
     def is_ours(self) -> bool:
         """Whether the book states it, and no paper."""
         return self.paper == OURS
@@ -117,7 +107,7 @@ class Claim(BaseModel):
     @property
     def is_convention(self) -> bool:
         """Whether there is nothing to decide: a definition or notation that is right as printed."""
-        return self.kind in CONVENTIONS and self.corrected is None
+        return self.kind in ("definition", "notation") and self.corrected is None
 
     @model_validator(mode="after")
     def _consistent(self) -> "Claim":
@@ -143,25 +133,13 @@ Claims: TypeAlias = Mapping[str, Claim]
 """All entries by id, in the order of the files and within them."""
 
 
-class Finding(BaseModel):
+class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """What an experiment measured: the interval over its seeds, and what the paper reports.
 
-    Attributes:
-        estimate: the measured value.
-        low: lower end of the interval over seeds.
-        high: its upper end.
-        published: the paper's value as an interval (a number is the interval from itself to itself,
-            ``None`` an end at infinity: "lower than" is ``(None, 0)`` for a difference); ``None`` if it gives none.
-        margin: a difference that is nearer to zero counts as none.
-        seen: the difference that the design would have shown with probability 0.8.
-        confidence: of the interval.
-        data: the data set it was measured on, if it is one.
-        profile: the profile of the runs.
-        seeds: how many seeds the interval is over.
-        keys: the runs it rests on, by their keys in the store.
+    ``published`` is the paper's value as an interval: a number is the interval from itself to itself, ``None`` an end
+    at infinity ("lower than" is ``(None, 0)`` for a difference). A difference nearer to zero than ``margin`` counts as
+    none; the design would have shown one of ``seen`` with probability 0.8. ``keys`` are those of the runs in the store.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     estimate: float
     low: float
@@ -212,9 +190,7 @@ class Finding(BaseModel):
     @property
     def gap(self) -> float:
         """How far the interval lies from the published value: 0 where they meet or nothing is published."""
-        if self.published is None:
-            return 0.0
-        least, most = self.published
+        least, most = self.published or (None, None)
         below = self.low - most if most is not None else 0.0
         above = least - self.high if least is not None else 0.0
         return max(0.0, below, above)
@@ -224,21 +200,13 @@ State: TypeAlias = Callable[..., None]
 """What the fixture ``finding`` hands to a test."""
 
 
-class Test(BaseModel):
+class Test(BaseModel, extra="forbid", frozen=True):
     """What one test function shows of one claim, and how its last run ended.
 
-    Attributes:
-        test: ``file::name``, without parameters.
-        claim: id of the claim.
-        shows: which of its statements the test shows.
-        evidence: the kind of evidence.
-        outcome: ``passed`` only if every case of a parametrised test passed.
-        findings: measured values, for experiments.
-        reason: why it was skipped, if it said so.
+    ``test`` is ``file::name``, without parameters: it passed only if all of its cases did.
     """
 
     __test__ = False  # a record, not something for pytest to collect
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     test: str
     claim: str
@@ -248,16 +216,24 @@ class Test(BaseModel):
     findings: tuple[Finding, ...] = ()
     reason: str = ""
 
+    @property
+    def name(self) -> str:
+        """Its name within its module or class."""
+        return self.test.rpartition("::")[2]
 
-class EvidenceFile(BaseModel):
-    """How the tests of one module ended.
+    @property
+    def found(self) -> str:
+        """Its outcome or, if it passed: ``excluded`` if any finding is, ``shown`` if all are, else ``undecided``."""
+        verdicts = {finding.verdict for finding in self.findings}
+        if self.outcome != "passed":
+            return self.outcome
+        if "excluded" in verdicts:
+            return "excluded"
+        return "shown" if verdicts <= {"shown"} else "undecided"
 
-    Attributes:
-        tests: those that decide claims.
-        lacked: the training runs that they looked for in vain, as paths below the root of the store.
-    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class EvidenceFile(BaseModel, extra="forbid", frozen=True):
+    """How the tests of claims of one module ended, and the runs that they ``lacked``, as paths in the store."""
 
     tests: tuple[Test, ...]
     lacked: tuple[str, ...] = ()
@@ -272,18 +248,13 @@ def explain(error: ValidationError) -> str:
     )
 
 
-def _mapping(node: yaml.MappingNode, entry: str) -> Mapping[str, Any]:
-    """Build one entry, refusing a field that is given twice (YAML itself would keep the last)."""
-    keys = [key.value for key, _ in node.value]
-    twice = sorted({key for key in keys if keys.count(key) > 1})
-    if twice:
-        raise RegisterError([f"{entry}: the field {twice[0]!r} is given twice"])
-    fields: Mapping[str, Any] = yaml.SafeLoader("").construct_document(node)
-    return fields
-
-
-def _entries(path: Path, name: str) -> Iterator[Claim | str]:
+def _entries(path: Path) -> Iterator[Claim | str]:
     """Read one file: a claim, or a fault in words, for each of its entries."""
+    name = f"{path.parent.name}/{path.name}"
+    if path.stem not in (*PAPERS, OURS):
+        expected = ", ".join(f"{paper}.yml" for paper in (*PAPERS, OURS))
+        yield f"{name}: expected one file per paper, and one of ours: {expected}"
+        return
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -294,70 +265,54 @@ def _entries(path: Path, name: str) -> Iterator[Claim | str]:
         return
     for node in root.value:
         place = f"{name}:{node.start_mark.line + 1}"
-        if not isinstance(node, yaml.MappingNode):
+        if isinstance(node, yaml.MappingNode):
+            yield _entry(node, place, path.stem)
+        else:
             yield f"{place}: expected an entry with fields `id`, `chapter`, ..., got {node.value!r}"
-            continue
-        label = next((value.value for key, value in node.value if key.value == "id"), "without id")
-        entry = f"{place}: entry {label}"
-        try:
-            claim = Claim.model_validate(_mapping(node, entry))
-        except ValidationError as error:
-            yield f"{entry}: {explain(error)}"
-            continue
-        except RegisterError as error:
-            yield str(error)
-            continue
-        if claim.paper != path.stem:
-            yield f"{entry}: the id must begin with {path.stem!r}, the name of its file"
-            continue
-        yield claim
+
+
+def _entry(node: yaml.MappingNode, place: str, paper: str) -> Claim | str:
+    """Read one entry, refusing a field that is given twice (YAML itself would keep the last)."""
+    fields = yaml.SafeLoader("").construct_document(node)
+    entry = f"{place}: entry {fields.get('id', 'without id')}"
+    names = [key.value for key, _ in node.value]
+    if twice := sorted(name for name in names if names.count(name) > 1):
+        return f"{entry}: the field {twice[0]!r} is given twice"
+    try:
+        claim = Claim.model_validate(fields)
+    except ValidationError as error:
+        return f"{entry}: {explain(error)}"
+    return claim if claim.paper == paper else f"{entry}: the id must begin with {paper!r}, the name of its file"
 
 
 def _links(claims: Claims) -> Iterator[str]:
     """Faults of ``depends_on``: ids that do not exist, and cycles."""
-    unknown = [
-        f"claims/{claim.paper}.yml: entry {claim.id}: depends_on names {other!r}, which is no entry of the register"
-        for claim in claims.values()
-        for other in claim.depends_on
-        if other not in claims
-    ]
-    yield from unknown
-    if not unknown:
-        try:
-            TopologicalSorter({claim.id: claim.depends_on for claim in claims.values()}).prepare()
-        except CycleError as error:
-            # graphlib gives each node before the one that depends on it; a reader expects "depends on" order
-            cycle = [str(node) for node in reversed(error.args[1])]
-            paper = claims[cycle[0]].paper
-            yield f"claims/{paper}.yml: entry {cycle[0]}: depends_on is cyclic: {' -> '.join(cycle)}"
+    for claim in claims.values():
+        for other in claim.depends_on:
+            if other not in claims:
+                yield f"{claim.place}: depends_on names {other!r}, which is no entry of the register"
+    try:
+        TopologicalSorter({claim.id: claim.depends_on for claim in claims.values()}).prepare()
+    except CycleError as error:
+        # graphlib gives each node before the one that depends on it; a reader expects "depends on" order
+        cycle = [str(node) for node in reversed(error.args[1])]
+        yield f"{claims[cycle[0]].place}: depends_on is cyclic: {' -> '.join(cycle)}"
 
 
 def load(claims_dir: Path) -> Claims:
-    """Read and check all entries of ``claims_dir/*.yml``.
-
-    Raises:
-        RegisterError: an entry is malformed, appears twice, or depends on what does not exist or on itself;
-            every fault is named with its file, line and entry.
-    """
+    """Read and check all entries of ``claims_dir/*.yml``; every fault is named with its file, line and entry."""
     claims: dict[str, Claim] = {}
     faults: list[str] = []
     files = sorted(claims_dir.glob("*.yml"))
     if not files:
         raise RegisterError([f"{claims_dir}: no claims/*.yml there: run the command in the root of the repository"])
-    for path in files:
-        name = f"{claims_dir.name}/{path.name}"
-        if path.stem not in (*PAPERS, OURS):
-            expected = ", ".join(f"{paper}.yml" for paper in (*PAPERS, OURS))
-            faults.append(f"{name}: expected one file per paper, and one of ours: {expected}")
-            continue
-        for entry in _entries(path, name):
-            if isinstance(entry, str):
-                faults.append(entry)
-            elif entry.id in claims:
-                faults.append(f"{name}: entry {entry.id}: the id appears twice")
-            else:
-                claims[entry.id] = entry
-    faults += [] if faults else _links(claims)
-    if faults:
+    for entry in (entry for path in files for entry in _entries(path)):
+        if isinstance(entry, str):
+            faults.append(entry)
+        elif entry.id in claims:
+            faults.append(f"{entry.place}: the id appears twice")
+        else:
+            claims[entry.id] = entry
+    if faults := faults or list(_links(claims)):
         raise RegisterError(faults)
     return claims

@@ -1,6 +1,6 @@
 """What the book's page of the register shows in addition to its prose, as HTML: tables to filter and graphs to walk.
 
-The directives ``register-table`` and ``register-graph`` of ``book/_ext`` put it into ``book/register.md``. It reads
+The directive ``register-table`` of ``book/_ext`` puts it into ``book/register.md``. It reads
 without JavaScript; ``book/_static/register.js`` adds the filters and the walking. The HTML itself stands in
 ``templates/register.html``.
 """
@@ -8,7 +8,7 @@ without JavaScript; ``book/_static/register.js`` adds the filters and the walkin
 import re
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -35,10 +35,8 @@ def prose(text: str) -> Markup:
 def shortened(text: str, length: int = 240) -> str:
     """The first words of a text, about ``length`` letters; a formula is kept whole or left out."""
     pieces = re.findall(r"[^\s$]*(?:\$[^$]*\$[^\s$]*)+|\S+", text)
-    kept = 0
-    while kept < len(pieces) and len(" ".join(pieces[: kept + 1])) <= length:
-        kept += 1
-    kept = max(kept, 1)
+    ends = accumulate(len(piece) + 1 for piece in pieces)
+    kept = max(1, sum(end <= length + 1 for end in ends))
     return " ".join(pieces[:kept]) + (" …" if kept < len(pieces) else "")
 
 
@@ -46,15 +44,12 @@ def _weight(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:
     return heaviest(explained[label] for label in labels if label in explained)
 
 
-def _templates() -> Environment:
-    loader = PackageLoader(__package__)
-    found = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    found.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
-    found.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS, "RULES": RULES}
-    return found
-
-
-_MACROS = _templates().get_template("register.html").module
+_TEMPLATES = Environment(
+    loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+)
+_TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
+_TEMPLATES.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS, "RULES": RULES}
+_MACROS = _TEMPLATES.get_template("register.html").module
 
 
 def _macro(name: str) -> Callable[..., str]:
@@ -82,10 +77,7 @@ def counts(register: Register) -> str:
 def claims(register: Register, explained: Mapping[str, Erratum], sources: Mapping[str, str]) -> dict[str, str]:
     """For each chapter the entries of its claims, folded; a link to one, a search or the printer opens them.
 
-    Args:
-        register: the entries.
-        explained: the errata that a page explains, by label such as ``B5``.
-        sources: for each file of tests the page that shows it.
+    ``explained`` are the errata that a page explains, by label; ``sources`` the page that shows each file of tests.
     """
     users: dict[str, list[str]] = {}
     for entry in register:
@@ -103,10 +95,7 @@ def graphs(register: Register) -> str:
 def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:
     """For each chapter a table of its results: the verdict, what is stated, shortened, what hangs on a correction.
 
-    Args:
-        register: the entries; conventions are left out but for those with an erratum: there is nothing to decide.
-        explained: the errata that a page explains, by label.
-        page: the address of the register's page.
+    Conventions are left out but for those with an erratum. ``page`` is the address of the register's page.
     """
     results = tuple(entry for entry in register if entry.verdict != "convention" or entry.erratum)
     return {chapter: _glance(entries, explained, page) for chapter, entries in by_chapter(results).items()}

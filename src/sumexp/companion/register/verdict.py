@@ -5,23 +5,16 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from sumexp.companion.register.model import (
-    EVIDENCE,
-    Claim,
-    Claims,
-    Evidence,
-    RegisterError,
-    Test,
-    explain,
-)
+from sumexp.companion.register.model import EVIDENCE, Claim, Claims, Evidence, RegisterError, Test, explain
 
 Verdict: TypeAlias = Literal[
-    "failing", "not reproduced", "holds with correction", "refuted", "holds", "convention", "open"
+    "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open"
 ]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True)
@@ -58,20 +51,10 @@ TRUTH_TABLE: tuple[Row, ...] = (
     ),
     Row("nothing", "open", "gives the reason", frozenset()),
 )
-VERDICTS: tuple[Verdict, ...] = (
-    "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open",
-)  # fmt: skip
 
 
 class Entry(Claim):
-    """A claim with what its tests say of it.
-
-    Attributes:
-        verdict: by the truth table.
-        says: the verdict in words, such as how far an experiment lies from the paper; may be empty.
-        evidence: the strongest evidence among the tests that carry the verdict.
-        tests: its tests as they last ran.
-    """
+    """A claim with its tests as they last ran, its verdict, the same in words, and the strongest evidence for it."""
 
     verdict: Verdict
     says: str
@@ -89,11 +72,7 @@ def to_json(register: Register) -> str:
 
 
 def read_json(path: Path) -> Register:
-    """The register in a file of the form of :func:`to_json`.
-
-    Raises:
-        RegisterError: if it is of another form.
-    """
+    """The register in a file of the form of :func:`to_json`."""
     try:
         return _JSON.validate_json(path.read_bytes())
     except ValidationError as error:
@@ -104,9 +83,6 @@ def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
     """Find the ``claim`` markers in ``tests_dir/**/test_*.py`` without running anything: the tests and their claims.
 
     A claim whose tests have not run yet is thereby distinguished from one that has no test.
-
-    Raises:
-        RegisterError: a file is not Python.
     """
     for path in sorted(tests_dir.rglob("test_*.py")):
         try:
@@ -119,179 +95,126 @@ def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
 @cache
 def marked(code: str) -> tuple[tuple[str, str, object, object], ...]:
     """The tests and classes of a module with what their markers name: a claim, ``shows`` and ``evidence``."""
-    found = []
-    for node in _definitions(ast.parse(code)):
-        for call in (call for decorator in node.decorator_list for call in ast.walk(decorator)):
-            match call:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
-                    args=[ast.Constant(value=str(claim)), *_],
-                    keywords=keywords,
-                ):
-                    named = {one.arg: getattr(one.value, "value", None) for one in keywords}
-                    found.append((node.name, claim, named.get("shows"), named.get("evidence")))
-    return tuple(found)
+    return tuple(_marked(ast.parse(code)))
 
 
-def _definitions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    """Functions and classes, but for what stands within a function: pytest collects none of it."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield child
-        if isinstance(child, ast.stmt) and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _definitions(child)
+def _marked(node: ast.AST) -> Iterator[tuple[str, str, object, object]]:
+    """The same of a node and of what stands within it, but for functions: pytest collects nothing there."""
+    for call in (call for decorator in getattr(node, "decorator_list", ()) for call in ast.walk(decorator)):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
+                args=[ast.Constant(value=str(claim)), *_],
+                keywords=keywords,
+            ):
+                named = {one.arg: getattr(one.value, "value", None) for one in keywords}
+                yield getattr(node, "name", ""), claim, named.get("shows"), named.get("evidence")
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt):
+                yield from _marked(child)
 
 
-def _excluded(test: Test) -> bool:
-    return test.outcome == "passed" and any(finding.verdict == "excluded" for finding in test.findings)
+def _lacking(deciding: Sequence[Test], waiting: bool) -> str:
+    """Which parts are not decided of a statement that experiments alone show: each of its parts must hold."""
+    parts = [test for test in deciding if test.shows == "statement"]
+    if {test.evidence for test in parts if test.found == "shown"} != {"experiment"}:
+        return ""
+    open_parts = [test for test in parts if test.evidence == "experiment" and test.found in ("skipped", "undecided")]
+    if open_parts:
+        return f"shown in part: {', '.join(map(_named, open_parts))} decided nothing in this build"
+    return "shown in part: a test of it has not run in this build" if waiting else ""
 
 
-def _shown(test: Test) -> bool:
-    """Whether a test shows what it bears witness to; an interval that decides nothing shows nothing."""
-    return test.outcome == "passed" and all(finding.verdict == "shown" for finding in test.findings)
-
-
-def _beside(claim: Claim, test: Test) -> bool:
-    """Whether a test measured on other data sets than those that the claim speaks of."""
-    return bool(claim.data) and any(finding.data not in claim.data for finding in test.findings)
-
-
-def facts(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Set[str]:
-    """What the truth table looks at: what passing tests show, and which of four other facts are so.
-
-    These are ``failing``, if a test failed; ``excluded``, if an experiment excludes the paper's finding;
-    ``convention``, if there is nothing to decide and no test; and ``whole``, unless experiments alone show the
-    statement and one of its parts decided nothing or has not run.
-
-    Args:
-        claim: the claim.
-        tests: its tests as they last ran.
-        waiting: whether a test exists which has not run.
-    """
-    deciding = [test for test in tests if not _beside(claim, test)]
-    others = {
-        "failing": any(test.outcome == "failed" for test in tests),
-        "excluded": any(map(_excluded, deciding)),
-        "convention": claim.is_convention and not tests and not waiting,
-        "whole": not (_open_parts(deciding) or (waiting and _by_experiments(deciding))),
-    }
-    return {test.shows for test in deciding if _shown(test)} | {name for name, is_so in others.items() if is_so}
-
-
-def _by_experiments(deciding: Sequence[Test]) -> bool:
-    """Whether experiments alone show the statement: then each part must hold."""
-    return {test.evidence for test in deciding if test.shows == "statement" and _shown(test)} == {"experiment"}
-
-
-def _open_parts(deciding: Sequence[Test]) -> list[Test]:
-    """The experiments that decided nothing, of a statement that experiments alone show."""
-    if not _by_experiments(deciding):
-        return []
-    parts = [test for test in deciding if test.shows == "statement" and test.evidence == "experiment"]
-    return [test for test in parts if test.outcome == "skipped" or (test.outcome == "passed" and not _decides(test))]
-
-
-def _decides(test: Test) -> bool:
-    return _shown(test) or _excluded(test)
-
-
-def _undecided(test: Test) -> str:
-    """A test that decided nothing, and why: what was measured, or what it was skipped for; empty if it said neither."""
+def _named(test: Test) -> str:
+    """A test that decided nothing, and why: what was measured, or what it was skipped for, if it said either."""
     measured = "; ".join(
         f"{finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g} ({finding.design})"
         for finding in test.findings
         if finding.verdict in ("undecided", "alike")
     )
     alike = any(finding.verdict == "alike" for finding in test.findings)
-    return ("no difference: " * alike + measured) or test.reason
-
-
-def _carries(verdict: Verdict, claim: Claim, test: Test) -> bool:
-    """Whether a test is among those that carry the verdict."""
-    if verdict != "failing" and _beside(claim, test):
-        return False
-    match verdict:
-        case "failing":
-            return test.outcome == "failed"
-        case "not reproduced":
-            return _excluded(test)
-        case "open" | "convention":
-            return False
-        case _:
-            return test.outcome == "passed"
+    why = ("no difference: " * alike + measured) or test.reason
+    return test.name + (f" ({why})" if why else "")
 
 
 def _shortfall(test: Test) -> str:
     """Say by how much an experiment misses the paper's finding."""
     return "; ".join(
         f"measured {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}: "
-        f"{finding.gap:.3g} away from the paper's {_published(finding.published or (None, None))}"
+        f"{finding.gap:.3g} away from the paper's {_published(*finding.published)}"
         + (f" ({finding.ran})" if finding.ran else "")
         for finding in test.findings
-        if finding.verdict == "excluded"
+        if finding.verdict == "excluded" and finding.published
     )
 
 
-def _published(published: tuple[float | None, float | None] | None) -> str:
-    match published:
-        case None | (None, None):
-            return "any value"
-        case (None, most):
-            return f"at most {most:.3g}"
-        case (least, None):
-            return f"at least {least:.3g}"
-        case (least, most) if least == most:
-            return f"{least:.3g}"
-        case (least, most):
-            return f"{least:.3g} to {most:.3g}"
+def _published(least: float | None, most: float | None) -> str:
+    if least is None or most is None:
+        return f"at most {most:.3g}" if least is None else f"at least {least:.3g}"
+    return f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
 
 
-def _measured(claim: Claim, tests: list[Test]) -> str:
+def _measured(claim: Claim, tests: Sequence[Test]) -> str:
     """On which of the data sets that the claim speaks of it was measured, and on which not; empty if of none."""
     found = {finding.data: finding.ran for test in tests for finding in test.findings if finding.data in claim.data}
     lacking = [name for name in claim.data if name not in found]
-    return "; ".join(
-        [f"measured on {ran}" for ran in found.values()]
-        + ([f"not on {', '.join(lacking)}"] if found and lacking else [])
-    )
+    parts = [f"measured on {ran}" for ran in found.values()]
+    if found and lacking:
+        parts.append(f"not on {', '.join(lacking)}")
+    return "; ".join(parts)
 
 
-def _says(verdict: Verdict, claim: Claim, tests: tuple[Test, ...]) -> str:
-    carrying = [test for test in tests if _carries(verdict, claim, test)]
+def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> str:
+    if undecided := [_named(test) for test in deciding if test.found == "undecided"]:
+        return f"nothing is decided: {', '.join(undecided)}"
+    elsewhere = [finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings]
+    if elsewhere:
+        return f"measured on {', '.join(sorted(set(elsewhere)))} only, and it speaks of {', '.join(claim.data)}"
+    if not tests:
+        return "its tests have not run in this build"
+    reasons = sorted({test.reason for test in tests if test.reason})
+    return "its tests were skipped in this build" + (f": {'; '.join(reasons)}" if reasons else "")
+
+
+def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
+    """The verdict, by what passing tests show and four other facts that the truth table looks at.
+
+    Where a claim names data sets, a test that measured on others decides nothing unless it fails.
+    """
+    deciding = [
+        test for test in tests if not claim.data or all(finding.data in claim.data for finding in test.findings)
+    ]
+    failed = [test for test in tests if test.outcome == "failed"]
+    excluded = [test for test in deciding if test.found == "excluded"]
+    lacking = _lacking(deciding, waiting)
+    others = {
+        "failing": failed,
+        "excluded": excluded,
+        "convention": claim.is_convention and not tests and not waiting,
+        "whole": not lacking,
+    }
+    facts = {test.shows for test in deciding if test.found == "shown"} | {name for name in others if others[name]}
+    verdict = next(row.verdict for row in TRUTH_TABLE if row.facts <= facts)
     match verdict:
         case "failing":
-            return f"fails: {', '.join(test.test for test in carrying)}"
+            carrying, says = failed, f"fails: {', '.join(test.test for test in failed)}"
         case "not reproduced":
-            return "; ".join(map(_shortfall, carrying))
-        case "open" if claim.open is None:
-            deciding = [test for test in tests if not _beside(claim, test)]
-            if parts := _open_parts(deciding):
-                return f"shown in part: {', '.join(map(_named, parts))} decided nothing in this build"
-            if _by_experiments(deciding):
-                return "shown in part: a test of it has not run in this build"
-            if whys := [_named(test) for test in deciding if test.outcome == "passed" and not _decides(test)]:
-                return f"nothing is decided: {', '.join(whys)}"
-            others = [test for test in tests if _beside(claim, test)]
-            if elsewhere := sorted({finding.data or "no data set" for test in others for finding in test.findings}):
-                return f"measured on {', '.join(elsewhere)} only, and it speaks of {', '.join(claim.data)}"
-            if not tests:
-                return "its tests have not run in this build"
-            reasons = sorted({test.reason for test in tests if test.reason})
-            return "its tests were skipped in this build" + (f": {'; '.join(reasons)}" if reasons else "")
+            carrying, says = excluded, "; ".join(map(_shortfall, excluded))
         case "open":
-            return claim.open or ""
+            carrying, says = [], claim.open or lacking or _why_open(claim, tests, deciding)
+        case "convention":
+            carrying, says = [], ""
         case _:
-            return _measured(claim, carrying)
-
-
-def _named(test: Test) -> str:
-    why = _undecided(test)
-    return _function(test.test) + (f" ({why})" if why else "")
+            carrying = [test for test in deciding if test.outcome == "passed"]
+            says = _measured(claim, carrying)
+    evidence = min((test.evidence for test in carrying), key=EVIDENCE.index, default=None)
+    return Entry(**dict(claim), verdict=verdict, says=says, evidence=evidence, tests=tests)
 
 
 def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[str]:
     """What is wrong with a claim and its tests taken together."""
-    passed = {test.shows: test.test for test in tests if _shown(test)}
+    passed = {test.shows: test.test for test in tests if test.found == "shown"}
     tested = bool(tests) or waiting
     if {"statement", "counterexample"} <= passed.keys():
         yield (
@@ -312,49 +235,24 @@ def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[st
         yield "it has no test: mark one with its id, or give the reason under `open`"
 
 
-def _function(test: str) -> str:
-    """The name of a test within its module or class."""
-    return test.rpartition("::")[2]
-
-
 def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests")) -> Register:
-    """Compute every verdict from the tests as they last ran.
+    """Compute every verdict from the tests as they last ran; those that have not run are not among ``ended``.
 
-    Args:
-        claims: the entries.
-        ended: how the tests of claims ended; those that have not run are absent.
-        tests_dir: folder of the tests, read for markers only, so that a claim whose tests have not run
-            is distinguished from a claim that has none.
-
-    Raises:
-        RegisterError: a test names an unknown claim; a statement and its counterexample both pass; an entry has
-            neither a test nor a reason to be open, or has both.
+    The tests in ``tests_dir`` are read for markers only, so that a claim whose tests have not run is distinguished
+    from a claim that has none.
     """
     declared = list(markers(tests_dir))
-    by_claim: dict[str, list[Test]] = {}
-    for test in ended:
-        by_claim.setdefault(test.claim, []).append(test)
     named = {(test.test, test.claim) for test in ended} | set(declared)
     orphans = sorted((test, claim) for test, claim in named if claim not in claims)
     faults = [f"{test}: its marker names {claim!r}, which is no entry of claims/" for test, claim in orphans]
     register: list[Entry] = []
     for claim in claims.values():
-        tests = tuple(sorted(by_claim.get(claim.id, ()), key=lambda test: (EVIDENCE.index(test.evidence), test.test)))
-        ran = {_function(test.test) for test in tests}
-        waiting = any(of == claim.id and _function(test) not in ran for test, of in declared)
-        faults += [f"claims/{claim.paper}.yml: entry {claim.id}: {fault}" for fault in _faults(claim, tests, waiting)]
-        seen = facts(claim, tests, waiting)
-        verdict = next(row.verdict for row in TRUTH_TABLE if row.facts <= seen)
-        carrying = [test.evidence for test in tests if _carries(verdict, claim, test)]
-        register.append(
-            Entry(
-                **dict(claim),
-                verdict=verdict,
-                says=_says(verdict, claim, tests),
-                evidence=min(carrying, key=EVIDENCE.index, default=None),
-                tests=tests,
-            )
-        )
+        its = (test for test in ended if test.claim == claim.id)
+        tests = tuple(sorted(its, key=lambda test: (EVIDENCE.index(test.evidence), test.test)))
+        ran = {test.name for test in tests}
+        waiting = any(of == claim.id and test.rpartition("::")[2] not in ran for test, of in declared)
+        faults += [f"{claim.place}: {fault}" for fault in _faults(claim, tests, waiting)]
+        register.append(_decided(claim, tests, waiting))
     if faults:
         raise RegisterError(faults)
     return tuple(register)
