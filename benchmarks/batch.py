@@ -21,12 +21,12 @@ Loss = Callable[[Tensor], Tensor]
 
 
 def contenders(size: int) -> dict[str, Loss]:
-    """The loss of a matrix of scores: plain, corrected by the package, corrected by hand."""
+    """The loss of a matrix of scores: plain, corrected by the package, corrected in torch alone."""
     labels = torch.randint(CLASSES, (size,), generator=torch.Generator().manual_seed(0))
     places, log_q = torch.arange(size), samplers.LogUniform(CLASSES).log_prob(labels).float()
     return {
         "F.cross_entropy": lambda scores: F.cross_entropy(scores, places),
-        "by hand": lambda scores: F.cross_entropy(scores - log_q, places),
+        "torch alone": lambda scores: F.cross_entropy(scores - log_q, places),
         "in_batch": lambda scores: functional.in_batch(scores, labels, log_q=log_q),
         "in_batch, mask": lambda scores: functional.in_batch(scores, labels, log_q=log_q, hits="mask"),
     }
@@ -143,7 +143,7 @@ def option_seconds(name: str, size: int, rounds: int, threads: int) -> dict[str,
     ours, by_hand = options(size)[name]
     matrix = given(size, False)
     torch.testing.assert_close(ours(matrix()), by_hand(matrix()), rtol=1e-4, atol=1e-4)
-    losses = {"ours": ours, "by hand": by_hand, "plain": contenders(size)["in_batch"]}
+    losses = {"ours": ours, "torch alone": by_hand, "plain": contenders(size)["in_batch"]}
 
     def step(loss: Loss) -> None:
         loss(matrix()).backward()  # type: ignore[no-untyped-call]
@@ -169,7 +169,7 @@ def main(threads: int, quick: bool) -> None:
             taken: dict[str, Timing] = {
                 name: {"seconds": case[kind][name], "bytes": case["bytes"][name]} for name in case[kind]
             }
-            others = {name: taken[name] for name in ("F.cross_entropy", "by hand")}
+            others = {name: taken[name] for name in ("F.cross_entropy", "torch alone")}
             tables[f"In-batch loss {what}"].append(row(title, taken["in_batch"], others))
         whole: dict[str, Timing] = {name: {"seconds": found} for name, found in case["whole"].items()}
         tables["InfoNCE from unit vectors"].append(row(title, whole.pop("in_batch"), whole))
@@ -184,9 +184,9 @@ def main(threads: int, quick: bool) -> None:
     for name in options(8):
         for size in (64,) if quick else (256, 1024):
             took = alone(option_seconds, name, size, (1 << 15) // size, threads)
-            by_hand, plain = (took["ours"] / took[key] for key in ("by hand", "plain"))
-            print(f"{name}, {size}: {by_hand:.2f} of it by hand, {plain:.2f} of the plain loss")
-            others: dict[str, Timing | None] = {"by hand": {"seconds": took["by hand"]}}
+            by_hand, plain = (took["ours"] / took[key] for key in ("torch alone", "plain"))
+            print(f"{name}, {size}: {by_hand:.2f} of torch alone, {plain:.2f} of the plain loss")
+            others: dict[str, Timing | None] = {"torch alone": {"seconds": took["torch alone"]}}
             tables["In-batch loss, with options"].append(row(f"{name}, {size:,}", {"seconds": took["ours"]}, others))
     if not quick:
         results = {"machine": machine(threads), "tables": tables, "features": FEATURES, "cases": cases}

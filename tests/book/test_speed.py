@@ -5,7 +5,7 @@ import re
 from itertools import chain
 from pathlib import Path
 
-from sumexp.companion.pipeline.measured import OF_TIME, cells, slower
+from sumexp.companion.pipeline.measured import EQUAL, OF_TIME, cells, slower
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "speed.md").read_text("utf-8")
@@ -35,6 +35,14 @@ def test_it_is_faster_over_the_most_classes_and_over_the_fewest() -> None:
         rows = [cells(row) for row in TABLES[title]]
         assert [row for row in rows if row[OF_TIME] > 1] == [rows[place]]
         assert rows[place]["fastest other"] == name
+
+
+def test_losses_of_a_batch_are_slower_for_small_batches_alone() -> None:
+    titles = [title for title in TABLES if title.startswith(("In-batch loss", "InfoNCE"))]
+    assert len(titles) == 4
+    slow = {row["size"] for title in titles for row in map(cells, TABLES[title]) if row[OF_TIME] > EQUAL}
+    assert all("256" in size and "1,024" not in size for size in slow)
+    assert len(slow) == 6  # a matrix, and five options
 
 
 def test_metrics_take_less_than_a_sort() -> None:
