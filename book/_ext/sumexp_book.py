@@ -14,6 +14,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from sumexp.companion.pipeline import measured
+from sumexp.companion.pipeline.outputs import noted
 from sumexp.companion.register import Register, errata, read_json
 from sumexp.companion.register import page as drawn
 from sumexp.companion.register.verdict import VERDICTS
@@ -218,7 +219,7 @@ def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[st
     env.note_dependency(file)
     cells = json.loads(Path(env.srcdir, file).read_text("utf-8"))["cells"]
     outputs = (output for cell in cells for output in cell.get("outputs", ()))
-    return next((one for one in outputs if one.get("metadata", {}).get("sumexp", {}).get(kind) == name), None)
+    return next((one for one in outputs if noted(one).get(kind) == name), None)
 
 
 class QuotedResult(SphinxRole):

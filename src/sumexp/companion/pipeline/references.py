@@ -10,6 +10,8 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from sumexp.companion.pipeline.outputs import noted
+
 Processed = tuple[NotebookNode, dict[str, Any]]
 
 _DIGITS = 6
@@ -53,7 +55,7 @@ def printed(notebook: NotebookNode, resources: dict[str, Any]) -> Processed:
 
 
 def _text(output: NotebookNode, values: dict[str, str]) -> Any:
-    mark = output.get("metadata", {}).get("sumexp", {})
+    mark = noted(output)
     if output.output_type == "stream":
         return nbformat.v4.new_output("stream", name=output.name, text=_rounded(output.text))
     if "result" in mark:
