@@ -39,7 +39,7 @@ READY = .venv/ready-$(TORCH)
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 	@echo "  Variables: PROFILE=smoke|cpu|paper  DEVICE=auto|cpu|cuda  CORES=n  ONLY=\"chapter ...\"  STORED=1  TORCH=cpu|cuda  PYTHON=python3.x"
-	@echo "  of book and runs:  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\"; of runs: GRID=vae|fits|longtail|photographs|retrieval|catalogue  DRY=1"
+	@echo "  of book and runs:  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\"; of runs: GRID=vae|fits|longtail|retrieval|catalogue  DRY=1"
 
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
 	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
@@ -54,7 +54,7 @@ books: $(READY) ## Build it four times, smoke and cpu, without data and with: st
 pdf: book ## Print the book with Chromium: build/sumexp.pdf (Debian: apt-get install chromium)
 	@$(RUN) sumexp.companion.cli pdf
 
-runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|photographs|retrieval|catalogue, DRY=1 prints what it costs
+runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|retrieval|catalogue, DRY=1 prints what it costs
 	@$(RUN) sumexp.companion.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
 	  $(if $(DRY),--dry-run,--cores '$(CORES)' --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)')
 

@@ -254,8 +254,8 @@ TASKS = frozenset(
     ("fits.train", "vae.train", "nce.gaussians.train", "models.skipgram.train", "models.skipgram.fit",
      "models.wordmodel.train", "models.wordmodel.fit", "models.multilabel.train", "models.multilabel.fit",
      "longtail.train", "longtail.fit",
-     "longtail.residual.train", "longtail.residual.fit", "longtail.photographs.train",
-     "longtail.photographs.fit", "retrieval.train", "retrieval.fit", "catalogue.train", "catalogue.fit")
+     "longtail.residual.train", "longtail.residual.fit", "retrieval.train", "retrieval.fit",
+     "catalogue.train", "catalogue.fit")
 )  # fmt: skip
 """They have tests of their own: `test_tasks`."""
 

@@ -32,7 +32,7 @@ from tests.accelerator.functions import TASKS
 from tests.accelerator.standin import NAME, StandIn
 from tests.accelerator.test_functions import stated
 from tests.catalogue import test_training as test_catalogue
-from tests.longtail import test_photographs, test_residual
+from tests.longtail import test_residual
 from tests.longtail import test_training as test_longtail
 from tests.models.test_multilabel import TINY
 from tests.models.texts import corpus
@@ -138,7 +138,6 @@ CASES: Mapping[str, Case] = {
     "longtail.residual": lambda rounds, device: residual.fit(
         replace(test_residual.TINY, epochs=rounds), PICTURES, device=device
     ),
-    "longtail.photographs": test_photographs.noise,
     "retrieval, all labels": labels(),
     "retrieval, sampled": labels(method=test_retrieval.SAMPLED[0]),
     "vae": lambda rounds, device: vae.fit(replace(VAE, epochs=rounds), FEW, device=device),

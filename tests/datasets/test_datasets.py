@@ -701,7 +701,7 @@ def test_every_data_set_names_its_kind_its_reader_and_what_stands_in_for_it() ->
     for name, dataset in datasets.DATASETS.items():
         module, function = dataset.reader.split(".")
         assert callable(getattr(import_module(f"sumexp.datasets.{module}"), function)), name
-        assert dataset.kind in ("text", "images", "tags", "classes", "lists", "pairs")
+        assert dataset.kind in ("text", "images", "tags", "classes", "pairs")
         assert not dataset.instead or not datasets.DATASETS[dataset.instead].files
 
 

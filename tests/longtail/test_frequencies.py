@@ -9,7 +9,6 @@ from sumexp.chapters.longtail.frequencies import KINDS, Tail, label_counts, summ
 from sumexp.datasets import Corpus, DataError, MultiLabel
 from sumexp.datasets.extreme import Extreme, Part
 from sumexp.datasets.labelled import Labelled
-from sumexp.datasets.listed import Listed
 
 LABELS = np.array([[1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 0, 1]], dtype=bool)
 PART = Part(csr_array(np.eye(3, dtype=np.float32)), csr_array(LABELS))
@@ -18,7 +17,6 @@ FOUND = {
     "brown": Corpus(("a", "b", "c"), np.array([0, 1, 0, 2, 0, 2]), np.array([0, 6]), ("one",), ("none",)),
     "delicious": MultiLabel(np.zeros((3, 1), np.float32), LABELS, np.zeros((1, 1), np.float32), LABELS[:1], ("",) * 4),
     "cifar-100": Labelled(PICTURES, np.array([1, 1, 3, 3, 3, 0]), PICTURES[:1], np.zeros(1, np.int64), 5),
-    "imagenet-lt": (Listed(("a", "b", "c"), np.array([7, 7, 1])), Listed(("d",), np.array([1]))),
     "bibtex": Extreme(PART, PART),
 }
 
@@ -29,7 +27,6 @@ FOUND = {
         ("brown", [3, 2, 1]),
         ("delicious", [3, 2, 1]),  # the second label has no example
         ("cifar-100", [3, 2, 1]),
-        ("imagenet-lt", [2, 1]),  # of the training list alone
         ("bibtex", [3, 2, 1]),
     ],
 )

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from sumexp import datasets
 from sumexp.chapters.longtail import Stack, grids, images, residual, training
 from sumexp.chapters.longtail.features import features
 from sumexp.chapters.longtail.residual import Residual
@@ -272,16 +271,3 @@ def test_the_work_of_the_paper_s_network_by_hand() -> None:
     wanted = way * (3 * 256 * 84 * 128 + 10_000)
     assert grids.work(Residual()) == wanted + grids.STARTED + 256 * 84 * grids.STEP
     assert wanted == pytest.approx(2.08e15, rel=0.01)
-
-
-def test_imagenet_and_inaturalist_have_lists_alone() -> None:
-    if all(not _there(name) for name in ("imagenet-lt", "inaturalist-2018")):
-        with pytest.raises(datasets.DataError, match=r"'imagenet-lt' lacks imagenet-lt/ImageNet_LT_train.txt"):
-            images.lists("imagenet-lt")
-
-
-def _there(name: str) -> bool:
-    try:
-        return datasets.available(name)
-    except datasets.DataError:
-        return False

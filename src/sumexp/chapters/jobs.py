@@ -43,9 +43,7 @@ class Grid:
     Attributes:
         jobs: gives them, from the profile and what tells whether a data set is there.
         rates: by kind of device how many operations a second they do, assumed where no finished run tells.
-        shown: whether a chapter shows them, and waits for all on a data set.
     """
 
     jobs: Callable[[str, Present], tuple[Job, ...]]
     rates: Mapping[str, float]
-    shown: bool = True

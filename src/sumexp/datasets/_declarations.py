@@ -54,8 +54,8 @@ class Dataset:
         licence: its terms.
         citation: whom to cite.
         files: none if it comes with this package or a dependency.
-        kind: ``text`` (a `Corpus`), ``images`` (`ImageData`), ``tags`` (`MultiLabel`), ``classes`` (`Labelled`),
-            ``lists`` (`Listed`) or ``pairs`` (`Interactions`).
+        kind: ``text`` (a `Corpus`), ``images`` (`ImageData`), ``tags`` (`MultiLabel`), ``classes`` (`Labelled`)
+            or ``pairs`` (`Interactions`).
         reader: the function that reads the files, all of which it is given in their order, as ``module.function`` of
             this package.
         instead: the data set that stands in for it where its files are absent, if one does.

@@ -201,7 +201,7 @@ def test_the_paper_s_network_is_asked_for_on_its_pictures(monkeypatch: pytest.Mo
     monkeypatch.undo()
     asked = jobs.grids()["longtail"].jobs("paper", lambda name: True)
     networks = [one for one in asked if one.name == "sumexp.chapters.longtail.residual.train"]
-    assert len(asked) == len(networks) + 2  # the predictions; photographs have a grid of their own
+    assert len(asked) == len(networks) + 2  # the predictions
     # 49 methods, 5 seeds; EXP 2.1e15 and STEP 4.9e15 operations; 2e12 a second.
     hours = sum(one.work / one.rates["cuda"] for one in networks if one.rates) / 3600
     assert hours == pytest.approx(49 * 5 * (2.08e15 + 4.87e15) / 2e12 / 3600, rel=0.02)

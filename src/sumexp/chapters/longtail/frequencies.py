@@ -12,9 +12,8 @@ from sumexp import datasets
 from sumexp.datasets import Corpus, DataError, MultiLabel
 from sumexp.datasets.extreme import Extreme
 from sumexp.datasets.labelled import Labelled
-from sumexp.datasets.listed import Listed
 
-KINDS = ("text", "tags", "classes", "lists")
+KINDS = ("text", "tags", "classes")
 """Of data sets that have labels: the labels of a text are its words."""
 
 
@@ -72,6 +71,4 @@ def _counts(data: object) -> NDArray[np.int64]:
             return np.asarray(data.train_labels.sum(0, dtype=np.int64))
         case Labelled() | Extreme():
             return data.counts
-        case tuple() if data and isinstance(data[0], Listed):
-            return data[0].counts
     raise TypeError(f"{type(data).__name__} is none of the forms in which labels are read")

@@ -31,7 +31,8 @@ decide, on EXP and on STEP, each by itself; digits do not.
   either imbalance); the mean over all schemes and the full loss of contrastive minus softmax: above.
 - *negatives-fig-6*: tail and balanced error with the fewest negatives minus those with the most, mean over the schemes:
   above. It speaks of ImageNet-LT, so that CIFAR-100 is only shown and decides nothing.
-- *negatives-fig-1* and *negatives-fig-7* ask for ImageNet-LT and iNaturalist 2018, whose pictures are not here.
+- *negatives-fig-1* and *negatives-fig-7* ask for the images of ImageNet-LT and iNaturalist 2018. We have neither; the
+  residual network on CIFAR-100 stands in for them.
 
 **No difference** is said where an interval lies within `ALIKE` of zero and there is room for one: five times as much
 on either side of both errors. Of each interval the chapter says what difference the design could have seen: the one
@@ -77,10 +78,6 @@ reduced pictures are, ``paper`` trains the small network longer and wider, on 8 
 there and not the archive (``cifar-100-lt``, another choice of as many pictures of each class), the grid asks for the
 paper's network on it too, `tailed`: what it finds on EXP goes before that of the small network in the register. STEP
 cannot be cut of it.
-
-**ImageNet-LT and iNaturalist 2018** have a grid of their own, ``photographs``, since no chapter asks for its runs: the
-paper's ResNet-50 by its schedule (`chapters.longtail.photographs`), on the methods of Figures 1, 3 and 6 or 7, with 5
-seeds. A batch of 512 has 511 other labels, so that m = 512 within the batch is 511. Nobody has run it.
 """
 
 import math
@@ -94,10 +91,9 @@ from numpy.typing import ArrayLike
 from sumexp import _checks as checks
 from sumexp._runtime import Task
 from sumexp.chapters.jobs import Grid, Job, Present
-from sumexp.chapters.longtail import photographs, residual, training
+from sumexp.chapters.longtail import residual, training
 from sumexp.chapters.longtail.config import Source, Stack
 from sumexp.chapters.longtail.images import counts
-from sumexp.chapters.longtail.photographs import Photographs
 from sumexp.chapters.longtail.residual import Residual
 from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.methods import LAWS, MARGINS, SCHEMES, Method
@@ -166,15 +162,6 @@ _PUBLISHED: Mapping[residual.Source, tuple[int, int]] = {
     "cifar-100-lt": (32, 3),
 }
 """Side and channels of the pictures that residual networks are trained on."""
-
-_PHOTOGRAPHS: Mapping[photographs.Source, tuple[int, int, int]] = {
-    "imagenet-lt": (115_846, 50_000, 1000),
-    "inaturalist-2018": (437_513, 24_426, 8142),
-}
-"""Photographs to train on and to be judged, and classes, as published."""
-
-_FEWER = (32, 64, 128, 256)
-"""Negatives of Figure 6."""
 
 Config: TypeAlias = Stack | Residual
 
@@ -283,25 +270,6 @@ def _configs(
     )
 
 
-def photographed(source: photographs.Source, seeds: int = 5) -> tuple[Photographs, ...]:
-    """The runs on photographs: every method of the figures with every seed.
-
-    Args:
-        source: ``imagenet-lt``, of Figures 1, 3 and 6, or ``inaturalist-2018``, of Figure 7, which has no other loss.
-        seeds: how many.
-    """
-    batch = Photographs().batch
-    every = [("batch", batch - 1), ("uniform", batch)]
-    if source == "imagenet-lt":
-        every += [(law, m) for law in LAWS for m in _FEWER]
-    own = [Method(), Method(weighting="logit-adjusted")]
-    own += [Method("softmax", law, weighting, m) for law, m in every for weighting in SCHEMES]  # type: ignore[arg-type]
-    if source == "imagenet-lt":
-        own.append(Method("contrastive"))
-        own += [Method("contrastive", law, weighting, m) for law, m in every[:2] for weighting in SCHEMES]  # type: ignore[arg-type]
-    return tuple(Photographs(source, method, seed) for method in own for seed in range(seeds))
-
-
 def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Imbalance, dict[Method, Values]]:
     """The errors of each imbalance and method by seed and class [seeds, C], the seeds in the order of the runs.
 
@@ -335,12 +303,12 @@ def forecasts(source: Source, plan: Plan) -> tuple[Forecast, ...]:
     )
 
 
-def data(config: Config | Photographs) -> tuple[str, ...]:
+def data(config: Config) -> tuple[str, ...]:
     """The data sets that the training of a run reads from the disk."""
     return () if config.source == "digits" else (config.source,)
 
 
-def work(config: Config | Photographs) -> float:
+def work(config: Config) -> float:
     """The floating-point operations of a run: those of its products, 2 n a b for [n, a] times [a, b], and waits.
 
     Of a residual network a training step takes a picture's way three times (forward, and the gradients of the pixels
@@ -349,11 +317,6 @@ def work(config: Config | Photographs) -> float:
     layer twice (forward, and the gradient of its weights) and the last one three times; every epoch judges the test
     pictures.
     """
-    if isinstance(config, Photographs):
-        trained, tested, classes = _PHOTOGRAPHS[config.source]
-        steps = trained // config.batch
-        each = photographs.operations(config.blocks, config.width, config.side, classes)
-        return STARTED + config.epochs * steps * STEP + each * (3 * config.epochs * steps * config.batch + tested)
     shape = residual.shape(config.source) if isinstance(config, Residual) else config.source
     side, size, channels, tested = _PIXELS[shape]
     classes, trained = len(counts(shape, config.imbalance)), int(counts(shape, config.imbalance).sum())
@@ -383,13 +346,7 @@ def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     return (*predicted, *(_job(train, one) for train, one in trained))
 
 
-def photograph_jobs(profile: str, present: Present) -> tuple[Job, ...]:
-    """The runs on photographs, there or not: nothing smaller stands in, and what they cost is asked before a fetch."""
-    asked = (one for source in get_args(photographs.Source) for one in photographed(source))
-    return tuple(_job(photographs.train, one) for one in asked)
-
-
-def _job(train: Task[Any], config: Config | Photographs) -> Job:
+def _job(train: Task[Any], config: Config) -> Job:
     rates = None if isinstance(config, Stack) else CONVOLUTIONS
     return Job(train, config, data(config), work=work(config), rates=rates)
 
@@ -400,5 +357,4 @@ GPU was at hand, and a small part of what one does in single precision is assume
 GRIDS: Mapping[str, Grid] = {
     # Predictions: 3e7, with one idle core. Training: of one core, small products and many small kernels.
     "longtail": Grid(jobs, {"cpu": 1.5e10, "cuda": 1e11}),
-    "photographs": Grid(photograph_jobs, CONVOLUTIONS, shown=False),
 }

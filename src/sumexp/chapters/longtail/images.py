@@ -1,14 +1,13 @@
 """The long-tailed training sets: which pictures of which classes."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sumexp import datasets
 from sumexp.chapters.longtail.config import Source
-from sumexp.datasets import labelled, listed
+from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Imbalance, Labelled
 
 SHAPES: Mapping[Source, tuple[int, int, float]] = {
@@ -43,14 +42,3 @@ def load(source: Source, imbalance: Imbalance) -> Labelled:
             labelled.halved(data.train), data.train_labels, labelled.halved(data.test), data.test_labels, data.classes
         )
     return labelled.cut(data, counts(source, imbalance))
-
-
-def lists(name: Literal["imagenet-lt", "inaturalist-2018"]) -> tuple[listed.Listed, ...]:
-    """The lists of a data set whose pictures the user has; the frequencies alone are enough for a prediction.
-
-    Raises:
-        DataError: if they are absent, damaged or undeclared.
-    """
-    parts = datasets.read(name)
-    assert isinstance(parts, tuple)
-    return parts

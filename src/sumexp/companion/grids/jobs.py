@@ -40,9 +40,8 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
 
 
 def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
-    """For each data set that is there and the grid reads: its runs, were no other there; none if no chapter asks."""
-    asked = jobs_of(grid, profile) if grids()[grid].shown else ()
-    read = dict.fromkeys(name for job in asked for name in job.data)
+    """For each data set that is there and the grid reads: its runs, were no other there."""
+    read = dict.fromkeys(name for job in jobs_of(grid, profile) for name in job.data)
     return {source: grids()[grid].jobs(profile, source.__eq__) for source in read}
 
 
@@ -55,7 +54,7 @@ def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
 def asked(chapter: str, profile: str, device: str) -> list[Computation]:
     """The runs of its grid that a chapter shows, or would compute: at ``cpu`` on what the store has whole."""
     grid = grids().get(chapter)
-    if grid is None or not grid.shown:
+    if grid is None:
         return []
     there = trained(chapter, declared_runs(parse(source_path(chapter))).get(chapter, ()), profile, device)
     return computations(grid.jobs(profile, there.__contains__), device)
