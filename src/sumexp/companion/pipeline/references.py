@@ -3,8 +3,10 @@
 They are entry points of the package, by the names that the tests of notebooks list.
 """
 
+import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -31,27 +33,38 @@ def executed(reference: NotebookNode, resources: dict[str, Any]) -> Processed:
 
 
 def shown(notebook: NotebookNode, resources: dict[str, Any]) -> Processed:
-    """Reduce a notebook to the outputs of its code, and these to texts.
+    """Reduce a notebook to the outputs of its code, and these to texts; cells without output are left out.
 
     Of a figure its alternative text is left, of printed decimals six digits. A result within its tolerance of
     ``resources["values"]`` has the value that it has there. Sentences that a run chooses are as free as its numbers.
     """
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    cells = [cell for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
-    reduced = nbformat.v4.new_notebook()
-    values = resources.get("values", {})
-    for number, cell in enumerate(cells):
-        outputs = [_text(output, values) for output in cell.outputs if output.get("name") != "stderr"]
-        reduced.cells.append(nbformat.v4.new_code_cell(id=f"cell-{number}", outputs=outputs))
-    return reduced, resources
+    outputs = [cell for cell in _outputs(notebook, resources.get("values", {})) if cell]
+    return _notebook(outputs), resources
 
 
 def printed(notebook: NotebookNode, resources: dict[str, Any]) -> Processed:
     """Reduce a notebook to what its code prints: the rest has another form in the notebooks that readers take away."""
-    reduced, resources = shown(notebook, resources)
-    for cell in reduced.cells:
-        cell.outputs = [output for output in cell.outputs if output.output_type == "stream"]
-    return reduced, resources
+    outputs = [[output for output in cell if output.output_type == "stream"] for cell in _outputs(notebook, {})]
+    return _notebook(outputs), resources
+
+
+def write(notebook: NotebookNode, path: Path) -> None:
+    """Write a notebook with one cell a line."""
+    content = json.loads(nbformat.writes(notebook))
+    cells = ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in content.pop("cells"))
+    path.write_text(f'{{"cells": [\n{cells}\n],\n{json.dumps(content)[1:]}\n', "utf-8")
+
+
+def _outputs(notebook: NotebookNode, values: dict[str, str]) -> list[list[Any]]:
+    """The outputs of each code cell of the source, as texts."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    cells = [cell for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+    return [[_text(output, values) for output in cell.outputs if output.get("name") != "stderr"] for cell in cells]
+
+
+def _notebook(outputs: list[list[Any]]) -> Any:
+    cells = [nbformat.v4.new_code_cell(id=f"cell-{n}", outputs=cell) for n, cell in enumerate(outputs)]
+    return nbformat.v4.new_notebook(cells=cells)
 
 
 def _text(output: NotebookNode, values: dict[str, str]) -> Any:
