@@ -137,9 +137,9 @@ class _Multiset:
         sum_first, sum_second = (torch.sum(weight * part, -1, keepdim=True) for part in (first, second))
         diagonal = falls * (1 - rate) * value + grows * (1 - z) * (sum_first - masked * weight * first)
         diagonal += masked * grows * (grows * weight * second - 2 * falls * first)
-        beside = falls * first + grows * (sum_second / 2 - masked * weight * second)
+        off_diagonal = falls * first + grows * (sum_second / 2 - masked * weight * second)
         own = diagonal.sum(0)
-        return lambda v: own * v + grows.T @ (beside @ v) + beside.T @ (grows @ v)
+        return lambda v: own * v + grows.T @ (off_diagonal @ v) + off_diagonal.T @ (grows @ v)
 
     def _nodes(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return _grid(scores, self.weights, math.log(self.m), self.q > 0, self.tol)

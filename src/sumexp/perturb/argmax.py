@@ -151,7 +151,7 @@ def jacobian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL) -> Tensor:
 
 
 @torch.no_grad()
-def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:
+def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *extra: Tensor) -> Tensor:
     """Apply ``work(race, u, ...)`` in chunks of rows; u are the nodes, measured from the largest parameter."""
     theta = checks.parameters(theta)
     noise = checked(noise)
@@ -189,7 +189,7 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *beside: 
         first, *others = map(of_nodes, *(torch.split(full, size, -1) for full in (u, log_weights.expand_as(u))))
         return sum(others, first)
 
-    chunks = [checks.pieces(full.reshape(-1, classes), BLOCK // (classes * count)) for full in (x, *beside)]
+    chunks = [checks.pieces(full.reshape(-1, classes), BLOCK // (classes * count)) for full in (x, *extra)]
     result = checks.joined((of_rows(*chunk) for chunk in zip(*chunks, strict=True)), len(x))
     return result.reshape(*theta.shape[:-1], *result.shape[1:])
 

@@ -209,13 +209,13 @@ def _grid(noise: Common, classes: int, theta: Tensor) -> tuple[Tensor, Tensor]:
     return t + grown / rule.growth, step * (1 + grown)
 
 
-def _by_rows(theta: Tensor, noise: Common, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:
+def _by_rows(theta: Tensor, noise: Common, work: Callable[..., Tensor], *extra: Tensor) -> Tensor:
     """``work(race, ...)`` [columns, rows] in chunks of rows, as [..., columns]."""
     classes = theta.shape[-1]
     nodes, weights = _grid(noise, classes, theta)
     x = (theta.detach() - theta.detach().amax(-1, keepdim=True)) / noise.scale
     rows = BLOCK.get(theta.device.type, BLOCK["cpu"]) // (classes * len(nodes))
-    chunks = zip(*(pieces(part.reshape(-1, classes), rows) for part in (x, *beside)), strict=True)
+    chunks = zip(*(pieces(part.reshape(-1, classes), rows) for part in (x, *extra)), strict=True)
     parts = [
         work(_Race(part.T.contiguous(), noise, nodes, weights), *(more.T for more in rest)) for part, *rest in chunks
     ]

@@ -179,7 +179,7 @@ def _log_sum_exp(nodes: Table | Direct, x: Tensor) -> Tensor:
     return -(nodes.nodes(x) * nodes.race(x).probability_per_node()).sum(-1, keepdim=True) - euler_gamma
 
 
-def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..., Tensor], *beside: Tensor) -> Tensor:
+def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..., Tensor], *extra: Tensor) -> Tensor:
     """Apply ``work(table, x, ...)`` to x = (theta - max)/tau in chunks of rows, computed again in the backward pass."""
     theta, scale, reduced = checks.parameters(theta), checks.temperature(tau), checked(noise).reduced
     classes = theta.shape[-1]
@@ -187,7 +187,7 @@ def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..
     own = checks.temperature(scale / reduced.scale)  # in units of the noise's scale
     nodes = grid(reduced.standard, own, classes, x.detach().min().item(), theta.device)
     rows = max(1, BLOCK // (classes * nodes.count))
-    inputs = [checks.pieces(part.reshape(-1, classes), rows) for part in (x, *beside)]
+    inputs = [checks.pieces(part.reshape(-1, classes), rows) for part in (x, *extra)]
     chunks = zip(*inputs, strict=True)
     if torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad):
         result = torch.cat([checkpoint(work, nodes, *chunk, use_reentrant=False) for chunk in chunks])

@@ -71,21 +71,6 @@ def test_imports_of_a_cell(code: str, modules: set[str]) -> None:
     assert parts.imports(code) == modules
 
 
-@pytest.mark.parametrize(
-    "changed, same",
-    [
-        ("def f(x):\n    return x + 1", True),
-        ("# comment\ndef f(x):\n    '''Other words.'''\n\n    return (x + 1)  # more", True),
-        ("def f(x):\n    return x + 2", False),
-        ("def f(x, y=0):\n    return x + 1", False),
-        ("'Module.'\nclass A:\n    'Words.'\n    async def g(self):\n        'Words.'\ndef f(x): return x + 1", False),
-    ],
-)
-def test_syntax_leaves_out_comments_and_docstrings(changed: str, same: bool) -> None:
-    original = 'def f(x):\n    """Words."""\n    return x + 1\n'
-    assert (parts.syntax(changed) == parts.syntax(original)) is same
-
-
 def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path: Path) -> None:
     package = tmp_path / "sumexp"
     files = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from sumexp.companion.register.model import EvidenceFile, Test
 from sumexp.companion.register.verdict import marked, markers
 from sumexp.companion.store import Computation, Entry, Store, parts
+from sumexp.companion.store.syntax import syntax
 
 TESTS = Path("tests")
 PROOFS = Path("proofs")
@@ -46,7 +47,7 @@ def computation(path: Path) -> Computation:
     return Computation(
         "evidence",
         module_name(path),
-        {f"file {file.as_posix()}": parts.syntax(text) for file, text in texts.items()}
+        {f"file {file.as_posix()}": syntax(text) for file, text in texts.items()}
         | parts.pins()
         | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
         | parts.files(proofs)

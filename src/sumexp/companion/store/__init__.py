@@ -6,7 +6,7 @@ gave is an `Entry`: a folder ``<root>/<kind>/<name>/<key>`` of files, with the p
 which appears whole or not at all. The root is ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder.
 ``build/`` is a view of it.
 
-- `computation`: the key; `parts`: the named parts that code, data and settings give;
+- `computation`: the key; `parts`: the named parts that code, data and settings give; `syntax`: a digest of code;
 - `entries`: where entries lie, their locks, writing, verifying, listing and removing them; `location`: the user's own;
 - `complete_grids`: which grids of runs are whole;
 - `remote`: a copy of the store that others can have;

@@ -1,7 +1,7 @@
 """The named parts of a computation: code by its syntax tree, data by their checksums, pins, files and settings.
 
-A part changes when the result could change, and not otherwise: comments, docstrings and layout of code do not count,
-and of the package only the import closure does.
+A part changes when the result could change, and not otherwise: of code the syntax counts (`syntax`), and of the package
+the import closure.
 """
 
 import ast
@@ -17,6 +17,7 @@ import grimp
 import sumexp
 from sumexp.companion import CompanionError
 from sumexp.companion.store.computation import Computation, digest
+from sumexp.companion.store.syntax import syntax
 
 PINS = Path("constraints.txt")
 
@@ -107,16 +108,6 @@ def imports(*codes: str) -> frozenset[str]:
     named, known = {name for code in codes for name in _names(code)}, _graph().modules
     found = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
     return frozenset(filter(None, found))
-
-
-@cache
-def syntax(code: str) -> str:
-    """A digest of the syntax tree of Python code: no comments, docstrings, layout or line numbers."""
-    tree = ast.parse(code)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-    return digest(ast.dump(tree))
 
 
 @cache
