@@ -110,8 +110,7 @@ def test_a_notebook_stands_alone_and_is_a_notebook() -> None:
     assert title["source"] == "# Tiny\n\nIt is 1,024, see [Figure 1](tiny.html#fig-bar)."
     assert "[The Sum of Exponentials](tiny.html)" in origin["source"]
     assert package["source"] == install("")
-    device = 'import torch\n\ndevice = "cuda" if torch.cuda.is_available() else "cpu"'
-    assert parameters["source"] == f'profile = "cpu"\n{device}\nseed = 0'
+    assert parameters["source"] == 'profile = "cpu"\ndevice = "auto"\nseed = 0'
     assert parameters["metadata"]["jupyter"] == {"source_hidden": True}
     assert [output["data"] for output in figure["outputs"]] == [
         {"image/svg+xml": '<svg style="color: #000; background: #fff" role="img"><g/></svg>', "text/plain": "A bar."},

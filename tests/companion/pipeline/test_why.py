@@ -11,14 +11,14 @@ from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
 from sumexp.companion.cli.commands import app
 from sumexp.companion.grids import jobs
-from sumexp.companion.pipeline import inputs, pages, plan, settings, why
-from sumexp.companion.store import Computation, complete_grids, default, parts
+from sumexp.companion.pipeline import inputs, pages, plan, why
+from sumexp.companion.store import Computation, complete_grids, default, parts, settings
 from sumexp.companion.store.checkpoints import Checkpoint
 from sumexp.companion.store.provenance import Meter
 
-from .tiny import HEADER
+from .tiny import HEADER, PARAMETERS
 
-NOTEBOOK = HEADER + "\n# One\n\nSome text.\n\n```{code-cell} ipython3\nx = 1\n```\n"
+NOTEBOOK = HEADER + PARAMETERS + "\n# One\n\nSome text.\n\n```{code-cell} ipython3\nx = 1\n```\n"
 
 
 @pytest.fixture(autouse=True)

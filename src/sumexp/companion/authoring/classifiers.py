@@ -20,15 +20,15 @@ class Example:
 
 
 def classifier(profile: str, device: str, seed: int) -> wordmodel.WordModel:
-    """The next-word model of the Brown corpus, or of tiny Shakespeare where Brown is not; cached, or fitted now.
+    """The next-word model of the Brown corpus, or of tiny Shakespeare where Brown is missing; cached, or fitted now.
 
-    Its ``source`` says which of the two it is. Raises `DataError` if the root of the data is set and lacks the corpus,
-    or the corpus is damaged.
+    It is trained on ``device``; its tensors are on the CPU. Its ``source`` says which corpus it is. Raises `DataError`
+    if the corpus is damaged.
     """
     source = datasets.preferred("brown")
     config = replace(wordmodel.CONFIGS[source][profile], seed=seed)
     run = runs.cached(wordmodel.train, config, data=[source], device=device)
-    return wordmodel.WordModel.from_arrays(run.arrays, run.metrics, device)
+    return wordmodel.WordModel.from_arrays(run.arrays, run.metrics)
 
 
 def examples(model: wordmodel.WordModel, words: Sequence[tuple[str, str]]) -> list[Example]:

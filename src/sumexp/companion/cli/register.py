@@ -18,8 +18,8 @@ def register_command(
     The exit code is 1 if the tests of a listed claim fail.
     """
     from sumexp.companion import register
-    from sumexp.companion.pipeline.settings import choice
     from sumexp.companion.register.model import CHAPTERS
+    from sumexp.companion.store.settings import choice
 
     if chapter:
         choice("--chapter", chapter, CHAPTERS)

@@ -7,8 +7,8 @@ import torch
 
 from sumexp.chapters.jobs import Job
 from sumexp.companion.grids.jobs import computations, grids, jobs_of
-from sumexp.companion.pipeline.settings import PROFILES
 from sumexp.companion.store import Entry, Store
+from sumexp.companion.store.settings import PROFILES
 
 SIZE = 1e6
 """Bytes of a run, assumed where no finished run tells."""

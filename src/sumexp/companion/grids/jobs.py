@@ -9,9 +9,9 @@ import sumexp
 from sumexp.chapters.jobs import Grid, Job
 from sumexp.companion.authoring import runs
 from sumexp.companion.pipeline.inputs import declared_runs, parse, source_path
-from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
 from sumexp.companion.store import Computation, parts
 from sumexp.companion.store.complete_grids import trained
+from sumexp.companion.store.settings import PROFILES, choice, resolve_device
 
 
 @cache

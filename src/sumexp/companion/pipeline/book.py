@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -24,6 +25,7 @@ from sumexp.companion.register.outcomes import PROOFS, TESTS, file_of, find
 from sumexp.companion.store import Store, default, location, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
+from sumexp.companion.store.settings import gpu_shares
 
 PAGE = view.HTML / "index.html"
 MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
@@ -62,9 +64,14 @@ def execute(plan: Plan, machines: Machines) -> None:
     lacking = default().lacking(plan.notebooks[name] for name in plan.selected)
     # Chapters of grids train, which takes longest: they come first, so that no core waits for one at the end.
     lacking.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
-    minutes, gpu = MINUTES[plan.profile], plan.device == "cuda"
-    tasks = [Task(f"notebook_{one.name}", one, ("step", "notebook", one.name), minutes, gpu) for one in lacking]
+    minutes = MINUTES[plan.profile]
+    tasks = [
+        Task(f"notebook_{one.name}", one, ("step", "notebook", one.name), minutes, one.settings.get("device") == "cuda")
+        for one in lacking
+    ]
     log = BUILD / "logs" / "snakemake.log"
+    if any(task.gpu for task in tasks) and not machines.executor and plan.profile != "paper":
+        machines = replace(machines, share=gpu_shares(machines.cores))
     if tasks and workflow.run("the book", tasks, machines, log):
         raise CompanionError(
             f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
@@ -120,7 +127,7 @@ def _notebook_step(plan: Plan, name: str) -> None:
     store, wanted = default(), plan.notebooks[name]
     with progress.step(name, "starting"), store.locked(wanted):
         if store.find(wanted) is None:
-            values = notebooks.parameters(name, [f"profile={plan.profile}", f"device={plan.device}"])
+            values = notebooks.parameters(name) | wanted.settings
             with store.writing(wanted) as (folder, seal):
                 seal(notebooks.run(name, values, folder, BUILD / "logs" / f"{name}.log"))
 

@@ -1,5 +1,6 @@
 """The notebooks that the book is made from, as its plan sees them, and what each of them depends on."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,10 +20,11 @@ THREADS = 1
 
 @dataclass(frozen=True)
 class Source:
-    """A notebook: what its front matter declares under ``sumexp``, and code cells without tags and cell metadata."""
+    """A notebook: what its front matter declares under ``sumexp``, its code cells, the names of its parameters."""
 
     declared: Mapping[str, Any]
     code: tuple[str, ...]
+    parameters: frozenset[str]
 
 
 def source_path(name: str) -> Path:
@@ -44,19 +46,23 @@ def _parsed(text: str) -> Source:
     import jupytext  # takes a second
 
     notebook = jupytext.reads(text, "md:myst")
-    code = (cell.source for cell in notebook.cells if cell.cell_type == "code")
-    return Source(notebook.metadata.get("sumexp") or {}, tuple(code))
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    set_first = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
+    names = frozenset(re.findall(r"(?m)^(\w+)\s*(?::[^=\n]*)?=", set_first))
+    return Source(notebook.metadata.get("sumexp") or {}, tuple(cell.source for cell in cells), names)
 
 
 def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
     """The execution of a notebook: its code, parameters, pins, data and import closure; prose does not count.
 
+    Of ``parameters`` those count that the notebook has: a chapter that trains nothing has no ``device``.
+
     Of a chapter that shows the runs of a grid it depends, too, on which data sets have theirs in the store.
     """
     path = source_path(name)
     source = parse(path)
-    settings = {key: str(value) for key, value in parameters.items()}
-    place = settings.get("profile", "cpu"), settings.get("device", "cpu")
+    place = str(parameters.get("profile", "cpu")), str(parameters.get("device", "cpu"))
+    settings = {key: str(value) for key, value in parameters.items() if key in source.parameters}
     return Computation(
         "notebook",
         name,

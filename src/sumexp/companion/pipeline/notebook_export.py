@@ -19,7 +19,6 @@ MARKS: Mapping[Verdict, str] = dict(zip(VERDICTS, "●◆✕▼■□○", stric
 """The verdicts' marks as letters."""
 BRANCH = "notebooks"
 """The branch of the repository where the notebooks lie as they are given away, in the folder ``ipynb``."""
-DEVICE = 'import torch\n\ndevice = "cuda" if torch.cuda.is_available() else "cpu"'
 
 _CODE = r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
 _ROLE = re.compile(rf"\{{(?P<role>[a-z][a-z:_-]*)\}}`(?P<text>[^`]+)`|{_CODE}", re.DOTALL)
@@ -120,8 +119,6 @@ def _cell(cell: Mapping[str, Any], values: Mapping[str, str], book: Book) -> dic
         return {**cell, "source": text(source, values, book)}
     folded = {"jupyter": {"source_hidden": True}} if "hide-input" in cell["metadata"].get("tags", ()) else {}
     outputs = [shown for output in cell["outputs"] for shown in _outputs(output, values, book)]
-    # Nothing sets the parameters there: the device is what the machine has.
-    source = re.sub(r'(?m)^device = "auto"$', DEVICE, source)
     return {**cell, "source": source, "outputs": outputs, "metadata": {**cell["metadata"], **folded}}
 
 

@@ -14,10 +14,10 @@ from pydantic import TypeAdapter
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.inputs import THREADS, declared_data, parse, source_path
 from sumexp.companion.pipeline.outputs import noted
-from sumexp.companion.pipeline.settings import PROFILES, choice, resolve_device
 from sumexp.companion.store import parts, progress
 from sumexp.companion.store.files import scratch
 from sumexp.companion.store.provenance import Meter, Provenance
+from sumexp.companion.store.settings import PROFILES, choice, resolve_device
 
 EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
 """What the entry of an executed notebook holds: the notebook, each number the prose quotes, a figure as SVG and CSV."""

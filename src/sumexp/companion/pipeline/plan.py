@@ -6,9 +6,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from sumexp.companion.pipeline.inputs import chapters_of, notebook
-from sumexp.companion.pipeline.settings import DEVICES, PROFILES, choice, resolve_device
 from sumexp.companion.register import outcomes
 from sumexp.companion.store import Computation, Store
+from sumexp.companion.store.settings import DEVICES, PROFILES, choice, resolve_device
 
 BUILD = Path("build")
 PLAN = BUILD / "plan.json"

@@ -9,10 +9,10 @@ from sumexp.companion.pipeline import pages
 from sumexp.companion.pipeline import plan as plans
 from sumexp.companion.pipeline.inputs import declared_runs, notebook, parse, source_path
 from sumexp.companion.pipeline.plan import Plan
-from sumexp.companion.pipeline.settings import PROFILES
 from sumexp.companion.register import outcomes
 from sumexp.companion.store import Computation, Entry, Status, Store, complete_grids, default, parts
 from sumexp.companion.store.entries import CHECKPOINT, PART, size, whole
+from sumexp.companion.store.settings import PROFILES
 
 KINDS = ("notebook", "evidence", "run", "grid", "pages")
 """Of what a build computes."""

@@ -21,8 +21,8 @@ from threading import Thread
 
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.plan import BUILD
-from sumexp.companion.pipeline.settings import choice, resolve_device
 from sumexp.companion.store import Computation, default, processes, progress
+from sumexp.companion.store.settings import choice, resolve_device
 
 SNAKEFILE = Path("workflow/Snakefile")
 
@@ -52,13 +52,15 @@ class Task:
 class Machines:
     """Where commands run: on cores of this machine, or where an executor plugin of Snakemake sends them.
 
-    The plugin, such as ``slurm``, is handed so many jobs at a time; ``options`` are more of Snakemake's own.
+    The plugin, such as ``slurm``, is handed so many jobs at a time; ``options`` are more of Snakemake's own. So many
+    commands ``share`` the GPU of this machine.
     """
 
     cores: int
     executor: str = ""
     jobs: int = 20
     options: str = ""
+    share: int = 1
 
     def __post_init__(self) -> None:
         """Check them."""
@@ -82,7 +84,7 @@ class Machines:
         if self.executor:
             where = f"--executor {self.executor} --jobs {self.jobs} --retries 2 --latency-wait 60"
         else:
-            where = f"--cores {self.cores} --resources gpu=1"
+            where = f"--cores {self.cores} --resources gpu={self.share}"
         return [*where.split(), *shlex.split(self.options)]
 
 

@@ -23,6 +23,12 @@ class Computation:
         """SHA-256 (hex) of kind, name and parts."""
         return digest(self.kind, self.name, *(text for part in sorted(self.parts.items()) for text in part))
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The parameters of a notebook, by name."""
+        prefix = "parameter "
+        return {name.removeprefix(prefix): value for name, value in self.parts.items() if name.startswith(prefix)}
+
     def differences(self, other: "Computation") -> list[str]:
         """In words which parts are not those of ``other``, the earlier one."""
         names = sorted(self.parts.keys() | other.parts.keys())

@@ -43,3 +43,10 @@ def cuda_available() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+def gpu_shares(cores: int, each: int = 4 << 30) -> int:
+    """How many chapters may train on the GPU at once: a core and ``each`` bytes of its memory for each."""
+    import torch
+
+    return max(1, min(cores, torch.cuda.get_device_properties(0).total_memory // each))
