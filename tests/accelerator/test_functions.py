@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.accelerator.device import GPU, NAME, Device
 from tests.accelerator.functions import TABLE, TASKS, public, takes_tensors
-from tests.accelerator.standin import NAME, StandIn
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "devices.json"
 
@@ -23,6 +23,21 @@ def stated(table: str) -> dict[str, dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text("utf-8"))["tables"][table]
     return {next(iter(row.values())): row for row in rows}
 
+
+DRAWS = {
+    "bias.sample",
+    "nn.SampledSoftmax",
+    "samplers.distinct",
+    "samplers.model_based",
+    "vae.bounds.hard_bound",
+    "vae.bounds.importance",
+    "vae.bounds.relaxed_loss",
+    "vae.gradients.quality",
+    "models.wordmodel.draw_contexts",
+}
+"""What a GPU's random numbers change."""
+SEARCHES = {"perturb.representation.nearest_attained": 1e-8} if GPU else {}
+"""The tolerance of a search that may stop at another step where sums are taken in another order."""
 
 FEW = 50
 """Waits of checks and of tables; what has more searches on the host, step by step."""
@@ -61,7 +76,7 @@ def how_many(waits: int) -> str:
 
 def on_device(name: str) -> tuple[list[Tensor], dict[str, Any]]:
     """What it gives there, brought home, and how often the host waits for it once its tables are there."""
-    with StandIn():
+    with Device():
         z = scores().to(NAME)
     found, row = called(name, z)
     # A first call may wait for tables, but not one that waits for nothing, or that is known to search on the host.
@@ -70,7 +85,7 @@ def on_device(name: str) -> tuple[list[Tensor], dict[str, Any]]:
 
 
 def called(name: str, z: Tensor) -> tuple[list[Tensor], dict[str, Any]]:
-    with StandIn() as device:
+    with Device() as device:
         found = list(tensors(TABLE[name](z)))
         waits = device.synchronisations.total()
         arrays = [one for one in found if one.dim() > 0]
@@ -94,7 +109,12 @@ def test_a_function_gives_what_it_gives_on_the_cpu(name: str) -> None:
     found, measured = on_device(name)
     assert len(found) == len(wanted) > 0
     for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13, equal_nan=False)
-    assert stated("functions").get(name) == measured, (
+        if GPU and name in DRAWS:  # other random numbers: their law is held in the tests of each module
+            assert one.dtype == other.dtype
+            assert one.dim() == other.dim()
+        else:
+            rtol = SEARCHES.get(name, 1e-12)
+            torch.testing.assert_close(one, other, rtol=rtol, atol=0.1 * rtol, equal_nan=False)
+    assert GPU or stated("functions").get(name) == measured, (
         f"the book's table says otherwise: python -m tests.accelerator {name}"
     )

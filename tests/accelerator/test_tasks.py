@@ -28,8 +28,8 @@ from sumexp.chapters.vae import Member, Stack, fixed
 from sumexp.chapters.vae import training as vae
 from sumexp.nce import Joint, gaussians
 from sumexp.nce.gaussians import GaussianConfig
+from tests.accelerator.device import GPU, NAME, Device
 from tests.accelerator.functions import TASKS
-from tests.accelerator.standin import NAME, StandIn
 from tests.accelerator.test_functions import stated
 from tests.catalogue import test_training as test_catalogue
 from tests.longtail import test_residual
@@ -144,6 +144,10 @@ CASES: Mapping[str, Case] = {
 }
 
 
+DRAWS = {"vae", "fits, draws"}
+"""These draw on the device, and a GPU has other random numbers."""
+
+
 def test_every_task_is_in_the_table() -> None:
     found = set()
     for module in pkgutil.walk_packages(sumexp.__path__, "sumexp."):
@@ -164,28 +168,32 @@ def on_device(name: str, rounds: int) -> tuple[Result, np.ndarray]:
     """What a task finds there; how often the host waits and the bytes that go each way, once its tables are made."""
     if rounds > 1:
         on_device(name, 1)
-    with StandIn() as device:
+    with Device() as device:
         found = CASES[name](rounds, NAME)
     return found, np.array([device.synchronisations.total(), device.to_device, device.to_host])
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_task_finds_what_it_finds_on_the_cpu(name: str) -> None:
-    with StandIn():
+    with Device():
         wanted = CASES[name](2, "cpu")
     found, (*_, to_host) = on_device(name, 2)
     for kind in ("arrays", "history"):
         one, other = getattr(found, kind), getattr(wanted, kind)
         assert one.keys() == other.keys()
         for key in one.keys() - {"seconds"}:
-            if one[key].dtype.kind == "f":
+            assert one[key].shape == other[key].shape, key
+            if GPU and name in DRAWS:
+                assert np.isfinite(one[key]).all() or not np.isfinite(other[key]).all(), key
+            elif one[key].dtype.kind == "f":
                 # A score near zero is a sum of products that cancel: it is as exact as the largest, no more.
                 last_place = np.finfo(other[key].dtype).eps * np.abs(other[key]).max(initial=0)
                 np.testing.assert_allclose(one[key], other[key], rtol=1e-6, atol=max(1e-9, last_place), err_msg=key)
             else:
                 assert np.array_equal(one[key], other[key]), key
-    assert found.metrics == pytest.approx(wanted.metrics, rel=1e-6)
-    assert to_host > 0
+    if not (GPU and name in DRAWS):
+        assert found.metrics == pytest.approx(wanted.metrics, rel=1e-6)
+    assert GPU or to_host > 0
 
 
 @cache
@@ -196,12 +204,14 @@ def measured(name: str) -> dict[str, Any]:
     return {"task": name, **dict(zip(heads, third.tolist(), strict=True))}
 
 
+@pytest.mark.skipif(GPU, reason="the stand-in counts")
 @pytest.mark.parametrize("name", CASES)
 def test_how_often_the_host_waits_in_a_round(name: str) -> None:
     # What happens once, before and after, drops out of the difference.
     assert measured(name) == stated("tasks")[name]
 
 
+@pytest.mark.skipif(GPU, reason="the stand-in counts")
 def test_an_epoch_of_the_vae_waits_once_and_moves_an_order_and_temperatures() -> None:
     found = measured("vae")
     members, images, steps = len(MEMBERS), 60, 3
@@ -213,7 +223,7 @@ def test_an_epoch_of_the_vae_waits_once_and_moves_an_order_and_temperatures() ->
 
 def test_a_training_on_a_device_goes_on_from_its_checkpoint() -> None:
     config = replace(VAE, epochs=3)
-    with StandIn():
+    with Device():
         whole = vae.fit(config, FEW, device=NAME)
         memory = Memory()
         vae.fit(config, FEW, device=NAME, checkpoint=memory)
