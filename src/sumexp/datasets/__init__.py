@@ -1,9 +1,10 @@
 """The data sets of the book: where they lie, how they are fetched and verified, and how they are read.
 
 A data set is a name in the catalogue, with its files, their checksums and one pinned address each. Files are looked for
-below one root: the argument ``data``, else the environment variable ``SUMEXP_DATA``, else the user's cache folder. A
-root that was set and lacks a file is an error, never a reason to look elsewhere, and nothing is written to a root that
-already holds the files. Archives are read where they lie; nothing is extracted or unpickled.
+below one root: the argument ``data``, else the environment variable ``SUMEXP_DATA``, else the user's cache folder. To
+read a set that the root lacks is an error, and no other folder is searched; a caller that has a fallback asks
+`preferred`. Nothing is written to a root that already holds the files. Archives are read where they lie; nothing is
+extracted or unpickled.
 
 - ``catalogue.toml``: what data sets there are, their terms, whom to cite, which function reads them;
 - `_declarations`: what is said of a data set and its files, and whether a file is that;
@@ -142,15 +143,12 @@ def declared(name: str) -> Dataset:
 
 
 def available(name: str, data: str | Path | None = None) -> bool:
-    """Whether the files of ``name`` are there: False only where no root was set and the user's cache lacks them.
+    """Whether all files of ``name`` are below the root, which `verify` checks.
 
     Raises:
-        DataError: if ``name`` is unknown or undeclared, or a root was set and lacks a file.
+        DataError: if ``name`` is unknown or undeclared, or the root was set and is not a folder.
     """
-    missing = _missing(declared(name), root(data))
-    if missing and (data or os.environ.get("SUMEXP_DATA")):
-        raise _absent(name, missing[0])
-    return not missing
+    return not _missing(declared(name), root(data))
 
 
 def preferred(name: str, data: str | Path | None = None) -> str:

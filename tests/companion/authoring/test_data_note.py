@@ -41,22 +41,29 @@ def test_what_stands_in_is_named_with_the_command_for_more(shown: list[str]) -> 
     assert "sumexp data fetch brown  fetches Brown corpus (3.3 MB)" in text
 
 
-def test_what_is_there_is_named_and_nothing_asked(shown: list[str], cache: Path) -> None:
-    path = BROWN.below(cache)
+@pytest.mark.parametrize("root", ["", "data"], ids=["the cache", "SUMEXP_DATA"])
+def test_an_incomplete_folder_falls_back_and_a_damaged_set_is_an_error(
+    shown: list[str], cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: str
+) -> None:
+    """The folder is empty at first; then it holds one set, which is damaged."""
+    folder = tmp_path / root if root else cache
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("SUMEXP_DATA", str(folder) if root else "")
+    assert data_note.show("mnist", "omniglot", "brown") == ["digits", "shakespeare"]
+    assert shown[0].count("Handwritten digits") == 1
+    assert "sumexp data fetch mnist omniglot brown  fetches MNIST, Omniglot, Brown corpus (20.7 MB)" in shown[0]
+
+    path = BROWN.below(folder)
     path.parent.mkdir(parents=True)
-    path.write_bytes(b"whether it is whole is seen when it is read")
-    assert data_note.show("brown") == ["brown"]
-    [text] = shown
-    assert "Brown corpus: 500 texts" in text
-    assert "Shakespeare" not in text
-    assert "fetch" not in text
-
-
-def test_several_sets(shown: list[str]) -> None:
-    assert data_note.show("mnist", "omniglot", "delicious") == ["digits", "shakespeare"]
-    [text] = shown
-    assert text.count("Handwritten digits") == 1
-    assert "sumexp data fetch mnist omniglot delicious  fetches MNIST, Omniglot, Delicious (21.2 MB)" in text
+    path.write_bytes(b"damaged")
+    assert data_note.show("mnist", "brown") == ["digits", "brown"]
+    assert "Brown corpus: 500 texts" in shown[1]
+    assert "Shakespeare" not in shown[1]
+    assert "sumexp data fetch mnist  fetches MNIST" in shown[1]
+    with pytest.raises(DataError, match=r"brown.zip has 7 bytes .*; delete it, then run: sumexp data fetch"):
+        datasets.brown()
+    with pytest.raises(DataError, match=r"'delicious' lacks .*; to download it, run: sumexp data fetch delicious"):
+        datasets.delicious()
 
 
 def test_what_is_there_but_not_trained_on_waits(shown: list[str], cache: Path) -> None:

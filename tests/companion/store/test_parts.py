@@ -16,20 +16,15 @@ from sumexp.companion.store.computation import Computation, digest
 from sumexp.datasets import DataError, DataFile, Dataset
 
 
-def test_data_count_when_present_absent_or_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_count_when_present_or_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
     tiny = {"tiny": Dataset("tiny", "", "", "", (file,)), "packed": Dataset("packed", "", "", "", ())}
     monkeypatch.setattr(datasets, "DATASETS", tiny)
-
-    def incomplete(name: str) -> bool:
-        raise DataError("half there")
 
     monkeypatch.setattr(datasets, "available", lambda name: True)
     assert parts.data(["tiny", "packed"]) == {"data tiny": digest("ab" * 32), "data packed": "included"}
     monkeypatch.setattr(datasets, "available", lambda name: False)
     assert parts.data(["tiny"]) == {"data tiny": "absent"}
-    monkeypatch.setattr(datasets, "available", incomplete)
-    assert parts.data(["tiny"]) == {"data tiny": "incomplete"}
 
 
 def test_pins_and_files_count_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

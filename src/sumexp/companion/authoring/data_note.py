@@ -17,7 +17,7 @@ def show(*names: str, grid: str = "", untrained: Collection[str] = ()) -> list[s
         untrained: those of the data sets on which the store has not all of that grid's runs.
 
     Returns the names of those that it reads: the ones that are here, or what stands in for them. Raises `DataError` if
-    a data set is unknown or undeclared, or the root of the data is set and lacks it.
+    a data set is unknown or undeclared.
     """
     absent = [name for name in names if not datasets.available(name)]
     waiting = sorted(name for name in untrained if datasets.available(name))

@@ -65,7 +65,7 @@ def computation(
 ) -> Computation:
     """What `cached` computes for these arguments; ``code`` is `code_of` the task, where the caller has it.
 
-    Raises `DataError` if a data set is unknown, undeclared or incomplete.
+    Raises `DataError` if a data set is unknown or undeclared.
     """
     from sumexp import datasets
 

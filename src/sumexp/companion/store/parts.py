@@ -32,18 +32,15 @@ def modules(names: Iterable[str]) -> dict[str, str]:
 
 
 def data(names: Iterable[str]) -> dict[str, str]:
-    """A part for each data set: the checksums its files must have (loaders verify them), ``absent`` or ``incomplete``.
+    """A part for each data set: the checksums its files must have (loaders verify them), or ``absent``.
 
-    A data set that comes with the package or with a dependency is ``included``.
+    A data set that comes with the package or with a dependency is ``included``. Raises `DataError` if one is unknown or
+    undeclared.
     """
     from sumexp import datasets
 
     def state(name: str) -> str:
-        try:
-            present = datasets.available(name)
-        except datasets.DataError:
-            return "incomplete"
-        if not present:
+        if not datasets.available(name):
             return "absent"
         files = datasets.DATASETS[name].files
         return digest(*(file.sha256 or file.blob for file in files)) if files else "included"
@@ -53,16 +50,18 @@ def data(names: Iterable[str]) -> dict[str, str]:
 
 def present(names: Iterable[str]) -> list[str]:
     """Those of the data sets that are there."""
-    return [name for name in names if data([name])[f"data {name}"] not in ("absent", "incomplete")]
+    return [name for name in names if data([name])[f"data {name}"] != "absent"]
 
 
 def current(runs: Iterable[Computation]) -> Iterator[Computation]:
     """The training runs whose code and data are those of today."""
+    from sumexp.datasets import DataError
+
     code, state = cache(lambda module: modules([module])), cache(data)
     for run in runs:
         made = {part: text for part, text in run.parts.items() if part.startswith(("module ", "data "))}
         read = tuple(part.removeprefix("data ") for part in made if part.startswith("data "))
-        with suppress(CompanionError, LookupError):  # the task's module is gone, or a data set
+        with suppress(CompanionError, DataError):  # the task's module is gone, or a data set
             if made == code(run.name.rpartition(".")[0]) | state(read):
                 yield run
 
