@@ -33,7 +33,7 @@ STORE = from sumexp.companion.store.location import default; print(default().roo
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book books pdf data runs test test-builds test-peers references lint bench mutants proofs serve clean lock
+.PHONY: help book books pdf data runs test test-builds test-peers references lint gpu bench mutants proofs serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -82,6 +82,10 @@ lint: $(READY) ## Check style, types, words and the direction of imports
 	$(RUN) mypy
 	.venv/bin/codespell README.md CONTRIBUTING.md SECURITY.md book notebooks claims src
 	.venv/bin/lint-imports
+
+gpu: $(READY) ## Try the GPU, in some minutes: tests of devices, speed, chapters at smoke; writes benchmarks/results/gpu.json
+	$(TEST) -k 'accelerator or gpu' tests/accelerator tests/expectations tests/functional tests/perturb tests/samplers tests/vae
+	$(RUN) benchmarks gpu
 
 bench: $(READY) ## Measure what the book says about speed and memory
 	$(RUN) benchmarks

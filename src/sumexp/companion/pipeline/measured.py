@@ -84,9 +84,13 @@ def _table(rows: Sequence[Row]) -> str:
 def _machines(files: Sequence[File]) -> str:
     """On what it was measured, in a sentence; empty where no file says it."""
     machines = [file["machine"] for file in files if "machine" in file]
-    kinds = sorted({f"{one['cores']} cores ({one['cpu']})" for one in machines})
+    kinds = sorted({f"{one['cores']} cores ({one['cpu']}){_gpu(one)}" for one in machines})
     versions = sorted({str(one["torch"]) for one in machines})
     return f"Measured on {' and '.join(kinds)} with torch {', '.join(versions)}." if machines else ""
+
+
+def _gpu(machine: Mapping[str, Any]) -> str:
+    return f" and {machine['gpu']}" if machine.get("gpu") else ""
 
 
 def _shown(head: str, cell: Any) -> str:
@@ -126,7 +130,8 @@ def _two(value: float) -> str:
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     TIME: _time,
     **dict.fromkeys((OF_TIME, OF_FLOOR, OF_MEMORY), _ratio),
-    **dict.fromkeys(("wall", "CPU", "latest end after a kill"), lambda seconds: f"{seconds:.1f}{SPACE}s"),
+    "CPU / GPU": _ratio,
+    **dict.fromkeys(("wall", "CPU", "CPU alone", "GPU", "latest end after a kill"), lambda seconds: f"{seconds:.1f}{SPACE}s"),
     "peak memory": lambda size: f"{size / 2**20:,.0f}{SPACE}MiB",
     "finished (UTC)": lambda moment: f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}",
     "notebook": lambda name: f"[{name}](../notebooks/{name})",
