@@ -83,7 +83,7 @@ lint: $(READY) ## Check style, types, words and the direction of imports
 	.venv/bin/codespell README.md CONTRIBUTING.md SECURITY.md book notebooks claims src
 	.venv/bin/lint-imports
 
-gpu: $(READY) ## Try the GPU, in some minutes: tests of devices, speed, chapters at smoke; writes benchmarks/results/gpu.json
+gpu: $(READY) ## Try the GPU, in some minutes: tests of devices, speed, chapters at smoke; writes src/sumexp/measured/gpu.json
 	$(TEST) -k 'accelerator or gpu' tests/accelerator tests/expectations tests/functional tests/perturb tests/samplers tests/vae
 	$(RUN) benchmarks gpu
 

@@ -1,4 +1,4 @@
-"""Run the benchmarks: print its table and write ``benchmarks/results/NAME.json``, which the chapters draw."""
+"""Run the benchmarks: print its table and write ``src/sumexp/measured/NAME.json``, which the chapters draw."""
 
 import argparse
 

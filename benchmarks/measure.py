@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "src" / "sumexp" / "measured"
 SEEN = 2**20
 """Bytes: the peak of a process tells no less apart."""
 

@@ -247,7 +247,7 @@ class QuotedSentence(SphinxDirective):
 class Measured(SphinxDirective):
     """``{measured} NAME ...`` shows what it holds and all tables of these files; nothing where none is there.
 
-    The files are those of ``benchmarks/results``, and what executions cost. Option ``table`` picks one table by its
+    The files are those of ``src/sumexp/measured``, and what executions cost. Option ``table`` picks one table by its
     title, ``slower`` the rows in which something else is faster.
     """
 

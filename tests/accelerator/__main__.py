@@ -1,4 +1,4 @@
-"""Write anew what the tests measured on the stand-in, ``benchmarks/results/devices.json``: look at the difference.
+"""Write anew what the tests measured on the stand-in, ``src/sumexp/measured/devices.json``: look at the difference.
 
 ``python -m tests.accelerator nce functional.info_nce`` measures only what begins so, and what is not there yet.
 """

@@ -15,7 +15,7 @@ from torch import Tensor
 from tests.accelerator.device import GPU, NAME, Device
 from tests.accelerator.functions import TABLE, TASKS, public, takes_tensors
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "devices.json"
+RESULTS = Path(__file__).parents[2] / "src" / "sumexp" / "measured" / "devices.json"
 
 
 def stated(table: str) -> dict[str, dict[str, Any]]:

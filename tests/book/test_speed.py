@@ -10,7 +10,7 @@ from sumexp.companion.pipeline.measured import EQUAL, OF_TIME, cells, slower
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "speed.md").read_text("utf-8")
 *SHOWN, NAMES = [line.split() for line in re.findall(r"\{measured\} (.*)", PAGE)]
-FILES = [json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8")) for name in NAMES]
+FILES = [json.loads((ROOT / f"src/sumexp/measured/{name}.json").read_text("utf-8")) for name in NAMES]
 TABLES = {title: rows for file in FILES for title, rows in file["tables"].items() if "others" in rows[0]}
 
 
@@ -53,7 +53,7 @@ def test_metrics_take_less_than_a_sort() -> None:
 
 
 def test_what_two_towers_find_is_what_the_page_says() -> None:
-    for seed in json.loads((ROOT / "benchmarks/results/catalogue.json").read_text("utf-8"))["seeds"]:
+    for seed in json.loads((ROOT / "src/sumexp/measured/catalogue.json").read_text("utf-8"))["seeds"]:
         recall = {name: found["held recall"] for name, found in seed.items()}
         assert min(recall, key=recall.__getitem__) == "the most popular items"
         assert max(recall, key=recall.__getitem__) == "F.cross_entropy of all items"

@@ -10,7 +10,7 @@ import torch
 from sumexp import functional, nn, samplers
 from tests.builds.compiled import trials
 
-RESULTS = Path(__file__).parents[3] / "benchmarks" / "results" / "devices.json"
+RESULTS = Path(__file__).parents[3] / "src" / "sumexp" / "measured" / "devices.json"
 TABLES = json.loads(RESULTS.read_text("utf-8"))["tables"]
 ROWS = {row["function"]: row for row in TABLES["torch"]}
 

@@ -121,13 +121,14 @@ def test_a_data_set_that_does_not_exist_is_named() -> None:
         notebook(text)
 
 
-def test_a_declared_file_counts_and_must_exist() -> None:
-    text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {files: [measured.json]}\njupytext", 1)
-    with pytest.raises(CompanionError, match=r"a\.md declares the file measured\.json, which is not in"):
+def test_declared_measurements_count_and_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "FOLDER", tmp_path)
+    text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {measured: [speed]}\njupytext", 1)
+    with pytest.raises(CompanionError, match=r"a\.md declares the measurements .*speed\.json, which do not exist"):
         notebook(text)
     found = []
     for content in ("1", "2", "1"):
-        write("measured.json", content)
+        (tmp_path / "speed.json").write_text(content)
         found.append(notebook(text).key)
     assert (found[0] == found[2], found[0] == found[1]) == (True, False)
 

@@ -4,15 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import sumexp
 from sumexp.companion import CompanionError
 
-FOLDER = Path("benchmarks/results")
+FOLDER = Path(sumexp.__path__[0], "measured")
+"""They come with the package, so that a chapter finds them wherever it runs."""
 
 
 def load(name: str) -> dict[str, Any]:
-    """The measurements of one benchmark, from the checkout that this folder or one above it is."""
-    paths = (folder / FOLDER / f"{name}.json" for folder in (Path.cwd(), *Path.cwd().parents))
-    if path := next(filter(Path.is_file, paths), None):
-        measured: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        return measured
-    raise CompanionError(f"no {FOLDER / name}.json here or above {Path.cwd()}: run `make bench`, or work in a checkout")
+    """The measurements of one benchmark."""
+    path = FOLDER / f"{name}.json"
+    if not path.is_file():
+        raise CompanionError(f"no {path}: write it by `make bench`, or install the package again")
+    measured: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return measured

@@ -10,6 +10,7 @@ from typing import Any
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 from sumexp.companion import CompanionError
+from sumexp.companion.authoring.measurements import FOLDER
 from sumexp.companion.store import Computation, complete_grids, parts
 from sumexp.companion.store.computation import digest
 
@@ -70,7 +71,7 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
         | {f"parameter {key}": value for key, value in settings.items()}
         | parts.pins()
         | parts.data(declared_data(source, path))
-        | parts.files(declared_files(source, path))
+        | parts.files(declared_measurements(source, path))
         | {
             part: state
             for grid, names in declared_runs(source).items()
@@ -96,11 +97,11 @@ def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
     return {grid: tuple(names) for grid, names in (source.declared.get("runs") or {}).items()}
 
 
-def declared_files(source: Source, path: str | Path) -> tuple[Path, ...]:
-    """The files of the project that a notebook's front matter names under ``sumexp: {files: [...]}``."""
-    files = tuple(Path(name) for name in source.declared.get("files") or ())
-    if absent := [str(file) for file in files if not file.is_file()]:
-        raise CompanionError(f"{path} declares the file {', '.join(absent)}, which is not in {Path.cwd()}")
+def declared_measurements(source: Source, path: str | Path) -> dict[str, Path]:
+    """The measurements that a notebook's front matter names under ``sumexp: {measured: [...]}``."""
+    files = {f"measured {name}": FOLDER / f"{name}.json" for name in source.declared.get("measured") or ()}
+    if missing := [str(file) for file in files.values() if not file.is_file()]:
+        raise CompanionError(f"{path} declares the measurements {', '.join(missing)}, which do not exist")
     return files
 
 

@@ -1,4 +1,4 @@
-"""Tables of what was measured: rows of ``benchmarks/results``, and of what executions cost.
+"""Tables of what was measured: rows of ``src/sumexp/measured``, and of what executions cost.
 
 A file has ``tables``: by title their rows, each of cells by head. A row with ``others`` is a task that others do, too:
 its ``seconds`` and ``bytes``, those of each of the others, and the least seconds, ``floor``, where that is known.
@@ -127,11 +127,14 @@ def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,.{1 if value < 9.95 else 0}f}"
 
 
+SECONDS = ("wall", "CPU", "CPU alone", "GPU", "latest end after a kill")
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     TIME: _time,
     **dict.fromkeys((OF_TIME, OF_FLOOR, OF_MEMORY), _ratio),
     "CPU / GPU": _ratio,
-    **dict.fromkeys(("wall", "CPU", "CPU alone", "GPU", "latest end after a kill"), lambda seconds: f"{seconds:.1f}{SPACE}s"),
+    **dict.fromkeys(
+        ("wall", "CPU", "CPU alone", "GPU", "latest end after a kill"), lambda seconds: f"{seconds:.1f}{SPACE}s"
+    ),
     "peak memory": lambda size: f"{size / 2**20:,.0f}{SPACE}MiB",
     "finished (UTC)": lambda moment: f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}",
     "notebook": lambda name: f"[{name}](../notebooks/{name})",

@@ -9,6 +9,7 @@ from typing import Any
 
 import sumexp
 from sumexp.companion import register
+from sumexp.companion.authoring.measurements import FOLDER
 from sumexp.companion.pipeline import staging
 from sumexp.companion.pipeline.inputs import NOTEBOOKS
 from sumexp.companion.pipeline.plan import BUILD, TOC, Plan
@@ -21,8 +22,6 @@ from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import Meter
 
 CLAIMS = Path("claims")
-MEASURED = Path("benchmarks/results")
-"""Where results are that pages show as tables."""
 STAGE = BUILD / "stage"
 """The sources as Sphinx reads them."""
 DECIDING = "tests"
@@ -73,7 +72,7 @@ def sources() -> dict[str, Path]:
         for file in sorted(folder.rglob(pattern))
         if file.is_file() and "__pycache__" not in file.parts
     }
-    return files | {str(path): path for path in (Path("_config.yml"), TOC, *sorted(MEASURED.glob("*.json")))}
+    return files | {str(path): path for path in (Path("_config.yml"), TOC, *sorted(FOLDER.glob("*.json")))}
 
 
 def _deciding(decided: Shown) -> list[Path]:
@@ -110,7 +109,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     write_text(folder / "register.json", register.to_json(entries))
     executed = executions([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
-    for table in (folder / "register.json", folder / "executions.json", *MEASURED.glob("*.json")):
+    for table in (folder / "register.json", folder / "executions.json", *FOLDER.glob("*.json")):
         copy2(table, stage / DATA)
     for file in _deciding(decided):
         (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
