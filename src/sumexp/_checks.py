@@ -290,6 +290,8 @@ def attributes(instance: Any) -> None:
     Raises:
         ValueError: if one does not fit.
     """
+    if torch.compiler.is_compiling():  # which cannot follow annotations
+        return
     for field in fields(instance):
         argument(field.name, getattr(instance, field.name), _hints(type(instance))[field.name])  # type: ignore[arg-type]
 

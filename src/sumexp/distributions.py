@@ -1,37 +1,62 @@
 """The perturbed laws as ``torch.distributions``, in place of ``RelaxedOneHotCategorical`` and ``OneHotCategorical``."""
 
 import math
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Generator, Size, Tensor
-from torch.distributions import Distribution, constraints, register_kl
+from torch.distributions import Distribution, biject_to, constraints, register_kl, transform_to, transforms
+from torch.nn import functional
 
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel
 from sumexp.perturb.transforms import Continuous, Noise, checked
 
-__all__ = ["PerturbArgmax", "PerturbSoftmax"]
+__all__ = ["PerturbArgmax", "PerturbLogSoftmax", "PerturbSoftmax"]
 
 Shape = Size | list[int] | tuple[int, ...]
 
 FEW = 16
 """Classes: as many numbers as one operation of a CPU takes at most."""
 
+_LEAST = {torch.float16: 2.0**-24}
+"""The least entry of a draw where it is not the smallest normal number, which 16,384 classes would be below."""
+
+
+def _least(dtype: torch.dtype) -> float:
+    return _LEAST.get(dtype, torch.finfo(dtype).tiny)
+
+
+class _Simplex(type(constraints.simplex)):  # type: ignore[misc]
+    """The unit simplex, up to the rounding of its entries."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Which vectors are of it."""
+        d, kind = value.shape[-1], torch.finfo(value.dtype)
+        allowed = kind.eps * (8 + 4 * math.sqrt(d)) + d * _least(value.dtype)
+        off = (value.sum(-1, dtype=_single(value.dtype)) - 1).abs()
+        return (value >= 0).all(-1) & (off <= allowed)
+
+
+_SIMPLEX = _Simplex()
+for _registry in (biject_to, transform_to):
+    _registry.register(_Simplex, lambda _: transforms.StickBreakingTransform())  # type: ignore[no-untyped-call]
+
 
 class _Perturbed(Distribution):
     arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real_vector}
 
-    def __init__(self, loc: Tensor, noise: Noise, validate_args: bool | None) -> None:
-        checks.shaped(loc)
+    def __init__(self, loc: Tensor, noise: Noise | None, validate_args: bool | None) -> None:
+        checks.shaped(loc, "loc")
         self.loc = loc
-        self.noise = checked(noise)
+        self.noise = GUMBEL if noise is None else checked(noise)  # a default object cannot be traced
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=False)
         # The check of finite parameters is the only one made of their values, and made once.
         self._validate_args = type(self)._validate_args if validate_args is None else validate_args
         if self._validate_args:
-            checks.parameters(loc)
+            checks.finite(loc, "loc")
 
     def expand(self, batch_shape: Shape, _instance: Any = None) -> Self:
         """The same laws for a batch of another shape, of shared memory."""
@@ -45,42 +70,123 @@ class _Perturbed(Distribution):
     def _perturb(self, sample_shape: Shape, generator: Generator | None) -> Tensor:
         r"""loc + gamma, [\*sample_shape, ..., d], in single precision at least."""
         shape = self._extended_shape(torch.Size(sample_shape))
-        if generator is None:
-            device = self.loc.device
-            generator = (
-                torch.cuda.default_generators[device.index or 0] if device.type == "cuda" else torch.default_generator
-            )
-        loc = self.loc.to(torch.promote_types(self.loc.dtype, torch.float32))
-        return loc + _draws(self.noise, shape, generator, loc.dtype).to(loc.device)
+        loc = self.loc.to(_single(self.loc.dtype))
+        device = loc.device if generator is None else generator.device
+        return loc + _draws(self.noise, shape, generator, loc.dtype, device).to(loc.device)
 
 
-def _draws(noise: Noise, shape: Size, generator: Generator, dtype: torch.dtype) -> Tensor:
+def _single(*dtypes: torch.dtype) -> torch.dtype:
+    """The widest of some types, single precision at least."""
+    return reduce(torch.promote_types, dtypes, torch.float32)
+
+
+def _draws(noise: Noise, shape: Size, generator: Generator | None, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Independent draws: in ``dtype`` where torch draws the noise or its uniforms, else quantiles in float64.
 
     Uniforms of p bits (24 or 53) end the tails of the Gumbel noise where :math:`2^{-p}` of its mass is left.
     """
-    drawn = torch.empty(shape, dtype=dtype, device=generator.device)
-    match noise:
-        case Gumbel():
-            drawn.uniform_(generator=generator).clamp_min_(torch.finfo(dtype).eps / 4)  # half a step, for 0
-            drawn.log_().neg_().log_().neg_()
-        case Gaussian():
-            drawn.normal_(generator=generator)
-        case _:
-            return noise.sample(tuple(shape), generator).to(dtype)
+    if isinstance(noise, Gumbel):
+        drawn = torch.rand(shape, generator=generator, dtype=dtype, device=device)
+        drawn.clamp_min_(torch.finfo(dtype).eps / 4)  # half a step, for 0
+        drawn.log_().neg_().log_().neg_()
+    elif isinstance(noise, Gaussian):
+        drawn = torch.randn(shape, generator=generator, dtype=dtype, device=device)
+    else:
+        if generator is None:
+            cuda = device.type == "cuda"
+            generator = torch.cuda.default_generators[device.index or 0] if cuda else torch.default_generator
+        return noise.sample(tuple(shape), generator).to(dtype)
     standard = noise.loc == 0 and noise.scale == 1
     return drawn if standard else drawn.mul_(noise.scale).add_(noise.loc)
 
 
-class PerturbSoftmax(_Perturbed):
+class _Relaxed(_Perturbed):
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Tensor,
+        temperature: float | Tensor = 1.0,
+        noise: Noise | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.temperature = temperature
+        super().__init__(loc, noise, validate_args)
+        if self._validate_args:
+            checks.temperature(temperature, "temperature")
+
+    def rsample(self, sample_shape: Shape = (), generator: Generator | None = None) -> Tensor:
+        r"""Reparameterised draws [\*sample_shape, ..., d]."""
+        return self._point(self._perturb(sample_shape, generator) / self.temperature)
+
+    def sample(self, sample_shape: Shape = (), generator: Generator | None = None) -> Tensor:
+        r"""Draws without gradient [\*sample_shape, ..., d]."""
+        with torch.no_grad():
+            return self.rsample(sample_shape, generator)
+
+    def _point(self, scores: Tensor) -> Tensor:
+        """The draw of perturbed scores, in the type of loc."""
+        raise NotImplementedError
+
+    def _log_density(self, log_x: Tensor) -> Tensor:
+        """The log density at the logarithms of a point, in log space: on the simplex less their sum."""
+        y = self.temperature * log_x - self.loc
+        if isinstance(self.noise, Gumbel):
+            z = y / self.noise.scale
+            shape = -z.sum(-1) - z.shape[-1] * torch.logsumexp(-z, -1)
+        elif isinstance(self.noise, Gaussian):
+            shape = ((y - y.mean(-1, keepdim=True)) / self.noise.scale).square().sum(-1) / -2
+        else:
+            raise self._not_closed("density")
+        return shape + self._log_constant()
+
+    def _log_entropy(self) -> float | Tensor:
+        """The entropy in log space, which does not depend on loc."""
+        d = self.event_shape[0]
+        if isinstance(self.noise, Gumbel):  # E of -sum g - d log sum e^-g over standard g, with e^-g exponential
+            shape = -d * math.fsum(1 / k for k in range(1, d))
+        elif isinstance(self.noise, Gaussian):
+            shape = -(d - 1) / 2
+        else:
+            raise self._not_closed("entropy")
+        return -shape - self._log_constant()
+
+    def _mean_log(self) -> Tensor:
+        r""":math:`\mathbb E\log x_i = (\theta_i+\mathbb E\gamma-f(\theta))/\tau` with the potential f."""
+        theta = checks.parameters(self.loc, "loc")
+        f = softmax.potential(theta, self.noise, self.temperature)
+        return (theta + self.noise.mean - f.unsqueeze(-1)) / self.temperature
+
+    def _log_constant(self) -> float | Tensor:
+        """The part of the log density that depends on the number of classes, the temperature and the noise only."""
+        d, tau = self.event_shape[0], self.temperature
+        log_tau = tau.to(_single(tau.dtype)).log() if isinstance(tau, Tensor) else math.log(tau)
+        log_ratio = log_tau - math.log(self.noise.reduced.scale)
+        if isinstance(self.noise, Gumbel):
+            return (d - 1) * log_ratio + math.lgamma(d)
+        return (d - 1) * (log_ratio - math.log(2 * math.pi) / 2) - math.log(d) / 2
+
+    def _not_closed(self, what: str) -> NotImplementedError:
+        return NotImplementedError(
+            f"the {what} of the relaxed draw is closed for Gumbel and Gaussian noise only, not for {self.noise}"
+        )
+
+
+class PerturbSoftmax(_Relaxed):
     r"""The law of :math:`\mathrm{softmax}((\theta+\gamma)/\tau)` on the open simplex.
 
     With Gumbel noise it is ``RelaxedOneHotCategorical(temperature, logits=loc)``; ``mean`` and ``variance`` are exact.
+    At low temperatures entries of a draw underflow. They are then the least normal number of the type of loc (2^-24 in
+    float16), and ``log_prob`` is NaN. A loss with ``log_prob`` of draws needs :class:`PerturbLogSoftmax`.
+
+    >>> law = PerturbSoftmax(torch.tensor([1.0, 0.0]), temperature=0.5)
+    >>> law.mean, law.log_prob(torch.tensor([0.6, 0.4]))
+    (tensor([0.6963, 0.3037]), tensor(0.1092))
 
     Args:
         loc: parameters [..., d].
         temperature: a scalar > 0.
-        noise: law of each perturbation.
+        noise: law of each perturbation; standard Gumbel if None.
         validate_args: whether values are checked, here and in ``log_prob``; without, neither reads them.
 
     Raises:
@@ -88,65 +194,41 @@ class PerturbSoftmax(_Perturbed):
             noise is none.
     """
 
-    has_rsample = True
-    support = constraints.simplex
-
-    def __init__(
-        self,
-        loc: Tensor,
-        temperature: float | Tensor = 1.0,
-        noise: Noise = GUMBEL,
-        validate_args: bool | None = None,
-    ) -> None:
-        self.temperature = temperature
-        super().__init__(loc, noise, validate_args)
-        if self._validate_args:
-            checks.temperature(temperature)
+    support = _SIMPLEX
 
     @property
     def mean(self) -> Tensor:
         """The mean, exact, differentiable, [..., d]."""
-        return softmax.mean(self.loc, self.noise, self.temperature).to(self.loc.dtype)
+        return softmax.mean(checks.parameters(self.loc, "loc"), self.noise, self.temperature).to(self.loc.dtype)
 
     @property
     def variance(self) -> Tensor:
         """The variance of each coordinate, exact, [..., d]; see :func:`sumexp.perturb.softmax.variance`."""
-        return softmax.variance(self.loc, self.noise, self.temperature).to(self.loc.dtype)
+        return softmax.variance(checks.parameters(self.loc, "loc"), self.noise, self.temperature).to(self.loc.dtype)
 
-    def rsample(self, sample_shape: Shape = (), generator: Generator | None = None) -> Tensor:
-        r"""Reparameterised draws [\*sample_shape, ..., d]; what underflows is the smallest normal number, not 0."""
-        drawn: Tensor = _softmax(self._perturb(sample_shape, generator) / self.temperature).to(self.loc.dtype)
-        return drawn.clamp_min(torch.finfo(drawn.dtype).tiny)
-
-    def sample(self, sample_shape: Shape = (), generator: Generator | None = None) -> Tensor:
-        r"""Draws without gradient [\*sample_shape, ..., d]."""
-        with torch.no_grad():
-            return self.rsample(sample_shape, generator)
+    def _point(self, scores: Tensor) -> Tensor:
+        drawn: Tensor = _softmax(scores).to(self.loc.dtype)
+        return drawn.clamp_min(_least(drawn.dtype))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        r"""Log density in the first d - 1 coordinates, closed for Gumbel and Gaussian noise; -inf on the boundary.
+        r"""Log density in the first d - 1 coordinates, closed for Gumbel and Gaussian noise, in float32 at least.
 
         With :math:`y = \tau\log x - \theta` it is
-        :math:`(d-1)\log\tau - \sum_i\log x_i + \log\int\prod_if(y_i+c)\,dc`.
+        :math:`(d-1)\log\tau - \sum_i\log x_i + \log\int\prod_if(y_i+c)\,dc`. It is -inf where an entry is 0, and NaN
+        where one has underflowed: a mean over such draws would be wrong without a sign of it.
 
         Raises:
             NotImplementedError: for other noises.
         """
         if self._validate_args:
             self._validate_sample(value)
-        outside = (value <= 0).any(-1)
-        log_x, d = value.masked_fill(value <= 0, 1.0).log(), value.shape[-1]
-        y = self.temperature * log_x - self.loc
-        if isinstance(self.noise, Gumbel):
-            z = y / self.noise.scale
-            shape = -z.sum(-1) - d * torch.logsumexp(-z, -1)
-        elif isinstance(self.noise, Gaussian):
-            z = (y - y.mean(-1, keepdim=True)) / self.noise.scale
-            shape = -z.square().sum(-1) / 2
-        else:
-            raise self._not_closed("density")
-        constant = self._log_constant().to(value)
-        return (shape + constant - log_x.sum(-1)).masked_fill(outside, -math.inf)
+        least = _least(value.dtype)
+        lost = (value <= least) | (value == _least(self.loc.dtype)) | (value == _least(torch.float32))
+        outside = value <= 0
+        log_x = value.to(_single(value.dtype, self.loc.dtype)).masked_fill(outside, 1.0).log()
+        # A product: where the value is NaN, so is the gradient.
+        density = (self._log_density(log_x) - log_x.sum(-1)) * torch.where((lost & ~outside).any(-1), math.nan, 1.0)
+        return density.masked_fill(outside.any(-1), -math.inf)
 
     def entropy(self) -> Tensor:
         r"""The differential entropy in the first d - 1 coordinates, exact for Gumbel and Gaussian noise; [...].
@@ -157,30 +239,58 @@ class PerturbSoftmax(_Perturbed):
         Raises:
             NotImplementedError: for other noises.
         """
-        d = self.event_shape[0]
-        theta = self.loc.to(torch.float64)
-        rest = theta + self.noise.mean - softmax.potential(theta, self.noise, self.temperature).unsqueeze(-1)
-        log_x = rest.sum(-1) / self.temperature
-        if isinstance(self.noise, Gumbel):  # E of -sum g - d log sum e^-g over standard g, with e^-g exponential
-            shape = -d * math.fsum(1 / k for k in range(1, d))
-        elif isinstance(self.noise, Gaussian):
-            shape = -(d - 1) / 2
-        else:
-            raise self._not_closed("entropy")
-        return (log_x - shape - self._log_constant().to(log_x)).to(self.loc.dtype)
+        return (self._log_entropy() + self._mean_log().sum(-1)).to(self.loc.dtype)
 
-    def _log_constant(self) -> Tensor:
-        """The part of the log density that depends on the number of classes, the temperature and the noise only."""
-        d, scale = self.event_shape[0], self.noise.reduced.scale
-        log_tau = torch.as_tensor(self.temperature, dtype=torch.float64).log()
-        if isinstance(self.noise, Gumbel):
-            return (d - 1) * (log_tau - math.log(scale)) + math.lgamma(d)
-        return (d - 1) * (log_tau - math.log(scale) - math.log(2 * math.pi) / 2) - math.log(d) / 2
 
-    def _not_closed(self, what: str) -> NotImplementedError:
-        return NotImplementedError(
-            f"the {what} of the relaxed draw is closed for Gumbel and Gaussian noise only, not for {self.noise}"
-        )
+class PerturbLogSoftmax(_Relaxed):
+    r"""The law of :math:`\log\mathrm{softmax}((\theta+\gamma)/\tau)`, which underflows at no temperature.
+
+    With Gumbel noise it is ``ExpRelaxedCategorical(temperature, logits=loc)``. ``log_prob(y)`` is that of
+    :class:`PerturbSoftmax` at :math:`e^y` plus :math:`\sum_iy_i`, so that a divergence between two laws is the same for
+    both, and so is its estimate by ``(q.log_prob(y) - p.log_prob(y)).mean()``.
+
+    >>> law = PerturbLogSoftmax(torch.tensor([100.0, 0.0]), temperature=0.1)
+    >>> law.log_prob(torch.tensor([0.0, -1000.0]))
+    tensor(-3.6889)
+
+    Args:
+        loc: parameters [..., d].
+        temperature: a scalar > 0.
+        noise: law of each perturbation; standard Gumbel if None.
+        validate_args: as for :class:`PerturbSoftmax`.
+
+    Raises:
+        ValueError: as :class:`PerturbSoftmax`.
+    """
+
+    support = constraints.real_vector
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean of the logarithms, exact, [..., d]; see :func:`sumexp.perturb.softmax.potential`."""
+        return self._mean_log().to(self.loc.dtype)
+
+    def _point(self, scores: Tensor) -> Tensor:
+        return torch.log_softmax(scores, -1).to(self.loc.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log density at logarithms of a point of the simplex, closed for Gumbel and Gaussian noise.
+
+        Raises:
+            NotImplementedError: for other noises.
+        """
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._log_density(value.to(_single(value.dtype, self.loc.dtype)))
+
+    def entropy(self) -> Tensor:
+        """The differential entropy, exact for Gumbel and Gaussian noise; it does not depend on loc; [...].
+
+        Raises:
+            NotImplementedError: for other noises.
+        """
+        zero = self.loc.new_zeros(self.batch_shape, dtype=_single(self.loc.dtype))
+        return (zero + self._log_entropy()).to(self.loc.dtype)
 
 
 class PerturbArgmax(_Perturbed):
@@ -190,7 +300,7 @@ class PerturbArgmax(_Perturbed):
 
     Args:
         loc: parameters [..., d].
-        noise: law of each perturbation, one with a density.
+        noise: law of each perturbation, one with a density; standard Gumbel if None.
         validate_args: as for :class:`PerturbSoftmax`.
 
     Raises:
@@ -201,10 +311,10 @@ class PerturbArgmax(_Perturbed):
     has_enumerate_support = True
     support = constraints.one_hot
 
-    def __init__(self, loc: Tensor, noise: Noise = GUMBEL, validate_args: bool | None = None) -> None:
-        if not isinstance(checked(noise), Continuous):
-            raise ValueError(f"{noise} has ties; PerturbArgmax needs a noise with a density")
+    def __init__(self, loc: Tensor, noise: Noise | None = None, validate_args: bool | None = None) -> None:
         super().__init__(loc, noise, validate_args)
+        if not isinstance(self.noise, Continuous):
+            raise ValueError(f"{noise} has ties; PerturbArgmax needs a noise with a density")
 
     @property
     def mean(self) -> Tensor:
@@ -259,7 +369,7 @@ class PerturbArgmax(_Perturbed):
         return self._probabilities().log().to(self.loc.dtype)
 
     def _one_hot(self, winner: Tensor) -> Tensor:
-        hot: Tensor = torch.nn.functional.one_hot(winner, self.event_shape[0])
+        hot: Tensor = functional.one_hot(winner, self.event_shape[0])
         return hot.to(self.loc.dtype)
 
 
@@ -277,18 +387,41 @@ def _between_argmaxes(first: PerturbArgmax, second: PerturbArgmax) -> Tensor:
 
 
 @register_kl(PerturbSoftmax, PerturbSoftmax)  # type: ignore[no-untyped-call, untyped-decorator]
-def _between_softmaxes(first: PerturbSoftmax, second: PerturbSoftmax) -> Tensor:
-    """Closed between Gaussian noises: both are normal laws of the log ratios, on the vectors of sum zero."""
-    if not (isinstance(first.noise, Gaussian) and isinstance(second.noise, Gaussian)):
-        raise NotImplementedError(
-            f"KL between relaxed draws is closed for Gaussian noise on both sides, not for {first.noise}, "
-            f"{second.noise}"
-        )
-    centres, scales = [], []
-    for law in (first, second):
-        theta = law.loc.to(torch.float64) / law.temperature
-        centres.append(theta - theta.mean(-1, keepdim=True))
-        scales.append(law.noise.reduced.scale / torch.as_tensor(law.temperature, dtype=torch.float64).to(theta.device))
-    ratio = (scales[0] / scales[1]).square()
-    apart = ((centres[0] - centres[1]) / scales[1]).square().sum(-1)
-    return (((first.event_shape[0] - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(first.loc.dtype)
+@register_kl(PerturbLogSoftmax, PerturbLogSoftmax)  # type: ignore[no-untyped-call, untyped-decorator]
+def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
+    r"""Between Gaussian noises: both are normal laws of the log ratios, on the vectors of sum zero.
+
+    Between Gumbel noises of one scale s and one temperature, with :math:`\delta=(\theta-\theta')/s` and standard
+    exponentials: :math:`\sum_i\delta_i + d\,\mathbb E\log\sum_je^{-\delta_j}E_j - d\,\mathbb E\log\sum_jE_j`.
+    """
+    noises, d = (first.noise, second.noise), first.event_shape[0]
+    theta, other = (law.loc.to(torch.float64) for law in (first, second))
+    scale, other_scale = (
+        law.noise.reduced.scale / torch.as_tensor(law.temperature, dtype=torch.float64).to(theta.device)
+        for law in (first, second)
+    )
+    if all(isinstance(noise, Gaussian) for noise in noises):
+        gap = theta / first.temperature - other / second.temperature
+        apart = ((gap - gap.mean(-1, keepdim=True)) / other_scale).square().sum(-1)
+        ratio = (scale / other_scale).square()
+        return (((d - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(first.loc.dtype)
+    same = noises[0].reduced.scale == noises[1].reduced.scale and bool((scale == other_scale).all())
+    if all(isinstance(noise, Gumbel) for noise in noises) and same:
+        delta = (theta - other) / noises[0].reduced.scale
+        total = _mean_log_sum(-delta) - torch.digamma(torch.tensor(d, dtype=torch.float64, device=theta.device))
+        return (delta.sum(-1) + d * total).to(first.loc.dtype)
+    raise NotImplementedError(
+        "KL between relaxed draws is closed between Gaussian noises, and between Gumbel noises of one scale and one "
+        f"temperature, not between {first.noise} at {first.temperature} and {second.noise} at {second.temperature}"
+    )
+
+
+def _mean_log_sum(b: Tensor) -> Tensor:
+    r""":math:`\mathbb E\log Y`, :math:`Y=\sum_je^{b_j}E_j` with standard exponentials, by the trapezoid rule; [...].
+
+    It is :math:`\int(e^{-e^u}-\prod_j(1+e^{b_j+u})^{-1})du`, analytic in a strip of half width :math:`\pi/2`.
+    """
+    top = b.amax(-1, keepdim=True)
+    u = torch.arange(-40.0, 40.0, 0.25, dtype=b.dtype, device=b.device)
+    product = functional.softplus(b.unsqueeze(-1) - top.unsqueeze(-1) + u, threshold=40).sum(-2).neg().exp()
+    return top.squeeze(-1) + 0.25 * (torch.exp(-u.exp()) - product).sum(-1)

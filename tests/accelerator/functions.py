@@ -229,7 +229,8 @@ HERE: Mapping[str, Call] = {
 }  # fmt: skip
 """What is in no table of nasty inputs that fits."""
 
-PACKAGES = {"objectives": "fits", "fits": "", "PerturbSoftmax": "distributions", "PerturbArgmax": "distributions"}
+LAWS = ("PerturbSoftmax", "PerturbLogSoftmax", "PerturbArgmax")
+PACKAGES = {"objectives": "fits", "fits": "", **dict.fromkeys(LAWS, "distributions")}
 
 
 def _place(name: str) -> str:

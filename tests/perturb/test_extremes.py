@@ -214,6 +214,7 @@ FROM_THETA: dict[str, Callable[[Tensor], Any]] = {
         "probabilities", "log_probabilities", "negative_entropy")},
     "representation.smallest_eigenvalue": representation.smallest_eigenvalue,
     "PerturbSoftmax": lambda x: sumexp.distributions.PerturbSoftmax(x).mean,
+    "PerturbLogSoftmax": lambda x: sumexp.distributions.PerturbLogSoftmax(x).mean,
     "PerturbArgmax": lambda x: sumexp.distributions.PerturbArgmax(x, Gaussian()).mean,
     "HalfSpace": lambda x: HalfSpace((1.0, 1.0, -2.0)[: x.shape[-1]] if x.shape[-1] < 4 else (1.0,) * 4).project(x),
 }  # fmt: skip

@@ -151,7 +151,7 @@ def test_argmax_with_gumbel_noise_is_the_one_hot_categorical() -> None:
     [
         (lambda: PerturbSoftmax(torch.zeros(1)), "two classes"),
         (lambda: PerturbSoftmax(torch.tensor([0.0, math.nan])), "nan"),
-        (lambda: PerturbSoftmax(LOC, 0.0), "tau is 0"),
+        (lambda: PerturbSoftmax(LOC, 0.0), "temperature is 0"),
         (lambda: PerturbArgmax(LOC, signs()), "ties"),
     ],
 )

@@ -6,37 +6,48 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from sumexp._checks import read
 
-def shaped(theta: Tensor) -> None:
+
+def shaped(theta: Tensor, name: str = "theta") -> None:
     """What can be said of parameters without a look at their values.
 
     Raises:
         ValueError: if they are no floating-point tensor, or there are fewer than two classes or no row.
     """
     if not isinstance(theta, Tensor) or not theta.is_floating_point():
-        raise ValueError(f"theta must be a floating-point tensor, got {getattr(theta, 'dtype', type(theta))}")
+        raise ValueError(f"{name} must be a floating-point tensor, got {getattr(theta, 'dtype', type(theta))}")
     if theta.ndim == 0 or theta.shape[-1] < 2:
-        raise ValueError(f"theta has shape {tuple(theta.shape)}; its last dimension must hold at least two classes")
+        raise ValueError(f"{name} has shape {tuple(theta.shape)}; its last dimension must hold at least two classes")
     if theta.numel() == 0:
-        raise ValueError(f"theta has shape {tuple(theta.shape)}: no row to work on")
+        raise ValueError(f"{name} has shape {tuple(theta.shape)}: no row to work on")
 
 
-def parameters(theta: Tensor) -> Tensor:
+def finite(theta: Tensor, name: str = "theta") -> None:
+    """Check that parameters are finite, unless their values cannot be read: in ``vmap`` and while a graph is compiled.
+
+    Raises:
+        ValueError: if an entry is not finite.
+    """
+    [sound] = read(torch.isfinite(theta.detach()).all(), default=1.0)
+    if not sound:
+        worst = theta.detach()[~torch.isfinite(theta)][0].item()
+        raise ValueError(
+            f"{name} holds {worst}; parameters must be finite. In the limit of -inf a class has probability 0: "
+            "leave it out instead"
+        )
+
+
+def parameters(theta: Tensor, name: str = "theta") -> Tensor:
     """Parameters [..., d] with d >= 2, finite, in float64.
 
     Raises:
         ValueError: if there are fewer than two classes, no row, or an entry that is not finite.
     """
-    shaped(theta)
+    shaped(theta, name)
     if theta.layout is not torch.strided or theta.is_meta:
-        raise ValueError(f"theta is {theta.layout} on {theta.device}; it must be dense, on a device that holds it")
-    finite = torch.isfinite(theta)
-    if not bool(finite.all()):
-        worst = theta.detach()[~finite][0].item()
-        raise ValueError(
-            f"theta holds {worst}; parameters must be finite. In the limit of -inf a class has probability 0: "
-            "leave it out instead"
-        )
+        raise ValueError(f"{name} is {theta.layout} on {theta.device}; it must be dense, on a device that holds it")
+    finite(theta, name)
     return theta.to(torch.float64)
 
 
@@ -55,16 +66,17 @@ def direction(v: Tensor, theta: Tensor) -> Tensor:
     return v.to(theta)
 
 
-def temperature(tau: float | Tensor) -> Tensor:
+def temperature(tau: float | Tensor, name: str = "tau") -> Tensor:
     """The temperature as a scalar tensor in float64.
 
     Raises:
         ValueError: if it is no finite positive number.
     """
     value = torch.as_tensor(tau, dtype=torch.float64)
-    if value.ndim or not math.isfinite(value.item()) or value.item() <= 0:
+    [at] = read(value.detach(), default=1.0) if value.ndim == 0 else [math.nan]
+    if not 0 < at < math.inf:
         given = value.item() if value.ndim == 0 else f"of shape {tuple(value.shape)}"
-        raise ValueError(f"tau is {given}; it must be one finite number > 0 (tau -> 0 is Perturb-Argmax)")
+        raise ValueError(f"{name} is {given}; it must be one finite number > 0 (tau -> 0 is Perturb-Argmax)")
     return value
 
 
