@@ -179,6 +179,7 @@ TABLE: dict[str, Call] = {
     "nn.SampledSoftmax": called,
     "nn.StreamingLogQ": streamed,
     "nn.BinaryNCE": lambda z: nn.BinaryNCE(reduction="none")(z.amax(-1) if z.shape[1] else z.sum(-1), z),
+    "nn.GBCE": lambda z: nn.GBCE(9, reduction="none")(z.amax(-1) if z.shape[1] else z.sum(-1), z),
     "nn.InBatchSoftmax": lambda z: square(z, nn.InBatchSoftmax(reduction="none")),
     "nn.SigmoidPairs": lambda z: pairs(z, nn.SigmoidPairs(reduction="none")),
     "nn.ListNet": lambda z: nn.ListNet(reduction="none")(z, relevant(z)),

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from fractions import Fraction
-from functools import cache, wraps
+from functools import cache, reduce, wraps
 from inspect import Parameter, signature
 from numbers import Real
 from types import UnionType
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,14 +37,36 @@ def read(*values: Tensor, default: float = 0.0) -> list[float]:
 
     Where none can be read, inside ``torch.func.vmap`` and while a graph is compiled or exported, the default of each.
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or not all(map(has_numbers, values)):
         return [default] * len(values)
     try:
         if all(value.is_cpu for value in values):
             return [value.item() for value in values]
-        return torch.stack([value.double() for value in values]).tolist()
+        common = reduce(torch.promote_types, (value.dtype for value in values))
+        return torch.stack([value.to(common) for value in values]).tolist()
     except RuntimeError:
         return [default] * len(values)
+
+
+def has_numbers(values: Tensor) -> bool:
+    """Whether a tensor has numbers that can be read: not on meta, nor under ``FakeTensorMode``."""
+    return not (values.is_meta or isinstance(values, FakeTensor))
+
+
+def wide(device: torch.device) -> torch.dtype:
+    """float64, or float32 on a device without it, as the GPUs of Apple's computers are."""
+    if device.type in ("cpu", "cuda", "meta"):
+        return torch.float64
+    try:
+        return torch.empty(0, dtype=torch.float64, device=device).dtype
+    except (TypeError, RuntimeError):
+        return torch.float32
+
+
+def onto(values: Tensor, device: torch.device) -> Tensor:
+    """Values on a device, in single precision if it has no double."""
+    is_double = values.dtype == torch.float64
+    return values.to(device, wide(device)) if is_double else values.to(device)
 
 
 def whole(name: str, value: object, least: int, most: int | None = None) -> int:
@@ -224,7 +247,7 @@ def ids(name: str, values: Values, classes: int) -> Tensor:
     given = integers(name, values)
     for bound in read(*given.aminmax()) if given.numel() else ():
         if not 0 <= bound < classes:
-            article = "an" if name.startswith("i") else "a"
+            article = "an" if name[0] in "ie" else "a"
             raise ValueError(f"{article} {name} is {bound:.0f}; the {classes} classes are 0..{classes - 1}")
     return given
 

@@ -473,7 +473,14 @@ def test_ids_and_laws_are_tensors_arrays_or_lists() -> None:
     [
         ({"scores": torch.zeros(4)}, r"scores must be a floating-point tensor \[B, B \+ E\]"),
         ({"scores": torch.zeros(4, 3)}, "a column for each example"),
-        ({"scores": torch.zeros(1, 1)}, "a batch of one has no other classes"),
+        ({"positives": torch.eye(4, 7)}, r"positives are torch.float32: marks must be bool, as positives > 0"),
+        ({"positives": torch.eye(4, 7).byte()}, r"positives are torch.uint8: marks must be bool"),
+        ({"positives": torch.eye(4, 7).long()}, r"whole numbers 0 and 1.*marks must be bool, as positives == 1"),
+        (
+            {"temperature": torch.ones(3)},
+            "temperature is torch.float32 of .3,.; it must be one positive number, or one",
+        ),
+        ({"temperature": torch.tensor([1.0, 2, 0, 1])}, "temperature is 0.0; it must be positive"),
         ({"scores": torch.full((4, 7), math.nan)}, "a score is NaN"),
         ({"scores": torch.full((4, 7), math.inf)}, r"a score is \+inf"),
         ({"scores": torch.full((4, 7), -math.inf)}, "or an example's own is -inf"),
@@ -517,3 +524,38 @@ def test_an_empty_batch() -> None:
     in_batch(empty, [0, 1, 2], log_q=none, reduction="sum").backward()  # type: ignore[no-untyped-call]
     with pytest.raises(ValueError, match="the batch is empty"):
         in_batch(empty, [0, 1, 2], log_q=none)
+
+
+def test_a_batch_of_one_example_costs_nothing() -> None:
+    score = torch.ones(1, 1, requires_grad=True)
+    for options in ({}, {"hits": "mask"}, {"correct": "importance"}, {"label_smoothing": 0.1}, {"positives": [[-1]]}):
+        loss = in_batch(score, [3], log_q=[-1.0], **options)  # type: ignore[arg-type]
+        assert [loss.item(), torch.autograd.grad(loss, score)[0].item()] == pytest.approx([0, 0], abs=1e-7)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_temperature_for_each_row(symmetric: bool) -> None:
+    scores, log_q = batch()
+    t = double(0.5, 1, 2, 4)
+    divided = scores / t.unsqueeze(-1)
+    wanted = in_batch(divided, IDS, log_q=log_q, symmetric=symmetric)
+    for by_row in (t, t.unsqueeze(-1)):
+        assert in_batch(scores, IDS, log_q=log_q, temperature=by_row, symmetric=symmetric).item() == wanted.item()
+    one = in_batch(scores, IDS, log_q=log_q, temperature=double(2), symmetric=symmetric)
+    assert one.item() == pytest.approx(in_batch(scores, IDS, log_q=log_q, temperature=2, symmetric=symmetric).item())
+
+
+@pytest.mark.parametrize("size", [8, 400])
+@pytest.mark.parametrize("hits", ["keep", "mask"])
+def test_scores_may_be_edited_after_the_loss(size: int, hits: Any) -> None:
+    """As with torch's cross entropy, which does not keep what it is given; also in one block and in several."""
+    vectors = torch.randn(size, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    ids = torch.arange(size) % (size - 1)
+    gradients = []
+    for edited in (False, True):
+        scores = vectors @ vectors.T
+        loss = in_batch(scores, ids, correct="none", hits=hits)
+        if edited:
+            scores.detach().fill_diagonal_(-math.inf)  # the hardest negatives, for a log
+        gradients.append(torch.autograd.grad(loss, vectors)[0])
+    assert torch.equal(*gradients)

@@ -332,7 +332,7 @@ def test_an_empty_batch(loss: Loss) -> None:
     "change, message",
     [
         ({"negative": torch.empty(2, 0)}, "there are 0 negatives"),
-        ({"negative": torch.zeros(3, 3)}, "one row for each"),
+        ({"negative": torch.zeros(3, 3)}, "one row of negatives for each"),
         ({"negative": torch.zeros(2)}, "negative_logits must be a floating-point tensor"),
         ({"negative": torch.zeros(2, 3, dtype=torch.int64)}, "negative_logits must be a floating-point tensor"),
         ({"positive": torch.zeros(2, 1)}, "positive_logits must be a floating-point tensor"),

@@ -1,14 +1,18 @@
 """Losses as modules: against the functions that they are made of, and places that are no example."""
 
 from typing import Any, get_args
+from unittest import mock
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp import functional
+from sumexp import functional, samplers
+from sumexp.functional import _batch as batches
 from sumexp.functional._arguments import Correct
-from sumexp.nn import BinaryNCE, InBatchSoftmax, ListNet
+from sumexp.nn import GBCE, BinaryNCE, InBatchSoftmax, ListNet, SampledSoftmax, SigmoidPairs
 
 IDS = torch.tensor([3, 1, 3, 0, 2, 1])
 
@@ -33,27 +37,101 @@ def test_in_batch_softmax_is_the_function(correct: Any, reduction: Any) -> None:
     assert f"correct={correct!r}, hits='mask', temperature=0.5, learn_temperature=False" in repr(layer)
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("by_row", [False, True])
-def test_rows_and_columns_that_are_not_there_count_for_nothing(symmetric: bool, by_row: bool) -> None:
-    ids, law = IDS.clone(), LOG_Q.clone()
-    ids[[1, 5]], law[[1, 5]] = -100, torch.nan
-    kept = torch.tensor([0, 2, 3, 4])  # three examples and a further column
-    dirty = batch()
-    dirty[1], dirty[:, 1], dirty[:, 5] = torch.nan, torch.inf, torch.nan
-    laws = (law.expand(4, 6), LOG_Q[kept].expand(3, 4)) if by_row else (law, LOG_Q[kept])
-    leaves = dirty.requires_grad_(), batch()[kept[:3]][:, kept].requires_grad_()
-    layer = InBatchSoftmax(symmetric=symmetric)
-    found, wanted = layer(leaves[0], ids, log_q=laws[0]), layer(leaves[1], IDS[kept], log_q=laws[1])
-    assert found.item() == pytest.approx(wanted.item(), rel=1e-14)
-    gradients = torch.autograd.grad(found, leaves[0])[0], torch.autograd.grad(wanted, leaves[1])[0]
-    torch.testing.assert_close(gradients[0][kept[:3]][:, kept], gradients[1])
-    assert (gradients[0][1] == 0).all()
-    layer.reduction = "none"
-    assert layer(leaves[0], ids, log_q=laws[0])[1] == 0
-    layer.reduction = "mean"
+def option(*values: Any) -> Any:
+    return st.sampled_from(values)
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "correct": option(*get_args(Correct)),
+        "hits": option("keep", "mask"),
+        "label_smoothing": option(0.0, 0.2),
+        "symmetric": st.booleans(),
+        "temperature": option(1.0, 0.3),
+        "learn_temperature": st.booleans(),
+        "reduction": option("mean", "sum", "none"),
+    }
+)
+BATCHES = st.integers(1, 5).flatmap(
+    lambda size: st.tuples(
+        st.lists(st.booleans(), min_size=size, max_size=size).filter(any),
+        st.lists(st.booleans(), max_size=3),
+        option(None, "marks", "classes"),
+        option("none", "by column", "by row"),
+        st.booleans(),
+        st.integers(0, 99),
+    )
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(options=OPTIONS, given_batch=BATCHES)
+@pytest.mark.parametrize("way", ["eager", "as in a graph"])
+def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict[str, Any], given_batch: Any) -> None:
+    """Every option, with NaN in what is not there: values and gradients of the rows and columns cut out."""
+    here, further, several, law, named, seed = given_batch
+    generator = torch.Generator().manual_seed(seed)
+    size, there = len(here), torch.tensor([*here, *further])
+    columns = len(there)
+    rows, kept = there[:size], there.nonzero().squeeze(-1)
+    ids = torch.randint(3, (columns,), generator=generator)
+    scores = torch.randn(size, columns, generator=generator, dtype=torch.float64)
+    shape = {"none": None, "by column": (columns,), "by row": (size, columns)}[law]
+    log_q = None if shape is None else -1 - torch.rand(shape, generator=generator, dtype=torch.float64)
+    if log_q is None:
+        options = options | {"correct": "none"}
+    positives = {
+        None: None,
+        "marks": torch.rand(size, columns, generator=generator) < 0.4,
+        "classes": torch.randint(-1, 3, (size, columns + 1), generator=generator),
+    }[several]
+    extra = {"row_ids": torch.randint(2, (size,), generator=generator)} if named or options["hits"] == "mask" else {}
+    if named:
+        extra["row_log_q"] = -1 - torch.rand(size, generator=generator, dtype=torch.float64)
+    padded, layer = scores.clone(), InBatchSoftmax(dtype=torch.float64, **options)
+    padded[~rows], padded[:, ~there] = torch.nan, torch.nan
+    laws = {} if log_q is None else {"log_q": log_q.masked_fill(~there, torch.nan)}
+    marks = positives
+    if several == "classes":
+        marks = torch.where(rows.unsqueeze(-1), positives.masked_fill(positives == -1, -100), 1)
+    more = {"row_log_q": extra["row_log_q"].masked_fill(~rows, torch.nan)} if "row_log_q" in extra else {}
+    leaves = padded.requires_grad_(), scores[rows][:, kept].requires_grad_()
+    with mock.patch.object(batches, "_is_taken_apart", return_value=way != "eager"):
+        found = layer(leaves[0], ids.masked_fill(~there, -100), positives=marks, **laws, **(extra | more))
+
+    cut = None if positives is None else positives[rows][:, kept] if several == "marks" else positives[rows]
+    if log_q is not None:
+        laws = {"log_q": log_q[kept] if log_q.ndim == 1 else log_q[rows][:, kept]}
+    wanted = layer(leaves[1], ids[kept], positives=cut, **laws, **{name: value[rows] for name, value in extra.items()})
+    if options["reduction"] == "none":
+        assert (found[~rows] == 0).all()
+        found = found[rows]
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    gradients = [torch.autograd.grad(value.sum(), leaf)[0] for value, leaf in zip((found, wanted), leaves, strict=True)]
+    torch.testing.assert_close(gradients[0][rows][:, kept], gradients[1], rtol=1e-12, atol=1e-12)
+    assert (gradients[0][~rows] == 0).all()
+    assert (gradients[0][:, ~there] == 0).all()
+
+
+def test_a_batch_of_padding_alone_has_no_mean() -> None:
     with pytest.raises(ValueError, match="holds no example"):
-        layer(batch(), torch.full((6,), -100), log_q=LOG_Q)
+        InBatchSoftmax()(batch(), torch.full((6,), -100), log_q=LOG_Q)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), reduction=option("mean", "sum", "none"))
+def test_padded_lists_are_the_lists_without_their_padding(data: st.DataObject, reduction: Any) -> None:
+    lengths = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=4).filter(any))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
+    logits = torch.randn(len(lengths), 6, generator=generator, dtype=torch.float64)
+    gains = torch.randint(1, 4, logits.shape, generator=generator)
+    absent = torch.arange(6) >= torch.tensor(lengths).unsqueeze(-1)
+    found = ListNet(reduction=reduction)(logits.masked_fill(absent, torch.nan), gains.masked_fill(absent, -100))
+    each = torch.zeros(len(lengths), dtype=torch.float64)
+    for i, n in enumerate(lengths):
+        each[i] = functional.listnet(logits[i : i + 1, :n], gains[i : i + 1, :n]) if n else 0
+    wanted = {"none": each, "sum": each.sum(), "mean": each.sum() / sum(map(bool, lengths))}[reduction]
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_a_learned_temperature_moves_and_is_saved() -> None:
@@ -69,7 +147,28 @@ def test_a_learned_temperature_moves_and_is_saved() -> None:
     other = InBatchSoftmax(learn_temperature=True, dtype=torch.float64)
     other.load_state_dict(layer.state_dict())
     assert other(batch(), IDS, log_q=LOG_Q).item() == layer(batch(), IDS, log_q=LOG_Q).item()
-    assert list(InBatchSoftmax().parameters()) == []
+    assert layer.log_temperature.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        InBatchSoftmax,
+        SigmoidPairs,
+        lambda **options: SampledSoftmax(3, 4, samplers.Uniform(4), 2, **options),
+    ],
+)
+def test_a_temperature_is_of_one_kind_and_saved_if_it_is_learned(make: Any) -> None:
+    fixed, learns = make(temperature=0.5), make(temperature=0.5, learn_temperature=True)
+    for layer in (fixed, learns, fixed.half(), learns.half()):
+        assert layer.temperature.shape == ()
+        assert layer.temperature.dtype == torch.float32
+        assert layer.temperature.item() == pytest.approx(0.5, rel=1e-3)
+    assert "log_temperature" in learns.state_dict()
+    assert "log_temperature" not in fixed.state_dict()
+    for one, other in ((fixed, learns), (learns, fixed)):
+        with pytest.raises(RuntimeError, match="log_temperature"):
+            one.load_state_dict(other.state_dict())
 
 
 def test_binary_nce_is_the_function() -> None:
@@ -82,24 +181,27 @@ def test_binary_nce_is_the_function() -> None:
     assert repr(BinaryNCE()) == "BinaryNCE(correct='all', reduction='mean')"
 
 
-def test_lists_of_unequal_length_are_as_if_they_stood_alone() -> None:
-    logits, gains = batch(3, 4), torch.tensor([[1, 0, 2, 0], [3, 1, -100, -100], [-100, -100, -100, -100]])
-    dirty = logits.masked_fill(gains == -100, torch.nan).requires_grad_()
-    alone = [
-        functional.listnet(logits[:1], gains[:1]).item(),
-        functional.listnet(logits[1:2, :2], gains[1:2, :2]).item(),
-    ]
-    each = ListNet(reduction="none")(dirty, gains)
-    assert each.tolist() == pytest.approx([*alone, 0])
-    value = ListNet()(dirty, gains)
-    assert value.item() == pytest.approx(sum(alone) / 2)
-    (gradient,) = torch.autograd.grad(value, dirty)
+def test_gbce_is_the_function_and_takes_sequences() -> None:
+    positive, negative = batch(4, 3), batch(4, 3, 5)
+    layer = GBCE(9, calibration=0.5, reduction="none")
+    wanted = functional.gbce(positive, negative, classes=9, calibration=0.5, reduction="none")
+    assert torch.equal(layer(positive, negative), wanted)
+    flat = functional.gbce(positive.flatten(), negative.flatten(0, 1), classes=9, calibration=0.5, reduction="none")
+    assert torch.equal(wanted.flatten(), flat)
+    assert repr(layer) == "GBCE(classes=9, calibration=0.5, correct='all', reduction='none')"
+    with pytest.raises(ValueError, match="calibration is 2"):
+        GBCE(9, calibration=2)
+
+
+def test_a_list_has_marks_too_and_its_padding_no_gradient() -> None:
+    marks, logits = torch.tensor([[True, False, True, False]]), batch(1, 4)
+    assert ListNet()(logits, marks).item() == functional.listnet(logits, marks).item()
+    dirty = logits.masked_fill(torch.arange(4) > 1, torch.nan).requires_grad_()
+    (gradient,) = torch.autograd.grad(ListNet()(dirty, [[3, 1, -100, -100]]), dirty)
+    assert gradient[:, 2:].tolist() == [[0, 0]]
     assert gradient.isfinite().all()
-    assert (gradient[gains == -100] == 0).all()
-    marks = torch.tensor([[True, False, True, False]])
-    assert ListNet()(logits[:1], marks).item() == functional.listnet(logits[:1], marks).item()
     with pytest.raises(ValueError, match="holds no example"):
-        ListNet()(logits, torch.full((3, 4), -100))
+        ListNet()(logits, torch.full((1, 4), -100))
 
 
 @pytest.mark.parametrize("layer", [InBatchSoftmax, ListNet])

@@ -204,7 +204,7 @@ def test_a_temperature_that_is_set_is_not_rounded_with_the_weights(half: torch.d
 
 def test_a_module_without_memory_is_given_some() -> None:
     model = SampledSoftmax(6, 4, samplers.Uniform(4), 3).to("meta").to_empty(device="cpu")
-    assert model.log_temperature.device.type == model.output.weight.device.type == "cpu"
+    assert model.sampler.device.type == model.output.weight.device.type == "cpu"
 
 
 def test_it_is_saved_with_its_law_and_prints_itself() -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -212,7 +213,7 @@ def test_uniform_has_no_modulo_bias() -> None:
         (lambda: LogUniform(2.5), "classes is 2.5"),  # type: ignore[arg-type]
         (lambda: samplers.unigram(double(1, -1)), "got -1.0 at 1"),
         (lambda: samplers.unigram(double(0, 0)), "all counts are 0"),
-        (lambda: samplers.unigram(double(1, 2), 0), "power is 0"),
+        (lambda: samplers.unigram(double(1, 2), math.nan), "power is nan"),
         (lambda: Mixture([Uniform(2), Uniform(3)], [0.5, 0.5]), r"\[2, 3\]"),
         (lambda: Mixture([Uniform(2)], [0.5, 0.5]), "1 laws and 2 proportions"),
         (lambda: Mixture([Uniform(2), Uniform(2)], [0.5, 0.6]), "proportions sums to 1.1"),
@@ -330,8 +331,87 @@ def test_bad_input_of_draw_is_named(labels: Sequence[int], m: int, options: dict
 
 
 def test_a_label_with_all_the_probability_cannot_be_redrawn() -> None:
-    with pytest.raises(ValueError, match="label 1 has probability 1 under q"):
+    with pytest.raises(ValueError, match="label 1 has probability 1 under q: no other class can be drawn"):
         samplers.draw(Categorical(double(0, 1)), torch.tensor([1]), 2, hits="redraw", generator=seeded())
+    with pytest.raises(ValueError, match="hold all classes of q"):
+        samplers.draw(Uniform(2), torch.tensor([1]), 2, exclude=[[0, 1]], generator=seeded())
+
+
+class Counting(Categorical):
+    """A law that counts its draws."""
+
+    draws = 0
+
+    def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+        drawn = super().sample(shape, generator)
+        Counting.draws += drawn.numel()
+        return drawn
+
+
+@pytest.mark.parametrize("q", [0.05, 0.3, 0.5, 0.9, 0.99, 0.9999, 1 - 1e-12])
+def test_negatives_that_are_drawn_again_cost_the_same_whatever_the_label_s_probability(q: float) -> None:
+    """At most 1 / (1 - 1/8) draws each, up to chance; the law is q over the others, by counts and by the numbers."""
+    rest = (1 - q) * double(0.5, 0.25, 0.125, 0.125)
+    law, labels = Counting(torch.cat([double(q), rest])), torch.tensor([0, 0, 1] * 100)
+    Counting.draws = 0
+    drawn = samplers.draw(law, labels, 1000, hits="redraw", generator=seeded())
+    assert Counting.draws < 1.15 * drawn.ids.numel()
+    wanted = torch.cat([double(0), double(0.5, 0.25, 0.125, 0.125)])
+    assert follows(drawn.ids[labels == 0], wanted)
+    other = torch.cat([double(q, 0), rest[1:]]) / (1 - rest[0])
+    assert follows(drawn.ids[labels == 1], other)
+    assert torch.allclose(
+        drawn.log_q[labels == 0].exp(), wanted[drawn.ids[labels == 0]], rtol=1e-3 if q > 0.9999 else 1e-9
+    )
+    assert torch.allclose(drawn.log_q[labels == 1].exp(), other[drawn.ids[labels == 1]], rtol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), rule=st.sampled_from(["keep", "mask", "redraw"]))
+def test_excluded_classes_are_never_drawn_and_log_q_is_that_of_the_others(data: st.DataObject, rule: Any) -> None:
+    q = double(0.4, 0.3, 0.1, 0.1, 0.05, 0.05)
+    exclude = data.draw(st.lists(st.lists(st.integers(-1, 4), min_size=3, max_size=3), min_size=4, max_size=4))
+    labels = data.draw(st.lists(st.integers(0, 4), min_size=4, max_size=4))
+    drawn = samplers.draw(Categorical(q), labels, 200, hits=rule, exclude=exclude, generator=seeded())
+    for row, label, ids, log_q, hits in zip(exclude, labels, drawn.ids, drawn.log_q, drawn.hits, strict=True):
+        left = q.clone()
+        left[[y for y in [*row, *([label] if rule == "redraw" else [])] if y >= 0]] = 0
+        assert (left[ids] > 0).all()
+        assert torch.allclose(log_q.exp(), left[ids] / left.sum(), rtol=1e-12)
+        assert torch.equal(hits, ids == label) if rule == "mask" else not hits.any()
+    shared = samplers.draw(Categorical(q), labels, 50, exclude=exclude, shared=True, generator=seeded())
+    assert shared.hits.tolist() == [[y in row for y in shared.ids.tolist()] for row in exclude]
+    assert torch.allclose(shared.log_q.exp(), q[shared.ids])
+
+
+def test_draws_without_the_excluded_classes_follow_their_law() -> None:
+    """Rare and frequent histories, by counts: one is drawn again, of the other a table is made."""
+    q = double(0.4, 0.3, 0.1, 0.1, 0.05, 0.05)
+    for row in ([2, -1], [0, 1], [0, 0]):
+        drawn = samplers.draw(Categorical(q), [5] * 100, 2000, exclude=[row] * 100, generator=seeded())
+        left = q.clone()
+        left[[y for y in row if y >= 0]] = 0
+        assert follows(drawn.ids, left / left.sum())
+
+
+@pytest.mark.parametrize(
+    "exclude, message",
+    [
+        ([[0], [1]], r"exclude has shape \(2, 1\); it must be \[1, H\], padded by -1"),
+        ([[7]], "an excluded class is 7; the 3 classes are 0..2"),
+        ([[0.5]], "excluded classs are torch.float64; they must be integers"),
+    ],
+)
+def test_bad_histories_are_named(exclude: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        samplers.draw(Uniform(3), [0], 2, exclude=exclude)
+
+
+@pytest.mark.parametrize("power", [0, -0.5, -2, 0.75, 3])
+def test_a_power_of_any_sign(power: float) -> None:
+    counts = [8, 0, 2, 4]
+    wanted = double(*(n**power if n else 0 for n in counts))
+    assert law(samplers.unigram(counts, power)).tolist() == pytest.approx((wanted / wanted.sum()).tolist(), rel=1e-12)
 
 
 # -- within a batch -------------------------------------------------------------------------------------------------

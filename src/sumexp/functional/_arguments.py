@@ -20,7 +20,7 @@ REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
-    """The losses [B], their sum or their mean.
+    """The losses, their sum or their mean.
 
     Raises:
         ValueError: if the reduction is unknown, or the mean of an empty batch is asked for.
@@ -32,21 +32,22 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
         case "sum":
             return losses.sum()
         case "mean":
-            if not len(losses):
+            if not losses.numel():
                 raise ValueError("the batch is empty, so it has no mean; skip it, or use reduction='sum'")
             return losses.mean()
 
 
 def softmax_loss(logits: Tensor, labels: Tensor, reduction: Reduction) -> Tensor:
-    """The cross entropy of labels [B] by the softmax of logits [B, N], reduced by torch itself.
+    """The cross entropy of labels [...] by the softmax of logits [..., N], reduced by torch itself.
 
     Raises:
         ValueError: as :func:`reduce`.
     """
-    if not len(labels):
+    if not labels.numel():
         return reduce(logits.sum(-1), reduction)
     checks.choice("reduction", reduction, REDUCTIONS)
-    return F.cross_entropy(logits, labels, reduction=reduction)
+    loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), reduction=reduction)
+    return loss.view(labels.shape) if reduction == "none" else loss
 
 
 def for_sums(logits: Tensor) -> Tensor:
@@ -58,9 +59,9 @@ class Pair(NamedTuple):
     """The checked arguments of a sampled loss, in the precision of its sums.
 
     Attributes:
-        positive: [B], corrected.
-        negative: [B, m], corrected, 0 where it is left out.
-        log_w: broadcastable to [B, m], the logarithms of the weights, -inf where left out; None where all are 1.
+        positive: [B] or [B, T], corrected.
+        negative: [B, m] or [B, T, m], corrected, 0 where it is left out.
+        log_w: broadcastable to it, the logarithms of the weights, -inf where left out; None where all are 1.
     """
 
     positive: Tensor
@@ -84,8 +85,8 @@ def prepare(
     All values are read back from the device at once.
 
     Args:
-        positive_logits: [B].
-        negative_logits: [B, m].
+        positive_logits: [B], or [B, T].
+        negative_logits: [B, m], or [B, T, m]; so everywhere.
         log_q: broadcastable to [B, m].
         positive_log_q: broadcastable to [B].
         correct: from which logits log q is subtracted; ``importance`` goes into the weights.
@@ -105,13 +106,13 @@ def prepare(
     positive, negative = for_sums(positive_logits), for_sums(negative_logits)
     log_w = None
     if weights is not None:
-        weights = checks.reals("weights", weights).to(device)
+        weights = checks.onto(checks.reals("weights", weights), device)
         check_shape("weights", weights, shape)
         log_w = for_sums(weights.detach()).log()
     if log_q is not None and correct != "none":
         law = _law("log_q", log_q, shape, device)
         if correct == "importance":
-            factor = -math.log(shape[1]) - law
+            factor = -math.log(shape[-1]) - law
             log_w = factor if log_w is None else log_w + factor
         else:
             negative = negative - law.to(negative.dtype)
@@ -139,7 +140,7 @@ def prepare(
 
 def _law(name: str, log_q: checks.Values, shape: torch.Size, device: torch.device) -> Tensor:
     """A log law as a constant, NaN where it is above 0, which the check of the logits then finds."""
-    law = checks.reals(name, log_q).to(device)
+    law = checks.onto(checks.reals(name, log_q), device)
     check_shape(name, law, shape)
     law = for_sums(law.detach())
     return law.masked_fill(law > 1e-6, math.nan)
@@ -161,24 +162,24 @@ def _check_given(log_q: checks.Values | None, positive_log_q: checks.Values | No
 
 
 def _check_shapes(positive_logits: Tensor, negative_logits: Tensor) -> None:
-    if isinstance(positive_logits, Tensor) and positive_logits.ndim == 2:
+    if getattr(positive_logits, "ndim", 1) == 2 and getattr(negative_logits, "ndim", 3) != 3:
         raise ValueError(
             f"positive_logits must be a floating-point tensor [B], got {tuple(positive_logits.shape)}; one matrix of "
             "scores, in which the examples are one another's negatives, goes to in_batch(scores, ids)"
         )
-    checks.floating("positive_logits", positive_logits, "[B]", 1)
-    checks.floating("negative_logits", negative_logits, "[B, m]", 2)
+    checks.floating("positive_logits", positive_logits, "[B] or [B, T]", 1, 2)
+    checks.floating("negative_logits", negative_logits, "[B, m] or [B, T, m]", 2, 3)
     if negative_logits.device != positive_logits.device:
         raise ValueError(
             f"positive_logits is on {positive_logits.device} and negative_logits on {negative_logits.device}; they "
             "must be on one device"
         )
-    if negative_logits.shape[0] != positive_logits.shape[0]:
+    if negative_logits.shape[:-1] != positive_logits.shape:
         raise ValueError(
-            f"{positive_logits.shape[0]} positive logits and {negative_logits.shape[0]} rows of negatives: "
-            "there must be one row for each example"
+            f"positive logits {tuple(positive_logits.shape)} and negatives {tuple(negative_logits.shape)}: there must "
+            "be one row of negatives for each example, [B] and [B, m] or [B, T] and [B, T, m]"
         )
-    if negative_logits.shape[1] == 0:
+    if negative_logits.shape[-1] == 0:
         raise ValueError("there are 0 negatives: a sampled loss needs at least one negative for each example")
 
 

@@ -73,7 +73,10 @@ def in_batch(
     the mean cross entropy over all columns that are neither left out nor of score -inf, as in ``F.cross_entropy``; the
     minimum is then no longer the truth.
 
-    Forward and backward make two matrices of the size of the scores; ``F.cross_entropy`` makes three.
+    A batch of one example without further columns, as the last of an epoch can be, has loss 0 and no gradient.
+
+    Forward and backward make two matrices of the size of the scores; ``F.cross_entropy`` makes three. The scores are
+    not kept: they may be edited in place after the loss, unless T is a tensor, whose gradient needs them.
 
     >>> scores, ids = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), [5, 8]
     >>> functional.in_batch(scores, ids, log_q=torch.tensor([0.25, 0.5]).log())
@@ -113,7 +116,7 @@ def in_batch(
         positives: [B, B + E] bool, which columns are positives of a row in addition to its own; or [B, P] whole
             numbers, the classes that are, padded by any class that is none (-1).
         label_smoothing: :math:`\varepsilon` in [0, 1).
-        temperature: T > 0, a number or a learnable tensor of one element.
+        temperature: T > 0, a number, a learnable tensor of one element, or one for each row, [B] or [B, 1].
         symmetric: take the mean of this and of the same for columns, in which the examples are the candidates of the
             first B columns. There :math:`\log q` of the columns cancels; what counts is the law of the rows.
         row_ids: [B] what the rows are, to find hits among them (``symmetric`` with ``mask``).
@@ -125,36 +128,88 @@ def in_batch(
         A scalar, or [B] for ``none``, at least float32.
 
     Raises:
-        ValueError: for shapes that do not fit, fewer than two columns, an unknown option, log q that is missing, NaN,
+        ValueError: for shapes that do not fit, an unknown option, log q that is missing, NaN,
             above 0 or -inf, a temperature that is not positive, NaN or +inf among the scores, -inf on their diagonal,
             and the mean of an empty batch.
 
     Source: the chapter *negatives*, theorem "consistent"; Yi et al. (2019), section 3, for correcting in-batch scores.
     """
+    return batch_loss(
+        scores,
+        ids,
+        log_q,
+        correct,
+        hits,
+        positives,
+        label_smoothing,
+        temperature,
+        symmetric,
+        row_ids,
+        row_log_q,
+        reduction,
+    )
+
+
+def batch_loss(
+    scores: Tensor,
+    ids: checks.Values,
+    log_q: checks.Values | None,
+    correct: Correct,
+    hits: InBatchHits,
+    positives: checks.Values | None,
+    label_smoothing: float,
+    temperature: float | Tensor,
+    symmetric: bool,
+    row_ids: checks.Values | None,
+    row_log_q: checks.Values | None,
+    reduction: Reduction,
+    absent: Tensor | None = None,
+) -> Tensor:
+    """:func:`in_batch`, where ``absent`` [B + E] marks columns, and the examples of the first B, that are not there."""
     checks.choice("correct", correct, CORRECTIONS)
     checks.choice("hits", hits, HITS)
     _check_scores(scores)
     size, columns = scores.shape
     scores, scale = _temperature(scores, temperature)
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=correct != "none")
+    rows = _law("row_log_q", row_log_q, scores, (size,), needed=False) if symmetric else None
     classes = _classes(ids, scores)
-    marks = _numbered(classes, size) if hits == "mask" else None
-    several = None if positives is None else _several(positives, classes, size)
+    marks = None if positives is None else _marks(positives, classes, size)
     smoothing = _smoothing(label_smoothing)
-    correction = _Correction(scale, _taken(law, correct, several), correct == "all", marks, several, smoothing)
-    loss, rows = _loss(scores, correction, reduction), None
+    if absent is not None:
+        scores, marks = _without(scores, marks, absent)
+        law = None if law is None else law.masked_fill(absent, 0)
+        rows = None if rows is None else rows.masked_fill(absent[:size], 0)
+
+    def half(scores: Tensor, law: Tensor | None, equal: Tensor | None, marks: Tensor | None) -> Tensor:
+        there = scores.shape[1] if absent is None else scores.shape[1] - absent[: scores.shape[1]].sum()
+        taken = _taken(law, correct, marks, there)
+        correction = _Correction(scale, taken, correct == "all", equal, marks, smoothing)
+        return _loss(scores, correction, reduction if absent is None else "none")
+
+    equal = _numbered(classes, size) if hits == "mask" else None
+    loss = half(scores, law, equal, marks)
     if symmetric:
-        rows = _law("row_log_q", row_log_q, scores, (size,), needed=False)
         same = _numbered(_same_rows(row_ids, size, scores.device), size) if hits == "mask" else None
-        turned = None if several is None else _turned(several, size)
-        columns_as_rows = _Correction(scale, _taken(rows, correct, turned), correct == "all", same, turned, smoothing)
-        loss = (loss + _loss(scores[:, :size].T, columns_as_rows, reduction)) / 2
+        turned = None if marks is None else marks[:, :size].T
+        loss = (loss + half(scores[:, :size].T, rows, same, turned)) / 2
     if __debug__ and size:
-        _check_loss(loss, scores, classes, law, rows, several)
-    return loss
+        _check_loss(loss, scores, classes, law, rows, marks)
+    return loss if absent is None else reduced(loss, ~absent[:size], reduction)
 
 
-class _Positives(NamedTuple):
+def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:
+    """The losses of the examples that are there."""
+    losses = torch.where(present, losses, 0)
+    if reduction != "mean":
+        return reduce(losses, reduction)
+    count = present.sum()
+    if __debug__ and not checks.read(count, default=1.0)[0]:
+        raise ValueError("the batch holds no example, so it has no mean; skip it, or use reduction='sum'")
+    return losses.sum() / count
+
+
+class _Places(NamedTuple):
     """Positives of each row, its own column among them, in the order of rows and columns.
 
     Attributes:
@@ -172,20 +227,16 @@ class _Positives(NamedTuple):
         total = torch.zeros_like(values[:, 0]).index_add_(0, self.row, values[self.row, self.column])
         return total / self.number
 
-    def hold(self, row: Tensor, column: Tensor, columns: int) -> Tensor:
-        """Whether places are positives."""
-        return torch.isin(row * columns + column, self.row * columns + self.column)
-
 
 class _Correction(NamedTuple):
     """How scores become logits.
 
     Attributes:
         scale: the number that they are multiplied by.
-        log_q: [N] to subtract, or None.
+        log_q: [N] or [B, N] to subtract, or None.
         own: whether it is subtracted from the positives too.
         classes: [N] of :func:`_numbered`; columns equal to an example's own are left out; None to keep them.
-        positives: several of a row; None where its own column is the only one.
+        marks: [B, N] bool, several positives of a row; None where its own column is the only one.
         smoothing: the share of the mean over all columns that are not left out.
     """
 
@@ -193,57 +244,63 @@ class _Correction(NamedTuple):
     log_q: Tensor | None
     own: bool
     classes: Tensor | None
-    positives: _Positives | None
+    marks: Tensor | None
     smoothing: float
 
 
-def _positives(row: Tensor, column: Tensor, size: int) -> _Positives:
-    return _Positives(row, column, row.bincount(minlength=size))
+def _is_taken_apart(scores: Tensor) -> bool:
+    """Whether steps are recorded or transformed and numbers cannot be read: then all are plain steps of torch."""
+    apart = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return apart or not checks.has_numbers(scores)
 
 
-def _is_taken_apart() -> bool:
-    """Whether a compiler is to fuse the steps, or torch.func transforms each: then all are plain steps of torch."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-
-
-def _places(marks: Tensor) -> Tensor:
-    """Where marks [B, N] are true, counted row by row; on a CPU NumPy looks several times as fast as torch."""
-    if marks.is_cpu and not _is_taken_apart():
-        return torch.from_numpy(np.flatnonzero(marks.numpy()))
-    return marks.flatten().nonzero().flatten()
-
-
-def _several(positives: checks.Values, classes: Tensor, size: int) -> _Positives:
-    """The positives of each row, by marks or by classes."""
-    given, columns = checks.tensor("positives", positives).to(classes.device), len(classes)
+def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
+    """[B, N] bool, the positives of each row, by marks or by classes; a row's own column is one."""
+    given, columns = checks.tensor("positives", positives), len(classes)
+    if given.dtype not in (torch.bool, torch.int32, torch.int64):
+        raise ValueError(f"positives are {given.dtype}: marks must be bool, as positives > 0, and classes int64")
+    given = given.to(classes.device)
+    own = torch.eye(size, columns, dtype=torch.bool, device=given.device)
     if given.dtype == torch.bool:
         if given.shape != (size, columns):
             raise ValueError(
                 f"positives have shape {tuple(given.shape)}; marks are one for each of [{size}, {columns}] scores"
             )
-        mask = given.clone()
-        mask.diagonal().fill_(True)
-        places = _places(mask)
-        return _positives(places // columns, places % columns, size)
-    named = checks.integers("positive", given)
-    if named.ndim != 2 or len(named) != size:
-        raise ValueError(f"positives have shape {tuple(named.shape)}; classes must be [{size}, P], padded by -1")
+        return given | own
+    if given.ndim != 2 or len(given) != size:
+        raise ValueError(f"positives have shape {tuple(given.shape)}; classes must be [{size}, P], padded by -1")
+    if given.shape == (size, columns) and given.numel():
+        least, most = checks.read(*given.aminmax(), default=math.inf)
+        if least >= 0 and most <= 1:
+            raise ValueError(
+                f"positives are whole numbers 0 and 1, one for each of [{size}, {columns}] scores: marks must be bool, "
+                "as positives == 1; to name the classes 0 and 1, pad by a column of -1"
+            )
+    if _is_taken_apart(classes):
+        return (given.unsqueeze(-1) == classes).any(1) | own
     # The columns of a class stand side by side among those in its order.
     ordered, order = classes.sort()
-    first, last = (torch.searchsorted(ordered, named.flatten(), right=right) for right in (False, True))
+    first, last = (torch.searchsorted(ordered, given.long().flatten(), right=right) for right in (False, True))
     number = last - first
-    row = torch.arange(size, device=classes.device).repeat_interleave(named.shape[1]).repeat_interleave(number)
+    row = torch.arange(size, device=classes.device).repeat_interleave(given.shape[1]).repeat_interleave(number)
     place = torch.arange(len(row), device=classes.device)
-    column = order[place + (last - number.cumsum(0)).repeat_interleave(number)]
-    own = torch.arange(size, device=classes.device) * (columns + 1)
-    places = torch.cat([row * columns + column, own]).unique()  # type: ignore[no-untyped-call]
-    return _positives(places // columns, places % columns, size)
+    own[row, order[place + (last - number.cumsum(0)).repeat_interleave(number)]] = True
+    return own
 
 
-def _turned(several: _Positives, size: int) -> _Positives:
-    """The same for columns: the rows whose positive each is."""
-    square = several.column < size
-    return _positives(several.column[square], several.row[square], size)
+def _places_of(marks: Tensor) -> _Places:
+    """Where marks are; on a CPU NumPy looks several times as fast as torch."""
+    places = torch.from_numpy(np.flatnonzero(marks.numpy())) if marks.is_cpu else marks.flatten().nonzero().flatten()
+    row, columns = places // marks.shape[1], marks.shape[1]
+    return _Places(row, places % columns, row.bincount(minlength=len(marks)))
+
+
+def _without(scores: Tensor, marks: Tensor | None, absent: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Scores in which absent columns cannot be; absent rows, whatever stands there, have loss 0 and no gradient."""
+    own = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device)
+    gone = absent[: len(scores)].unsqueeze(-1) | absent
+    scores = scores.masked_fill(gone & ~own, -math.inf).masked_fill(gone & own, 0)
+    return scores, None if marks is None else marks & ~gone | own
 
 
 def _smoothing(label_smoothing: float) -> float:
@@ -265,120 +322,134 @@ def _precision(scores: Tensor) -> torch.dtype:
     return torch.promote_types(scores.dtype, torch.float32)
 
 
-def _logits(scores: Tensor, correction: _Correction, out: Tensor | None = None) -> Tensor:
-    """Logits, at least float32, in ``out``, or as a new tensor where they are not the scores themselves."""
-    dtype, law = _precision(scores), correction.log_q
-    if law is None and out is None and correction.scale == 1 and correction.classes is None:
-        return scores.to(dtype)
-    if law is None:
-        law = torch.zeros(1, dtype=dtype, device=scores.device)
-    if correction.scale == 1:
-        logits = torch.sub(scores, law, out=out)
+def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
+    one_positive = correction.marks is None and not correction.smoothing
+    shifted = correction.classes is None and (correction.log_q is None or correction.own)
+    if _is_taken_apart(scores) or (one_positive and shifted and scores.numel() <= SMALL):
+        return _formula(scores, correction, reduction)
+    places = None if correction.marks is None else _places_of(correction.marks)
+    losses, _ = _InPlace.apply(scores, correction, places)  # type: ignore[no-untyped-call]
+    return reduce(losses, reduction)
+
+
+def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
+    """The loss as it is written, which compilers fuse and ``torch.func`` transforms."""
+    scale, law, own, classes, marks, smoothing = correction
+    logits = scores.to(_precision(scores)) * scale if scale != 1 else scores.to(_precision(scores))
+    places = torch.arange(len(scores), device=scores.device)
+    if marks is None and classes is None and not smoothing and (law is None or own):
+        return softmax_loss(logits if law is None else logits - law, places, reduction)
+    positive = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device) if marks is None else marks
+    if law is not None:
+        logits = logits - (law if own else torch.where(positive, 0, law))
+    if classes is not None:
+        logits = logits.masked_fill((classes[: len(scores)].unsqueeze(-1) == classes) & ~positive, -math.inf)
+    if marks is None and not smoothing:
+        return softmax_loss(logits, places, reduction)
+    target = positive.to(logits.dtype) / positive.sum(-1, keepdim=True)
+    if smoothing:
+        present = (logits.detach() > -math.inf).to(logits.dtype)
+        target = (1 - smoothing) * target + smoothing * present / present.sum(-1, keepdim=True)
+    log_p = torch.log_softmax(logits, -1).masked_fill(target == 0, 0)
+    return reduce(-(log_p * target).sum(-1), reduction)
+
+
+class _InPlace(torch.autograd.Function):
+    """The losses [B] with one matrix, where autograd would keep three: the softmax less its target.
+
+    That matrix is an output too, so that it can be differentiated again; the scores are not kept.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, correction: _Correction, places: _Places | None) -> tuple[Tensor, Tensor]:
+        # Rows in one piece, also where scores are transposed: the work in place below asks for it.
+        error = torch.empty(scores.shape, dtype=_precision(scores), device=scores.device)
+        _write_logits(scores, correction, places, error)
+        ahead, smooth = _ahead_of_target(error, correction, places)
+        torch.softmax(error, -1, out=error)
+        losses = _negative_log(error, scores, correction, places)
+        if ahead is not None:
+            losses += ahead
+        _add_target(error, correction, places, smooth, -1)
+        ctx.correction, ctx.places, ctx.smooth, ctx.dtype = correction, places, smooth, scores.dtype
+        ctx.save_for_backward(error)
+        ctx.save_for_forward(error)
+        ctx.set_materialize_grads(False)
+        return losses, error
+
+    @staticmethod
+    def backward(ctx: Any, by_losses: Tensor | None, by_error: Tensor | None) -> tuple[Tensor | None, None, None]:
+        [error] = ctx.saved_tensors
+        scale, total = ctx.correction.scale, None
+        if by_losses is not None:
+            total = error * (by_losses if scale == 1 else by_losses * scale).unsqueeze(-1)
+        if by_error is not None:
+            again = _slope(ctx, error, by_error) * scale
+            total = again if total is None else total + again
+        return None if total is None else total.to(ctx.dtype), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> tuple[Tensor, Tensor]:
+        [error] = ctx.saved_tensors
+        moved = for_sums(tangent) * ctx.correction.scale
+        return (error * moved).sum(-1), _slope(ctx, error, moved)
+
+
+def _slope(ctx: Any, error: Tensor, moved: Tensor) -> Tensor:
+    """The derivative of the softmax in a direction, by the softmax less its target."""
+    p = _add_target(error.clone(), ctx.correction, ctx.places, ctx.smooth, 1)
+    return p * (moved - (p * moved).sum(-1, keepdim=True))
+
+
+def _add_target(
+    matrix: Tensor, correction: _Correction, several: _Places | None, smooth: Tensor | float | None, sign: int
+) -> Tensor:
+    """The matrix with the target added ``sign`` times, in place."""
+    share = sign * (1 - correction.smoothing)
+    if smooth is not None:
+        matrix += smooth if sign > 0 else -smooth
+    if several is None:
+        matrix.diagonal().add_(share)
     else:
-        logits = torch.add(-law, scores, alpha=correction.scale, out=out)
-    several = correction.positives
+        part = (share / several.number.to(matrix.dtype))[several.row]
+        matrix.index_put_((several.row, several.column), part, accumulate=True)
+    return matrix
+
+
+def _write_logits(scores: Tensor, correction: _Correction, several: _Places | None, logits: Tensor) -> None:
+    """Logits, at least float32, into a matrix."""
+    dtype, law = logits.dtype, correction.log_q
+    if correction.scale == 1:
+        torch.sub(scores, 0 if law is None else law, out=logits)
+    else:
+        zero = torch.zeros(1, dtype=dtype, device=scores.device)
+        torch.add(zero if law is None else -law, scores, alpha=correction.scale, out=logits)
     places = None if several is None else (several.row, several.column)
-    if correction.log_q is not None and not correction.own:
+    if law is not None and not correction.own:
         if places is None:
             logits.diagonal().copy_(scores.diagonal().to(dtype) * correction.scale)
         else:
             logits[places] = scores[places].to(dtype) * correction.scale
-    if correction.classes is not None:
-        classes = correction.classes.to(dtype)
-        own = logits.diagonal().clone() if places is None else logits[places]
-        for start, stop in _blocks(scores):
-            # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
-            equal = torch.empty(stop - start, len(classes), dtype=dtype, device=scores.device)
-            torch.eq(classes[start:stop].unsqueeze(-1), classes, out=equal)
-            logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
-        if places is None:
-            logits.diagonal().copy_(own)
-        else:
-            logits[places] = own
-    return logits
-
-
-def _target(logits: Tensor, correction: _Correction) -> Tensor:
-    """[B, N] the law that the softmax of the logits is compared with."""
-    several, smoothing = correction.positives, correction.smoothing
-    if several is None:
-        target = torch.eye(*logits.shape, dtype=logits.dtype, device=logits.device)
+    if correction.classes is None:
+        return
+    classes = correction.classes.to(dtype)
+    own = logits.diagonal().clone() if places is None else logits[places]
+    for start, stop in _blocks(scores):
+        # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
+        equal = torch.empty(stop - start, len(classes), dtype=dtype, device=scores.device)
+        torch.eq(classes[start:stop].unsqueeze(-1), classes, out=equal)
+        logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
+    if places is None:
+        logits.diagonal().copy_(own)
     else:
-        share = (1 / several.number.to(logits.dtype))[several.row]
-        target = torch.zeros_like(logits).index_put((several.row, several.column), share)
-    if not smoothing:
-        return target
-    present = (logits > -math.inf).to(logits.dtype)
-    return (1 - smoothing) * target + smoothing * present / present.sum(-1, keepdim=True)
+        logits[places] = own
 
 
-def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
-    taken_apart = _is_taken_apart()
-    one_positive = correction.positives is None and not correction.smoothing
-    shifted = correction.classes is None and (correction.log_q is None or correction.own)
-    if one_positive and (taken_apart or (shifted and scores.numel() <= SMALL)):
-        places = torch.arange(len(scores), device=scores.device)
-        return softmax_loss(_logits(scores, correction), places, reduction)
-    if taken_apart:
-        logits = _logits(scores, correction)
-        target = _target(logits.detach(), correction)
-        log_p = torch.log_softmax(logits, -1).masked_fill(target == 0, 0)
-        return reduce(-(log_p * target).sum(-1), reduction)
-    fast: Tensor = _InPlace.apply(scores, correction)  # type: ignore[no-untyped-call]
-    return reduce(fast, reduction)
-
-
-class _InPlace(torch.autograd.Function):
-    """The losses [B] with two matrices, where autograd would make four."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, correction: _Correction) -> Tensor:
-        # Rows in one piece, also where scores are transposed: the work in place below asks for it.
-        error = torch.empty(scores.shape, dtype=_precision(scores), device=scores.device)
-        logits = _logits(scores, correction, out=error)
-        ahead, smooth = _ahead_of_target(logits, correction)
-        torch.softmax(logits, -1, out=error)
-        losses = _negative_log(error, scores, correction)
-        if ahead is not None:
-            losses += ahead
-        # The gradient by the logits: the softmax less its target.
-        if smooth is not None:
-            error -= smooth
-        share = 1 - correction.smoothing
-        if (several := correction.positives) is None:
-            error.diagonal().sub_(share)
-        else:
-            part = (-share / several.number.to(error.dtype))[several.row]
-            error.index_put_((several.row, several.column), part, accumulate=True)
-        ctx.correction = correction
-        ctx.save_for_backward(scores, error)
-        ctx.save_for_forward(scores)
-        return losses
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        scores, error = ctx.saved_tensors
-        if torch.is_grad_enabled():  # this gradient is to be differentiated again
-            error = _error(scores, ctx.correction)
-        share = gradient if ctx.correction.scale == 1 else gradient * ctx.correction.scale
-        return (error * share.unsqueeze(-1)).to(scores.dtype), None
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
-        moved = for_sums(tangent) * ctx.correction.scale
-        loss_tangent: Tensor = (_error(ctx.saved_tensors[0], ctx.correction) * moved).sum(-1)
-        return loss_tangent
-
-
-def _error(scores: Tensor, correction: _Correction) -> Tensor:
-    """The softmax less its target, which can be differentiated."""
-    logits = _logits(scores, correction)
-    return torch.softmax(logits, -1) - _target(logits.detach(), correction)
-
-
-def _ahead_of_target(logits: Tensor, correction: _Correction) -> tuple[Tensor | None, Tensor | float | None]:
+def _ahead_of_target(
+    logits: Tensor, correction: _Correction, several: _Places | None
+) -> tuple[Tensor | None, Tensor | float | None]:
     """[B] by how much the own logits are above the mean by the target, and what smoothing adds to the target."""
-    several, smoothing = correction.positives, correction.smoothing
+    smoothing = correction.smoothing
     if several is None and not smoothing:
         return None, None
     own = logits.diagonal()
@@ -395,19 +466,19 @@ def _ahead_of_target(logits: Tensor, correction: _Correction) -> tuple[Tensor | 
     return ahead - smoothing * over_all, present * (smoothing / number.to(logits.dtype))
 
 
-def _negative_log(p: Tensor, scores: Tensor, correction: _Correction) -> Tensor:
+def _negative_log(p: Tensor, scores: Tensor, correction: _Correction, several: _Places | None) -> Tensor:
     """-log of each example's own probability, also where that is beyond the precision."""
     losses = -p.diagonal().log()
     least = torch.finfo(p.dtype).tiny
-    if len(losses) and not p.is_meta and not losses.amax().item() <= -math.log(least):
+    if len(losses) and not checks.read(losses.amax())[0] <= -math.log(least):
         tiny = (p.diagonal() < least).nonzero().flatten()
         # log p = f_own - (f_best - log p_best), for the likeliest column, which is neither its own nor a hit.
         best = p[tiny].argmax(-1)
-        losses[tiny] = _ahead(scores, correction, tiny, best) - p[tiny, best].log()
+        losses[tiny] = _ahead(scores, correction, several, tiny, best) - p[tiny, best].log()
     return losses
 
 
-def _ahead(scores: Tensor, correction: _Correction, row: Tensor, column: Tensor) -> Tensor:
+def _ahead(scores: Tensor, correction: _Correction, several: _Places | None, row: Tensor, column: Tensor) -> Tensor:
     """By how much logits at some places are above their rows' own."""
     dtype, law = _precision(scores), correction.log_q
     ahead = (scores[row, column].to(dtype) - scores[row, row].to(dtype)) * correction.scale
@@ -416,16 +487,16 @@ def _ahead(scores: Tensor, correction: _Correction, row: Tensor, column: Tensor)
     taken = law[column] if law.ndim == 1 else law[row, column]
     if correction.own:
         return ahead - (taken - (law[row] if law.ndim == 1 else law[row, row]))
-    if correction.positives is not None:
-        taken = taken.masked_fill(correction.positives.hold(row, column, scores.shape[1]), 0)
+    if several is not None:
+        columns = scores.shape[1]
+        taken = taken.masked_fill(torch.isin(row * columns + column, several.row * columns + several.column), 0)
     return ahead - taken.masked_fill(row == column, 0)
 
 
 def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
     """Where blocks of rows begin and end."""
     size, columns = scores.shape
-    blocks = scores.device.type == "cpu" and not torch.compiler.is_compiling()
-    step = max(1, CELLS // columns if blocks else size)
+    step = max(1, CELLS // columns if scores.is_cpu else size)
     for start in range(0, size, step):
         yield start, min(start + step, size)
 
@@ -441,14 +512,17 @@ def _classes(ids: checks.Values, scores: Tensor) -> Tensor:
 def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
     """Scores, and the number that they are still to be multiplied by: a learnable temperature needs a gradient."""
     if isinstance(temperature, Tensor):
-        if temperature.numel() != 1 or not temperature.is_floating_point():
+        by_row = temperature.numel() == len(scores) and temperature.shape in ((len(scores),), (len(scores), 1))
+        if not (temperature.numel() == 1 or by_row) or not temperature.is_floating_point():
             raise ValueError(
-                f"temperature is {temperature.dtype} of {tuple(temperature.shape)}; it must be one positive number, "
-                "floating-point"
+                f"temperature is {temperature.dtype} of {tuple(temperature.shape)}; it must be one positive number, or "
+                f"one for each of {len(scores)} rows, floating-point"
             )
-        if __debug__ and not 0 < checks.read(temperature.detach().reshape(()), default=1.0)[0] < math.inf:
-            raise ValueError(f"temperature is {temperature.item()!r}; it must be positive: learn its logarithm")
-        return for_sums(scores) / temperature.reshape(()), 1.0
+        if __debug__ and temperature.numel():
+            for bound in checks.read(*temperature.detach().aminmax(), default=1.0):
+                if not 0 < bound < math.inf:
+                    raise ValueError(f"temperature is {bound!r}; it must be positive: learn its logarithm")
+        return for_sums(scores) / temperature.reshape(() if temperature.numel() == 1 else (-1, 1)), 1.0
     scale = 1 / checks.number("temperature", temperature)
     if scale > torch.finfo(_precision(scores)).max:
         raise ValueError(f"temperature is {temperature!r}: no score divided by it is a number; take a larger one")
@@ -466,25 +540,25 @@ def _law(
                 "frequency of the class among the labels), or correct='none' to learn log P/q"
             )
         return None
-    law = checks.reals(name, log_q).detach().to(scores.device)
+    law = checks.reals(name, log_q).detach()
     if law.shape not in shapes:
         by_row = f", or [{shapes[1][0]}, {shapes[1][1]}] of them" if len(shapes) > 1 else ""
         raise ValueError(
             f"{name} has shape {tuple(law.shape)}; it must hold one log probability for each of {shapes[0][0]}{by_row}"
         )
-    return law.to(_precision(scores))
+    return law.to(scores.device, _precision(scores))
 
 
-def _taken(law: Tensor | None, correct: Correct, several: _Positives | None) -> Tensor | None:
-    """What is subtracted from the negatives: log q, or log(m q), m the columns that are no positives."""
+def _taken(law: Tensor | None, correct: Correct, marks: Tensor | None, columns: int | Tensor) -> Tensor | None:
+    """What is subtracted from the negatives: log q, or log(m q), m the columns that are there and no positives."""
     if law is None or correct == "none":
         return None
     if correct != "importance":
         return law
-    if several is None:
-        return law + math.log(max(1, law.shape[-1] - 1))
-    number = law.shape[-1] - several.number.unsqueeze(-1)
-    return law + number.clamp_min(1).to(law.dtype).log()
+    number = columns - (1 if marks is None else marks.sum(-1, keepdim=True))
+    if isinstance(number, Tensor):
+        return law + number.clamp_min(1).to(law.dtype).log()
+    return law + math.log(max(1, number))
 
 
 def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -> Tensor:
@@ -498,11 +572,8 @@ def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -
 
 def _check_scores(scores: Tensor) -> None:
     checks.floating("scores", scores, "[B, B + E]", 2)
-    if scores.shape[1] < max(2, len(scores)):
-        raise ValueError(
-            f"scores have shape {tuple(scores.shape)}; they need a column for each example, and two at least: a batch "
-            "of one has no other classes to take negatives from"
-        )
+    if scores.shape[1] < len(scores):
+        raise ValueError(f"scores have shape {tuple(scores.shape)}; they need a column for each example")
 
 
 def _check_loss(
@@ -511,24 +582,22 @@ def _check_loss(
     classes: Tensor,
     log_q: Tensor | None,
     row_log_q: Tensor | None = None,
-    several: _Positives | None = None,
+    marks: Tensor | None = None,
 ) -> None:
     """Refuse an infinite loss and laws above 1 by what is wrong with the arguments; one transfer reads all."""
     largest = [law.max() for law in (log_q, row_log_q) if law is not None]
     worst, *likeliest = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *largest)
     if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
-        raise ValueError(_explain(scores.detach(), classes, log_q, row_log_q, several))
+        raise ValueError(_explain(scores.detach(), classes, log_q, row_log_q, marks))
 
 
-def _explain(
-    scores: Tensor, ids: Tensor, log_q: Tensor | None, row_log_q: Tensor | None, several: _Positives | None
-) -> str:
+def _explain(scores: Tensor, ids: Tensor, log_q: Tensor | None, row_log_q: Tensor | None, marks: Tensor | None) -> str:
     """What is wrong with arguments whose loss is not finite."""
     if bool(scores.isnan().any()):
         return "a score is NaN"
     if bool((scores == math.inf).any()) or bool((scores.diagonal() == -math.inf).any()):
         return "a score is +inf, or an example's own is -inf: an infinite loss has no gradient"
-    if several is not None and bool((scores[several.row, several.column] == -math.inf).any()):
+    if marks is not None and bool((scores[marks] == -math.inf).any()):
         return "the score of a positive is -inf: an infinite loss has no gradient"
     for name, law, what in (("log_q", log_q, ids), ("row_log_q", row_log_q, torch.arange(len(scores)))):
         if law is None:

@@ -61,7 +61,7 @@ def pairwise_margin(
     """
     own = _check(logits, labels)
     scores = for_sums(logits)
-    margins = checks.reals("log_rho", log_rho).to(scores)
+    margins = checks.reals("log_rho", log_rho).to(scores.device, scores.dtype)
     check_shape("log_rho", margins, scores.shape)
     margins = margins.expand(scores.shape).scatter(-1, own.unsqueeze(-1), 0)
     return cross_entropy(scores + margins, own, reduction=reduction)

@@ -63,7 +63,7 @@ def marginal(logits: Tensor, relevant: checks.Values, *, reduction: Reduction = 
 
 def _check(logits: Tensor, targets: checks.Values) -> Tensor:
     """The gains, in float64."""
-    targets = checks.tensor("targets", targets).to(checks.floating("logits", logits, "[B, L]", 2).device)
+    targets = checks.onto(checks.tensor("targets", targets), checks.floating("logits", logits, "[B, L]", 2).device)
     if targets.shape != logits.shape or targets.is_complex():
         raise ValueError(
             f"logits {tuple(logits.shape)} ({logits.dtype}) and targets {tuple(targets.shape)} ({targets.dtype}) must "
@@ -71,7 +71,7 @@ def _check(logits: Tensor, targets: checks.Values) -> Tensor:
         )
     if logits.shape[1] == 0:
         raise ValueError("the lists have no items")
-    gains = targets.detach().double()
+    gains = targets.detach().to(checks.wide(targets.device))
     if __debug__ and len(logits):
         z = logits.detach()
         empty = (gains == 0).all(-1)

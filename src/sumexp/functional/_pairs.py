@@ -45,7 +45,7 @@ def sigmoid_pairs(
         log_q: [B + E] log probability of a draw of each column's class, or [B, B + E]; subtracted from all scores, a
             constant. Nothing is subtracted without it.
         hits: ``keep`` the further columns of an example's own class, as false pairs, or ``mask`` them: leave them out.
-        temperature: T > 0, a number or a learnable tensor of one element.
+        temperature: T > 0, a number, a learnable tensor of one element, or one for each row, [B] or [B, 1].
         logit_bias: b, a number or a learnable tensor of one element.
         reduction: over the examples, ``mean``, ``sum`` or ``none``.
 
@@ -103,8 +103,8 @@ def gbce(
     tensor(1.0699)
 
     Args:
-        positive_logits: [B] the score of each example's own class.
-        negative_logits: [B, m] scores of its negatives.
+        positive_logits: [B] or [B, T], the score of each example's own class.
+        negative_logits: [B, m] or [B, T, m], scores of its negatives.
         classes: L, at least 2.
         calibration: t, from 0 to 1.
         log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
@@ -121,10 +121,9 @@ def gbce(
     Source: Petrov and Macdonald (2023), section 5.
     """
     others = checks.whole("classes", classes, 2) - 1
-    if not isinstance(calibration, Real) or not 0 <= calibration <= 1:
-        raise ValueError(f"calibration is {calibration!r}; it must be from 0 (binary cross entropy) to 1")
-    m = checks.floating("negative_logits", negative_logits, "[B, m]", 2).shape[1]
-    beta = 1 - float(calibration) * (1 - m / others)
+    calibration = _calibration(calibration)
+    m = checks.floating("negative_logits", negative_logits, "[B, m] or [B, T, m]", 2, 3).shape[-1]
+    beta = 1 - calibration * (1 - m / others)
     return decoupled(
         positive_logits,
         negative_logits,
@@ -136,6 +135,12 @@ def gbce(
         hits=hits,
         reduction=reduction,
     )
+
+
+def _calibration(calibration: float) -> float:
+    if not isinstance(calibration, Real) or not 0 <= calibration <= 1:
+        raise ValueError(f"calibration is {calibration!r}; it must be from 0 (binary cross entropy) to 1")
+    return float(calibration)
 
 
 def _bias(logit_bias: float | Tensor, scores: Tensor) -> float | Tensor:

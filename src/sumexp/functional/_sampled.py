@@ -70,8 +70,8 @@ def sampled_softmax(
     tensor(0.3615)
 
     Args:
-        positive_logits: [B] the score of each example's own class.
-        negative_logits: [B, m] scores of its negatives.
+        positive_logits: [B] or [B, T], the score of each example's own class.
+        negative_logits: [B, m] or [B, T, m], scores of its negatives.
         log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
         positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it with ``log_q``.
         correct: from which logits log q is subtracted, see :mod:`sumexp.functional`.
@@ -94,7 +94,7 @@ def sampled_softmax(
         negative = negative + log_w
     # Finite, so that a row in which nothing else is finite has loss log 1 = 0.
     own = positive.clamp_max(torch.finfo(positive.dtype).max).unsqueeze(-1)
-    first = torch.zeros(len(positive), dtype=torch.long, device=positive.device)
+    first = torch.zeros_like(positive, dtype=torch.long)
     return softmax_loss(torch.cat([own, negative], -1), first, reduction)
 
 
@@ -167,8 +167,8 @@ def decoupled(
     tensor(0.2900)
 
     Args:
-        positive_logits: [B] the score of each example's own class.
-        negative_logits: [B, m] scores of its negatives.
+        positive_logits: [B] or [B, T], the score of each example's own class.
+        negative_logits: [B, m] or [B, T, m], scores of its negatives.
         margins: :math:`\phi` and :math:`\varphi`: ``LOGISTIC``, ``HINGE``, ``CONTRASTIVE`` or your own.
         log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
         positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it with ``log_q``.
@@ -249,8 +249,8 @@ def hinge(
     tensor(0.5000)
 
     Args:
-        positive_logits: [B] the score of each example's own class.
-        negative_logits: [B, m] scores of its negatives.
+        positive_logits: [B] or [B, T], the score of each example's own class.
+        negative_logits: [B, m] or [B, T, m], scores of its negatives.
         log_q: refused.
         weights: refused.
         hits: broadcastable to [B, m] bool, accidental hits to leave out; all are kept without it.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import get_args
 
 import torch
@@ -10,14 +12,43 @@ from torch import Tensor, nn
 
 from sumexp import _checks as checks
 from sumexp import functional
-from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums, reduce
-from sumexp.functional._batch import InBatchHits, _smoothing
+from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums
+from sumexp.functional._batch import InBatchHits, _smoothing, batch_loss, reduced
+from sumexp.functional._pairs import _calibration
 
 IGNORED = -(1 << 63), (1 << 63) - 1
 """Range of labels that mark what is no example."""
 
 
-class InBatchSoftmax(nn.Module):
+def learned(value: float, is_learned: bool, device: torch.device | str, dtype: torch.dtype) -> nn.Parameter | None:
+    """A number that is learned, at least float32, of shape [1]: FSDP shards no parameter without a dimension."""
+    if not is_learned:
+        return None
+    return nn.Parameter(torch.tensor([value], device=device, dtype=torch.promote_types(dtype, torch.float32)))
+
+
+class Tempered(nn.Module):
+    """A loss with a temperature: fixed, as an option that ``state_dict`` does not hold, or learned by its logarithm."""
+
+    def _set_temperature(self, temperature: float, learn: bool, device: torch.device | str, dtype: torch.dtype) -> None:
+        self._fixed_temperature = checks.number("temperature", temperature)
+        self.log_temperature = learned(math.log(self._fixed_temperature), learn, device, dtype)
+
+    @property
+    def temperature(self) -> Tensor:
+        """T, a tensor without dimensions, at least float32."""
+        given = self._divisor
+        return given if isinstance(given, Tensor) else torch.tensor(given)
+
+    @property
+    def _divisor(self) -> float | Tensor:
+        """T, a number where it is fixed."""
+        return (
+            self._fixed_temperature if self.log_temperature is None else for_sums(self.log_temperature).exp().squeeze()
+        )
+
+
+class InBatchSoftmax(Tempered):
     r"""The loss of a batch in which each example's class is a negative of the others.
 
     :func:`sumexp.functional.in_batch` with its options, a temperature that may be learned, and places that are no
@@ -65,14 +96,7 @@ class InBatchSoftmax(nn.Module):
         self.correct, self.hits, self.reduction = correct, hits, reduction
         self.label_smoothing, self.symmetric = _smoothing(label_smoothing), symmetric
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
-        self._fixed = checks.number("temperature", temperature)
-        log_t = torch.tensor(math.log(self._fixed), device=device, dtype=torch.promote_types(dtype, torch.float32))
-        self.log_temperature = nn.Parameter(log_t) if learn_temperature else None
-
-    @property
-    def temperature(self) -> float | Tensor:
-        """T: a number, or a tensor if it is learned."""
-        return self._fixed if self.log_temperature is None else for_sums(self.log_temperature).exp()
+        self._set_temperature(temperature, learn_temperature, device, dtype)
 
     def forward(
         self,
@@ -101,37 +125,33 @@ class InBatchSoftmax(nn.Module):
         classes = checks.integers("id", ids).to(scores.device)
         absent = classes == self.ignore_index
         # A graph asks no value: there places are always looked at.
-        some_absent = absent.ndim == 1 and bool(checks.read(absent.any(), default=1.0)[0])
-        if some_absent:
-            scores = _without(scores, absent)
-            log_q = _known("log_q", log_q, absent)
-            row_log_q = _known("row_log_q", row_log_q, absent[: len(scores)])
-        each = functional.in_batch(
+        some_absent = absent.shape == scores.shape[1:] and bool(checks.read(absent.any(), default=1.0)[0])
+        return batch_loss(
             scores,
             classes,
-            log_q=log_q,
-            correct=self.correct,
-            hits=self.hits,
-            positives=positives,
-            label_smoothing=self.label_smoothing,
-            temperature=self.temperature,
-            symmetric=self.symmetric,
-            row_ids=row_ids,
-            row_log_q=row_log_q,
-            reduction="none" if some_absent else self.reduction,
+            log_q,
+            self.correct,
+            self.hits,
+            positives,
+            self.label_smoothing,
+            self._divisor,
+            self.symmetric,
+            row_ids,
+            row_log_q,
+            self.reduction,
+            absent if some_absent else None,
         )
-        return reduced(each, ~absent[: len(each)], self.reduction) if some_absent else each
 
     def extra_repr(self) -> str:
         """What was chosen."""
         return (
-            f"correct={self.correct!r}, hits={self.hits!r}, temperature={float(self.temperature):.6g}, "
+            f"correct={self.correct!r}, hits={self.hits!r}, temperature={self.temperature.item():.6g}, "
             f"learn_temperature={self.log_temperature is not None}, label_smoothing={self.label_smoothing:g}, "
             f"symmetric={self.symmetric}, reduction={self.reduction!r}"
         )
 
 
-class SigmoidPairs(nn.Module):
+class SigmoidPairs(Tempered):
     r"""The loss of SigLIP with its scale and bias: :func:`sumexp.functional.sigmoid_pairs` with its options.
 
     >>> loss = nn.SigmoidPairs(temperature=0.1, logit_bias=-10.0, learn_temperature=True, learn_logit_bias=True)
@@ -168,36 +188,28 @@ class SigmoidPairs(nn.Module):
         checks.choice("hits", hits, get_args(InBatchHits))
         checks.choice("reduction", reduction, REDUCTIONS)
         self.hits, self.reduction = hits, reduction
-        dtype = torch.promote_types(dtype, torch.float32)
-        log_t = torch.tensor(math.log(checks.number("temperature", temperature)), device=device, dtype=dtype)
+        self._set_temperature(temperature, learn_temperature, device, dtype)
         checks.argument("logit_bias", logit_bias, float)
-        self._fixed = float(temperature), float(logit_bias)
-        self.log_temperature = nn.Parameter(log_t) if learn_temperature else None
-        bias = torch.tensor(float(logit_bias), device=device, dtype=dtype)
-        self.logit_bias = nn.Parameter(bias) if learn_logit_bias else None
+        self._fixed_bias = float(logit_bias)
+        self.logit_bias = learned(self._fixed_bias, learn_logit_bias, device, dtype)
 
     def forward(self, scores: Tensor, ids: checks.Values, *, log_q: checks.Values | None = None) -> Tensor:
         """The loss of a batch; arguments and errors as the function has them."""
-        temperature, bias = self._fixed
         return functional.sigmoid_pairs(
             scores,
             ids,
             log_q=log_q,
             hits=self.hits,
-            temperature=temperature if self.log_temperature is None else for_sums(self.log_temperature).exp(),
-            logit_bias=bias if self.logit_bias is None else for_sums(self.logit_bias),
+            temperature=self._divisor,
+            logit_bias=self._fixed_bias if self.logit_bias is None else for_sums(self.logit_bias),
             reduction=self.reduction,
         )
 
     def extra_repr(self) -> str:
         """What was chosen."""
-        temperature, bias = self._fixed
-        if self.log_temperature is not None:
-            temperature = self.log_temperature.exp().item()
-        if self.logit_bias is not None:
-            bias = self.logit_bias.item()
+        bias = self._fixed_bias if self.logit_bias is None else self.logit_bias.item()
         return (
-            f"hits={self.hits!r}, temperature={temperature:.6g}, logit_bias={bias:.6g}, "
+            f"hits={self.hits!r}, temperature={self.temperature.item():.6g}, logit_bias={bias:.6g}, "
             f"learn_temperature={self.log_temperature is not None}, learn_logit_bias={self.logit_bias is not None}, "
             f"reduction={self.reduction!r}"
         )
@@ -223,6 +235,7 @@ class BinaryNCE(nn.Module):
         checks.choice("correct", correct, get_args(Correct))
         checks.choice("reduction", reduction, REDUCTIONS)
         self.correct, self.reduction = correct, reduction
+        self._loss: Callable[..., Tensor] = functional.binary_nce
 
     def forward(
         self,
@@ -235,7 +248,7 @@ class BinaryNCE(nn.Module):
         hits: checks.Values | None = None,
     ) -> Tensor:
         """The loss of a batch; arguments and errors as the function has them."""
-        return functional.binary_nce(
+        return self._loss(
             positive_logits,
             negative_logits,
             log_q=log_q,
@@ -249,6 +262,35 @@ class BinaryNCE(nn.Module):
     def extra_repr(self) -> str:
         """What was chosen."""
         return f"correct={self.correct!r}, reduction={self.reduction!r}"
+
+
+class GBCE(BinaryNCE):
+    r"""The loss of gSASRec: :func:`sumexp.functional.gbce` with its options.
+
+    >>> loss = nn.GBCE(classes=5, calibration=1.0)
+    >>> loss(torch.tensor([2.0]), torch.tensor([[0.0, -1.0]]))
+    tensor(1.0699)
+
+    Args:
+        classes: L, at least 2.
+        calibration: t, from 0 to 1.
+        correct: from which logits log q is subtracted: ``all``, ``negatives``, ``importance`` or ``none``.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Raises:
+        ValueError: for an unknown option, or if L or t is out of range.
+    """
+
+    def __init__(
+        self, classes: int, *, calibration: float = 0.75, correct: Correct = "all", reduction: Reduction = "mean"
+    ) -> None:
+        super().__init__(correct=correct, reduction=reduction)
+        self.classes, self.calibration = checks.whole("classes", classes, 2), _calibration(calibration)
+        self._loss = partial(functional.gbce, classes=self.classes, calibration=self.calibration)
+
+    def extra_repr(self) -> str:
+        """What was chosen."""
+        return f"classes={self.classes}, calibration={self.calibration:g}, {super().extra_repr()}"
 
 
 class ListNet(nn.Module):
@@ -282,7 +324,7 @@ class ListNet(nn.Module):
         Raises:
             ValueError: as the function, and for the mean of a batch without a list.
         """
-        gains = checks.tensor("targets", targets).to(checks.floating("logits", logits, "[B, L]", 2).device)
+        gains = checks.onto(checks.tensor("targets", targets), checks.floating("logits", logits, "[B, L]", 2).device)
         if gains.shape != logits.shape or gains.dtype == torch.bool or gains.is_complex():
             return functional.listnet(logits, gains, reduction=self.reduction)
         absent = gains == self.ignore_index
@@ -297,29 +339,3 @@ class ListNet(nn.Module):
     def extra_repr(self) -> str:
         """What was chosen."""
         return f"ignore_index={self.ignore_index}, reduction={self.reduction!r}"
-
-
-def _without(scores: Tensor, absent: Tensor) -> Tensor:
-    """Scores in which absent columns cannot be; absent rows, whatever stands there, have loss 0 and no gradient."""
-    size = len(scores)
-    own = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device)
-    gone = absent[:size].unsqueeze(-1) | absent
-    return scores.masked_fill(gone & ~own, -torch.inf).masked_fill(gone & own, 0)
-
-
-def _known(name: str, log_q: checks.Values | None, absent: Tensor) -> Tensor | None:
-    if log_q is None:
-        return None
-    law = checks.reals(name, log_q).to(absent.device)
-    return law.masked_fill(absent, 0) if law.shape[-1:] == absent.shape else law
-
-
-def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:
-    """The losses of what is there."""
-    losses = torch.where(present, losses, 0)
-    if reduction != "mean":
-        return reduce(losses, reduction)
-    count = present.sum()
-    if __debug__ and not checks.read(count, default=1.0)[0]:
-        raise ValueError("the batch holds no example, so it has no mean; skip it, or use reduction='sum'")
-    return losses.sum() / count

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from sumexp import _checks as checks
 
 
-class SampledOutput(nn.Module):
+class SampledOutput(nn.Embedding):
     r"""The last layer :math:`f_y = v_y \cdot h + b_y` of a classifier of very many classes.
 
     ``forward`` gathers the rows of the labels and of the negatives. With ``sparse=True`` their gradients are sparse: a
@@ -53,15 +53,17 @@ class SampledOutput(nn.Module):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        super().__init__()
         features, classes = checks.whole("features", features, 1), checks.whole("classes", classes, 1)
-        self.sparse, self.normalize = sparse, normalize
         bound = 1 / math.sqrt(features)
-        weight = _table(classes, features, device, dtype)
-        self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=checks.source(generator)))
+        weight = _table(classes, features, device, dtype).uniform_(-bound, bound, generator=checks.source(generator))
+        # An embedding, as DistributedDataParallel asks which modules have sparse gradients.
+        super().__init__(classes, features, sparse=sparse, _weight=weight)
+        self.normalize = normalize
         self.bias = nn.Parameter(torch.zeros(classes, 1, device=device, dtype=dtype)) if bias else None
 
-    def forward(self, hidden: Tensor, labels: checks.Values, ids: checks.Values) -> tuple[Tensor, Tensor]:
+    def forward(  # type: ignore[override]
+        self, hidden: Tensor, labels: checks.Values, ids: checks.Values
+    ) -> tuple[Tensor, Tensor]:
         """The logits of each example's own class [B] and of its negatives [B, m].
 
         Args:

@@ -2,18 +2,17 @@
 
 import math
 import weakref
-from collections.abc import Callable
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from sumexp import _checks as checks
 from sumexp import functional, samplers
 from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums
-from sumexp.functional._batch import InBatchHits
-from sumexp.nn._losses import IGNORED, reduced
+from sumexp.functional._batch import InBatchHits, reduced
+from sumexp.nn._losses import IGNORED, Tempered
 from sumexp.nn._output import SampledOutput
 from sumexp.samplers._laws import log_q_of
 
@@ -21,7 +20,7 @@ SPARSE = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
 """Optimisers that take sparse gradients; the first two only without weight decay."""
 
 
-class SampledSoftmax(nn.Module):
+class SampledSoftmax(Tempered):
     r"""A classifier of very many classes that trains on m sampled negatives, shared by the batch.
 
     .. math:: \ell = \log\Big(1 + \sum_{j=1}^m e^{s_{c_j} - s_y}\Big), \qquad s_c = (v_c\cdot h + b_c)/T - \log q_c
@@ -124,20 +123,8 @@ class SampledSoftmax(nn.Module):
         self.sampler, self.num_negatives = sampler, checks.whole("num_negatives", num_negatives, 1, 1 << 31)
         self.correct, self.hits, self.reduction = correct, hits, reduction
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
-        log_t = math.log(checks.number("temperature", temperature))
-        # bfloat16 would round log 0.05 so that T is off by half a percent.
-        log_temperature = torch.tensor(log_t, device=device, dtype=torch.promote_types(dtype, torch.float32))
-        self.log_temperature: Tensor
-        if learn_temperature:
-            self.log_temperature = nn.Parameter(log_temperature)
-        else:
-            self.register_buffer("log_temperature", log_temperature)
+        self._set_temperature(temperature, learn_temperature, device, dtype)
         self._watch_optimisers()
-
-    @property
-    def temperature(self) -> Tensor:
-        """T, at least float32."""
-        return for_sums(self.log_temperature).exp()
 
     def forward(
         self,
@@ -171,7 +158,7 @@ class SampledSoftmax(nn.Module):
         flat = torch.where(present.unsqueeze(-1), hidden.flatten(0, -2), 0)
         generator = samplers.check_worker_generator(generator)
         ids = self.sampler.sample((self.num_negatives,), generator).to(hidden.device)
-        positive, negative = (for_sums(part) / self.temperature for part in self.output(flat, own, ids))
+        positive, negative = (for_sums(part) / self._divisor for part in self.output(flat, own, ids))
         if self.correct != "none":
             copies = self.num_negatives if self.correct == "importance" else 1
             negative = negative - (log_q_of(self.sampler, ids) + math.log(copies)).to(negative.dtype)
@@ -184,7 +171,7 @@ class SampledSoftmax(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """All logits [B, L], for evaluation: log probabilities up to a constant, if log q was subtracted from all."""
-        return for_sums(self.output.logits(hidden)) / self.temperature
+        return for_sums(self.output.logits(hidden)) / self._divisor
 
     def check_optimiser(self, optimiser: torch.optim.Optimizer) -> None:
         """Check that an optimiser takes the gradients of the parameters that it is given.
@@ -229,13 +216,6 @@ class SampledSoftmax(nn.Module):
                     layer.check_optimiser(optimiser)
 
         weakref.finalize(self, register_optimizer_step_pre_hook(look).remove)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        kept = self.log_temperature
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if kept.dtype.itemsize > self.log_temperature.dtype.itemsize and not isinstance(kept, nn.Parameter):
-            self.log_temperature = kept.to(self.log_temperature.device)  # model.bfloat16() does not round what is set
-        return self
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable
 from numbers import Real
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from sumexp import _checks as checks
@@ -38,6 +39,10 @@ class StreamingLogQ(nn.Module):
 
     With a ``width`` ids share slots by hashing, ``depth`` times: a collision makes an id look more frequent, so the
     largest gap and the smallest count are taken (count-min). An id never seen counts as seen once.
+
+    Under ``torch.distributed`` every process counts the batches of all, so that all have the same estimates; all must
+    call ``update`` equally often. All state is in float64 buffers, which stay float64 in ``model.half()``: averaged
+    weights (EMA, SWA) come with averaged counts, and loading refuses counts that were rounded.
 
     >>> stream = nn.StreamingLogQ(1000, kind="count")
     >>> stream.update([3, 3, 7, 9])
@@ -85,13 +90,12 @@ class StreamingLogQ(nn.Module):
             raise ValueError(f"rate is {rate!r}; it must be above 0 and at most 1/2")
         self.kind, self.rate = kind, float(given)
         slots = self.depth * self.width
-        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
-        self.register_buffer("mean", torch.zeros(slots, dtype=torch.float64))
-        self.register_buffer("last", torch.zeros(slots if kind == "gap" else 0, dtype=torch.int64))
-        self.register_buffer("count", torch.zeros(slots if kind == "gap" else 0, dtype=torch.int64))
+        for name, size in (("mean", slots), ("last", slots * (kind == "gap")), ("count", slots * (kind == "gap"))):
+            self.register_buffer(name, torch.zeros(size, dtype=torch.float64, device="cpu"))
+        self.register_buffer("step", torch.zeros((), dtype=torch.float64, device="cpu"))
         # Of polynomials of degree three: a line would send ids in a row, all at once, to few slots or to many.
-        hashes = torch.randint(1, PRIME, (4, self.depth, 1), generator=checks.source(generator))
-        self.register_buffer("hash", hashes if width is not None else torch.empty(0, dtype=torch.int64))
+        hashes = torch.randint(1, PRIME, (4, self.depth, 1), generator=checks.source(generator), device="cpu")
+        self.register_buffer("hash", (hashes if width is not None else hashes[:0]).double())
 
     @torch.no_grad()
     def update(self, ids: checks.Values) -> None:
@@ -103,12 +107,13 @@ class StreamingLogQ(nn.Module):
         Raises:
             ValueError: if an id is no class.
         """
-        slots = self._slots(ids)
+        given = checks.ids("class id", ids, self.classes).flatten().to(self.mean.device)
+        slots = self._slots(_of_all_processes(given))
         size = slots.shape[1]
-        at = torch.arange(1, size + 1, device=slots.device)
+        at = torch.arange(1, size + 1, dtype=torch.float64, device=slots.device)
         if self.kind == "count":
             self.mean.mul_((1 - self.rate) ** size)
-            fresh = (size - at).double().mul_(math.log1p(-self.rate)).exp_()
+            fresh = (size - at).mul_(math.log1p(-self.rate)).exp_()
             self.mean.index_add_(0, slots.flatten(), fresh.repeat(self.depth))
         else:
             self._update_gaps(slots.flatten(), (self.step + at).repeat(self.depth))
@@ -121,13 +126,15 @@ class StreamingLogQ(nn.Module):
         Raises:
             ValueError: if an id is no class.
         """
-        shape, slots = checks.integers("id", ids).shape, self._slots(ids)
-        steps = self.step.double().clamp_min(1)
+        given = checks.ids("class id", ids, self.classes)
+        if given.is_meta:
+            return torch.empty(given.shape, dtype=torch.float64, device=given.device)
+        shape, slots, steps = given.shape, self._slots(given.flatten().to(self.mean.device)), self.step.clamp_min(1)
         if self.kind == "count":
             # Weights of all examples so far: 1 + r + ... + r^(t-1).
             total = -torch.expm1(steps * math.log1p(-self.rate)) / self.rate
             return (self.mean[slots].amin(0).clamp_min(1) / total).log().clamp_max(0).view(shape)
-        gaps = torch.maximum(self.mean[slots], (self.step - self.last[slots]).double() / OPEN)
+        gaps = torch.maximum(self.mean[slots], (self.step - self.last[slots]) / OPEN)
         gaps = torch.where(self.count[slots] > 0, gaps, steps)
         return -gaps.amax(0).clamp_min(1).log().view(shape)
 
@@ -143,9 +150,9 @@ class StreamingLogQ(nn.Module):
         first = torch.ones_like(slots, dtype=torch.bool)
         first[1:] = slots[1:] != slots[:-1]
         start = torch.where(first, place, 0).cummax(0).values
-        gap = (at - torch.where(first, self.last[slots], at.roll(1))).double()
+        gap = at - torch.where(first, self.last[slots], at.roll(1))
         rank = self.count[slots] + place - start + 1
-        alpha = rank.double().reciprocal().clamp_min(self.rate)
+        alpha = rank.reciprocal().clamp_min(self.rate)
         # log(1 - alpha), of which the very first occurrence has none: what stood there before it counts for nothing.
         kept = torch.where(rank > 1, torch.log1p(-alpha), 0)
         through = kept.cumsum(0)
@@ -160,18 +167,39 @@ class StreamingLogQ(nn.Module):
         self.count[touched] = rank[final]
         self.last[touched] = at[final]
 
-    def _slots(self, ids: checks.Values) -> Tensor:
-        given = checks.ids("class id", ids, self.classes).flatten().to(self.mean.device)
+    def _slots(self, given: Tensor) -> Tensor:
         if not len(self.hash):
             return given.unsqueeze(0)
-        hashed = self.hash[0]
-        for coefficient in self.hash[1:]:
+        coefficients = self.hash.round().long()
+        hashed = coefficients[0]
+        for coefficient in coefficients[1:]:
             hashed = (hashed * given + coefficient) % PRIME
         return hashed % self.width + self.width * torch.arange(self.depth, device=given.device).unsqueeze(-1)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        kept = self.mean
+        # Only the device changes. A device without numbers or without doubles leaves them where they are.
+        device, kept = fn(torch.empty(0, device=self.mean.device)).device, dict(self._buffers)
+        self._buffers.clear()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self.mean.dtype != kept.dtype:
-            self.mean = kept.to(self.mean.device)  # model.half() does not round what was learned
+        stays = device.type == "meta" or checks.wide(device) != torch.float64
+        self._buffers.update({name: held if stays or held is None else held.to(device) for name, held in kept.items()})
         return self
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name in self._buffers:
+            found = state_dict.get(prefix + name)
+            if found is not None and found.dtype != torch.float64:
+                raise ValueError(f"{prefix}{name} is {found.dtype}: counts that were rounded are lost; save float64")
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _of_all_processes(ids: Tensor) -> Tensor:
+    """The ids of all processes in the order of their ranks; each may have another number of them."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return ids
+    sizes = [ids.new_zeros(1) for _ in range(dist.get_world_size())]
+    dist.all_gather(sizes, ids.new_tensor([len(ids)]))
+    padded = nn.functional.pad(ids, (0, int(max(sizes)) - len(ids)))
+    parts = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(parts, padded)
+    return torch.cat([part[: int(size)] for part, size in zip(parts, sizes, strict=True)])

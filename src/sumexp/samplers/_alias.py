@@ -5,22 +5,29 @@ The table has :math:`K = 2^c \ge L` columns of :math:`T = 2^{62-c}` units. Colum
 one 64-bit word: of its units, those below the threshold belong to class k, the others to the alias. A draw takes 62
 random bits, c to choose a column and the rest to choose a unit: one random word and one place in memory, whatever L.
 
-The table is made without a loop: taken in order, light classes (:math:`w < T`) have running deficits D, heavy ones
+The table is made on the CPU by NumPy, so that it does not depend on the order of a device's sums, and without a loop:
+taken in order, light classes (:math:`w < T`) have running deficits D, heavy ones
 running surpluses E; who fills whose column is a search of the one in the other.
 
 Source: Walker (1977) for the table; Hübschle-Schneider and Sanders (2019) for building it from prefix sums.
 """
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.samplers._base import Law, dimensions
+from sumexp.samplers._base import Tabulated, dimensions
 
 BITS = 62
 """Random bits of a draw: the most whose sums stay inside int64."""
+
+FULL = 1 << BITS
+"""The units of a table."""
 
 MOST = 1 << 31
 """Classes that a law can have."""
@@ -29,7 +36,7 @@ CHUNK = 1 << 16
 """Draws made at a time on a CPU: their intermediate results stay in its cache."""
 
 
-class Categorical(Law):
+class Categorical(Tabulated):
     r"""Draws from any law q in constant time each, after a set-up in time and memory proportional to L.
 
     >>> law = samplers.Categorical([0.5, 0.25, 0.25])
@@ -43,7 +50,7 @@ class Categorical(Law):
 
     Attributes:
         log_q: [L] log probabilities of the law that is drawn, float64: those of q rounded to multiples of 2^-62.
-        table: [K] int64, threshold and alias of each column.
+        table: [K] int64, threshold and alias of each column; ``state_dict`` holds it.
 
     Raises:
         ValueError: if q is empty, not one-dimensional, negative, NaN or infinite, or does not sum to 1.
@@ -53,13 +60,21 @@ class Categorical(Law):
     table: Tensor
 
     def __init__(self, q: checks.Values) -> None:
-        q = checks.reals("q", q)
+        q = checks.held("q", checks.reals("q", q))
         if q.ndim != 1:
             raise ValueError(f"q has shape {tuple(q.shape)}; it must be one-dimensional with at least one class")
-        units = whole_units(checks.law("q", q.detach()))
-        super().__init__(len(units), units.device)
-        self.register_buffer("log_q", (units.to(torch.float64) * 2.0**-BITS).log())
-        self.register_buffer("table", build(units))
+        super().__init__(len(q), q.device)
+        self._hold(build(whole_units(checks.law("q", q.detach().cpu()))))
+
+    def _spread(self, device: torch.device) -> None:
+        self.table = self._integers.to(device)
+        self.log_q = checks.onto(_log(drawn_units(self._integers)[: self.classes]), device)
+
+    def _is_law(self, integers: Tensor) -> bool:
+        size = _columns(self.classes)
+        if len(integers) != 1 << size or not bool(((integers >= 0) & (integers >> size < FULL >> size)).all()):
+            return False
+        return not bool(drawn_units(integers)[self.classes :].any())
 
     def _log_prob(self, ids: Tensor) -> Tensor:
         return self.log_q[ids]
@@ -84,64 +99,93 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
 
     Args:
         counts: [L] how often each class occurs; a class of count 0 is never drawn.
-        power: exponent > 0.
+        power: any finite exponent. 0 is uniform over the classes that occur, and a negative one draws rare classes more
+            often than frequent ones, as Caselles-Dupré et al. (2018) found best for some recommendations.
 
     Raises:
-        ValueError: if a count is negative, NaN or infinite, all are 0, or the power is not positive.
+        ValueError: if a count is negative, NaN or infinite, all are 0, or the power is not finite.
     """
-    power = checks.number("power", power)
+    if isinstance(power, bool) or not isinstance(power, Real) or not math.isfinite(power):
+        raise ValueError(f"power is {power!r}; it must be a finite number")
     counts = checks.held("counts", checks.reals("counts", counts))
-    weights = counts.to(torch.float64)
+    weights = counts.detach().cpu().to(torch.float64)
     if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         given = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
         raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {given}")
     if not bool((weights > 0).any()):
         raise ValueError("all counts are 0: there is no class to draw")
-    # Dividing by the largest first: no power can overflow.
-    weights = (weights / weights.max()).pow(power)
-    return Categorical(weights / weights.sum())
+    # Dividing by the one of the largest power first: no power can overflow.
+    occurs = weights > 0
+    largest = weights.max() if power > 0 else weights[occurs].min()
+    weights = torch.where(occurs, (weights / largest).pow(float(power)), 0)
+    return Categorical(checks.onto(weights / weights.sum(), counts.device))
 
 
 def bits(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     r"""Uniform integers of 62 random bits, int64 [\*shape]."""
-    return torch.randint(1 << BITS, dimensions(shape), generator=checks.source(generator), device=device)
+    return torch.randint(FULL, dimensions(shape), generator=checks.source(generator), device=device)
+
+
+def uniform(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
+    r"""Numbers in [0, 1), float64 [\*shape]; on the CPU where the device has no double precision."""
+    if checks.wide(device) == torch.float64:
+        return torch.rand(dimensions(shape), generator=checks.source(generator), dtype=torch.float64, device=device)
+    return bits(shape, generator, device).cpu().double() * 2.0**-BITS
 
 
 def whole_units(q: Tensor) -> Tensor:
-    """Integers that sum to 2^62, nearest to q 2^62, and positive where q is."""
+    """Integers that sum to 2^62, nearest to q 2^62 for a q on the CPU, and positive where q is."""
     checks.whole("classes", len(q), 1, MOST)
-    units = torch.round(q * 2.0**BITS).to(torch.int64).clamp_max_(1 << BITS)
+    units = torch.round(q * 2.0**BITS).to(torch.int64).clamp_max_(FULL)
     units = torch.where(q > 0, units.clamp_min(1), 0)
     # What rounding left over is less than one part in 10^9 of the most probable class, which takes it.
-    units[units.argmax()] += (1 << BITS) - units.sum()
+    units[units.argmax()] += FULL - units.sum()
     return units
 
 
 def build(units: Tensor) -> Tensor:
     """The alias table of integers that sum to 2^62."""
-    columns = max(0, (len(units) - 1).bit_length())
-    size, full = 1 << columns, 1 << (BITS - columns)
-    weights = torch.nn.functional.pad(units, (0, size - len(units)))
-    is_light = weights < full
-    light, heavy = is_light.nonzero().squeeze(-1), (~is_light).nonzero().squeeze(-1)
-    spent = torch.nn.functional.pad(full - weights[light], (1, 0)).cumsum_(0)
-    surplus = (weights[heavy] - full).cumsum_(0)
+    columns = _columns(len(units))
+    full = FULL >> columns
+    weights = np.zeros(1 << columns, np.int64)
+    weights[: len(units)] = units.numpy()
+    light, heavy = (np.flatnonzero(part) for part in (weights < full, weights >= full))
+    spent = np.zeros(len(light) + 1, np.int64)
+    np.cumsum(full - weights[light], out=spent[1:])
+    surplus = np.cumsum(weights[heavy] - full)
 
     # A light class keeps its weight; the heavy one whose surplus is not yet spent on those before it fills it up.
-    threshold, alias = weights, torch.empty_like(weights)
-    alias[light] = heavy[torch.searchsorted(surplus, spent[:-1], right=True)]
+    threshold, alias = weights, np.empty_like(weights)
+    alias[light] = heavy[np.searchsorted(surplus, spent[:-1], side="right")]
     # A heavy class ends with what the last light one it fills leaves of it, and the next heavy one fills it up.
-    left = full + surplus - spent[torch.searchsorted(spent, surplus)]
+    left = full + surplus - spent[np.searchsorted(spent, surplus)]
     whole = left == full
-    threshold[heavy] = torch.where(whole, 0, left)
-    alias[heavy] = torch.where(whole, heavy, heavy.roll(-1))
-    return threshold.bitwise_left_shift_(columns).bitwise_or_(alias)
+    threshold[heavy] = np.where(whole, 0, left)
+    alias[heavy] = np.where(whole, heavy, np.roll(heavy, -1))
+    return torch.from_numpy((threshold << columns) | alias)
+
+
+def drawn_units(table: Tensor) -> Tensor:
+    """The integers of which a table on the CPU was made: [K], 0 beyond the classes."""
+    columns = _columns(len(table))
+    threshold = table >> columns
+    return threshold.clone().index_add_(0, table & (len(table) - 1), (FULL >> columns) - threshold)
+
+
+def _columns(size: int) -> int:
+    """Bits that choose a column."""
+    return (size - 1).bit_length()
+
+
+def _log(units: Tensor) -> Tensor:
+    """Log probabilities of integers that sum to 2^62."""
+    return (units.to(torch.float64) * 2.0**-BITS).log()
 
 
 def _look_up(table: Tensor, drawn: Tensor) -> None:
     """Replace random bits by classes, in place."""
-    columns = (len(table) - 1).bit_length()
+    columns = _columns(len(table))
     column = drawn >> (BITS - columns)
     word = table.index_select(0, column)
-    unit = drawn & ((1 << (BITS - columns)) - 1)
+    unit = drawn & ((FULL >> columns) - 1)
     drawn.copy_(torch.where(unit < (word >> columns), column, word & (len(table) - 1)))

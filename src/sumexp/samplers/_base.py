@@ -1,7 +1,8 @@
-"""What all laws of the package are: modules, so that they move, are saved and print themselves with a model."""
+"""The base of the package's distributions: modules, so that they move, are saved and print themselves with a model."""
 
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
@@ -13,7 +14,11 @@ Shape = int | tuple[int, ...] | list[int] | torch.Size
 
 
 class Law(nn.Module, ABC):
-    """A law on the classes 0..classes-1 that ``.to()`` moves and ``state_dict`` holds; its doubles stay doubles.
+    """A distribution on the classes 0..classes-1 that ``.to()`` moves and ``state_dict`` holds.
+
+    Its tables are neither parameters nor buffers: nothing rounds them, averages them (EMA, SWA) or sends them to other
+    processes. ``state_dict`` holds the integers they are made of with a checksum, so loading refuses what was rounded
+    or averaged.
 
     Args:
         classes: number of classes.
@@ -26,6 +31,8 @@ class Law(nn.Module, ABC):
         super().__init__()
         self.classes = classes
         self.register_buffer("place", torch.empty(0, device=device), persistent=False)
+        self.others: dict[tuple[int, ...], Law] = {}
+        """Distributions without some frequent classes, which :func:`sumexp.samplers.draw` keeps."""
 
     @property
     def device(self) -> torch.device:
@@ -35,6 +42,10 @@ class Law(nn.Module, ABC):
     @abstractmethod
     def _log_prob(self, ids: Tensor) -> Tensor:
         """Log probability of ids that are classes for sure."""
+
+    @abstractmethod
+    def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
+        r"""Independent draws, int64 [\*shape]."""
 
     def log_prob(self, ids: checks.Values) -> Tensor:
         """Log probability of each class, float64, in the shape of ``ids``; -inf for a class that is never drawn.
@@ -52,14 +63,58 @@ class Law(nn.Module, ABC):
         """What stands between the brackets."""
         return f"classes={self.classes}"
 
+
+class Tabulated(Law):
+    """A distribution by a table of integers, from which everything else is computed."""
+
+    _integers: Tensor
+
+    def _hold(self, integers: Tensor) -> None:
+        """Keep the table, on the CPU, and compute what draws need from it."""
+        self._integers = integers
+        self.others.clear()
+        self._spread(self.device)
+
+    @abstractmethod
+    def _spread(self, device: torch.device) -> None:
+        """Compute what draws need from the table, on a device."""
+
+    @abstractmethod
+    def _is_law(self, integers: Tensor) -> bool:
+        """Whether integers of a checkpoint are a table of this many classes."""
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        doubles = {name: held for name, held in self._buffers.items() if held is not None and held.dtype.itemsize == 8}
+        before = self.device
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, held in doubles.items():
-            moved: Any = self._buffers[name]
-            if moved.dtype != held.dtype:  # model.half() would make another law of it
-                self._buffers[name] = held.to(moved.device)
+        if self.device != before:
+            self.others.clear()
+            self._spread(self.device)
         return self
+
+    def get_extra_state(self) -> Tensor:
+        """The table and its checksum, int64."""
+        return torch.cat([self._integers, torch.tensor([_checksum(self._integers)])])
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take the table of a checkpoint.
+
+        Raises:
+            ValueError: if it is of another number of classes, or was rounded or averaged.
+        """
+        words = state.cpu() if isinstance(state, Tensor) and state.dtype == torch.int64 and state.ndim == 1 else None
+        if words is None or not len(words) or int(words[-1]) != _checksum(words[:-1]):
+            given = f"{state.dtype} of {tuple(state.shape)}" if isinstance(state, Tensor) else type(state).__name__
+            raise ValueError(
+                f"the saved table of {type(self).__name__} ({given}) was rounded or averaged after it was saved: "
+                "take it as one checkpoint has it, int64"
+            )
+        if not self._is_law(words[:-1]):
+            raise ValueError(f"the saved table of {type(self).__name__} is not one of {self.classes} classes")
+        self._hold(words[:-1].clone())
+
+
+def _checksum(words: Tensor) -> int:
+    return zlib.crc32(words.numpy().tobytes())
 
 
 def dimensions(shape: object) -> tuple[int, ...]:

@@ -98,7 +98,7 @@ def _arrivals(
     """
     size = 2 * count if block is None else block
     drawn = sampler.sample((size,), generator)
-    gaps = torch.empty(size, dtype=torch.float64, device=drawn.device).exponential_(generator=generator)
+    gaps = torch.empty(size, dtype=checks.wide(drawn.device), device=drawn.device).exponential_(generator=generator)
     arrival = gaps.cumsum(0)
     classes, place = drawn.unique(return_inverse=True)  # type: ignore[no-untyped-call]
     first = torch.full_like(classes, size).scatter_reduce_(0, place, torch.arange(size, device=drawn.device), "amin")

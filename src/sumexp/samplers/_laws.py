@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sumexp import _checks as checks
 from sumexp.samplers import _alias as alias
-from sumexp.samplers._base import Law, dimensions
+from sumexp.samplers._base import Law, Tabulated, dimensions
 
 
 class Sampler(Protocol):
@@ -52,7 +52,7 @@ class Uniform(Law):
         super().__init__(checks.whole("classes", classes, 1, alias.MOST), device)
 
     def _log_prob(self, ids: Tensor) -> Tensor:
-        return torch.full(ids.shape, -math.log(self.classes), dtype=torch.float64, device=ids.device)
+        return torch.full(ids.shape, -math.log(self.classes), dtype=checks.wide(ids.device), device=ids.device)
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
@@ -86,16 +86,17 @@ class LogUniform(Law):
             _check_falling(checks.reals("counts", counts), self.classes)
 
     def _log_prob(self, ids: Tensor) -> Tensor:
-        return torch.log(torch.log1p(1 / (ids.to(torch.float64) + 1)) / math.log1p(self.classes))
+        return torch.log(torch.log1p(1 / (ids.to(checks.wide(ids.device)) + 1)) / math.log1p(self.classes))
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
-        u = torch.rand(dimensions(shape), generator=checks.source(generator), dtype=torch.float64, device=self.device)
+        u = alias.uniform(shape, generator, self.device)
         # Rounding can reach the open end of the range.
-        return u.mul_(math.log1p(self.classes)).exp_().to(torch.int64).sub_(1).clamp_(0, self.classes - 1)
+        drawn = u.mul_(math.log1p(self.classes)).exp_().to(torch.int64).sub_(1).clamp_(0, self.classes - 1)
+        return drawn.to(self.device)
 
 
-class Mixture(Law):
+class Mixture(Tabulated):
     r""":math:`q = \sum_i \alpha_i q^{(i)}`: every draw first chooses a law, then a class from it.
 
     (To take fixed numbers :math:`m_i` of negatives from each law instead, draw from each and join the results with the
@@ -127,10 +128,17 @@ class Mixture(Law):
         shares = checks.law("proportions", checks.reals("proportions", proportions).double())
         super().__init__(sizes[0], "cpu")
         self.samplers = tuple(samplers)
-        self.register_buffer("proportions", shares)
+        self._hold(alias.whole_units(shares))
         for i, sampler in enumerate(samplers):
             if isinstance(sampler, nn.Module):
                 self.add_module(f"law{i}", sampler)
+
+    def _spread(self, device: torch.device) -> None:
+        self.proportions = checks.onto(self._integers.double() * 2.0**-alias.BITS, device)
+        self._ends = self._integers.cumsum(0)[:-1].to(device)
+
+    def _is_law(self, integers: Tensor) -> bool:
+        return len(integers) == len(self.samplers) and bool((integers >= 0).all()) and int(integers.sum()) == alias.FULL
 
     def extra_repr(self) -> str:
         """The shares."""
@@ -144,8 +152,8 @@ class Mixture(Law):
         r"""Independent draws, int64 [\*shape]."""
         shape = dimensions(shape)
         first = self.samplers[0].sample(shape, generator)
-        u = torch.rand(shape, generator=generator, dtype=torch.float64, device=first.device)
-        chosen = torch.bucketize(u, self.proportions.cumsum(0)[:-1].to(u.device), right=True)
+        bits = alias.bits(shape, generator, first.device)
+        chosen = torch.bucketize(bits, self._ends.to(bits.device), right=True)
         for i, sampler in enumerate(self.samplers[1:], start=1):
             own = chosen == i
             # A graph, and what is mapped over, has shapes that no draw decides.

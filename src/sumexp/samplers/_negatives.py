@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp.samplers import _alias as alias
+from sumexp.samplers._base import Law
 from sumexp.samplers._laws import Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
@@ -14,6 +16,13 @@ Hits = Literal["mask", "redraw", "keep"]
 
 InBatchHits = Literal["mask", "keep"]
 """The same where nothing is drawn."""
+
+
+MOST_OF_LABEL, MOST_OF_HISTORY = 1 / 8, 1 / 2
+"""Probability of what an example excludes up to which it is drawn again; beyond, the draws are made from a table."""
+
+KEPT = 8
+"""Tables without some frequent classes that a law keeps."""
 
 
 class Negatives(NamedTuple):
@@ -36,6 +45,7 @@ def draw(
     num_negatives: int,
     *,
     hits: Hits = "keep",
+    exclude: checks.Values | None = None,
     shared: bool = False,
     generator: torch.Generator | None = None,
 ) -> Negatives:
@@ -46,7 +56,8 @@ def draw(
     - ``keep``: q as it is, and a hit is a negative like all others: with :math:`\log q` subtracted from all logits the
       minimum of the sampled softmax is then the full one's (the chapter :doc:`/notebooks/negatives`);
     - ``mask``: q as it is, and hits are marked to be left out (:math:`q_y > 0`, :math:`w_{yy} = 0`);
-    - ``redraw``: hits are drawn again until none is left (:math:`q_y = 0`): :math:`q_{y'}/(1-q_y)`.
+    - ``redraw``: hits are drawn again until none is left (:math:`q_y = 0`): :math:`q_{y'}/(1-q_y)`. A frequent label
+      takes no longer: its negatives are drawn from a table without it.
 
     .. code-block:: python
 
@@ -60,17 +71,27 @@ def draw(
     >>> drawn.ids.shape, drawn.log_q.shape, drawn.hits.any()
     (torch.Size([2, 10]), torch.Size([2, 10]), tensor(False))
 
+    A user's history stays out of the negatives, and ``log_q`` is that of the classes left:
+
+    >>> drawn = samplers.draw(samplers.Uniform(4), [3], 10, exclude=[[0, 1, -1]])
+    >>> set(drawn.ids.flatten().tolist()) <= {2, 3}, drawn.log_q[0, 0].exp()
+    (True, tensor(0.5000, dtype=torch.float64))
+
     Args:
         sampler: the law q.
         labels: [B] the examples' classes.
         num_negatives: m, draws for each example, >= 1.
         hits: the rule.
+        exclude: [B, H] classes that are no negatives of an example, padded by -1, as the items of its history. They
+            are never drawn; among ``shared`` negatives they are marked in ``hits`` and ``log_q`` stays q. The theorem
+            of subtracting :math:`\log q` from all logits does not cover them: what the model learns about classes
+            that an example excludes comes from other examples alone.
         shared: draw m negatives once for the whole batch.
         generator: source of randomness, on the sampler's device.
 
     Raises:
-        ValueError: if m < 1, a label is no class, the rule is unknown, shared negatives are to be redrawn, or a label
-            has almost all the probability, so that redrawing would not end.
+        ValueError: if m < 1, a label is no class, the rule is unknown, shared negatives are to be redrawn, or no class
+            is left to draw.
 
     Source: Rawat et al., Remarks 1 and 6.
     """
@@ -80,18 +101,89 @@ def draw(
     checks.choice("hits", hits, get_args(Hits))
     if shared and hits == "redraw":
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
-    ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
-    own = labels.unsqueeze(-1)
+    own, none = labels.unsqueeze(-1), torch.zeros(len(labels), m, dtype=torch.bool, device=labels.device)
+    excluded = None if exclude is None else _check_exclude(exclude, labels, sampler.classes)
     if hits == "redraw":
-        taken = log_q_of(sampler, labels).exp()
-        if len(labels) and taken.max().item() > 0.999:
-            label = int(labels[taken.argmax()])
-            raise ValueError(f"label {label} has probability {taken.max().item():.6g} under q: use hits='mask'")
-        while len(again := (ids == own).nonzero(as_tuple=True)[0]):
-            ids[ids == own] = sampler.sample((len(again),), generator).to(labels.device)
-        return Negatives(ids, log_q_of(sampler, ids) - torch.log1p(-taken).unsqueeze(-1), torch.zeros_like(ids == own))
-    equal = (ids == own) if hits == "mask" else torch.zeros(len(labels), m, dtype=torch.bool, device=labels.device)
-    return Negatives(ids, log_q_of(sampler, ids), equal)
+        excluded = own if excluded is None else torch.cat([excluded, own], -1).sort().values
+    if excluded is not None and not shared:
+        ids, log_q = _draw_others(sampler, excluded, m, generator)
+        return Negatives(ids, log_q, ids == own if hits == "mask" else none)
+    ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
+    equal = (ids == own) if hits == "mask" else none
+    return Negatives(ids, log_q_of(sampler, ids), equal if excluded is None else equal | _among(ids, excluded))
+
+
+def _draw_others(
+    sampler: Sampler, excluded: Tensor, m: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """Draws [B, m] of classes that each example does not exclude [B, H], and their log probability under that."""
+    first = torch.ones_like(excluded, dtype=torch.bool)
+    first[:, 1:] = excluded[:, 1:] != excluded[:, :-1]
+    q = log_q_of(sampler, excluded.clamp_min(0)).exp()
+    taken = torch.where(first & (excluded >= 0), q, 0).sum(-1)
+    frequent = taken > (MOST_OF_LABEL if excluded.shape[1] == 1 else MOST_OF_HISTORY)
+    rows = (~frequent).nonzero().squeeze(-1)
+    parts = []
+    if len(rows):
+        some = slice(None) if len(rows) == len(excluded) else rows
+        parts.append((rows, *_again(sampler, excluded[some], taken[some], m, generator)))
+    if len(rows) < len(excluded):
+        sets, which = excluded[frequent].unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+        for place, each in enumerate(sets):
+            law, of_set = _without(sampler, each), frequent.nonzero().squeeze(-1)[which == place]
+            ids = law.sample((len(of_set), m), generator)
+            parts.append((of_set, ids.to(excluded.device), law._log_prob(ids).to(excluded.device)))
+    if len(parts) == 1:
+        return parts[0][1:]
+    order = torch.cat([part[0] for part in parts]).argsort()
+    return torch.cat([part[1] for part in parts])[order], torch.cat([part[2] for part in parts])[order]
+
+
+def _again(
+    sampler: Sampler, excluded: Tensor, taken: Tensor, m: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """The same by drawing again what is excluded; ``taken`` [B] is how often that is."""
+    ids = sampler.sample((len(excluded), m), generator).to(excluded.device)
+    flat = ids.view(-1)
+    again = _among(ids, excluded).view(-1).nonzero().squeeze(-1)
+    while len(again):
+        flat[again] = sampler.sample((len(again),), generator).to(ids.device)
+        again = again[_among(flat[again].unsqueeze(-1), excluded[again // m]).squeeze(-1)]
+    return ids, log_q_of(sampler, ids).sub_(torch.log1p(-taken).unsqueeze(-1))
+
+
+def _without(sampler: Sampler, classes: Tensor) -> Law:
+    """The distribution given that no draw is of these classes, of which a law keeps the latest."""
+    key: tuple[int, ...] = tuple(classes.tolist())
+    kept: dict[tuple[int, ...], Law] = sampler.others if isinstance(sampler, Law) else {}
+    if key not in kept:
+        where = sampler.device if isinstance(sampler, Law) else classes.device
+        q = log_q_of(sampler, torch.arange(sampler.classes, device=where)).cpu().double().exp()
+        q[classes[classes >= 0].cpu()] = 0
+        if not bool((q > 0).any()):
+            named = f"label {key[0]} has probability 1 under q" if len(key) == 1 else f"{key} hold all classes of q"
+            raise ValueError(f"{named}: no other class can be drawn; use hits='mask' or exclude fewer")
+        while len(kept) >= KEPT:
+            del kept[next(iter(kept))]
+        kept[key] = alias.Categorical(checks.onto(q / q.sum(), torch.device(where)))
+    return kept[key]
+
+
+def _among(ids: Tensor, rows: Tensor) -> Tensor:
+    """Which ids, [m] or [B, m], are among those of each row [B, H], which stand in order."""
+    ids = ids.expand(len(rows), ids.shape[-1])
+    if rows.shape[1] == 1:
+        return ids == rows
+    place = torch.searchsorted(rows, ids.contiguous()).clamp_max(rows.shape[1] - 1)
+    return rows.gather(-1, place) == ids
+
+
+def _check_exclude(exclude: checks.Values, labels: Tensor, classes: int) -> Tensor:
+    given = checks.integers("excluded class", exclude).to(labels.device)
+    if given.ndim != 2 or len(given) != len(labels) or not given.shape[1]:
+        raise ValueError(f"exclude has shape {tuple(given.shape)}; it must be [{len(labels)}, H], padded by -1")
+    checks.ids("excluded class", given.clamp_min(0), classes)
+    return given.sort().values
 
 
 def within_batch(
@@ -132,7 +224,8 @@ def within_batch(
     Source: Rawat et al., section 2.2.
     """
     checks.choice("hits", hits, get_args(InBatchHits))
-    prior = checks.reals("log_prior", log_prior).double()
+    prior = checks.reals("log_prior", log_prior)
+    prior = prior.to(checks.wide(prior.device))
     labels = _check_labels(labels, len(prior)).to(prior.device)
     if len(labels) < 2:
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
@@ -216,7 +309,10 @@ def model_based(
     labels = _check_labels(labels, logits.shape[1])
     m = checks.whole("num_negatives", num_negatives, 1, 1 << 31)
     checks.choice("hits", hits, get_args(Hits))
-    scores = logits.detach().to(torch.float64)
+    scores, device = logits.detach(), labels.device
+    # In double, on the CPU if the device has none.
+    home = device if checks.wide(device) == torch.float64 else torch.device("cpu")
+    scores, labels = scores.to(home).to(torch.float64), labels.to(home)
     [largest] = checks.read(scores.max()) if scores.numel() else [0.0]
     if not largest < math.inf:
         raise ValueError("a logit is NaN or +inf; q needs finite logits, or -inf for a class never drawn")
@@ -227,11 +323,11 @@ def model_based(
         raise ValueError("an example has no class left to draw: all its logits but the label's are -inf")
     log_q = torch.log_softmax(scores, -1)
     below = log_q.exp().cumsum(-1)
-    u = torch.rand(len(labels), m, generator=checks.source(generator), dtype=torch.float64, device=logits.device)
+    u = alias.uniform((len(labels), m), generator, device)
     # Of the classes with positive probability the first whose cumulative probability exceeds u.
     ids = torch.searchsorted(below, u * below[:, -1:], right=True).clamp_max_(logits.shape[1] - 1)
     equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
-    return Negatives(ids, log_q.gather(-1, ids), equal)
+    return Negatives(ids.to(device), checks.onto(log_q.gather(-1, ids), device), equal.to(device))
 
 
 def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
@@ -247,7 +343,8 @@ def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
     Raises:
         ValueError: if m is no such number, or log_q is NaN or above 0.
     """
-    m, log_q = checks.whole("num_negatives", num_negatives, 1, 1 << 53), checks.reals("log_q", log_q).to(torch.float64)
+    m, log_q = checks.whole("num_negatives", num_negatives, 1, 1 << 53), checks.reals("log_q", log_q)
+    log_q = log_q.to(checks.wide(log_q.device))
     if not torch.compiler.is_compiling() and log_q.numel() and not checks.read(log_q.max())[0] <= 1e-6:
         raise ValueError(f"log_q must hold logarithms of probabilities, got {log_q.max().item()!r}")
     log_q = log_q.clamp_max(0)

@@ -38,7 +38,7 @@ def test_the_losses_and_modules_that_are_tried_stay_on_a_device() -> None:
 def test_the_page_has_a_row_for_each() -> None:
     assert ROWS.keys() == trials.CALLS.keys()
     functions = {f"functional.{name}" for name in functional.__all__ if not name.isupper()} - {"functional.Margins"}
-    layers = {"nn.BinaryNCE", "nn.InBatchSoftmax", "nn.ListNet", "nn.SampledOutput", "nn.SigmoidPairs"}
+    layers = {"nn.BinaryNCE", "nn.GBCE", "nn.InBatchSoftmax", "nn.ListNet", "nn.SampledOutput", "nn.SigmoidPairs"}
     assert functions | layers == {name.split()[0] for name in trials.LOSSES}
     stateful = {f"nn.{name}" for name in nn.__all__}
     assert stateful == {name.split()[0] for name in trials.CALLS if name.startswith("nn.")}

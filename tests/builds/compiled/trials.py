@@ -67,6 +67,7 @@ LOSSES: dict[str, Call] = {
         functional.sampled_softmax, log_q=LOG_Q, positive_log_q=LOG_Q[:1], weights=torch.ones(M), hits=HITS
     ),
     "nn.BinaryNCE": sampled(nn.BinaryNCE(), log_q=LOG_Q, positive_log_q=LOG_Q[:1], hits=HITS),
+    "nn.GBCE": sampled(nn.GBCE(9), log_q=LOG_Q, positive_log_q=LOG_Q[:1], hits=HITS),
     "nn.InBatchSoftmax": lambda z: nn.InBatchSoftmax(temperature=0.5)(z, torch.arange(L) - 100, log_q=PRIOR),
     "nn.SigmoidPairs": lambda z: nn.SigmoidPairs(temperature=0.5, hits="mask")(z, CLASSES),
     "nn.ListNet": lambda z: nn.ListNet()(z, torch.tensor([[1, 0, 2, 0, -100, -100]] * B)),
