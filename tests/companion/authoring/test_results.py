@@ -44,18 +44,15 @@ def test_a_number_is_printed_as_print_has_it_and_kept_as_it_is(
     assert metadata["sumexp"] == {"result": "share", "value": value, "rtol": 1e-3}
 
 
-def test_of_several_sentences_the_first_that_is_true_is_shown(shown: list[Any]) -> None:
-    cases = ((False, "It rises."), (True, "It falls."), (True, "It ends."))
-    assert results.choose("order", *cases) == "It falls."
+def test_a_sentence_is_recorded_under_its_name(shown: list[Any]) -> None:
+    assert results.sentence("order", "It falls to 0.3.") == "It falls to 0.3."
     ((data, metadata),) = shown
-    assert list(data.values()) == ["It falls."]
-    assert metadata["sumexp"] == {"sentence": "order", "text": "It falls."}
+    assert list(data.values()) == ["It falls to 0.3."]
+    assert metadata["sumexp"] == {"sentence": "order", "text": "It falls to 0.3."}
     assert metadata["scrapbook"]["name"] == "order"
 
 
-def test_where_no_sentence_is_true_or_a_guarded_one_is_false_the_build_breaks(shown: list[Any]) -> None:
-    with pytest.raises(CompanionError, match="order"):
-        results.choose("order", (False, "It rises."), (False, "It falls."))
+def test_where_guarded_words_are_false_the_build_breaks(shown: list[Any]) -> None:
     with pytest.raises(CompanionError, match="the text says 'It rises', and in this run it is not so"):
         results.guard("It rises", holds=False)
     assert shown == []

@@ -91,6 +91,8 @@ def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch
 
     def execute(source: Any, values: Any, ran: list[Any], *_: Any) -> None:
         ran.append(source)
+        for cell in source.cells:
+            cell["execution_count"] = 1
         if fails:
             raise ValueError("a cell")
 
@@ -107,6 +109,17 @@ def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch
         store.writing(wanted) as (folder, _),
     ):
         notebooks.run("one", {}, folder, tmp_path / "build/logs/one.log")
+
+
+def test_a_cell_that_ends_the_run_early_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, "another")
+    source = Path("notebooks/one.md")
+    front = "```{code-cell}".join(source.read_text().split("```{code-cell}")[:2])  # as far as the parameters
+    source.write_text(f"{front}```{{code-cell}}\nimport sys; sys.exit()\n```\n\n```{{code-cell}}\nafter = 1\n```\n")
+    with pytest.raises(CompanionError, match=r"begins with: .*exit\(\)\n.* remove its sys.exit\(\)"):
+        notebooks.run("one", {}, tmp_path / "out", tmp_path / "build/logs/one.log")
+    assert not (tmp_path / "out").exists()
 
 
 def test_papermill_has_no_path_to_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,14 +1,11 @@
 """What comparisons of methods conclude, by hand and by simulation."""
 
 import math
-from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sumexp.chapters.intervals import Outcome, interval
+from sumexp.chapters.intervals import interval
 from sumexp.chapters.models.sampled import comparison
 from sumexp.chapters.models.sampled.methods import Method
 
@@ -39,32 +36,3 @@ def test_an_order_by_hand() -> None:
     assert tied.rank.correlation.mean == pytest.approx(2 / math.sqrt(6))
     with pytest.raises(ValueError, match="give the same, two or more"):
         comparison.order({a: 0.0}, measured)
-
-
-def test_agreement_of_two_numbers_by_hand() -> None:
-    a, b, c = Method(), Method("contrastive"), Method(weighting="equalised")
-    first = {a: np.array([1.0, 1.0]), b: np.array([2.0, 2.0]), c: np.array([3.0, 3.0])}
-    second = {c: np.array([0.0, 3.0]), b: np.array([1.0, 1.0]), a: np.array([2.0, 2.0])}
-    found = comparison.agreement(first, second)
-    # Seed one: reversed, -1. Seed two: 2, 1, 3 has one of three pairs reversed, 1/3.
-    assert found.correlation.mean == pytest.approx((-1 + 1 / 3) / 2)
-    assert found.correlation.count == 2
-    with pytest.raises(ValueError, match="3 and 2 methods; give the same"):
-        comparison.agreement(first, {a: second[a], b: second[b]})
-
-
-@given(
-    st.lists(st.sampled_from(["less", "more", "alike", "no room", "undecided"]), max_size=4),
-    st.sampled_from(["less", "more"]),
-)
-def test_a_method_is_better_where_it_is_and_nowhere_only_if_all_is_decided(
-    outcomes: list[Outcome], better: Literal["less", "more"]
-) -> None:
-    found = comparison.answer(outcomes, better)
-    wins = outcomes.count(better)
-    losses = outcomes.count("less" if better == "more" else "more")
-    assert (found == "everywhere") == (0 < wins == len(outcomes))
-    assert (found == "mixed") == (wins > 0 and losses > 0)
-    assert (found == "somewhere") == (0 < wins < len(outcomes) and not losses)
-    assert (found == "nowhere") == (not wins and 0 < losses + outcomes.count("alike") == len(outcomes))
-    assert (found == "open") == (not wins and losses + outcomes.count("alike") < max(1, len(outcomes)))

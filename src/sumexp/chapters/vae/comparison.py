@@ -20,14 +20,6 @@ Criterion: TypeAlias = Literal["relaxed", "published", "bound", "likelihood"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 """What a model is judged by: the loss that it descends, the published number, the true bound, the estimate."""
 
-Outcome: TypeAlias = Literal["better", "worse", "alike", "undecided"]
-
-Cause: TypeAlias = Literal["divergence", "mostly divergence", "not separated", "no gain"]
-"""What the Gaussian's gain with the published divergence is due to."""
-
-Longer: TypeAlias = Literal["turned", "bounds turned", "kept", "undecided"]
-"""What a longer training does to the order of two families."""
-
 
 @dataclass(frozen=True)
 class Trained:
@@ -62,55 +54,6 @@ class Difference:
 
     seeds: Interval
     images: Interval
-
-    def outcome(self, margin: float) -> Outcome:
-        """What it says of the first case, of which less is better.
-
-        By the rule of `sumexp.chapters.intervals`: "alike" if both intervals lie within the margin of zero, else
-        "better" if both lie below zero, "worse" if both lie above it, else "undecided". One that lies within the margin
-        and one that does not say two things, and decide nothing.
-        """
-        said = {intervals.outcome(part, margin) for part in (self.seeds, self.images)}
-        return _OUTCOMES.get(next(iter(said)), "undecided") if len(said) == 1 else "undecided"
-
-
-_OUTCOMES: Mapping[intervals.Outcome, Outcome] = {"less": "better", "more": "worse", "alike": "alike"}
-
-
-def cause(wrong: tuple[float, Outcome], proper: tuple[float, Outcome], control: tuple[float, Outcome]) -> Cause:
-    """What a gain is due to: the noise, or the divergence that charges it too little.
-
-    Args:
-        wrong: of the Gaussian with the published divergence its difference from the Gumbel of unit scale, and what that
-            says.
-        proper: the same of the Gaussian with its own divergence.
-        control: of a Gumbel that is undercharged in the same way.
-
-    Returns:
-        ``no gain`` if the Gaussian is not better to begin with; ``divergence`` if it is worse when charged in full;
-        ``mostly divergence`` if the control gains too, and in full the Gaussian is equal to or better than the Gumbel
-        by less than half; else, also where the Gaussian in full does not differ significantly, ``not separated``.
-    """
-    if wrong[1] != "better":
-        return "no gain"
-    if proper[1] == "worse":
-        return "divergence"
-    little = proper[1] in ("alike", "better") and abs(proper[0]) < abs(wrong[0]) / 2
-    return "mostly divergence" if control[1] == "better" and little else "not separated"
-
-
-def longer(before: Mapping[Criterion, Outcome], after: Mapping[Criterion, Outcome]) -> Longer:
-    """What a longer training does to an order, by the bound and the estimate, each before and after.
-
-    Returns:
-        ``turned`` if both go from better to worse, ``bounds turned`` if the bound does and the estimate does not;
-        ``kept`` if both are better, or both worse, before and after; else ``undecided``.
-    """
-    moves = {name: (before[name], after[name]) for name in ("bound", "likelihood")}
-    if moves["bound"] == ("better", "worse"):
-        return "turned" if moves["likelihood"] == ("better", "worse") else "bounds turned"
-    kept = all(move in (("better", "better"), ("worse", "worse")) for move in moves.values())
-    return "kept" if kept else "undecided"
 
 
 def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trained]:
@@ -176,57 +119,9 @@ def difference(first: Trained, second: Trained, criterion: Criterion) -> Differe
     return Difference(interval(apart.mean(1)), interval(apart.mean(0)))
 
 
-def outcomes(
-    cases: Cases, family: Member, other: Member, criterion: Criterion | Literal["training"], margin: float
-) -> dict[Temperature, Outcome]:
-    """Whether a family is better than another, by a criterion on the test images, at each temperature that both have.
-
-    Args:
-        cases: what has run.
-        family: a case but for its temperature.
-        other: another.
-        criterion: of the test images, or ``training``: the training loss of the last epoch, over seeds alone.
-        margin: a difference below this part of the other family's value is none.
-    """
-    ours, theirs = temperatures(cases, family), temperatures(cases, other)
-    by_temperature = {}
-    for tau in ours.keys() & theirs.keys():
-        first, second = ours[tau], theirs[tau]
-        if criterion == "training":
-            last = training_loss(first, second)[-1]
-            by_temperature[tau] = Difference(last, last).outcome(margin * second.losses[:, -1].mean())
-        else:
-            apart = difference(first, second, criterion)
-            by_temperature[tau] = apart.outcome(margin * float(second.test[criterion].mean()))
-    return {tau: by_temperature[tau] for tau in ours if tau in by_temperature}
-
-
 def name(temperature: Temperature) -> str:
     """``0.25``, or ``the public schedule``."""
     return f"{temperature.start:g}" if temperature.rate == 0 else "the public schedule"
-
-
-WORDS: Mapping[Outcome, str] = {"better": "better", "worse": "worse", "alike": "no different", "undecided": "undecided"}
-"""How a text says them, in this order."""
-
-
-def describe(by_temperature: Mapping[Temperature, Outcome]) -> str:
-    """In words: ``better at 0.1 and 0.15, worse at 1 and the public schedule``, or ``better at every temperature``.
-
-    Raises:
-        ValueError: if nothing is found.
-    """
-    if not by_temperature:
-        raise ValueError("there is no temperature that both families have")
-    if len(set(by_temperature.values())) == 1 < len(by_temperature):
-        return f"{WORDS[next(iter(by_temperature.values()))]} at every temperature"
-    order = sorted(by_temperature, key=lambda tau: (tau.rate > 0, tau.start))
-    said = {outcome: [name(tau) for tau in order if by_temperature[tau] == outcome] for outcome in WORDS}
-    return ", ".join(f"{WORDS[outcome]} at {_listed(names)}" for outcome, names in said.items() if names)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def by_count(first: Trained, second: Trained) -> list[Interval]:

@@ -22,8 +22,8 @@ _ROW = 0.6
 """Of the room of a row: what its series take."""
 DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "detectable", "result")
 """Of the columns of `difference_cells`."""
-ORDER_HEADS = ("tau", "95 % interval", "p", "pairs right", "wrong", "tied in theory")
-"""Of the columns of `order_cells`; p by permutations."""
+ORDER_HEADS = ("tau (1 is best)", "95 % interval")
+"""Of the columns of `order_cells`."""
 
 
 def points(
@@ -62,5 +62,4 @@ def difference_cells(group: str, difference: Interval, margin: float, room: floa
 def order_cells(order: Order) -> tuple[str, ...]:
     """A predicted order against the measured one."""
     tau = order.rank.correlation
-    counts = (str(count) for count in (order.right, order.wrong, order.untold))
-    return f"{tau.mean:z.2f}", f"[{tau.low:z.2f}, {tau.high:z.2f}]", f"{order.rank.p:.4f}", *counts
+    return f"{tau.mean:z.2f}", f"[{tau.low:z.2f}, {tau.high:z.2f}]"

@@ -48,28 +48,26 @@ def typeset(text: str) -> str:
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
-def guard(sentence: str, holds: object) -> None:
-    """Tie a sentence of the prose, a caption or an alt text to what its truth depends on in this run, or else break.
+def guard(words: str, holds: object) -> None:
+    """Tie words of the prose, a caption or an alt text to the condition that makes them true in every run, or break.
 
-    The page is refused if it does not have the words as they stand here.
+    For what is exact, or bounded for every seed; a drawn or trained outcome is quoted as a number instead. The page is
+    refused if it does not have the words as they stand here.
     """
     if not holds:
-        raise CompanionError(f"the text says {sentence!r}, and in this run it is not so: fix the text or the run")
-    display({"text/plain": ""}, raw=True, metadata={"sumexp": {"guard": sentence}})  # type: ignore[no-untyped-call]
+        raise CompanionError(f"the text says {words!r}, and in this run it is not so: fix the text or the run")
+    display({"text/plain": ""}, raw=True, metadata={"sumexp": {"guard": words}})  # type: ignore[no-untyped-call]
 
 
-def choose(name: str, *cases: tuple[object, str]) -> str:
-    """Record under ``name`` the first of several sentences that is true of this run, and return it.
+def sentence(name: str, text: str) -> str:
+    """Record under ``name`` a sentence that quotes numbers of this run, and return it.
 
-    The prose shows it, typeset as Markdown, by ``{glue:md}`name:myst```; captions and alt texts take what is returned.
-    For where more than one outcome is honest. Each case is a condition and what holds if it does, with ``$...$``.
+    The prose shows it, typeset as Markdown with ``$...$``, by ``{glue:md}`name:myst```; captions and alt texts take
+    what is returned.
     """
     check_name("result", name, "mean-error")
-    for holds, sentence in cases:
-        if holds:
-            _glue(name, {"text/markdown": sentence}, {"sentence": name, "text": sentence})
-            return sentence
-    raise CompanionError(f"none of the sentences of {name!r} is true of this run: {' | '.join(s for _, s in cases)}")
+    _glue(name, {"text/markdown": text}, {"sentence": name, "text": text})
+    return text
 
 
 def _glue(name: str, data: dict[str, str], mark: dict[str, Any]) -> None:

@@ -74,6 +74,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     with log.open("w", encoding="utf-8") as output, _surroundings(declared) as sockets:
         try:
             _execute(source, values, ran, output, sockets)
+            _check_all_ran(ran)
         except Exception as error:
             said = _said(error, path, ran, output)
             for notebook in ran:
@@ -123,6 +124,14 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
         stdout_file=log,
         stderr_file=log,
     )
+
+
+def _check_all_ran(ran: Iterable[Any]) -> None:
+    """Refuse a notebook that ended early: papermill takes ``sys.exit()`` in a cell for success."""
+    cells = (cell for notebook in ran for cell in notebook["cells"])
+    code = (cell for cell in cells if cell["cell_type"] == "code" and cell["source"].strip())
+    if any(cell["execution_count"] is None for cell in code):
+        raise CompanionError("the cell ended the run before the last cell; remove its sys.exit()")
 
 
 @contextmanager

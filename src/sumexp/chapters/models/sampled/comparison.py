@@ -5,15 +5,15 @@ classes, and a difference of two methods the t interval of the differences seed 
 is said by :mod:`sumexp.chapters.intervals` alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sumexp.chapters import intervals
-from sumexp.chapters.intervals import Interval, Outcome, Rank, paired
+from sumexp.chapters.intervals import Interval, Rank, paired
 from sumexp.chapters.models.sampled.methods import Method
 
 Values: TypeAlias = NDArray[np.float64]
@@ -119,37 +119,3 @@ def _table(measured: Mapping[Method, ArrayLike]) -> Values:
 
 def _rounded(predicted: Mapping[Method, float], tie: float) -> Values:
     return np.asarray(np.round(np.array(list(predicted.values())) / tie))
-
-
-def agreement(first: Mapping[Method, Values], second: Mapping[Method, Values]) -> Rank:
-    """Kendall's tau-b over the methods of two measured numbers, seed by seed, and its p value by permutations.
-
-    Args:
-        first: of each method a number a seed [seeds].
-        second: the same of another.
-
-    Raises:
-        ValueError: if the methods are not the same, or there are fewer than two.
-    """
-    if first.keys() != second.keys() or len(first) < 2:
-        raise ValueError(f"{len(first)} and {len(second)} methods; give the same, two or more")
-    return intervals.agreement(_table(first), np.array([second[method] for method in first], dtype=np.float64))
-
-
-Answer: TypeAlias = Literal["everywhere", "somewhere", "mixed", "nowhere", "open"]
-"""Where a method is better than another."""
-
-
-def answer(outcomes: Iterable[Outcome], better: Literal["less", "more"]) -> Answer:
-    """In which of several settings one method is better than another: nowhere only if each of them is decided.
-
-    Args:
-        outcomes: what the intervals say of each setting.
-        better: the outcome that means better, ``more`` or ``less``.
-    """
-    worse, seen = "less" if better == "more" else "more", set(outcomes)
-    if seen == {better}:
-        return "everywhere"
-    if better in seen:
-        return "mixed" if worse in seen else "somewhere"
-    return "nowhere" if seen and seen <= {worse, "alike"} else "open"
