@@ -1,17 +1,19 @@
 """What is learned: closed forms, whole classes against bins, and a training run."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from sumexp.audit._effects import Truth, divergence, effect
-from sumexp.audit._minimiser import minimise
+from sumexp.audit._effects import Truth, divergence, effect, minimum
 from sumexp.audit._rows import given, groups
 from sumexp.audit._setup import Setup, Weights, read_setup
-from sumexp.negatives.consistency import factors, minimiser, multiset_losses
+from sumexp.audit.results import SMALL
+from sumexp.negatives import race
+from sumexp.negatives.consistency import factors, minimiser, multiset_losses, union_law
 from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
@@ -116,34 +118,80 @@ def test_divergence_keeps_its_digits() -> None:
     assert divergence(mass, np.array([3.0, -3.0])) == pytest.approx(math.log(math.cosh(3)))
 
 
-def test_a_set_that_is_corrected_by_its_inclusion_is_nearly_right() -> None:
+KINDS = ("union", "distinct")
+WAYS = (("none", "mask"), ("constant", "mask"), ("importance", "mask"), ("relative", "mask"), ("relative", "keep"))
+
+
+def exact_kl(how: Setup, p: Floats) -> float:
+    """Over all sets, each with its probability; the loss written out for one table."""
+    law = union_law if how.kind == "union" else race.distinct_law
+    members, chance = law(torch.from_numpy(how.law).log(), how.asked)[:2]  # type: ignore[arg-type,operator]
+    table = torch.zeros(len(p), dtype=torch.float64)
+    if how.weights in ("relative", "importance"):
+        table = torch.from_numpy(how.log_q)
+    alone = torch.zeros_like(table) if how.weights == "relative" else table
+    more = {"importance": -math.log(how.negatives), "constant": -math.log(how.negatives)}.get(how.weights, 0.0)
+
+    def losses(f: torch.Tensor) -> torch.Tensor:
+        rows = []
+        for y in range(len(p)):
+            others = members.clone()
+            others[:, y] &= how.hits == "keep"
+            logits = torch.where(others, f - table + more, -math.inf)
+            own = (f - table + alone)[y].expand(len(others), 1)
+            rows.append(chance @ (torch.cat([own, logits], 1).logsumexp(1) - own[:, 0]))
+        return torch.stack(rows)
+
+    return kl(p, minimiser(losses, torch.from_numpy(p)).numpy())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_classes_are_enumerated_and_independent_members_give_nearly_the_same_verdict(kind: str) -> None:
+    """60 schemes and truths of each kind of set; where the verdicts differ, both are within .007 of the limit.
+
+    So many are not visited beyond ten classes: up to 150 classes, 27 of 2,681 verdicts differed, all of them for 30
+    classes or fewer.
+    """
+    generator, differ = np.random.default_rng(0), 0
+    for classes, m, power in ((4, 2, 2.0), (5, 3, 0.3), (6, 2, 1.0)):
+        prior = 1 / np.arange(1, classes + 1.0) ** power
+        prior /= prior.sum()
+        z = generator.standard_normal(classes)
+        for (weights, hits), sigma in product(WAYS, (0.0, 1.0, 2.0, 3.0)):
+            how = read_setup(prior, f"{kind}:unigram", weights, hits, m, None)  # type: ignore[arg-type]
+            p = prior * np.exp(sigma * z)
+            truth = Truth(given(np.round(prior * 1e6).astype(int), prior), p / p.sum(), how)
+            exact, near = effect(truth, how).kl, minimum(truth, how).kl
+            assert exact == pytest.approx(exact_kl(how, p / p.sum()), rel=1e-5, abs=1e-9)
+            if (exact < SMALL) != (near < SMALL):
+                differ += 1
+                assert max(abs(exact - SMALL), abs(near - SMALL)) < 0.007
+    assert differ <= 6
+
+
+def test_a_set_of_one_is_one_draw() -> None:
+    _, prior, p = zipf(40)
+    one, draw = (read_setup(prior, name, "none", "mask", 1, None) for name in ("distinct:unigram", "unigram"))
+    kls = [effect(Truth(given(np.round(prior * 1e6).astype(int), prior), p, how), how).kl for how in (one, draw)]
+    assert kls[0] == pytest.approx(kls[1], rel=1e-6)
+
+
+def test_a_set_that_is_corrected_by_its_inclusion_is_right_and_says_how_sure_that_is() -> None:
     counts, prior, p = zipf(200)
     for sampler in ("within-batch-union", "distinct:log-uniform"):
         how = read_setup(prior, sampler, "relative", "mask", 30, None)
-        assert 0 < effect(Truth(given(counts, prior), p, how), how, most=160).kl < 1e-3
+        found = effect(Truth(given(counts, prior), p, how), how, most=160)
+        assert (found.kl < 1e-9, found.kl_error) == (True, pytest.approx(0.003))
     how = read_setup(prior, "within-batch-union", "relative", "mask", 30, None, "multiset")
-    assert isinstance(how, Setup)
     assert effect(Truth(given(counts, prior), p, how), how, most=160).kl > 0.01
 
 
-@pytest.mark.parametrize(
-    "sampler, weights",
-    [
-        ("distinct:log-uniform", "relative"),
-        ("union:log-uniform", "relative"),
-        ("distinct:unigram:0.75", "importance"),
-        ("within-batch-union", "none"),
-    ],
-)
-def test_sets_on_bins_agree_with_whole_classes(sampler: str, weights: Weights) -> None:
-    """Also where the divergence is 10^-4 nats: a table of mean probabilities on wide bins would make it another."""
-    _, prior, p = zipf(150)
-    how = read_setup(prior, sampler, weights, "mask", 15, None)
-    truth = Truth(given(np.round(prior * 1e9), prior), p, how)
-    assert len(truth.cells.count) > 100
-    found = effect(truth, how)
-    problem = truth.binned(how, np.arange(len(truth.cells.count)), exact=True)[0]
-    mass = problem.count * problem.p
-    expected = divergence(mass, minimise(problem).scores - np.log(problem.p))
-    assert found.kl == pytest.approx(expected, rel=5e-3, abs=2e-7)
-    assert abs(found.kl - expected) < 3 * found.kl_error + 2e-7
+def test_the_inclusion_of_many_classes_is_near_the_exact_one() -> None:
+    """2,001 classes, of which no integral is taken: within 2.2 % for 5 ids, within .6 % for 20."""
+    law = 1 / np.arange(1, 2002.0)
+    law /= law.sum()
+    for m, error in ((5, 0.022), (20, 6e-3)):
+        found = read_setup(law, "distinct:unigram", "relative", "mask", m, None).q[0]
+        assert found.sum() == pytest.approx(m, rel=1e-9)
+        expected = race.inclusion(torch.from_numpy(law).log(), m).numpy()
+        assert 0 < np.abs(np.log(found / expected)).max() < error

@@ -10,8 +10,7 @@ import pytest
 from sumexp.audit import Audit, audit
 from sumexp.audit import _report as report
 from sumexp.audit._text import digits, nats, percent, signed
-from sumexp.audit.evaluation import Evaluation
-from sumexp.audit.results import WIDTH, folded
+from sumexp.audit.results import WIDTH, Line, folded
 
 COUNTS = np.maximum(1, 3000 // np.arange(1, 301))
 
@@ -22,8 +21,8 @@ def found() -> Audit:
 
 
 def test_lines_fit(found: Audit) -> None:
-    ends = Evaluation(100, (("recall@10", 0.7),), (("recall@10", 0.0123, 0.7),))
-    many = replace(found, evaluation=ends, faults=tuple(replace(f, found=True) for f in found.faults))
+    more = Line("drift", True, "a long sentence " * 20, "a fix", code="one line\nand another")
+    many = replace(found, faults=tuple(replace(f, found=True) for f in found.faults)).with_lines(more)
     for each in (found, many):
         lines = str(each).splitlines()
         assert max(map(len, lines)) <= WIDTH
@@ -45,21 +44,9 @@ def test_numbers_stand_with_their_scheme(found: Audit) -> None:
     for each in (found.scheme, *found.alternatives):
         words = each.title.split()
         assert words[0] in text
-        assert f"{each.overlap:.3g} {each.noise:.3f}" in text
-    for m, kl in found.by_m:
-        assert f"{m:,} {kl:.3g}" in text
-
-
-def test_the_figure_by_number_of_negatives_by_hand(found: Audit) -> None:
-    """1, 10 and 1,000 across the 583 from 92 to 675; 10^0, 10^-1 and what is below 10^-8 on the 258 from 12 to 270."""
-    page = report._numbers(replace(found, by_m=((1, 1.0), (10, 0.1), (1000, 1e-9)), asked=10))
-    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"', page)
-    assert dots == [("92.0", "12.0", "3.5"), (f"{92 + 583 / 3:.1f}", "44.2", "6"), ("675.0", "270.0", "3.5")]
-    across = re.findall(r'<text x="([\d.]+)" y="290.0" text-anchor="middle">([^<]*)<', page)
-    assert across == [("92.0", "1"), ("286.3", "10"), ("480.7", "100"), ("675.0", "1,000")]
-    up = re.findall(r'<text x="84.0" y="([\d.]+)" text-anchor="end">([^<]*)<', page)
-    powers = ["0", "10⁻⁷", "10⁻⁶", "10⁻⁵", "0.0001", "0.001", "0.01", "0.1", "1"]
-    assert up == [(f"{274 - 258 * k / 8:.1f}", power) for k, power in enumerate(powers)]
+        assert f"{each.overlap:.3g}" in text
+    for number in found.numbers:
+        assert f"{number.m:,} {number.kl:.3g}" in text
 
 
 def test_numbers_are_rounded_to_the_side_on_which_a_sentence_stays_true() -> None:

@@ -64,7 +64,7 @@ def test_rows_of_lots_are_their_classes(
     assert together.kl == pytest.approx(alone.kl, rel=5e-3)
     assert together.gap == pytest.approx(alone.gap, rel=5e-3)
     assert together.shift == pytest.approx(alone.shift, abs=5e-3 * (1 + abs(alone.shift).max()))
-    assert together.at_truth.noise == pytest.approx(alone.at_truth.noise, rel=5e-3)
+    assert together.deviation == pytest.approx(alone.deviation, rel=5e-3)
     assert together.overlap == pytest.approx(alone.overlap, abs=1)
 
 

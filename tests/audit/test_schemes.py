@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from sumexp.audit import AuditError, audit, schemes
+from sumexp.audit import AuditError, audit
 from sumexp.audit._command import main
+from sumexp.audit._run import SPREADS
 from sumexp.audit.schemes import _minimum, _read, learned
 from sumexp.negatives import enumerated
 from sumexp.negatives.published import stationary
@@ -108,7 +109,7 @@ def test_refined_by_enumeration(m: int) -> None:
     scores = _minimum("refined", "refined", setup, PRIOR, ALL)(TRUTH)
     is_least(lambda values: chance @ enumerated.refined(values, counts, log_q) @ truth, scores, abs=1e-8)
     found = learned(COUNTS, "refined", m=m, scores=np.log(TRUTH)[None])
-    assert 1e-6 < found.kl == pytest.approx(float(TRUTH @ (np.log(TRUTH) - scores)))
+    assert 1e-6 < found.scheme.kl == pytest.approx(float(TRUTH @ (np.log(TRUTH) - scores)))
     assert found.served == ""
 
 
@@ -122,9 +123,9 @@ def test_hard_by_enumeration(beta: float) -> None:
     scores = _minimum("hard", scheme, setup, PRIOR, ALL)(TRUTH)
     is_least(lambda values: chance @ enumerated.hard(beta)(values, counts, log_q) @ truth, scores, abs=1e-8)
     found = learned(COUNTS, scheme, m=3, scores=np.log(TRUTH)[None])
-    assert found.kl == pytest.approx(enumerated_kl(enumerated.hard(beta), log_q, truth, 3))
+    assert found.scheme.kl == pytest.approx(enumerated_kl(enumerated.hard(beta), log_q, truth, 3))
     assert (found.verdict, found.served) == ("wrong", "")
-    assert found.lines()[1] == f"scheme    {scheme}, within-batch, m = 3, hits keep"
+    assert found.scheme.title == f"{scheme}, within-batch, m = 3, hits keep"
 
 
 def enumerated_kl(loss: enumerated.Loss, log_q: Tensor, truth: Tensor, m: int) -> float:
@@ -135,7 +136,7 @@ def test_given_that_no_draw_is_a_hit_refined_is_importance_with_hits_redrawn() -
     """What the audit says to ask for where there are many classes: hits are rare there, and the two are near."""
     counts = np.full(100, 10)
     scores = 1.5 * np.random.default_rng(0).standard_normal((1, 100))
-    exact = learned(counts, "refined", m=4, scores=scores).kl
+    exact = learned(counts, "refined", m=4, scores=scores).scheme.kl
     near = audit(counts, weights="importance", hits="redraw", m=4, scores=scores).scheme.kl
     assert near == pytest.approx(exact, rel=0.02)
     with pytest.raises(AuditError, match=r"100 classes times .* weights importance with hits redrawn: audit that"):
@@ -160,16 +161,15 @@ def test_baseline_is_weights_and_hits_by_another_name(tmp_path: Path, capsys: py
     assert result.scheme.kl == pytest.approx(float(TRUTH @ (np.log(TRUTH) - log_f)), rel=1e-4)
 
 
-def test_what_is_printed() -> None:
+def test_a_named_loss_is_an_audit() -> None:
     found = learned(COUNTS, "binary", sampler="uniform", m=2, hits="keep", scores=np.log(TRUTH)[None])
-    assert (found.verdict, found.same_order, found.overlap) == ("right", True, 3)
-    assert found.kl == pytest.approx(0, abs=1e-12)
-    assert found.lines()[1] == "scheme    binary, uniform, m = 2, hits keep"
+    assert (found.verdict, found.change, found.scheme.overlap) == ("right", "", 3)
+    assert found.scheme.kl == pytest.approx(0, abs=1e-12)
     assumed = learned(COUNTS, "binary", m=2)
-    assert [spread for spread, _ in assumed.by_spread] == list(schemes.SPREADS)
+    assert [spread for spread, _ in assumed.by_spread] == list(SPREADS)
     assert assumed.verdict == "wrong"
-    assert not assumed.same_order
-    assert str(assumed).startswith("Wrong: ")
+    assert assumed.lines()[-1] == "advice    to have probabilities, add log q to the scores"
+    assert "nan" not in str(assumed)
     assert assumed.plain()["served"] == "add log q to the scores"
 
 
@@ -199,7 +199,7 @@ def test_options_that_a_scheme_does_not_have_are_refused(tmp_path: Path, capsys:
     np.save(tmp_path / "c.npy", COUNTS)
     for option, message in (
         (["--scheme", "siglip", "--weights", "relative"], "--weights is not known for --scheme siglip"),
-        (["--scheme", "siglip", "--full"], "--full is not known for --scheme siglip"),
+        (["--scheme", "siglip", "--cosine"], "--cosine is not known for --scheme siglip"),
         (["--scheme", "baseline", "--hits", "keep"], "baseline means weights negatives with hits masked"),
     ):
         with pytest.raises(SystemExit):

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from sumexp.audit import AuditError, audit
+from sumexp.audit import AuditError
 from sumexp.audit._setup import read_setup
-from sumexp.audit.serving import bounded, clipped, largest_temperature, served
+from sumexp.audit.results import Line
+from sumexp.audit.serving import clipped, cosines, largest_temperature, served
 
 LAW = np.array([0.6, 0.25, 0.1, 0.04, 0.01])
 
@@ -91,16 +92,18 @@ def test_which_scores_are_served_by_scheme() -> None:
         assert other == ""
 
 
-def test_the_audit_says_what_cosines_need() -> None:
-    counts = np.array([60, 25, 10, 4, 1])
-    result = audit(counts, weights="relative", m=2, cosine=True, temperature=0.9)
-    [line] = [line for line in result.lines() if line.startswith("bounded")]
-    assert "represent log P of these counts only if T <= 0.488; for log P/q any T: at T = 0.9 the best" in line
-    assert result.bounded is not None
-    assert result.bounded.kl == pytest.approx(clipped(np.log(LAW), 2 / 0.9)[1])
-    assert "served    for recall@k" in str(result)
-    uniform = bounded(LAW, read_setup(LAW, "uniform", "none", "keep", 2, None), 0.4)
-    assert uniform.log_ratio == pytest.approx(uniform.log_p)  # q is flat: log P/q spans what log P does
-    assert str(uniform).endswith("the counts do not rule out T = 0.4")
+def test_the_line_says_what_cosines_need() -> None:
+    def line(temperature: float | None, weights: str = "relative", sampler: str = "within-batch") -> Line:
+        return cosines(LAW, read_setup(LAW, sampler, weights, "keep", 2, None), temperature)  # type: ignore[arg-type]
+
+    wide = line(0.9)
+    assert wide.says.startswith("log P of these counts needs T <= 0.488, log P/q any T: at T = 0.9 the best scores")
+    assert (wide.found, wide.instead, wide.nats) == (True, True, clipped(np.log(LAW), 2 / 0.9)[1])
+    assert wide.fix.startswith("subtract nothing from the logits, keep accidental hits, and add log q to the scores")
+    assert line(0.9, "none").fix == "add log q to the scores that you serve"
+    uniform = line(0.9, "none", "uniform")  # q is flat: log P/q spans what log P does
+    assert (uniform.instead, uniform.fix) == (False, "lower T to 0.488 or less")
+    assert (line(0.4).found, line(0.4).says.endswith("the counts do not rule out T = 0.4")) == (False, True)
+    assert not line(None).found
     with pytest.raises(AuditError, match="temperature is 0; it must be positive"):
-        audit(counts, m=2, cosine=True, temperature=0)
+        line(0)

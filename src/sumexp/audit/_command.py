@@ -2,9 +2,11 @@
 
 import argparse
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -12,22 +14,26 @@ from typing import Any, NoReturn, get_args
 import torch
 
 from sumexp.audit import inputs
+from sumexp.audit._arguments import label_counts
 from sumexp.audit._report import write
 from sumexp.audit._run import audit
-from sumexp.audit._setup import NAMES, AuditError, Law, Weights
+from sumexp.audit._setup import NAMES, AuditError, Law, Setup, Weights, law_of, read_setup
+from sumexp.audit.choice import choose
+from sumexp.audit.drift import measure
 from sumexp.audit.estimates import NAMES as ESTIMATES
-from sumexp.audit.results import Audit
+from sumexp.audit.estimates import estimate
+from sumexp.audit.results import Audit, Line
 from sumexp.audit.schemes import NAMES as SCHEMES
-from sumexp.audit.schemes import Learned, learned
+from sumexp.audit.schemes import learned
+from sumexp.audit.serving import cosines
+from sumexp.ranking.evaluation import fitting
 from sumexp.samplers import Hits
 
 DEFAULTS = {name: value.default for name, value in signature(audit).parameters.items()}
-"""Of the call, which are the command's."""
+DEFAULTS |= {"candidates": 100, "candidates_from": "uniform"}
+"""Of the calls, which are the command's."""
 
-
-NOT_OF_SCHEMES = (
-    "weights", "log_q", "estimated", "labels", "serving", "cosine", "sampled", "output", "full"
-)  # fmt: skip
+NOT_OF_SCHEMES = ("weights", "log_q", "estimated", "cosine")
 """Options that only weighted softmax losses have."""
 
 
@@ -53,14 +59,14 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--weights",
         choices=get_args(Weights),
-        help="the correction of the logits (default: none); tries takes minutes if there are few negatives",
+        help="the correction of the logits (default: none)",
     )
     add("--scheme", help=f"a named loss, instead of weights: {', '.join(SCHEMES)}")
     add("--hits", choices=get_args(Hits), help="what happens to accidental hits (default: keep)")
     add("-m", type=int, help="negatives per example")
     add("--batch", type=int, help="examples per batch")
     add("--log-q", help="your own table of log q, an .npy file, if it is not the sampler's; or multiset")
-    add("--estimated", help=f"how you estimate log q from the labels: {', '.join(ESTIMATES)}")
+    add("--estimated", help=f"log q is estimated from the labels: {', '.join(ESTIMATES)}")
     add("--scores", type=Path, help="logits [examples, classes], .npy")
     add(
         "--embeddings",
@@ -130,33 +136,98 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _run(options: argparse.Namespace) -> None:
-    if options.scheme not in (None, "baseline"):
-        print("\n".join(_learned(options).lines()))
-        return
-    result = _audit(options)
+    if options.output is not None:
+        if options.output.suffix != ".html":
+            raise AuditError(f"the report is {options.output}; its name must end in .html")
+        if not options.output.resolve().parent.is_dir():
+            raise AuditError(f"there is no folder {options.output.resolve().parent} for the report")
+        _spare(options)
+    if options.examples is not None and options.examples < 1:
+        raise AuditError(f"--examples is {options.examples}; it must be 1 or more")
+    _without_effect(options)
+    counts = inputs.counts(options.counts, options.column, options.holds, options.classes)
+    result = _audit(options, counts)
     if options.output is not None:
         write(result, options.output, options.book or "")
     print(result if options.full else "\n".join(result.lines()))
-    if result.evaluation is not None and not options.full:
-        print(
-            f"evaluated on {result.evaluation.among}; full-catalogue metrics compatible with that: "
-            f"{result.evaluation.ends}"
-        )
     if options.output is not None:
         print(f"report    {options.output}")
 
 
-def _learned(options: argparse.Namespace) -> Learned:
-    for name in NOT_OF_SCHEMES:
-        if getattr(options, name):
-            raise AuditError(f"--{name.replace('_', '-')} is not known for --scheme {options.scheme}: leave it out")
-    _without_effect(options)
-    return learned(
-        inputs.counts(options.counts, options.column, options.holds, options.classes), options.scheme,
-        sampler=None if options.sampler is None else _law(options.sampler), hits=options.hits, m=options.m,
-        batch=options.batch, scores=_scores(options), **_chosen(options, "examples", "seed"),
-        temperature=1.0 if options.temperature is None else options.temperature,
-    )  # fmt: skip
+def _audit(options: argparse.Namespace, counts: inputs.Numbers) -> Audit:
+    """The audit, and after it every other call that was asked for."""
+    scores = _scores(options)
+    scored = {"scores": scores, "temperature": None if scores is None else options.temperature}
+    common = {"m": options.m, "batch": options.batch, **scored, **_chosen(options, "examples", "seed")}
+    if options.scheme not in (None, "baseline"):
+        for name in NOT_OF_SCHEMES:
+            if getattr(options, name):
+                raise AuditError(f"--{name.replace('_', '-')} is not known for --scheme {options.scheme}: leave it out")
+        law = None if options.sampler is None else _law(options.sampler)
+        result = learned(counts, options.scheme, sampler=law, hits=options.hits, **common)
+        return result.with_lines(*_lines(options, counts, result))
+    scheme = _chosen(options, "weights", "hits")
+    if options.scheme == "baseline":
+        if (options.weights or "negatives", options.hits or "mask") != ("negatives", "mask"):
+            raise AuditError("baseline means weights negatives with hits masked; leave --weights and --hits out")
+        scheme = {"weights": "negatives", "hits": "mask"}
+    law, table = _law(options.sampler or DEFAULTS["sampler"]), _table(options, counts)
+    result = audit(counts, sampler=law, **scheme, log_q=table, **common)
+    lines = _lines(options, counts, result)
+    prior = counts / counts.sum(dtype=float)
+    setup = read_setup(prior, law, **scheme, m=options.m, batch=options.batch, table=table)
+    if options.cosine:
+        lines = [*lines, cosines(prior, setup, options.temperature)]
+    if options.full or options.output is not None:
+        lines = [*lines, _choice(options, prior, setup)]
+    return result.with_lines(*lines)
+
+
+def _table(options: argparse.Namespace, counts: inputs.Numbers) -> inputs.Numbers | str | None:
+    """The table of log q that is subtracted, if it is not the sampler's own."""
+    if options.estimated is None:
+        given: str | None = options.log_q
+        return inputs.numbers(Path(given)) if given and given != "multiset" else given
+    if options.log_q:
+        raise AuditError("--estimated and --log-q are given; the estimate is the table that is subtracted: give one")
+    if options.sampler and not options.sampler.startswith(("within-batch", "cross-")) and options.sampler != "unigram":
+        raise AuditError(f"--estimated is of the labels' frequencies; the sampler {options.sampler} has another law")
+    return estimate(options.estimated, counts, options.seed or 0)
+
+
+def _lines(options: argparse.Namespace, counts: inputs.Numbers, result: Audit) -> list[Line]:
+    """Drift and sampled metrics, which do not depend on the scheme."""
+    lines = []
+    if options.labels:
+        lines.append(replace(
+            measure(counts, label_counts(inputs.numbers(options.labels), len(counts))).line(),
+            name="labels", fix="count the labels that you train on", code="",
+        ))  # fmt: skip
+    if options.serving:
+        served = inputs.served(options.serving, options.counts, options.column, options.holds, options.classes)
+        lines.append(measure(counts, served).line())
+    if options.sampled:
+        given = _chosen(options, "candidates", "candidates_from")
+        source, sampled = given["candidates_from"], dict(map(_metric, options.sampled))
+        law = None if source == "uniform" else law_of(_law(source), counts / counts.sum(dtype=float))
+        try:
+            found = replace(fitting(sampled, len(counts), given["candidates"], law=law), sampler=source)
+        except ValueError as error:
+            raise AuditError(str(error)) from error
+        says = f"evaluated on {found.among}; full-catalogue metrics compatible with that: {found.ends}"
+        lines.append(Line("metrics", None, says))
+    return lines
+
+
+def _choice(options: argparse.Namespace, prior: inputs.Numbers, setup: Setup) -> Line:
+    """What to use for these numbers; a batch that is not given has one example more than there are negatives."""
+    number, labels = setup.asked or max(1, round(setup.negatives)), prior[prior > 0]
+    skew = max(0.0, -math.log(len(labels) * labels.min()))
+    batch = setup.name.startswith(("within-batch", "cross-"))
+    chosen = choose(
+        len(labels), options.batch or number + 1, number, skew, options.memory, "batch" if batch else "draws"
+    )
+    return Line("choice", None, f"for these numbers {chosen.use}: {chosen.because}", claim=chosen.claim)
 
 
 def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -173,38 +244,6 @@ def _scores(options: argparse.Namespace) -> inputs.Numbers | tuple[inputs.Number
         queries, items = (inputs.numbers(path) for path in options.embeddings)
         return queries, items
     return None
-
-
-def _audit(options: argparse.Namespace) -> Audit:
-    if options.output is not None and options.output.suffix != ".html":
-        raise AuditError(f"the report is {options.output}; its name must end in .html")
-    if options.output is not None and not options.output.resolve().parent.is_dir():
-        raise AuditError(f"there is no folder {options.output.resolve().parent} for the report")
-    if options.output is not None:
-        _spare(options)
-    if options.examples is not None and options.examples < 1:
-        raise AuditError(f"--examples is {options.examples}; it must be 1 or more")
-    _without_effect(options)
-    chosen = _chosen(options, "candidates", "candidates_from", "examples", "seed", "sampler")
-    scheme = _chosen(options, "weights", "hits")
-    if options.scheme == "baseline":
-        if (options.weights or "negatives", options.hits or "mask") != ("negatives", "mask"):
-            raise AuditError("baseline means weights negatives with hits masked; leave --weights and --hits out")
-        scheme = {"weights": "negatives", "hits": "mask"}
-    counts = inputs.counts(options.counts, options.column, options.holds, options.classes)
-    log_q = options.log_q
-    scores = _scores(options)
-    return audit(
-        counts, sampler=_law(chosen["sampler"]), **scheme, m=options.m,
-        batch=options.batch, scores=scores,
-        log_q=inputs.numbers(Path(log_q)) if log_q and log_q != "multiset" else log_q,
-        estimated=options.estimated, temperature=options.temperature,
-        labels=inputs.numbers(options.labels) if options.labels else None,
-        serving=_serving(options) if options.serving else None, cosine=options.cosine,
-        sampled=dict(map(_metric, options.sampled)) or None, candidates=chosen["candidates"],
-        candidates_from=_law(chosen["candidates_from"]), examples=chosen["examples"], seed=chosen["seed"],
-        memory=options.memory,
-    )  # fmt: skip
 
 
 def _without_effect(options: argparse.Namespace) -> None:
@@ -224,10 +263,6 @@ def _without_effect(options: argparse.Namespace) -> None:
     ):
         if getattr(options, name) is not None and not there:
             raise AuditError(f"--{name.replace('_', '-')} does nothing without {needed}")
-
-
-def _serving(options: argparse.Namespace) -> inputs.Numbers:
-    return inputs.served(options.serving, options.counts, options.column, options.holds, options.classes)
 
 
 def _law(name: str) -> Law:

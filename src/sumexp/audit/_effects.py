@@ -4,22 +4,21 @@ The scores' errors are smooth in q and in P, so that each member of a bin gets i
 :math:`f_y = \log P_y + \Delta_{\text{bin}}`.
 """
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from sumexp.audit._bins import Cells, cells, merge
+from sumexp.audit._bins import CELL, Cells, cells, merge
 from sumexp.audit._minimiser import minimise
-from sumexp.audit._moments import Moments, moments
 from sumexp.audit._risks import Binned, State
-from sumexp.audit._risks import state as state_of
 from sumexp.audit._rows import Rows
-from sumexp.audit._sets import Fixed, held, merged
 from sumexp.audit._setup import Setup, log_weights
+from sumexp.negatives.consistency import minimiser, union_law
+from sumexp.negatives.race import distinct_law
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -30,10 +29,12 @@ BINS = 160
 
 MOST_BINS = 1280
 
-SET_BINS = 12
-"""Bins on which a set of a fixed law is first compared with coins: their difference needs fewer bins than either."""
+ENUMERATED = 10
+"""Classes up to which every set of negatives is visited; beyond them each class is a member independently."""
 
-MOST_SET_BINS = 128
+INDEPENDENT = (0.01, 0.003)
+"""Nats by which a divergence below .02 is off for that, below 150 classes and from there on: the most in 1,149
+comparisons with the exact law, rounded up."""
 
 SETTLED = 5e-3
 """Relative change of the divergence at which bins are no longer doubled: half a unit of the second digit. That change
@@ -41,9 +42,6 @@ is what the error is estimated by, no bound of it."""
 
 LEAST = 1e-7
 """Nats of divergence below which bins are not doubled."""
-
-IDLE = 512
-"""Values to which the probabilities of classes without a score are merged, in a set of a fixed law."""
 
 TIE = 1e-6
 """Nats: scores that differ by less are equal, for the search leaves a part of it."""
@@ -55,19 +53,18 @@ class Effect:
 
     Attributes:
         kl: :math:`\mathrm{KL}(P\,\|\,\operatorname{softmax}f)` of the scores f at the minimum.
-        kl_error: by how much it still moved when the bins were doubled, those for a set's true law too.
+        kl_error: by how much it still moved when the bins were doubled.
         displaced: [3] probability that is learned where it is not, or not where it is, in each group: half the sum of
             absolute differences.
-        inside: [3] the part of the divergence inside each group, :math:`P(g)\,\mathrm{KL}(P(\cdot|g)\,\|\,\cdot)`.
         shift: [3] mean error of a score in each group, weighted by P; over all it is 0.
         items: [3] the same, each class counted once.
         truth: [3] true share of each group.
         learned: [3] its share by the scores at the minimum.
         gap: the sampled loss at the truth less its least value: what training gains by the error.
         overlap: how many of the 10 classes of highest P are among those of highest score.
-        at_truth: loss and gradient at the true scores.
+        loss: mean sampled loss at the true scores.
+        deviation: its standard deviation over the negatives.
         unbounded: share of the labels whose class is never drawn: its score rises forever.
-        bins: how many bins there are.
         popularity: [bins] mean frequency of a bin's classes.
         error: [bins] error of their scores.
         mass: [bins] their share of P.
@@ -76,16 +73,15 @@ class Effect:
     kl: float
     kl_error: float
     displaced: Floats
-    inside: Floats
     shift: Floats
     items: Floats
     truth: Floats
     learned: Floats
     gap: float
     overlap: float
-    at_truth: Moments
+    loss: float
+    deviation: float
     unbounded: float
-    bins: int
     popularity: Floats
     error: Floats
     mass: Floats
@@ -113,13 +109,9 @@ class Truth:
             if setup.law is not None:
                 features = np.concatenate([features, np.log(setup.law)[None]])
         features = np.stack([row for row in features if np.ptp(row[part]) > 1e-9] or [np.zeros_like(p)])
-        law = setup.q[0] if setup.law is None else setup.law
-        idle = drawn & ~part
-        self.idle = (
-            merged(law[idle], number[idle], IDLE)[:2] if setup.is_set and idle.any() else (np.zeros(0), np.zeros(0))
-        )
         sums = self._sums(setup)
-        self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), sums[-1])
+        width = 1e-9 if len(number) <= ENUMERATED else CELL
+        self.cells: Cells = cells(features, sums, np.where(part, rows.group, -1), sums[-1], width)
         self._merged: dict[int, Integers] = {}
 
     def merged(self, most: int) -> Integers:
@@ -134,8 +126,7 @@ class Truth:
         mass = self.number * (self.p + np.exp(log_q))
         with np.errstate(invalid="ignore"):  # of classes that are never drawn
             delta = np.zeros_like(mass) if setup.table is None else np.where(self.part, setup.table - log_q, 0.0)
-        law = setup.q[0] if setup.law is None else setup.law
-        shares = (np.ones_like(mass), self.p, self.prior, law, *setup.q)
+        shares = (np.ones_like(mass), self.p, self.prior, *setup.q)
         return np.stack([self.number * x for x in shares] + [mass * delta, mass])
 
     def by(self, setup: Setup) -> "Truth":
@@ -149,37 +140,22 @@ class Truth:
         truth.cells = replace(self.cells, sums=np.stack(sums))
         return truth
 
-    def binned(
-        self, setup: Setup, place: Integers, exact: bool = False, few: bool = False
-    ) -> tuple[Binned, Integers, Floats]:
-        """The sampled loss on bins, given the bin of each cell; each bin's group, and its mean frequency.
-
-        A set is taken for independent coins, unless ``exact``. On ``few`` bins its probabilities to hold the classes
-        are those of the bins' mean law: means of them belong to another law, which coins and set would feel unlike.
-        """
+    def binned(self, setup: Setup, place: Integers) -> tuple[Binned, Integers, Floats]:
+        """The sampled loss on bins, given the bin of each cell; each bin's group, and its mean frequency."""
         size = int(place.max()) + 1
 
         def total(values: Floats) -> Floats:
             return np.asarray(np.bincount(place, weights=values, minlength=size), dtype=np.float64)
 
-        count, p, prior, law, *q, delta, mass = (total(row) for row in self.cells.sums)
+        count, p, prior, *q, delta, mass = (total(row) for row in self.cells.sums)
         laws = np.stack(q) / count
-        if (few or exact) and setup.kind != "draws":
-            assert setup.asked is not None
-            members, draw = np.append(count, self.idle[1]), np.append(law / count, self.idle[0])
-            laws = held(setup.kind, draw, setup.asked, members)[None, :size]
         expected = laws[0] if setup.is_set else setup.m @ laws
         log_q = np.log(expected / setup.negatives)
         group = np.zeros(size, dtype=np.int64)
         group[place] = self.cells.group
         a, b = log_weights(setup, log_q, log_q + delta / mass, np.maximum(prior / count, 1e-300))
-        fixed = None
-        if exact and setup.kind != "draws":
-            assert setup.asked is not None
-            fixed = Fixed(
-                setup.kind, setup.asked, law / count, count, *self.idle, setup.weights == "arrival", setup.tries
-            )
-        return Binned(count, p / count, laws, setup.m, setup.is_set, a, b, setup.hits, fixed), group, prior / count
+        coins = setup.is_set and setup.asked != 1  # a set of one is one draw
+        return Binned(count, p / count, laws, setup.m, coins, a, b, setup.hits), group, prior / count
 
 
 @dataclass(frozen=True)
@@ -241,112 +217,45 @@ def minimum(
         place = merge(truth.cells, size, truth.cells.mass + truth.cells.sums[1] * ratio[place])
 
 
-class Correction(NamedTuple):
-    """What a set's law adds to a simpler one, on a few bins.
-
-    Attributes:
-        exact: the minimum under the law.
-        rough: that under the simpler one; None where there are no more cells than bins, so that nothing is left out.
-        moved: by how much the difference of the divergences moved when the bins were last doubled.
-    """
-
-    exact: Minimum
-    rough: Minimum | None
-    moved: float
-
-
-def corrections(truth: Truth, setup: Setup, kl: float, digits: float) -> Iterator[Correction]:
-    """A set's true law against coins, and weights that know the number of tries against the table of inclusion.
-
-    Each is on bins of its own, doubled until what the two differ by stands still: the number of tries, whose law costs
-    most, needs the fewest.
-
-    Args:
-        truth: the law, in cells for this scheme's sampler.
-        setup: the scheme.
-        kl: divergence at the minimum under coins, on many bins.
-        digits: change of the difference at which to stop, relative to the divergence (or :data:`LEAST` nats).
-    """
-    for tries in (False, True) if setup.tries else (False,):
-        before, bins, place = np.inf, SET_BINS, truth.merged(SET_BINS)
-        while True:
-            exact, rough = _both_ways(truth, setup, place, tries)
-            change = exact.kl - rough.kl
-            moved = abs(change - before)
-            whole = len(truth.cells.count) <= bins
-            if whole or moved <= max(digits * (kl + change), LEAST) or bins >= MOST_SET_BINS:
-                break
-            before, bins = change, 2 * bins
-            place = _refined(truth.cells, bins, place, exact.error - rough.error, tries)
-        yield Correction(exact, None if whole else rough, 0.0 if whole else moved)
-        kl = exact.kl if whole else kl + change
-
-
-def _refined(cell_table: Cells, bins: int, place: Integers, apart: Floats, along: bool) -> Integers:
-    """More bins, cut where two minima on those there are lie apart; ``along`` what their distance varies with."""
-    apart = apart[place]
-    share = cell_table.mass / cell_table.mass.sum()
-    weight = 1 + apart**2 / max(float(share @ apart**2), 1e-300)
-    if along:
-        far = (cell_table.features - (cell_table.features @ share)[:, None]) * np.sqrt(share)
-        slope = np.abs(np.linalg.lstsq(far.T, (apart - apart @ share) * np.sqrt(share), rcond=1e-6)[0])
-        scale = 0.1 + slope / max(float(slope.max()), 1e-300)
-        cell_table = replace(cell_table, features=cell_table.features * scale[:, None])
-    return merge(cell_table, bins, cell_table.mass * weight)
-
-
-def divergence_of_set(truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST_BINS) -> float:
-    """The divergence alone, for a set; arguments as for :func:`minimum`."""
-    kl = minimum(truth, setup, digits, most).kl
-    for exact, rough, _ in corrections(truth, setup, kl, digits):
-        kl = exact.kl if rough is None else kl + exact.kl - rough.kl
-    return max(0.0, kl)
-
-
-def _both_ways(truth: Truth, setup: Setup, place: Integers, tries: bool) -> tuple[Minimum, Minimum]:
-    """The minimum on a few bins under a set's law, and under the simpler one, where its search begins."""
-    problem, group, prior = truth.binned(setup, place, exact=True, few=True)
-    assert problem.fixed is not None
-    table = replace(problem, fixed=replace(problem.fixed, tries=False))
-    start, minima = None, []
-    for law in (table, problem) if tries else (replace(problem, fixed=None), table):
-        state = minimise(law, start)
-        start, error = state.scores, state.scores - np.log(problem.p)
-        kl = divergence(problem.count * problem.p, error)
-        minima.append(Minimum(state, place, group, prior, error, kl, 0.0))
-    return minima[1], minima[0]
-
-
 def effect(truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST_BINS) -> Effect:
-    """What a scheme learns of one truth; arguments as for :func:`minimum`.
-
-    A set is first taken for coins, on as many bins as that needs; what its true law adds is found on fewer, both ways.
-    """
-    rather = minimum(truth, setup, digits, most)
-    if setup.kind == "draws":
-        return _effect(truth, rather)
-    result, last = _effect(truth, rather), None
-    for best, rough, moved in corrections(truth, setup, rather.kl, digits):
-        last = exact = _effect(truth, best)
-        result = exact if rough is None else _corrected(result, exact, _effect(truth, rough), moved)
-    assert last is not None
-    result = replace(
-        result, kl=max(0.0, result.kl), gap=max(0.0, result.gap), overlap=min(10.0, max(0.0, result.overlap))
-    )
-    return replace(result, bins=last.bins, popularity=last.popularity, error=last.error, mass=last.mass)
+    """What a scheme learns of one truth; arguments as for :func:`minimum`."""
+    near = minimum(truth, setup, digits, most)
+    if not setup.is_set or setup.asked == 1 or setup.weights == "arrival":  # whose minimum is the truth
+        return _effect(truth, near)
+    if len(truth.number) == truth.number.sum() <= ENUMERATED:
+        return _over_sets(truth, setup, near)
+    found = _effect(truth, near)
+    return replace(found, kl_error=found.kl_error + INDEPENDENT[int(truth.number.sum() >= 150)])
 
 
-def _corrected(base: Effect, exact: Effect, rough: Effect, moved: float) -> Effect:
-    """What was found, with the difference of two that are on fewer bins."""
-    parts: dict[str, Any] = {
-        name: getattr(base, name) + getattr(exact, name) - getattr(rough, name)
-        for name in ("kl", "inside", "shift", "items", "learned", "gap", "overlap")
-    }
-    theirs = {
-        name: getattr(base.at_truth, name) + getattr(exact.at_truth, name) - getattr(rough.at_truth, name)
-        for name in ("loss", "deviation", "noise", "weight", "full_weight")
-    }
-    return replace(base, **parts, kl_error=base.kl_error + moved, at_truth=Moments(**theirs))
+def _over_sets(truth: Truth, setup: Setup, near: Minimum) -> Effect:
+    """The same for a few classes by visiting every set, from a minimum for independent members."""
+    assert setup.law is not None
+    assert setup.asked is not None
+    drawn, part = setup.q[0] > 0, truth.part
+    law = union_law if setup.kind == "union" else distinct_law
+    members, chance = law(torch.from_numpy(np.log(setup.law[drawn])), setup.asked)[:2]
+    members = members[:, part[drawn]]
+    log_q, p = setup.log_q[part], torch.from_numpy(truth.p[part])
+    table = log_q if setup.table is None else setup.table[part]
+    log_a, log_b = (torch.from_numpy(x) for x in log_weights(setup, log_q, table, truth.prior[part]))
+
+    def each(scores: Tensor) -> Tensor:
+        """[sets, labels] the loss."""
+        terms = torch.where(members, torch.exp(log_b + scores), 0.0)
+        total = terms.sum(-1, keepdim=True) - (0 if setup.hits == "keep" else terms)
+        return torch.log1p(total * torch.exp(log_a - scores))
+
+    place = near.place[truth.cells.index[part]]
+    scores = minimiser(lambda f: chance @ each(f), p, p.log() + torch.from_numpy(near.error[place]))
+    error = (scores - p.log()).numpy()
+    mean = np.bincount(place, weights=error) / np.bincount(place)  # of a bin's classes, which are alike
+    mass = near.state.problem.count * near.state.problem.p
+    mean -= mass @ mean
+    at_truth, least = each(p.log()), p @ (chance @ each(scores))
+    loss, square = p @ (chance @ at_truth), p @ (chance @ at_truth**2 - (chance @ at_truth) ** 2)
+    found = _effect(truth, replace(near, error=mean, kl=divergence(mass, mean), moved=0.0))
+    return replace(found, gap=max(0.0, (loss - least).item()), loss=loss.item(), deviation=square.sqrt().item())
 
 
 def _effect(truth: Truth, solution: Minimum) -> Effect:
@@ -358,15 +267,13 @@ def _effect(truth: Truth, solution: Minimum) -> Effect:
     learned /= learned.sum()
     shares, guessed = mass @ member, learned @ member
     with np.errstate(divide="ignore", invalid="ignore"):
-        inside = mass * np.log((mass / shares[group]) / (learned / guessed[group]))
         shift = np.where(shares > 0, (mass * error) @ member / shares, 0.0)
         items = np.where(shares > 0, (problem.count * error) @ member / (problem.count @ member), 0.0)
-    true_state = state_of(problem, np.log(problem.p))
-    at_truth = moments(true_state, group)
+    at_truth = State(problem, np.log(problem.p))
     return Effect(
-        solution.kl, solution.moved, np.abs(learned - mass) @ member / 2, inside @ member, shift, items, shares,
-        guessed, max(0.0, at_truth.loss - solution.state.risk), overlap(truth, solution.place, error), at_truth,
-        truth.unbounded, len(mass), solution.prior, error, mass,
+        solution.kl, solution.moved, np.abs(learned - mass) @ member / 2, shift, items, shares,
+        guessed, max(0.0, at_truth.risk - solution.state.risk), overlap(truth, solution.place, error), at_truth.risk,
+        at_truth.deviation, truth.unbounded, solution.prior, error, mass,
     )  # fmt: skip
 
 

@@ -65,11 +65,6 @@ def rates(prior: Floats, group: NDArray[np.int64], setup: Setup) -> Rates:
     )  # fmt: skip
 
 
-def certificate(setup: Setup) -> float:
-    """The most mutual information that an InfoNCE loss of these negatives can certify, log(m+1), in nats."""
-    return math.log1p(setup.negatives)
-
-
 @dataclass(frozen=True)
 class RankBound:
     r"""Whether the expected loss is at least the log of the rank for all logits, so that MRR >= exp(-loss).

@@ -7,15 +7,16 @@ As in `sumexp.negatives.consistency`, weights are products :math:`e^{a_y+b_{y'}}
           e^{-\Lambda_y(s)} = \mathbb E_y e^{-sZ}.
 
 Negatives come from *pools*: m draws with replacement from q, :math:`\Lambda = -m\log(1-T)` with
-:math:`T = \sum_y q_y(1-e^{-sz_y})`, several pools adding up; or from one set, of coins or of a law of `sumexp.audit._sets`; for coins
-:math:`\Lambda = T = -\sum_y\log(1-\alpha_y(1-e^{-sz_y}))`. A bin of n classes enters with n; a hit that is left out
-takes one class's part away. There the gradient and the matrix of second derivatives are sums over the nodes: products of
-matrices [bins, nodes].
-"""  # noqa: E501
+:math:`T = \sum_y q_y(1-e^{-sz_y})`, several pools adding up; or from one set, of which each class is a member
+independently of the others, :math:`\Lambda = T = -\sum_y\log(1-\alpha_y(1-e^{-sz_y}))`. A bin of n classes enters
+with n; a hit that is left out takes one class's part away. There the gradient and the matrix of second derivatives are
+sums over the nodes: products of matrices [bins, nodes].
+
+The second moment of the loss is that of `sumexp.negatives.gradients`, with :math:`t = s/c_y`:
+:math:`\mathbb E\ell^2 = -2\int(\log t+\gamma)\,e^{-t}\,(1-e^{-\Lambda_y})\,dt/t`.
+"""
 
 import math
-from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -23,15 +24,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.audit._sets import Fixed, transform
-from sumexp.audit._terms import Terms, by_time, take
 from sumexp.expectations import rule
 from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
-
-PART = 1 << 16
-"""Terms of a part of a set's grid: few enough to stay near the processor, enough to be worth a call."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +37,12 @@ class Binned:
     Attributes:
         count: [K] members.
         p: [K] the true probability :math:`P(y\mid x)` of each member, positive.
-        q: [I, K] probability that a draw of the pool is a given member; of a coin, that it comes up.
-        m: [I] draws from each pool; of no account for coins.
-        coins: whether the negatives are one set of independent coins (I = 1).
+        q: [I, K] probability that a draw of the pool is a given member, or that the set holds it.
+        m: [I] draws from each pool; unused for a set.
+        coins: whether the negatives are one set of independent members (I = 1).
         log_a: [K] the label's factor of the weights.
         log_b: [K] the negative's factor.
         hits: draws of the positive are counted, left out or made again.
-        fixed: the law of the set, where it is one of those of `sumexp.audit._sets`; q are then inclusion probabilities,
-            and the minimum over coins that come up as often is where the search begins.
     """
 
     count: Floats
@@ -59,7 +53,6 @@ class Binned:
     log_a: Floats
     log_b: Floats
     hits: Hits
-    fixed: Fixed | None = None
 
 
 _grid = cache(rule)  # looked for among hundreds of steps, and few ends differ
@@ -95,11 +88,10 @@ class State:
     """The risk and its derivatives at scores f [K]; what they are made of is computed when it is first asked for.
 
     Attributes:
-        noise: relative error of the risk by rounding and by what is left out of the sums.
-        slack: by how much more than asked a step may move a score at the end, where it gains less than that error.
+        noise: relative error of the risk by rounding.
     """
 
-    noise, slack = 1e-14, 1.0
+    noise = 1e-14
 
     def __init__(self, problem: Binned, scores: Floats, tol: float = 1e-9) -> None:
         self.problem, self.scores, self.tol = problem, scores, tol
@@ -204,142 +196,13 @@ class State:
         matrix[np.diag_indices(size)] += diagonal
         return gradient, (matrix + matrix.T) / 2
 
-    def gradient(self) -> Floats:
-        """The gradient [K] alone."""
-        return self.derivatives()[0]
-
-    def prepare(self) -> None:
-        """Compute what the risk and the derivatives have in common, before the first of them is asked for."""
+    @property
+    def deviation(self) -> float:
+        """Root of the loss's mean variance over the negatives, in nats."""
+        at = self.nodes
+        second = -2 * (at.kernel * at.some * (at.log_t + np.euler_gamma)).sum(-1)
+        return float(np.sqrt((self.problem.count * self.problem.p) @ np.maximum(second - self.losses**2, 0.0)))
 
     def moved(self, step: Floats) -> "State":
-        """The state after a step that is too small to matter for the losses."""
+        """The state after a step."""
         return State(self.problem, self.scores + step)
-
-
-class SetState(State):
-    """The same for a set of a fixed law: losses are sums over its terms, part by part of the grid."""
-
-    noise, slack = 1e-9, 1e3
-
-    def __init__(self, problem: Binned, scores: Floats, tol: float = 1e-5) -> None:
-        assert problem.fixed is not None
-        self.problem, self.scores, self.law = problem, scores, problem.fixed
-        # weights that know the time have it in either factor: [K, times], or [K, 1]
-        coin = self.law.log_coin
-        a, b = (np.zeros(1), np.zeros(1)) if coin.shape[1] > 1 or self.law.tries else (problem.log_a, problem.log_b)
-        self.log_c = a[:, None] + coin - scores[:, None]
-        self.log_z = b[:, None] - coin + scores[:, None]
-        draws = math.log(problem.count.sum())
-        largest = float((self.log_z.max(0) + self.log_c.max(0)).max()) + draws
-        grid = _grid(tol, math.ceil(max(largest, 0.0) + float(np.ptp(self.log_c))))
-        self.step = grid.step
-        self.digits = 8 - math.log(tol)  # variances are differences of numbers a thousand times as large
-        self.u = grid.nodes().numpy() + float(self.log_c.max())
-        self.own = 0.0 if problem.hits == "keep" else 1.0
-
-    @cached_property
-    def base(self) -> Floats:
-        """The probability of each time node for each label, [K, times]."""
-        none = np.zeros((len(self.scores), self.law.nodes))
-        return by_time(transform(self.law, none, self.problem.hits == "keep", self.digits), none.shape)
-
-    def parts(self) -> Iterator[tuple[list[Terms], Floats, Floats, Floats]]:
-        """Some nodes of the grid at a time: terms, and [K, nodes x times] t = s/c, the kernel and what is lost."""
-        bins, times = self.base.shape
-        some = max(1, PART // (bins * times * self.law.angles))
-        for u in np.split(self.u, range(some, len(self.u), some)):
-            t, s = (
-                np.broadcast_to(np.exp(np.minimum(u[:, None] + x[:, None], most)), (bins, len(u), times))
-                for x, most in ((-self.log_c, 690.0), (self.log_z, 340.0))
-            )
-            t, s = t.reshape(bins, -1), s.reshape(bins, -1)
-            terms = transform(self.law, s, self.problem.hits == "keep", self.digits)
-            yield terms, t, self.step * np.exp(-t), np.tile(self.base, len(u)) - by_time(terms, t.shape)
-
-    @cached_property
-    def losses(self) -> Floats:
-        """The expected sampled loss of each label, [K]."""
-        return np.asarray(sum((kernel * left).sum(1) for _, _, kernel, left in self.parts()))
-
-    @property
-    def risk(self) -> float:
-        """The expected sampled loss over the labels, in nats."""
-        return float((self.problem.count * self.problem.p) @ self.losses)
-
-    def prepare(self) -> None:
-        """Go over the nodes once, for the losses and the derivatives."""
-        _ = self._derivatives
-
-    def moved(self, step: Floats) -> State:
-        """The state after a step that is too small to matter for the losses, which it keeps."""
-        shifted = copy(self)
-        shifted.__dict__.pop("_derivatives", None)
-        shifted.scores = self.scores + step
-        shifted.log_c, shifted.log_z = self.log_c - step[:, None], self.log_z + step[:, None]
-        return shifted
-
-    def gradient(self) -> Floats:
-        """The gradient [K] of the risk in the bins' scores, in one pass with the losses."""
-        b, own = self.problem, self.own
-        n, mass = b.count[:, None], (b.count * b.p)[:, None]
-        gradient, losses = np.zeros(len(b.count)), np.zeros(len(b.count))
-        for parts, t, kernel, left in self.parts():
-            losses += (kernel * left).sum(1)
-            gradient -= (mass * t * kernel * left).sum(1)
-            for terms in parts:
-                v = take(mass * kernel, terms.time) * terms.part
-                whole = v * terms.rate
-                push = (n * whole.sum(0) - own * whole) * terms.pull
-                if terms.own is not None:
-                    push -= (n * v.sum(0) - own * v) * terms.turn
-                gradient += push.real.sum(1)
-        self.losses = losses
-        return gradient
-
-    def derivatives(self) -> tuple[Floats, Floats]:
-        """The gradient [K] and the matrix of second derivatives [K, K] of the risk in the bins' scores.
-
-        Those of weights that know the number of tries are not here: the search takes their gradient alone.
-        """
-        assert not self.law.tries
-        return self._derivatives
-
-    @cached_property
-    def _derivatives(self) -> tuple[Floats, Floats]:
-        b, own = self.problem, self.own
-        n, mass = b.count[:, None], (b.count * b.p)[:, None]
-        size = len(b.count)
-        gradient, diagonal, losses = np.zeros(size), np.zeros(size), np.zeros(size)
-        matrix = np.zeros((size, size))
-        for parts, t, kernel, left in self.parts():
-            losses += (kernel * left).sum(1)
-            lost = mass * t * kernel * left
-            gradient -= lost.sum(1)
-            diagonal += ((t - 1) * lost).sum(1)
-            for terms in parts:
-                v, times = take(mass * kernel, terms.time) * terms.part, take(t, terms.time)
-                r, e = terms.own, terms.pull
-                whole = v * terms.rate
-                joint, own_part = n * whole.sum(0), own * whole
-                push = joint - own_part
-                again = push - own_part
-                if r is not None:
-                    both, twice = v * r, n * v.sum(0) * r
-                    push += own * both - twice
-                    again += 4 * own * both - 2 * twice
-                    own_part -= own * both
-                    matrix -= (v * (own * e - times)).view(np.float64) @ (n * e * r).conj().view(np.float64).T
-                pushed = e * push
-                gradient += pushed.real.sum(1)
-                diagonal += (pushed.real * (1 - terms.s)).sum(1) + (e * (e * again + 2 * times * own_part)).real.sum(1)
-                first = (e * joint / 2 - pushed - times * whole).view(np.float64)
-                matrix += first @ (n * e).conj().view(np.float64).T
-        self.losses = losses
-        matrix += matrix.T
-        matrix[np.diag_indices(size)] += diagonal
-        return gradient, matrix
-
-
-def state(problem: Binned, scores: Floats) -> State:
-    """The state that suits the problem's law."""
-    return State(problem, scores) if problem.fixed is None else SetState(problem, scores)

@@ -1,7 +1,6 @@
-"""The audit: from counts, a scheme and perhaps scores to what training ends at."""
+"""The audit: from counts, a scheme and perhaps scores to the minimum of the expected loss."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -10,21 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
-from sumexp.audit._advice import advice, remedy
-from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores, label_counts, serving_counts, whole_number
-from sumexp.audit._effects import Truth, effect
-from sumexp.audit._faults import faults
-from sumexp.audit._numbers import by_number, one_per_cent
-from sumexp.audit._rates import Rates, certificate, rank_bound, rates
+from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores, whole_number
+from sumexp.audit._effects import ENUMERATED, Effect, Truth, effect
+from sumexp.audit._faults import faults, remedy, right_way
+from sumexp.audit._numbers import by_number
+from sumexp.audit._rates import rank_bound, rates
 from sumexp.audit._rows import Rows
-from sumexp.audit._setup import AuditError, Law, Setup, Weights, law_of, read_setup
-from sumexp.audit._text import nats, percent
-from sumexp.audit.choice import Choice, Means, choose
-from sumexp.audit.drift import measure
-from sumexp.audit.estimates import estimate
-from sumexp.audit.evaluation import Evaluation, fitting
-from sumexp.audit.results import SMALL, Audit, Row, Verdict, row
-from sumexp.audit.serving import bounded, served
+from sumexp.audit._setup import AuditError, Law, Setup, Weights, read_setup
+from sumexp.audit._text import percent
+from sumexp.audit.results import SMALL, Audit, row
+from sumexp.audit.serving import served
 from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
@@ -47,19 +41,11 @@ def audit(
     batch: int | None = None,
     scores: Numbers | tuple[Numbers, Numbers] | None = None,
     log_q: Numbers | str | None = None,
-    estimated: str | None = None,
     temperature: float | None = None,
-    labels: Numbers | None = None,
-    serving: Numbers | None = None,
-    cosine: bool = False,
-    sampled: Mapping[str, float] | None = None,
-    candidates: int = 100,
-    candidates_from: Law = "uniform",
     examples: int = 4,
     seed: int = 0,
-    memory: int = 1 << 30,
 ) -> Audit:
-    r"""What training with these sampled negatives ends at: its exact minimum against the truth, and what to change.
+    r"""What training with these sampled negatives converges to: its exact minimum against the truth, and what to change.
 
     The minimum is that of the expected loss over free scores at one x, by the integral of
     `sumexp.negatives.consistency` for every label at once. It depends on :math:`P(y\mid x)`: with ``scores`` the truth
@@ -71,8 +57,7 @@ def audit(
         sampler: a name (``uniform``, ``log-uniform``, ``unigram:0.75``, ``within-batch``, ``within-batch-union``,
             ``mixed``, ``cross-batch:KEPT``, ``cross-device:DEVICES``, ``union:LAW``, ``distinct:LAW``), a law
             [classes], an object with ``classes`` and ``log_prob``, or a function of ids to log q.
-        weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added``, ``tail``, ``arrival``,
-            ``tries``.
+        weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added``, ``tail``, ``arrival``.
         hits: draws of the label are kept, masked or redrawn.
         m: negatives of an example; for ``mixed`` the uniform ones, in addition to those of the batch.
         batch: examples of a batch (on one device); ``within-batch`` takes m = batch - 1 from it, ``cross-batch`` adds
@@ -80,67 +65,36 @@ def audit(
         scores: [examples, classes] logits, or embeddings ([examples, d], [classes, d]), whose softmax is P(y|x).
         log_q: [classes] what is subtracted, if it is not the sampler's own; ``"multiset"`` for the law of one draw
             where repetitions are removed.
-        estimated: how log q is estimated from the stream of labels, if it is: ``count-min:WIDTH,DEPTH``,
-            ``decayed:RATE``, ``gaps:RATE`` or ``clipped:LEAST``, see :func:`sumexp.audit.estimates.estimate`.
-        temperature: the scores are divided by it, 1 if not given; without scores it needs ``cosine``.
-        labels: classes of some training examples, to compare with the counts: another law is a fault.
-        serving: [classes or more] how often each class is a label where the model is served: another law is a drift,
-            see :mod:`sumexp.audit.drift`; entries beyond ``counts`` are classes that training never had.
-        cosine: whether the scores that are trained are cosines over a temperature: which temperatures can hold the
-            counts, see :mod:`sumexp.audit.serving`.
-        sampled: metrics among sampled candidates as they were reported, as in ``{"recall@10": 0.7}``.
-        candidates: candidates of that evaluation, drawn in addition to the positive.
-        candidates_from: what they are drawn from, like ``sampler``; of names those whose draws are independent.
+        temperature: the scores are divided by it, 1 if not given.
         examples: at most so many of the scores' examples are audited, the first ones.
         seed: of the assumed truths.
-        memory: bytes for a step's logits and their gradient, for what to use instead.
 
     Raises:
-        AuditError: (a ValueError) if something given is not what it must be.
-    """
+        AuditError: (a ValueError) if an argument is not what it must be.
+
+    >>> import numpy as np
+    >>> from sumexp.audit import audit
+    >>> found = audit(np.array([50, 30, 20]), weights="relative", batch=8)
+    >>> found.verdict, found.change
+    ('right', '')
+    """  # noqa: E501
     number = as_counts(counts)
-    examples, seed = (whole_number(*each) for each in (("examples", examples, 1), ("seed", seed, 0)))
-    memory = whole_number("memory", memory, 1)
+    examples, seed = whole_number("examples", examples, 1), whole_number("seed", seed, 0)
+    if temperature is not None and scores is None:
+        raise AuditError(f"temperature is {temperature!r}, but there are no scores that it could divide: give both")
     prior = number / number.sum(dtype=np.float64)
     table = log_q if log_q is None or isinstance(log_q, str) else as_array("log_q", log_q)
-    if estimated is not None:
-        if log_q is not None:
-            raise AuditError("estimated and log_q are given; the estimate is the table that is subtracted: give one")
-        table = estimate(estimated, number, seed)
     setup = read_setup(prior, sampler, weights, hits, m, batch, table)
-    if estimated is not None and (setup.is_set or len(setup.m) > 1 or not np.allclose(setup.q[0], prior)):
-        raise AuditError(
-            f"estimated is {estimated!r}, of the labels' frequencies; the sampler {setup.name} has another law"
-        )
-    group = tables.groups(number)
-    hit_rates = rates(prior, group, setup)
-    evaluated = None if sampled is None else _evaluated(sampled, candidates, candidates_from, prior)
-    known = None if labels is None else label_counts(labels, len(number))
-    served = known if serving is None else serving_counts(serving, len(number))
-    drifted = None if served is None else measure(number, served)
-    if temperature is not None and scores is None and not cosine:
-        raise AuditError(f"temperature is {temperature!r}, but there are no scores that it could divide: give both")
-    held = bounded(prior, setup, temperature) if cosine else None
+    laws: Floats | None = None
     if scores is None:
-        shares, source = None, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
         rows = tables.assumed(number, prior, _log_laws(setup), seed)
-        truths = [rows.truth(SHOWN)]
-        spread = SHOWN
+        truths = [rows.truth(s) for s in SPREADS]
     else:
         logits = as_scores(scores, len(number))
         laws = tables.posteriors(logits, 1.0 if temperature is None else temperature, len(number))
-        by_scores = np.stack([laws[:, group == g].sum(-1) for g in range(3)], -1)
-        by_counts = np.array([prior[group == g].sum() for g in range(3)])
-        shares = (by_counts, by_scores, len(laws))
         rows, truths = tables.given(number, prior), list(laws[:examples])
-        spread = float(np.mean([tables.spread(p, prior) for p in laws]))
-        source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}, spread {spread:.2f} nats"
     try:
-        done = _audit(
-            number, prior, setup, rows, truths, source, spread, hit_rates, shares, known, scores is not None, estimated
-        )
-        chosen = _choice(prior, setup, batch, memory)
-        return replace(done, evaluation=evaluated, choice=chosen, draws=not setup.is_set, drift=drifted, bounded=held)
+        return _audit(number, prior, setup, rows, truths, laws)
     except np.linalg.LinAlgError as error:  # a ValueError, in LAPACK's words
         ends = prior[prior > 0]
         raise AuditError(
@@ -154,57 +108,53 @@ def audit(
 
 
 def _audit(
-    number: NDArray[Any], prior: Floats, setup: Setup, rows: Rows, truths: list[Floats], source: str,
-    spread: float, hit_rates: Rates, shares: tuple[Floats, Floats, int] | None, labels: Floats | None, scored: bool,
-    estimated: str | None,
-) -> Audit:  # fmt: skip
-    row_setup = rows.of(setup)
-    laws = [Truth(rows, p, row_setup) for p in truths]
-    effects = [effect(truth, row_setup) for truth in laws]
+    number: NDArray[Any], prior: Floats, setup: Setup, rows: Rows, truths: list[Floats], laws: Floats | None
+) -> Audit:
+    row_setup, group = rows.of(setup), tables.groups(number)
+    hit_rates = rates(prior, group, setup)
+    shown = truths if laws is not None else [truths[SPREADS.index(SHOWN)]]
+    each = [Truth(rows, p, row_setup) for p in shown]
+    effects = [effect(truth, row_setup) for truth in each]
     scheme = row(setup.title, effects)
     variants = _alternatives(prior, setup)
-    tried = [_found(partial(_row, rows, truths, each, setup, row_setup, laws)) for each in variants]
-    others = tuple(each for each in tried if each is not None)
-    lost = [each.title for each, done in zip(variants, tried, strict=True) if done is None]
-    right_setup = setup.with_weights(*remedy(setup))
-    known_rows = {r.title: r.noise for r in (scheme, *others)}
-    after = known_rows.get(right_setup.title, math.nan)
+    tried = [_found(partial(_effects, rows, shown, variant, setup, row_setup, each)) for variant in variants]
+    lost = [variant.title for variant, done in zip(variants, tried, strict=True) if done is None]
+    others = tuple(row(v.title, done) for v, done in zip(variants, tried, strict=True) if done is not None)
     by_spread: tuple[tuple[float, float], ...] = ()
-    if not scored and not hit_rates.never_drawn:
-        by_spread = tuple(
-            (
-                s,
-                scheme.kl if s == SHOWN else effect(Truth(rows, rows.truth(s), row_setup), row_setup).kl,
-            )
-            for s in SPREADS
-        )
-    known = faults(setup, number.astype(np.float64), hit_rates, shares, labels, estimated)
-    proved = (
-        setup.kind != "union"
-        and setup.table is None
-        and len(setup.m) == 1
-        and (setup.weights, setup.hits) == remedy(setup)
-    )
-    verdict, sentence = _verdict(scheme, by_spread, hit_rates.never_drawn, hit_rates.never_labels, proved)
-    advised = advice(setup, verdict == "right", hit_rates.never_drawn, scheme.noise, after)
-    full, enough = one_per_cent(laws[0], rows, row_setup)
-    first = effects[0]
-    numbers = _found(partial(by_number, laws[0], rows, setup, row_setup, first)) if not hit_rates.never_drawn else ()
+    if laws is None and not hit_rates.never_drawn:
+        kls = [scheme.kl if s == SHOWN else effect(Truth(rows, p, row_setup), row_setup).kl
+               for s, p in zip(SPREADS, truths, strict=True)]  # fmt: skip
+        by_spread = tuple(zip(SPREADS, kls, strict=True))
+    numbers = () if hit_rates.never_drawn else _found(partial(by_number, each[0], rows, setup, row_setup, effects[0]))
     if numbers is None:
         lost.append("other numbers of negatives")
-        numbers = ()
+    right = max(kl for kl in [k for _, k in by_spread] or [scheme.kl]) < SMALL
+    way = right_way(setup)
+    proved = setup.kind != "union" and setup.table is None and len(setup.m) == 1 and way == (setup.weights, setup.hits)
+    first, spread, source = effects[0], SHOWN, f"assumed, log P/pi with a spread of {SHOWN:g} nats"
+    if laws is not None:
+        spread = float(np.mean([tables.spread(p, prior) for p in laws]))
+        source = f"softmax of the scores of {len(shown)} example{'s' * (len(shown) > 1)}, spread {spread:.2f} nats"
     return Audit(
-        verdict, sentence + (f"; change {_lines(advised.change)}" if advised.change else ""), len(number),
-        int(number.sum()), setup.negatives, setup.asked or round(setup.negatives), source, spread, scheme, others,
-        by_spread,
-        tuple((each.m, each.kl) for each in numbers), tuple((each.m, each.loss, each.deviation) for each in numbers),
-        tuple((each.m, each.bias, each.noise) for each in numbers),
-        hit_rates, enough, full, certificate(setup), rank_bound(prior, setup), known, advised,
+        len(number), int(number.sum()), setup.negatives, setup.asked or round(setup.negatives), source, spread, proved,
+        remedy(setup), scheme, others, by_spread, numbers or (), hit_rates, rank_bound(prior, setup),
+        faults(setup, prior, hit_rates, shares(prior, group, laws, setup), right),
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
-        served(setup, proved and verdict == "right"),
-        _assumptions(setup, None if shares is None else 1 - float(shares[1].sum(-1).mean()))
-        + ((f"Not found in float64, and left out: the minimum of {'; '.join(lost)}.",) if lost else ()),
+        served(setup, proved and right), _assumptions(setup, laws, group, lost),
     )  # fmt: skip
+
+
+def shares(
+    prior: Floats, group: NDArray[np.int64], laws: Floats | None, setup: Setup
+) -> tuple[Floats, Floats, Floats] | None:
+    """Of head, torso and tail by the counts [3], by scores, and by scores with log q added, [examples, 3] each."""
+    if laws is None:
+        return None
+    part = (group >= 0) & (setup.q.max(0) > 0)
+    member = np.eye(3)[group[part]]
+    weighted = laws[:, part] * np.exp(setup.log_q[part])
+    by_scores, with_q = (x / x.sum(1, keepdims=True) for x in (laws[:, part], weighted))
+    return prior[part] @ member, by_scores @ member, with_q @ member
 
 
 def _found(compute: Callable[[], Result]) -> Result | None:
@@ -217,27 +167,13 @@ def _found(compute: Callable[[], Result]) -> Result | None:
         return None
 
 
-def _evaluated(sampled: Mapping[str, float], candidates: int, source: Law, prior: Floats) -> Evaluation:
-    law = None if isinstance(source, str) and source == "uniform" else law_of(source, prior)
-    evaluation = fitting(sampled, len(prior), candidates, law=law)
-    return replace(evaluation, sampler=source) if isinstance(source, str) else evaluation
-
-
-def _choice(prior: Floats, setup: Setup, batch: int | None, memory: int) -> Choice:
-    """What to use for the reader's numbers; a batch that is not given has one example more than there are negatives."""
-    number = setup.asked or max(1, round(setup.negatives))
-    means: Means = "batch" if setup.name.startswith(("within-batch", "cross-")) else "draws"
-    labels = prior[prior > 0]
-    skew = max(0.0, -math.log(len(labels) * labels.min()))
-    return choose(len(labels), number + 1 if batch is None else batch, number, skew, memory, means)
-
-
-def _row(rows: Rows, truths: list[Floats], variant: Setup, setup: Setup, row_setup: Setup, laws: list[Truth]) -> Row:
-    """Another scheme; where it has the negatives of the reader's (``row_setup`` on rows), in the cells there are."""
+def _effects(
+    rows: Rows, truths: list[Floats], variant: Setup, setup: Setup, row_setup: Setup, laws: list[Truth]
+) -> list[Effect]:
+    """Of another scheme; where it has the negatives of the reader's (``row_setup`` on rows), in the same cells."""
     alike = variant.q is setup.q and variant.table is setup.table
     row_variant = row_setup.with_weights(variant.weights, variant.hits) if alike else rows.of(variant)
-    variant_truths = laws if alike else [Truth(rows, p, row_variant) for p in truths]
-    return row(variant.title, [effect(law, row_variant) for law in variant_truths])
+    return [effect(law, row_variant) for law in (laws if alike else [Truth(rows, p, row_variant) for p in truths])]
 
 
 def _alternatives(prior: Floats, setup: Setup) -> list[Setup]:
@@ -262,74 +198,32 @@ def _alternatives(prior: Floats, setup: Setup) -> list[Setup]:
     return [each for each in setups if each.title != setup.title][:5]
 
 
-def _verdict(
-    scheme: Row, by_spread: tuple[tuple[float, float], ...], never: int, labels: float, proved: bool
-) -> tuple[Verdict, str]:
-    """The verdict and why; ``proved`` where a theorem says that the minimum is the truth, whatever it is."""
-    if never:
-        return (
-            "wrong",
-            f"{never:,} classes with {percent(labels, 2)} of the labels are never negatives, so their scores grow "
-            "forever",
-        )
-    kls = [kl for _, kl in by_spread] or [scheme.kl]
-    moved = max(range(3), key=lambda g: scheme.displaced[g])
-    name = ("frequent", "middling", "rare")[moved]
-    flow = abs(scheme.learned[moved] - scheme.truth[moved])
-    items = (
-        f"{name} items get {percent(scheme.learned[moved])} of the probability instead of "
-        f"{percent(scheme.truth[moved])}"
-        if flow >= scheme.displaced[moved]
-        else f"the error is largest among {name} items, where {percent(scheme.displaced[moved], 2)} of P is misplaced"
-    )
-    if max(kls) < SMALL:
-        # other truths than those assumed can have other answers, unless a theorem covers them all
-        where = f" for spreads of log P/pi up to {SPREADS[-1]:g} nats" if by_spread and not proved else ""
-        return "right", f"the loss converges to the truth within {SMALL:g} nats of KL{where} ({nats(max(kls))})"
-    if min(kls) >= SMALL:
-        where = f" if log P/pi has a spread of {SHOWN:g} nats; the other spreads up to {SPREADS[-1]:g} are wrong too"
-        return "wrong", f"{items}{where if by_spread else ''}"
-    least = min(s for s, kl in by_spread if kl >= SMALL)
-    return (
-        "cannot tell",
-        f"counts alone do not decide, give scores; KL from the truth is {nats(min(kls))} to {nats(max(kls))} nats for "
-        f"spreads of log P/pi from {SPREADS[0]:g} to {SPREADS[-1]:g} nats, and above the limit of {SMALL:g} from "
-        f"{least:g} on",
-    )
-
-
-def _lines(change: str) -> str:
-    number = change.count(";") + 1
-    return "one line" if number == 1 else f"{('', 'one', 'two', 'three')[number]} things"
-
-
-def _assumptions(setup: Setup, outside: float | None) -> tuple[str, ...]:
-    """In sentences; ``outside`` is what the scores give to classes without labels, None without scores."""
+def _assumptions(setup: Setup, laws: Floats | None, group: NDArray[np.int64], lost: list[str]) -> tuple[str, ...]:
     sentences = [
         "Scores are free at each x: a model that cannot represent the minimum mixes contexts.",
         "The batches' labels are independent draws with the counted frequencies.",
-        "The truth is the softmax of your scores; scores learned by a wrong scheme are themselves shifted."
-        if outside is not None
-        else "P(y|x) is proportional to pi(y) exp(sigma z), z independent and normal: an assumption, not your data.",
+        "P(y|x) is proportional to pi(y) exp(sigma z), z independent and normal: an assumption, not your data."
+        if laws is None
+        else "The truth is the softmax of your scores; scores learned by a wrong scheme are themselves shifted.",
+        "Classes that are alike share a bin, and bins are doubled until the divergence moves by less than .5 %, or "
+        "1,280 of them (2 % and 320 for other numbers of negatives): a measured error and no bound.",
     ]
-    of_sets = (
-        "; of a set the part that only its exact law shows is refined by itself, to the same end."
-        if setup.is_set
-        else "."
-    )
-    sentences.append(
-        "Classes that are alike share a bin, and bins are doubled until the divergence moves by less than .5 %, "
-        "or 1,280 of them (2 % and 320 for other numbers of negatives): the ± is that last move, a "
-        "measured error and no bound" + of_sets
-    )
+    if setup.is_set:
+        sentences.append(
+            f"Beyond {ENUMERATED} classes each class is a member of the set independently of the others: the ± has "
+            "the most that this moved divergences below .02 nats in 1,149 comparisons with the exact law."
+        )
     if setup.name.startswith("cross-"):
         sentences.append(
             "Labels of other batches and devices have the same law, and their embeddings are as those of now."
         )
-    if outside is not None and outside > 1e-9:
+    outside = 0.0 if laws is None else float(laws[:, group < 0].sum(-1).mean())
+    if outside > 1e-9:
         sentences.append(
             f"Classes whose count is 0 are left out, with the {percent(outside, 2)} that the scores give them."
         )
+    if lost:
+        sentences.append(f"Not found in float64, and left out: the minimum of {'; '.join(lost)}.")
     return tuple(sentences)
 
 

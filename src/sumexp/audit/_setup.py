@@ -13,17 +13,21 @@ from typing import Literal, cast, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.audit._sets import inclusion
 from sumexp.negatives.consistency import factors
+from sumexp.negatives.race import inclusion
 from sumexp.samplers import Hits, LogUniform, Sampler, log_inclusion
 
 Floats = NDArray[np.float64]
 
-Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail", "arrival", "tries"]
+Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail", "arrival"]
 """What a negative weighs: see :func:`log_weights`."""
+
+EXACT = 2_000
+"""Classes up to which the probability to be among m distinct ids is an exact integral."""
 
 Kind = Literal["draws", "union", "distinct"]
 """Draws with replacement, the set of classes among them, or the first so many distinct ones."""
@@ -81,11 +85,6 @@ class Setup:
         return self.kind != "draws"
 
     @property
-    def tries(self) -> bool:
-        """Whether weights know the number of tries; that of one try is known."""
-        return self.weights == "tries" and self.asked != 1
-
-    @property
     def negatives(self) -> float:
         """The number of negatives, expected where it is random."""
         return float(self.m.sum())
@@ -109,7 +108,6 @@ class Setup:
             "added": "log q added to all logits",
             "tail": "tail weights",
             "arrival": "log(1 - exp(-qT)) subtracted from all logits",
-            "tries": "log(1 - (1-q)^tries) subtracted from all logits",
         }
         hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
         own = ", own table" if self.table is not None else ""
@@ -201,11 +199,6 @@ def read_setup(
             f"weights 'arrival' are those of samplers.distinct: they need a sampler distinct:LAW, hits masked and no "
             f"log_q; the sampler is {named or 'a law'}, hits {hits!r}"
         )
-    if weights == "tries" and (kind != "distinct" or hits == "redraw" or table is not None):
-        raise AuditError(
-            f"weights 'tries' are those of TensorFlow with unique=True: they need a sampler distinct:LAW, hits masked "
-            f"or kept, and no log_q; the sampler is {named or 'a law'}, hits {hits!r}"
-        )
     if weights == "arrival" and known is not None and draws + 2 > (known > 0).sum():
         raise AuditError(f"m is {draws}, with {int((known > 0).sum())} classes that can be drawn; arrival needs m + 2")
     scheme = Setup(
@@ -237,7 +230,6 @@ def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tu
     added         :math:`\log q` added to all: :math:`w = q_{y'}/q_y`
     tail          :math:`w = \pi_{y'}/(mq_{y'}\pi_y)`
     arrival       those of :func:`sumexp.samplers.distinct`, which know the time of the next arrival
-    tries         TensorFlow's with ``unique=True``: :math:`\log(1-(1-q)^N)` from all, with N the number of draws
     ============  =======================================================================
 
     Where hits are drawn again, importance and tail weights have the law that is drawn, :math:`q_{y'}/(1-q_y)`, for
@@ -259,9 +251,7 @@ def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tu
             return zero, -table
         case "added":
             return -table, table
-    kind = (
-        "relative" if setup.weights == "arrival" or setup.weights == "tries" else setup.weights
-    )  # over coins that is what they are
+    kind = "relative" if setup.weights == "arrival" else setup.weights  # over independent members that is what it is
     a, b = factors(kind, torch.from_numpy(table), 1, hits=setup.hits, prior=torch.from_numpy(np.log(prior)))
     # of them only 1/m knows the number of negatives, which need not be whole
     return a.numpy() - (0.0 if kind == "relative" else math.log(setup.negatives)), b.numpy()
@@ -351,11 +341,26 @@ def _union(q: Floats, m: int) -> Floats:
 
 
 def _distinct(q: Floats, m: int, number: Floats) -> Floats:
-    """The probability that a class is among the first m distinct ones."""
-    drawn = int(number[q > 0].sum())
+    r"""The probability that a class is among the first m distinct ids.
+
+    It is exact for up to :data:`EXACT` classes, each by itself. Beyond them it is :math:`1-e^{-q_iT}`, where T is such
+    that the sum is m (Rosén, 1972); with 2,001 to 20,000 classes that is off by less than 1 % for m of 20 or more, and
+    by less than 10 % for two.
+    """
+    some = q > 0
+    drawn = int(number[some].sum())
     if m >= drawn:
         raise AuditError(f"m is {m}, but only {drawn} classes can be drawn: there are no {m} distinct negatives")
-    return inclusion(q, m, number)
+    held = np.zeros_like(q)
+    if drawn == len(q[some]) <= EXACT:
+        held[some] = inclusion(torch.from_numpy(np.log(q[some])), m).numpy()
+        return held
+
+    def more(log_time: float) -> float:
+        return float(number @ -np.expm1(-q * math.exp(log_time))) - m
+
+    log_time = brentq(more, math.log(m) - 1, math.log(m + 50) - math.log(q[some].min()), xtol=1e-13)
+    return np.asarray(-np.expm1(-q * math.exp(log_time)))
 
 
 def _table(table: object, setup: Setup, known: Floats | None) -> Floats:

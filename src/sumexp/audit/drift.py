@@ -8,8 +8,14 @@ the labels and the counts, :math:`\hat p_A=(n+Ap)/(N+A)`, two numbers enclose th
 
 The first leaves each label out of the estimate that it is judged by: for each A its mean is
 :math:`\mathrm{KL}(p'\|p)-\mathbb E\,\mathrm{KL}(p'\|\hat p_A)`, with N - 1 labels. The mean of the second is
-:math:`\mathrm{KL}(p'\|p)+\mathbb E\,\mathrm{KL}(n/N\,\|\,p')`. A is where the first is largest, from the labels
-themselves: one number, whose optimism is of the order 1/N.
+:math:`\mathrm{KL}(p'\|p)+\mathbb E\,\mathrm{KL}(n/N\,\|\,p')`. A is chosen where the first is largest, from the
+labels themselves, which raises its mean by less than 1/N.
+
+**The test.** Given how often each class is there in counts and labels together, the labels of one law that fall into a
+group are hypergeometric. Drift is found if the share of a group has a p-value below :data:`LEVEL` over the number of
+groups, so that labels of the counts' law are taken for another in at most one of a hundred audits; or if single classes
+change places, which Pearson's statistic shows, more than :data:`DEVIATIONS` standard deviations above its mean. That
+statistic alone misses a drift to frequent classes, which lowers it where the table is sparse.
 
 **The line.** If contexts of a class stay what they are, :math:`P'(x\mid y)=P(x\mid y)`, Bayes' rule gives
 
@@ -27,21 +33,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from sumexp.audit._faults import DEVIATIONS, homogeneity
+from sumexp.audit._arguments import Numbers, as_counts, serving_counts
 from sumexp.audit._rows import groups
 from sumexp.audit._setup import AuditError
 from sumexp.audit._text import digits, hundredths, percent
+from sumexp.audit.results import SMALL, Line
 
 Floats = NDArray[np.float64]
 
 END = 0.01
 """Share of all labels that the two outermost groups reach: classes of one count are in one group."""
 
-LINE = "log p_new - log p_train"
-"""What is added to the scores that are served, in words."""
+LEVEL = 0.01
+"""Probability, at most, that labels of the counts' law are said to move some group."""
 
-MOVED = 3.0
-"""Standard deviations from which on a group's share is said to have moved."""
+DEVIATIONS = 6.0
+"""Standard deviations of Pearson's statistic beyond which single classes have changed."""
+
+SEEN = 3.9
+"""Standard deviations by which a share must move to be found nine times in ten: 2.6 for the level, 1.3 for the rest."""
 
 STRENGTHS = (1e-2, 1e12)
 """Between these A is looked for: nearly the labels alone, and nearly the counts alone."""
@@ -56,7 +66,8 @@ class Group:
         classes: how many there are.
         trained: their share of the training labels.
         served: their share of the labels served.
-        moved: 1 or -1 where the share rose or fell by more than :data:`MOVED` standard deviations, else 0.
+        moved: 1 or -1 where the share is found to have risen or fallen, else 0.
+        deviation: standard deviation of the difference of the shares without drift.
     """
 
     name: str
@@ -64,6 +75,7 @@ class Group:
     trained: float
     served: float
     moved: int
+    deviation: float
 
     @property
     def ratio(self) -> float:
@@ -76,9 +88,9 @@ class Drift:
     """The law of the labels served against that of the training counts; nats.
 
     Attributes:
-        found: whether Pearson's statistic is more than :data:`~sumexp.audit._faults.DEVIATIONS` above its mean.
-        deviations: by how many standard deviations it is.
-        least: mean log ratio of held-out labels: in expectation at most the divergence.
+        found: whether a group has moved, or single classes have.
+        deviations: by how many standard deviations Pearson's statistic is above its mean.
+        least: mean log ratio of held-out labels: in expectation at most the divergence, and 1/N more.
         error: its standard error over the labels.
         most: divergence of the labels' frequencies: in expectation at least that of their law.
         labels: number of labels served.
@@ -124,24 +136,39 @@ class Drift:
             for group in self.groups
         )
         lost = f"; {percent(self.unknown, 2)} of the labels belong to classes that training never had"
-        if not self.found:
-            return f"none that these {self.labels:,} labels show: {shares}{lost if self.unknown else ''}"
-        return (
-            f"{digits(max(self.least, 0.0))} to {digits(self.most)} nats of KL from the counts' distribution; "
-            f"{shares}; {self.direction}{lost if self.unknown else ''}"
-        )
+        more = lost if self.unknown else ""
+        if self.found:
+            size = f"{digits(max(self.least, 0.0))} to {digits(self.most)} nats of KL from the counts' distribution"
+            return f"{size}; {shares}; {self.direction}{more}"
+        head = max(self.groups, key=lambda group: group.deviation)
+        power = f"{self.labels:,} labels would show a {head.name} whose share moves by"
+        return f"none found: {power} {digits(100 * SEEN * head.deviation, 2)} points or more; {shares}{more}"
+
+    def line(self) -> Line:
+        """The line of an audit."""
+        fix = "if you serve labels like those given, add log p_new - log p_train to the scores"
+        sure = self.least >= SMALL
+        return Line("drift", self.found, str(self), fix, self.most if self.found else 0.0, sure, code=self.lines)
 
 
-def measure(counts: NDArray[np.int64], served: Floats) -> Drift:
+def measure(counts: Numbers, served: Numbers) -> Drift:
     """How far labels are from the counts' law.
 
     Args:
-        counts: [classes] of training.
+        counts: [classes] of training, whole numbers.
         served: [classes or more] of the labels served; entries beyond ``counts`` are classes that training never had.
 
     Raises:
-        AuditError: if training never had the class of any label served, or there is one label.
+        AuditError: if an argument is not what it must be, training never had the class of any label served, or there
+            is one label.
+
+    >>> import numpy as np
+    >>> from sumexp.audit import drift
+    >>> drift.measure(np.array([500, 300, 200]), np.array([20, 30, 50])).direction
+    'gained: tail; lost: head'
     """
+    counts = as_counts(counts)
+    served = serving_counts(served, len(counts))
     _, own, n = _known(counts, served)
     number, total = served.sum(), n.sum()
     if total < 2:
@@ -154,10 +181,10 @@ def measure(counts: NDArray[np.int64], served: Floats) -> Drift:
     least = float(weight @ ratios)
     spread = float(weight @ (ratios - least) ** 2)
     every = np.pad(counts, (0, len(served) - len(counts))).astype(np.float64)
-    away = homogeneity(served, every)
+    away, parts = homogeneity(served, every), _groups(every, served)
     return Drift(
-        away > DEVIATIONS, away, least, float(np.sqrt(spread / total)), float(weight @ np.log(weight / p[seen])),
-        int(number), float(1 - total / number), _groups(every, served), strength,
+        away > DEVIATIONS or any(group.moved for group in parts), away, least, float(np.sqrt(spread / total)),
+        float(weight @ np.log(weight / p[seen])), int(number), float(1 - total / number), parts, strength,
     )  # fmt: skip
 
 
@@ -214,18 +241,47 @@ def _groups(trained: Floats, served: Floats) -> tuple[Group, ...]:
         "rarest": (below < END) & (both > 0),
     }
     same = {"most frequent": parts["head"], "rarest": parts["tail"]}
-    return tuple(
-        _group(name, part, trained, served)
-        for name, part in parts.items()
+    some = [
+        (name, part) for name, part in parts.items()
         if part.any() and not (name in same and np.array_equal(part, same[name]))
-    )
+    ]  # fmt: skip
+    return tuple(_group(name, part, trained, served, LEVEL / len(some)) for name, part in some)
 
 
-def _group(name: str, part: NDArray[np.bool_], trained: Floats, served: Floats) -> Group:
+def _group(name: str, part: NDArray[np.bool_], trained: Floats, served: Floats, level: float) -> Group:
+    from scipy.stats import hypergeom  # half a second of every start, and seldom asked for
+
     first, second = trained.sum(), served.sum()
-    own, new = trained[part].sum() / first, served[part].sum() / second
-    share = (trained[part].sum() + served[part].sum()) / (first + second)
-    # of a hypergeometric count: exact for two samples of one law, given both together
-    deviation = np.sqrt(share * (1 - share) * (1 / first + 1 / second) * (first + second) / (first + second - 1))
-    moved = int(np.sign(new - own)) if abs(new - own) > MOVED * deviation else 0
-    return Group(name, int(part.sum()), float(own), float(new), moved)
+    own, new = trained[part].sum(), served[part].sum()
+    law = hypergeom(round(first + second), round(own + new), round(second))
+    below, above = law.cdf(round(new)), law.sf(round(new) - 1)
+    moved = 0 if 2 * min(below, above) > level else 1 if above < below else -1
+    share = (own + new) / (first + second)
+    variance = share * (1 - share) * (1 / first + 1 / second) * (first + second) / (first + second - 1)
+    return Group(name, int(part.sum()), float(own / first), float(new / second), moved, float(np.sqrt(variance)))
+
+
+def homogeneity(first: Floats, second: Floats) -> float:
+    r"""By how many standard deviations Pearson's statistic of two samples of counts exceeds its mean.
+
+    Mean and variance are exact for two samples of one law, given how often each class is there in both together.
+
+    Args:
+        first: [classes] whole numbers, not all 0.
+        second: the same of the other sample.
+
+    Source: Dawson, A simplified expression for the variance of the chi-squared function on a contingency table (1954).
+    """
+    both = first + second
+    seen = both > 0
+    first, both = first[seen], both[seen]
+    rows, columns, total = np.array([first.sum(), both.sum() - first.sum()]), len(both), both.sum()
+    if columns < 2 or total < 4:
+        return 0.0
+    statistic = total**2 / rows.prod() * (((first - rows[0] * both / total) ** 2 / both).sum())
+    v1, v2 = (total - 2) / (total - 1), (columns - 1) * (total - columns) / (total - 1)
+    w1 = (total * (1 / rows).sum() - 4) / (total - 2)
+    w2 = (total * (1 / both).sum() - columns**2) / (total - 2)
+    variance = 2 * total / (total - 3) * (v1 - w1) * (v2 - w2) + total**2 / (total - 1) * w1 * w2
+    mean = total / (total - 1) * (columns - 1)
+    return float((statistic - mean) / np.sqrt(variance)) if variance > 0 else 0.0

@@ -1,9 +1,9 @@
-r"""What the reader's own estimate of log q looks like: a count-min sketch, or counts and gaps that fade.
+r"""Estimates of log q from the labels themselves: a count-min sketch, and probabilities that a library clips.
 
 An estimate that is off by :math:`\delta = \log\hat q-\log q` moves the minimum of the consistent scheme (draws with
 replacement, :math:`\log\hat q` subtracted from all logits, hits kept) to :math:`\log P+\delta`, for every number of
-negatives (`sumexp.negatives.estimated`). Sketches are made of the counts themselves, with hash functions from a seed;
-what fades is drawn from its stationary law.
+negatives (`sumexp.negatives.estimated`). An estimate from a stream, such as that of `sumexp.nn.StreamingLogQ`, depends
+on the stream: save its table of log q, and give that.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from sumexp.audit._setup import AuditError
 Floats = NDArray[np.float64]
 
 PRIME = (1 << 31) - 1
-NAMES = ("count-min:WIDTH,DEPTH", "decayed:RATE", "gaps:RATE", "clipped:LEAST")
+NAMES = ("count-min:WIDTH,DEPTH", "clipped:LEAST")
 
 
 def estimate(name: str, counts: NDArray[np.int64], seed: int) -> Floats:
@@ -23,21 +23,23 @@ def estimate(name: str, counts: NDArray[np.int64], seed: int) -> Floats:
 
     ============  =====================================================================================================
     count-min     the least of ``depth`` sums of counts of the classes that share a slot of ``width``
-    decayed       counts that fade by 1 - rate with every label: nearly Poisson, of 2/rate labels, times rate/2
-    gaps          1 over a mean of gaps that fades by 1 - rate: gaps are nearly exponential, their mean nearly gamma, of
-                  shape 2/rate
     clipped       the shares themselves, or ``least`` where that is more: 1e-6 in TensorFlow Recommenders and keras-rs
     ============  =====================================================================================================
 
     Args:
         name: one of :data:`NAMES`.
         counts: [classes] how often each is a label.
-        seed: of the hash functions or the stream.
+        seed: of the hash functions.
 
     Raises:
         AuditError: if the name is unknown or a number is out of range.
 
-    Source: Cormode and Muthukrishnan (2005) for the sketch; Yi et al. (2019), Algorithm 2, for gaps.
+    Source: Cormode and Muthukrishnan (2005).
+
+    >>> import numpy as np
+    >>> from sumexp.audit.estimates import estimate
+    >>> np.exp(estimate("clipped:0.3", np.array([8, 2]), 0)).round(2).tolist()
+    [0.8, 0.3]
     """
     kind, _, rest = name.partition(":")
     generator = np.random.default_rng(seed)
@@ -47,13 +49,7 @@ def estimate(name: str, counts: NDArray[np.int64], seed: int) -> Floats:
         return np.log(np.maximum(estimated, 1.0) / total)
     if kind == "clipped":
         return np.log(np.maximum(counts / total, _least(rest)))
-    if kind not in ("decayed", "gaps"):
-        raise AuditError(f"no estimate {name!r}; there are {', '.join(NAMES)}")
-    labels = 2 / _rate(rest)  # as many labels of equal weight have the variance of those that fade
-    q = np.maximum(counts, 1.0) / total
-    if kind == "gaps":
-        return np.log(q) - np.log(generator.gamma(labels, 1 / labels, len(q)))
-    return np.log(np.maximum(generator.poisson(labels * q), 1.0) / labels)
+    raise AuditError(f"no estimate {name!r}; there are {', '.join(NAMES)}, and your own table of log q")
 
 
 def cost(delta: Floats, p: Floats) -> float:
@@ -92,13 +88,3 @@ def _least(text: str) -> float:
     if not 0 < least < 1:
         raise AuditError(f"the least probability of clipped is {text!r}; it lies between 0 and 1, as in clipped:1e-6")
     return least
-
-
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = 0.0
-    if not 1e-9 <= rate <= 0.5:
-        raise AuditError(f"the rate of an estimate is {text!r}; it is a number from 1e-9 to 1/2, as in gaps:0.01")
-    return rate

@@ -1,23 +1,18 @@
-"""What an audit found: frozen, readable when printed, and as plain values for JSON."""
+"""The result of an audit: lines to read, one verdict from all of them, and plain values for JSON."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from textwrap import fill, wrap
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.audit._advice import Advice
 from sumexp.audit._effects import GROUPS, Effect
-from sumexp.audit._faults import Fault
+from sumexp.audit._numbers import ByNumber
 from sumexp.audit._rates import RankBound, Rates
 from sumexp.audit._text import digits, nats, percent, signed
-from sumexp.audit.choice import Choice
-from sumexp.audit.drift import LINE, Drift
-from sumexp.audit.evaluation import Evaluation
-from sumexp.audit.serving import Bounded
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +26,35 @@ Verdict = Literal["right", "wrong", "cannot tell"]
 
 
 @dataclass(frozen=True)
+class Line:
+    """A fault, a drift, or anything else that an audit prints in one line.
+
+    Attributes:
+        name: its first word or words.
+        found: whether it is a fault that is present; None if the input cannot show it.
+        says: one sentence.
+        fix: what to change, if it is found.
+        nats: what it costs, as a divergence, or the most that it may cost; 0 if it has no price.
+        sure: whether it costs no less.
+        source: the theorem, or where it was met.
+        claim: the entry of the book's register that proves it.
+        code: lines of code for the fix.
+        instead: whether the fix replaces the change of the scheme.
+    """
+
+    name: str
+    found: bool | None
+    says: str
+    fix: str = ""
+    nats: float = 0.0
+    sure: bool = True
+    source: str = ""
+    claim: str = ""
+    code: str = ""
+    instead: bool = False
+
+
+@dataclass(frozen=True)
 class Row:
     """A scheme, over the examples: means, and standard errors of the divergence where there are several.
 
@@ -38,19 +62,15 @@ class Row:
         title: the scheme.
         kl: divergence of what is learned from the truth, nats; infinite where a class is never drawn.
         kl_error: its standard error over the examples, or what halving the bins' width still moved, if more.
-        gap: the sampled loss at the truth less its least value, nats.
+        gap: the sampled loss at the truth less its least value, nats; NaN for named losses.
         shift: error of the scores of head, torso and tail, each class counted once, nats.
         weighted: the same, weighted by P.
         truth: true shares of the groups.
         learned: learned shares.
-        inside: divergence inside each group, nats.
         displaced: probability that is learned where it is not, or not where it is, in each group.
         overlap: classes of the true top 10 that are learned so.
-        loss: mean sampled loss at the true scores, nats.
-        deviation: its standard deviation over samples, nats.
-        noise: standard deviation of the gradient in the logits over samples.
-        weight: gradient weight on the negatives of each group.
-        full_weight: the same of the full softmax.
+        loss: mean sampled loss at the true scores, nats; NaN for named losses.
+        deviation: its standard deviation over samples, nats; NaN for named losses.
     """
 
     title: str
@@ -61,21 +81,14 @@ class Row:
     weighted: tuple[float, ...]
     truth: tuple[float, ...]
     learned: tuple[float, ...]
-    inside: tuple[float, ...]
     displaced: tuple[float, ...]
     overlap: float
     loss: float
     deviation: float
-    noise: float
-    weight: tuple[float, ...]
-    full_weight: tuple[float, ...]
 
 
-def row(title: str, effects: list[Effect]) -> Row:
+def row(title: str, effects: Sequence[Effect]) -> Row:
     """The means over examples."""
-
-    def mean(values: list[float]) -> float:
-        return float(np.mean(values))
 
     def each(values: list[Floats]) -> tuple[float, ...]:
         return tuple(float(x) for x in np.mean(values, axis=0))
@@ -83,15 +96,23 @@ def row(title: str, effects: list[Effect]) -> Row:
     kls = [math.inf if e.unbounded > 0 else e.kl for e in effects]
     many = len(kls) > 1 and math.isfinite(sum(kls))
     error = float(np.std(kls, ddof=1) / math.sqrt(len(kls))) if many else 0.0
+    numbers = np.array(
+        [[k, e.kl_error, e.gap, e.overlap, e.loss, e.deviation] for k, e in zip(kls, effects, strict=True)]
+    )
+    kl, moved, gap, overlap, loss, deviation = numbers.mean(0).tolist()
     return Row(
-        title, mean(kls), max(error, mean([e.kl_error for e in effects])), mean([e.gap for e in effects]),
-        each([e.items for e in effects]), each([e.shift for e in effects]), each([e.truth for e in effects]),
-        each([e.learned for e in effects]), each([e.inside for e in effects]), each([e.displaced for e in effects]),
-        mean([e.overlap for e in effects]),
-        mean([e.at_truth.loss for e in effects]), mean([e.at_truth.deviation for e in effects]),
-        mean([e.at_truth.noise for e in effects]), each([e.at_truth.weight for e in effects]),
-        each([e.at_truth.full_weight for e in effects]),
+        title, kl, max(error, moved), gap, each([e.items for e in effects]), each([e.shift for e in effects]),
+        each([e.truth for e in effects]), each([e.learned for e in effects]), each([e.displaced for e in effects]),
+        overlap, loss, deviation,
     )  # fmt: skip
+
+
+class Decision(NamedTuple):
+    """The verdict, why, and what to change (empty for nothing)."""
+
+    verdict: Verdict
+    sentence: str
+    change: str
 
 
 @dataclass(frozen=True)
@@ -99,92 +120,88 @@ class Audit:
     """The result of :func:`sumexp.audit.audit`; nats where nothing else is said.
 
     Attributes:
-        verdict: whether the minimum is the truth, within .01 nats; "cannot tell" where it depends on P(y|x).
-        sentence: the verdict in one sentence.
         classes: number of classes.
         labels: number of counted labels.
         negatives: of one example, expected where it is random.
         asked: the number that was given: of draws, where repetitions are removed.
-        source: what stands for the truth: scores, or an assumed spread.
-        spread: of log P(y|x)/pi(y), in nats.
+        source: the truth: scores, or an assumed spread.
+        spread: of log P(y|x)/pi(y).
+        proved: whether a theorem says that the minimum is the truth, whatever the truth is.
+        remedy: what to change in the scheme; empty where it is the theorem's.
         scheme: the reader's.
         alternatives: others, at the same number of negatives.
         by_spread: spread and divergence, where no scores were given.
-        by_m: number of negatives (of draws, where repetitions are removed) and divergence, of the first example.
-        loss_by_m: the same numbers, with the mean sampled loss at the truth less the full loss, and its deviation.
-        gradient_by_m: the same numbers, with the length of the mean gradient in the scores at the truth, where the full
-            loss has none, and the root of its summed variance, of one training example.
+        numbers: divergence and loss for other numbers of negatives, of the first example.
         rates: accidental hits.
-        one_per_cent: draws from which importance weights' mean loss is within 1 % of the full loss; of distinct ids
-            their number; None if over 2^24, for sets 2^14.
-        full_loss: the full cross entropy at the truth.
-        certificate: what InfoNCE can certify, nats of mutual information.
-        rank_bound: whether the loss bounds the log rank.
+        rank_bound: whether the loss bounds the log rank; None for named losses.
         faults: those known.
-        advice: what to change.
         curve: mean frequency, error of the score, and share of P, of each bin of the first example.
-        served: which scores to serve for which metric; empty where the minimum is neither log P nor log P/q.
-        assumptions: what all of it rests on.
-        choice: what to use for these numbers.
-        evaluation: what metrics among sampled candidates leave open, if any were given.
-        draws: whether negatives are draws with replacement, and not a set.
-        drift: how the labels served, or those of examples, differ from the counts, if any were given.
-        bounded: what cosines over a temperature can hold, if that was asked.
+        served: which scores to serve for which metric; empty where nothing exact is known.
+        assumptions: of the whole.
+        more: lines of further calls: drift, cosines, sampled metrics.
     """
 
-    verdict: Verdict
-    sentence: str
     classes: int
     labels: int
     negatives: float
     asked: int
     source: str
     spread: float
+    proved: bool
+    remedy: str
     scheme: Row
     alternatives: tuple[Row, ...]
     by_spread: tuple[tuple[float, float], ...]
-    by_m: tuple[tuple[int, float], ...]
-    loss_by_m: tuple[tuple[int, float, float], ...]
-    gradient_by_m: tuple[tuple[int, float, float], ...]
+    numbers: tuple[ByNumber, ...]
     rates: Rates
-    one_per_cent: int | None
-    full_loss: float
-    certificate: float
-    rank_bound: RankBound
-    faults: tuple[Fault, ...]
-    advice: Advice
+    rank_bound: RankBound | None
+    faults: tuple[Line, ...]
     curve: tuple[tuple[float, float, float], ...]
     served: str
     assumptions: tuple[str, ...]
-    choice: Choice | None = None
-    evaluation: Evaluation | None = None
-    draws: bool = True
-    drift: Drift | None = None
-    bounded: Bounded | None = None
+    more: tuple[Line, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether training ends at the truth, within .01 nats; "cannot tell" where that depends on P(y|x)."""
+        return decide(self).verdict
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        return decide(self).sentence
+
+    @property
+    def change(self) -> str:
+        """What to change; empty for nothing."""
+        return decide(self).change
+
+    @property
+    def certificate(self) -> float:
+        """The most mutual information that an InfoNCE loss of so many negatives can certify, log(m+1), in nats."""
+        return math.log1p(self.negatives)
+
+    def with_lines(self, *lines: Line) -> "Audit":
+        """The same audit with the lines of further calls, which its verdict and its advice take into account."""
+        return replace(self, more=(*self.more, *lines))
 
     def lines(self) -> tuple[str, ...]:
-        """The five lines that matter, and one more each for drift and for cosines."""
-        s = self.scheme
+        """Five lines, and one more for each further call."""
+        s, decision = self.scheme, decide(self)
         shares = ", ".join(f"{g} {signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
+        gap = "" if math.isnan(s.gap) else f", where the loss is {nats(s.gap)} nats lower than at the truth"
+        error = f" ± {nats(s.kl_error)}" if s.kl_error > max(1e-3, 0.05 * s.kl) else ""
         names = [f.name for f in self.faults if f.found]
-        change = self.advice.change
-        price = f" ({noise(self.advice.variance)})" if change and self.advice.variance > 0 else ""
-        more = (("drift", self.drift), ("bounded", self.bounded))
-        drifts = self.drift is not None and self.drift.found
-        advised = f"{change}{price}" if change else f"change nothing{' in training' if drifts else ''}"
-        served = f"; if you serve labels like those given, add {LINE} to the scores" if drifts else ""
+        most = f"; InfoNCE certifies at most {self.certificate:.2f} nats of mutual information" * bool(self.rank_bound)
         return (
-            f"{self.verdict.capitalize()}: {self.sentence}{'; for labels as they were counted' if drifts else ''}",
-            f"minimum   {nats(s.kl)} nats of KL from the truth (0 is best), where the loss is {nats(s.gap)} nats "
-            "lower than "
-            f"at the truth; {s.overlap:.3g} of the true top 10 stay there; scores too high (+) or too low (-): "
-            f"{shares} nats",
+            f"{decision.verdict.capitalize()}: {decision.sentence}",
+            f"minimum   {nats(s.kl)}{error} nats of KL from the truth (0 is best){gap}; {s.overlap:.3g} of the "
+            f"true top 10 stay there; scores too high (+) or too low (-): {shares} nats",
             f"negatives {digits(self.negatives, 6)} per example, {percent(self.rates.any_hit, 2)} of examples with an "
-            "accidental "
-            f"hit; InfoNCE certifies at most {self.certificate:.2f} nats of mutual information",
+            f"accidental hit{most}",
             f"faults    {'; '.join(names) if names else 'no known fault found'}",
-            *(f"{name:10s}{value}" for name, value in more if value is not None),
-            f"advice    {advised}{served}",
+            *(f"{line.name:9s} {line.says}" for line in self.more),
+            f"advice    {decision.change or 'change nothing'}",
         )
 
     def __str__(self) -> str:
@@ -193,27 +210,66 @@ class Audit:
         if self.by_spread:
             spreads = "   ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
             lines += [f"KL (nats) by spread of log P(y|x)/pi(y):   {spreads}", ""]
-        if self.evaluation is not None:
-            evaluation = self.evaluation
-            lines += [
-                folded(f"full-catalogue metrics compatible with yours on {evaluation.among}: {evaluation.ends}"),
-                "",
-            ]
-        if self.by_m:
-            lines += [*_numbers(self.by_m, self.loss_by_m, self.gradient_by_m), ""]
-        if self.choice is not None:
-            lines += [folded(f"recommended for these numbers: {self.choice.use}; {self.choice.because}"), ""]
+        if self.numbers:
+            lines += [*_numbers(self.numbers), ""]
         faults = [folded(f"fault     {f.name}: {f.says}") for f in self.faults if f.found]
         lines += [*faults, ""] if faults else []
         if self.served:
             lines += [folded(f"served    {self.served}"), ""]
-        if self.drift is not None and self.drift.found:
-            lines += [*self.drift.lines.splitlines(), ""]
+        for line in self.more:
+            lines += [*line.code.splitlines(), ""] if line.found and line.code else []
         return "\n".join([*lines, *(folded(f"assumed   {a}") for a in self.assumptions)])
 
     def plain(self) -> dict[str, object]:
-        """All of it as plain values, for JSON; what is infinite or no number is null."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        """All of it as plain values, for JSON; NaN and infinite numbers are null."""
+        return {name: _plain(value) for name, value in (decide(self)._asdict() | asdict(self)).items()}
+
+
+def decide(audit: Audit) -> Decision:
+    """The one verdict, from every line of the output.
+
+    It is right only if the minimum is within :data:`SMALL` of every truth that was tried, and no line that is found
+    costs more. Nothing is to be changed only if it is right and no line is found.
+    """
+    found = [line for line in (*audit.faults, *audit.more) if line.found]
+    costly = max((line for line in found if line.nats >= SMALL), key=lambda line: (line.sure, line.nats), default=None)
+    kls = [kl for _, kl in audit.by_spread] or [audit.scheme.kl]
+    ends_right = max(kls) < SMALL
+    steps = [line.fix for line in found if line.fix]
+    if not ends_right and not any(line.instead for line in found):
+        steps.insert(0, audit.remedy)
+    change = "; ".join(dict.fromkeys(steps))
+    if costly is not None and (ends_right or math.isinf(costly.nats)):
+        but = f"; the loss by itself converges to the truth ({nats(max(kls))})" if ends_right else ""
+        return Decision("wrong" if costly.sure else "cannot tell", f"{costly.name}: {costly.says}{but}", change)
+    if ends_right:
+        where = f" for spreads of log P/pi up to {audit.by_spread[-1][0]:g} nats" if audit.by_spread else ""
+        at = "" if audit.proved else where
+        said = f"the loss converges to the truth within {SMALL:g} nats of KL{at} ({nats(max(kls))})"
+        return Decision("right", said, change)
+    if min(kls) >= SMALL or (costly is not None and costly.sure):
+        return Decision("wrong", _misplaced(audit), change)
+    least = min(s for s, kl in audit.by_spread if kl >= SMALL)
+    ends = f"{audit.by_spread[0][0]:g} to {audit.by_spread[-1][0]:g}"
+    return Decision(
+        "cannot tell",
+        f"counts alone do not decide, give scores; KL from the truth is {nats(min(kls))} to {nats(max(kls))} nats for "
+        f"spreads of log P/pi from {ends} nats, and above the limit of {SMALL:g} from {least:g} on",
+        change,
+    )
+
+
+def _misplaced(audit: Audit) -> str:
+    """Which group has the wrong probability."""
+    s = audit.scheme
+    moved = max(range(3), key=lambda g: s.displaced[g])
+    name, flow = ("frequent", "middling", "rare")[moved], abs(s.learned[moved] - s.truth[moved])
+    where = f" if log P/pi has a spread of {audit.spread:g} nats" if audit.by_spread else ""
+    if flow >= s.displaced[moved]:
+        learned, true = percent(s.learned[moved]), percent(s.truth[moved])
+        return f"{name} items get {learned} of the probability instead of {true}{where}"
+    share = percent(s.displaced[moved], 2)
+    return f"the error is largest among {name} items, where {share} of P is misplaced{where}"
 
 
 def folded(line: str, indent: int = 10) -> str:
@@ -223,30 +279,21 @@ def folded(line: str, indent: int = 10) -> str:
 
 def _schemes(rows: Sequence[Row]) -> list[str]:
     """A line of numbers for each scheme; a long title takes several lines."""
-    lines = [f"{'scheme':28s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s} noise"]
+    lines = [f"{'scheme':32s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s}"]
     for each in rows:
-        first, *rest = wrap(each.title, 28, subsequent_indent="  ")
+        first, *rest = wrap(each.title, 32, subsequent_indent="  ")
         shift = " ".join(f"{signed(x):>7s}" for x in each.shift)
-        numbers = f"{nats(each.kl):>9s} {nats(each.gap):>8s} {shift} {each.overlap:5.3g} {each.noise:5.3f}"
-        lines += [f"{first:28s} {numbers}", *rest]
+        gap = "" if math.isnan(each.gap) else nats(each.gap)
+        lines += [f"{first:32s} {nats(each.kl):>9s} {gap:>8s} {shift} {each.overlap:5.3g}", *rest]
     return lines
 
 
-def _numbers(
-    kls: Sequence[tuple[int, float]], losses: Sequence[Sequence[float]], gradients: Sequence[Sequence[float]]
-) -> list[str]:
-    """What other numbers of negatives give, of the first example: mean and deviation of loss and gradient."""
-    lines = ["negatives        KL    loss minus full loss, at the truth     gradient at the truth"]
-    for (m, kl), (_, bias, deviation), (_, pull, noise) in zip(kls, losses, gradients, strict=True):
-        loss = f"{nats(bias):>22s} ± {digits(deviation, 2):<15s}"
-        lines.append(f"{m:9,} {nats(kl):>9s} {loss} {nats(pull):>12s} ± {digits(noise, 2)}")
+def _numbers(numbers: Sequence[ByNumber]) -> list[str]:
+    """What other numbers of negatives give, of the first example."""
+    lines = ["negatives        KL    loss minus full loss, at the truth"]
+    for m, kl, loss, deviation in numbers:
+        lines.append(f"{m:9,} {nats(kl):>9s} {nats(loss):>22s} ± {digits(deviation, 2)}")
     return lines
-
-
-def noise(ratio: float) -> str:
-    """The gradient noise after a change relative to today's, in words that say which side is worse."""
-    side = "noisier" if ratio > 1.005 else "less noisy" if ratio < 0.995 else "as noisy as now"
-    return f"gradient noise {digits(ratio, 2)} times that of today: {side}"
 
 
 def _plain(value: object) -> object:

@@ -25,8 +25,6 @@ debiased variants, negatives that are sets, and several positives of a context.
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,10 +32,13 @@ from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
 from sumexp.audit._arguments import Numbers, as_counts, as_scores, whole_number
-from sumexp.audit._effects import GROUPS
+from sumexp.audit._effects import Effect, divergence
+from sumexp.audit._faults import faults
+from sumexp.audit._rates import rates
+from sumexp.audit._run import SHOWN, SPREADS, shares
 from sumexp.audit._setup import AuditError, Law, Setup, read_setup
-from sumexp.audit._text import digits, nats, percent
-from sumexp.audit.results import SMALL, Verdict, folded
+from sumexp.audit._text import digits
+from sumexp.audit.results import Audit, row
 from sumexp.nce.pairs import gbce
 from sumexp.negatives.hard import MOST_BETA, MOST_DRAWS, hard_minimum
 from sumexp.negatives.published import NEGLIGIBLE, stationary
@@ -46,9 +47,6 @@ from sumexp.samplers import Hits
 Floats = NDArray[np.float64]
 
 NAMES = ("baseline", "refined", "binary", "gbce:T", "siglip", "hard:BETA")
-
-SPREADS = (0.0, 1.0, 2.0, 3.0)
-"""Assumed spreads of log P(y|x)/pi(y), in nats, as those of the audit."""
 
 MOST_TERMS = 10_000
 """Classes times numbers of draws that are no hits, for refined: some five seconds."""
@@ -63,62 +61,6 @@ HITS: dict[str, tuple[Hits, ...]] = {
 """What may become of hits, by loss; the first is meant where nothing is said."""
 
 
-@dataclass(frozen=True)
-class Learned:
-    """Where a loss ends, means over the examples; nats.
-
-    Attributes:
-        scheme: the loss, its negatives and their number, in words.
-        verdict: whether the softmax of its scores is the truth, within :data:`~sumexp.audit.results.SMALL`.
-        kl: divergence of that softmax from the truth.
-        by_spread: spread and divergence, where no scores were given.
-        shift: error of a score in head, torso and tail, weighted by P; over all it is 0.
-        truth: true shares of the groups.
-        learned: shares by the softmax.
-        overlap: classes of the true top 10 that are learned so.
-        same_order: whether all classes are in the order of P.
-        served: what to add to the scores so that they are log P up to a constant; empty where nothing exact is known.
-        source: what stands for the truth.
-    """
-
-    scheme: str
-    verdict: Verdict
-    kl: float
-    by_spread: tuple[tuple[float, float], ...]
-    shift: tuple[float, ...]
-    truth: tuple[float, ...]
-    learned: tuple[float, ...]
-    overlap: float
-    same_order: bool
-    served: str
-    source: str
-
-    def lines(self) -> tuple[str, ...]:
-        """What is printed."""
-        shares = ", ".join(
-            f"{group} {percent(p).removesuffix(' %')} to {percent(s)}"
-            for group, p, s in zip(GROUPS, self.truth, self.learned, strict=True)
-        )
-        spreads = "; ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
-        order = "all classes are ranked as by P" if self.same_order else "classes are not ranked as by P"
-        return (
-            f"{self.verdict.capitalize()}: the softmax of the scores at the minimum is {nats(self.kl)} nats of KL "
-            "from the "
-            f"truth ({self.source})",
-            f"scheme    {self.scheme}",
-            f"learned   {shares}; {self.overlap:.3g} of the true top 10 stay there; {order}",
-            *((f"spreads   KL (nats) by spread of log P/pi: {spreads}",) if spreads else ()),
-            f"served    {self.served or 'no exact correction of the scores is known'}",
-        )
-
-    def __str__(self) -> str:
-        return "\n".join(folded(line) for line in self.lines())
-
-    def plain(self) -> dict[str, object]:
-        """All of it as plain values, for JSON."""
-        return {name: list(x) if isinstance(x, tuple) else x for name, x in asdict(self).items()}
-
-
 def learned(
     counts: Numbers,
     scheme: str,
@@ -128,10 +70,10 @@ def learned(
     m: int | None = None,
     batch: int | None = None,
     scores: Numbers | tuple[Numbers, Numbers] | None = None,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     examples: int = 4,
     seed: int = 0,
-) -> Learned:
+) -> Audit:
     """Where a loss by name ends with free scores, against the truth.
 
     Args:
@@ -143,7 +85,7 @@ def learned(
         m: negatives of an example.
         batch: examples of a batch, which gives m.
         scores: logits, or embeddings, whose softmax is P(y|x); without them it is assumed.
-        temperature: the scores are divided by it.
+        temperature: the scores are divided by it, 1 if not given.
         examples: at most so many are taken.
         seed: of the assumed truths.
 
@@ -152,34 +94,41 @@ def learned(
 
     >>> import numpy as np
     >>> from sumexp.audit.schemes import learned
-    >>> print(learned(np.array([5, 3, 2]), "siglip", batch=8, scores=np.log([[0.5, 0.3, 0.2]])).served)
-    add log pi to the scores
+    >>> learned(np.array([5, 3, 2]), "siglip", batch=8, scores=np.log([[0.5, 0.3, 0.2]])).served
+    'add log pi to the scores'
     """
     number = as_counts(counts)
     name, setup = _read(scheme, number, sampler, hits, m, batch)
     prior = number / number.sum(dtype=np.float64)
-    part = number > 0
+    group, part = tables.groups(number), number > 0
     minimum = _minimum(name, scheme, setup, prior, part)
     examples, seed = whole_number("examples", examples, 1), whole_number("seed", seed, 0)
+    laws: Floats | None = None
     if scores is None:
         z = np.random.default_rng(seed).standard_normal(len(prior))
-        truths = [prior * np.exp(sigma * z) for sigma in SPREADS]
-        source = "assumed, log P/pi with a spread of 2 nats"
+        truths, spread = [prior * np.exp(sigma * z) for sigma in SPREADS], SHOWN
+        source = f"assumed, log P/pi with a spread of {SHOWN:g} nats"
     else:
-        truths = list(tables.posteriors(as_scores(scores, len(number)), temperature, len(number))[:examples])
+        given = as_scores(scores, len(number))
+        laws = tables.posteriors(given, 1.0 if temperature is None else temperature, len(number))
+        truths, spread = list(laws[:examples]), float(np.mean([tables.spread(p, prior) for p in laws]))
         source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}"
-    found = [_against(law[part] / law[part].sum(), minimum, tables.groups(number)[part]) for law in truths]
-    kls = [each[0] for each in found]
-    by_spread = tuple(zip(SPREADS, kls, strict=True)) if scores is None else ()
-    shown = [found[SPREADS.index(2.0)]] if by_spread else found
-    kl = float(np.mean([each[0] for each in shown]))
-    judged = kls if by_spread else [kl]
-    verdict: Verdict = "right" if max(judged) < SMALL else "wrong" if min(judged) >= SMALL else "cannot tell"
-    shift, truth, guess, overlap = (np.mean([each[place] for each in shown], 0) for place in (1, 2, 3, 4))
-    return Learned(
-        f"{scheme}, {setup.name}, m = {digits(setup.negatives, 6)}, hits {setup.hits}", verdict, kl, by_spread,
-        tuple(shift.tolist()), tuple(truth.tolist()), tuple(guess.tolist()), float(overlap),
-        all(each[5] for each in found), _served(name, setup), source,
+    found = [_against(law[part] / law[part].sum(), minimum, group[part], prior[part]) for law in truths]
+    kls = [each.kl for each in found]
+    by_spread = tuple(zip(SPREADS, kls, strict=True)) if laws is None else ()
+    shown = [found[SPREADS.index(SHOWN)]] if laws is None else found
+    title = f"{scheme}, {setup.name}, m = {digits(setup.negatives, 6)}, hits {setup.hits}"
+    said = _served(name, setup)
+    remedy = f"to have probabilities, {said}" if said else "train a softmax with log q subtracted from every logit"
+    hit_rates = rates(prior, group, setup)
+    scores_line = faults(setup, prior, hit_rates, shares(prior, group, laws, setup), True)[-1:]
+    first = shown[0]
+    return Audit(
+        len(number), int(number.sum()), setup.negatives, round(setup.negatives), source, spread, False, remedy,
+        row(title, shown), (), by_spread, (), hit_rates, None, scores_line,
+        tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)), said,
+        ("Scores are free at each x, and negatives are independent draws.",)
+        + (("The minimum is the lowest of several starts, and perhaps not the lowest of all.",) * (name == "hard")),
     )  # fmt: skip
 
 
@@ -248,35 +197,38 @@ def _expected(p: Floats, q: Floats, m: float, hits: Hits) -> Floats:
     return np.asarray(m * q * (1 - p if hits == "mask" else 1.0))
 
 
-def _against(p: Floats, minimum: Callable[[Floats], Floats], group: NDArray[np.int64]) -> tuple[Any, ...]:
-    """Divergence, errors and shares by group, overlap, and whether the order is that of P."""
+def _against(p: Floats, minimum: Callable[[Floats], Floats], group: NDArray[np.int64], prior: Floats) -> Effect:
+    """The divergence, and errors and shares by group."""
     try:
         scores = minimum(p)
     except ValueError as wrong:
         raise AuditError(f"the minimum was not found: {wrong}") from wrong
-    log_s = scores - np.logaddexp.reduce(scores)
-    error = np.log(p) - log_s
-    member = np.eye(len(GROUPS))[group]
-    shares, guess = p @ member, np.exp(log_s) @ member
-    centred = -(error - p @ error)
-    shift = np.divide((p * centred) @ member, shares, out=np.zeros(3), where=shares > 0)
-    order = np.argsort(-p, kind="stable")
+    error = scores - np.log(p)
+    error -= p @ error
+    learned = np.exp(scores - np.logaddexp.reduce(scores))
+    member = np.eye(3)[group]
+    true, number = p @ member, member.sum(0)
+    shift, items = (
+        np.divide(x @ member, n, out=np.zeros(3), where=n > 0) for x, n in ((p * error, true), (error, number))
+    )
     top = [set(np.argsort(-x, kind="stable")[:10].tolist()) for x in (p, scores)]
-    falls = np.diff(scores[order])
-    return max(0.0, float(p @ error)), shift, shares, guess, len(top[0] & top[1]), bool((falls <= 1e-9).all())
+    return Effect(
+        divergence(p, error), 0.0, np.abs(learned - p) @ member / 2, shift, items, true, learned @ member, math.nan,
+        len(top[0] & top[1]), math.nan, math.nan, 0.0, prior, error, p,
+    )  # fmt: skip
 
 
 def _served(name: str, setup: Setup) -> str:
     if name == "siglip" and setup.hits == "keep":
         return "add log pi to the scores"
     if name == "siglip":
-        return "P is m pi e^f / (1 + m pi e^f), with m = batch - 1"
+        return "take P = m pi e^f / (1 + m pi e^f), with m = batch - 1"
     if name == "gbce":
-        return "P is e^f / (e^f + b / a), with a = m / (classes - 1) and b = 1 - T (1 - a); the order is right as it is"
+        return "take P = e^f / (e^f + b / a), with a = m / (classes - 1) and b = 1 - T (1 - a)"
     if name == "binary" and setup.hits == "keep":
         return "add log q to the scores"
     if name == "binary" and setup.hits == "mask":
-        return "P is m q e^f / (1 + m q e^f)"
+        return "take P = m q e^f / (1 + m q e^f)"
     return ""
 
 

@@ -22,7 +22,6 @@ That is a theorem of the true P(y|x); what a network learns of it is another mat
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from scipy.optimize import brentq
 
 from sumexp.audit._setup import AuditError, Setup
 from sumexp.audit._text import digits
+from sumexp.audit.results import Line
 
 Floats = NDArray[np.float64]
 
@@ -70,37 +70,17 @@ def clipped(log_p: Floats, span: float) -> tuple[Floats, float]:
     return scores, max(0.0, float(np.exp(log_p) @ error))
 
 
-@dataclass(frozen=True)
-class Bounded:
-    """What cosines over a temperature can hold of the counts.
+def cosines(prior: Floats, setup: Setup, temperature: float | None) -> Line:
+    r"""What cosines over a temperature can hold of the counts, as a line of an audit.
 
-    Attributes:
-        log_p: largest temperature for log P of all contexts, whatever P(y|x) is: no larger one will do.
-        log_ratio: the same for log P/q, which is learned without correction and needs log q added when served;
-            infinite where q is the law of the labels.
-        temperature: the reader's; None if it was not given.
-        kl: least divergence at that temperature where contexts tell nothing, nats; NaN without a temperature.
-    """
+    It is a fault if no model of cosines holds log P in all contexts at that temperature. Its price is the least
+    divergence where contexts tell nothing. Log P/q, which is learned without a correction from draws whose hits are
+    kept, may span less, and then log q is added when scores are served.
 
-    log_p: float
-    log_ratio: float
-    temperature: float | None
-    kl: float
-
-    def __str__(self) -> str:
-        ratio = "any T" if math.isinf(self.log_ratio) else f"T <= {digits(self.log_ratio)}"
-        log_p = digits(self.log_p)
-        need = f"cosines over T can represent log P of these counts only if T <= {log_p}; for log P/q {ratio}"
-        if self.temperature is None:
-            return need
-        if self.temperature <= self.log_p:
-            return f"{need}: the counts do not rule out T = {self.temperature:g}"
-        best = f"the best of them cost {digits(self.kl)} nats of KL where P(y|x) is the popularity"
-        return f"{need}: at T = {self.temperature:g} {best}"
-
-
-def bounded(prior: Floats, setup: Setup, temperature: float | None) -> Bounded:
-    """What cosines can hold of the law of the labels.
+    Args:
+        prior: [classes] shares of the labels.
+        setup: the scheme.
+        temperature: the reader's; None if it is not known.
 
     Raises:
         AuditError: if the temperature is not positive.
@@ -109,10 +89,20 @@ def bounded(prior: Floats, setup: Setup, temperature: float | None) -> Bounded:
         raise AuditError(f"temperature is {temperature!r}; it must be positive")
     part = (prior > 0) & (setup.q.max(0) > 0)
     log_p = np.log(prior[part])
-    kl = math.nan if temperature is None else clipped(log_p, 2 / temperature)[1]
     ratio = log_p - setup.log_q[part]
-    ratio_temperature = math.inf if np.ptp(ratio) < 1e-9 else largest_temperature(ratio)
-    return Bounded(largest_temperature(log_p), ratio_temperature, temperature, kl)
+    most, most_ratio = (math.inf if np.ptp(x) < 1e-9 else largest_temperature(x) for x in (log_p, ratio))
+    of_ratio = "any T" if math.isinf(most_ratio) else f"T <= {digits(most_ratio)}"
+    need = f"log P of these counts needs T <= {digits(most)}, log P/q {of_ratio}"
+    if temperature is None or temperature <= most:
+        known = "" if temperature is None else f"; the counts do not rule out T = {temperature:g}"
+        return Line("cosines", False, need + known)
+    kl = clipped(log_p, 2 / temperature)[1]
+    says = f"{need}: at T = {temperature:g} the best scores cost {digits(kl)} nats of KL where P(y|x) is the popularity"
+    if temperature > most_ratio or setup.is_set:
+        return Line("cosines", True, says, f"lower T to {digits(most)} or less", kl)
+    plain = setup.weights == "none" and setup.hits == "keep"
+    fix = "" if plain else "subtract nothing from the logits, keep accidental hits, and "
+    return Line("cosines", True, says, f"{fix}add log q to the scores that you serve", kl, instead=True)
 
 
 def served(setup: Setup, log_p: bool) -> str:

@@ -24,8 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from sumexp.audit._setup import AuditError
-
 Floats = NDArray[np.float64]
 
 DENSE = 2000
@@ -50,13 +48,13 @@ def rank_law(ranks: NDArray[np.int64], classes: int, m: int, *, replacement: boo
         replacement: whether one can be drawn twice.
 
     Raises:
-        AuditError: if a number is out of range.
+        ValueError: if a number is out of range.
     """
     n = classes - 1
     if n < 1 or m < 1 or (not replacement and m > n):
-        raise AuditError(f"{m} candidates of {n} negatives; give at least one, and without replacement at most all")
+        raise ValueError(f"{m} candidates of {n} negatives; give at least one, and without replacement at most all")
     if len(ranks) and not (ranks.min() >= 1 and ranks.max() <= classes):
-        raise AuditError(f"a rank is {ranks.min()} or {ranks.max()}; the ranks are 1..{classes}")
+        raise ValueError(f"a rank is {ranks.min()} or {ranks.max()}; the ranks are 1..{classes}")
     from scipy.stats import binom, hypergeom  # half a second of every start, and seldom asked for
 
     above, beaten = (ranks - 1)[:, None], np.arange(m + 1)
@@ -78,11 +76,11 @@ def metric(name: str, ranks: NDArray[np.int64]) -> Floats:
     r"""``recall@k`` (or ``hit@k``), ``mrr``, ``ndcg`` and both ``@k`` of one relevant item: 1, 1/r, 1/log2(1+r).
 
     Raises:
-        AuditError: if there is no metric of that name.
+        ValueError: if there is no metric of that name.
     """
     kind = re.fullmatch(r"(recall|hit|mrr|ndcg)(?:@(\d+))?", name.lower())
     if kind is None or (kind[1] in ("recall", "hit") and kind[2] is None) or kind[2] == "0":
-        raise AuditError(f"no metric {name!r}; there are recall@K, hit@K, mrr, mrr@K, ndcg and ndcg@K")
+        raise ValueError(f"no metric {name!r}; there are recall@K, hit@K, mrr, mrr@K, ndcg and ndcg@K")
     cut = int(kind[2]) if kind[2] else math.inf
     value = {"mrr": 1 / ranks, "ndcg": 1 / np.log2(1.0 + ranks)}.get(kind[1], np.ones(len(ranks)))
     return np.where(ranks <= cut, value, 0.0)
@@ -140,10 +138,10 @@ def fitting(
         tolerance: how far a reported value may be from its mean: half a unit of its last digit.
 
     Raises:
-        AuditError: if a name or number is out of range, or nothing fits the values.
+        ValueError: if a name or number is out of range, or nothing fits the values.
     """
     if not reported:
-        raise AuditError("no sampled metric is given, as in recall@10=0.7")
+        raise ValueError("no sampled metric is given, as in recall@10=0.7")
     ranks = _ranks(classes)
     if law is None:
         seen, best, worst = rank_law(ranks, classes, m, replacement=replacement), ranks, ranks
@@ -151,12 +149,12 @@ def fitting(
         above, best, worst = _shares(law, ranks)
         seen = drawn_rank_law(above, m)
     else:
-        raise AuditError("without replacement candidates are uniform here; give law or replacement=False, not both")
+        raise ValueError("without replacement candidates are uniform here; give law or replacement=False, not both")
     sampled = np.arange(1, m + 2)
     means = np.stack([seen @ metric(name, sampled) for name in reported])
     values = np.array(list(reported.values()))
     if not (np.isfinite(values) & (values >= 0) & (values <= 1)).all():
-        raise AuditError(f"sampled metrics are {dict(reported)}; they must lie between 0 and 1")
+        raise ValueError(f"sampled metrics are {dict(reported)}; they must lie between 0 and 1")
     bounds = np.concatenate([values + tolerance, tolerance - values])
     true = []
     for name in TRUE:
@@ -167,9 +165,9 @@ def fitting(
                 A_eq=np.ones((1, len(rank))), b_eq=[1.0], method="highs",
             )  # fmt: skip
             if solution.status == 2:
-                raise AuditError(f"no law of ranks has the sampled metrics {dict(reported)} with {m} candidates")
+                raise ValueError(f"no law of ranks has the sampled metrics {dict(reported)} with {m} candidates")
             if solution.status != 0:
-                raise AuditError(f"the linear program for {name} was not solved: {solution.message}")
+                raise ValueError(f"the linear program for {name} was not solved: {solution.message}")
             ends.append(sign * float(solution.fun or 0.0))
         true.append((name, ends[0], ends[1]))
     return Evaluation(m, tuple(reported.items()), tuple(true), "uniform" if law is None else "a law of your own")
@@ -186,7 +184,7 @@ def _shares(law: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, NDArray[np.i
     """
     rising = np.sort(law)
     if not rising[-1] < 1:
-        raise AuditError("candidates are drawn from a law with one class: where it is the positive there are none")
+        raise ValueError("candidates are drawn from a law with one class: where it is the positive there are none")
     least, most = (
         np.minimum(np.append(0.0, np.cumsum(order[:-1])) / (1 - order), 1.0) for order in (rising, rising[::-1])
     )
