@@ -25,6 +25,7 @@ from sumexp.companion.register.outcomes import PROOFS, TESTS, file_of, find
 from sumexp.companion.store import Store, default, location, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
+from sumexp.companion.store.provenance import device_name
 from sumexp.companion.store.settings import gpu_shares
 
 PAGE = view.HTML / "index.html"
@@ -70,8 +71,10 @@ def execute(plan: Plan, machines: Machines) -> None:
         for one in lacking
     ]
     log = BUILD / "logs" / "snakemake.log"
-    if any(task.gpu for task in tasks) and not machines.executor and plan.profile != "paper":
-        machines = replace(machines, share=gpu_shares(machines.cores))
+    if any(task.gpu for task in tasks) and not machines.executor:
+        machines = replace(machines, share=1 if plan.profile == "paper" else gpu_shares(machines.cores))
+        names = ", ".join(task.wanted.name for task in tasks if task.gpu)
+        print(f"on {device_name('cuda')} chapters train, {machines.share} at a time: {names}; all else runs on the CPU")
     if tasks and workflow.run("the book", tasks, machines, log):
         raise CompanionError(
             f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
