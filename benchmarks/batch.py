@@ -16,6 +16,7 @@ from sumexp import functional, samplers
 FEATURES = 64
 TEMPERATURE = 0.1
 CLASSES = 20_000
+VECTORS = "Loss of two towers without their matrix of scores"
 
 Loss = Callable[[Tensor], Tensor]
 
@@ -151,6 +152,48 @@ def option_seconds(name: str, size: int, rounds: int, threads: int) -> dict[str,
     return by_turns({key: partial(step, loss) for key, loss in losses.items()}, rounds, threads)
 
 
+def vector_losses(size: int) -> dict[str, Loss]:
+    """The loss of queries [B, d] among the items of their batch, in blocks, of all scores, and torch's in blocks."""
+    generator = torch.Generator().manual_seed(2)
+    items = torch.randn(size, FEATURES, generator=generator).requires_grad_()
+    labels = torch.randint(CLASSES, (size,), generator=generator)
+    places, log_q = torch.arange(size), samplers.LogUniform(CLASSES).log_prob(labels).float()
+    return {
+        "linear_in_batch": lambda queries: functional.linear_in_batch(queries, items, labels, log_q=log_q),
+        "in_batch": lambda queries: functional.in_batch(queries @ items.T, labels, log_q=log_q),
+        "F.linear_cross_entropy": lambda queries: F.linear_cross_entropy(
+            queries, items, places, linear_bias=-log_q, options=torch.nn.LinearCrossEntropyOptions()
+        ),
+    }
+
+
+def vector_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
+    """Forward and backward by turns."""
+    torch.set_num_threads(threads)
+    queries = torch.randn(size, FEATURES, generator=torch.Generator().manual_seed(1)).requires_grad_()
+
+    def step(loss: Loss) -> None:
+        loss(queries).backward()  # type: ignore[no-untyped-call]
+
+    return by_turns({name: partial(step, loss) for name, loss in vector_losses(size).items()}, rounds, threads)
+
+
+def vector_bytes(name: str, size: int, threads: int) -> int:
+    torch.set_num_threads(threads)
+    queries, loss = torch.randn(size, FEATURES, requires_grad=True), vector_losses(size)[name]
+    vector_losses(8)[name](torch.zeros(8, FEATURES, requires_grad=True)).backward()  # type: ignore[no-untyped-call]
+    return bytes_beside(lambda: loss(queries).backward())  # type: ignore[no-untyped-call]
+
+
+def vector_row(size: int, threads: int) -> dict[str, Any]:
+    """Losses of two towers' vectors, with the product of the towers."""
+    took = alone(vector_seconds, size, (1 << 15) // size, threads)
+    taken: dict[str, Timing] = {
+        name: {"seconds": found, "bytes": alone(vector_bytes, name, size, threads)} for name, found in took.items()
+    }
+    return row(f"{size:,} × {FEATURES}", taken.pop("linear_in_batch"), taken)
+
+
 def main(threads: int, quick: bool) -> None:
     cases: list[dict[str, Any]] = []
     tables: Tables = {f"In-batch loss {what}": [] for what in ("on scores", "from two towers")}
@@ -181,6 +224,8 @@ def main(threads: int, quick: bool) -> None:
         print("InfoNCE from unit vectors, forward and backward: ms")
         for name, found in case["whole"].items():
             print(f"  {name:16s} {1e3 * found:8.2f} ({found / case['whole']['F.cross_entropy']:4.2f})")
+    tables[VECTORS] = [vector_row(size, threads) for size in ((256,) if quick else (1024, 4096, 8192))]
+    print(VECTORS, *tables[VECTORS], sep="\n")
     for name in options(8):
         for size in (64,) if quick else (256, 1024):
             took = alone(option_seconds, name, size, (1 << 15) // size, threads)

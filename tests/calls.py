@@ -139,6 +139,11 @@ def towers(z: Tensor) -> Tensor:
     return functional.distributed_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
 
 
+def vectors(z: Tensor) -> Tensor:
+    z = z.double().tanh()
+    return functional.linear_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
+
+
 def handed_on(generator: torch.Generator) -> torch.Generator:
     found = samplers.check_worker_generator(generator)
     assert found is not None
@@ -170,6 +175,10 @@ TABLE: dict[str, Call] = {
     "functional.hinge": sampled("functional.hinge"),
     "functional.in_batch": square,
     "functional.info_nce": sampled("functional.info_nce"),
+    "functional.linear_cross_entropy": lambda z: functional.linear_cross_entropy(
+        z, torch.eye(z.shape[1], dtype=z.dtype, device=z.device), own(z), reduction="none"
+    ),
+    "functional.linear_in_batch": vectors,
     "functional.listnet": listed("functional.listnet", reduction="none"),
     "functional.logit_adjusted": lambda z: functional.logit_adjusted(torch.tensor(-1.0), log_law(z)),
     "functional.marginal": listed("functional.marginal", reduction="none"),

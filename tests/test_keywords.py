@@ -14,19 +14,6 @@ from sumexp.functional._arguments import Correct
 
 PAGE = Path(__file__).parents[1] / "book/api/keywords.md"
 PACKAGES = (functional, nn, samplers)
-HIT_RULES = {
-    "in_batch",
-    "InBatchSoftmax",
-    "distributed_in_batch",
-    "SampledSoftmax",
-    "SigmoidPairs",
-    "sigmoid_pairs",
-    "draw",
-    "model_based",
-    "within_batch",
-}
-"""What sees the classes, and so takes a rule where a loss of logits takes marks."""
-
 Uses = dict[tuple[str, str], set[str]]
 """By keyword and default: the functions."""
 
@@ -80,7 +67,6 @@ def test_no_keyword_has_two_defaults() -> None:
     twice = {keyword: found for keyword, found in defaults.items() if len(found) > 1}
     # The rule where classes are seen, the marks where they are not; either way all hits are kept.
     assert twice == {"hits": {"'keep'", "None"}}
-    assert signatures()["hits", "'keep'"] == HIT_RULES
 
 
 def test_the_two_lines_of_the_page_are_one_loss() -> None:

@@ -26,8 +26,9 @@ A *full* loss takes ``(logits[B, L], labels[B], *, reduction)``, a loss of a lis
 ``(logits[B, L], targets[B, L], *, reduction)``. :func:`in_batch` and :func:`sigmoid_pairs` take the scores [B, B + E]
 of a batch's examples and all its classes, the positives on the diagonal; :func:`distributed_in_batch` is the same
 over the batches of all processes of ``torch.distributed``, and :func:`cached` makes vectors for either where a
-batch's activations do not fit. :class:`sumexp.nn.SampledOutput` is the layer that hands a sampled loss its logits and
-touches only the rows it needs.
+batch's activations do not fit. Where the scores themselves do not fit, :func:`linear_in_batch` and
+:func:`linear_cross_entropy` take the vectors. :class:`sumexp.nn.SampledOutput` is the layer that hands a sampled loss
+its logits and touches only the rows it needs.
 
 The loss of "Correcting the LogQ Correction" (2025) is not among them: its steps are those of
 ``sampled_softmax(correct="importance")`` whose hits are drawn again, so biased at every finite m, while subtracting
@@ -42,6 +43,7 @@ from sumexp.functional._batch import in_batch
 from sumexp.functional._chunks import cached
 from sumexp.functional._distributed import distributed_in_batch, gathered
 from sumexp.functional._full import cross_entropy, pairwise_margin
+from sumexp.functional._linear import linear_cross_entropy, linear_in_batch
 from sumexp.functional._lists import listnet, marginal
 from sumexp.functional._margins import adaptive, arcface_margin, equalised, logit_adjusted
 from sumexp.functional._pairs import gbce, sigmoid_pairs
@@ -75,6 +77,8 @@ __all__ = [
     "hinge",
     "in_batch",
     "info_nce",
+    "linear_cross_entropy",
+    "linear_in_batch",
     "listnet",
     "logit_adjusted",
     "marginal",

@@ -214,6 +214,7 @@ REASONS = {
     "inplace randomness": "draws in place",
     "mutate a captured Tensor": "writes its tables",
     "saved tensor hooks": "encodes anew",
+    "no second derivatives": "made in blocks",
 }
 """What torch says, and what the page says of it; the first that is found."""
 

@@ -1,0 +1,407 @@
+"""Softmax losses of vectors, in blocks of rows and columns: no matrix of all scores is ever held."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sumexp import _checks as checks
+from sumexp.functional import _batch
+from sumexp.functional._arguments import Correct, Reduction, reduce
+from sumexp.functional._batch import InBatchHits, in_batch
+
+CELLS, MANY = 1 << 19, 1 << 26
+"""Scores of a block: on a CPU it stays in a cache, elsewhere it gives the device work."""
+
+WIDEST, LEAST_ROWS = 1 << 17, 64
+"""Columns up to which a block holds all of them, and the rows that it has at least."""
+
+
+def linear_in_batch(
+    queries: Tensor,
+    items: Tensor,
+    ids: checks.Values,
+    *,
+    log_q: checks.Values | None = None,
+    correct: Correct = "all",
+    hits: InBatchHits = "keep",
+    temperature: float | Tensor = 1.0,
+    normalize: bool = False,
+    symmetric: bool = False,
+    row_ids: checks.Values | None = None,
+    row_log_q: checks.Values | None = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r""":func:`in_batch` of ``queries @ items.T`` without that matrix, for batches whose scores do not fit.
+
+    Scores are made block by block, and so are their gradients: in the same pass for the mean or the sum of rows, again
+    in the backward pass for the symmetric loss and for ``none``. Memory is that of the vectors, of their gradients and
+    of one block. There are no second derivatives; for those, several positives or label smoothing take ``in_batch``.
+
+    >>> queries, items = torch.eye(2), 2 * torch.eye(2)
+    >>> functional.linear_in_batch(queries, items, [5, 8], log_q=torch.tensor([0.25, 0.5]).log())
+    tensor(0.1525)
+
+    Args:
+        queries: [B, d] vectors of the examples.
+        items: [B + E, d] vectors of their classes, in their order, and of further negatives.
+        ids: [B + E] the classes of the items.
+        log_q: [B + E] log probability of a draw of each.
+        correct: as there.
+        hits: as there.
+        temperature: T > 0, a number, a learnable tensor of one element, or one for each row, [B] or [B, 1].
+        normalize: whether vectors are divided by their lengths, so that scores are cosines.
+        symmetric: as there.
+        row_ids: [B] as there.
+        row_log_q: [B] as there.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Raises:
+        ValueError: as there, and for vectors that do not fit.
+    """
+    checks.floating("queries", queries, "[B, d]", 2)
+    checks.floating("items", items, "[B + E, d]", 2)
+    queries, items = _scaled(queries, items, temperature, normalize)
+    size, columns = len(queries), len(items)
+    if columns < size:
+        raise ValueError(f"items have {columns} rows; there must be one for each of {size} examples")
+    if _batch._is_taken_apart(queries):
+        return in_batch(
+            queries @ items.T,
+            ids,
+            log_q=log_q,
+            correct=correct,
+            hits=hits,
+            symmetric=symmetric,
+            row_ids=row_ids,
+            row_log_q=row_log_q,
+            reduction=reduction,
+        )
+    checks.choice("correct", correct, _batch.CORRECTIONS)
+    checks.choice("hits", hits, _batch.HITS)
+    scores = queries.new_empty(size, 1).expand(size, columns)  # of their shape and type
+    law = _batch._law("log_q", log_q, scores, (columns,), needed=correct != "none")
+    classes = _batch._classes(ids, scores) if hits == "mask" else None
+    places = torch.arange(size, device=queries.device)
+    halves = [_Half(places, _batch._taken(law, correct, None, columns), correct == "all", classes)]
+    rows = None
+    if symmetric:
+        rows = _batch._law("row_log_q", row_log_q, scores, (size,), needed=False)
+        same = _batch._same_rows(row_ids, size, queries.device) if hits == "mask" else None
+        halves.append(_Half(places, _batch._taken(rows, correct, None, size), correct == "all", same))
+    loss = _loss(queries, items, None, halves, reduction)
+    _check(loss, {"queries": queries, "items": items}, log_q=law, row_log_q=rows)
+    return loss
+
+
+def linear_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    labels: checks.Values,
+    *,
+    class_bias: Tensor | None = None,
+    log_q: checks.Values | None = None,
+    temperature: float | Tensor = 1.0,
+    normalize: bool = False,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""The cross entropy over all classes of a catalogue, :math:`s_c = (v_c\cdot h + b_c)/T - \log q_c`, in blocks.
+
+    It is :func:`cross_entropy` of ``hidden @ weight.T`` without that matrix, as ``F.linear_cross_entropy`` is, with the
+    options of :func:`linear_in_batch` and memory as there.
+
+    >>> hidden, weight = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> functional.linear_cross_entropy(hidden, weight, [0])
+    tensor(0.4076)
+
+    Args:
+        hidden: [B, d] vectors of the examples.
+        weight: [L, d] vectors of the classes.
+        labels: [B] each example's class.
+        class_bias: [L] or [L, 1], a number of each class.
+        log_q: [L] subtracted from all scores, a constant.
+        temperature: T > 0, a number or a learnable tensor of one element.
+        normalize: whether vectors are divided by their lengths, so that products are cosines.
+        reduction: ``mean``, ``sum`` or ``none``.
+
+    Raises:
+        ValueError: for shapes that do not fit, a label that is no class, NaN or infinite scores, and the mean of an
+            empty batch.
+    """
+    checks.floating("hidden", hidden, "[B, d]", 2)
+    checks.floating("weight", weight, "[L, d]", 2)
+    own = checks.ids("label", labels, len(weight)).to(hidden.device)
+    if own.shape != hidden.shape[:1]:
+        raise ValueError(f"hidden {tuple(hidden.shape)} and labels {tuple(own.shape)} must be [B, d] and [B]")
+    if isinstance(temperature, Tensor) and temperature.numel() != 1:
+        raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
+    scores = hidden.new_empty(len(hidden), 1).expand(len(hidden), len(weight))  # of their shape and type
+    law = _batch._law("log_q", log_q, scores, (len(weight),), needed=False)
+    if class_bias is not None:
+        if class_bias.numel() != len(weight):
+            raise ValueError(
+                f"class_bias has shape {tuple(class_bias.shape)}; there must be one for each of {len(weight)} classes"
+            )
+        class_bias = class_bias.reshape(-1).to(_batch._precision(scores))
+        class_bias = class_bias / (temperature.reshape(()) if isinstance(temperature, Tensor) else temperature)
+    hidden, weight = _scaled(hidden, weight, temperature, normalize)
+    if _batch._is_taken_apart(hidden):
+        logits = (hidden @ weight.T).to(_batch._precision(hidden))
+        logits = logits if class_bias is None else logits + class_bias
+        logits = logits if law is None else logits - law
+        return F.cross_entropy(logits, own, reduction=reduction)
+    loss = _loss(hidden, weight, class_bias, [_Half(own, law, True, None)], reduction)
+    _check(loss, {"hidden": hidden, "weight": weight}, log_q=law)
+    return loss
+
+
+class _Half(NamedTuple):
+    """The loss of rows among columns.
+
+    Attributes:
+        target: [B] each row's own column.
+        log_q: [N] subtracted from the scores of the columns, or None.
+        own: whether it is subtracted from the own score too.
+        classes: [N] classes of the columns, of which the first B are those of the rows; columns equal to a row's own
+            are left out; None to keep them.
+    """
+
+    target: Tensor
+    log_q: Tensor | None
+    own: bool
+    classes: Tensor | None
+
+    def logits(self, scores: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of a block, in place, each row's place in it, and whether its own column is there."""
+        place = self.target[rows] - columns.start
+        here = (place >= 0) & (place < scores.shape[1])
+        place = place.clamp(0, scores.shape[1] - 1).unsqueeze(-1)
+        own = None if self.own and self.classes is None else scores.gather(-1, place)
+        if self.log_q is not None:
+            scores -= self.log_q[columns]
+            if own is not None and self.own:
+                own = scores.gather(-1, place)
+        if self.classes is not None:
+            equal = self.classes[rows].unsqueeze(-1) == self.classes[columns]
+            scores.masked_fill_(equal, -math.inf)
+        if own is not None:
+            scores.scatter_(-1, place, torch.where(here.unsqueeze(-1), own, scores.gather(-1, place)))
+        return scores, place, here
+
+
+def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normalize: bool) -> tuple[Tensor, Tensor]:
+    """Vectors whose products are the scores: of unit length if asked for, and divided by the temperature."""
+    kind = queries.device.type
+    if torch.is_autocast_enabled(kind):
+        items = items.to(torch.get_autocast_dtype(kind))
+    elif queries.dtype != items.dtype:
+        raise ValueError(f"the vectors are {queries.dtype} and {items.dtype}: move one by .to(), or use autocast")
+    if queries.shape[1] != items.shape[1]:
+        raise ValueError(f"vectors {tuple(queries.shape)} and {tuple(items.shape)} must have one length")
+    if normalize:
+        queries, items = F.normalize(queries, dim=-1), F.normalize(items, dim=-1)
+    if isinstance(temperature, Tensor) or temperature != 1:
+        divided, scale = _batch._temperature(queries, temperature)
+        queries = divided if scale == 1 else divided * scale
+    return queries.to(items.dtype), items
+
+
+def _loss(queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half], reduction: Reduction) -> Tensor:
+    size = len(queries)
+    if not size:
+        return reduce(queries.sum(-1), reduction)
+    checks.choice("reduction", reduction, ("mean", "sum", "none"))
+    weight = {"mean": 1 / size, "sum": 1.0, "none": None}[reduction]
+    with torch.autocast(queries.device.type, enabled=False):
+        loss: Tensor = _Blocked.apply(queries, items, bias, halves, weight)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _Blocked(torch.autograd.Function):
+    """The losses [B], the mean of both halves, or their sum times a weight."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half], weight: float | None
+    ) -> Tensor:
+        ctx.halves, ctx.weight, ctx.found = halves, weight, None
+        whole = next(_blocks(queries, items))[1].stop == len(items)
+        needed = any(ctx.needs_input_grad)
+        if weight is not None and whole and len(halves) == 1 and needed:
+            ctx.found = found = _zeros(queries, items, bias)
+            losses = _at_once(queries, items, bias, halves[0], weight, found)
+            return losses.sum() * weight
+        sums = _sums(queries, items, bias, halves)
+        losses = torch.stack([most - own + total.log() for most, total, own in sums]).mean(0)
+        if needed:
+            ctx.save_for_backward(queries, items, bias, *(part for most, total, _ in sums for part in (most, total)))
+        return losses if weight is None else losses.sum() * weight
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "a loss in blocks has no second derivatives: take in_batch or cross_entropy of the scores"
+            )
+        if ctx.found is not None:
+            return *(None if part is None else part * gradient for part in ctx.found), None, None
+        queries, items, bias, *totals = ctx.saved_tensors
+        share = gradient if ctx.weight is None else (gradient * ctx.weight).expand(len(queries))
+        found = _zeros(queries, items, bias)
+        sums = list(zip(totals[::2], totals[1::2], strict=True))
+        _again(queries, items, bias, ctx.halves, sums, share / len(ctx.halves), found)
+        return *found, None, None
+
+
+def _blocks(queries: Tensor, items: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of each block."""
+    size, columns = len(queries), len(items)
+    cells = CELLS if queries.is_cpu else MANY
+    width = columns if columns <= WIDEST else min(columns, max(1, cells // LEAST_ROWS))
+    height = max(LEAST_ROWS, cells // width)
+    for row in range(0, size, height):
+        for column in range(0, columns, width):
+            yield slice(row, min(row + height, size)), slice(column, min(column + width, columns))
+
+
+def _scores(queries: Tensor, items: Tensor, bias: Tensor | None, rows: slice, columns: slice) -> Tensor:
+    """The scores of a block, at least float32."""
+    scores = queries[rows] @ items[columns].T
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return scores if bias is None else scores.add_(bias[columns])
+
+
+def _zeros(queries: Tensor, items: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradients to add to, at least float32."""
+    exact = torch.promote_types(queries.dtype, torch.float32)
+    first, second = (torch.zeros(part.shape, dtype=exact, device=part.device) for part in (queries, items))
+    return first, second, None if bias is None else torch.zeros_like(bias)
+
+
+def _add(
+    found: tuple[Tensor, Tensor, Tensor | None],
+    error: Tensor,
+    queries: Tensor,
+    items: Tensor,
+    rows: slice,
+    columns: slice,
+) -> None:
+    """Add what an error of the scores of a block means for the vectors."""
+    by_query, by_item, by_bias = found
+    rounded = error.to(queries.dtype)
+    if by_query.dtype == queries.dtype:
+        by_query[rows].addmm_(rounded, items[columns])
+        by_item[columns].addmm_(rounded.T, queries[rows])
+    else:
+        by_query[rows] += rounded @ items[columns]
+        by_item[columns] += rounded.T @ queries[rows]
+    if by_bias is not None:
+        by_bias[columns] += error.sum(0)
+
+
+def _at_once(
+    queries: Tensor,
+    items: Tensor,
+    bias: Tensor | None,
+    half: _Half,
+    weight: float,
+    found: tuple[Tensor, Tensor, Tensor | None],
+) -> Tensor:
+    """The losses, and their gradients times a weight, where a block holds all columns of its rows."""
+    losses = torch.empty(len(queries), dtype=found[0].dtype, device=queries.device)
+    for rows, columns in _blocks(queries, items):
+        logits, place, _ = half.logits(_scores(queries, items, bias, rows, columns), rows, columns)
+        own, largest = logits.gather(-1, place), logits.amax(-1, keepdim=True)
+        error = logits.sub_(largest).exp_()
+        total = error.sum(-1, keepdim=True)
+        losses[rows] = (largest - own + total.log()).squeeze(-1)
+        error.mul_(weight / total).scatter_add_(-1, place, torch.full_like(own, -weight))
+        _add(found, error, queries, items, rows, columns)
+    return losses
+
+
+def _sums(
+    queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half]
+) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Of each row, and of each column: its largest logit, the sum of all exponentials less that, and its own logit."""
+    exact, size = torch.promote_types(queries.dtype, torch.float32), len(queries)
+    lowest = torch.finfo(exact).min
+    sums = [tuple(queries.new_full((size,), start, dtype=exact) for start in (lowest, 0, 0)) for _ in halves]
+    for rows, columns in _blocks(queries, items):
+        scores = _scores(queries, items, bias, rows, columns)
+        for (largest, total, own), (half, block, of, among) in zip(
+            sums, _views(scores, rows, columns, halves, size), strict=False
+        ):
+            logits, place, here = half.logits(block, of, among)
+            own[of] = torch.where(here, logits.gather(-1, place).squeeze(-1), own[of])
+            most = torch.maximum(largest[of], logits.amax(-1))
+            added = logits.sub_(most.unsqueeze(-1)).exp_().sum(-1)
+            total[of] = total[of] * (largest[of] - most).exp() + added
+            largest[of] = most
+    return sums  # type: ignore[return-value]
+
+
+def _again(
+    queries: Tensor,
+    items: Tensor,
+    bias: Tensor | None,
+    halves: list[_Half],
+    sums: list[tuple[Tensor, Tensor]],
+    share: Tensor,
+    found: tuple[Tensor, Tensor, Tensor | None],
+) -> None:
+    """The gradients of all losses, of which each counts with its share, from scores that are made once more."""
+    size = len(queries)
+    for rows, columns in _blocks(queries, items):
+        scores = _scores(queries, items, bias, rows, columns)
+        error = torch.zeros_like(scores)
+        for (most, total), (half, block, of, among) in zip(
+            sums, _views(scores, rows, columns, halves, size), strict=False
+        ):
+            logits, place, here = half.logits(block, of, among)
+            part = logits.sub_(most[of].unsqueeze(-1)).exp_().mul_((share[of] / total[of]).unsqueeze(-1))
+            part.scatter_add_(-1, place, torch.where(here, -share[of], 0).unsqueeze(-1))
+            if half is halves[0]:
+                error += part
+            else:
+                error[:, : len(part)] += part.T
+        _add(found, error, queries, items, rows, columns)
+
+
+def _views(
+    scores: Tensor, rows: slice, columns: slice, halves: list[_Half], size: int
+) -> Iterator[tuple[_Half, Tensor, slice, slice]]:
+    """A block for each half: of rows among columns, and of the columns of the examples among rows."""
+    yield halves[0], scores.clone() if len(halves) > 1 else scores, rows, columns
+    if len(halves) > 1 and columns.start < size:
+        stop = min(columns.stop, size)
+        yield halves[1], scores[:, : stop - columns.start].T.contiguous(), slice(columns.start, stop), rows
+
+
+def _check(loss: Tensor, vectors: dict[str, Tensor], **laws: Tensor | None) -> None:
+    """Refuse an infinite loss and laws above 1; one transfer reads all."""
+    if not __debug__ or not loss.numel():
+        return
+    given = {name: law for name, law in laws.items() if law is not None}
+    worst, *likeliest = checks.read(loss.detach().max(), *(law.max() for law in given.values()))
+    for name, most in zip(given, likeliest, strict=True):
+        if not most <= 1e-6:
+            raise ValueError(f"{name} must hold logarithms of probabilities, got {most!r}")
+    if not worst < math.inf:
+        for name, law in given.items():
+            if bool((law == -math.inf).any()):
+                place = int((law == -math.inf).nonzero()[0])
+                raise ValueError(
+                    f"{name} is -inf at {place}: give all that can occur a positive probability (counts + 1)"
+                )
+        wrong = [name for name, held in vectors.items() if not bool(held.isfinite().all())]
+        raise ValueError(
+            f"{wrong[0]} hold NaN or infinity"
+            if wrong
+            else "scores are beyond their precision; take a larger temperature"
+        )

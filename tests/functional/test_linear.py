@@ -1,0 +1,230 @@
+"""Losses of vectors in blocks: against the plain losses of all scores, for every option and size of block."""
+
+import itertools
+from pathlib import Path
+from typing import Any, get_args
+from unittest import mock
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from sumexp import functional
+from sumexp.functional import _linear, in_batch, linear_cross_entropy, linear_in_batch
+from sumexp.functional._arguments import REDUCTIONS, Correct
+
+B, E, D = 7, 4, 5
+BLOCKS = {"one": (1 << 20, 1 << 17), "rows": (12, 1 << 17), "rows and columns": (12, 5)}
+blocks = pytest.mark.parametrize("block", BLOCKS)
+
+
+def cut(block: str) -> Any:
+    """Small blocks: cells, and columns up to which one holds all."""
+    cells, widest = BLOCKS[block]
+    return mock.patch.multiple(_linear, CELLS=cells, WIDEST=widest, LEAST_ROWS=2)
+
+
+def batch(further: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, dict[str, Any]]:
+    """Vectors, classes of which some come twice, and what the rows are."""
+    generator = torch.Generator().manual_seed(further)
+    queries, items = (torch.randn(n, D, generator=generator, dtype=dtype).requires_grad_() for n in (B, B + further))
+    ids = torch.randint(4, (B + further,), generator=generator)
+    rows = {
+        "row_ids": torch.randint(4, (B,), generator=generator),
+        "row_log_q": -torch.rand(B, generator=generator, dtype=torch.float64),
+    }
+    return (
+        queries,
+        items,
+        ids,
+        {"log_q": -1 - torch.rand(len(ids), generator=generator, dtype=torch.float64), "rows": rows},
+    )
+
+
+@blocks
+@pytest.mark.parametrize("hits", ["keep", "mask"])
+@pytest.mark.parametrize("correct", get_args(Correct))
+def test_blocks_are_the_loss_of_all_scores(correct: Any, hits: Any, block: str) -> None:
+    for symmetric, normalize, reduction, kind, further in itertools.product(
+        (False, True), (False, True), REDUCTIONS, ("none", "number", "learned", "by row"), (0, E)
+    ):
+        queries, items, ids, given = batch(further)
+        t = {
+            "none": 1.0,
+            "number": 0.3,
+            "learned": torch.tensor(0.7, dtype=torch.float64, requires_grad=True),
+            "by row": torch.linspace(0.5, 2, B, dtype=torch.float64).requires_grad_(),
+        }[kind]
+        options: dict[str, Any] = {"log_q": given["log_q"], "correct": correct, "hits": hits, "temperature": t}
+        options |= {"symmetric": symmetric, "reduction": reduction} | (given["rows"] if symmetric else {})
+        unit = [F.normalize(part, dim=-1) for part in (queries, items)] if normalize else [queries, items]
+        wanted = in_batch(unit[0] @ unit[1].T, ids, **options)
+        with cut(block):
+            found = linear_in_batch(queries, items, ids, normalize=normalize, **options)
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+            leaves = [queries, items, *([t] if isinstance(t, Tensor) else [])]
+            uneven = torch.linspace(1, 2, wanted.numel(), dtype=torch.float64).view(wanted.shape)
+            gradients = [torch.autograd.grad((value * uneven).sum(), leaves) for value in (found, wanted)]
+        for mine, theirs in zip(*gradients, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-12)
+
+
+@blocks
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_all_classes_of_a_catalogue(normalize: bool, reduction: Any, block: str) -> None:
+    hidden, weight, _, given = batch(E)
+    labels = torch.tensor([0, 10, 3, 3, 9, 5, 0])
+    bias = torch.linspace(-1, 1, len(weight), dtype=torch.float64).unsqueeze(1).requires_grad_()
+    t = torch.tensor([0.6], dtype=torch.float64, requires_grad=True)
+    leaves = [hidden, weight, bias, t]
+    for temperature, taken in itertools.product((t, 0.5), (None, given["log_q"])):
+        unit = [F.normalize(part, dim=-1) for part in (hidden, weight)] if normalize else [hidden, weight]
+        scores = (unit[0] @ unit[1].T + bias.T) / temperature - (0 if taken is None else taken)
+        wanted = F.cross_entropy(scores, labels, reduction=reduction)
+        with cut(block):
+            found = linear_cross_entropy(
+                hidden, weight, labels, class_bias=bias, log_q=taken, temperature=temperature, normalize=normalize,
+                reduction=reduction,
+            )  # fmt: skip
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+            uneven = torch.linspace(1, 2, wanted.numel(), dtype=torch.float64).view(wanted.shape)
+            by = [torch.autograd.grad((v * uneven).sum(), leaves, allow_unused=True) for v in (found, wanted)]
+        for mine, theirs in zip(*by, strict=True):
+            assert (mine is None) == (theirs is None)
+            if mine is not None:
+                torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-12)
+
+
+class Largest(TorchDispatchMode):
+    """The number of elements of the largest tensor that any step makes."""
+
+    found = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for one in made if isinstance(made, (tuple, list)) else (made,):
+            if isinstance(one, Tensor) and one.untyped_storage().nbytes():
+                self.found = max(self.found, one.untyped_storage().nbytes() // one.element_size())
+        return made
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_no_step_makes_a_matrix_of_all_scores(symmetric: bool) -> None:
+    """Of 300 x 300 scores at most a block of 64 rows, also under reduction none; the plain loss makes all 90,000."""
+    queries, items = (torch.randn(300, 8).requires_grad_() for _ in range(2))
+    ids = torch.arange(300)
+    for reduction in REDUCTIONS:
+        with cut("one"), mock.patch.multiple(_linear, CELLS=64 * 300, LEAST_ROWS=1), Largest() as largest:
+            options: dict[str, Any] = {"correct": "none", "symmetric": symmetric, "reduction": reduction}
+            linear_in_batch(queries, items, ids, **options).sum().backward()
+            linear_cross_entropy(queries, items, ids, reduction=reduction).sum().backward()
+        assert largest.found == 64 * 300
+    with Largest() as largest:
+        in_batch(queries @ items.T, ids, correct="none")
+    assert largest.found == 300 * 300
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_half_precision_and_autocast_are_those_of_the_plain_loss(half: torch.dtype) -> None:
+    """Products in half precision, sums in single: equal up to the rounding of products, 8 eps."""
+    queries, items, ids, given = batch(E, torch.float32)
+    with torch.autocast("cpu", dtype=half):
+        found = linear_in_batch(queries, items, ids, log_q=given["log_q"])
+        wanted = in_batch(queries @ items.T, ids, log_q=given["log_q"])
+    low = linear_in_batch(queries.to(half), items.to(half), ids, log_q=given["log_q"])
+    assert found.dtype == wanted.dtype == low.dtype == torch.float32
+    for value in (found, low):
+        torch.testing.assert_close(value, wanted, rtol=8 * torch.finfo(half).eps, atol=0)
+        mine, theirs = (torch.autograd.grad(one, queries, retain_graph=True)[0] for one in (value, wanted))
+        torch.testing.assert_close(mine, theirs, rtol=0.1, atol=16 * torch.finfo(half).eps)
+
+
+def test_without_gradients_and_of_no_example() -> None:
+    queries, items, ids, given = batch(E)
+    with torch.no_grad():
+        assert linear_in_batch(queries, items, ids, log_q=given["log_q"]).grad_fn is None
+    for reduction, shape in (("sum", ()), ("none", (0,))):
+        options: Any = {"log_q": given["log_q"], "reduction": reduction}
+        assert linear_in_batch(queries[:0], items, ids, **options).shape == shape
+    with pytest.raises(ValueError, match="the batch is empty"):
+        linear_cross_entropy(queries[:0], items, [])
+    loss = linear_in_batch(queries, items, ids, log_q=given["log_q"])
+    with pytest.raises(RuntimeError, match="a loss in blocks has no second derivatives: take in_batch"):
+        torch.autograd.grad(loss, queries, create_graph=True)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"items": torch.ones(3, D, dtype=torch.float64)}, "items have 3 rows; there must be one for each of 7"),
+        ({"items": torch.ones(B, 2, dtype=torch.float64), "ids": [0] * B}, "must have one length"),
+        ({"items": torch.ones(B, D), "ids": [0] * B}, "are torch.float64 and torch.float32: move one by .to()"),
+        ({"queries": torch.full((B, D), torch.nan, dtype=torch.float64)}, "queries hold NaN or infinity"),
+        ({"log_q": [0.5] * (B + E)}, "log_q must hold logarithms of probabilities, got 0.5"),
+        ({"log_q": [-torch.inf] * (B + E)}, r"log_q is -inf at 0: give .* \(counts \+ 1\)"),
+        ({"log_q": None}, "log_q is missing"),
+        ({"hits": "mask", "ids": [1]}, "there must be one for each of 11 columns"),
+        ({"symmetric": True, "hits": "mask"}, "needs row_ids"),
+        ({"temperature": 0}, "temperature is 0"),
+        ({"reduction": "average"}, "reduction is 'average'"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
+    queries, items, ids, given = batch(E)
+    arguments = {"queries": queries, "items": items, "ids": ids, "log_q": given["log_q"]} | change
+    with pytest.raises(ValueError, match=message):
+        linear_in_batch(arguments.pop("queries"), arguments.pop("items"), arguments.pop("ids"), **arguments)
+
+
+def test_bad_input_of_a_catalogue_is_named() -> None:
+    hidden, weight, *_ = batch(E)
+    for labels, options, message in (
+        ([0, 1], {}, r"must be \[B, d\] and \[B\]"),
+        ([11] * B, {}, "a label is 11; the 11 classes are 0..10"),
+        ([0] * B, {"class_bias": torch.ones(3)}, "there must be one for each of 11 classes"),
+        ([0] * B, {"temperature": torch.ones(B)}, r"temperature has shape \(7,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            linear_cross_entropy(hidden, weight, labels, **options)  # type: ignore[arg-type]
+
+
+class Towers(nn.Module):
+    """Two towers, and the loss of their vectors, plain or in blocks."""
+
+    def __init__(self, plain: bool) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        left, right = (torch.randn(D, D, generator=generator, dtype=torch.float64) for _ in range(2))
+        self.left, self.right, self.plain = nn.Parameter(left), nn.Parameter(right), plain
+
+    def forward(self, x: Tensor, z: Tensor, ids: Tensor) -> Tensor:
+        q, v, options = x @ self.left, z @ self.right, {"correct": "none", "symmetric": True}
+        return in_batch(q @ v.T, ids, **options) if self.plain else linear_in_batch(q, v, ids, **options)  # type: ignore[arg-type]
+
+
+def distributed(rank: int, folder: str) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    generator = torch.Generator().manual_seed(rank)
+    x, z = (torch.randn(B, D, generator=generator, dtype=torch.float64) for _ in range(2))
+    found = []
+    for plain in (True, False):
+        model = DistributedDataParallel(Towers(plain))
+        model(x, z, torch.arange(B)).backward()
+        found.append([parameter.grad for parameter in model.parameters()])
+    torch.save(found, f"{folder}/{rank}")
+    dist.destroy_process_group()
+
+
+def test_under_ddp_its_gradients_are_those_of_the_plain_loss(tmp_path: Path) -> None:
+    mp.start_processes(distributed, (str(tmp_path),), nprocs=2, start_method="fork")  # type: ignore[no-untyped-call, attr-defined]
+    of_ranks = [torch.load(tmp_path / str(rank)) for rank in range(2)]
+    for plain, blocked in of_ranks:
+        torch.testing.assert_close(blocked, plain, rtol=1e-12, atol=1e-12)
+    assert torch.equal(of_ranks[0][1][0], of_ranks[1][1][0])
+    assert functional.linear_in_batch is linear_in_batch
