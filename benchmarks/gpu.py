@@ -85,6 +85,39 @@ def batches(quick: bool) -> Iterator[dict[str, Any]]:
         yield compare(f"{size:,}, {str(dtype).removeprefix('torch.')}", "in_batch", calls)
 
 
+def products(left: Tensor, right: Tensor) -> None:
+    """The work of scores, of their computation anew and of both gradients."""
+    for _ in range(4):
+        left @ right.T
+
+
+def towers(quick: bool) -> Iterator[dict[str, Any]]:
+    """The in-batch loss from the vectors of two towers, forward and backward; the floor is four products."""
+    for size in (64,) if quick else (4096, 32768):
+        source = torch.Generator(place()).manual_seed(0)
+        left, right = (
+            F.normalize(torch.randn(size, 128, generator=source, device=place())).requires_grad_() for _ in range(2)
+        )
+        ids, places = torch.arange(size), torch.arange(size, device=place())
+        log_q = torch.randn(size, generator=source, device=place()).log_softmax(0)
+        losses = {
+            "linear_in_batch": lambda a=left, b=right, i=ids, q=log_q: functional.linear_in_batch(
+                a, b, i, log_q=q, temperature=0.1
+            ),
+            "in_batch": lambda a=left, b=right, i=ids, q=log_q: functional.in_batch(
+                a @ b.T, i, log_q=q, temperature=0.1
+            ),
+            "F.cross_entropy, log q subtracted": lambda a=left, b=right, p=places, q=log_q: F.cross_entropy(
+                a @ b.T / 0.1 - q, p
+            ),
+        }
+        calls: dict[str, Callable[[], object]] = {
+            name: partial(backward, loss, left, right) for name, loss in losses.items()
+        }
+        calls["products"] = partial(products, left.detach(), right.detach())
+        yield compare(f"{size:,} × 128", "linear_in_batch", calls, floor="products")
+
+
 SIZES = [(size, torch.float32) for size in (256, 1024, 4096, 16384)] + [(16384, torch.bfloat16)]
 
 
@@ -176,6 +209,7 @@ def chapters(profile: str, only: str = "") -> list[dict[str, Any]]:
 METRICS = ("recall", "ndcg", "reciprocal_rank")
 TABLES: Mapping[str, Callable[[bool], Iterator[dict[str, Any]]]] = {
     "In-batch loss on scores, GPU": batches,
+    "In-batch loss from two towers, GPU": towers,
     "Exact expectations, 100 negatives, GPU": exact,
     **{f"Ranking: {name.replace('_', ' ')}, GPU": partial(metrics, name) for name in METRICS},
     "Relaxed draws with gradient, GPU": relaxed,
@@ -196,7 +230,8 @@ def main(threads: int, quick: bool) -> None:
         print(title)
         for one in rows:
             times = {"ours": one} | one["others"]
-            print(f"  {one['size']:24}", *(f"{name} {1e3 * each['seconds']:.3f} ms" for name, each in times.items()))
+            cells = (f"{name} {1e3 * t['seconds']:.3f} ms {t.get('bytes', 0) >> 20} MiB" for name, t in times.items())
+            print(f"  {one['size']:24}", *cells)
     tables["Chapters at profile smoke"] = chapters("smoke", "bias towers" if quick else "")
     if not quick:
         print(f"written to {write('gpu', {'machine': machine(threads), 'tables': tables})}")
