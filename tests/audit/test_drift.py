@@ -237,18 +237,23 @@ def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture
         return path
 
     named = write("a.csv", "item,count\na,30\nb,20\nc,1\n")
-    assert inputs.served(write("b.csv", "item,count\nc,30\na,2\nd,1\n"), named).tolist() == [2, 0, 30, 1]
-    assert inputs.served(write("l.csv", "item\nc\na\nd\nc\nc\nd\n"), named).tolist() == [1, 0, 3, 2]
+    assert inputs.served(write("b.csv", "item,count\nc,30\na,2\nd,1\n"), inputs.tally(named)).tolist() == [2, 0, 30, 1]
+    assert inputs.served(write("l.csv", "item\nc\na\nd\nc\nc\nd\n"), inputs.tally(named)).tolist() == [1, 0, 3, 2]
     numbered = write("n.csv", "count\n30\n20\n1\n")
-    assert inputs.served(write("k.csv", "item_id,count\n2,5\n0,7\n4,1\n"), numbered).tolist() == [7, 0, 5, 1]
-    assert inputs.served(write("m.csv", "count\n3\n4\n"), numbered).tolist() == [3, 4, 0]
+    assert inputs.served(write("k.csv", "item_id,count\n2,5\n0,7\n4,1\n"), inputs.tally(numbered)).tolist() == [
+        7,
+        0,
+        5,
+        1,
+    ]
+    assert inputs.served(write("m.csv", "count\n3\n4\n"), inputs.tally(numbered)).tolist() == [3, 4, 0]
     sorted_ids = write("s.csv", "item_id,count\n2,30\n0,10\n1,20\n")
-    assert inputs.served(sorted_ids, sorted_ids).tolist() == [10, 20, 30]
+    assert inputs.served(sorted_ids, inputs.tally(sorted_ids)).tolist() == [10, 20, 30]
     np.save(tmp_path / "p.npy", np.array([1, 2, 3, 4]))
-    assert inputs.served(tmp_path / "p.npy", numbered).tolist() == [1, 2, 3, 4]
+    assert inputs.served(tmp_path / "p.npy", inputs.tally(numbered)).tolist() == [1, 2, 3, 4]
     for first, second in ((named, numbered), (numbered, named)):
-        with pytest.raises(AuditError, match=r"a\.csv names its classes and .*n\.csv does not"):
-            inputs.served(second, first)
+        with pytest.raises(AuditError, match=r"name classes and .* do not: they cannot be matched"):
+            inputs.served(second, inputs.tally(first))
     main([str(named), "-m", "2", "--weights", "relative", "--serving", str(tmp_path / "b.csv")])
     assert "3 % of the labels belong to classes that training never had" in capsys.readouterr().out
 

@@ -49,9 +49,7 @@ def test_numbers_stand_with_their_scheme(found: Audit) -> None:
         assert f"{number.m:,} {number.kl:.3g}" in text
 
 
-def test_numbers_are_rounded_to_the_side_on_which_a_sentence_stays_true() -> None:
-    found = [report._rounded(value, way) for value in (0.12345, 98.76, 2.0) for way in (math.floor, math.ceil)]
-    assert found == ["0.123", "0.124", "98.7", "98.8", "2", "2"]
+def test_numbers_of_nats_and_errors() -> None:
     assert [nats(value) for value in (math.inf, 9e-8, 0.00012345, 0.0012345)] == ["infinite", "0", "1.2e-04", "0.00123"]
     assert [signed(value) for value in (-4e-4, 0.0041, -0.012345, 12.345)] == ["0", "+0.004", "-0.0123", "+12.3"]
 

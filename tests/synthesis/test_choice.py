@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sumexp.audit.choice import choose
+from sumexp.negatives.choice import choose
 
 GIVEN: dict[str, Any] = {"classes": 1000, "batch": 100, "negatives": 50, "skew": 0.0, "memory": 10**5, "steps": 1000}
 

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -17,10 +16,8 @@ from sumexp.audit import inputs
 from sumexp.audit._arguments import label_counts
 from sumexp.audit._report import write
 from sumexp.audit._run import audit
-from sumexp.audit._setup import NAMES, AuditError, Law, Setup, Weights, law_of, read_setup
-from sumexp.audit.choice import choose
+from sumexp.audit._setup import NAMES, AuditError, Law, Weights, law_of, read_setup
 from sumexp.audit.drift import measure
-from sumexp.audit.estimates import NAMES as ESTIMATES
 from sumexp.audit.estimates import estimate
 from sumexp.audit.results import Audit, Line
 from sumexp.audit.schemes import NAMES as SCHEMES
@@ -35,6 +32,9 @@ DEFAULTS |= {"candidates": 100, "candidates_from": "uniform"}
 
 NOT_OF_SCHEMES = ("weights", "log_q", "estimated", "cosine")
 """Options that only weighted softmax losses have."""
+
+INDEXED = ("scores", "embeddings", "labels", "log_q", "sampler", "candidates_from")
+"""Options that may depend on the order of the classes."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,22 +51,17 @@ def parser() -> argparse.ArgumentParser:
         choices=["counts", "labels"],
         help="what the column holds: counts, one row per class, or labels, one row per example",
     )
+    add("--ids", help="the column of the classes' ids, or position for the order of the rows")
+    add("--header", action=argparse.BooleanOptionalAction, help="whether the first line has names")
     add("--classes", type=int, help="number of classes, if some never occur as a label")
-    add(
-        "--sampler",
-        help=f"{', '.join(NAMES)}, or a distribution in an .npy file (default: within-batch)",
-    )
-    add(
-        "--weights",
-        choices=get_args(Weights),
-        help="the correction of the logits (default: none)",
-    )
+    add("--sampler", help=f"{', '.join(NAMES)}, or a distribution in an .npy file (default: within-batch)")
+    add("--weights", choices=get_args(Weights), help="the correction of the logits (default: none)")
     add("--scheme", help=f"a named loss, instead of weights: {', '.join(SCHEMES)}")
     add("--hits", choices=get_args(Hits), help="what happens to accidental hits (default: keep)")
     add("-m", type=int, help="negatives per example")
     add("--batch", type=int, help="examples per batch")
     add("--log-q", help="your own table of log q, an .npy file, if it is not the sampler's; or multiset")
-    add("--estimated", help=f"log q is estimated from the labels: {', '.join(ESTIMATES)}")
+    add("--estimated", help="log q is that of the labels, but clipped:LEAST")
     add("--scores", type=Path, help="logits [examples, classes], .npy")
     add(
         "--embeddings",
@@ -97,14 +92,8 @@ def parser() -> argparse.ArgumentParser:
         help=f"the distribution of those candidates (default: {DEFAULTS['candidates_from']})",
     )
     add("--examples", type=int, help=f"number of scored examples to audit (default: {DEFAULTS['examples']})")
-    add("--seed", type=int, help="seed of the assumed truth without scores, and of an estimate (default: 0)")
+    add("--seed", type=int, help="seed of the assumed truth without scores (default: 0)")
     add("--output", type=Path, help="an .html report; its data go to .csv and .json files of the same name")
-    add(
-        "--memory",
-        type=int,
-        default=1 << 30,
-        help="bytes available for a step's logits and their gradient (default: 2^30)",
-    )
     add("--book", help="address or folder of the book's pages, for links from the report to its theorems")
     add("--full", action="store_true", help="also print the tables")
     return command
@@ -145,8 +134,17 @@ def _run(options: argparse.Namespace) -> None:
     if options.examples is not None and options.examples < 1:
         raise AuditError(f"--examples is {options.examples}; it must be 1 or more")
     _without_effect(options)
-    counts = inputs.counts(options.counts, options.column, options.holds, options.classes)
-    result = _audit(options, counts)
+    read = inputs.tally(
+        options.counts, options.column, options.holds, options.classes, ids=options.ids, header=options.header
+    )
+    indexed = [f"--{name.replace('_', '-')}" for name in INDEXED if _is_array(getattr(options, name))]
+    if read.gap and indexed:
+        raise AuditError(
+            f"{options.counts}: {read.gap}, so that they are not the columns of {indexed[0]}; number the classes as "
+            "there, or say --ids position if the rows stand in that order"
+        )
+    result = _audit(options, read)
+    print(f"read      {read.says}")
     if options.output is not None:
         write(result, options.output, options.book or "")
     print(result if options.full else "\n".join(result.lines()))
@@ -154,9 +152,14 @@ def _run(options: argparse.Namespace) -> None:
         print(f"report    {options.output}")
 
 
-def _audit(options: argparse.Namespace, counts: inputs.Numbers) -> Audit:
+def _is_array(value: object) -> bool:
+    """Whether an option gives numbers for each class in order, or a law that rests on the order."""
+    return bool(value) and not (isinstance(value, str) and not value.endswith((".npy", "log-uniform")))
+
+
+def _audit(options: argparse.Namespace, read: inputs.Tally) -> Audit:
     """The audit, and after it every other call that was asked for."""
-    scores = _scores(options)
+    counts, scores = read.counts, _scores(options)
     scored = {"scores": scores, "temperature": None if scores is None else options.temperature}
     common = {"m": options.m, "batch": options.batch, **scored, **_chosen(options, "examples", "seed")}
     if options.scheme not in (None, "baseline"):
@@ -165,7 +168,7 @@ def _audit(options: argparse.Namespace, counts: inputs.Numbers) -> Audit:
                 raise AuditError(f"--{name.replace('_', '-')} is not known for --scheme {options.scheme}: leave it out")
         law = None if options.sampler is None else _law(options.sampler)
         result = learned(counts, options.scheme, sampler=law, hits=options.hits, **common)
-        return result.with_lines(*_lines(options, counts, result))
+        return result.with_lines(*_lines(options, read))
     scheme = _chosen(options, "weights", "hits")
     if options.scheme == "baseline":
         if (options.weights or "negatives", options.hits or "mask") != ("negatives", "mask"):
@@ -173,13 +176,11 @@ def _audit(options: argparse.Namespace, counts: inputs.Numbers) -> Audit:
         scheme = {"weights": "negatives", "hits": "mask"}
     law, table = _law(options.sampler or DEFAULTS["sampler"]), _table(options, counts)
     result = audit(counts, sampler=law, **scheme, log_q=table, **common)
-    lines = _lines(options, counts, result)
-    prior = counts / counts.sum(dtype=float)
-    setup = read_setup(prior, law, **scheme, m=options.m, batch=options.batch, table=table)
+    lines = _lines(options, read)
     if options.cosine:
+        prior = counts / counts.sum(dtype=float)
+        setup = read_setup(prior, law, **scheme, m=options.m, batch=options.batch, table=table)
         lines = [*lines, cosines(prior, setup, options.temperature)]
-    if options.full or options.output is not None:
-        lines = [*lines, _choice(options, prior, setup)]
     return result.with_lines(*lines)
 
 
@@ -192,19 +193,19 @@ def _table(options: argparse.Namespace, counts: inputs.Numbers) -> inputs.Number
         raise AuditError("--estimated and --log-q are given; the estimate is the table that is subtracted: give one")
     if options.sampler and not options.sampler.startswith(("within-batch", "cross-")) and options.sampler != "unigram":
         raise AuditError(f"--estimated is of the labels' frequencies; the sampler {options.sampler} has another law")
-    return estimate(options.estimated, counts, options.seed or 0)
+    return estimate(options.estimated, counts)
 
 
-def _lines(options: argparse.Namespace, counts: inputs.Numbers, result: Audit) -> list[Line]:
+def _lines(options: argparse.Namespace, read: inputs.Tally) -> list[Line]:
     """Drift and sampled metrics, which do not depend on the scheme."""
-    lines = []
+    counts, lines = read.counts, []
     if options.labels:
         lines.append(replace(
             measure(counts, label_counts(inputs.numbers(options.labels), len(counts))).line(),
             name="labels", fix="count the labels that you train on", code="",
         ))  # fmt: skip
     if options.serving:
-        served = inputs.served(options.serving, options.counts, options.column, options.holds, options.classes)
+        served = inputs.served(options.serving, read, options.column, options.holds, options.header)
         lines.append(measure(counts, served).line())
     if options.sampled:
         given = _chosen(options, "candidates", "candidates_from")
@@ -217,17 +218,6 @@ def _lines(options: argparse.Namespace, counts: inputs.Numbers, result: Audit) -
         says = f"evaluated on {found.among}; full-catalogue metrics compatible with that: {found.ends}"
         lines.append(Line("metrics", None, says))
     return lines
-
-
-def _choice(options: argparse.Namespace, prior: inputs.Numbers, setup: Setup) -> Line:
-    """What to use for these numbers; a batch that is not given has one example more than there are negatives."""
-    number, labels = setup.asked or max(1, round(setup.negatives)), prior[prior > 0]
-    skew = max(0.0, -math.log(len(labels) * labels.min()))
-    batch = setup.name.startswith(("within-batch", "cross-"))
-    chosen = choose(
-        len(labels), options.batch or number + 1, number, skew, options.memory, "batch" if batch else "draws"
-    )
-    return Line("choice", None, f"for these numbers {chosen.use}: {chosen.because}", claim=chosen.claim)
 
 
 def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -254,8 +244,8 @@ def _without_effect(options: argparse.Namespace) -> None:
         ("examples", "--scores or --embeddings", scored),
         (
             "seed",
-            "an assumed truth or --estimated: scores are given, so nothing is random",
-            options.estimated or not scored,
+            "an assumed truth: scores are given, so nothing is random",
+            not scored,
         ),
         ("candidates", "--sampled, the metrics on those candidates", options.sampled),
         ("candidates_from", "--sampled, the metrics on those candidates", options.sampled),

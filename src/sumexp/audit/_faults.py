@@ -3,13 +3,14 @@
 import math
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sumexp.audit._rates import Rates
 from sumexp.audit._setup import Setup, Weights
 from sumexp.audit._text import digits, percent
-from sumexp.audit.estimates import cost
 from sumexp.audit.results import SMALL, Line
+from sumexp.negatives import estimated
 from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
@@ -77,7 +78,8 @@ def faults(
     if setup.is_set:
         table += "; for a set it is the inclusion probability that counts"
     elif setup.table is not None and setup.weights == "relative" and setup.hits == "keep":
-        nats = cost(off, prior[drawn] / prior[drawn].sum())
+        log_p, law = np.log(prior[drawn] / prior[drawn].sum()), log_q - np.logaddexp.reduce(log_q)
+        nats = estimated.cost(*(torch.from_numpy(x) for x in (log_p, law, law + off))).item()
         table += f"; it costs {digits(nats, 2)} nats of KL where P(y|x) is the popularity"
     order = "log-uniform" in setup.name and _unsorted(prior)
     wrong = not right

@@ -93,9 +93,9 @@ def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
 
 def _numbers(audit: Audit) -> list[Line]:
     """Numbers that counts, sampler and number of negatives alone decide."""
-    rates, bound = audit.rates, audit.rank_bound
+    rates = audit.rates
     each = ", ".join(f"{g} {percent(x, 2)}" for g, x in zip(GROUPS, rates.any_by_group, strict=True))
-    lines = [
+    return [
         Line("accidental hits", None, f"{percent(rates.hit)} of negatives are the label; {percent(rates.any_hit)} of "
              f"examples have such a hit: {each}", source="sum of pi q, and of pi (1 - (1 - q)^m)"),
         Line("classes without labels", None, f"{rates.unseen:,} classes of count 0 are sampled: their scores only fall",
@@ -103,26 +103,6 @@ def _numbers(audit: Audit) -> list[Line]:
         Line("certificate", None, f"no InfoNCE loss with {digits(audit.negatives, 6)} negatives certifies more than "
              f"{audit.certificate:.2f} nats of mutual information", claim="nce-logN-ceiling"),
     ]  # fmt: skip
-    if bound is None:
-        return lines
-    if bound.holds:
-        says = "MRR is at least exp(-loss), and NDCG of one relevant item at least 1 / log2(1 + exp(loss))"
-    elif bound.constant is None:
-        says = "for sets, several pools, own tables and most weights that depend on the label it is not tested"
-    elif bound.exact:
-        says = (
-            f"with {_rounded(bound.constant, math.ceil)} nats added to the loss, and with no less, MRR is at least "
-            "exp(-sum), and NDCG of one relevant item at least 1 / log2(1 + exp(sum))"
-        )
-    else:
-        says = f"at least {_rounded(bound.constant, math.floor)} nats would have to be added; how many is not computed"
-    return [*lines, Line("bound on the log rank", None, says, claim="sumexp-rank-criterion")]
-
-
-def _rounded(value: float, rounding: Callable[[float], int]) -> str:
-    """Three digits of a positive number, rounded to the side on which the sentence about it stays true."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return digits(rounding(value / unit) * unit)
 
 
 def _figures(audit: Audit) -> list[dict[str, str]]:

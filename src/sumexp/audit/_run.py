@@ -13,7 +13,7 @@ from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores, who
 from sumexp.audit._effects import ENUMERATED, Effect, Truth, effect
 from sumexp.audit._faults import faults, remedy, right_way
 from sumexp.audit._numbers import by_number
-from sumexp.audit._rates import rank_bound, rates
+from sumexp.audit._rates import rates
 from sumexp.audit._rows import Rows
 from sumexp.audit._setup import AuditError, Law, Setup, Weights, read_setup
 from sumexp.audit._text import percent
@@ -137,7 +137,7 @@ def _audit(
         source = f"softmax of the scores of {len(shown)} example{'s' * (len(shown) > 1)}, spread {spread:.2f} nats"
     return Audit(
         len(number), int(number.sum()), setup.negatives, setup.asked or round(setup.negatives), source, spread, proved,
-        remedy(setup), scheme, others, by_spread, numbers or (), hit_rates, rank_bound(prior, setup),
+        remedy(setup), scheme, others, by_spread, numbers or (), hit_rates,
         faults(setup, prior, hit_rates, shares(prior, group, laws, setup), right),
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
         served(setup, proved and right), _assumptions(setup, laws, group, lost),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sumexp.audit._effects import GROUPS, Effect
 from sumexp.audit._numbers import ByNumber
-from sumexp.audit._rates import RankBound, Rates
+from sumexp.audit._rates import Rates
 from sumexp.audit._text import digits, nats, percent, signed
 
 Floats = NDArray[np.float64]
@@ -133,7 +133,6 @@ class Audit:
         by_spread: spread and divergence, where no scores were given.
         numbers: divergence and loss for other numbers of negatives, of the first example.
         rates: accidental hits.
-        rank_bound: whether the loss bounds the log rank; None for named losses.
         faults: those known.
         curve: mean frequency, error of the score, and share of P, of each bin of the first example.
         served: which scores to serve for which metric; empty where nothing exact is known.
@@ -154,7 +153,6 @@ class Audit:
     by_spread: tuple[tuple[float, float], ...]
     numbers: tuple[ByNumber, ...]
     rates: Rates
-    rank_bound: RankBound | None
     faults: tuple[Line, ...]
     curve: tuple[tuple[float, float, float], ...]
     served: str
@@ -192,7 +190,7 @@ class Audit:
         gap = "" if math.isnan(s.gap) else f", where the loss is {nats(s.gap)} nats lower than at the truth"
         error = f" ± {nats(s.kl_error)}" if s.kl_error > max(1e-3, 0.05 * s.kl) else ""
         names = [f.name for f in self.faults if f.found]
-        most = f"; InfoNCE certifies at most {self.certificate:.2f} nats of mutual information" * bool(self.rank_bound)
+        most = f"; InfoNCE certifies at most {self.certificate:.2f} nats of mutual information" if gap else ""
         return (
             f"{decision.verdict.capitalize()}: {decision.sentence}",
             f"minimum   {nats(s.kl)}{error} nats of KL from the truth (0 is best){gap}; {s.overlap:.3g} of the "

@@ -125,7 +125,7 @@ def learned(
     first = shown[0]
     return Audit(
         len(number), int(number.sum()), setup.negatives, round(setup.negatives), source, spread, False, remedy,
-        row(title, shown), (), by_spread, (), hit_rates, None, scores_line,
+        row(title, shown), (), by_spread, (), hit_rates, scores_line,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)), said,
         ("Scores are free at each x, and negatives are independent draws.",)
         + (("The minimum is the lowest of several starts, and perhaps not the lowest of all.",) * (name == "hard")),

@@ -1,4 +1,4 @@
-"""What to train with: one rule, which the chapter shows for some numbers and the audit applies to the reader's."""
+"""What to train with, by classes, batch, negatives and memory: the rule of the chapter `synthesis`."""
 
 import math
 from dataclasses import dataclass
