@@ -28,10 +28,7 @@ def cached() -> Found:
 def state(
     finding: State, runs: Found, one: Interval, published: tuple[float | None, float | None], margin: float
 ) -> None:
-    finding(
-        one.mean, one.low, one.high, published, margin=margin, seen=one.seen(), confidence=one.confidence,
-        data="gowalla", profile=runs.profile, seeds=one.count, keys=runs.keys,
-    )  # fmt: skip
+    finding(one, published, margin=margin, data="gowalla", profile=runs.profile, keys=runs.keys)
 
 
 def beside_kept(runs: Found, form: Method) -> list[Interval]:

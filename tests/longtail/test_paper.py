@@ -84,12 +84,8 @@ CONFIDENCE = intervals.family_confidence("longtail")
 
 
 def state(finding: State, runs: Found, decided: Decision, published: Published) -> None:
-    """State what decides, and what the design could have seen; the register says what it says of the paper."""
-    one = decided.interval
-    finding(
-        one.mean, one.low, one.high, published, margin=grids.ALIKE, seen=one.seen(), confidence=one.confidence,
-        data=runs.data, profile=runs.profile, seeds=one.count, keys=runs.keys,
-    )  # fmt: skip
+    """State what decides; the register says what it says of the paper."""
+    finding(decided.interval, published, margin=grids.ALIKE, data=runs.data, profile=runs.profile, keys=runs.keys)
 
 
 def all_below(finding: State, runs: Found, differences: Sequence[Interval], parts: int = 2) -> None:
@@ -124,8 +120,8 @@ def stated(errors: Sequence[float]) -> tuple[Finding, intervals.Verdict]:
     runs = Found("cifar-100", "cpu", ("key",), {Method(): np.zeros((5, 2))}, {}, (32, 8, 96))
     kept: list[Finding] = []
 
-    def finding(estimate: float, low: float, high: float, published: Published, **rests_on: Any) -> None:
-        kept.append(Finding(estimate=estimate, low=low, high=high, published=published, **rests_on))
+    def finding(one: Interval, published: Published, margin: float, **rests_on: Any) -> None:
+        kept.append(Finding(estimate=one.mean, low=one.low, high=one.high, published=published, margin=margin))
 
     all_below(finding, runs, [interval(np.array(errors), CONFIDENCE)])
     (one,) = kept
@@ -138,9 +134,7 @@ def test_what_is_stated_says_by_itself_what_it_decides() -> None:
     assert stated([0.102, 0.101, 0.1, 0.099, 0.1])[1] == "excluded"
     assert stated([-0.102, -0.101, -0.1, -0.099, -0.1])[1] == "shown"
     one, verdict = stated([-0.0028, -0.0029, -0.0027, -0.0028, -0.0028])
-    assert (verdict, one.margin, one.confidence) == ("alike", 0.01, 1 - 0.05 / 9)
-    assert one.seen is not None
-    assert one.seen > one.high - one.estimate
+    assert (verdict, one.margin) == ("alike", 0.01)
 
 
 def test_what_lies_near_one_leaves_no_room() -> None:
@@ -300,14 +294,14 @@ def test_fresh_seeds_decide_alone_in_one_interval() -> None:
     fresh = measured("cpu", [0.02, -0.01, 0.03, 0.01])
     decides, can = improves(every, fresh)
     assert decides is fresh
-    # 0.0125 -+ 7.1849 * 0.00854, t of 3 degrees at 1 - 0.05/18.
-    assert (can.low, can.high, can.count) == pytest.approx((-0.04885, 0.07385, 4), abs=1e-4)
+    # 0.0125 -+ 2.25 * 7.1849 * 0.00854, t of 3 degrees at 1 - 0.05/18.
+    assert (can.low, can.high, can.count) == pytest.approx((-0.12556, 0.15056, 4), abs=1e-4)
     # Those of another profile of the book do not decide, nor do none.
     for other in (measured("paper", [0.02, -0.01, 0.03, 0.01]), None):
         decides, can = improves(every, other)
         assert decides is every[0]
-        # -0.3 -+ 18.934 * 0.00577, t of 2 degrees at 1 - 0.05/36.
-        assert (can.low, can.high) == pytest.approx((-0.40931, -0.19069), abs=1e-4)
+        # -0.3 -+ 2.25 * 18.934 * 0.00577, t of 2 degrees at 1 - 0.05/36.
+        assert (can.low, can.high) == pytest.approx((-0.54596, -0.05404), abs=1e-4)
 
 
 @both

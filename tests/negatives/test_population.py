@@ -261,5 +261,5 @@ def test_the_two_conventions_perform_similarly_on_digits(finding: State) -> None
     # Held-out accuracy, paired over 6 seeds; "similarly" is read as within one point: the interval must lie within it.
     masked, redrawn = (np.array([accuracy(hits, seed) for seed in range(6)]) for hits in HITS)
     apart = intervals.paired(masked, redrawn, intervals.family_confidence("negatives"))
-    finding(apart.mean, apart.low, apart.high, (-0.01, 0.01), seen=apart.seen(), confidence=apart.confidence, seeds=6)
+    finding(apart, (-0.01, 0.01))
     assert masked.min() > 0.9

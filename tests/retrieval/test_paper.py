@@ -79,12 +79,9 @@ CONFIDENCE = intervals.family_confidence("retrieval")
 
 
 def all_above(finding: State, runs: Found, differences: Sequence[Interval]) -> None:
-    """State what decides whether all lie above zero, and what the design could have seen."""
+    """State what decides whether all lie above zero."""
     one = intervals.all_above(differences, grids.ALIKE).interval
-    finding(
-        one.mean, one.low, one.high, (0, None), margin=grids.ALIKE, seen=one.seen(), confidence=one.confidence,
-        data="delicious", profile=runs.profile, seeds=one.count, keys=runs.keys,
-    )  # fmt: skip
+    finding(one, (0, None), margin=grids.ALIKE, data="delicious", profile=runs.profile, keys=runs.keys)
 
 
 def falls(runs: Found, methods: Sequence[Method]) -> list[Interval]:

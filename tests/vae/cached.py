@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from sumexp.chapters.vae import Member, Temperature, comparison, grids, train
 from sumexp.chapters.vae.comparison import Trained
-from sumexp.chapters.vae.config import Source
+from sumexp.chapters.vae.config import Source, Stack
 from sumexp.companion.authoring import runs
 from sumexp.companion.store import lookups
 
@@ -31,19 +32,21 @@ class Found:
 
 
 def found(source: Source) -> Found | None:
-    """Those of the largest profile that has any; None if none has."""
+    """Those of the largest profile of which all are there; None if none is."""
     for profile in ("paper", "cpu"):
-        plan = grids.PLANS[profile].get(source)
+        if (plan := grids.PLANS[profile].get(source)) is None:
+            continue
+        stacks = [stack for stack in grids.stacks(source, plan) if _families(stack) == set(grids.CORE)]
         for device in ("cuda", "cpu"):
-            keys, cases = [], {}
-            for stack in grids.stacks(source, plan) if plan else ():
-                if {replace(one, seed=0, temperature=Temperature()) for one in stack.members} != set(grids.CORE):
-                    continue
-                wanted = runs.computation(train, stack, data=grids.data(stack), device=device)
-                if entry := lookups.look(wanted):
-                    run = runs.read(entry)
-                    keys.append(run.key)
+            wanted = (runs.computation(train, stack, data=grids.data(stack), device=device) for stack in stacks)
+            entries = [entry for entry in takewhile(bool, map(lookups.look, wanted)) if entry]
+            if len(entries) == len(stacks):
+                cases: dict[Member, Trained] = {}
+                for stack, run in zip(stacks, own := [runs.read(entry) for entry in entries], strict=True):
                     cases |= comparison.gathered(stack, run.arrays, run.history)
-            if keys:
-                return Found(profile, tuple(keys), cases)
+                return Found(profile, tuple(run.key for run in own), cases)
     return None
+
+
+def _families(stack: Stack) -> set[Member]:
+    return {replace(one, seed=0, temperature=Temperature()) for one in stack.members}

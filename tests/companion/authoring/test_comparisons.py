@@ -1,5 +1,7 @@
 """Cells and points of comparisons, against values worked out in comments."""
 
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -8,17 +10,16 @@ from sumexp.chapters.intervals import Rank, interval
 from sumexp.chapters.models.sampled.comparison import Order
 from sumexp.companion.authoring import comparisons
 
-# Mean 0.02, deviation 0.01 of two: half a width of 12.706 * 0.01 / sqrt(2) = 0.0898.
+# Mean 0.02, deviation 0.01 of two: half a width of 2.25 * 12.706 * 0.01 / sqrt(2) = 0.2022.
 PAIR = interval([0.02 - 0.01 / 2**0.5, 0.02 + 0.01 / 2**0.5])
 
 
 def test_the_cells_of_a_difference_and_of_an_order() -> None:
     cells = comparisons.difference_cells("tail", PAIR, 0.01)
-    # 12.706 + 1.376 times 0.01 / sqrt(2).
-    assert cells == ("tail", "0.020", "[-0.070, 0.110]", "0.100", "undecided")
+    assert cells == ("tail", "0.020", "[-0.182, 0.222]", "undecided")
     assert len(cells) == len(comparisons.DIFFERENCE_HEADS)
     assert comparisons.difference_cells("tail", PAIR, 1.0)[-1] == "no difference"
-    assert comparisons.difference_cells("tail", PAIR, 1.0, room=0.001)[-1] == "no room"
+    assert comparisons.difference_cells("tail", replace(PAIR, room=0.001), 1.0)[-1] == "undecided"
     assert comparisons.difference_cells("head", interval([0.5, 0.5001]), 0.01)[-1] == "more"
     cells = comparisons.order_cells(Order(Rank(interval([0.5, 0.5]), 0.0123), 12, 3, 1))
     assert cells == ("0.50", "[0.50, 0.50]")
@@ -32,8 +33,8 @@ def test_points_have_intervals() -> None:
     line, _, (bars,) = drawn
     assert line.get_xydata().tolist() == [[0.1, 0], [pytest.approx(0.3), 1]]
     low, high = bars.get_segments()[0][:, 0]
-    # Deviation 0.1414: 12.706 * 0.1.
-    assert (high - low) / 2 == pytest.approx(1.2706, rel=1e-4)
+    # Deviation 0.1414: 2.25 * 12.706 * 0.1.
+    assert (high - low) / 2 == pytest.approx(2.8589, rel=1e-4)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     assert ax.yaxis_inverted()  # the first on top
     plt.close(fig)

@@ -80,6 +80,9 @@ MEET = shown("statement", "experiment", findings=[MET])
 MEETS_OR_MISSES = shown("statement", "experiment", findings=[MET, WIDE], name="test_both")
 NO_DIFFERENCE = shown("statement", "experiment", findings=[SLIGHT], name="test_slight")
 UNDECIDED = shown("statement", "experiment", outcome="skipped", name="test_tail")
+NO_KERNEL = shown("statement", "kernel", outcome="skipped", name="test_kernel")
+BOTH = [shown("counterexample"), shown("correction", name="test_right")]
+LOST = entry(open=None, lost="its temperature")
 MISPRINT = entry(kind="definition", corrected="$b$", erratum=["B1"])
 
 ROWS = {
@@ -91,8 +94,12 @@ ROWS = {
     "an experiment that shows no difference that counts": (TESTED, [NO_DIFFERENCE], "open"),
     "an experiment, of whose parts one shows no difference": (TESTED, [MEET, NO_DIFFERENCE], "open"),
     "one part away from the paper": (TESTED, [MISS, UNDECIDED], "not reproduced"),
-    "a proof beside an experiment that decided nothing": (TESTED, [shown("statement", "proof"), UNDECIDED], "holds"),
-    "both": (CORRECTED, [shown("counterexample"), shown("correction")], "holds with correction"),
+    "a proof beside an experiment that decided nothing": (TESTED, [shown("statement", "proof"), UNDECIDED], "open"),
+    "a proof, and the kernel is not here": (TESTED, [shown("statement", "proof"), NO_KERNEL], "holds"),
+    "a correction of which a part decided nothing": (CORRECTED, [*BOTH, UNDECIDED | {"shows": "correction"}], "open"),
+    "what our text lost": (LOST, [MISS], "open"),
+    "what our text lost, by a test that fails": (LOST, [FAILED], "failing"),
+    "both": (CORRECTED, BOTH, "holds with correction"),
     "counterexample": (TESTED, [shown("counterexample")], "refuted"),
     "counterexample, its correction not shown yet": (CORRECTED, [shown("counterexample")], "refuted"),
     "statement": (TESTED, [shown("statement")], "holds"),
@@ -126,7 +133,7 @@ def test_the_strongest_evidence_is_named(tmp_path):
 
 
 def test_evidence_that_does_not_carry_the_verdict_is_not_named(tmp_path):
-    records = [shown("statement", "proof", outcome="skipped", name="test_proof"), shown("statement", "sampled")]
+    records = [NO_KERNEL, shown("statement", "sampled")]
     (decided,) = decide(tmp_path, [TESTED], records)
     assert (decided.verdict, decided.evidence) == ("holds", "sampled")
 
@@ -179,13 +186,13 @@ def test_the_part_is_named_of_a_claim_of_data_too(tmp_path):
 
 
 def test_the_register_says_what_was_measured_where_nothing_is_decided(tmp_path):
-    seen = SLIGHT | {"seen": 0.2, "confidence": 0.99}
+    seen = SLIGHT | {"confidence": 0.99}
     (decided,) = decide(tmp_path, [TESTED], [shown("statement", "experiment", findings=[seen])])
-    why = "no difference: -0.3, interval -0.45 to -0.12 (99 %, seen from 0.2, no difference within 1)"
+    why = "no difference: -0.3, interval -0.45 to -0.12 (99 %, no difference within 1)"
     assert (decided.verdict, decided.says) == ("open", f"nothing is decided: test_it ({why})")
 
 
-def test_a_part_that_has_not_run_keeps_a_claim_open_that_experiments_show(tmp_path):
+def test_a_part_that_has_not_run_keeps_a_claim_open(tmp_path):
     marker = """import pytest
 @pytest.mark.claim("bias-x", shows="statement", evidence="{}")
 def test_{}(): ...
@@ -193,11 +200,15 @@ def test_{}(): ...
     waiting = marker.format("experiment", "later")
     (decided,) = decide(tmp_path, [TESTED], [MEET], waiting)
     assert (decided.verdict, decided.says) == ("open", "shown in part: a test of it has not run in this build")
-    # A proof shows the whole: it waits for nobody.
     for_proof = tmp_path / "proof"
     for_proof.mkdir()
     (decided,) = decide(for_proof, [TESTED], [shown("statement", "proof")], waiting)
-    assert decided.verdict == "holds"
+    assert decided.verdict == "open"
+
+
+def test_what_our_text_lost_is_named_first(tmp_path):
+    (decided,) = decide(tmp_path, [LOST], [MISS])
+    assert decided.says == "lost in our text: its temperature"
 
 
 def test_a_reason_to_skip_is_said(tmp_path):

@@ -118,7 +118,7 @@ def difference(
 ) -> Interval:
     """The method less *kept*, f served, paired by seed."""
     own, kept = (table[one, number].of(which, "f", metric) for one in (method, KEPT))
-    return intervals.paired(own, kept, confidence)
+    return intervals.paired(own, kept, confidence, shares=True)
 
 
 def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float = 1e-3) -> Rank:
@@ -128,11 +128,12 @@ def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float
         table: what was measured.
         number: of which model.
         predicted: of each form a number; more is predicted to find more.
-        tie: predictions that are nearer to one another are equal.
+        tie: methods whose predictions are nearer to one another count once.
     """
     own = [method for method, numbered in table if numbered == number]
     measured = np.array([table[method, number].of("held", "f") for method in own])
-    return intervals.agreement([round(predicted[method.form] / tie) for method in own], measured)
+    places = [round(predicted[method.form] / tie) for method in own]
+    return intervals.agreement(places, measured, families=places)
 
 
 def rates(table: Table) -> Counter[int]:

@@ -1,6 +1,5 @@
 """What chapters that compare trained methods draw and tabulate alike: points with intervals, and cells of tables."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
 """How each group of classes is drawn in every chapter."""
 _ROW = 0.6
 """Of the room of a row: what its series take."""
-DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "detectable", "result")
+DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "result")
 """Of the columns of `difference_cells`."""
 ORDER_HEADS = ("tau (1 is best)", "95 % interval")
 """Of the columns of `order_cells`."""
@@ -42,7 +41,8 @@ def points(
         shift = _ROW * ((number + 0.5) / len(values) - 0.5)
         style = {"ls": "", "capsize": 2, "label": group, **styles[group]}
         places = [place + shift for place in range(len(spans))]
-        ax.errorbar([span.mean for span in spans], places, xerr=[span.half_width for span in spans], **style)
+        reach = np.transpose([(span.mean - span.low, span.high - span.mean) for span in spans])
+        ax.errorbar([span.mean for span in spans], places, xerr=reach, **style)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
 
@@ -52,11 +52,11 @@ def ranked(values: Sequence[Values]) -> list[int]:
     return sorted(range(len(values)), key=lambda number: float(np.mean(values[number])))
 
 
-def difference_cells(group: str, difference: Interval, margin: float, room: float = math.inf) -> tuple[str, ...]:
-    """A difference of two methods on a group: its interval, what the design could have detected, and the result."""
+def difference_cells(group: str, difference: Interval, margin: float) -> tuple[str, ...]:
+    """A difference of two methods on a group: its interval, and the result."""
     span = f"[{difference.low:z.3f}, {difference.high:z.3f}]"
-    result = outcome(difference, margin, room).replace("alike", "no difference")
-    return group, f"{difference.mean:z.3f}", span, f"{difference.seen():.3f}", result
+    result = outcome(difference, margin).replace("alike", "no difference")
+    return group, f"{difference.mean:z.3f}", span, result
 
 
 def order_cells(order: Order) -> tuple[str, ...]:

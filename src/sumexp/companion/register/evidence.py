@@ -7,13 +7,14 @@ spares `make book` its tests, and the other way round. ``pytest --stored-evidenc
 knows to pass with today's code, pins and data; how the others end replaces how they ended.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
@@ -35,6 +36,9 @@ from sumexp.companion.register.model import (
 from sumexp.companion.register.verdict import markers
 from sumexp.companion.store import Computation, default, lookups, processes, progress
 from sumexp.companion.store.provenance import Meter
+
+if TYPE_CHECKING:
+    from sumexp.chapters.intervals import Interval
 
 _USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
 _PROPERTY = "sumexp-claim"
@@ -126,9 +130,9 @@ def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def finding(request: pytest.FixtureRequest) -> State:
-    """State what an experiment measured: ``finding(estimate, low, high, published=None, data=None, ...)``.
+    """State what an experiment measured: ``finding(interval, published=None, data=None, ...)``.
 
-    The interval from ``low`` to ``high`` is over seeds; ``published`` is the paper's value, or an interval
+    The interval is over seeds (`sumexp.chapters.intervals.Interval`); ``published`` is the paper's value, or a range
     ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The test shows its claim
     if the interval lies within; the verdict is "not reproduced" if it lies outside; else nothing is decided
     (`sumexp.chapters.intervals.judge`). What it rests on goes with it: the other fields of `Finding`. Call it once
@@ -140,12 +144,14 @@ def finding(request: pytest.FixtureRequest) -> State:
             f"{request.node.nodeid}: the fixture finding needs exactly one claim marker with evidence='experiment'"
         )
 
-    def state(estimate: float, low: float, high: float, published: Any = None, **rests_on: Any) -> None:
+    def state(one: "Interval", published: Any = None, **rests_on: Any) -> None:
         span = published if isinstance(published, tuple) or published is None else (published, published)
+        room = None if math.isinf(one.room) else one.room
+        about = {"confidence": one.confidence, "seeds": one.count, "room": room, "published": span} | rests_on
         try:
-            measured = Finding(estimate=estimate, low=low, high=high, published=span, **rests_on)
+            measured = Finding(estimate=one.mean, low=one.low, high=one.high, **about)
         except ValidationError as error:
-            raise ValueError(f"finding{(estimate, low, high, published, rests_on)}: {explain(error)}") from None
+            raise ValueError(f"finding{(one, published, rests_on)}: {explain(error)}") from None
         experiments[0]["findings"].append(measured.model_dump(mode="json"))
 
     return state

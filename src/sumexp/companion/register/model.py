@@ -68,6 +68,7 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     ``chapter`` decides the claim, unless ``open`` says why no test does yet; ``how`` is a hint how a program can.
     ``corrected`` is the statement that holds, where the printed one does not, and an ``erratum`` such as ``B5``
     explains it. If ``data`` names the sets on which something was measured, experiments on others decide nothing.
+    ``lost`` says what our copy of the text lacks, without which no test can decide: the claim is open.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z]+(-[A-Za-z0-9]+)+$")]
@@ -82,6 +83,7 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     depends_on: tuple[str, ...] = ()
     erratum: tuple[str, ...] = ()
     open: Prose | None = None
+    lost: Prose | None = None
     data: tuple[Text, ...] = ()
 
     @property
@@ -138,7 +140,7 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
 
     ``published`` is the paper's value as an interval: a number is the interval from itself to itself, ``None`` an end
     at infinity ("lower than" is ``(None, 0)`` for a difference). A difference nearer to zero than ``margin`` counts as
-    none; the design would have shown one of ``seen`` with probability 0.8. ``keys`` are those of the runs in the store.
+    none, if the compared shares have ``room`` for one. ``keys`` are those of the runs in the store.
     """
 
     estimate: float
@@ -146,7 +148,7 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     high: float
     published: tuple[float | None, float | None] | None = None
     margin: Annotated[float, Field(ge=0)] = 0.0
-    seen: float | None = None
+    room: float | None = None
     confidence: float | None = None
     data: str | None = None
     profile: str | None = None
@@ -169,14 +171,13 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
         """What it says of what the paper reports, by the one rule of `sumexp.chapters.intervals`."""
         from sumexp.chapters import intervals  # and SciPy, half a second of each process of a build
 
-        return intervals.judge(self.low, self.high, self.published, self.margin)
+        return intervals.judge(self.low, self.high, self.published, self.margin, self.room)
 
     @property
     def design(self) -> str:
-        """What could have been seen, in words: ``95 %, seen from 0.0019, no difference within 0.01``."""
+        """The confidence and the margin, in words: ``95 %, no difference within 0.01``."""
         parts = [
             self.confidence and f"{100 * self.confidence:.4g} %",
-            self.seen is not None and f"seen from {self.seen:.2g}",
             self.margin and f"no difference within {self.margin:.2g}",
         ]
         return ", ".join(part for part in parts if part)

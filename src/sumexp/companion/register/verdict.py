@@ -29,7 +29,9 @@ class Row:
 
 TRUTH_TABLE: tuple[Row, ...] = (
     Row("a test fails", "failing", "names the test; nothing is concluded until it passes", {"failing"}),
+    Row("anything, and our text has lost what would decide", "open", "says what is lost in our text", {"lost"}),
     Row("an experiment's interval excludes the paper's finding", "not reproduced", "says by how much", {"excluded"}),
+    Row("some of its parts; another decided nothing or has not run", "open", "names that part", {"in part"}),
     Row(
         "a counterexample and a correction",
         "holds with correction",
@@ -38,10 +40,10 @@ TRUTH_TABLE: tuple[Row, ...] = (
     ),
     Row("a counterexample only", "refuted", "names the test that runs the counterexample", {"counterexample"}),
     Row(
-        "the statement; of experiments alone, each of its parts (never with a counterexample: that is an error)",
+        "the statement (never with a counterexample: that is an error)",
         "holds",
         "names the strongest evidence",
-        {"statement", "whole"},
+        {"statement"},
     ),
     Row(
         "nothing, and it is a definition or notation printed without error",
@@ -116,11 +118,13 @@ def _marked(node: ast.AST) -> Iterator[tuple[str, str, object, object]]:
 
 
 def _lacking(deciding: Sequence[Test], waiting: bool) -> str:
-    """Which parts are not decided of a statement that experiments alone show: each of its parts must hold."""
-    parts = [test for test in deciding if test.shows == "statement"]
-    if {test.evidence for test in parts if test.found == "shown"} != {"experiment"}:
+    """Which parts are not decided of a claim of which something is shown: each of its tests is a part of it.
+
+    But for the kernel's, which checks once more what another test shows: it needs Coq.
+    """
+    if not any(test.found == "shown" for test in deciding):
         return ""
-    open_parts = [test for test in parts if test.evidence == "experiment" and test.found in ("skipped", "undecided")]
+    open_parts = [test for test in deciding if test.evidence != "kernel" and test.found in ("skipped", "undecided")]
     if open_parts:
         return f"shown in part: {', '.join(map(_named, open_parts))} decided nothing in this build"
     return "shown in part: a test of it has not run in this build" if waiting else ""
@@ -178,7 +182,7 @@ def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> 
 
 
 def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
-    """The verdict, by what passing tests show and four other facts that the truth table looks at.
+    """The verdict, by what passing tests show and the other facts that the truth table looks at.
 
     Where a claim names data sets, a test that measured on others decides nothing unless it fails.
     """
@@ -190,9 +194,10 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
     lacking = _lacking(deciding, waiting)
     others = {
         "failing": failed,
+        "lost": claim.lost,
         "excluded": excluded,
+        "in part": lacking,
         "convention": claim.is_convention and not tests and not waiting,
-        "whole": not lacking,
     }
     facts = {test.shows for test in deciding if test.found == "shown"} | {name for name in others if others[name]}
     verdict = next(row.verdict for row in TRUTH_TABLE if row.facts <= facts)
@@ -202,7 +207,8 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
         case "not reproduced":
             carrying, says = excluded, "; ".join(map(_shortfall, excluded))
         case "open":
-            carrying, says = [], claim.open or lacking or _why_open(claim, tests, deciding)
+            lost = claim.lost and f"lost in our text: {claim.lost}"
+            carrying, says = [], lost or claim.open or lacking or _why_open(claim, tests, deciding)
         case "convention":
             carrying, says = [], ""
         case _:
@@ -231,8 +237,8 @@ def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[st
     if tested and claim.open is not None:
         named = tests[0].test if tests else "a test"
         yield f"{named} bears its id, so `open` is out of date: remove it"
-    if not tested and claim.open is None and not claim.is_convention:
-        yield "it has no test: mark one with its id, or give the reason under `open`"
+    if not tested and claim.open is None and claim.lost is None and not claim.is_convention:
+        yield "it has no test: mark one with its id, or give the reason under `open` or `lost`"
 
 
 def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests")) -> Register:

@@ -1,7 +1,7 @@
 r"""What trained methods say: differences paired by seed, and orders against predictions.
 
 Of each method there is a table of errors by class for each seed [seeds, C]; an error of a group is the mean over its
-classes, and a difference of two methods the t interval of the differences seed by seed. What such an interval decides
+classes, and a difference of two methods the interval of the differences seed by seed. What such an interval decides
 is said by :mod:`sumexp.chapters.intervals` alone.
 """
 
@@ -35,7 +35,7 @@ def difference(
     """
     if first.shape != second.shape:
         raise ValueError(f"tables of shapes {first.shape} and {second.shape} cannot be paired; give the same seeds")
-    return paired(mean(first, members), mean(second, members), confidence)
+    return paired(mean(first, members), mean(second, members), confidence, shares=True)
 
 
 def mean(errors: Values, members: NDArray[np.bool_] | None = None) -> Values:
@@ -49,8 +49,8 @@ class Order:
     """A predicted order of methods against the measured one.
 
     Attributes:
-        rank: Kendall's tau-b of each seed's measured order with the predicted one, and its p value by permutations of
-            the predictions.
+        rank: Kendall's tau-b of each seed's measured order with the predicted one, and its p value by permutations. Of
+            methods that differ in the number of negatives or in hits alone the mean counts.
         right: of the pairs whose measured difference has an interval off zero and that are predicted to differ, how
             many are predicted rightly.
         wrong: and how many are not.
@@ -78,7 +78,8 @@ def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike
         raise ValueError(f"{len(predicted)} predicted and {len(measured)} measured methods; give the same, two or more")
     measured = {method: measured[method] for method in predicted}
     ends = signs(predicted, measured, tie)
-    rank = intervals.agreement(-_rounded(predicted, tie), _table(measured))
+    families = [(one.loss, one.law, one.weighting) for one in predicted]
+    rank = intervals.agreement(-_rounded(predicted, tie), _table(measured), families)
     once = np.tril_indices(len(predicted), -1)
     decided, agreed = ends.measured[once], (ends.measured * ends.predicted)[once]
     counts = (agreed == 1).sum(), (agreed == -1).sum(), ((decided != 0) & (agreed == 0)).sum()
