@@ -198,7 +198,7 @@ def drawn(shape: str, size: tuple[int, ...]) -> NDArray[np.float64]:
 @SHAPES
 @pytest.mark.parametrize("level", decisions.LEVELS)
 def test_the_rates_on_the_page_are_those_of_the_rule_and_below_what_is_stated(shape: str, level: float) -> None:
-    stored = json.loads((ROOT / "benchmarks/results/decisions.json").read_text("utf-8"))["tables"]
+    stored = json.loads((ROOT / "src/sumexp/measured/decisions.json").read_text("utf-8"))["tables"]
     (row,) = (row for row in stored[f"At {100 * level:.4g} %"] if row["shape"] == shape)
     for seeds in decisions.SEEDS:
         shown = float(row[f"{seeds} seeds"])
@@ -260,38 +260,11 @@ def test_a_family_has_a_wrong_verdict_as_rarely_as_stated() -> None:
         assert rate(((low > 0) | (high < 0)).any(-1)) < 0.05 + slack(0.05)
 
 
-@pytest.mark.parametrize("noise", [0.05, 6.0])
-def test_a_prediction_that_knows_nothing_is_told_from_chance_as_rarely_as_stated(noise: float) -> None:
-    # Four families of three twins, which a prediction has alike too. Permuted one by one they pass for twelve methods
-    # in 31 to 35 %. 300 experiments: a bound of 5 standard errors, a false alarm in 10^6 runs.
-    rng = np.random.default_rng(7)
-    families = np.repeat(np.arange(6), 3)
-    by_family, by_method = [], []
-    for _ in range(300):
-        measured = rng.normal(size=6)[families, None] + 0.01 * noise * rng.normal(size=(18, 5))
-        predicted = rng.normal(size=6)[families]
-        by_family.append(intervals.agreement(predicted, measured, families.tolist()).sign != 0)
-        if len(by_method) < 50:
-            by_method.append(intervals.agreement(predicted, measured).sign != 0)
-    assert rate(by_method) > 0.15
-    assert rate(by_family) < 0.05 + slack(0.05, 300)
-
-
-def test_the_agreement_of_two_orders_against_scipy_and_by_hand() -> None:
+def test_the_agreement_of_two_orders_against_scipy() -> None:
     rng = np.random.default_rng(8)
     predicted, measured = rng.normal(size=12).round(), rng.normal(size=(12, 3))  # with ties
-    rank = intervals.agreement(predicted, measured)
-    taus = [stats.kendalltau(predicted, one).statistic for one in measured.T]
-    assert rank.correlation == intervals.interval(taus) or rank.correlation.mean == pytest.approx(np.mean(taus))
-    # Of one order, seen twice, scipy's exact p value of tau is by the same permutations.
-    order = rng.permutation(6)
-    twice = intervals.agreement(np.arange(6), np.stack([order, order], 1))
-    assert twice.p == pytest.approx(stats.kendalltau(np.arange(6), order, method="exact").pvalue)
-    assert intervals.agreement([1, 1, 1], [[1, 2], [2, 1], [3, 3]]).correlation.mean == 0  # no order
-    # Two of one family count by their mean: (1, 3, 5) against (2, 1, 4) has two of three pairs in order.
-    table = np.array([[1.0, 1.0], [3.0, 3.0], [1.0, 1.0], [4.0, 4.0]])
-    assert intervals.agreement([0, 2, 3, 5], table, list("aabc")).correlation.mean == pytest.approx(1 / 3)
-    alone = intervals.agreement([1, 2], table[:2], "aa")
-    assert (alone.correlation.mean, alone.p) == (0, 1)
+    found = intervals.agreement(predicted, measured)
+    assert found.runs == pytest.approx([stats.kendalltau(predicted, one).statistic for one in measured.T])
+    assert intervals.agreement([1, 1, 1], [[1, 2], [2, 1], [3, 3]]).mean == 0  # no order
     with pytest.raises(ValueError, match=r"orders of shapes \(2,\) and \(3, 2\)"):
         intervals.agreement([1, 2], np.zeros((3, 2)))

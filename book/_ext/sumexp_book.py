@@ -125,14 +125,13 @@ class VerdictRole(SphinxRole):
 
 
 class RegisterNumber(SphinxRole):
-    """``{register-number}`open``` is how many entries have that verdict, ``ours`` how many no paper states.
+    """``{register-number}`open``` is how many statements of the papers have that verdict, ``papers`` how many there are.
 
-    ``papers`` is how many a paper states.
+    ``ours`` is how many no paper states.
     """
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        source = {True: "ours", False: "papers"}
-        number = sum(self.text in (entry.verdict, source[entry.is_ours]) for entry in register(self.env))
+        number = sum(self.text in (("ours",) if e.is_ours else ("papers", e.verdict)) for e in register(self.env))
         return [nodes.Text(str(number))], []
 
 

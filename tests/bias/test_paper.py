@@ -162,14 +162,13 @@ def test_an_unbiased_gradient_has_an_unbiased_value_and_neither_is_had_everywher
     assert own.value == Q(2, 5) - Q(2, 4) - Q(1, 4) + Q(1, 3) == -Q(1, 60)
 
 
-@pytest.mark.claim("bias-ss-biased", shows="counterexample", evidence="exact")
 def test_the_sampled_softmax_is_exact_at_equal_logits() -> None:
     # B4. a = (2, 2, 2), one draw, weight 3: always 1/(1 + 3 2) = 1/7, the softmax itself.
     q = (Q(1, 3),) * 3
     assert sampled_mean((2, 2, 2), q, (3, 3, 3)) == Q(1, 1 + 6) == softmax((2, 2, 2))
 
 
-@pytest.mark.claim("bias-ss-biased", shows="correction", evidence="proof")
+@pytest.mark.claim("bias-ss-biased", shows="statement", evidence="proof")
 def test_bias_is_jensens_gap_and_vanishes_only_for_a_constant_sum() -> None:
     # 1/(1+X) - tangent at mu = (X - mu)^2 / ((1+X)(1+mu)^2), which is >= 0 and zero only for X = mu; its mean is the
     # bias, as the tangent's linear part has mean zero: E X = sum_i a_i = mu for importance weights.
@@ -193,13 +192,12 @@ def test_bias_by_enumeration_is_the_mean_of_that_square(a: list[Fraction], k: in
     assert (bias == 0) == (len({w[i] * a[i] for i in range(len(a))}) == 1)
 
 
-@pytest.mark.claim("bias-general-claim", shows="counterexample", evidence="exact")
 def test_inequality_7_can_be_an_equality_at_a_given_vector() -> None:
     # The same point, uniformly without replacement: s(x) = 1/(1 + 3x).
     assert proof.expectation(lambda v: 1 / (1 + 3 * v), proof.uniform_tuples(3, 1), (2, 2, 2)) == Q(1, 7)
 
 
-@pytest.mark.claim("bias-general-claim", shows="correction", evidence="exact")
+@pytest.mark.claim("bias-general-claim", shows="statement", evidence="exact")
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_every_estimator_is_biased_at_some_corner(data: st.DataObject) -> None:

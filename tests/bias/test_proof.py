@@ -89,7 +89,6 @@ def test_the_hypothesis_is_contradictory_exactly_for_k_below_n(n: int, k: int) -
     assert consistent(*proof.two_valued_system(n, k, LOW, HIGH)) == (k == n)
 
 
-@pytest.mark.claim("bias-eq-11", shows="counterexample", evidence="exact")
 def test_a_set_of_choices_collapses_where_entries_coincide() -> None:
     # B13. a = (1, 1, 2), k = 2: the choices {1,1}, {1,2}, {1,2} are two as a set, and 3 = binom(3,2) are needed.
     a, k = (Q(1), Q(1), Q(2)), 2
@@ -105,7 +104,7 @@ def test_a_set_of_choices_collapses_where_entries_coincide() -> None:
     assert proof.expectation(product, proof.uniform_tuples(3, k), a) == Q(5, 3)
 
 
-@pytest.mark.claim("bias-eq-11", shows="correction", evidence="exact")
+@pytest.mark.claim("bias-eq-11", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", [(n, k) for n in range(1, 6) for k in range(n + 1)])
 def test_the_sum_over_subsets_of_positions_is_the_mean(n: int, k: int) -> None:
     for a in ([Q(1, i + 1) for i in range(n)], [Q(1)] * n, two_valued(n, n // 2)):

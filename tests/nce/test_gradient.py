@@ -230,7 +230,6 @@ def test_the_printed_condition_is_never_met() -> None:
     assert len({chance / weight for chance, weight in zip(best, w, strict=True)}) > 1
 
 
-@pytest.mark.claim("nce-lemma-C2-l", shows="counterexample", evidence="exact")
 def test_one_negative_may_be_right_although_the_partition_varies() -> None:
     # C2. m = 1, e^theta = (1; 1, 1, 2), q = (1/4, 1/8, 5/8): the entries are e^theta_l/(1 + e^theta_l/q_l) =
     # 1/(1 + 4), 1/(1 + 8), 2/(1 + 16/5) = 1/5, 1/9, 10/21 for 1/5, 1/5, 2/5.
@@ -248,7 +247,7 @@ def test_one_negative_may_be_right_although_the_partition_varies() -> None:
     assert excess(Q("0.243241776403")) * excess(Q("0.243241776404")) < 0
 
 
-@pytest.mark.claim("nce-lemma-C2-l", shows="correction", evidence="exact")
+@pytest.mark.claim("nce-lemma-C2-l", shows="statement", evidence="exact")
 @given(case=cases())
 @few
 def test_all_negatives_together_are_right_only_for_a_constant_partition(
@@ -264,7 +263,6 @@ def test_all_negatives_together_are_right_only_for_a_constant_partition(
     assert [a == b for a, b in zip(sampled[1:], full[1:], strict=True)] == [c == 1 / sum(w) for c in conditional]
 
 
-@pytest.mark.claim("nce-small-modification", shows="counterexample", evidence="exact")
 def test_importance_weights_do_not_make_the_gradient_unbiased() -> None:
     # C9, uniform q, e^theta = (1; 1, 2): at the target 4/15 - 1 for 1/4 - 1 with one draw, and less with more.
     w, q = [Q(1), Q(1), Q(2)], uniform(3)
@@ -277,7 +275,7 @@ def test_importance_weights_do_not_make_the_gradient_unbiased() -> None:
     assert biases[0] > biases[1] > biases[2] > 0
 
 
-@pytest.mark.claim("nce-small-modification", shows="correction", evidence="quadrature")
+@pytest.mark.claim("nce-small-modification", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("m", [1, 4, 64])
 def test_the_gradient_is_unbiased_for_noise_like_the_model_alone(m: int) -> None:
     generator = torch.Generator().manual_seed(5)
@@ -306,7 +304,7 @@ def test_with_the_models_own_law_every_sample_has_the_full_loss(w: list[Fraction
     assert sampled.item() == pytest.approx(gradient.loss(logs(w), T).item(), abs=1e-14)
 
 
-@pytest.mark.claim("nce-qstar-rejection", shows="counterexample", evidence="proof")
+@pytest.mark.claim("nce-qstar-rejection", shows="statement", evidence="proof")
 def test_rejecting_the_target_is_no_approximation() -> None:
     # C10: draws from p_theta until one is not the target: p(n) sum_k p(t)^k = p(n)/(1 - p(t)) = q*(n).
     weight, target, rest = sp.symbols("w w_t rest", positive=True)
@@ -319,7 +317,6 @@ def test_rejecting_the_target_is_no_approximation() -> None:
     assert sp.simplify(accepted - weight / (weight + rest)) == 0
 
 
-@pytest.mark.claim("nce-qstar-rejection", shows="correction", evidence="exact")
 @given(w=st.lists(weights, min_size=3, max_size=4), m=st.integers(1, 3))
 @few
 def test_what_is_biased_is_the_models_own_probability_as_a_weight(w: list[Fraction], m: int) -> None:

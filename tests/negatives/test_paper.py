@@ -203,7 +203,6 @@ def test_the_model_law_on_the_negatives_gives_the_cross_entropy_every_time(m: in
 # -- sections 3.2 and 4.1: what is unbiased ---------------------------------------------------------------------------
 
 
-@pytest.mark.claim("negatives-only-admissible", shows="counterexample", evidence="exact")
 def test_importance_weights_are_biased_for_the_cross_entropy() -> None:
     # D8. L = 4, uniform, m = 1, negatives e^f = 1, 2, 3 times the positive's: 1/3 log(4 * 7 * 10) < log 7.
     a = (Q(1), Q(1), Q(2), Q(3))
@@ -219,7 +218,6 @@ def test_importance_weights_are_biased_for_the_cross_entropy() -> None:
     assert shortfall[-1] > 0
 
 
-@pytest.mark.claim("negatives-only-admissible", shows="correction", evidence="proof")
 def test_no_weights_are_unbiased_for_the_cross_entropy_with_two_negatives_or_more() -> None:
     # Let one negative's a go to infinity. A sample in which it occurs c > 0 times has log(1 + c w a + rest) / log a ->
     # 1, any other a bounded loss; so E loss / log a -> P(drawn) = 1 - (1 - q)^m. The full loss has 1. No bias would
@@ -233,7 +231,7 @@ def test_no_weights_are_unbiased_for_the_cross_entropy_with_two_negatives_or_mor
     assert certificates.log_difference((1, 1, 1), (2, 2, 2)) != 1  # what every mean of two reads would make 1
 
 
-@pytest.mark.claim("negatives-only-admissible", shows="correction", evidence="exact")
+@pytest.mark.claim("negatives-only-admissible", shows="statement", evidence="exact")
 def test_importance_weights_are_unbiased_for_the_decoupled_loss_and_right_in_the_bound() -> None:
     for law, hits in product((PI, UNIFORM), ("redraw", "mask")):
         assert expected_sum(law, "importance", 3, hits) == S

@@ -339,7 +339,7 @@ def test_a_law_that_looks_at_the_scores_bounds_their_rank_and_no_others(m: int) 
         assert mean_loss(tie) < log(2) - 0.01
 
 
-@pytest.mark.claim("ranking-infonce", shows="correction", evidence="proof")
+@pytest.mark.claim("ranking-infonce", shows="statement", evidence="proof")
 def test_every_draw_bounds_the_sampled_rank() -> None:
     # The sampled loss is a softmax cross entropy over its 1 + m candidates, to which the theorem applies: with K
     # negatives at or above the positive it is log(1 + w (sum over them of e^{f - f_y} + rest)) >= log(1 + w K).
@@ -347,7 +347,7 @@ def test_every_draw_bounds_the_sampled_rank() -> None:
     assert sp.simplify((1 + w * (k + excess)) - (1 + w * k) - w * excess) == 0
 
 
-@pytest.mark.claim("ranking-infonce", shows="correction", evidence="quadrature")
+@pytest.mark.claim("ranking-infonce", shows="statement", evidence="quadrature")
 @given(st.integers(0, 10**6), st.integers(1, 6), st.floats(1e-3, 1e3))
 @settings(max_examples=80, deadline=None)
 def test_the_sampled_rank_is_bounded_draw_by_draw_and_on_average(seed: int, m: int, weight: float) -> None:
@@ -372,7 +372,6 @@ def test_the_sampled_rank_is_bounded_draw_by_draw_and_on_average(seed: int, m: i
     assert full.item() <= ranking.certified_rank(mean, 8, m)
 
 
-@pytest.mark.claim("ranking-infonce", shows="counterexample", evidence="exact")
 def test_infonce_says_1_75_where_the_log_rank_is_6_2() -> None:
     # F1: 1,000 classes, 500 of the 999 negatives tie, 10 are drawn without replacement.
     loss = ranking.hit_losses(999, 10, 1.0, torch.tensor(500), replacement=False).item()

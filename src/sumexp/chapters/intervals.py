@@ -15,7 +15,7 @@ seeds need that. Runs that are all equal have no interval: it decides nothing.
 """
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -170,25 +170,6 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Rank:
-    """How far two orders of the same methods agree.
-
-    Attributes:
-        correlation: Kendall's tau-b of each seed: its interval over seeds. It says how far other seeds move it.
-        p: the share of the permutations of the methods whose mean tau is as far from 0 on the same side: whether it is
-            significantly different from chance. Twice the smaller tail, at most 1.
-    """
-
-    correlation: Interval
-    p: float
-
-    @property
-    def sign(self) -> int:
-        """1 or -1 where the agreement is significantly different from chance at `FAMILY_LEVEL`, else 0."""
-        return int(np.sign(self.correlation.mean)) if self.p <= FAMILY_LEVEL else 0
-
-
-@dataclass(frozen=True)
 class Rule:
     """A rule in words.
 
@@ -220,13 +201,6 @@ RULES: tuple[Rule, ...] = (
         "does a number agree with a published range?",
         "`holds` if the interval lies within the range; `not reproduced` if it lies outside; else `open`",
         "1 - confidence",
-    ),
-    Rule(
-        "does a prediction have the order of the methods?",
-        "Kendall's tau, the mean over seeds, against all permutations of the families of methods (9,999 random ones of "
-        "more than 7 families); methods that differ in the number of negatives or in accidental hits alone are a "
-        "family, and count once, by their mean",
-        "5 % where the prediction knows nothing",
     ),
     Rule(
         "at which confidence?",
@@ -391,51 +365,29 @@ def all_above(differences: Sequence[Interval], margin: float = 0.0, parts: int =
     return Decision(decided.verdict, -decided.interval)
 
 
-def agreement(first: ArrayLike, second: ArrayLike, families: Sequence[Hashable] | None = None, seed: int = 0) -> Rank:
-    """Kendall's tau-b of two orders of the same n methods, seed by seed, and its p value by permuting the methods.
+def agreement(first: ArrayLike, second: ArrayLike) -> Interval:
+    """Kendall's tau-b of two orders of the same n methods, seed by seed.
+
+    The interval is over seeds: it does not say whether the agreement is chance, as methods that are alike are no
+    independent witnesses.
 
     Args:
         first: of each method a number, or one a seed [n] or [n, seeds]; equal numbers are ties.
         second: of the same methods [n, seeds].
-        families: of each method its family [n]; methods of one family count once, by their mean. Permuted one by one
-            they would pass for independent. Of a single family tau is 0 and p is 1.
-        seed: of the random permutations, taken where there are more than 7 families.
 
     Raises:
         ValueError: if there are fewer than two methods or seeds, or the shapes do not fit.
 
-    >>> agreement([1, 2, 3, 4], [[1, 1], [2, 2], [3, 3], [4, 4]]).p  # 1 of the 24 permutations, and its mirror image
-    0.08333333333333333
+    >>> agreement([1, 2, 3, 4], [[1, 2], [2, 1], [3, 3], [4, 4]]).mean  # in the second seed 5 of 6 pairs are in order
+    0.8333333333333333
     """
-    from scipy import stats  # takes longer to import than the register's command to run
-
     b = np.asarray(second, dtype=np.float64)
     a = np.asarray(first, dtype=np.float64)
     if b.ndim != 2 or min(b.shape) < 2 or a.shape not in (b.shape, b.shape[:1]):
         raise ValueError(
             f"orders of shapes {a.shape} and {b.shape}; give [n] or [n, seeds], then [n, seeds] of two or more"
         )
-    if families is not None:
-        of_family = [[n for n, own in enumerate(families) if own == name] for name in dict.fromkeys(families)]
-        a, b = (np.array([one[members].mean(0) for members in of_family]) for one in (a, b))
-    first_signs, second_signs = _signs(np.broadcast_to(a.reshape(len(b), -1), b.shape)), _signs(b)
-    taus = interval((first_signs * second_signs).sum((1, 2)))
-    if len(b) < 2:
-        return Rank(taus, 1.0)
-
-    def mean_tau(order: NDArray[np.int64], axis: int = -1) -> NDArray[np.float64]:
-        moved = first_signs[:, order[..., :, None], order[..., None, :]]
-        mean: NDArray[np.float64] = np.einsum("s...ij,sij->...", moved, second_signs) / len(second_signs)
-        return mean
-
-    alone = a.ndim == 1  # then all seeds permute one table
-    if alone:
-        first_signs, second_signs = first_signs[:1], second_signs.mean(0, keepdims=True)
-    test = stats.permutation_test(
-        (np.arange(len(b)),), mean_tau, permutation_type="pairings", vectorized=True, n_resamples=9_999,
-        batch=max(1, 2_000_000 // (len(b) ** 2 * len(second_signs))), rng=np.random.default_rng(seed),
-    )  # fmt: skip
-    return Rank(taus, min(1.0, float(test.pvalue)))
+    return interval((_signs(np.broadcast_to(a.reshape(len(b), -1), b.shape)) * _signs(b)).sum((1, 2)))
 
 
 def _signs(values: NDArray[np.float64]) -> NDArray[np.float64]:

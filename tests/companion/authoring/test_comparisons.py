@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sumexp.chapters.intervals import Rank, interval
+from sumexp.chapters.intervals import interval
 from sumexp.chapters.models.sampled.comparison import Order
 from sumexp.companion.authoring import comparisons
 
@@ -21,7 +21,7 @@ def test_the_cells_of_a_difference_and_of_an_order() -> None:
     assert comparisons.difference_cells("tail", PAIR, 1.0)[-1] == "no difference"
     assert comparisons.difference_cells("tail", replace(PAIR, room=0.001), 1.0)[-1] == "undecided"
     assert comparisons.difference_cells("head", interval([0.5, 0.5001]), 0.01)[-1] == "more"
-    cells = comparisons.order_cells(Order(Rank(interval([0.5, 0.5]), 0.0123), 12, 3, 1))
+    cells = comparisons.order_cells(Order(interval([0.5, 0.5]), 12, 3))
     assert cells == ("0.50", "[0.50, 0.50]")
     assert len(cells) == len(comparisons.ORDER_HEADS)
 

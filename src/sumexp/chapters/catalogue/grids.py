@@ -18,7 +18,7 @@ which of the two parametrisations is better without numbers. With numbers they a
 test says so.
 
 **The prediction** comes first (`outlook`): recall at 20 expected at the exact minima; its order is held against the
-measured one by permutations. Where it predicts differences smaller than `ALIKE`, none is expected to show. That the
+measured one. Where it predicts differences smaller than `ALIKE`, none is expected to show. That the
 divergence of the minima from the truth is held against the measured recall as well was added after the runs.
 
 The rates come from a look at *kept* and *full* with a seed that is not compared: of .01, .03 and .1 none ended far from

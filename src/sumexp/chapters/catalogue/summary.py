@@ -16,7 +16,7 @@ from sumexp.chapters.catalogue import training
 from sumexp.chapters.catalogue.grids import Method
 from sumexp.chapters.catalogue.pairs import Parts
 from sumexp.chapters.catalogue.training import JUDGED, Config, K
-from sumexp.chapters.intervals import Interval, Rank
+from sumexp.chapters.intervals import Interval
 from sumexp.chapters.models.sampled.groups import GROUPS, groups
 
 Values = NDArray[np.float64]
@@ -121,19 +121,18 @@ def difference(
     return intervals.paired(own, kept, confidence, shares=True)
 
 
-def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float = 1e-3) -> Rank:
+def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float = 1e-3) -> Interval:
     """The predicted order of the methods against that of their recall of held pairs, f served.
 
     Args:
         table: what was measured.
         number: of which model.
         predicted: of each form a number; more is predicted to find more.
-        tie: methods whose predictions are nearer to one another count once.
+        tie: predictions that are nearer to one another are equal.
     """
     own = [method for method, numbered in table if numbered == number]
     measured = np.array([table[method, number].of("held", "f") for method in own])
-    places = [round(predicted[method.form] / tie) for method in own]
-    return intervals.agreement(places, measured, families=places)
+    return intervals.agreement([round(predicted[method.form] / tie) for method in own], measured)
 
 
 def rates(table: Table) -> Counter[int]:

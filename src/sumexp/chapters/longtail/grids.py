@@ -51,7 +51,7 @@ balanced error of batch constant 0.45 points below that of the cross entropy, fr
 sides of zero with (3): too few to tell for *negatives-fig-4-5*. So on EXP alone these two methods are trained with 20
 seeds that no run has had, `Plan.fresh`, and these alone decide its first half, "can improve": the seeds that raised the
 question do not count, and STEP, where the error is 2.2 points higher, does not speak against what can be. One
-difference, paired by seed, in one t interval, looked at once, when all are there: below zero the half holds, above it
+difference, paired by seed, in one interval, looked at once, when all are there: below zero the half holds, above it
 is not reproduced, else it is open, and so it is within `ALIKE` of zero (5): the pictures of the test are one sample, of
 which such a difference has a deviation of up to 0.6 points (by the spread over classes of a group, which has more in
 it), while the paper's are the same. At the spread that was measured, 0.29 points, 20 seeds show 0.19 points with
@@ -59,9 +59,8 @@ probability 0.8, and ten would show 0.29. The second half stays with the runs ab
 
 **The prediction** (`chapters.models.sampled.prediction`) comes before: for each method the mean offset of the head,
 torso and tail. It is a run of its own, the first of the grid. How often it is right: Kendall's tau-b over the methods
-of the softmax loss for each group, seed by seed, significantly different from chance by its p value under permutations
-of the predictions (an interval over seeds, which stood there before, says how far other seeds move it and knows no
-chance); and of all pairs whose measured difference has an interval off zero, the share that is predicted rightly.
+of the softmax loss for each group, seed by seed;
+and of all pairs whose measured difference has an interval off zero, the share that is predicted rightly.
 Pairs that the prediction has as ties are counted apart.
 
 **Is it consistent?** Relative weights with hits kept are, for every m; with hits masked they are not. Masked minus kept

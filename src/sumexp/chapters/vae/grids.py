@@ -11,7 +11,7 @@ published families train `LONGER` times as long there. A stack is one data set, 
 finished can be read alone.
 
 **What decides what**, written down before the runs. All differences are Gaussian of unit scale minus Gumbel, in nats
-an image; intervals are t intervals of 95 %, over seeds (differences paired by seed, mean over images) and, separately,
+an image; intervals are of 95 %, over seeds (differences paired by seed, mean over images) and, separately,
 over test images (mean over seeds); 95 % are of each by itself, not of all together.
 
 - *perturb-f-vae*, the paper's finding: by the training loss, of the last epoch ("better") and in the mean over all

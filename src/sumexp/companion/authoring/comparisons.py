@@ -61,5 +61,4 @@ def difference_cells(group: str, difference: Interval, margin: float) -> tuple[s
 
 def order_cells(order: Order) -> tuple[str, ...]:
     """A predicted order against the measured one."""
-    tau = order.rank.correlation
-    return f"{tau.mean:z.2f}", f"[{tau.low:z.2f}, {tau.high:z.2f}]"
+    return f"{order.tau.mean:z.2f}", f"[{order.tau.low:z.2f}, {order.tau.high:z.2f}]"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 _TARGET = re.compile(r"(?m)^\(erratum-([a-z]\d+)\)=\n")
 _HEAD = re.compile(r"## (?:[A-Z]\d+\. )?(.*)\n\n\*\*Weight:\*\* (.*)\.\n")
 
-WEIGHTS = ("fault that changes a result", "gap that can be filled", "misprint", "lost in our text", "beyond the paper")
-"""How much can hang on an erratum, the most first; the last two are faults of the copy that was read, and no fault."""
+WEIGHTS = ("fault that changes a result", "gap that can be filled", "misprint", "lost in our text", "remark")
+"""How much can hang on an erratum, the most first; the page of errata defines them. The last two are no fault of the
+paper's: the copy that was read lacks something, or nothing that is printed is wrong."""
 
 LINES = ("Printed", "Lost in our text", "Reading")
 """What each erratum says first, in paragraphs that begin so: what the paper has, what our copy of it has lost at that

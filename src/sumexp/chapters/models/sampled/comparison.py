@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sumexp.chapters import intervals
-from sumexp.chapters.intervals import Interval, Rank, paired
+from sumexp.chapters.intervals import Interval, paired
 from sumexp.chapters.models.sampled.methods import Method
 
 Values: TypeAlias = NDArray[np.float64]
@@ -49,18 +49,15 @@ class Order:
     """A predicted order of methods against the measured one.
 
     Attributes:
-        rank: Kendall's tau-b of each seed's measured order with the predicted one, and its p value by permutations. Of
-            methods that differ in the number of negatives or in hits alone the mean counts.
+        tau: Kendall's tau-b of each seed's measured order with the predicted one.
         right: of the pairs whose measured difference has an interval off zero and that are predicted to differ, how
             many are predicted rightly.
         wrong: and how many are not.
-        untold: pairs with such an interval that the prediction has as ties.
     """
 
-    rank: Rank
+    tau: Interval
     right: int
     wrong: int
-    untold: int
 
 
 def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike], tie: float = 1e-3) -> Order:
@@ -78,12 +75,10 @@ def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike
         raise ValueError(f"{len(predicted)} predicted and {len(measured)} measured methods; give the same, two or more")
     measured = {method: measured[method] for method in predicted}
     ends = signs(predicted, measured, tie)
-    families = [(one.loss, one.law, one.weighting) for one in predicted]
-    rank = intervals.agreement(-_rounded(predicted, tie), _table(measured), families)
+    tau = intervals.agreement(-_rounded(predicted, tie), _table(measured))
     once = np.tril_indices(len(predicted), -1)
-    decided, agreed = ends.measured[once], (ends.measured * ends.predicted)[once]
-    counts = (agreed == 1).sum(), (agreed == -1).sum(), ((decided != 0) & (agreed == 0)).sum()
-    return Order(rank, *map(int, counts))
+    agreed = (ends.measured * ends.predicted)[once]
+    return Order(tau, int((agreed == 1).sum()), int((agreed == -1).sum()))
 
 
 @dataclass(frozen=True)

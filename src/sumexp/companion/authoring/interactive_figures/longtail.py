@@ -65,7 +65,7 @@ def spans(forecasts: Found, methods: Sequence[Method]) -> NDArray[np.float64]:
 def agreement(forecasts: Found) -> str:
     """What is said of all methods."""
     order = comparison.order(*_parts(forecasts))
-    tau = typeset(f"{order.rank.correlation.mean:.2f}")
+    tau = typeset(f"{order.tau.mean:.2f}")
     return f"{order.right} of {order.right + order.wrong} pairs in order (tau {tau})"
 
 
