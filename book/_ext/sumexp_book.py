@@ -125,7 +125,7 @@ class VerdictRole(SphinxRole):
 
 
 class RegisterNumber(SphinxRole):
-    """``{register-number}`open``` is how many statements of the papers have that verdict, ``papers`` how many there are.
+    """``{register-number}`open``` is how many statements of the papers have that verdict, ``papers`` how many all are.
 
     ``ours`` is how many no paper states.
     """
