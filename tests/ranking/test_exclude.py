@@ -1,15 +1,22 @@
 """Items that are no candidates, as those of a user's training: against a loop over lists without them."""
 
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise, permutations
+from math import inf, log2
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_array
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+from scipy.sparse import bsr_array, coo_array, csc_matrix, csr_array, csr_matrix, dia_array, dok_array, lil_matrix
 from torch import Tensor
 
 from sumexp import ranking
-from sumexp.ranking import Chunks, Labels
+from sumexp.ranking import Chunks, Labels, Retrieved, Ties
 
 ITEMS, LISTS = 30, 12
 METRICS: dict[str, Any] = {
@@ -92,3 +99,235 @@ def test_bad_exclusions_are_named(exclude: Any, message: str, chunked: bool) -> 
     given = Chunks(lambda start, stop: scores[:, start:stop], 4, 3) if chunked else scores
     with pytest.raises(ValueError, match=message):
         ranking.recall(given, Labels([[2], [3]]), 2, exclude=exclude)
+
+
+# -- one meaning for every container, by enumeration -------------------------------------------------------------------
+
+
+def with_zeros(marks: np.ndarray) -> csr_matrix:
+    """Every entry explicit, so that most are explicit zeros."""
+    rows, items = marks.shape
+    at = np.repeat(np.arange(rows), items), np.tile(np.arange(items), rows)
+    return csr_matrix((marks.astype(float).ravel(), at), shape=marks.shape)
+
+
+def cancelling(marks: np.ndarray) -> coo_array:
+    """Each mark as 2 - 1, and where there is none 1 - 1: the entries of a place add up."""
+    row, item = np.indices(marks.shape).reshape(2, -1)
+    values = np.concatenate([1.0 + marks.ravel(), -np.ones(marks.size)])
+    return coo_array((values, (np.tile(row, 2), np.tile(item, 2))), shape=marks.shape)
+
+
+def ragged(marks: np.ndarray) -> list[list[int]]:
+    return [np.flatnonzero(row).tolist() for row in marks]
+
+
+def in_rows(marks: np.ndarray) -> Tensor:
+    lists = ragged(marks)
+    width = 1 + max(map(len, lists))
+    return torch.tensor([own + [-1] * (width - len(own)) for own in lists])
+
+
+CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "lists": ragged,
+    "lists with an item twice": lambda m: [own + own[:1] for own in ragged(m)],
+    "sets": lambda m: [set(own) for own in ragged(m)],
+    "tuples and arrays": lambda m: [tuple(own) if i % 2 else np.array(own, int) for i, own in enumerate(ragged(m))],
+    "array of lists": lambda m: np.array([*ragged(m), None], dtype=object)[:-1],
+    "labels": lambda m: Labels(ragged(m)),
+    "labels of a matrix": lambda m: Labels(with_zeros(m)),
+    "padded": in_rows,
+    "padded array": lambda m: in_rows(m).numpy(),
+    "csr": lambda m: csr_array(m.astype(int)),
+    "csr of bool": lambda m: csr_array(m),
+    "explicit zeros": with_zeros,
+    "csc": lambda m: csc_matrix(m),
+    "coo that adds up": cancelling,
+    "lil": lambda m: lil_matrix(m.astype(float)),
+    "dok": lambda m: dok_array(m.astype(float)),
+    "bsr": lambda m: bsr_array(m.astype(float)),
+    "dia": lambda m: dia_array(m.astype(float)),
+    "torch coo": lambda m: torch.from_numpy(m).to_sparse(),
+    "torch csr": lambda m: torch.from_numpy(m.astype(float)).to_sparse_csr(),
+}
+
+
+def best(relevant: int, k: int) -> float:
+    return sum(1 / log2(2 + i) for i in range(min(relevant, k)))
+
+
+# Of a list in order and how many are relevant in all.
+BY_ORDER: dict[str, Callable[[Sequence[bool], int], Fraction | float]] = {
+    "reciprocal_rank": lambda rel, r: Fraction(1, 1 + rel.index(True)) if True in rel else Fraction(0),
+    "recall@2": lambda rel, r: Fraction(sum(rel[:2]), r),
+    "precision@2": lambda rel, r: Fraction(sum(rel[:2]), 2),
+    "average_precision@2": lambda rel, r: Fraction(2 * sum(rel[:1]) + sum(rel[:2]) * sum(rel[1:2]), 2 * r),
+    "dcg@2": lambda rel, r: sum(1 / log2(2 + i) for i, hit in enumerate(rel[:2]) if hit),
+    "ndcg@2": lambda rel, r: sum(1 / log2(2 + i) for i, hit in enumerate(rel[:2]) if hit) / best(r, 2),
+}  # fmt: skip
+
+
+def over_orders(name: str, scores: Sequence[float], relevant: Sequence[bool], total: int, ties: Ties) -> float:
+    """A metric over all orders that the scores allow."""
+    allowed = (p for p in permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in pairwise(p)))
+    values = [float(BY_ORDER[name]([relevant[i] for i in p], total)) for p in allowed]
+    return {"expected": sum(values) / len(values), "pessimistic": min(values), "optimistic": max(values)}[ties]
+
+
+@st.composite
+def excluded_lists(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    items, rows = draw(st.integers(3, 5)), draw(st.integers(1, 3))
+    values = st.sampled_from([-inf, -1.0, 0.0, 2.0, inf])
+    scores = np.array([draw(st.lists(values, min_size=items, max_size=items)) for _ in range(rows)])
+    relevant, gone = (
+        np.array([draw(st.lists(st.booleans(), min_size=items, max_size=items)) for _ in range(rows)]) for _ in range(2)
+    )
+    for row in range(rows):  # two candidates at least, of them one relevant
+        first, second = draw(st.permutations(range(items)))[:2]
+        relevant[row, first], gone[row, [first, second]] = True, False
+    return scores, relevant, gone
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("container", CONTAINERS)
+@drawn(excluded_lists(), st.sampled_from(["expected", "pessimistic", "optimistic"]), st.integers(1, 4))
+@settings(max_examples=12, deadline=None)
+def test_every_container_means_the_same(container: str, case: Any, ties: Ties, size: int) -> None:
+    """False-alarm free: every order of the ties, infinities among them, of what is left."""
+    scores, relevant, gone = case
+    table, names = torch.from_numpy(scores), list(BY_ORDER)
+    chunks = Chunks(lambda start, stop: table[:, start:stop], scores.shape[1], size)
+    own, exclude = CONTAINERS[container](relevant), CONTAINERS[container](gone)
+    own = own if hasattr(own, "tocsr") or isinstance(own, Labels) else Labels(ragged(relevant))
+    left = [[i for i in range(scores.shape[1]) if not row[i]] for row in gone]
+    for name in names:
+        wanted = [
+            over_orders(name, row[kept], rel[kept].tolist(), int(rel[kept].sum()), ties)
+            for row, rel, kept in zip(scores, relevant, left, strict=True)
+        ]
+        metric, at = getattr(ranking, name.split("@")[0]), [2] if "@" in name else []
+        matrices = (torch.from_numpy(relevant), relevant.astype(float), own)
+        for of in matrices:
+            assert metric(table, of, *at, ties=ties, exclude=exclude).tolist() == pytest.approx(wanted)
+        assert metric(chunks, own, *at, ties=ties, exclude=exclude).tolist() == pytest.approx(wanted)
+        masked = metric(table, torch.from_numpy(relevant), *at, ties=ties, mask=torch.from_numpy(~gone))
+        assert masked.tolist() == pytest.approx(wanted)
+    label = [int(np.flatnonzero(rel & ~out)[0]) for rel, out in zip(relevant, gone, strict=True)]
+    by_mask = ranking.rank(table, label, ties=ties, mask=torch.from_numpy(~gone))
+    for given in (table, chunks):
+        assert torch.equal(ranking.rank(given, label, ties=ties, exclude=exclude), by_mask)
+
+
+@drawn(excluded_lists(), st.sampled_from(["expected", "pessimistic", "optimistic"]), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_lists_of_another_system(case: Any, ties: Ties, scored: bool) -> None:
+    """Items that were retrieved, in any order and with padding; what was not retrieved counts in the ideal alone."""
+    scores, relevant, gone = case
+    order = np.argsort(-scores, axis=-1, kind="stable")
+    found = np.where(np.take_along_axis(gone, order, -1), -1, order)  # what is "gone" was not retrieved
+    given = np.take_along_axis(scores, order, -1) if scored else None
+    retrieved, names = Retrieved(found, given), list(BY_ORDER)
+    values = ranking.evaluate(retrieved, Labels(ragged(relevant)), names, ties=ties)
+    for name in names:
+        wanted = []
+        for row, rel, listed in zip(scores, relevant, found, strict=True):
+            kept = [int(item) for item in listed if item >= 0]
+            at = row[kept] if scored else -np.arange(len(kept))
+            wanted.append(over_orders(name, at, [bool(rel[item]) for item in kept], int(rel.sum()), ties))
+        assert values[name].tolist() == pytest.approx(wanted), name
+    sparse = ranking.evaluate(retrieved, with_zeros(relevant), names, ties=ties)
+    assert all(torch.equal(sparse[name], values[name]) for name in names)
+
+
+def test_lists_of_another_system_by_hand() -> None:
+    # One hit of five relevant among two retrieved: at k = 5 the ideal is of all five.
+    labels = Labels([[0, 1, 2, 3, 4]])
+    ideal = best(5, 5)
+    assert ranking.ndcg(Retrieved([[0, 9]]), labels, 5).item() == pytest.approx(1 / ideal)  # .339
+    assert ranking.ndcg(Retrieved(torch.tensor([[9, 0, -1, -1]])), labels, 5).item() == pytest.approx(
+        1 / log2(3) / ideal
+    )
+    assert ranking.ndcg(Retrieved([[0, 9]]), labels).item() == pytest.approx(1 / ideal)
+    assert ranking.precision(Retrieved([[0, 9]]), labels, 5).item() == 1 / 5
+    assert ranking.rank(Retrieved([[4, 7], [7, 4]]), [4, 5]).tolist() == [1, inf]
+    assert ranking.recall(Retrieved([[4, 7, 5]]), Labels([[5, 8]]), 2, exclude=[[4]]).item() == 1 / 2
+    assert ranking.reciprocal_rank(Retrieved([[], []]), Labels([[1], [2]])).tolist() == [0, 0]
+    for retrieved, message in (
+        (Retrieved([[1, 1]]), "list 0 retrieves an item twice"),
+        (Retrieved([[1, 2]], [[0.5]]), r"scores have the shape \(1, 1\), the items \(1, 2\)"),
+        (Retrieved([[1], [2]]), "there are labels of 1 lists and scores of 2"),
+        (Retrieved([[0.5]]), r"items must be integers \[B, K\]"),
+        (Retrieved([[0]], [[float("nan")]]), "a score of list 0 is NaN"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ranking.recall(retrieved, labels, 2)
+
+
+def test_lists_without_a_relevant_item() -> None:
+    scores = torch.tensor([[3.0, 2.0, 1.0]] * 3)
+    relevant = torch.tensor([[False, True, False], [False] * 3, [True, False, True]])
+    lists = Labels([[1], [], [0, 2]])
+    names = list(BY_ORDER)
+    with pytest.raises(ValueError, match=r"list 1 has no relevant item .*say empty='skip' or empty=0"):
+        ranking.recall(scores, lists, 2)
+    for of in (relevant, lists, csr_array(relevant.numpy())):
+        without = ranking.evaluate(scores[[0, 2]], Labels([[1], [0, 2]]), names)
+        skipped, zero = (ranking.evaluate(scores, of, names, empty=rule) for rule in ("skip", 0))
+        for name in names:
+            alone = getattr(ranking, name.split("@")[0])(scores, of, *([2] if "@" in name else []), empty="skip")
+            assert skipped[name].tolist() == alone.tolist() == without[name].tolist()
+            assert zero[name].tolist() == [without[name][0], 0, without[name][1]]
+    assert ranking.recall(scores, lists, 2, empty=1.0).tolist() == [1, 1, 0.5]
+    assert ranking.mean_reciprocal_rank(scores, lists, empty=0).item() == pytest.approx(1 / 2)
+    assert ranking.recall(scores, lists, 2, exclude=[[1], [], []], empty="skip").tolist() == [1 / 2]
+    for rule in ("none", -1, None, True + 1):
+        with pytest.raises(ValueError, match="it must be 'error', 'skip' or a number from 0 to 1"):
+            ranking.recall(scores, lists, 2, empty=rule)  # type: ignore[arg-type]
+
+
+def test_several_metrics_are_each_metric() -> None:
+    scores, relevant, _ = case()
+    gains = csr_array(
+        (np.arange(1.0, 3 * LISTS + 1), (np.repeat(np.arange(LISTS), 3), np.ravel(relevant))), (LISTS, ITEMS)
+    )
+    names = ["recall@3", "recall@10", "ndcg", "ndcg@5", "precision@3", "average_precision", "reciprocal_rank", "dcg@2"]
+    for ties in ("expected", "pessimistic", "optimistic"):
+        found = ranking.evaluate(scores, gains, names, ties=ties)  # type: ignore[arg-type]
+        for name in names:
+            metric, _, k = name.partition("@")
+            alone = getattr(ranking, metric)(scores, gains, *([int(k)] if k else []), ties=ties)
+            assert found[name].tolist() == pytest.approx(alone.tolist(), rel=1e-14)
+    dense = ranking.evaluate(scores, torch.from_numpy(gains.toarray()), names)
+    assert dense["ndcg"].tolist() == pytest.approx(ranking.ndcg(scores, gains).tolist(), rel=1e-14)
+    for metric, message in (
+        ("mrr", "metric is 'mrr'; expected one of"),
+        ("ndcg@x", "metric is 'ndcg@x'"),
+        ("recall", "k is None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ranking.evaluate(scores, gains, [metric])
+
+
+@pytest.mark.parametrize(
+    "exclude, message",
+    [
+        (torch.tensor([[1, 0, 0, 1], [0, 1, 0, 0]]), r"exclude names 4 items in each list, .* mask=marks == 0"),
+        (np.array([[5, 0, 0, 3], [0, 1, 0, 0]]), "exclude names 4 items in each list"),
+        ([[1, 0, 0, 1], [0, 1, 0, 0]], "exclude names 4 items in each list"),
+        (torch.ones(2, 4, dtype=torch.bool), "integers"),
+        (csr_array(np.eye(2)), r"exclude is sparse of shape \(2, 2\); the scores have 4 items"),
+        (csr_array(np.eye(3, 4)), "exclude names items of 3 lists; there are scores of 2"),
+        ({0: [1], 1: [2]}, "a dict has no order"),
+        ({(0,), (1,)}, "a set has no order"),
+    ],
+)
+def test_what_excludes_nothing_clear_is_named(exclude: Any, message: str) -> None:
+    scores = torch.tensor([[5.0, 4.0, 3.0, 2.0]] * 2)
+    chunks = Chunks(lambda start, stop: scores[:, start:stop], 4, 3)
+    for given in (scores, chunks) if "3 lists" not in message else (scores,):
+        with pytest.raises(ValueError, match=message):
+            ranking.recall(given, Labels([[2], [3]]), 2, exclude=exclude)
+    with pytest.raises(ValueError, match=r"relevant is sparse of shape \(2, 2\); the scores have 4 items"):
+        ranking.recall(scores, csr_array(np.eye(2)), 2)
+    with pytest.raises(ValueError, match="gains must be finite numbers >= 0"):
+        ranking.ndcg(scores, csr_array(-np.eye(2, 4)), 2)

@@ -200,8 +200,8 @@ def test_arrays_that_torch_takes_no_view_of() -> None:
     for dtype, fault in (("uint16", "is torch.uint16, which torch does not sort"), ("longdouble", "does not have")):
         with pytest.raises(ValueError, match=fault):
             ranking.ndcg(scores.astype(dtype), relevant)
-    with pytest.raises(ValueError, match=r"relevant is torch.sparse_coo; hand over .to_dense\(\), or ranking.Labels"):
-        ranking.recall(scores, torch.eye(3, 5).to_sparse(), 2)
+    with pytest.raises(ValueError, match=r"scores is torch.sparse_coo; hand over .to_dense\(\)"):
+        ranking.recall(torch.eye(3, 5).to_sparse(), relevant, 2)
 
 
 @pytest.mark.parametrize("ties", RULES)

@@ -18,11 +18,16 @@ list.
 
 - ``scores``: [B, L] of any real type, or :class:`sumexp.ranking.Chunks`, which computes them some items at a time, so
   that they need not fit into memory. Scores of +inf and -inf are scores like others, and tie among themselves.
-- ``relevant``, or ``gains``: [B, L] bool, or numbers >= 0 where a metric takes gains; or
-  :class:`sumexp.ranking.Labels`, the numbers of the relevant items.
+  :class:`sumexp.ranking.Retrieved` are the first items that another system returned.
+- ``relevant``, or ``gains``: [B, L] bool or marks 0 and 1, or numbers >= 0 where a metric takes gains; a sparse matrix
+  of ``scipy`` or torch; or :class:`sumexp.ranking.Labels`, the numbers of the relevant items.
 - ``mask``: [B, L] bool leaves out items that are no candidates (False; what their scores are does not matter).
-- ``exclude``: the items of each list that are no candidates, as those that its user was trained on: lists, integers
-  [B, T] padded by -1, a ``scipy.sparse`` matrix by rows, or ``Labels``. What is excluded is not relevant either.
+- ``exclude``: the items of each list that are no candidates, as those that its user was trained on: lists or sets,
+  integers [B, T] padded by -1, the entries of a sparse matrix that are not zero, or ``Labels``. What is excluded is not
+  relevant either.
+- ``empty``: a list without a relevant item is an error, or left out (``skip``), or worth a number (0).
+
+:func:`evaluate` computes several metrics in one pass.
 
 >>> scores = torch.tensor([[0.9, 0.8, 0.1], [0.2, 0.5, 0.4]])
 >>> ranking.recall(scores, ranking.Labels([[1], [2]]), 1, exclude=[[0], []])  # the first user has had item 0
@@ -54,6 +59,7 @@ from sumexp.ranking._bounds import (
 from sumexp.ranking._metrics import (
     average_precision,
     dcg,
+    evaluate,
     mean_reciprocal_rank,
     ndcg,
     precision,
@@ -62,7 +68,7 @@ from sumexp.ranking._metrics import (
     recall,
     reciprocal_rank,
 )
-from sumexp.ranking._places import Chunks, Labels, Ties
+from sumexp.ranking._places import Chunks, Labels, Retrieved, Ties
 from sumexp.ranking.sampled import (
     additive_constant,
     certified_rank,
@@ -77,12 +83,14 @@ __all__ = [
     "Chunks",
     "Labels",
     "Ranks",
+    "Retrieved",
     "Ties",
     "additive_constant",
     "average_precision",
     "certified_rank",
     "dcg",
     "deficits",
+    "evaluate",
     "expected_loss",
     "expected_rank",
     "hit_losses",

@@ -6,6 +6,10 @@ from torch import Tensor
 
 FEW, SOME = 2, 16
 """Up to FEW relevant items a list are counted; up to 1/SOME of the items are searched for; more are sorted."""
+ON_DEVICE = 1 << 28
+"""Scores or comparisons, a byte each, that a GPU takes at a time."""
+MANY = 12
+"""As FEW on a GPU, where a pass over the scores takes a tenth of the time of a sort or less."""
 
 
 def where_true(present: Tensor) -> tuple[Tensor, Tensor]:
@@ -19,14 +23,25 @@ def where_true(present: Tensor) -> tuple[Tensor, Tensor]:
 
 def above_and_tied(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """How many scores of each row are above, and how many at, the wanted ones [B, R]."""
-    if wanted.shape[1] > FEW:
+    cpu = scores.device.type == "cpu"
+    if wanted.shape[1] > (FEW if cpu else MANY):
         return search_sorted(_sort(scores), wanted)
+    if not cpu and wanted.shape[1]:
+        parts = wanted.split(max(1, ON_DEVICE // max(1, scores.numel())), -1)  # type: ignore[no-untyped-call]
+        found = [compare(scores, part) for part in parts]
+        return torch.cat([more for more, _ in found], -1), torch.cat([equal for _, equal in found], -1)
     columns = wanted.unsqueeze(-1).unbind(1)
     above = [count_true(scores > column) for column in columns]
     tied = [count_true(scores == column) for column in columns]
     if not columns:
         return (torch.zeros(len(scores), 0, dtype=torch.int64, device=scores.device),) * 2
     return torch.stack(above, -1), torch.stack(tied, -1)
+
+
+def compare(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by all comparisons at once."""
+    all_scores, each = scores.unsqueeze(1), wanted.unsqueeze(-1)
+    return (all_scores > each).sum(-1), (all_scores == each).sum(-1)
 
 
 def search_sorted(ascending: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

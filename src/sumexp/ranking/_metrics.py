@@ -4,31 +4,35 @@ How ties, masks, labels and chunks are meant: see the package.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.ranking import _places as places
-from sumexp.ranking._counting import any_true
-from sumexp.ranking._places import Chunks, First, Labels, Places, Ties
-from sumexp.ranking._scores import Matrix, as_tensor, check_bool, check_scores
+from sumexp.ranking._places import NOWHERE, Candidates, Chunks, First, Labels, Places, Retrieved, Ties
+from sumexp.ranking._scores import Faults, Matrix, Sparse, as_tensor, check_bool, check_scores, entries, lowest
 
-Excluded = Labels | Sequence[Sequence[int]] | Matrix
-"""Items of each list, as :class:`Labels` has them: lists, integers [B, T] padded by -1, or a sparse matrix by rows."""
+Scores = Matrix | Chunks | Retrieved
+"""Scores [B, L], chunks of them, or the items that another system found."""
+Relevant = Matrix | Labels | Sparse
+"""What is relevant: [B, L], its items, or a sparse matrix of gains."""
+Excluded = Labels | Sequence[Any] | Matrix | Sparse
+"""Items of each list, as :class:`Labels` has them: lists or sets, integers [B, T] padded by -1, or a sparse matrix."""
+Empty = Literal["error", "skip"] | float
+"""What a list without a relevant item is: an error, left out of the result, or worth this value."""
 
 
 def rank(
-    scores: Matrix | Chunks,
+    scores: Scores,
     labels: checks.Values,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
 ) -> Tensor:
-    r"""The rank of one label in each list.
+    r"""The rank of one label in each list; infinite if it is not among what was retrieved.
 
     With g candidates above the label and T at its score (itself among them) it is g + 1 (optimistic), g + T
     (pessimistic) or g + (T + 1)/2 (expected).
@@ -46,18 +50,19 @@ def rank(
     Raises:
         ValueError: for shapes that do not fit, NaN, a label that is no candidate, or an unknown rule.
     """
-    checked, candidates, excluded = _check_scores(scores, mask, ties, exclude)
-    given = checks.integers("label", labels)
-    batch = given.shape if isinstance(checked, Chunks) else checked.shape[:1]
-    if given.ndim != 1 or given.shape != batch:
-        raise ValueError(f"labels must be integers [{batch[0] if batch else 'B'}], got {tuple(given.shape)}")
-    own = checks.ids("label", given, _items(checked)).unsqueeze(-1)
-    if candidates is not None and not bool(candidates.gather(-1, own).all()):
+    faults = Faults()
+    given = _Given(scores, mask, ties, exclude)
+    asked = checks.integers("label", labels)
+    batch = asked.shape if given.batch is None else torch.Size([given.batch])
+    if asked.ndim != 1 or asked.shape != batch:
+        raise ValueError(f"labels must be integers [{batch[0] if batch else 'B'}], got {tuple(asked.shape)}")
+    own = checks.ids("label", asked, given.items).unsqueeze(-1)
+    if not bool(given.kept(own).all()):
         raise ValueError("mask or exclude leaves out a label itself, which then has no rank")
-    if excluded is not None and bool(_among(own, excluded).any()):
-        raise ValueError("mask or exclude leaves out a label itself, which then has no rank")
-    parts = places.of_labels(checked, own, torch.ones(own.shape, dtype=torch.float64), candidates, None)
-    return torch.cat([_mean_place(part.above, part.tied, ties).squeeze(-1) for part in parts])
+    parts = places.of_labels(given.candidates, own, torch.ones(own.shape, dtype=torch.float64), None, faults)
+    values = torch.cat([_mean_place(part.above, part.tied, ties).squeeze(-1) for part in parts])
+    faults.settle()
+    return values.masked_fill(values >= NOWHERE, torch.inf)
 
 
 def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
@@ -69,25 +74,27 @@ def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
     Raises:
         ValueError: for a wrong shape, NaN, or an unknown rule.
     """
-    checked, *_ = _check_scores(scores, None, ties)
-    assert isinstance(checked, Tensor)
+    checks.choice("ties", ties, get_args(Ties))
+    checked, faults = check_scores(scores), Faults()
     result = torch.empty(checked.shape, dtype=torch.float64, device=checked.device)
     row = 0
-    for above, tied in places.everywhere(checked):
+    for above, tied in places.everywhere(checked, faults):
         result[row : row + len(above)] = _mean_place(above, tied, ties)
         row += len(above)
+    faults.settle()
     return result
 
 
 def reciprocal_rank(
-    scores: Matrix | Chunks,
-    relevant: Matrix | Labels,
+    scores: Scores,
+    relevant: Relevant,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
+    empty: Empty = "error",
 ) -> Tensor:
-    r"""One over the rank of the first relevant item.
+    r"""One over the rank of the first relevant item; 0 if none was retrieved.
 
     If r of the T items that tie at the best relevant score are relevant, and g items are above, the first of them
     stands at place g + j with probability :math:`\binom{T-j}{r-1}/\binom Tr`; for r = 1 the expected value is the mean
@@ -96,27 +103,28 @@ def reciprocal_rank(
     >>> ranking.reciprocal_rank(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]))
     tensor([0.5000], dtype=torch.float64)
 
+    Args:
+        scores: [B, L], chunks of them, or what was retrieved.
+        relevant: [B, L] bool, labels, or a sparse matrix.
+        ties: the rule for ties.
+        mask: [B, L] the candidates; all if None.
+        exclude: items of each list that are no candidates, as those of its user's training; none if None.
+        empty: what a list without a relevant item is: ``error``, ``skip`` (left out of the result), or its value.
+
     Raises:
         ValueError: for shapes that do not fit, NaN, a list without relevant item, or an unknown rule.
     """
-    checked, candidates, excluded = _check_scores(scores, mask, ties, exclude)
-    if isinstance(relevant, Labels):
-        items, gains = _check_labels(relevant, checked, candidates, excluded)
-        firsts = places.first_of_labels(checked, items, gains, candidates)
-    else:
-        right, checked = as_tensor("relevant", relevant), _check_matrix(checked)
-        _check_relevant(right, checked, candidates)
-        firsts = places.first_of_matrix(checked, right, candidates)
-    return torch.cat([_reciprocal_rank(first, ties) for first in firsts])
+    return _one("reciprocal_rank", None, scores, relevant, ties, mask, exclude, empty)
 
 
 def mean_reciprocal_rank(
-    scores: Matrix | Chunks,
-    relevant: Matrix | Labels,
+    scores: Scores,
+    relevant: Relevant,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
+    empty: Empty = "error",
 ) -> Tensor:
     """The mean of :func:`reciprocal_rank` over the batch, a scalar.
 
@@ -126,20 +134,21 @@ def mean_reciprocal_rank(
     Raises:
         ValueError: as there, and for an empty batch.
     """
-    each = reciprocal_rank(scores, relevant, ties=ties, mask=mask, exclude=exclude)
+    each = reciprocal_rank(scores, relevant, ties=ties, mask=mask, exclude=exclude, empty=empty)
     if not len(each):
         raise ValueError("the batch is empty, so it has no mean reciprocal rank")
     return each.mean()
 
 
 def recall(
-    scores: Matrix | Chunks,
-    relevant: Matrix | Labels,
+    scores: Scores,
+    relevant: Relevant,
     k: int,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
+    empty: Empty = "error",
 ) -> Tensor:
     """The share of the relevant items that is among the first k, each counted by its gain if gains are given.
 
@@ -147,28 +156,29 @@ def recall(
     tensor([0.5000], dtype=torch.float64)
 
     Args:
-        scores: [B, L], or chunks of them.
-        relevant: [B, L] bool, or gains >= 0, or labels.
+        scores: [B, L], chunks of them, or what was retrieved.
+        relevant: [B, L] bool, or gains >= 0, or labels, or a sparse matrix of gains.
         k: how many places count.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
         exclude: items of each list that are no candidates, as those of its user's training; none if None.
+        empty: what a list without a relevant item is; see :func:`reciprocal_rank`.
 
     Raises:
         ValueError: as :func:`reciprocal_rank` or :func:`dcg`, and if k is not in 1..L.
     """
-    k = checks.whole("k", k, 1, _items(scores))
-    return _of_lists(lambda p: _within(p, k) / p.gains.sum(-1), scores, relevant, k, ties, mask, exclude, gains=True)
+    return _one("recall", k, scores, relevant, ties, mask, exclude, empty)
 
 
 def precision(
-    scores: Matrix | Chunks,
-    relevant: Matrix | Labels,
+    scores: Scores,
+    relevant: Relevant,
     k: int,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
+    empty: Empty = "error",
 ) -> Tensor:
     """The share of the first k places that relevant items take (a list with fewer candidates leaves places empty).
 
@@ -178,21 +188,22 @@ def precision(
     Raises:
         ValueError: as :func:`recall`.
     """
-    k = checks.whole("k", k, 1, _items(scores))
-    return _of_lists(lambda p: _within(p, k) / k, scores, relevant, k, ties, mask, exclude)
+    return _one("precision", k, scores, relevant, ties, mask, exclude, empty)
 
 
 def average_precision(
-    scores: Matrix | Chunks,
-    relevant: Matrix | Labels,
+    scores: Scores,
+    relevant: Relevant,
     k: int | None = None,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
+    empty: Empty = "error",
 ) -> Tensor:
     r"""The mean over the relevant items of the precision at their places, 0 for those beyond the first k.
 
+    The mean is over all relevant items, as in ranx and trec_eval; torchmetrics divides by those among the first k.
     In a block of T ties that begins after place g with r relevant items, after R' before, place i has the expected term
     :math:`\frac rT\big(R' + 1 + (i-g-1)\frac{r-1}{T-1}\big)\frac1i`. The sum over the block is a difference of
     harmonic numbers.
@@ -205,18 +216,18 @@ def average_precision(
 
     Source: McSherry and Najork (2008), for the expected value.
     """
-    last = _check_k(k, scores)
-    return _of_lists(lambda p: _average_precision(p, last), scores, relevant, k, ties, mask, exclude)
+    return _one("average_precision", k, scores, relevant, ties, mask, exclude, empty)
 
 
 def dcg(
-    scores: Matrix | Chunks,
-    gains: Matrix | Labels,
+    scores: Scores,
+    gains: Relevant,
     k: int | None = None,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
+    empty: Empty = "error",
 ) -> Tensor:
     r"""Discounted cumulative gain :math:`\sum_{r_i \le k} g_i/\log_2(1+r_i)`.
 
@@ -224,30 +235,29 @@ def dcg(
     tensor([3.], dtype=torch.float64)
 
     Args:
-        scores: [B, L], or chunks of them.
-        gains: [B, L] numbers >= 0, or bool, or labels.
+        scores: [B, L], chunks of them, or what was retrieved.
+        gains: [B, L] numbers >= 0, or bool, or labels, or a sparse matrix.
         k: how many places count; all if None.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
         exclude: items of each list that are no candidates, as those of its user's training; none if None.
+        empty: what a list without a positive gain is; see :func:`reciprocal_rank`.
 
     Raises:
         ValueError: as :func:`recall`, and for a negative or infinite gain.
     """
-    discounts = _Running.discounts(_check_k(k, scores))
-    return _of_lists(
-        lambda p: _discounted(p, discounts), scores, gains, k, ties, mask, exclude, gains=True, graded=True
-    )
+    return _one("dcg", k, scores, gains, ties, mask, exclude, empty)
 
 
 def ndcg(
-    scores: Matrix | Chunks,
-    gains: Matrix | Labels,
+    scores: Scores,
+    gains: Relevant,
     k: int | None = None,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
+    empty: Empty = "error",
 ) -> Tensor:
     """DCG divided by the best possible DCG of the same gains at the same k.
 
@@ -257,12 +267,45 @@ def ndcg(
     Raises:
         ValueError: as :func:`dcg`.
     """
-    discounts = _Running.discounts(_check_k(k, scores))
+    return _one("ndcg", k, scores, gains, ties, mask, exclude, empty)
 
-    def normalised(ranked: Places) -> Tensor:
-        return _discounted(ranked, discounts) / _discounted(_ideal(ranked), discounts)
 
-    return _of_lists(normalised, scores, gains, k, ties, mask, exclude, gains=True, graded=True)
+def evaluate(
+    scores: Scores,
+    relevant: Relevant,
+    metrics: Sequence[str],
+    *,
+    ties: Ties = "expected",
+    mask: Matrix | None = None,
+    exclude: Excluded | None = None,
+    empty: Empty = "error",
+) -> dict[str, Tensor]:
+    """Several metrics of one pass over the scores, by name, each [B].
+
+    >>> scores, relevant = torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]])
+    >>> ranking.evaluate(scores, relevant, ["recall@2", "ndcg@2"])
+    {'recall@2': tensor([0.5000], dtype=torch.float64), 'ndcg@2': tensor([0.3869], dtype=torch.float64)}
+
+    Args:
+        scores: as for :func:`recall`.
+        relevant: as for :func:`recall`; what has a gain > 0 is relevant where a metric takes no gains.
+        metrics: names of functions of this package, ``@k`` behind them for the first k places.
+        ties: the rule for ties.
+        mask: [B, L] the candidates; all if None.
+        exclude: items of each list that are no candidates; none if None.
+        empty: what a list without a relevant item is; see :func:`reciprocal_rank`.
+
+    Raises:
+        ValueError: as each metric, and for an unknown name.
+    """
+    asked: dict[str, tuple[str, int | None]] = {}
+    for metric in metrics:
+        name, _, k = metric.partition("@")
+        checks.choice("metric", name, list(METRICS))
+        if k and not k.isdecimal():
+            raise ValueError(f"metric is {metric!r}; behind @ stands how many places count, as in {name}@10")
+        asked[metric] = name, int(k) if k else None
+    return _values(asked, scores, relevant, ties, mask, exclude, empty)
 
 
 class _Running:
@@ -276,47 +319,101 @@ class _Running:
         self.lost = torch.nn.functional.pad((terms - self.total.diff()).cumsum(0), (1, 0))
 
     @staticmethod
-    def discounts(k: int) -> "_Running":
+    def discounts(k: int, device: torch.device) -> "_Running":
         """Of 1/log2(1 + place)."""
-        return _Running(1 / torch.log2(1 + torch.arange(1, k + 1, dtype=torch.float64)))
+        return _Running(1 / torch.log2(1 + torch.arange(1, k + 1, dtype=torch.float64, device=device)))
 
     @staticmethod
-    def harmonic(k: int) -> "_Running":
+    def harmonic(k: int, device: torch.device) -> "_Running":
         """Of 1/place."""
-        return _Running(1 / torch.arange(1, k + 1, dtype=torch.float64))
+        return _Running(1 / torch.arange(1, k + 1, dtype=torch.float64, device=device))
 
     def over(self, start: Tensor, stop: Tensor) -> Tensor:
         """The sum over the places start + 1, ..., stop, those beyond k left out."""
-        self.total, self.lost = self.total.to(start.device), self.lost.to(start.device)
         start, stop = start.clamp_max(self.k), stop.clamp_max(self.k)
         return (self.total[stop] - self.total[start]) + (self.lost[stop] - self.lost[start])
 
 
-def _of_lists(
-    metric: Callable[[Places], Tensor],
-    scores: Matrix | Chunks,
-    relevant: Matrix | Labels,
+def _one(
+    name: str,
     k: int | None,
+    scores: Scores,
+    relevant: Relevant,
     ties: Ties,
     mask: Matrix | None,
     exclude: Excluded | None,
-    *,
-    gains: bool = False,
-    graded: bool = False,
+    empty: Empty,
 ) -> Tensor:
-    """A metric of the places of what is relevant, which may have gains, and if ``graded`` is spoken of as gains."""
-    checked, candidates, excluded = _check_scores(scores, mask, ties, exclude)
-    if isinstance(relevant, Labels):
-        items, worth = _check_labels(relevant, checked, candidates, excluded)
-        if not gains:
-            worth = (worth > 0).double()
-        parts = places.of_labels(checked, items, worth, candidates, k)
+    return _values({"": (name, k)}, scores, relevant, ties, mask, exclude, empty)[""]
+
+
+def _values(
+    asked: dict[str, tuple[str, int | None]],
+    scores: Scores,
+    relevant: Relevant,
+    ties: Ties,
+    mask: Matrix | None,
+    exclude: Excluded | None,
+    empty: Empty,
+) -> dict[str, Tensor]:
+    """Metrics, each by its name and k, of one pass over the scores."""
+    if not (empty in ("error", "skip") or (isinstance(empty, int | float) and 0 <= empty <= 1)):
+        raise ValueError(f"empty is {empty!r}; it must be 'error', 'skip' or a number from 0 to 1")
+    faults, names = Faults(), {name for name, _ in asked.values()}
+    length = _length(scores)
+    for name, k in asked.values():
+        if k is not None or name in ("recall", "precision"):
+            checks.whole("k", k, 1, None if isinstance(scores, Retrieved) else length)
+    given = _Given(scores, mask, ties, exclude)
+    graded = names & {"dcg", "ndcg"}
+    called = "gains" if graded else "relevant"
+    several = [k for _, k in asked.values()]
+    most = None if None in several else max((k for k in several if k is not None), default=None)
+    marked = relevant if isinstance(relevant, Labels) else entries(called, relevant)
+    what = "relevant item" if marked is not None or not graded else "candidate with a positive gain"
+    if marked is not None:
+        items, gains = given.of_items(marked, called, faults)
+        parts = places.of_labels(given.candidates, items, gains, most, faults)
+        some = (items >= 0).any(-1)
     else:
-        right, checked = as_tensor("gains" if graded else "relevant", relevant), _check_matrix(checked)
-        check = _check_gains if graded or (gains and right.dtype != torch.bool) else _check_relevant
-        check(right, checked, candidates)
-        parts = places.of_matrix(checked, right, candidates, k)
-    return torch.cat([metric(part.settled(ties)) for part in parts])
+        right = given.of_matrix(relevant, called, names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
+        if names == {"reciprocal_rank"}:
+            firsts = list(places.first_of_matrix(given.candidates, right, faults))
+            found = torch.cat([_reciprocal_rank(first, ties, length) for first in firsts])
+            each = dict.fromkeys(asked, found)
+            some = torch.cat([first.right for first in firsts]) > 0
+            return {name: _of_empty(value, some, empty, what, faults) for name, value in each.items()}
+        parts = places.of_matrix(given.candidates, right, most, faults)
+        some = None
+    values: dict[str, list[Tensor]] = {name: [] for name in asked}
+    there: list[Tensor] = []
+    for part in parts:
+        settled = part.settled(ties)
+        there.append((part.gains > 0).any(-1))
+        for key, (name, k) in asked.items():
+            last = max(length, part.gains.shape[1]) if k is None else k
+            values[key].append(METRICS[name](settled, last))
+    some = torch.cat(there) if some is None else some
+    return {key: _of_empty(torch.cat(value), some, empty, what, faults) for key, value in values.items()}
+
+
+def _of_empty(values: Tensor, some: Tensor, empty: Empty, what: str, faults: Faults) -> Tensor:
+    """The values [B], by the rule for lists of which ``some`` [B] is False, after all that was noted is looked at."""
+    some = some.to(values.device)
+    if empty == "error":
+
+        def message() -> str:
+            lists = (~some).nonzero().flatten()
+            return (
+                f"list {int(lists[0])} has no {what} ({len(lists)} such lists); leave such lists out, or say "
+                "empty='skip' or empty=0"
+            )
+
+        faults.note((~some).any(), message)
+    faults.settle()
+    if empty == "skip":
+        return values[some]
+    return values if empty == "error" else torch.where(some, values, float(empty))
 
 
 def _mean_place(above: Tensor, tied: Tensor, ties: Ties) -> Tensor:
@@ -330,7 +427,8 @@ def _within(ranked: Places, k: int) -> Tensor:
     return (ranked.gains * ((k - ranked.above).double() / ranked.tied).clamp(0, 1)).sum(-1)
 
 
-def _discounted(ranked: Places, discounts: _Running) -> Tensor:
+def _discounted(ranked: Places, k: int) -> Tensor:
+    discounts = _Running.discounts(k, ranked.gains.device)
     return (ranked.gains / ranked.tied * discounts.over(ranked.above, ranked.above + ranked.tied)).sum(-1)
 
 
@@ -341,20 +439,23 @@ def _ideal(ranked: Places) -> Places:
     return Places(place, torch.ones_like(place), gains)
 
 
-def _reciprocal_rank(first: First, ties: Ties) -> Tensor:
+def _reciprocal_rank(first: First, ties: Ties, length: int) -> Tensor:
     above, tied, right = first
     if ties != "expected":
-        return 1 / (above + 1 if ties == "optimistic" else above + tied - right + 1).double()
-    value = 1 / (above + 1).double()
-    single, several = (tied > 1) & (right == 1), (tied > 1) & (right > 1)
-    if bool(single.any()):
-        start, stop = above[single], above[single] + tied[single]
-        value[single] = _Running.harmonic(int(stop.max())).over(start, stop) / tied[single]
+        value = 1 / (above + 1 if ties == "optimistic" else above + tied - right + 1).double()
+        return value.masked_fill(above >= NOWHERE, 0)
+    value, there = 1 / (above + 1).double(), (above < NOWHERE) & (tied > 1)
+    several = there & (right > 1)
+    stop = torch.where(there, above + tied, 0)
+    if there.device.type != "cpu" or bool(there.any()):
+        # On a GPU a few sums more cost less than to ask how many places count.
+        most = length if stop.device.type != "cpu" else int(stop.max())
+        value = torch.where(there, _Running.harmonic(most, stop.device).over(above, stop) / tied, value)
     rows = several.nonzero().flatten()
     most = int(tied[rows].max()) if len(rows) else 1
     for part in rows.split(max(1, places.ROWS_AT_ONCE // most)):  # type: ignore[no-untyped-call]
         value[part] = _first_of_several(above[part], tied[part], right[part], most)
-    return value
+    return value.masked_fill(above >= NOWHERE, 0)
 
 
 def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, most: int) -> Tensor:
@@ -370,57 +471,189 @@ def _average_precision(ranked: Places, k: int) -> Tensor:
     start = order.above.clamp_max(k)
     stop = (start + order.tied).clamp_max(k)
     others = (right - 1).double() / (order.tied - 1).clamp_min(1)
-    harmonic = _Running.harmonic(k).over(start, stop)
+    harmonic = _Running.harmonic(k, start.device).over(start, stop)
     terms = ((before + 1 - (start + 1) * others) * harmonic + others * (stop - start)) / order.tied
     return torch.where(order.gains > 0, terms, 0.0).sum(-1) / (ranked.gains > 0).sum(-1)
 
 
-def _items(scores: Matrix | Chunks) -> int:
+def _binary(ranked: Places) -> Places:
+    return ranked._replace(gains=(ranked.gains > 0).double())
+
+
+METRICS: dict[str, Callable[[Places, int], Tensor]] = {
+    "recall": lambda p, k: _within(p, k) / p.gains.sum(-1),
+    "precision": lambda p, k: _within(_binary(p), k) / k,
+    "average_precision": _average_precision,
+    "reciprocal_rank": lambda p, k: _reciprocal_rank(First.of(p), "expected", k),
+    "dcg": _discounted,
+    "ndcg": lambda p, k: _discounted(p, k) / _discounted(_ideal(p), k),
+}
+"""Of places, ties settled, and how many of them count."""
+
+
+class _Given:
+    """Scores, mask and exclusions, checked: the candidates, and what of the relevant is among them."""
+
+    def __init__(self, scores: Scores, mask: Matrix | None, ties: str, exclude: Excluded | None) -> None:
+        checks.choice("ties", ties, get_args(Ties))
+        self.items = _length(scores)
+        self.mask = None if mask is None else as_tensor("mask", mask)
+        self.excluded: Tensor | None = None
+        self.batch: int | None = None
+        if isinstance(scores, Chunks | Retrieved):
+            if mask is not None:
+                raise ValueError("chunks of scores take no mask: give -inf to what is no candidate, or exclude it")
+            self.candidates = Candidates(scores)
+            if isinstance(scores, Retrieved):
+                self.items = 1 << 62
+                found, values = _unlike(scores)
+                self.batch = len(found)
+                self.candidates = Candidates(Retrieved(found, values))
+            if exclude is not None:
+                self.excluded = _excluded(exclude, self.items, self.batch)
+                if isinstance(scores, Retrieved):
+                    gone = _among(found, self.excluded.to(found.device))
+                    self.candidates = Candidates(Retrieved(found.masked_fill(gone, -1), values))
+                else:
+                    less = Chunks(_less(scores, self.excluded), scores.items, scores.size)
+                    self.candidates = Candidates(less, _distinct(self.excluded))
+            return
+        checked = check_scores(scores, mask=self.mask)
+        self.batch = len(checked)
+        left_out = None if self.mask is None else (~self.mask).sum(-1, keepdim=True)
+        if exclude is not None:
+            self.excluded = _excluded(exclude, self.items, self.batch).to(checked.device)
+            # Padding falls into one more column.
+            at = torch.where(self.excluded < 0, self.items, self.excluded)
+            left = torch.ones(len(checked), self.items + 1, dtype=torch.bool, device=checked.device)
+            left = left.scatter_(1, at, False)[:, :-1]
+            self.mask = left if self.mask is None else left & self.mask
+            checked = checked.masked_fill(~self.mask, lowest(checked))
+            left_out = (~self.mask).sum(-1, keepdim=True)
+        self.candidates = Candidates(checked, left_out)
+
+    def kept(self, items: Tensor) -> Tensor:
+        """Which items [B, T] are candidates, and no padding."""
+        there = items >= 0
+        if self.mask is not None:
+            there &= self.mask.gather(-1, items.clamp(0, self.items - 1))
+        elif self.excluded is not None:
+            there &= ~_among(items, self.excluded.to(items.device))
+        return there
+
+    def of_items(
+        self, marked: Labels | tuple[Tensor, Tensor, tuple[int, ...]], called: str, faults: Faults
+    ) -> tuple[Tensor, Tensor]:
+        """Relevant candidates [B, T], -1 at padding, and their gains."""
+        scores = self.candidates.scores
+        device = scores.device if isinstance(scores, Tensor) else None
+        if isinstance(marked, Labels):
+            items, gains = marked.read(faults, device)
+        else:
+            items, gains, shape = marked
+            if not isinstance(scores, Retrieved) and shape[1] != self.items:
+                raise ValueError(f"{called} is sparse of shape {shape}; the scores have {self.items} items")
+            items, gains = items.to(device), gains.to(device)
+            _note_gains(faults, gains)
+        if self.batch is not None and len(items) != self.batch:
+            raise ValueError(f"there are labels of {len(items)} lists and scores of {self.batch}")
+        if items.numel() and not isinstance(scores, Retrieved):
+            beyond = items >= self.items
+            faults.note(
+                beyond.any(),
+                lambda: f"a label is {int(items[beyond][0])}; the {self.items} classes are 0..{self.items - 1}",
+            )
+        ordered = items.sort(-1).values
+        twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(-1)
+        faults.note(
+            twice.any(),
+            lambda: f"list {int(twice.nonzero()[0])} names a label twice; name each relevant item once",
+        )
+        if self.excluded is not None and len(self.excluded) != len(items):
+            raise ValueError(f"exclude names items of {len(self.excluded)} lists; there are labels of {len(items)}")
+        kept = self.kept(items)
+        return torch.where(kept, items, -1), torch.where(kept, gains, 0.0)
+
+    def of_matrix(self, relevant: Any, called: str, binary: bool, faults: Faults) -> Tensor:
+        """The relevant candidates, bool or gains [B, L]."""
+        right, scores = as_tensor(called, relevant), self.candidates.scores
+        if not isinstance(scores, Tensor):
+            raise ValueError(
+                "chunks of scores need Labels: a matrix of what is relevant would be as large as all scores"
+            )
+        if right.dtype != torch.bool and not right.is_complex() and right.shape == scores.shape:
+            right = right if self.mask is None else right.masked_fill(~self.mask, 0)
+            if binary and bool(((right == 0) | (right == 1)).all()):
+                right = right == 1
+            elif not binary:
+                _note_gains(faults, right)
+                return right
+        if called == "gains" and right.shape != scores.shape:
+            raise ValueError(f"gains must have the scores' shape {tuple(scores.shape)}, got {tuple(right.shape)}")
+        check_bool(called, right, scores)
+        return right if self.mask is None else right & self.mask
+
+
+def _note_gains(faults: Faults, gains: Tensor) -> None:
+    if gains.numel():
+        sound = (gains.amin() >= 0) & (gains.sum(-1, dtype=torch.float64).amax() < torch.inf)
+        faults.note(~sound, lambda: "gains must be finite numbers >= 0, and so must their sum be")
+
+
+def _unlike(retrieved: Retrieved) -> tuple[Tensor, Tensor]:
+    """What was retrieved, each item once.
+
+    Raises:
+        ValueError: if one stands in a list twice.
+    """
+    found, scores = retrieved.padded()
+    ordered = found.sort(-1).values
+    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(-1).nonzero().flatten()
+    if len(twice):
+        raise ValueError(f"list {int(twice[0])} retrieves an item twice; each stands in a list once")
+    return found, scores
+
+
+def _length(scores: Scores) -> int:
     if isinstance(scores, Chunks):
         return scores.items
+    if isinstance(scores, Retrieved):
+        return max(1, scores.padded()[0].shape[1])
     checked = as_tensor("scores", scores)
     return checked.shape[-1] if checked.ndim else 0
 
 
-def _check_scores(
-    scores: Matrix | Chunks, mask: Matrix | None, ties: str, exclude: Excluded | None = None
-) -> tuple[Tensor | Chunks, Tensor | None, Tensor | None]:
-    """The scores, the candidates among a matrix of them, and what is excluded from chunks [B, E], sorted."""
-    checks.choice("ties", ties, get_args(Ties))
-    if isinstance(scores, Chunks):
-        if mask is not None:
-            raise ValueError("chunks of scores take no mask: give -inf to what is no candidate, or exclude it")
-        if exclude is None:
-            return scores, None, None
-        excluded = _excluded(exclude, scores.items).sort(-1).values
-        return Chunks(_less(scores, excluded), scores.items, scores.size), None, excluded
-    candidates = None if mask is None else as_tensor("mask", mask)
-    if exclude is not None:
-        given = as_tensor("scores", scores)
-        shape = given.shape if given.ndim == 2 else (0, 0)
-        excluded = _excluded(exclude, shape[1]).to(given.device)
-        if len(excluded) != shape[0]:
-            raise ValueError(f"exclude names items of {len(excluded)} lists; there are scores of {shape[0]}")
-        # Padding falls into one more column.
-        left = torch.ones(shape[0], shape[1] + 1, dtype=torch.bool, device=given.device)
-        left = left.scatter_(1, torch.where(excluded < 0, shape[1], excluded), False)[:, :-1].contiguous()
-        if candidates is not None:
-            check_bool("mask", candidates, given)
-            left &= candidates
-        candidates = left
-    return check_scores(scores, mask=candidates), candidates, None
+def _excluded(exclude: Excluded, items: int, lists: int | None) -> Tensor:
+    """Excluded items [B, E] in ascending order, -1 at padding.
 
-
-def _excluded(exclude: Excluded, items: int) -> Tensor:
-    """Excluded items [B, E], -1 at padding."""
-    if not isinstance(exclude, Labels):
-        sparse: Any = exclude
-        by_row = hasattr(sparse, "indptr") and hasattr(sparse, "indices")
-        lists: Any = np.split(sparse.indices, sparse.indptr[1:-1]) if by_row else exclude
-        exclude = Labels(lists)
-    excluded, _ = exclude.padded()
+    Raises:
+        ValueError: if one is no item, the lists are not as many, or they are marks and not numbers of items.
+    """
+    marked = None if isinstance(exclude, Labels) else entries("exclude", exclude)
+    if marked is not None:
+        excluded, _, shape = marked
+        if items < 1 << 62 and shape[1] != items:
+            raise ValueError(f"exclude is sparse of shape {shape}; the scores have {items} items")
+        excluded = excluded if excluded.shape[1] else torch.nn.functional.pad(excluded, (0, 1), value=-1)
+    else:
+        given: Any = exclude
+        excluded, _ = (exclude if isinstance(exclude, Labels) else Labels(given)).padded()
+        if not isinstance(exclude, Labels) and excluded.shape[1] == items > 1 and bool((excluded >= 0).all()):
+            raise ValueError(
+                f"exclude names {items} items in each list, as many as there are: for marks [B, L] give "
+                "mask=marks == 0, or a sparse matrix"
+            )
+    if lists is not None and len(excluded) != lists:
+        raise ValueError(f"exclude names items of {len(excluded)} lists; there are scores of {lists}")
     checks.ids("label to exclude", excluded.clamp_min(0), items)
-    return excluded
+    return excluded.sort(-1).values
+
+
+def _distinct(ordered: Tensor) -> Tensor:
+    """How many different items are in each row [B, 1] of ordered ones, -1 left aside."""
+    new = torch.ones_like(ordered, dtype=torch.bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    return (new & (ordered >= 0)).sum(-1, keepdim=True)
 
 
 def _less(scores: Chunks, excluded: Tensor) -> Callable[[int, int], Tensor]:
@@ -444,61 +677,3 @@ def _among(items: Tensor, ordered: Tensor) -> Tensor:
     """Which items [B, T] are among others [B, E], which are sorted."""
     place = torch.searchsorted(ordered, items.contiguous()).clamp_max(ordered.shape[1] - 1)
     return (ordered.gather(-1, place) == items) & (items >= 0)
-
-
-def _check_matrix(scores: Tensor | Chunks) -> Tensor:
-    if isinstance(scores, Chunks):
-        raise ValueError("chunks of scores need Labels: a matrix of what is relevant would be as large as all scores")
-    return scores
-
-
-def _check_labels(
-    labels: Labels, scores: Tensor | Chunks, mask: Tensor | None, excluded: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    items, gains = labels.padded(None if isinstance(scores, Chunks) else scores.device)
-    if not isinstance(scores, Chunks) and len(items) != len(scores):
-        raise ValueError(f"there are labels of {len(items)} lists and scores of {len(scores)}")
-    checks.ids("label", items.clamp_min(0), _items(scores))
-    ordered = items.sort(-1).values
-    twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(-1).nonzero().flatten()
-    if len(twice):
-        raise ValueError(f"list {int(twice[0])} names a label twice; name each relevant item once")
-    if mask is not None:
-        gains = torch.where(mask.gather(-1, items.clamp_min(0)), gains, 0.0)
-        items = torch.where(gains > 0, items, -1)
-    if excluded is not None:
-        if len(excluded) != len(items):
-            raise ValueError(f"exclude names items of {len(excluded)} lists; there are labels of {len(items)}")
-        gone = _among(items, excluded.to(items.device))
-        items, gains = items.masked_fill(gone, -1), gains.masked_fill(gone, 0)
-    _check_some((items >= 0).any(-1), "relevant item")
-    return items, gains
-
-
-def _check_relevant(relevant: Tensor, scores: Tensor, mask: Tensor | None) -> None:
-    check_bool("relevant", relevant, scores)
-    _check_some(any_true(relevant if mask is None else relevant & mask), "relevant item")
-
-
-def _check_gains(gains: Tensor, scores: Tensor, mask: Tensor | None) -> None:
-    if gains.shape != scores.shape or gains.is_complex():
-        raise ValueError(f"gains must have the scores' shape {tuple(scores.shape)}, got {tuple(gains.shape)}")
-    if gains.dtype == torch.bool:
-        positive = gains if mask is None else gains & mask
-    else:
-        gains = gains if mask is None else gains.masked_fill(~mask, 0)
-        if gains.numel() and not (gains.min() >= 0 and gains.sum(-1, dtype=torch.float64).max() < torch.inf):
-            raise ValueError("gains must be finite numbers >= 0, and so must their sum be")
-        positive = gains > 0
-    _check_some(any_true(positive), "candidate with a positive gain")
-
-
-def _check_some(present: Tensor, what: str) -> None:
-    empty = (~present).nonzero().flatten()
-    if len(empty):
-        raise ValueError(f"list {int(empty[0])} has no {what} ({len(empty)} such lists); leave such lists out")
-
-
-def _check_k(k: int | None, scores: Matrix | Chunks) -> int:
-    items = _items(scores)
-    return items if k is None else checks.whole("k", k, 1, items)

@@ -8,20 +8,33 @@ taken some rows at a time, and :class:`Chunks` some items at a time, so that mem
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.ranking._counting import FEW, SOME, above_and_tied, all_places, count_true, search_sorted, where_true
-from sumexp.ranking._scores import Matrix, check_scores, lowest, pad_lists
+from sumexp.ranking._counting import (
+    FEW,
+    ON_DEVICE,
+    SOME,
+    above_and_tied,
+    all_places,
+    compare,
+    count_true,
+    search_sorted,
+    where_true,
+)
+from sumexp.ranking._scores import Faults, Matrix, Sparse, check_scores, entries, lowest, note_nan, pad_lists, padded
 
 Ties = Literal["expected", "pessimistic", "optimistic"]
 """What is assumed of the order of equal scores."""
 
 ROWS_AT_ONCE = 1 << 20
 """Scores of the rows that are taken at a time: their sorted copies stay in the cache."""
+
+NOWHERE = 1 << 53
+"""What stands above an item that is not among the places that count."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +47,28 @@ class Labels:
 
     Attributes:
         lists: for each list its relevant items, in any order, each once; or integers [B, T], where negative numbers
-            are padding.
+            are padding; or a sparse matrix, whose entries that are not zero are meant.
         gains: as ``lists``, a number > 0 for each item; all 1 if None. What stands at padding does not matter.
 
     Raises:
         ValueError: if the two do not fit, or a gain is not finite and > 0.
     """
 
-    lists: Sequence[Sequence[int]] | Matrix
+    lists: Sequence[Any] | Matrix | Sparse
     gains: Sequence[Sequence[float]] | Matrix | None = None
 
     def padded(self, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Items [B, T], -1 at padding, and their gains [B, T] float64, 0 at padding."""
-        items = pad_lists("lists", self.lists, -1).to(device)
+        faults = Faults()
+        found = self.read(faults, device)
+        faults.settle()
+        return found
+
+    def read(self, faults: Faults, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
+        """The same, and what is wrong with the gains is noted."""
+        marked = entries("lists", self.lists)
+        lists: Any = self.lists
+        items = (pad_lists("lists", lists, -1) if marked is None else marked[0]).to(device)
         if items.ndim != 2 or items.dtype not in (torch.int32, torch.int64):
             raise ValueError(
                 f"the lists must hold integers, int32 or int64, as a tensor [B, T], got {items.dtype} of shape "
@@ -55,15 +77,55 @@ class Labels:
         items = items if items.shape[1] else torch.nn.functional.pad(items, (0, 1), value=-1)
         absent = items < 0
         items = items.to(torch.int64).masked_fill(absent, -1)
-        gains = (
-            torch.ones(items.shape) if self.gains is None or not items.numel() else pad_lists("gains", self.gains, 0)
-        )
+        if self.gains is None or not items.numel():
+            return items, (~absent).to(torch.float64)
+        gains = pad_lists("gains", self.gains, 0)
         if gains.shape != items.shape:
             raise ValueError(f"gains have the shape {tuple(gains.shape)}, the lists {tuple(items.shape)}")
         gains = gains.to(items.device, torch.float64).masked_fill(absent, 0)
-        if not bool(((gains > 0) | absent).all() & (gains.sum(-1) < torch.inf).all()):
-            raise ValueError("the gains of labels must be finite and > 0; leave out a label that gains nothing")
+        faults.note(
+            ~(((gains > 0) | absent).all() & (gains.sum(-1) < torch.inf).all()),
+            lambda: "the gains of labels must be finite and > 0; leave out a label that gains nothing",
+        )
         return items, gains
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """The first items of each list, as an index or another system returned them, in the place of scores.
+
+    What is relevant and not among them counts nothing, but belongs to what was to be found: recall and the ideal order
+    of NDCG are of all that is judged relevant. A list shorter than k leaves places empty.
+
+    >>> found = ranking.Retrieved([[4, 7], [3, -1]])  # the second list has one item
+    >>> ranking.recall(found, ranking.Labels([[7, 9], [3]]), 3)
+    tensor([0.5000, 1.0000], dtype=torch.float64)
+
+    Attributes:
+        items: lists of items, the best first, or integers [B, K], where negative numbers are padding; each item once.
+        scores: their scores, as ``items``, by which equal ones tie; in the order as it stands if None.
+
+    Raises:
+        ValueError: by the metrics, if an item stands twice in a list or the two do not fit.
+    """
+
+    items: Sequence[Any] | Matrix
+    scores: Sequence[Any] | Matrix | None = None
+
+    def padded(self) -> tuple[Tensor, Tensor]:
+        """Items [B, K], -1 at padding, and scores [B, K] that fall where none are given."""
+        items = pad_lists("items", self.items, -1)
+        if items.ndim != 2 or items.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"items must be integers [B, K], got {items.dtype} of shape {tuple(items.shape)}")
+        items = items.long().clamp_min(-1)
+        items = items if items.shape[1] else torch.nn.functional.pad(items, (0, 1), value=-1)
+        if self.scores is None or not items.numel():
+            order = torch.arange(items.shape[1], 0, -1, device=items.device)
+            return items, order.expand(items.shape)
+        scores = check_scores(pad_lists("scores", self.scores, 0)).to(items.device)
+        if scores.shape != items.shape:
+            raise ValueError(f"scores have the shape {tuple(scores.shape)}, the items {tuple(items.shape)}")
+        return items, scores
 
 
 @dataclass(frozen=True)
@@ -143,74 +205,100 @@ class Places(NamedTuple):
         return new.cummax(-1).values
 
 
-def of_matrix(scores: Tensor, gains: Tensor, mask: Tensor | None, k: int | None) -> Iterator[Places]:
+@dataclass(frozen=True)
+class Candidates:
+    """Scores, and what of them is left out.
+
+    Attributes:
+        scores: [B, L], the lowest there is at what is no candidate; or chunks of such; or what was retrieved.
+        left_out: how many of each list are no candidates [B, 1]; None if all are.
+    """
+
+    scores: Tensor | Chunks | Retrieved
+    left_out: Tensor | None = None
+
+    def rows(self, at: slice) -> Tensor | None:
+        """How many of some lists are left out."""
+        return None if self.left_out is None else self.left_out[at]
+
+
+def of_matrix(given: Candidates, gains: Tensor, k: int | None, faults: Faults) -> Iterator[Places]:
     """The places of the items with a positive gain, some lists at a time.
 
     Args:
-        scores: [B, L] without NaN; the lowest there is at what is no candidate.
-        gains: [B, L] bool or numbers >= 0.
-        mask: [B, L] the candidates; all if None.
+        given: the scores, a matrix.
+        gains: [B, L] bool or numbers >= 0, 0 at what is no candidate.
         k: how many places matter; all if None.
+        faults: where NaN is noted.
     """
-    for rows in _rows(scores, k):
-        worth = gains[rows] if mask is None else gains[rows].masked_fill(~mask[rows], 0)
-        items, value = _nonzero(worth)
-        yield _of_rows(scores[rows], items, value, None if mask is None else mask[rows], k)
+    assert isinstance(given.scores, Tensor)
+    for rows in _rows(given.scores, k):
+        worth = gains[rows]
+        row, item = where_true(worth if worth.dtype == torch.bool else worth > 0)
+        items, value = padded(row, item, worth[row, item], len(worth))
+        yield _of_rows(given, rows, items, value, k, faults)
 
 
-def of_labels(
-    scores: Tensor | Chunks, items: Tensor, gains: Tensor, mask: Tensor | None, k: int | None
-) -> Iterator[Places]:
+def of_labels(given: Candidates, items: Tensor, gains: Tensor, k: int | None, faults: Faults) -> Iterator[Places]:
     """The places of given items [B, T], -1 at padding; the other arguments as in :func:`of_matrix`."""
-    if isinstance(scores, Chunks):
-        yield _of_chunks(scores, items, gains, k)
-        return
-    for rows in _rows(scores, k):
-        yield _of_rows(scores[rows], items[rows], gains[rows], None if mask is None else mask[rows], k)
+    if isinstance(given.scores, Retrieved):
+        yield _of_retrieved(given.scores, items, gains, faults)
+    elif isinstance(given.scores, Chunks):
+        yield _of_chunks(given.scores, items, gains, given.left_out, k, faults)
+    else:
+        for rows in _rows(given.scores, k):
+            yield _of_rows(given, rows, items[rows], gains[rows], k, faults)
 
 
 class First(NamedTuple):
     """Where the best relevant item of each list stands, each [B].
 
     Attributes:
-        above: how many candidates have a higher score.
+        above: how many candidates have a higher score; NOWHERE if none is relevant.
         tied: how many have the same score, itself among them.
-        right: how many of those are relevant.
+        right: how many of those are relevant; 0 if none is.
     """
 
     above: Tensor
     tied: Tensor
     right: Tensor
 
+    @staticmethod
+    def of(ranked: Places) -> "First":
+        """Of all places."""
+        above = torch.where(ranked.gains > 0, ranked.above, NOWHERE)
+        above = above if above.shape[1] else torch.nn.functional.pad(above, (0, 1), value=NOWHERE)
+        tied = ranked.tied if ranked.tied.shape[1] else torch.ones_like(above)
+        first, at = above.min(-1, keepdim=True)
+        some = (first < NOWHERE).squeeze(-1)
+        return First(first.squeeze(-1), tied.gather(-1, at).squeeze(-1), (above == first).sum(-1) * some)
 
-def first_of_matrix(scores: Tensor, relevant: Tensor, mask: Tensor | None) -> Iterator[First]:
+
+def first_of_matrix(given: Candidates, relevant: Tensor, faults: Faults) -> Iterator[First]:
     """The place of each list's best relevant item, some lists at a time; arguments as in :func:`of_matrix`."""
+    scores = given.scores
+    assert isinstance(scores, Tensor)
     for rows in _rows(scores):
-        part, own = scores[rows], relevant[rows] if mask is None else relevant[rows] & mask[rows]
+        part, own = scores[rows], relevant[rows]
+        note_nan(faults, part.amax(-1), rows.start)
         best = part.masked_fill(~own, lowest(part)).amax(-1, keepdim=True)
         above, tied = above_and_tied(part, best)
-        if mask is not None:
-            tied = _without(tied, mask[rows], part, best)
-        yield First(above.squeeze(-1), tied.squeeze(-1), count_true(own & (part == best)))
+        tied = _without(tied, given.rows(rows), part, best)
+        right = count_true(own & (part == best))
+        yield First(torch.where(right > 0, above.squeeze(-1), NOWHERE), tied.squeeze(-1), right)
 
 
-def first_of_labels(scores: Tensor | Chunks, items: Tensor, gains: Tensor, mask: Tensor | None) -> Iterator[First]:
-    """The same of labels; arguments as in :func:`of_labels`."""
-    for part in of_labels(scores, items, gains, mask, None):
-        above = torch.where(part.gains > 0, part.above, torch.iinfo(torch.int64).max)
-        first, at = above.min(-1, keepdim=True)
-        yield First(first.squeeze(-1), part.tied.gather(-1, at).squeeze(-1), (above == first).sum(-1))
-
-
-def everywhere(scores: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def everywhere(scores: Tensor, faults: Faults) -> Iterator[tuple[Tensor, Tensor]]:
     """(above, tied) of all items, some lists at a time."""
     for rows in _rows(scores):
+        note_nan(faults, scores[rows].amax(-1), rows.start)
         yield all_places(scores[rows])
 
 
 def _rows(scores: Tensor, k: int | None = None) -> Iterator[slice]:
     """Some lists at a time, and more where the best k + 1 are all that is sorted."""
-    step = max(1, ROWS_AT_ONCE * (4 if _first_alone(scores, k) else 1) // scores.shape[1])
+    on_cpu = ROWS_AT_ONCE * (4 if _first_alone(scores, k) else 1)
+    step = max(1, (on_cpu if scores.device.type == "cpu" else ON_DEVICE) // scores.shape[1])
     return (slice(start, start + step) for start in range(0, max(1, len(scores)), step))
 
 
@@ -218,47 +306,69 @@ def _first_alone(scores: Tensor, k: int | None) -> bool:
     return k is not None and SOME * (k + 1) <= scores.shape[1]
 
 
-def _nonzero(gains: Tensor) -> tuple[Tensor, Tensor]:
-    """The items of positive gain of each row, [B, R], -1 at padding, and their gains."""
-    row, item = where_true(gains if gains.dtype == torch.bool else gains > 0)
-    count = torch.bincount(row, minlength=len(gains))
-    column = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
-    shape = len(gains), int(count.max()) if len(gains) else 0
-    items = torch.full(shape, -1, device=row.device)
-    value = torch.zeros(shape, dtype=torch.float64, device=row.device)
-    items[row, column], value[row, column] = item, gains[row, item].double()
-    return items, value
-
-
-def _of_rows(scores: Tensor, items: Tensor, gains: Tensor, mask: Tensor | None, k: int | None) -> Places:
-    wanted = scores.gather(-1, items.clamp_min(0))
+def _of_rows(given: Candidates, rows: slice, items: Tensor, gains: Tensor, k: int | None, faults: Faults) -> Places:
+    assert isinstance(given.scores, Tensor)
+    scores, length = given.scores[rows], given.scores.shape[1]
+    at = items.clamp(0, length - 1)
+    wanted = scores.gather(-1, at)
     if k is not None and _first_alone(scores, k):
         best = scores.topk(k + 1).values
-        crowded = (wanted == best[:, -1:]).any(-1)
-        at_last = torch.ones_like(best[:, :1], dtype=torch.int64)
-        if bool(crowded.any()):
-            at_last[crowded] = count_true(scores[crowded] == best[crowded, -1:]).unsqueeze(-1)
-        above, tied = _among_best(best, wanted, at_last)
-    elif SOME * items.shape[1] > scores.shape[1] and items.shape[1] > FEW:
-        above, tied = (table.gather(-1, items.clamp_min(0)) for table in all_places(scores))
+        note_nan(faults, best[:, 0], rows.start)
+        above, tied = _among_best(best, wanted, _at_last(scores, best, wanted))
     else:
-        above, tied = above_and_tied(scores, wanted)
-    return Places(above, tied if mask is None else _without(tied, mask, scores, wanted), gains)
+        note_nan(faults, scores.amax(-1), rows.start)
+        if scores.device.type == "cpu" and SOME * items.shape[1] > length and items.shape[1] > FEW:
+            above, tied = (table.gather(-1, at) for table in all_places(scores))
+        else:
+            above, tied = above_and_tied(scores, wanted)
+    return Places(above, _without(tied, given.rows(rows), scores, wanted), gains)
 
 
-def _without(tied: Tensor, mask: Tensor, scores: Tensor, wanted: Tensor) -> Tensor:
+def _at_last(scores: Tensor, best: Tensor, wanted: Tensor) -> Tensor:
+    """How many scores equal the last of the best [B, 1]; 1 where nothing wanted does."""
+    last = best[:, -1:]
+    if scores.device.type != "cpu":
+        return (scores == last).sum(-1, keepdim=True)
+    crowded = (wanted == last).any(-1)
+    at_last = torch.ones_like(last, dtype=torch.int64)
+    if bool(crowded.any()):
+        at_last[crowded] = count_true(scores[crowded] == last[crowded]).unsqueeze(-1)
+    return at_last
+
+
+def _without(tied: Tensor, left_out: Tensor | None, scores: Tensor, wanted: Tensor) -> Tensor:
     """Ties less those with what is left out, which stands last, where a candidate of the lowest score may stand too."""
-    left_out = mask.shape[1] - count_true(mask).unsqueeze(-1)
+    if left_out is None:
+        return tied
     # What padding asks for may be left out itself: it gains nothing, but is not divided by 0 either.
     return torch.where(wanted == lowest(scores), tied - left_out, tied).clamp_min(1)
 
 
-def _of_chunks(scores: Chunks, items: Tensor, gains: Tensor, k: int | None) -> Places:
+def _of_retrieved(retrieved: Retrieved, items: Tensor, gains: Tensor, faults: Faults) -> Places:
+    found, scores = retrieved.padded()
+    items, gains = items.to(found.device), gains.to(found.device)
+    real = found >= 0
+    note_nan(faults, scores.masked_fill(~real, 0).amax(-1), 0)
+    above, tied = (torch.full_like(items, value) for value in (NOWHERE, 1))
+    for column in range(items.shape[1]):
+        own = items[:, column : column + 1]
+        hit = (found == own) & (own >= 0)
+        score = scores.gather(-1, hit.byte().argmax(-1, keepdim=True))
+        there = hit.any(-1)
+        above[:, column] = torch.where(there, ((scores > score) & real).sum(-1), NOWHERE)
+        tied[:, column] = torch.where(there, ((scores == score) & real).sum(-1), 1)
+    return Places(above, tied, gains)
+
+
+def _of_chunks(
+    scores: Chunks, items: Tensor, gains: Tensor, left_out: Tensor | None, k: int | None, faults: Faults
+) -> Places:
     wanted: Tensor | None = None
     best, at_last = None, None
     for start, chunk in scores:
         if len(chunk) != len(items):
             raise ValueError(f"a chunk has scores of {len(chunk)} lists; there are labels of {len(items)}")
+        note_nan(faults, chunk.amax(-1), 0)
         if wanted is None:
             items, gains = items.to(chunk.device), gains.to(chunk.device)
             wanted = torch.full(items.shape, lowest(chunk), dtype=chunk.dtype, device=chunk.device)
@@ -267,13 +377,17 @@ def _of_chunks(scores: Chunks, items: Tensor, gains: Tensor, k: int | None) -> P
         if k is not None:
             best, at_last = _merge(best, at_last, chunk, min(k + 1, scores.items))
     assert wanted is not None
+    faults.settle()
+    left_out = None if left_out is None else left_out.to(items.device)
     if best is not None and at_last is not None:
-        return Places(*_among_best(best, wanted, at_last), gains)
+        above, tied = _among_best(best, wanted, at_last)
+        return Places(above, _without(tied, left_out, wanted, wanted), gains)
     above, tied = torch.zeros_like(items), torch.zeros_like(items)
     for _, chunk in scores:
         more, equal = above_and_tied(chunk, wanted)
         above, tied = above + more, tied + equal
-    return Places(above, tied.clamp_min(1), gains)  # what stands for padding ties with nothing
+    # What stands for padding ties with nothing.
+    return Places(above, _without(tied, left_out, wanted, wanted).clamp_min(1), gains)
 
 
 def _merge(best: Tensor | None, at_last: Tensor | None, chunk: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -296,8 +410,11 @@ def _merge(best: Tensor | None, at_last: Tensor | None, chunk: Tensor, k: int) -
 
 def _among_best(best: Tensor, wanted: Tensor, at_last: Tensor) -> tuple[Tensor, Tensor]:
     """(above, tied) by the best scores alone [B, k + 1], descending; ``at_last`` counts all that equal the last."""
-    above, tied = search_sorted(best.flip(-1).contiguous(), wanted)
+    if best.device.type == "cpu" or wanted.shape[1] * best.shape[1] > 1 << 12:
+        above, tied = search_sorted(best.flip(-1).contiguous(), wanted)
+    else:
+        above, tied = compare(best, wanted)
     tied = torch.where(wanted == best[:, -1:], at_last, tied)
     beyond = wanted < best[:, -1:]
     # So many that in no order of the ties such an item comes to the first k places.
-    return above.masked_fill(beyond, best.shape[1]), tied.masked_fill(beyond, 1 << 53)
+    return above.masked_fill(beyond, best.shape[1]), tied.masked_fill(beyond, NOWHERE)
