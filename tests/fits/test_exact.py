@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import norm
 
 from sumexp.chapters import fits
 from sumexp.chapters.fits import objectives, protocols, reach, targets
@@ -53,7 +57,6 @@ def test_the_advantage_is_that_of_a_longer_first_step(target: targets.Name) -> N
 # -- the set-up -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("perturb-exp-setup", shows="statement", evidence="sampled")
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_fit_begins_at_the_uniform_law_and_follows_the_exact_descent(noise: Family) -> None:
     config = fits.FitConfig("discrete", noise, seeds=(0, 1, 2, 3), steps=50)
@@ -78,3 +81,36 @@ def test_cold_gumbel_softmax_is_the_softmax(noise: Family) -> None:
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
+
+
+# -- the rival -------------------------------------------------------------------------------------------------------
+
+
+def outcomes(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> list[float]:
+    """Of the invertible Gaussian with three outcomes: the distribution of the argmax of (x_1, x_2, 0), x normal."""
+
+    def first(own: int) -> float:
+        other = 1 - own
+        below = lambda x: norm.pdf(x, mu[own], sigma[own]) * norm.cdf(x, mu[other], sigma[other])  # noqa: E731
+        return float(quad(below, 0, np.inf, epsabs=1e-13)[0])
+
+    return [first(0), first(1), float(norm.cdf(0, mu, sigma).prod())]
+
+
+@pytest.mark.claim("perturb-invertible-gaussian", shows="statement", evidence="quadrature")
+def test_the_invertible_gaussian_has_one_distribution_for_many_parameters() -> None:
+    # argmax(cx, 0) = argmax(x, 0) for c > 0: (c mu, c sigma) and (mu, sigma) have one distribution.
+    mu, sigma = np.array([0.5, -0.2]), np.array([1.0, 2.0])
+    found = outcomes(mu, sigma)
+    assert sum(found) == pytest.approx(1, abs=1e-10)
+    assert outcomes(3 * mu, 3 * sigma) == pytest.approx(found, abs=1e-10)
+    assert outcomes(3 * mu, sigma) != pytest.approx(found, abs=0.1)
+
+    # The mean of the softmax of (x, 0) rises in mu from 0 to 1 at every sigma, so that it reaches 0.3 at each.
+    def mean(mu: float, sigma: float) -> float:
+        at = lambda x: expit(x) * norm.pdf(x, mu, sigma)  # noqa: E731
+        return float(quad(at, mu - 40 * sigma, mu + 40 * sigma, points=[mu], epsabs=1e-13)[0])
+
+    roots = [brentq(lambda mu, sigma=sigma: mean(mu, sigma) - 0.3, -20, 20, xtol=1e-12) for sigma in (0.5, 1.0, 2.0)]
+    assert [mean(*one) for one in zip(roots, (0.5, 1.0, 2.0), strict=True)] == pytest.approx([0.3] * 3, abs=1e-10)
+    assert np.diff(roots).max() < -0.05

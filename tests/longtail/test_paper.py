@@ -27,7 +27,6 @@ from tests.longtail.cached import Found, confirming, found
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("negatives-setup-cifar", shows="statement", evidence="exact")
 def test_the_published_profiles() -> None:
     # EXP: 500 * 100^(-i/99), rounded down: 500, 477.3, 455.6, ..., 5. Head 100 or more, tail below 20.
     exp = imbalanced_counts("exp", 100, 500, 100)

@@ -230,3 +230,24 @@ def test_entries_of_table_3_bound_the_expectations_and_all_but_one_are_equal(m: 
             assert exact < S / (L - 1)
         else:
             assert printed(law, weights, m) == exact
+
+
+def penalties(law: reference.Law, weights: Weights, label: int) -> list[Fraction]:
+    """m q w of each negative of a label: its factor in the implicit loss, with three draws."""
+    q, w = reference.scheme(law, label, 3, weights, "mask", PI)
+    return [3 * q[y] * w[y] for y in range(4) if y != label]
+
+
+@pytest.mark.claim("negatives-variable-penalty", shows="counterexample", evidence="exact")
+def test_under_uniform_sampling_all_negatives_have_one_penalty() -> None:
+    for label in range(4):
+        assert set(penalties(UNIFORM, "constant", label)) == {Q(1, 4)}
+        assert set(penalties(UNIFORM, "relative", label)) == {Q(3, 4)}
+
+
+@pytest.mark.claim("negatives-variable-penalty", shows="correction", evidence="exact")
+def test_within_a_batch_the_penalty_varies() -> None:
+    for label in range(4):
+        assert penalties(PI, "constant", label) == [PI[y] for y in range(4) if y != label]
+        assert penalties(PI, "relative", label) == [3 * PI[label]] * 3
+        assert set(penalties(PI, "importance", label)) == {1}

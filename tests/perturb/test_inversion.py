@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +34,14 @@ def test_every_target_is_reached_from_each_of_both_sets_and_by_one_point(noise: 
     start = torch.tensor([0.7, -0.2, 0.4, -0.9], dtype=torch.float64)
     back = inversion.softmax_parameters(softmax.mean(start, noise, tau), noise, tau)
     assert (back - start).abs().max() < 1e-11
+
+
+@pytest.mark.claim("perturb-identifiable-sets", shows="statement", evidence="proof")
+def test_each_set_has_one_point_of_every_line_of_shifts() -> None:
+    # By E1 a set is complete if it meets every line theta + c (1, ..., 1), by Theorem 4.3 minimal if it does so once.
+    theta, c = sp.symbols("theta1:5", real=True), sp.symbols("c", real=True)
+    assert sp.solve(sum(t + c for t in theta), c) == [-sum(theta) / 4]
+    assert sp.solve(theta[-1] + c, c) == [-theta[-1]]
 
 
 @pytest.mark.parametrize("noise", NOISES[:-1], ids=str)

@@ -471,3 +471,19 @@ def test_bad_input() -> None:
             ranking.expected_loss(logits, 0, 1, weight)
     with pytest.raises(ValueError, match="log_x holds nan"):
         ranking.expected_loss(torch.tensor([0.0, nan]), 0, 1)
+
+
+@pytest.mark.claim("ranking-nce-softmax", shows="statement", evidence="proof")
+def test_local_nce_tends_to_the_cross_entropy_where_scores_normalise_themselves() -> None:
+    # One positive of probability p, m negatives of q, sigma(s - log(m q)) the probability of a positive: the gradient
+    # in the score is -p + (p + m q) sigma.
+    p, q, m = sp.symbols("p q m", positive=True)
+    s = sp.symbols("s", real=True)
+    odds = sp.exp(s) / (m * q)
+    loss = p * sp.log(1 + 1 / odds) + m * q * sp.log(1 + odds)
+    slope = sp.diff(loss, s)
+    assert sp.simplify(slope - (-p + (p + m * q) * odds / (1 + odds))) == 0
+    assert sp.limit(slope, m, sp.oo) == sp.exp(s) - p
+    # Two classes with e^s = Z softmax: the cross entropy's gradient is softmax - p, the same at Z = 1 alone.
+    z, share = sp.symbols("Z share", positive=True)
+    assert sp.solve(sp.Eq((sp.exp(s) - p).subs(s, sp.log(z * share)), share - p), z) == [1]
