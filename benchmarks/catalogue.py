@@ -35,7 +35,7 @@ class InBatch(Learner):
 
     hits: InBatchHits = "keep"
 
-    def loss(self, users: Tensor, items: Tensor, drawn: torch.Generator) -> Tensor:
+    def loss(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
         return functional.in_batch(self.towers(users, items), items, log_q=self.log_q[items], hits=self.hits)
 
 
@@ -80,10 +80,11 @@ class Layer(Learner):
         with torch.no_grad():
             self.layer.output.weight.copy_(self.towers.items)
             self.layer.output.bias.copy_(TEMPERATURE * self.log_q.unsqueeze(1))
+        self.source = torch.Generator().manual_seed(config.seed)
         self.optimiser = torch.optim.Adam([self.towers.users, *self.layer.parameters()], lr=rate, fused=True)
 
-    def loss(self, users: Tensor, items: Tensor, drawn: torch.Generator) -> Tensor:
-        loss: Tensor = self.layer(F.embedding(users, self.towers.users), items, generator=drawn)
+    def loss(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
+        loss: Tensor = self.layer(F.embedding(users, self.towers.users), items, generator=self.source)
         return loss
 
     @torch.no_grad()
@@ -156,11 +157,11 @@ def _judged(parts: Parts, left: Tensor, right: Tensor, offset: Tensor) -> dict[s
 def _step(towers: Learner) -> Callable[[], None]:
     """A step on the first batch."""
     size = towers.config.batch
-    users, items, drawn = towers.users[:size], towers.items[:size], torch.Generator().manual_seed(0)
+    users, items, source = towers.users[:size], towers.items[:size], torch.Generator().manual_seed(0)
 
     def step() -> None:
         towers.optimiser.zero_grad()
-        towers.loss(users, items, drawn).backward()  # type: ignore[no-untyped-call]
+        towers.loss(users, items, towers.draw(source)).backward()  # type: ignore[no-untyped-call]
         towers.optimiser.step()
 
     return step

@@ -88,7 +88,7 @@ def sampled_step(labels: int, law: str, threads: int) -> dict[str, float]:
 
     def step(number: int) -> None:
         nonlocal rows
-        loss = one.loss(*batch_of(one, number), drawn)
+        loss = one.loss(*batch_of(one, number), one.draw(drawn))
         one.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]

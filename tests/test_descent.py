@@ -1,19 +1,26 @@
-"""Steps down a loss, and generators."""
+"""What all tasks share: schedules, generators, resumed runs, losses that are not finite, refused settings."""
 
-from math import cos, pi
-from typing import get_args
+from collections.abc import Sequence
+from dataclasses import replace
+from math import cos, inf, nan, pi
+from typing import Any, get_args
 
+import numpy as np
 import pytest
 import torch
 
 from sumexp import _descent as descent
-from sumexp._descent import descend
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.vae import Member, Temperature
+from tests.tasks import CASES
+from tests.vae.test_training import Memory
 
 
 def test_a_learning_rate_that_falls_to_zero_along_a_cosine() -> None:
     # Plain descent on (x - 1)^2/2: a step at rate h takes the error times 1 - h, h = (1 + cos(pi t/4))/4.
     x = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
-    found = descend(torch.optim.SGD([x], lr=0.5), lambda: (x - 1).square() / 2, 4)
+    sgd = torch.optim.SGD([x], lr=0.5)
+    found = descent.train_steps("x", sgd, lambda one: (x - one).square() / 2, lambda: (torch.ones(()),), 4)
     error, expected = 2.0, []
     for t in range(4):
         expected.append(error**2 / 2)
@@ -21,6 +28,22 @@ def test_a_learning_rate_that_falls_to_zero_along_a_cosine() -> None:
     assert found.tolist() == pytest.approx(expected, rel=1e-12)
     assert x.item() == pytest.approx(1 + error, rel=1e-12)
     assert not found.requires_grad
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 400])
+def test_the_cosine_is_torch_s(steps: int) -> None:
+    sgd = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.03)
+    schedule, rates = torch.optim.lr_scheduler.CosineAnnealingLR(sgd, T_max=steps), []
+    for _ in range(steps):
+        rates.append(sgd.param_groups[0]["lr"])
+        sgd.step()
+        schedule.step()
+    assert descent.cosine(0.03, steps) == rates
+
+
+def test_the_mean_of_losses_is_taken_in_float64_in_their_order() -> None:
+    losses = torch.tensor([[1.0, 2e8], [3.0, 1.0]])
+    assert descent.mean(losses).tolist() == [2.0, 100_000_000.5]
 
 
 def test_generators_of_two_purposes_differ() -> None:
@@ -31,3 +54,115 @@ def test_generators_of_two_purposes_differ() -> None:
     assert len(set(first)) == 2 * len(purposes)
     again = torch.rand(1, generator=descent.generator(5, "weights")).item()
     assert again == first[0]
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kept])
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(name: str) -> None:
+    memory = Memory()
+    whole = CASES[name](3, checkpoint=memory)
+    assert 1 <= len(memory.states) <= 3
+    for state in (memory.states[0], memory.states[-1]):  # killed early, and before its result was written
+        again = CASES[name](3, checkpoint=Memory(state))
+        assert again.metrics == whole.metrics
+        for before, after in ((whole.arrays, again.arrays), (whole.history, again.history)):
+            assert before.keys() == after.keys()
+            for key in before.keys() - {"seconds"}:
+                np.testing.assert_array_equal(before[key], after[key], err_msg=key)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("fits")])
+def test_a_loss_that_is_not_finite_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(descent.Learner, "take_step", lambda self, *batch: self.losses(*batch).detach() * nan)
+    with pytest.raises(FloatingPointError, match=r"the loss of .* is nan in .*; lower the learning rate, which is \d"):
+        CASES[name](2)
+
+
+SOFTMAX, TAIL = Method("softmax", "batch", "constant", 4), Method("softmax", "batch", "tail", 3, "keep")
+
+REFUSED: Sequence[tuple[Any, dict[str, Any], str]] = [
+    *(
+        (CASES["vae"].config, changes, message)
+        for changes, message in (
+            ({"members": ()}, "members is empty"),
+            ({"source": "cifar"}, "source is 'cifar'; there are digits"),
+            ({"precision": "int8"}, "precision is 'int8'; there are float32"),
+            ({"epochs": 0}, "epochs is 0; it must be at least 1"),
+            ({"batch": -3}, "batch is -3; it must be at least 1"),
+            ({"images": -1}, "images is -1; it must be >= 0"),
+            ({"importance": 0}, "importance is 0; it must be at least 1"),
+            ({"learning_rate": nan}, "learning_rate is nan; it must be finite and > 0"),
+        )
+    ),
+    (Member(), {"noise": "cauchy"}, "noise is 'cauchy'; there are gumbel, gaussian, logistic"),
+    (Member(), {"divergence": "none"}, "divergence is 'none'; there are softmax, exact"),
+    (Member(), {"scale": 0.0}, "scale is 0.0; it must be finite and > 0"),
+    (Member(), {"scale": inf}, "scale is inf"),
+    (Member(), {"categories": 1}, "categories is 1; a choice needs at least 2"),
+    (Member(), {"seed": -1}, "seed is -1; it must be >= 0"),
+    (Temperature(), {"start": 0.0}, "start is 0.0; a temperature must be finite and > 0"),
+    (Temperature(), {"floor": nan}, "floor is nan"),
+    (Temperature(), {"rate": -1.0}, "rate is -1.0"),
+    (Temperature(), {"every": 0}, "every 0"),
+    (Temperature(), {"floor": 2.0}, "floor 2.0 lies above start 1.0"),
+    *(
+        (CASES[name].config, changes, message)
+        for name, changes, message in (
+            ("longtail", {"source": "svhn"}, "source is 'svhn'"),
+            ("longtail", {"imbalance": "wave"}, "imbalance is 'wave'"),
+            ("longtail", {"epochs": 0}, "epochs must be positive"),
+            ("longtail", {"methods": ()}, "0 methods, of which 0 differ"),
+            ("longtail", {"methods": (Method(), Method())}, "2 methods, of which 1 differ"),
+            ("longtail", {"seed": -1}, "seed, momentum and decay are -1, 0.9, 0.0001"),
+            ("longtail", {"batch": 4}, "a batch of 4 has 3 other labels, fewer than 4 negatives"),
+            ("longtail.residual", {"source": "cifar-100-small"}, "source is 'cifar-100-small'; expected one of digits"),
+            ("longtail.residual", {"source": "cifar-100-lt", "imbalance": "step"}, "is 'step' of cifar-100-lt, which"),
+            ("longtail.residual", {"imbalance": "wave"}, "imbalance is 'wave'"),
+            ("longtail.residual", {"blocks": 0}, "blocks must be positive"),
+            ("longtail.residual", {"seed": -1}, "seed, momentum and decay are -1, 0.9, 0.0001"),
+            ("longtail.residual", {"method": SOFTMAX, "batch": 4}, "a batch of 4 has 3 other labels, fewer than 4"),
+            ("retrieval, all labels", {"source": "wiki"}, "source is 'wiki'"),
+            ("retrieval, all labels", {"width": 0}, "width must be positive"),
+            ("retrieval, all labels", {"method": Method(weighting="equalised")}, "'equalised' keeps hits or has"),
+            ("retrieval, all labels", {"method": TAIL}, "keeps hits or has margins"),
+            ("retrieval, all labels", {"method": Method("softmax", "batch", "tail", 17)}, "17 negatives come from a"),
+            ("retrieval, all labels", {"seed": -1}, "seed is -1"),
+            ("catalogue, in batch", {"form": "clip"}, "form 'clip' must be of"),
+            ("catalogue, in batch", {"rates": ()}, "must be positive"),
+            ("catalogue, in batch", {"batch": 1}, "the batch 2 or more"),
+            ("catalogue, in batch", {"negatives": 4}, "refined with 4 negatives"),
+            ("catalogue, in batch", {"form": "gbce"}, "gbce with 0 negatives"),
+            ("models.multilabel, softmax", {"width": 0}, "width must be positive"),
+            ("models.multilabel, softmax", {"learning_rate": nan}, "learning_rate must be positive, got nan"),
+            ("models.multilabel, softmax", {"margin": 2.0}, r"margin must be in \[0, pi/2\]"),
+            ("models.multilabel, softmax", {"loss": "hinge"}, "loss is 'hinge'"),
+            ("models.multilabel, softmax", {"source": "brown"}, "source is 'brown'"),
+            ("models.wordmodel", {"rank": 0}, "rank must be positive, got 0"),
+            ("models.wordmodel", {"steps": "many"}, "steps must be positive, got 'many'"),
+            ("models.wordmodel", {"dropout": 1.0}, r"dropout must be a number in \[0, 1\), got 1.0"),
+            ("models.wordmodel", {"penalty": -1.0}, "penalty must be a number that is not negative, got -1.0"),
+            ("models.wordmodel", {"held_out": "train"}, "held_out must be validation or test, got 'train'"),
+            ("models.wordmodel", {"source": "digits"}, "source must be brown or shakespeare, got 'digits'"),
+            ("models.skipgram, table", {"negatives": 0}, "negatives must be positive, got 0"),
+            ("models.skipgram, table", {"power": -1.0}, "power must be positive, got -1.0"),
+            ("models.skipgram, table", {"rank": -1}, "rank must not be negative, got -1"),
+            ("nce.gaussians, cpc", {"steps": 0}, "steps must be positive, got 0"),
+            ("nce.gaussians, cpc", {"learning_rate": -1.0}, "learning_rate must be positive, got -1.0"),
+            ("nce.gaussians, cpc", {"learning_rate": inf}, "learning_rate must be finite, got inf"),
+            ("nce.gaussians, cpc", {"rho": 1.0}, "rho must lie strictly between -1 and 1, got 1.0"),
+            ("nce.gaussians, cpc", {"hidden": -1}, "hidden must not be negative, got -1"),
+            ("fits, draws", {"noise": "cauchy"}, "noise is 'cauchy'; expected one of gaussian"),
+            ("fits, draws", {"temperatures": ()}, "temperatures is empty"),
+            ("fits, draws", {"seeds": ()}, "seeds is empty"),
+            ("fits, draws", {"rates": (0.1, 0.0)}, "rates is .0.1, 0.0.; it must be > 0"),
+            ("fits, draws", {"scale": nan}, "scale is nan"),
+            ("fits, draws", {"samples": 0}, "samples is 0"),
+            ("fits, draws", {"steps": 0}, "steps is 0"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "changes", "message"), REFUSED, ids=lambda given: str(given)[:40])
+def test_a_setting_that_makes_no_sense_is_refused(config: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(config, **changes)

@@ -35,9 +35,11 @@ LARGEST = (1 << 63) - 1
 def read(*values: Tensor, default: float = 0.0) -> list[float]:
     """The values of tensors of one element, in one transfer.
 
-    Where none can be read, inside ``torch.func.vmap`` and while a graph is compiled or exported, the default of each.
+    Where none can be read, inside ``torch.func.vmap`` and while a graph is compiled, exported or captured by CUDA, the
+    default of each.
     """
-    if torch.compiler.is_compiling() or not all(map(has_numbers, values)):
+    captured = values[0].is_cuda and torch.cuda.is_current_stream_capturing()
+    if torch.compiler.is_compiling() or captured or not all(map(has_numbers, values)):
         return [default] * len(values)
     try:
         if all(value.is_cpu for value in values):

@@ -1,8 +1,6 @@
 """Every training task runs on a device, finds what it finds on the CPU, and makes the host wait no more than stated."""
 
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from inspect import signature
@@ -10,141 +8,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import sumexp
 from sumexp._runtime import Result
-from sumexp.chapters.catalogue import training as catalogue
-from sumexp.chapters.fits import FitConfig
-from sumexp.chapters.fits import training as fits
-from sumexp.chapters.longtail import residual
-from sumexp.chapters.longtail import training as longtail
-from sumexp.chapters.models import multilabel, skipgram, wordmodel
-from sumexp.chapters.models._queries import Queries
-from sumexp.chapters.models.skipgram import SkipGramConfig
-from sumexp.chapters.models.wordmodel import WordModelConfig
-from sumexp.chapters.retrieval import training as retrieval
-from sumexp.chapters.vae import Member, Stack, fixed
-from sumexp.chapters.vae import training as vae
-from sumexp.nce import Joint, gaussians
-from sumexp.nce.gaussians import GaussianConfig
 from tests.accelerator.device import GPU, NAME, Device
 from tests.accelerator.functions import TASKS
 from tests.accelerator.test_functions import stated
-from tests.catalogue import test_training as test_catalogue
-from tests.longtail import test_residual
-from tests.longtail import test_training as test_longtail
-from tests.models.test_multilabel import TINY
-from tests.models.texts import corpus
-from tests.retrieval import test_retrieval
-from tests.vae.test_training import DIGITS, Memory
+from tests.tasks import CASES, MEMBERS
 
-TEXT = corpus(*(list("abacabadabacaba"[i:]) for i in range(12)))
-LAW = Joint(torch.tensor([[0.3, 0.1, 0.05], [0.1, 0.15, 0.05], [0.05, 0.05, 0.15]], dtype=torch.float64))
-FEW = replace(DIGITS, train=DIGITS.train[:60], validation=DIGITS.validation[:20], test=DIGITS.test[:20])
-MEMBERS = (
-    Member(categories=3),
-    Member("gaussian", divergence="exact", categories=3, temperature=fixed(0.5)),
-    Member("logistic", categories=4, seed=1, straight_through=True),
-)
-VAE = Stack(members=MEMBERS, variables=2, hidden=5, batch=20, precision="float64", samples=2, importance=3)
-
-
-def queries() -> Queries:
-    rng = np.random.default_rng(0)
-
-    def part(size: int) -> tuple[np.ndarray, np.ndarray]:
-        labels = rng.random((size, 6)) < 0.3
-        labels[np.arange(size), rng.integers(6, size=size)] = True
-        return (rng.random((size, 8)) < 0.5).astype(np.float32), labels
-
-    return Queries(*part(40), *part(20))
-
-
-QUERIES = queries()
-
-
-Case = Callable[[int, str], Result]
-"""A task at tiny size, for a number of rounds (steps, or epochs where it counts these) on a device."""
-
-
-def words(rounds: int, device: str) -> Result:
-    model = wordmodel.fit(WordModelConfig(rank=2, batch=4, steps=rounds), TEXT, device=device)
-    return Result(model.arrays(), model.metrics())
-
-
-def fit(**settings: object) -> Case:
-    base = FitConfig("discrete", "gumbel", temperatures=(0.5, 1.0), samples=5, seeds=(0, 1))
-    return lambda rounds, device: fits.train(replace(base, steps=rounds, **settings), device=device)
-
-
-def pairs(**settings: object) -> Case:
-    base = SkipGramConfig(batch=8, negatives=2)
-    return lambda rounds, device: skipgram.fit(replace(base, steps=rounds, **settings), LAW, device=device)
-
-
-def gaussian(**settings: object) -> Case:
-    base = GaussianConfig(dim=3, candidates=4, evaluations=2, hidden=4)
-    return lambda rounds, device: gaussians.train(replace(base, steps=rounds, **settings), device=device)
-
-
-def tags(**settings: object) -> Case:
-    base = replace(TINY, batch=20)
-    return lambda rounds, device: multilabel.fit(replace(base, epochs=rounds, **settings), QUERIES, device=device)
-
-
-def labels(**settings: object) -> Case:
-    return lambda rounds, device: retrieval.fit(
-        replace(test_retrieval.TINY, epochs=rounds, **settings), test_retrieval.DATA, device=device
-    )
-
-
-def towers(**settings: object) -> Case:
-    base = replace(test_catalogue.TINY, rates=(0.05,))
-    return lambda rounds, device: catalogue.fit(
-        replace(base, epochs=rounds, **settings), test_catalogue.PARTS, device=device
-    )
-
-
-def pictures() -> longtail.Labelled:
-    """Two pictures and more of each of four classes, 8 x 8."""
-    rng = np.random.default_rng(0)
-
-    def part(counts: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        return rng.integers(0, 256, (sum(counts), 8, 8, 1)).astype(np.uint8), np.repeat(np.arange(4), counts)
-
-    return longtail.Labelled(*part([20, 10, 6, 4]), *part([5] * 4), 4)
-
-
-PICTURES = pictures()
-
-CASES: Mapping[str, Case] = {
-    "models.wordmodel": words,
-    "models.multilabel, softmax": tags(),
-    "models.multilabel, infonce": tags(loss="infonce"),
-    "models.skipgram, table": pairs(),
-    "models.skipgram, low rank": pairs(rank=2, learning_rate=0.05),
-    "models.skipgram, population": pairs(rank=2, population=True),
-    "nce.gaussians, cpc": gaussian(),
-    "nce.gaussians, doe": gaussian(estimator="doe"),
-    "catalogue, in batch": towers(form="refined"),
-    "catalogue, draws": towers(form="popularity", negatives=8),
-    "catalogue, all items": towers(form="full"),
-    "fits, draws": fit(),
-    "fits, exact": fit(samples=None),
-    "longtail": lambda rounds, device: longtail.fit(
-        replace(test_longtail.TINY, epochs=rounds), PICTURES, device=device
-    ),
-    "longtail.residual": lambda rounds, device: residual.fit(
-        replace(test_residual.TINY, epochs=rounds), PICTURES, device=device
-    ),
-    "retrieval, all labels": labels(),
-    "retrieval, sampled": labels(method=test_retrieval.SAMPLED[0]),
-    "vae": lambda rounds, device: vae.fit(replace(VAE, epochs=rounds), FEW, device=device),
+DRAWS = {
+    "catalogue, draws",
+    "fits, draws",
+    "longtail",
+    "models.skipgram, low rank",
+    "models.skipgram, table",
+    "nce.gaussians, cpc",
+    "nce.gaussians, doe",
+    "retrieval, sampled",
+    "vae",
 }
-
-
-DRAWS = {"vae", "fits, draws"}
 """These draw on the device, and a GPU has other random numbers."""
 
 
@@ -217,16 +99,5 @@ def test_an_epoch_of_the_vae_waits_once_and_moves_an_order_and_temperatures() ->
     members, images, steps = len(MEMBERS), 60, 3
     assert found["waits"] == 1
     assert found["bytes from it"] == 8 * members  # the losses, in double precision
-    # The order of each member's images; the temperatures of each step; zeros for the losses; whose are which uniforms.
-    assert found["bytes to the device"] == 8 * members * (images + steps + 1 + 1)
-
-
-def test_a_training_on_a_device_goes_on_from_its_checkpoint() -> None:
-    config = replace(VAE, epochs=3)
-    with Device():
-        whole = vae.fit(config, FEW, device=NAME)
-        memory = Memory()
-        vae.fit(config, FEW, device=NAME, checkpoint=memory)
-        resumed = vae.fit(config, FEW, device=NAME, checkpoint=Memory(memory.states[1]))
-    for name, array in whole.arrays.items():
-        assert np.array_equal(array, resumed.arrays[name]), name
+    # The order of each member's images; the temperatures of each step; whose are which uniforms.
+    assert found["bytes to the device"] == 8 * members * (images + steps + 1)

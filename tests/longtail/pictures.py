@@ -1,11 +1,7 @@
-"""Pictures that small networks learn, and a checkpoint that kills a training."""
-
-import copy
-from typing import Any
+"""Pictures that small networks learn."""
 
 import numpy as np
 
-from sumexp._runtime import State
 from sumexp.datasets.labelled import Labelled
 
 
@@ -23,20 +19,3 @@ def patterns() -> Labelled:
         return pictures.astype(np.uint8), labels
 
     return Labelled(*part([40, 20, 10, 5]), *part([10] * 4), 4)
-
-
-class Memory:
-    """A checkpoint that kills the run after so many epochs."""
-
-    def __init__(self, last: int = -1) -> None:
-        self.saved: dict[str, Any] = {}
-        self.left = last
-
-    def load(self) -> State | None:
-        return self.saved or None
-
-    def save(self, state: State) -> None:
-        self.saved = copy.deepcopy(dict(state))  # as a file would: what is trained on is not what was saved
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt

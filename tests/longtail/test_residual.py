@@ -15,7 +15,7 @@ from sumexp.chapters.longtail.training import rate as stacked_rate
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Labelled
-from tests.longtail.pictures import Memory, patterns
+from tests.longtail.pictures import patterns
 
 CONSTANT = Method("softmax", "batch", "constant", 4)
 TINY = Residual("digits", method=CONSTANT, blocks=1, width=4, epochs=3, batch=16)
@@ -199,18 +199,6 @@ def test_every_method_trains(method: Method, data: Labelled) -> None:
     assert found.history["train_loss"][0] > 0
 
 
-def test_a_killed_run_goes_on_to_the_same_numbers(data: Labelled) -> None:
-    whole = fit(TINY, data)
-    memory = Memory(last=2)
-    with pytest.raises(KeyboardInterrupt):
-        fit(TINY, data, checkpoint=memory)
-    again = fit(TINY, data, checkpoint=memory)
-    assert np.array_equal(again.arrays["errors"], whole.arrays["errors"])
-    assert np.array_equal(again.history["train_loss"], whole.history["train_loss"])
-    # One that forgets the running means ends elsewhere: they are part of what is kept.
-    assert {name for name in memory.saved["learner"]["parameters"] if name.endswith(RUNNING)}
-
-
 def test_seeds_differ_and_methods_share_what_is_random(data: Labelled) -> None:
     first, second = (fit(replace(TINY, epochs=1, seed=seed), data).history["train_loss"] for seed in (0, 1))
     assert first != second
@@ -240,30 +228,6 @@ def test_the_published_schedule() -> None:
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
     # The small network's schedule is the same one, by steps.
     assert rates == [stacked_rate(Stack(), epoch, 256) for epoch in (0, 159, 160, 179, 180, 255)]
-
-
-def test_a_loss_that_is_not_finite_is_named(data: Labelled) -> None:
-    with pytest.raises((FloatingPointError, ValueError), match=r"the loss of .* is nan in epoch|a logit is (NaN|nan)"):
-        fit(replace(TINY, learning_rate=1e30), data)
-
-
-@pytest.mark.parametrize(
-    "changes, fault",
-    [
-        ({"source": "cifar-100-small"}, "source is 'cifar-100-small'; expected one of digits, cifar-100"),
-        (
-            {"source": "cifar-100-lt", "imbalance": "step"},
-            "imbalance is 'step' of cifar-100-lt, which has the",
-        ),
-        ({"imbalance": "wave"}, "imbalance is 'wave'"),
-        ({"blocks": 0}, "blocks must be positive"),
-        ({"seed": -1}, "seed, momentum and decay are -1, 0.9, 0.0001"),
-        ({"batch": 4}, "a batch of 4 has 3 other labels, fewer than 4 negatives"),
-    ],
-)
-def test_networks_that_are_none(changes: dict[str, object], fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        replace(TINY, **changes)  # type: ignore[arg-type]
 
 
 def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:

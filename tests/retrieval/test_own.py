@@ -93,13 +93,6 @@ def test_a_label_that_is_not_trained_moves_no_quantile() -> None:
     }  # fmt: skip
 
 
-def test_a_loss_that_is_not_finite_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train, test = (written(tmp_path / name, getattr(DATA, name)) for name in ("train", "test"))
-    monkeypatch.setattr(Learner, "run_epoch", lambda self: float("nan"))
-    with pytest.raises(FloatingPointError, match="the loss of cross entropy, seed 0, is nan in epoch 0"):
-        compare(train, test, PLAN, METHODS)
-
-
 def test_a_file_of_another_form(tmp_path: Path) -> None:
     (tmp_path / "train").write_text("2 3\n")
     with pytest.raises(DataError, match="line 1: expected three numbers"):

@@ -11,7 +11,6 @@ from scipy.sparse import csr_array
 
 from sumexp import functional
 from sumexp._descent import generator
-from sumexp._runtime import State
 from sumexp.chapters.models.sampled.methods import SCHEMES, Method
 from sumexp.chapters.models.sampled.prediction import Forecast, predict
 from sumexp.chapters.retrieval import Config, grids, metrics, outlook, training
@@ -87,14 +86,14 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
     method: Method, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same loss from whole tables by torch's own functions, and Adagrad by hand."""
-    monkeypatch.setattr(training, "WHOLE", 0)
+    monkeypatch.setattr(training, "WHOLE", {"cpu": 0})
     learner = Learner(replace(TINY, method=method), DATA.train, torch.from_numpy(DATA.counts))
     before = learner.features.detach().clone(), learner.labels.detach().clone()
     rows = np.arange(16)
     x, own = bag(DATA.train, learner.examples[rows]), learner.own[:16]
-    drawn = generator(0, "negatives")
-    negatives = learner.negatives(own, generator(0, "negatives"))
-    learner.loss(x, own, drawn).backward()  # type: ignore[no-untyped-call]
+    uniform = learner.draw(generator(0, "negatives"))
+    negatives = learner.negatives(own, uniform)
+    learner.loss(x, own, uniform).backward()  # type: ignore[no-untyped-call]
     assert learner.features.grad is not None
     assert learner.features.grad.is_sparse
     assert learner.labels.grad is not None
@@ -131,10 +130,10 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
 def test_small_tables_have_dense_gradients_and_the_same_losses(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(TINY, method=method)
     found = []
-    for most in (training.WHOLE, 0):
-        monkeypatch.setattr(training, "WHOLE", most)
+    for most in (training.WHOLE["cpu"], 0):
+        monkeypatch.setattr(training, "WHOLE", {"cpu": most})
         learner = Learner(config, DATA.train, torch.from_numpy(DATA.counts))
-        found.append([learner.run_epoch() for _ in range(2)])
+        found.append([learner.run_epoch().mean().item() for _ in range(2)])
         assert learner.features.grad is not None
         assert learner.features.grad.is_sparse == (not most)
     assert found[0] == pytest.approx(found[1], rel=1e-5)
@@ -155,7 +154,7 @@ def test_hits_and_negatives_of_a_batch() -> None:
         replace(TINY, method=Method("softmax", "batch", "constant", 3)), DATA.train, torch.from_numpy(DATA.counts)
     )
     own = torch.tensor([4, 5, 4, 7])
-    found = learner.negatives(own, generator(0, "negatives"))
+    found = learner.negatives(own, learner.draw(generator(0, "negatives")))
     assert found.ids.tolist() == [[4, 5, 4]]
     assert found.hits.tolist() == [[True, False, True], [False, True, False], [True, False, True], [False] * 3]
     share = torch.from_numpy(DATA.counts / DATA.counts.sum())
@@ -168,52 +167,6 @@ def test_a_bag_by_hand() -> None:
     assert found.ids.tolist() == [0, 2, 1, 0, 2]
     assert found.values.tolist() == [1, 3, 2, 1, 3]
     assert found.starts.tolist() == [0, 2, 2, 3]
-
-
-class Memory:
-    """A checkpoint that kills the run after so many epochs."""
-
-    def __init__(self, last: int) -> None:
-        self.state: State | None = None
-        self.left = last
-
-    def load(self) -> State | None:
-        return self.state
-
-    def save(self, state: State) -> None:
-        import copy
-
-        self.state = copy.deepcopy(dict(state))
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("method", [Method(), SAMPLED[1]])
-def test_a_killed_run_goes_on_to_the_same_numbers(method: Method) -> None:
-    config = replace(TINY, method=method, epochs=3)
-    whole, memory = fit(config, DATA), Memory(last=2)
-    with pytest.raises(KeyboardInterrupt):
-        fit(config, DATA, checkpoint=memory)
-    again = fit(config, DATA, checkpoint=memory)
-    assert (again.history["train_loss"] == whole.history["train_loss"]).all()
-    assert all((again.arrays[name] == whole.arrays[name]).all() for name in whole.arrays)
-
-
-@pytest.mark.parametrize(
-    "changes, fault",
-    [
-        ({"source": "wiki"}, "source is 'wiki'"),
-        ({"width": 0}, "width must be positive"),
-        ({"method": Method(weighting="equalised")}, "the method 'equalised' keeps hits or has margins"),
-        ({"method": Method("softmax", "batch", "tail", 3, "keep")}, "keeps hits or has margins"),
-        ({"method": Method("softmax", "batch", "tail", 17)}, "17 negatives come from a batch of 16"),
-        ({"seed": -1}, "seed is -1"),
-    ],
-)
-def test_configs_that_are_none(changes: dict[str, object], fault: str) -> None:
-    with pytest.raises(ValueError, match=fault):
-        replace(TINY, **changes)  # type: ignore[arg-type]
 
 
 def test_too_few_pairs() -> None:

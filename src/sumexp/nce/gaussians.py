@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from sumexp import _checks as checks
+from sumexp import _descent as descent
 from sumexp._checks import typed
-from sumexp._descent import descend
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 
@@ -46,14 +46,14 @@ def mutual_information(dim: int, rho: float) -> float:
 
 @typed
 def sample(dim: int, rho: float, shape: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    r"""Correlated pairs x and y, float32 [\*shape, dim] each, on the CPU.
+    r"""Correlated pairs x and y, float32 [\*shape, dim] each, on the device of the generator.
 
     Raises:
         ValueError: as :func:`mutual_information`, or if a size is negative.
     """
     mutual_information(dim, rho)
     shape = tuple(checks.whole("shape", size, 0) for size in shape)
-    x, noise = torch.randn((2, *shape, dim), generator=generator)
+    x, noise = torch.randn((2, *shape, dim), generator=generator, device=generator.device)
     return x, rho * x + math.sqrt(1 - rho * rho) * noise
 
 
@@ -277,13 +277,23 @@ def train(
     unseen = torch.Generator().manual_seed(config.seed + 1_000_003)
     model = (Critic if config.estimator == "cpc" else Entropies)(config, generator)
     model.to(device)
+    if descent.on_gpu(device):
+        generator = torch.Generator(device).manual_seed(config.seed)
 
     def batches(source: torch.Generator, *shape: int) -> tuple[Tensor, Tensor]:
         x, y = sample(config.dim, config.rho, (*shape, config.candidates), source)
         return x.to(device), y.to(device)
 
-    optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
-    descend(optimiser, lambda: model.loss(*batches(generator)), config.steps, progress)
+    optimiser = descent.adam(model.parameters(), config.learning_rate, device)
+    descent.train_steps(
+        config.estimator,
+        optimiser,
+        model.loss,
+        lambda: batches(generator),
+        config.steps,
+        device=device,
+        progress=progress,
+    )
     with torch.no_grad():
         losses = {name: model(*batches(unseen, config.evaluations)).double() for name in ("validation", "test")}
     metrics = {f"{name}_{i}": v.item() for name, values in losses.items() for i, v in enumerate(values.mean(0))}

@@ -16,6 +16,7 @@ from sumexp.chapters.models.sampled.methods import (
     log_margins,
     method_losses,
     negative_weights,
+    uniform_draws,
 )
 from sumexp.samplers import Negatives
 
@@ -53,7 +54,7 @@ def test_the_next_examples_in_a_circle() -> None:
     assert following(4, 2, torch.device("cpu")).tolist() == [[0, 1], [1, 2], [2, 0], [0, 1]]
     labels = torch.tensor([2, 0, 1, 0])
     method = Method("softmax", "batch", "constant", 2)
-    drawn = draws([method], labels, PRIOR.log(), torch.Generator())["batch", 2]
+    drawn = draws([method], labels, PRIOR.log(), ())["batch", 2]
     assert drawn.ids.tolist() == [[0, 1], [1, 0], [0, 2], [2, 0]]
     assert drawn.hits.tolist() == [[False, False], [False, True], [False, False], [False, True]]
     assert torch.allclose(drawn.log_q.exp(), PRIOR[drawn.ids])
@@ -115,7 +116,7 @@ def test_a_method_is_the_same_beside_others() -> None:
     labels = torch.randint(4, (9,), generator=generator)
     methods = [Method(), Method("contrastive"), *(Method("softmax", law, w, 3) for law in LAWS for w in SCHEMES)]
     f = torch.randn(len(methods), 9, 4, generator=generator, dtype=torch.float64)
-    drawn = draws(methods, labels, PRIOR.log(), generator)
+    drawn = draws(methods, labels, PRIOR.log(), uniform_draws(methods, 9, 4, generator))
     together = method_losses(f, labels, methods, PRIOR.log(), drawn)
     for i, one in enumerate(methods):
         assert method_losses(f[i : i + 1], labels, [one], PRIOR.log(), drawn).item() == pytest.approx(

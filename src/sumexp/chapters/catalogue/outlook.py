@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sumexp import _descent as descent
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.catalogue import training
 from sumexp.chapters.catalogue.forms import Form
@@ -74,9 +75,8 @@ def predict(
     parts = load(config.source, config.users, config.least, config.seed)
     settings = {name: getattr(config, name) for name in ("source", "users", "least", "dim", "batch", "seed")}
     learner = training.Learner(training.Config(form="full", **settings), parts, config.rate, device)
-    for _ in range(config.epochs):
-        learner.run_epoch()
-    left, right, offset = (part.double() for part in learner.vectors())
+    descent.train_epochs(learner, config.epochs, lambda epoch, loss, seconds: [])
+    left, right, offset = (part.double().cpu() for part in learner.vectors())
     log_q = torch.from_numpy(parts.log_q)
     chosen = np.sort(np.random.default_rng(config.seed).permutation(config.users)[: config.contexts])
     recalls, divergences, sharpest = [], [], []

@@ -13,9 +13,8 @@ these two *served* scores the rate and the epoch of the best validation NDCG are
 Recall and NDCG at 20 are means over the users that have a pair; of equal scores the own item comes last.
 """
 
-import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
+from sumexp import _descent as descent
 from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.catalogue import forms
@@ -168,24 +168,23 @@ def _at_rate(config: Config, parts: Parts, rate: float, device: str) -> dict[str
     learner = Learner(config, parts, rate, device)
     validation = np.full((len(SERVED), config.epochs), np.nan)
     best: list[tuple[Tensor, Tensor, Tensor]] = [learner.vectors()] * len(SERVED)
-    log_q = torch.from_numpy(parts.log_q).float()
-    for epoch in range(config.epochs):
-        loss = learner.run_epoch()
-        if not math.isfinite(loss):
-            raise FloatingPointError(f"the loss of {config.form} is {loss} in epoch {epoch} at the rate {rate}")
+
+    def judged(epoch: int, loss: float, seconds: float) -> list[Any] | None:
         left, right, offset = learner.vectors()
-        tables = judge(left, right, (offset, offset + log_q), parts.validation, (parts.train,))
+        tables = judge(left, right, (offset, offset + learner.log_q), parts.validation, (parts.train,))
         for i, table in enumerate(tables):
             validation[i, epoch] = table["ndcg"]
             if validation[i, epoch] == np.nanmax(validation[i]):
                 best[i] = left, right, offset
-        if epoch - int(np.nanargmax(validation, axis=1).max()) >= PATIENCE:
-            break
+        return None if epoch - int(np.nanargmax(validation, axis=1).max()) >= PATIENCE else []
+
+    descent.train_epochs(learner, config.epochs, judged)
     return {"validation": validation.tolist(), "judged": _judged(config.form, parts, best)}
 
 
 def _judged(form: Form, parts: Parts, best: list[tuple[Tensor, Tensor, Tensor]]) -> list[dict[str, Any]]:
-    log_q = torch.from_numpy(parts.log_q).float()
+    device = best[0][0].device
+    log_q = torch.from_numpy(parts.log_q).float().to(device)
     added = {"f": torch.zeros_like(log_q), "f + log q": log_q}
     tables = []
     for which, served in JUDGED:
@@ -194,7 +193,7 @@ def _judged(form: Form, parts: Parts, best: list[tuple[Tensor, Tensor, Tensor]])
         if served in SERVED:
             offset = offset + added[served]
         else:
-            offset = offset + popularity(parts) - (0 if form in forms.RATIOS else log_q)
+            offset = offset + popularity(parts).to(device) - (0 if form in forms.RATIOS else log_q)
         tables += judge(left, right, (offset,), getattr(parts, which), before)
     return tables
 
@@ -230,23 +229,30 @@ def judge(
     """
     hits: list[list[Tensor]] = [[] for _ in offsets]
     some = np.flatnonzero(np.diff(wanted.indptr))
-    users, items = (torch.from_numpy(side).long() for side in wanted[some].tocoo().coords)
+    users, items = _places(wanted[some], left.device)
     for first in range(0, len(some), _BLOCK):
         rows = some[first : first + _BLOCK]
-        product = left[rows] @ right.T
+        block = torch.from_numpy(rows).to(left.device)
+        product = left[block] @ right.T
         for earlier in before:
-            product[tuple(torch.from_numpy(side).long() for side in earlier[rows].tocoo().coords)] = -math.inf
-        of, item = (torch.from_numpy(side).long() for side in wanted[rows].tocoo().coords)
+            product[_places(earlier[rows], left.device)] = -math.inf
+        of, item = _places(wanted[rows], left.device)
         for places, offset in zip(hits, offsets, strict=True):
-            scores = product + (offset[rows] if offset.ndim == 2 else offset)
+            scores = product + (offset[block] if offset.ndim == 2 else offset)
             top = scores.topk(min(K + 1, scores.shape[1])).values
             places.append((top[of] >= scores[of, item].unsqueeze(1)).sum(1))  # K + 1 for all that are further down
     return [_table(torch.cat(places), users, items, wanted.shape[1]) for places in hits]
 
 
+def _places(pairs: csr_array, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows and columns of the pairs."""
+    row, column = (torch.from_numpy(side).long().to(device) for side in pairs.tocoo().coords)
+    return row, column
+
+
 def _table(places: Tensor, users: Tensor, items: Tensor, count: int) -> dict[str, Any]:
     """What the places of pairs are worth; each user has one."""
-    discount = 1 / torch.arange(2, K + 2, dtype=torch.float64).log2()
+    discount = 1 / torch.arange(2, K + 2, dtype=torch.float64, device=places.device).log2()
     hit, each = places <= K, torch.bincount(users)
     gain = torch.where(hit, discount[places.clamp(max=K) - 1], 0.0)
     recall = torch.bincount(users, hit.double()) / each
@@ -255,13 +261,11 @@ def _table(places: Tensor, users: Tensor, items: Tensor, count: int) -> dict[str
     return {"recall": recall.mean().item(), "ndcg": ndcg.mean().item(), "found": found.tolist()}
 
 
-class Learner:
+class Learner(descent.Learner):
     """The state of a form that is trained.
 
     Attributes:
         towers: what is trained.
-        steps: of an epoch.
-        epoch: how many are done.
     """
 
     def __init__(self, config: Config, parts: Parts, rate: float, device: str = "cpu") -> None:
@@ -270,75 +274,75 @@ class Learner:
         Raises:
             ValueError: if there are fewer training pairs than a batch.
         """
+        super().__init__(device)
         pairs = parts.train.tocoo()
         self.users, self.items = (torch.from_numpy(side.astype(np.int64)).to(device) for side in (pairs.row, pairs.col))
         if len(self.users) < config.batch:
             raise ValueError(
                 f"there are {len(self.users)} training pairs for a batch of {config.batch}; lower the batch"
             )
-        self.config, self.device, self.epoch = config, device, 0
+        self.config, self.names = config, [f"{config.form} at the rate {rate}"]
         self.log_q = torch.from_numpy(parts.log_q).float()
         start, constant = forms.start(config.form, config.number, config.batch, config.negatives, self.log_q)
         first = generator(config.seed, "weights")
         towers = Towers(parts.train.shape[0], config.dim, start, constant, config.number, first)
         self.towers, self.log_q = towers.to(device), self.log_q.to(device)
-        self.law, self.mixture = parts.log_q, mixture(self.log_q, config.batch)
-        self.optimiser = torch.optim.Adam(
-            [one for one in self.towers.parameters() if one.requires_grad], lr=rate, fused=device == "cpu" or None
-        )
-        self.steps = len(self.users) // config.batch
+        self.law = torch.from_numpy(np.exp(parts.log_q)).to(device)
+        self.mixture = mixture(self.log_q, config.batch)
+        self.parameters = {name: one for name, one in self.towers.named_parameters() if one.requires_grad}
+        self.optimiser = descent.adam(self.parameters.values(), rate, device)
 
-    def run_epoch(self) -> float:
-        """Pass once over the pairs; returns the mean loss over the steps."""
+    @property
+    def steps(self) -> int:
+        """The number of steps of an epoch."""
+        return len(self.users) // self.config.batch
+
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Users [B], items [B] and draws of each step."""
         order = torch.randperm(len(self.users), generator=generator(self.config.seed, "order", self.epoch))
-        drawn = generator(self.config.seed, "negatives", self.epoch)
-        order, total = order.to(self.device), torch.zeros((), dtype=torch.float64, device=self.device)
-        for step in range(self.steps):
-            batch = order[step * self.config.batch : (step + 1) * self.config.batch]
-            loss = self.loss(self.users[batch], self.items[batch], drawn)
-            self.optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimiser.step()
-            total += loss.detach()
-        self.epoch += 1
-        return float(total / self.steps)
+        drawn = generator(self.config.seed, "negatives", self.epoch, self.device)
+        for batch in order[: self.steps * self.config.batch].to(self.device).view(-1, self.config.batch):
+            yield self.users[batch], self.items[batch], self.draw(drawn)
 
-    def loss(self, users: Tensor, items: Tensor, drawn: torch.Generator) -> Tensor:
+    def losses(self, *batch: Tensor) -> Tensor:
+        """The mean loss, []."""
+        return self.loss(*batch)
+
+    def loss(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
         """The mean loss of a batch.
 
         Args:
             users: of its pairs [B].
             items: of its pairs [B].
-            drawn: source of the draws.
+            drawn: items that :meth:`draw` gave.
         """
-        form, towers, config = self.config.form, self.towers, self.config
+        form, towers = self.config.form, self.towers
         match form:
             case "full":
                 return F.cross_entropy(towers(users, None), items)
             case "mixed":
-                columns = torch.cat([items, self.draw(len(items) // 2, False, drawn)])
+                columns = torch.cat([items, drawn])
                 return forms.batch_loss(form, towers(users, columns), columns, self.mixture[columns])
             case "popularity" | "gbce":
-                ids = self.draw(config.negatives, form == "popularity", drawn)
                 left = towers.left(users)
                 own = (left * towers.right(items)).sum(1) + towers.offset(items)
-                others = torch.addmm(towers.offset(ids), left, towers.right(ids).T)
-                return forms.sampled(form, own, others, (self.log_q[items], self.log_q[ids]), len(self.log_q))
+                others = torch.addmm(towers.offset(drawn), left, towers.right(drawn).T)
+                return forms.sampled(form, own, others, (self.log_q[items], self.log_q[drawn]), len(self.log_q))
         return forms.batch_loss(form, towers(users, items), items, self.log_q[items])
 
-    def draw(self, count: int, popular: bool, drawn: torch.Generator) -> Tensor:
-        """Items with replacement: by their law, or uniform."""
-        if not popular:
-            return torch.randint(len(self.law), (count,), generator=drawn).to(self.device)
-        law = torch.from_numpy(np.exp(self.law))
-        return torch.multinomial(law, count, replacement=True, generator=drawn).to(self.device)
+    def draw(self, drawn: torch.Generator) -> Tensor:
+        """The items that a batch draws with replacement, by their law or uniformly; none for most forms."""
+        if self.config.form == "popularity":
+            return torch.multinomial(self.law, self.config.negatives, replacement=True, generator=drawn)
+        count = self.config.batch // 2 if self.config.form == "mixed" else self.config.negatives
+        return torch.randint(len(self.law), (count,), generator=drawn, device=self.device)
 
     @torch.no_grad()
     def vectors(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Of all users [users, dim], of all items [items, dim], and the items' offsets [items], copied to the host."""
+        """Copies for all users [users, dim] and all items [items, dim], and of the items' offsets [items]."""
         everyone = torch.arange(self.towers.users.shape[0], device=self.device)
         parts = (self.towers.left(everyone), self.towers.right(None), self.towers.offset(None))
-        left, right, offset = (copy.deepcopy(part).cpu() for part in parts)
+        left, right, offset = (part.clone() for part in parts)
         return left, right, offset
 
 

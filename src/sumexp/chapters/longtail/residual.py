@@ -19,7 +19,7 @@ Recognition, CVPR 2016, section 4.2.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, TypeAlias, get_args
@@ -31,11 +31,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp import _descent as descent
 from sumexp import datasets
-from sumexp._descent import Resumable, generator
+from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.longtail.images import counts
-from sumexp.chapters.models.sampled.methods import Method, draws, method_losses
+from sumexp.chapters.longtail.training import checked
+from sumexp.chapters.models.sampled.methods import Method, draws, method_losses, uniform_draws
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Imbalance, Labelled
 
@@ -56,48 +58,6 @@ def check_batch(method: Method, batch: int) -> None:
     """
     if method.law == "batch" and method.negatives >= batch:
         raise ValueError(f"a batch of {batch} has {batch - 1} other labels, fewer than {method.negatives} negatives")
-
-
-def run(
-    learner: Resumable,
-    run_epoch: Callable[[], Tensor],
-    errors: Callable[[], NDArray[np.float64]],
-    numbers: NDArray[np.int64],
-    settings: tuple[Method, int, float],
-    progress: Progress,
-    checkpoint: Checkpoint,
-) -> Result:
-    """Train a network to its last epoch, from its checkpoint if there is one, and judge it; see :func:`train`.
-
-    Args:
-        learner: its state.
-        run_epoch: passes once over the pictures, and gives the mean loss.
-        errors: judges it.
-        numbers: training pictures of each class.
-        settings: the method, the epochs and the learning rate.
-        progress: shows how far it is.
-        checkpoint: keeps the state of each epoch.
-
-    Raises:
-        FloatingPointError: if the loss is not finite.
-    """
-    method, epochs, learning_rate = settings
-    losses: list[float] = []
-    if (state := checkpoint.load()) is not None:
-        learner.restore(state["learner"])
-        losses = state["losses"]
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-        for epoch in progress(range(learner.epoch, epochs)):
-            losses.append(float(run_epoch()))
-            if not math.isfinite(losses[-1]):
-                raise FloatingPointError(
-                    f"the loss of {method.name} (m = {method.negatives}) is {losses[-1]} in epoch "
-                    f"{epoch}; lower the learning rate, which is {learning_rate}"
-                )
-            checkpoint.save({"learner": learner.state(), "losses": losses})
-        error_rates = errors()
-    history = {"epoch": np.arange(epochs), "train_loss": np.array(losses)}
-    return Result({"counts": numbers, "errors": error_rates[None]}, {"error": float(error_rates.mean())}, history)
 
 
 @dataclass(frozen=True)
@@ -199,15 +159,17 @@ def fit(
         FloatingPointError: if the loss is not finite.
     """
     learner = Learner(config, data, device)
-    settings = config.method, config.epochs, config.learning_rate
+    settings = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
+    with torch.backends.cudnn.flags(**settings):
+        losses = descent.train_epochs(
+            learner, config.epochs, lambda epoch, loss, seconds: [loss], progress=progress, checkpoint=checkpoint
+        )
+        errors = learner.errors(data.test, data.test_labels)
+    history = {"epoch": np.arange(config.epochs), "train_loss": np.array(losses)}
+    return Result({"counts": data.counts, "errors": errors[None]}, {"error": float(errors.mean())}, history)
 
-    def errors() -> NDArray[np.float64]:
-        return learner.errors(data.test, data.test_labels)
 
-    return run(learner, learner.run_epoch, errors, data.counts, settings, progress, checkpoint)
-
-
-class Learner(Resumable):
+class Learner(descent.Learner):
     """The state of a network that is trained.
 
     Attributes:
@@ -225,17 +187,11 @@ class Learner(Resumable):
         Raises:
             ValueError: if there are fewer pictures than a batch, or a class has none.
         """
-        if len(data.train) < config.batch:
-            raise ValueError(
-                f"there are {len(data.train)} training pictures for a batch of {config.batch}; lower the batch"
-            )
-        if not data.counts.all():
-            raise ValueError(f"class {data.counts.argmin()} has no training picture; leave it out")
-        self.config, self.device = config, device
+        super().__init__(device)
+        labels, self.log_prior = checked(torch.from_numpy(data.train_labels), data.classes, config.batch, device)
+        self.config, self.labels = config, labels
+        self.names = [f"{config.method.name} (m = {config.method.negatives})"]
         self.pictures = _channels_first(F.pad(torch.from_numpy(data.train), (0, 0, *(PADDING,) * 4))).to(device)
-        self.labels = torch.from_numpy(data.train_labels).to(device)
-        share = torch.from_numpy(data.counts / data.counts.sum())
-        self.log_prior = share.log().to(device)
         colours = data.train.reshape(-1, data.train.shape[-1]) / 255
         self.centre, self.scale = (
             torch.tensor(part, dtype=torch.float32, device=device).view(-1, 1, 1)
@@ -244,33 +200,36 @@ class Learner(Resumable):
         first = initial(config, data.train.shape[-1], data.classes)
         self.parameters = {name: tensor.to(device) for name, tensor in first.items()}
         trained = [self.parameters[name].requires_grad_() for name in first if not name.endswith(RUNNING)]
-        self.optimiser = torch.optim.SGD(trained, config.learning_rate, config.momentum, weight_decay=config.decay)
-        self.epoch = 0
+        self.optimiser = descent.sgd(
+            trained, config.learning_rate, device, momentum=config.momentum, decay=config.decay
+        )
+        self.rates = [rate(config, epoch) for epoch in range(config.epochs) for _ in range(self.steps)]
 
-    def run_epoch(self) -> Tensor:
-        """Pass once over the pictures; returns the mean loss over the steps, a number."""
+    @property
+    def steps(self) -> int:
+        """The number of steps of an epoch."""
+        return len(self.labels) // self.config.batch
+
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Indices of pictures [B], their corners [2, B], whether each is mirrored [B], and uniform draws [B, m]."""
         config, n = self.config, len(self.labels)
         order = torch.randperm(n, generator=generator(config.seed, "order", self.epoch)).to(self.device)
         cuts = generator(config.seed, "mirror", self.epoch)
         turned = torch.randint(2, (n,), generator=cuts).bool().to(self.device)
         corners = torch.randint(2 * PADDING + 1, (2, n), generator=cuts).to(self.device)
-        drawn = generator(config.seed, "negatives", self.epoch)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate(config, self.epoch)
-        total = torch.zeros((), dtype=torch.float64, device=self.device)
-        steps = n // config.batch
-        for batch in order[: steps * config.batch].view(steps, config.batch):
-            x = cut_out(self.pictures[batch], corners[:, batch], turned[batch])
-            logits = scores(self.parameters, self.standard(x), config, training=True).unsqueeze(0)
-            labels = self.labels[batch]
-            negatives = draws(config.methods, labels, self.log_prior, drawn)
-            loss = method_losses(logits, labels, config.methods, self.log_prior, negatives).sum()
-            self.optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimiser.step()
-            total += loss.detach()
-        self.epoch += 1
-        return total / steps
+        drawn = generator(config.seed, "negatives", self.epoch, self.device)
+        for batch in order[: self.steps * config.batch].view(-1, config.batch):
+            uniform = uniform_draws(config.methods, config.batch, len(self.log_prior), drawn)
+            yield batch, corners[:, batch], turned[batch], *uniform
+
+    def losses(self, *batch: Tensor) -> Tensor:
+        """The mean loss, []."""
+        pictures, corners, turned, *uniform = batch
+        x = self.standard(cut_out(self.pictures[pictures], corners, turned))
+        logits = scores(self.parameters, x, self.config, training=True).unsqueeze(0)
+        labels, methods = self.labels[pictures], self.config.methods
+        drawn = draws(methods, labels, self.log_prior, uniform)
+        return method_losses(logits, labels, methods, self.log_prior, drawn).sum()
 
     def standard(self, pictures: Tensor) -> Tensor:
         """Pictures [B, channels, side, side], uint8, with each colour of mean 0 and variance 1 in the training set."""

@@ -12,7 +12,7 @@ Source: Rawat et al., section 5.1 and appendix E, for losses, schedule and m; th
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp._descent import Resumable, generator
+from sumexp import _descent as descent
+from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.longtail import images
 from sumexp.chapters.longtail.config import Stack
 from sumexp.chapters.longtail.features import features
-from sumexp.chapters.models.sampled.methods import Method, draws, method_losses
+from sumexp.chapters.models.sampled.methods import Method, draws, method_losses, uniform_draws
 from sumexp.datasets.labelled import Labelled
 
 
@@ -68,30 +69,20 @@ def fit(
     plain, mirrored, test = (part.to(device) for part in features(data.train, data.test, config.filters))
     judged = torch.from_numpy(data.test_labels).to(device)
     learner = Learner(config, torch.stack([plain, mirrored]), torch.from_numpy(data.train_labels), data.classes, device)
-    rows: list[list[float]] = []
-    if (state := checkpoint.load()) is not None:
-        learner.restore(state["learner"])
-        rows = state["rows"]
-    errors = learner.errors(test, judged)
-    for epoch in progress(range(learner.epoch, config.epochs)):
-        losses = learner.run_epoch().tolist()
-        for method, loss in zip(config.methods, losses, strict=True):
-            if not math.isfinite(loss):
-                raise FloatingPointError(
-                    f"the loss of {method.name} (m = {method.negatives}) is {loss} in epoch {epoch}; lower the "
-                    f"learning rate, which is {config.learning_rate}, or clip, which is {config.clip}"
-                )
-        errors = learner.errors(test, judged)
-        rows += [[epoch, i, loss, float(errors[i].mean())] for i, loss in enumerate(losses)]
-        checkpoint.save({"learner": learner.state(), "rows": rows})
-    table = np.array(rows)
+
+    def rows(epoch: int, losses: list[float], seconds: float) -> list[list[float]]:
+        errors = learner.errors(test, judged).cpu()
+        return [[epoch, i, loss, float(errors[i].mean())] for i, loss in enumerate(losses)]
+
+    table = np.array(descent.train_epochs(learner, config.epochs, rows, progress=progress, checkpoint=checkpoint))
+    errors = learner.errors(test, judged).cpu()
     history: dict[str, NDArray[Any]] = {"epoch": table[:, 0].astype(int), "method": table[:, 1].astype(int)}
     history |= {"train_loss": table[:, 2], "error": table[:, 3]}
-    arrays = {"counts": data.counts, "errors": errors.cpu().numpy()}
+    arrays = {"counts": data.counts, "errors": errors.numpy()}
     return Result(arrays, {"error": float(errors.mean())}, history)
 
 
-class Learner(Resumable):
+class Learner(descent.Learner):
     """The state of the methods that are trained.
 
     Attributes:
@@ -111,54 +102,43 @@ class Learner(Resumable):
         Raises:
             ValueError: if there are fewer pictures than a batch, or a class has none.
         """
-        if len(labels) < config.batch:
-            raise ValueError(
-                f"there are {len(labels)} training pictures for a batch of {config.batch}; lower the batch"
-            )
-        labels = checks.ids("label", labels, classes)
-        counts = torch.bincount(labels, minlength=classes)
-        if not bool((counts > 0).all()):
-            raise ValueError(f"class {int(counts.argmin())} has no training picture; leave it out")
-        self.config, self.inputs, self.labels, self.device = config, inputs, labels.to(device), device
-        self.log_prior = (counts.double() / counts.sum()).log().to(device)
+        super().__init__(device)
+        labels, self.log_prior = checked(labels, classes, config.batch, device)
+        self.config, self.inputs, self.labels = config, inputs, labels
+        self.names = [f"{method.name} (m = {method.negatives})" for method in config.methods]
         first = initial(config, inputs.shape[2], classes)
         self.parameters = {name: tensor.to(device).requires_grad_() for name, tensor in first.items()}
-        self.optimiser = torch.optim.SGD(
-            self.parameters.values(), config.learning_rate, config.momentum, weight_decay=config.decay
+        self.optimiser = descent.sgd(
+            self.parameters.values(), config.learning_rate, device, momentum=config.momentum, decay=config.decay
         )
-        self.epoch = 0
+        steps = config.epochs * self.steps
+        self.rates = [rate(config, step, steps) for step in range(steps)]
 
     @property
     def steps(self) -> int:
         """The number of steps of an epoch."""
         return len(self.labels) // self.config.batch
 
-    def run_epoch(self) -> Tensor:
-        """Pass once over the pictures; returns each method's mean loss over the steps [S], float64."""
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Indices of pictures [B], whether each is mirrored [B], and uniform draws [B, m] of each m."""
         config, n = self.config, len(self.labels)
         order = torch.randperm(n, generator=generator(config.seed, "order", self.epoch)).to(self.device)
         turned = torch.randint(2, (n,), generator=generator(config.seed, "mirror", self.epoch)).to(self.device)
-        drawn = generator(config.seed, "negatives", self.epoch)
-        total = torch.zeros(len(config.methods), dtype=torch.float64, device=self.device)
-        for step in range(self.steps):
-            batch = order[step * config.batch : (step + 1) * config.batch]
-            x, labels = self.inputs[turned[batch], batch], self.labels[batch]
-            for group in self.optimiser.param_groups:
-                group["lr"] = rate(config, self.epoch * self.steps + step, config.epochs * self.steps)
-            losses = method_losses(
-                self.scores(x),
-                labels,
-                config.methods,
-                self.log_prior,
-                draws(config.methods, labels, self.log_prior, drawn),
-            )
-            self.optimiser.zero_grad()
-            losses.sum().backward()  # type: ignore[no-untyped-call]
-            self.clip()
-            self.optimiser.step()
-            total += losses.detach()
-        self.epoch += 1
-        return total / self.steps
+        drawn = generator(config.seed, "negatives", self.epoch, self.device)
+        for batch in order[: self.steps * config.batch].view(-1, config.batch):
+            yield batch, turned[batch], *uniform_draws(config.methods, config.batch, len(self.log_prior), drawn)
+
+    def losses(self, *batch: Tensor) -> Tensor:
+        """The loss of each method [S]."""
+        pictures, turned, *uniform = batch
+        labels, methods = self.labels[pictures], self.config.methods
+        drawn = draws(methods, labels, self.log_prior, uniform)
+        return method_losses(self.scores(self.inputs[turned, pictures]), labels, methods, self.log_prior, drawn)
+
+    def update(self) -> None:
+        """Change the parameters by their clipped gradients."""
+        self.clip()
+        super().update()
 
     def scores(self, x: Tensor) -> Tensor:
         """The scores of all classes [S, B, C], of features [B, F]."""
@@ -199,6 +179,21 @@ class Learner(Resumable):
             missed = (logits.scatter(-1, label, -torch.inf).amax(-1, keepdim=True) >= own_logit).squeeze(-1)
             wrong.index_add_(1, own, missed.double())
         return wrong / torch.bincount(labels, minlength=classes).clamp_min(1)
+
+
+def checked(labels: Tensor, classes: int, batch: int, device: str) -> tuple[Tensor, Tensor]:
+    """Labels [N] and the log prior of their classes [C], float64, on a device.
+
+    Raises:
+        ValueError: if there are fewer pictures than a batch, or a class has none.
+    """
+    if len(labels) < batch:
+        raise ValueError(f"there are {len(labels)} training pictures for a batch of {batch}; lower the batch")
+    labels = checks.ids("label", labels, classes)
+    counts = torch.bincount(labels, minlength=classes)
+    if not bool((counts > 0).all()):
+        raise ValueError(f"class {int(counts.argmin())} has no training picture; leave it out")
+    return labels.to(device), (counts.double() / counts.sum()).log().to(device)
 
 
 def initial(config: Stack, inputs: int, classes: int) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ InfoNCE averages over its draws is computed exactly.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sumexp import _checks as checks
+from sumexp import _descent as descent
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.models._queries import Queries, Source, load
 from sumexp.expectations import _integrals as integrals
@@ -178,37 +179,36 @@ def train(
 
     Raises:
         DataError: if Delicious is absent, damaged or undeclared.
+        FloatingPointError: if the loss is not finite.
     """
-    return fit(config, load(config.source), device=device, progress=progress)
+    return fit(config, load(config.source), device=device, progress=progress, checkpoint=checkpoint)
 
 
-def fit(config: MultilabelConfig, data: Queries, *, device: str = "cpu", progress: Progress = iter) -> Result:
+def fit(
+    config: MultilabelConfig,
+    data: Queries,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
+) -> Result:
     """The same for any data."""
-    generator = torch.Generator().manual_seed(config.seed)
     parts = {
         "train": (torch.from_numpy(data.train).to(device), torch.from_numpy(data.train_gains).to(device)),
         "test": (torch.from_numpy(data.test).to(device), torch.from_numpy(data.test_gains).to(device)),
     }
-    queries, gains = parts["train"]
-    network = Network(queries.shape[1], gains.shape[1], config, generator).to(device)
-    optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.epochs)
-    shown = {part: _sample(*tensors, config) for part, tensors in parts.items()}
-    curves = [_measure_all(network, shown, config)]
-    for _ in progress(range(config.epochs)):
-        for chosen in torch.split(torch.randperm(len(queries), generator=generator).to(device), config.batch):
-            logits, own = network(queries[chosen]), gains[chosen]
-            if config.loss == "infonce":
-                loss = _info_nce(logits, own, config.negatives, generator)
-            else:
-                loss = ((label_losses(logits, config) * own).sum(-1) / own.sum(-1)).mean()
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-        schedule.step()
-        curves.append(_measure_all(network, shown, config))
+    learner = Learner(config, *parts["train"], device)
+    network, shown = learner.network, {part: _sample(*tensors, config) for part, tensors in parts.items()}
+    curves = descent.train_epochs(
+        learner,
+        config.epochs,
+        lambda epoch, loss, seconds: [_measure_all(network, shown, config)],
+        progress=progress,
+        checkpoint=checkpoint,
+        start=[_measure_all(network, shown, config)],
+    )
     arrays: dict[str, NDArray[np.generic]] = {name: np.array([point[name] for point in curves]) for name in curves[0]}
-    queries, gains, items = shown["test"]
+    queries, _, items = shown["test"]
     with torch.no_grad():
         logits = network(queries).double()
     arrays["pair_loss"] = full.cross_entropy(logits, items, reduction="none").cpu().numpy()
@@ -224,12 +224,49 @@ def _sample(queries: Tensor, gains: Tensor, config: MultilabelConfig) -> tuple[T
     return queries[chosen], gains[chosen], items.to(queries.device)
 
 
-def _info_nce(logits: Tensor, gains: Tensor, m: int, generator: torch.Generator) -> Tensor:
-    """One item of each query against m uniform draws from all others."""
-    items = torch.multinomial(gains.float().cpu(), 1, generator=generator).squeeze(-1)
-    drawn = draw(Uniform(gains.shape[1]), items, m, hits="redraw", generator=generator)
-    items = items.to(logits.device).unsqueeze(-1)
-    return sampled.info_nce(logits.gather(-1, items).squeeze(-1), logits.gather(-1, drawn.ids.to(logits.device)))
+class Learner(descent.Learner):
+    """The state of a network that is trained.
+
+    Attributes:
+        network: what is trained.
+    """
+
+    def __init__(self, config: MultilabelConfig, queries: Tensor, gains: Tensor, device: str = "cpu") -> None:
+        """Start anew on queries [n, features] and the gains of their items [n, L]."""
+        super().__init__(device)
+        self.config, self.queries, self.gains, self.names = config, queries, gains, [config.loss]
+        self.chances = gains.cpu().float()  # items are drawn on the CPU
+        self.generators = [torch.Generator().manual_seed(config.seed)]
+        self.network = Network(queries.shape[1], gains.shape[1], config, self.generators[0]).to(device)
+        self.parameters = dict(self.network.named_parameters())
+        self.optimiser = descent.adam(self.parameters.values(), config.learning_rate, device, fused=False)
+        self.rates = [rate for rate in descent.cosine(config.learning_rate, config.epochs) for _ in range(self.steps)]
+
+    @property
+    def steps(self) -> int:
+        """The number of steps of an epoch."""
+        return math.ceil(len(self.queries) / self.config.batch)
+
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Indices of queries [B]; for InfoNCE one item of each [B, 1], and m uniform draws from all others [B, m]."""
+        (source,) = self.generators
+        for chosen in torch.split(torch.randperm(len(self.queries), generator=source), self.config.batch):
+            batch = [chosen]
+            if self.config.loss == "infonce":
+                items = torch.multinomial(self.chances[chosen], 1, generator=source).squeeze(-1)
+                law = Uniform(self.chances.shape[1])
+                drawn = draw(law, items, self.config.negatives, hits="redraw", generator=source)
+                batch += [items.unsqueeze(-1), drawn.ids]
+            yield tuple(part.to(self.device) for part in batch)
+
+    def losses(self, *batch: Tensor) -> Tensor:
+        """The mean loss, []."""
+        chosen, *drawn = batch
+        logits, own = self.network(self.queries[chosen]), self.gains[chosen]
+        if drawn:
+            items, ids = drawn
+            return sampled.info_nce(logits.gather(-1, items).squeeze(-1), logits.gather(-1, ids))
+        return ((label_losses(logits, self.config) * own).sum(-1) / own.sum(-1)).mean()
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ The vocabulary is closed: it holds every type of the corpus, also those that onl
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -34,6 +34,7 @@ from scipy import sparse
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp import _descent as descent
 from sumexp import datasets
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.datasets import Corpus
@@ -201,13 +202,15 @@ def fit(config: WordModelConfig, corpus: Corpus, *, device: str = "cpu", progres
     counts = bigram_counts(corpus, documents["train"])
     held_out = bigram_counts(corpus, documents[config.held_out])
     unigram = smoothed_unigram(counts, config.smoothing)
-    vectors, word_vectors, bias = _minimise(config, counts, unigram, device, progress)
+    learner = Learner(config, counts, unigram, device)
+    descent.train_once(learner, progress)
+    vectors, word_vectors, bias = learner.parameters.values()
     return WordModel(
-        context_vectors=vectors.double(),
-        word_vectors=word_vectors.double(),
-        bias=bias.double(),
+        context_vectors=vectors.double().cpu(),
+        word_vectors=word_vectors.double().cpu(),
+        bias=bias.double().cpu(),
         labels=corpus.words,
-        class_counts=torch.from_numpy(np.bincount(corpus.tokens, minlength=len(corpus.words)).astype(float)).to(device),
+        class_counts=torch.from_numpy(np.bincount(corpus.tokens, minlength=len(corpus.words)).astype(float)),
         held_out_perplexity=perplexity(held_out, _log_likelihood(held_out, vectors, word_vectors, bias)),
         unigram_perplexity=perplexity(held_out, float(held_out.sum(axis=0) @ np.log(unigram))),
         bigram_perplexity=perplexity(held_out, kneser_ney_log_likelihood(held_out, counts)),
@@ -303,35 +306,60 @@ def draw_contexts(totals: Tensor, batch: int, generator: torch.Generator) -> tup
     return contexts, times / (batch * proposal[contexts])
 
 
-def _minimise(
-    config: WordModelConfig, counts: sparse.csr_array, unigram: NDArray[np.float64], device: str, progress: Progress
-) -> tuple[Tensor, Tensor, Tensor]:
-    """u, v and b, float32, after ``config.steps`` steps of Adam on the objective per token."""
-    generator = torch.Generator().manual_seed(config.seed)
-    shape = (counts.shape[0], config.rank)
-    vectors = torch.zeros(shape, device=device)
-    word_vectors = 0.1 * torch.randn(shape, generator=generator).to(device)
-    bias = torch.from_numpy(np.log(unigram)).float().to(device)
-    totals = torch.from_numpy(counts.sum(axis=1))
-    n_tokens = float(totals.sum())
-    optimiser = torch.optim.Adam([vectors, word_vectors, bias], lr=config.learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=config.steps)
-    for _ in progress(range(config.steps)):
-        contexts, per_context = draw_contexts(totals, config.batch, generator)
-        kept = (torch.rand((len(contexts), config.rank), generator=generator) >= config.dropout).to(device)
-        mask = kept / (1 - config.dropout)
-        values, pairs = _rows(counts, contexts, device)
-        contexts, weights = contexts.to(device), (per_context / n_tokens).float().to(device)
+class Learner(descent.Learner):
+    """The state of a model that is trained: u, v and b, float32, by Adam on the objective per token."""
+
+    names = ("the next-word model",)
+    dynamic = "a batch has as many rows as it has distinct contexts"
+
+    def __init__(
+        self, config: WordModelConfig, counts: sparse.csr_array, unigram: NDArray[np.float64], device: str
+    ) -> None:
+        """Start anew, with the counts n_cw and the shares of the following words [V]."""
+        super().__init__(device)
+        self.config, self.counts, self.totals = config, counts, torch.from_numpy(counts.sum(axis=1))
+        self.tokens = float(self.totals.sum())
+        self.generators = [torch.Generator().manual_seed(config.seed)]
+        shape = (counts.shape[0], config.rank)
+        self.parameters = {
+            "vectors": torch.zeros(shape, device=device),
+            "word_vectors": 0.1 * torch.randn(shape, generator=self.generators[0]).to(device),
+            "bias": torch.from_numpy(np.log(unigram)).float().to(device),
+        }
+        self.optimiser = descent.adam(self.parameters.values(), config.learning_rate, device, fused=False)
+        self.rates = descent.cosine(config.learning_rate, config.steps)
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return self.config.steps
+
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Contexts [B], their dropout masks [B, r] and weights [B], and their counts [K] with rows and columns."""
+        config, (source,) = self.config, self.generators
+        for _ in range(self.steps):
+            contexts, per_context = draw_contexts(self.totals, config.batch, source)
+            kept = (torch.rand((len(contexts), config.rank), generator=source) >= config.dropout).to(self.device)
+            values, pairs = _rows(self.counts, contexts, self.device)
+            weights = (per_context / self.tokens).float().to(self.device)
+            yield contexts.to(self.device), kept / (1 - config.dropout), weights, values, *pairs
+
+    def losses(self, *batch: Tensor) -> Tensor:
+        """The loss per token without the penalty, []; sets the gradients of the objective."""
+        contexts, mask, weights, values, *pairs = batch
+        vectors, word_vectors, bias = self.parameters.values()
         drawn = vectors[contexts]
-        _, (gradient, word_vectors.grad, bias.grad) = loss_and_gradients(
-            drawn * mask, word_vectors, bias, values, pairs, weights
+        loss, (gradient, word_vectors.grad, bias.grad) = loss_and_gradients(
+            drawn * mask, word_vectors, bias, values, (pairs[0], pairs[1]), weights
         )
         vectors.grad = torch.zeros_like(vectors)
-        vectors.grad[contexts] = gradient * mask + config.penalty * weights[:, None] * drawn
-        word_vectors.grad += config.penalty / n_tokens * word_vectors
-        optimiser.step()
-        schedule.step()
-    return vectors, word_vectors, bias
+        vectors.grad[contexts] = gradient * mask + self.config.penalty * weights[:, None] * drawn
+        word_vectors.grad += self.config.penalty / self.tokens * word_vectors
+        return loss
+
+    def backward(self, *batch: Tensor) -> Tensor:
+        """As :meth:`losses`, which needs no graph of autograd."""
+        return self.losses(*batch)
 
 
 def _rows(counts: sparse.csr_array, contexts: Tensor, device: str) -> tuple[Tensor, tuple[Tensor, Tensor]]:

@@ -3,12 +3,12 @@
 The runs of the book's grid are of data sets that it fetches, and are cached; these are of files that a user has.
 """
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from sumexp import _descent as descent
 from sumexp._runtime import Arrays, Progress
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import grids, metrics
@@ -65,9 +65,5 @@ def compare(
 def _run(config: Config, data: Extreme, constants: tuple[float, float], device: str) -> Arrays:
     """What `training.fit` finds, judged with other constants and for many labels."""
     learner = Learner(config, data.train, torch.from_numpy(data.counts), device)
-    for epoch in range(config.epochs):
-        if not math.isfinite(loss := learner.run_epoch()):
-            raise FloatingPointError(
-                f"the loss of {config.method.name}, seed {config.seed}, is {loss} in epoch {epoch}"
-            )
+    descent.train_epochs(learner, config.epochs, lambda epoch, loss, seconds: [])
     return judge(learner, data, constants)

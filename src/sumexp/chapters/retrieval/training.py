@@ -16,6 +16,7 @@ Source: Rawat et al., section 5.2 and appendix G.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
@@ -27,8 +28,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp import _descent as descent
 from sumexp import datasets
-from sumexp._descent import Resumable, generator
+from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.models._queries import followers
 from sumexp.chapters.models.sampled.methods import Method, negative_weights
@@ -47,7 +49,7 @@ PRECISIONS = (1, 3, 5)
 
 CROSS_ENTROPY = Method()
 
-WHOLE = 1 << 17
+WHOLE = {"cpu": 1 << 17, "cuda": 1 << 27}
 """Up to so many numbers in both tables a step with sampled negatives has dense gradients."""
 
 _JUDGED = 500
@@ -149,56 +151,40 @@ def fit(
         FloatingPointError: if the loss is not finite.
     """
     learner = Learner(config, data.train, torch.from_numpy(data.counts), device)
-    rows: list[list[float]] = []
-    if (state := checkpoint.load()) is not None:
-        learner.restore(state["learner"])
-        rows = state["rows"]
-    for epoch in progress(range(learner.epoch, config.epochs)):
-        loss = learner.run_epoch()
-        if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"the loss of {config.method.name} is {loss} in epoch {epoch}; lower the learning rate, which is "
-                f"{config.learning_rate}"
-            )
-        rows.append([epoch, loss])
-        checkpoint.save({"learner": learner.state(), "rows": rows})
-    table = np.array(rows)
+    losses = descent.train_epochs(
+        learner, config.epochs, lambda epoch, loss, seconds: [loss], progress=progress, checkpoint=checkpoint
+    )
     arrays = judge(learner, data)
     recall = float(arrays["found"][1].sum() / arrays["pairs"].sum())
-    return Result(arrays, {"recall": recall}, {"epoch": table[:, 0].astype(int), "train_loss": table[:, 1]})
+    return Result(arrays, {"recall": recall}, {"epoch": np.arange(config.epochs), "train_loss": np.array(losses)})
 
 
 @torch.no_grad()
 def judge(learner: "Learner", data: Extreme) -> dict[str, NDArray[Any]]:
     """The arrays of :func:`train`."""
-    test, counts = data.test, torch.from_numpy(data.counts)
+    test, counts, device = data.test, torch.from_numpy(data.counts).to(learner.device), learner.device
     labels = len(counts)
     weights = 1 / metrics.propensities(counts, data.train.features.shape[0])
-    hits = torch.zeros(len(RECALLS), labels, dtype=torch.int64)
-    pairs = torch.zeros(labels, dtype=torch.int64)
-    plain, got, best = (torch.zeros(len(PRECISIONS), dtype=torch.float64) for _ in range(3))
-    judged = 0
+    hits = torch.zeros(len(RECALLS), labels, dtype=torch.int64, device=device)
+    pairs = torch.zeros(labels, dtype=torch.int64, device=device)
+    plain, got, best = (torch.zeros(len(PRECISIONS), dtype=torch.float64, device=device) for _ in range(3))
+    judged = torch.zeros((), dtype=torch.int64, device=device)
     for start in range(0, test.features.shape[0], _JUDGED):
         rows = np.arange(start, min(start + _JUDGED, test.features.shape[0]))
-        scores = learner.scores(bag(test, rows, learner.device)).cpu()
-        relevant = torch.from_numpy(test.labels[rows].toarray()) & (counts > 0)
+        scores = learner.scores(bag(test, rows, device))
+        relevant = torch.from_numpy(test.labels[rows].toarray()).to(device) & (counts > 0)
         of, label = relevant.nonzero(as_tuple=True)
         pairs.index_add_(0, label, torch.ones_like(label))
         hits.index_add_(1, label, metrics.found(scores[of], label, tuple(min(k, labels) for k in RECALLS)).long())
         some = relevant.any(1)
-        judged += int(some.sum())
+        judged += some.sum()
         for i, k in enumerate(PRECISIONS):
             plain[i] += metrics.precision(scores[some], relevant[some], k)[0].sum()
             precision, most = metrics.precision(scores[some], relevant[some], k, weights)
             got[i] += precision.sum()
             best[i] += most.sum()
-    return {
-        "counts": data.counts,
-        "pairs": pairs.numpy(),
-        "found": hits.numpy(),
-        "precision": (plain / judged).numpy(),
-        "propensity": (got / best).numpy(),
-    }
+    arrays = {"pairs": pairs, "found": hits, "precision": plain / judged, "propensity": got / best}
+    return {"counts": data.counts, **{name: tensor.cpu().numpy() for name, tensor in arrays.items()}}
 
 
 @dataclass(frozen=True)
@@ -216,24 +202,26 @@ class Bag:
     starts: Tensor
 
 
-def bag(part: Part, rows: NDArray[np.int64], device: str = "cpu") -> Bag:
+def bag(part: Part, rows: NDArray[np.int64], device: str = "cpu", size: int = 0) -> Bag:
     """The features of some examples.
 
     Args:
         part: the examples.
         rows: which of them, in their order [B].
         device: of the result.
+        size: pad the features of the last example by zeros to so many in all; 0 pads nothing.
     """
     table = part.features
     first, counts = table.indptr[rows], np.diff(table.indptr)[rows]
     starts = np.concatenate([[0], counts.cumsum()])
     places = np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])
-    ids, values = table.indices[places].astype(np.int64), table.data[places]
+    padded = (0, max(0, size - len(places)))
+    ids, values = np.pad(table.indices[places].astype(np.int64), padded), np.pad(table.data[places], padded)
     tensors = (torch.from_numpy(ids), torch.from_numpy(values), torch.from_numpy(starts[:-1].astype(np.int64)))
     return Bag(*(tensor.to(device) for tensor in tensors))
 
 
-class Learner(Resumable):
+class Learner(descent.Learner):
     """The state of a method that is trained.
 
     Attributes:
@@ -254,12 +242,13 @@ class Learner(Resumable):
         Raises:
             ValueError: if there are fewer pairs than a batch.
         """
+        super().__init__(device)
         table = part.labels
         self.examples = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
         self.own = torch.from_numpy(table.indices.astype(np.int64))
         if len(self.own) < config.batch:
             raise ValueError(f"there are {len(self.own)} training pairs for a batch of {config.batch}; lower the batch")
-        self.config, self.part, self.device = config, part, device
+        self.config, self.part, self.names = config, part, [config.method.name]
         self.log_prior = (counts.double() / counts.sum()).log().to(device)
         first = generator(config.seed, "weights")
         per_example = max(1.0, part.features.nnz / max(1, part.features.shape[0]))
@@ -269,33 +258,41 @@ class Learner(Resumable):
         ]
         self.features, self.labels = (part_table.to(device).requires_grad_() for part_table in tables)
         self.parameters = {"features": self.features, "labels": self.labels}
-        self.sparse = config.method.law != "all" and self.features.numel() + self.labels.numel() > WHOLE
+        whole = WHOLE["cpu" if device == "cpu" else "cuda"]
+        self.sparse = config.method.law != "all" and self.features.numel() + self.labels.numel() > whole
+        self.dynamic = "gradients are sparse" if self.sparse else ""
+        most = np.sort(np.diff(part.features.indptr)[self.examples])[-config.batch :].sum()
+        self.size = 0 if device == "cpu" else int(most)  # of static shape where a step may be captured
         self.optimiser = torch.optim.Adagrad(self.parameters.values(), config.learning_rate)
-        self.epoch = 0
 
     @property
     def steps(self) -> int:
         """The number of steps of an epoch."""
         return len(self.own) // self.config.batch
 
-    def run_epoch(self) -> float:
-        """Pass once over the pairs; returns the mean loss over the steps."""
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """The bag of each step, the labels of its examples [B], and uniform draws [m]."""
         config = self.config
         order = torch.randperm(len(self.own), generator=generator(config.seed, "order", self.epoch))
-        drawn = generator(config.seed, "negatives", self.epoch)
-        total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for step in range(self.steps):
-            batch = order[step * config.batch : (step + 1) * config.batch]
-            own = self.own[batch]
-            x = bag(self.part, self.examples[batch.numpy()], self.device)
-            loss = self.loss(x, own.to(self.device), drawn)
-            self.optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]  # or torch warns
-                self.optimiser.step()
-            total += loss.detach()
-        self.epoch += 1
-        return float(total / self.steps)
+        drawn = generator(config.seed, "negatives", self.epoch, self.device)
+        for batch in order[: self.steps * config.batch].view(-1, config.batch):
+            x = bag(self.part, self.examples[batch.numpy()], self.device, self.size)
+            yield x.ids, x.values, x.starts, self.own[batch].to(self.device), self.draw(drawn)
+
+    def draw(self, drawn: torch.Generator) -> Tensor:
+        """Uniform draws that a batch shares [m]; none for other laws."""
+        m = self.config.method.negatives if self.config.method.law == "uniform" else 0
+        return Uniform(len(self.log_prior), self.device).sample((m,), drawn)
+
+    def losses(self, *batch: Tensor) -> Tensor:
+        """The mean loss, []."""
+        *x, own, uniform = batch
+        return self.loss(Bag(*x), own, uniform)
+
+    def update(self) -> None:
+        """Change the rows by their gradients."""
+        with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]  # or torch warns
+            super().update()
 
     def hidden(self, x: Bag) -> Tensor:
         """The hidden layer [B, width]; for cosines of length 1."""
@@ -318,38 +315,36 @@ class Learner(Resumable):
         """The scores of all labels [B, L]."""
         return self.hidden(x) @ self.rows().T
 
-    def loss(self, x: Bag, own: Tensor, drawn: torch.Generator) -> Tensor:
+    def loss(self, x: Bag, own: Tensor, uniform: Tensor) -> Tensor:
         """The mean loss of a batch.
 
         Args:
             x: the examples' features.
             own: a label of each [B].
-            drawn: source of the uniform draws.
+            uniform: see :meth:`draw`.
         """
         method = self.config.method
         if method.law == "all":
             scores = self.scores(x)
             if method.loss == "softmax":
                 return cross_entropy(scores, own)
-            hits = F.one_hot(own, scores.shape[1]).bool()
+            hits = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, own.unsqueeze(1), True)
             positive = scores.gather(1, own.unsqueeze(1)).squeeze(1)
             return decoupled(positive, scores, margins=CONTRASTIVE, hits=hits)
         hidden = self.hidden(x)
-        negatives = self.negatives(own, drawn)
+        negatives = self.negatives(own, uniform)
         weights = negative_weights(method, negatives, own, self.log_prior).expand(len(own), -1).to(hidden.dtype)
         positive, negative = (hidden * self.rows(own)).sum(1), hidden @ self.rows(negatives.ids[0]).T
         if method.loss == "softmax":
             return sampled_softmax(positive, negative, weights=weights, hits=negatives.hits)
         return decoupled(positive, negative, margins=CONTRASTIVE, weights=weights, hits=negatives.hits)
 
-    def negatives(self, own: Tensor, drawn: torch.Generator) -> Negatives:
+    def negatives(self, own: Tensor, uniform: Tensor) -> Negatives:
         """The negatives that a batch shares: ids and log q [1, m], hits [B, m]."""
-        m = self.config.method.negatives
         if self.config.method.law == "batch":
-            ids = own[:m]
+            ids = own[: self.config.method.negatives]
             log_q = self.log_prior[ids]
         else:
-            uniform = Uniform(len(self.log_prior))
-            ids = uniform.sample((m,), drawn).to(own.device)
-            log_q = log_q_of(uniform, ids)
+            ids = uniform
+            log_q = log_q_of(Uniform(len(self.log_prior)), ids)
         return Negatives(ids.unsqueeze(0), log_q.unsqueeze(0), ids == own.unsqueeze(1))

@@ -16,7 +16,6 @@ Source: Cohen Indelman and Hazan, section 6.2 and appendix 9.2; the public code 
 """
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,8 +26,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sumexp import _descent as descent
 from sumexp import datasets
-from sumexp._descent import Resumable, generator
+from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.vae import bounds, posterior, stack
 from sumexp.chapters.vae.config import Member, Precision, Stack
@@ -102,19 +102,14 @@ def fit(
         shapes = ", ".join(str(tuple(part.shape)) for part in (train, validation, test))
         raise ValueError(f"the three parts have the shapes {shapes}; each needs images, all of the same pixels")
     learner = Learner(config, train[: config.images or None], device)
-    rows: list[list[float]] = []
-    if (state := checkpoint.load()) is not None:
-        learner.restore(state["learner"])
-        rows = state["rows"]
-    for epoch in progress(range(learner.epoch, config.epochs)):
-        started = time.perf_counter()
-        losses = learner.run_epoch().tolist()
-        seconds = time.perf_counter() - started
-        _check(losses, epoch, config)
-        for s, member in enumerate(config.members):
-            rows.append([epoch, s, losses[s], member.temperature.at(learner.step - 1), seconds])
-        checkpoint.save({"learner": learner.state(), "rows": rows})
-    table = np.array(rows)
+
+    def rows(epoch: int, losses: list[float], seconds: float) -> list[list[float]]:
+        return [
+            [epoch, s, losses[s], member.temperature.at(learner.step - 1), seconds]
+            for s, member in enumerate(config.members)
+        ]
+
+    table = np.array(descent.train_epochs(learner, config.epochs, rows, progress=progress, checkpoint=checkpoint))
     history: Arrays = {name: table[:, i] for i, name in enumerate(HISTORY)}
     history |= {name: history[name].astype(np.int64) for name in ("epoch", "member")}
     arrays = evaluate(config, learner.parameters, learner.step - 1, validation, test)
@@ -219,11 +214,10 @@ def objective(
     return result
 
 
-class Learner(Resumable):
+class Learner(descent.Learner):
     """The state of a stack that is trained.
 
     Attributes:
-        parameters: of the stack.
         step: how many steps are done.
     """
 
@@ -235,11 +229,12 @@ class Learner(Resumable):
             images: of 0 and 1, [n, P].
             device: where to train.
         """
-        self.config, self.images, self.device = config, images, device
+        super().__init__(device)
+        self.config, self.images = config, images
+        self.names = [f"member {s} ({member})" for s, member in enumerate(config.members)]
         initial = stack.initial(config.members, images.shape[1], config.variables, config.hidden, images.dtype, device)
         self.parameters = {name: tensor.requires_grad_() for name, tensor in initial.items()}
-        self.optimiser = torch.optim.Adam(self.parameters.values(), lr=config.learning_rate, fused=True)
-        self.epoch = 0
+        self.optimiser = descent.adam(self.parameters.values(), config.learning_rate, device)
 
     @property
     def steps(self) -> int:
@@ -251,10 +246,14 @@ class Learner(Resumable):
         """How many steps are done."""
         return self.epoch * self.steps
 
-    def run_epoch(self) -> Tensor:
-        """Pass once over the images; returns each member's mean loss over the steps [S], float64."""
-        members, total = self.config.members, torch.zeros(len(self.config.members), dtype=torch.float64)
-        total = total.to(self.device)
+    def run_epoch(self, progress: Progress = iter) -> Tensor:
+        """Pass once over the images, with matrix products in the configured precision."""
+        with _products(self.config.precision):
+            return super().run_epoch(progress)
+
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Indices of images [S, B], uniform numbers [S, B, N, K] and temperatures [S] of each step."""
+        members = self.config.members
         temperatures = torch.tensor(
             [[member.temperature.at(self.step + i) for member in members] for i in range(self.steps)],
             dtype=self.images.dtype,
@@ -262,22 +261,14 @@ class Learner(Resumable):
         )
         order = orders(members, self.epoch, len(self.images)).to(self.device)
         noises = uniforms(self.config, self.epoch, self.steps, self.images.dtype, self.device)
-        with _products(self.config.precision):
-            for batch, noise, tau in zip(torch.split(order, self.config.batch, 1), noises, temperatures, strict=True):
-                losses = objective(
-                    self.parameters,
-                    self.images[batch],
-                    noise[:, : batch.shape[1]],
-                    members,
-                    tau,
-                    self.config.precision,
-                )
-                self.optimiser.zero_grad()
-                losses.sum().backward()  # type: ignore[no-untyped-call]
-                self.optimiser.step()
-                total += losses.detach()
-        self.epoch += 1
-        return total / self.steps
+        for batch, noise, tau in zip(torch.split(order, self.config.batch, 1), noises, temperatures, strict=True):
+            yield batch, noise[:, : batch.shape[1]], tau
+
+    def losses(self, *batch: Tensor) -> Tensor:
+        """The loss of each member [S]."""
+        images, noise, tau = batch
+        config = self.config
+        return objective(self.parameters, self.images[images], noise, config.members, tau, config.precision)
 
 
 def orders(members: Sequence[Member], epoch: int, images: int) -> Tensor:
@@ -315,12 +306,3 @@ def _products(precision: Precision) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def _check(losses: Sequence[float], epoch: int, config: Stack) -> None:
-    for s, (loss, member) in enumerate(zip(losses, config.members, strict=True)):
-        if not math.isfinite(loss):
-            raise FloatingPointError(
-                f"the loss of member {s} ({member}) is {loss} in epoch {epoch}; lower the learning rate, which is "
-                f"{config.learning_rate}, or raise its temperature"
-            )

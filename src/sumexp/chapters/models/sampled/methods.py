@@ -20,8 +20,8 @@ from sumexp import _checks as checks
 from sumexp.functional._full import pairwise_margin
 from sumexp.functional._margins import adaptive, equalised, logit_adjusted
 from sumexp.functional._sampled import CONTRASTIVE, decoupled, sampled_softmax
-from sumexp.samplers._laws import Uniform
-from sumexp.samplers._negatives import Negatives, draw, within_batch
+from sumexp.samplers._laws import Uniform, log_q_of
+from sumexp.samplers._negatives import Negatives, within_batch
 from sumexp.samplers._weights import constant, importance, relative, tail
 
 Loss: TypeAlias = Literal["softmax", "contrastive"]
@@ -90,27 +90,37 @@ ADAPTIVE = 3.0
 """The adaptive margin of the rarest class; the paper gives no scale."""
 
 
-def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, own: torch.Generator) -> Draws:
+def uniform_draws(methods: Sequence[Method], size: int, classes: int, own: torch.Generator) -> tuple[Tensor, ...]:
+    """Classes [size, m] drawn uniformly for each m of :func:`uniform_sizes`, on the device of their generator."""
+    law = Uniform(classes, own.device)
+    return tuple(law.sample((size, m), own) for m in uniform_sizes(methods))
+
+
+def uniform_sizes(methods: Sequence[Method]) -> list[int]:
+    """The numbers of negatives of the methods that draw uniformly, each once."""
+    return sorted({method.negatives for method in methods if method.law == "uniform"})
+
+
+def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, uniform: Sequence[Tensor]) -> Draws:
     """The negatives of each law and m that a method has, hits marked.
 
     Args:
         methods: [S].
         labels: of the batch [B].
         log_prior: of the classes [C].
-        own: of the uniform draws.
+        uniform: see :func:`uniform_draws`.
     """
-    drawn: dict[tuple[Law, int], Negatives] = {}
-    wanted = {(method.law, method.negatives) for method in methods if method.law != "all"}
-    if any(law == "batch" for law, _ in wanted):
+    own, law = labels.unsqueeze(1), Uniform(len(log_prior))
+    drawn: dict[tuple[Law, int], Negatives] = {
+        ("uniform", m): Negatives(ids, log_q_of(law, ids), ids == own)
+        for m, ids in zip(uniform_sizes(methods), uniform, strict=True)
+    }
+    if within := {method.negatives for method in methods if method.law == "batch"}:
         others = within_batch(labels, log_prior, hits="mask")
-    for law, m in sorted(wanted):
-        if law == "uniform":
-            uniform = Uniform(len(log_prior))
-            drawn[law, m] = draw(uniform, labels.cpu(), m, hits="mask", generator=own)
-        else:
+        for m in within:
             columns = following(len(labels), m, labels.device)
-            drawn[law, m] = Negatives(*(part.gather(1, columns) for part in others))
-    return {key: Negatives(*(part.to(labels.device) for part in negatives)) for key, negatives in drawn.items()}
+            drawn["batch", m] = Negatives(*(part.gather(1, columns) for part in others))
+    return drawn
 
 
 def following(size: int, m: int, device: torch.device) -> Tensor:
@@ -152,8 +162,8 @@ def method_losses(scores: Tensor, labels: Tensor, methods: Sequence[Method], log
                 each = decoupled(*pair, margins=CONTRASTIVE, **rest)
         result.append(each.view(len(part), -1).mean(1))
         places += part
-    order = torch.tensor(places, device=scores.device).argsort()
-    return torch.cat(result)[order]
+    means = torch.cat(result).unbind()
+    return torch.stack([means[i] for i in sorted(range(len(places)), key=places.__getitem__)])
 
 
 def alike(methods: Sequence[Method]) -> Iterator[tuple[list[int], list[Method]]]:
@@ -192,8 +202,7 @@ def log_margins(method: Method, log_prior: Tensor) -> Tensor:
         case "logit-adjusted":
             return logit_adjusted(positive, negative)
         case "adaptive":
-            scale = ADAPTIVE * math.exp(0.25 * log_prior.min().item())
-            return adaptive(positive, scale)
+            return ADAPTIVE * (0.25 * log_prior.min()).exp() * adaptive(positive)
         case "equalised":
             return equalised(negative)
     return torch.zeros(1, 1, dtype=log_prior.dtype, device=log_prior.device)
@@ -202,7 +211,7 @@ def log_margins(method: Method, log_prior: Tensor) -> Tensor:
 def _full(rows: Tensor, own: Tensor, members: Sequence[Method], labels: Tensor, log_prior: Tensor) -> Tensor:
     classes = len(log_prior)
     if members[0].loss == "contrastive":
-        hits = torch.nn.functional.one_hot(own, classes).bool()
+        hits = torch.zeros_like(rows, dtype=torch.bool).scatter_(1, own.unsqueeze(1), True)
         positive = rows.gather(1, own.unsqueeze(1)).squeeze(1)
         return decoupled(positive, rows, margins=CONTRASTIVE, hits=hits, reduction="none")
     margins = [log_margins(method, log_prior).expand(classes, classes)[labels] for method in members]

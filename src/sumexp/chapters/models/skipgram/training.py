@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from sumexp import _checks as checks
+from sumexp import _descent as descent
 from sumexp import datasets
-from sumexp._descent import descend
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.models.skipgram.population import SkipGram, pairs
 from sumexp.functional._sampled import binary_nce
@@ -105,30 +105,47 @@ def fit(config: SkipGramConfig, joint: Joint, *, device: str = "cpu", progress: 
     generator = torch.Generator().manual_seed(config.seed)
     start = -math.log(config.negatives)  # what would be right if x and y were independent
     model = (LowRank(size, start, config.rank, generator) if config.rank else Table(size, start)).to(device)
-    make = torch.optim.Adam if config.rank else torch.optim.Adagrad
-    optimiser = make(model.parameters(), lr=config.learning_rate, fused=device == "cpu")
-    loss_of = _population(config, joint, device) if config.population else _drawn(config, joint, generator, device)
-    history = descend(optimiser, lambda: loss_of(model()), config.steps, progress)
+    make = descent.adam if config.rank else descent.adagrad
+    optimiser = make(model.parameters(), config.learning_rate, device)
+    of_scores: Callable[..., Tensor] = _population(config, joint, device) if config.population else binary
+    draw = tuple if config.population else _draw(config, joint, generator, device)
+    history = descent.train_steps(
+        "skip-gram scores",
+        optimiser,
+        lambda *batch: of_scores(model(), *batch),
+        draw,
+        config.steps,
+        device=device,
+        progress=progress,
+    )
     loss = history[-max(1, config.steps // 10) :].double().mean().item()
     return Result({"scores": model().detach().cpu().numpy()}, {"loss": loss})
 
 
-def _drawn(config: SkipGramConfig, joint: Joint, generator: torch.Generator, device: str) -> Callable[[Tensor], Tensor]:
-    """The loss of a fresh batch of drawn pairs, each with its drawn negatives, as a function of all scores [V, V]."""
+def _draw(
+    config: SkipGramConfig, joint: Joint, generator: torch.Generator, device: str
+) -> Callable[[], tuple[Tensor, ...]]:
+    """Draws the cells of fresh pairs in all scores [V, V], each with its negatives, the true pair first: [B, 1 + m]."""
     size = len(joint.p)
-    cells = Categorical(joint.p.flatten())
-    noise = unigram(joint.y, config.power)
+    if descent.on_gpu(device):
+        generator = torch.Generator(device).manual_seed(config.seed)
+    cells = Categorical(joint.p.flatten()).to(generator.device)
+    noise = unigram(joint.y, config.power).to(generator.device)
 
-    def loss(scores: Tensor) -> Tensor:
+    def draw() -> tuple[Tensor, ...]:
         pair = cells.sample((config.batch,), generator)
         negatives = noise.sample((config.batch, config.negatives), generator)
         false = (pair // size * size).unsqueeze(-1) + negatives
-        # One row for each example, the true pair first; index_select has a quicker gradient than indexing.
-        candidates = torch.cat([pair.unsqueeze(-1), false], -1).to(device)
-        chosen = scores.view(-1).index_select(0, candidates.view(-1)).view(candidates.shape)
-        return binary_nce(chosen[:, 0], chosen[:, 1:])
+        return (torch.cat([pair.unsqueeze(-1), false], -1).to(device),)
 
-    return loss
+    return draw
+
+
+def binary(scores: Tensor, candidates: Tensor) -> Tensor:
+    """The loss of a batch of cells [B, 1 + m] of all scores [V, V], the true pairs first."""
+    # One row for each example; index_select has a quicker gradient than indexing.
+    chosen = scores.view(-1).index_select(0, candidates.view(-1)).view(candidates.shape)
+    return binary_nce(chosen[:, 0], chosen[:, 1:])
 
 
 def _population(config: SkipGramConfig, joint: Joint, device: str) -> Callable[[Tensor], Tensor]:
