@@ -432,15 +432,14 @@ def papers():
 
 def test_the_register_holds_the_claims_of_five_papers_of_those_since_and_the_theorems_of_the_book(papers):
     assert Counter(claim.paper for claim in papers.values()) == {
-        "bias": 46,
-        "nce": 45,
-        "negatives": 85,
-        "perturb": 53,
-        "ranking": 20,
+        "bias": 48,
+        "nce": 46,
+        "negatives": 87,
+        "perturb": 55,
+        "ranking": 22,
         "since": 16,
         "sumexp": 33,
     }
-    assert len(papers) == 46 + 45 + 85 + 53 + 20 + 16 + 33 == 298
 
 
 def test_nothing_is_ascribed_to_a_paper_that_is_not_in_it(papers):
