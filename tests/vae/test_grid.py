@@ -29,11 +29,12 @@ def test_published_is_the_public_codes_run() -> None:
 
 @pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])
 @pytest.mark.parametrize("sources", [(), ("digits",), ("mnist",), ALL])
-def test_every_family_has_the_same_seeds_and_each_stack_one_temperature(profile: str, sources: tuple[str, ...]) -> None:
+def test_every_family_has_the_same_seeds_at_each_temperature(profile: str, sources: tuple[str, ...]) -> None:
     stacks = grids.grid(profile, sources)
     for stack in stacks:
         assert len(set(stack.members)) == len(stack.members)
-        assert len({member.temperature for member in stack.members}) == 1
+        assert profile == "paper" or len({member.temperature for member in stack.members}) == 1
+        assert len(stack.members) <= 144
         seeds = Counter(replace(one, seed=0) for one in stack.members)
         assert len(set(seeds.values())) == 1
         assert set(grids.data(stack)) <= set(sources) - {"digits"}

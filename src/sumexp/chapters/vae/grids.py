@@ -7,8 +7,8 @@ public schedule, compressed so that the run sees the whole of it, from 1 to the 
 third noise are `SIDE`: Gaussian noise of the Gumbel's variance, logistic noise of unit scale and of that variance, and
 Gumbel noise of the unit Gaussian's variance, each with both divergences. They are trained at the public schedule, and
 where a plan is crossed (of digits, and of everything at ``paper``) at every other temperature too. And the two
-published families train `LONGER` times as long there. A stack is one data set, one temperature, one length: what is
-finished can be read alone.
+published families train `LONGER` times as long there. A stack is one data set and
+one length; at ``paper`` it has up to `Plan.width` models of several temperatures, as a GPU trains 144 at once.
 
 **What decides what**, written down before the runs. All differences are Gaussian of unit scale minus Gumbel, in nats
 an image; intervals are of 95 %, over seeds (differences paired by seed, mean over images) and, separately,
@@ -41,7 +41,7 @@ the products and activations of 100 images). No GPU has run it yet.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -91,6 +91,7 @@ class Plan:
         longer: whether the longer runs are.
         settings: other fields of the stacks.
         importance: samples for the estimate of -log p(x) at the public schedule, where it is shown to have settled.
+        width: the most models of a stack that has several temperatures; by default each stack has one.
     """
 
     epochs: int
@@ -101,11 +102,12 @@ class Plan:
     settings: Mapping[str, Any] | None = None
     importance: int = 100
     crossed: bool = False
+    width: int = 0
 
 
 _TINY = {"hidden": 30, "samples": 2, "importance": 3, "test_images": 60}
 _SMALL = {"samples": 10, "importance": 100, "test_images": 1000}
-_PAPER = Plan(300, 8, TEMPERATURES, True, False, {**_SMALL, "importance": 1000, "test_images": 2000}, 5000, True)
+_PAPER = Plan(300, 8, TEMPERATURES, True, False, {**_SMALL, "importance": 1000, "test_images": 2000}, 5000, True, 144)
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
     "smoke": {"digits": Plan(1, 2, (0.25, 1.0), True, True, _TINY, 10, True)},
     "cpu": {
@@ -154,17 +156,29 @@ def stacks(source: Source, plan: Plan) -> tuple[Stack, ...]:
         plan: the plan.
     """
 
-    def stack(families: Sequence[Member], temperature: Temperature | None, epochs: int, **settings: Any) -> Stack:
-        own = public(epochs * steps(source)) if temperature is None else temperature
-        members = (replace(member, temperature=own, seed=seed) for member in families for seed in range(plan.seeds))
+    def stack(
+        families: Sequence[Member], temperatures: Sequence[Temperature], epochs: int = plan.epochs, **settings: Any
+    ) -> Stack:
+        members = (
+            replace(member, temperature=own, seed=seed)
+            for member in families
+            for own in temperatures
+            for seed in range(plan.seeds)
+        )
         return Stack(source, tuple(members), epochs=epochs, **{**(plan.settings or {}), **settings})
 
+    def wide(families: Sequence[Member], temperatures: Sequence[Temperature]) -> Iterator[Stack]:
+        at_once = max(1, plan.width // (len(families) * plan.seeds))
+        for start in range(0, len(temperatures), at_once):
+            yield stack(families, temperatures[start : start + at_once])
+
+    schedule, longer = (public(epochs * steps(source)) for epochs in (plan.epochs, LONGER * plan.epochs))
+    constant = [fixed(tau) for tau in reversed(plan.temperatures)]
     return (
-        stack(CORE, None, plan.epochs, importance=plan.importance),
-        *(stack(CORE, fixed(tau), plan.epochs) for tau in reversed(plan.temperatures)),
-        *([stack(CORE[:2], None, LONGER * plan.epochs)] if plan.longer else []),
-        *([stack(SIDE, None, plan.epochs)] if plan.side else []),
-        *(stack(SIDE, fixed(tau), plan.epochs) for tau in reversed(plan.temperatures) if plan.crossed),
+        stack(CORE, [schedule], importance=plan.importance),
+        *wide(CORE, constant),
+        *([stack(CORE[:2], [longer], LONGER * plan.epochs)] if plan.longer else []),
+        *(wide(SIDE, [schedule, *(constant if plan.crossed else [])]) if plan.side else []),
     )
 
 
