@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import takewhile
 
 from sumexp.chapters.catalogue import grids, summary, train
 from sumexp.chapters.catalogue.summary import Table
-from sumexp.companion.authoring import runs
-from sumexp.companion.store import lookups
+from tests.complete import complete
 
 
 @dataclass(frozen=True)
@@ -28,14 +26,9 @@ class Found:
 @cache
 def found() -> Found | None:
     """Those of the largest profile of which all are there; None if none is."""
-    code = runs.code_of(train)
     for profile in ("paper", "cpu"):
         asked = grids.configs("gowalla", grids.PLANS[profile]["gowalla"])
-        for device in ("cuda", "cpu"):
-            wanted = (runs.computation(train, one, data=grids.data(one), device=device, code=code) for one in asked)
-            entries = [entry for entry in takewhile(bool, map(lookups.look, wanted)) if entry]
-            if len(entries) == len(asked):
-                own = [runs.read(entry) for entry in entries]
-                table = summary.summaries((one, run.arrays) for one, run in zip(asked, own, strict=True))
-                return Found(profile, tuple(run.key for run in own), table)
+        if own := complete(train, asked, grids.data):
+            table = summary.summaries((one, run.arrays) for one, run in zip(asked, own, strict=True))
+            return Found(profile, tuple(run.key for run in own), table)
     return None

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,8 @@ from sumexp.chapters.longtail.images import counts
 from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.groups import Group, groups
 from sumexp.chapters.models.sampled.methods import Method
-from sumexp.companion.authoring import runs
-from sumexp.companion.store import lookups
 from sumexp.datasets.labelled import Imbalance
+from tests.complete import complete
 
 
 @dataclass(frozen=True)
@@ -64,23 +62,15 @@ def _found(asked: Callable[[Source, Plan], list[Config]], tail: Sequence[Config]
         if name == "paper":
             every.insert(1, ("cifar-100", grids.PLANS[name]["cifar-100"], list(tail)))
         for source, plan, configs in every:
-            if not configs:
-                continue
-            task = grids.task(plan)
-            for device in ("cuda", "cpu"):
-                wanted = (runs.computation(task, one, data=grids.data(one), device=device) for one in configs)
-                # Up to the first that is lacking: of the paper's networks there are hundreds.
-                entries = [*takewhile(bool, map(lookups.look, wanted))]
-                if len(entries) == len(configs):
-                    own = [runs.read(entry) for entry in entries if entry]
-                    base, fewest, most = plan.negatives
-                    imbalance = configs[0].imbalance
-                    return Found(
-                        "cifar-100",
-                        name,
-                        tuple(run.key for run in own),
-                        grids.gathered(zip(configs, (run.arrays["errors"] for run in own), strict=True))[imbalance],
-                        groups(counts(source, imbalance), "numbers"),
-                        (base, fewest, most),
-                    )
+            if own := complete(grids.task(plan), configs, grids.data):
+                base, fewest, most = plan.negatives
+                imbalance = configs[0].imbalance
+                return Found(
+                    "cifar-100",
+                    name,
+                    tuple(run.key for run in own),
+                    grids.gathered(zip(configs, (run.arrays["errors"] for run in own), strict=True))[imbalance],
+                    groups(counts(source, imbalance), "numbers"),
+                    (base, fewest, most),
+                )
     return None

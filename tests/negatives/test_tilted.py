@@ -152,7 +152,6 @@ def test_the_share_of_positives_among_tilted_draws() -> None:
     assert tilted_share(log_p, log_q, f, 0.3, 0.0) == pytest.approx(0.3)
 
 
-@pytest.mark.claim("since-debiased-optional", shows="counterexample", evidence="exact")
 def test_without_the_clamp_the_public_loss_takes_the_logarithm_of_a_negative_number() -> None:
     """A batch of 256, tau 0.1, temperature 0.5: a positive of cosine 1, all 510 negatives of cosine -1."""
     count, tau, temperature = 510, 0.1, 0.5

@@ -3,15 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import takewhile
 
 from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import grids, summary, train
 from sumexp.chapters.retrieval.summary import Summary
 from sumexp.chapters.retrieval.training import RECALLS, Source
-from sumexp.companion.authoring import runs
-from sumexp.companion.store import lookups
+from tests.complete import complete
 
 
 @dataclass(frozen=True)
@@ -38,17 +36,10 @@ class Found:
 @cache
 def found(source: Source) -> Found | None:
     """Those of the largest profile of the book of which all are there; None if none is."""
-    code = runs.code_of(train)
-    for name in ("paper", "cpu"):
-        if (plan := grids.PLANS[name].get(source)) is None:
-            continue
-        configs = grids.configs(source, plan)
-        for device in ("cuda", "cpu"):
-            wanted = (runs.computation(train, one, data=grids.data(one), device=device, code=code) for one in configs)
-            entries = [entry for entry in takewhile(bool, map(lookups.look, wanted)) if entry]
-            if len(entries) < len(configs):
-                continue
-            own = [runs.read(entry) for entry in entries]
-            methods = summary.summaries((one.method, run.arrays) for one, run in zip(configs, own, strict=True))
-            return Found(name, tuple(run.key for run in own), methods, plan.negatives)
+    for profile in ("paper", "cpu"):
+        if plan := grids.PLANS[profile].get(source):
+            asked = grids.configs(source, plan)
+            if own := complete(train, asked, grids.data):
+                methods = summary.summaries((one.method, run.arrays) for one, run in zip(asked, own, strict=True))
+                return Found(profile, tuple(run.key for run in own), methods, plan.negatives)
     return None

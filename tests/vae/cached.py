@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from sumexp.chapters.vae import Member, Temperature, comparison, grids, train
 from sumexp.chapters.vae.comparison import Trained
 from sumexp.chapters.vae.config import Source, Stack
-from sumexp.companion.authoring import runs
-from sumexp.companion.store import lookups
+from tests.complete import complete
 
 
 @dataclass(frozen=True)
@@ -34,15 +32,11 @@ class Found:
 def found(source: Source) -> Found | None:
     """Those of the largest profile of which all are there; None if none is."""
     for profile in ("paper", "cpu"):
-        if (plan := grids.PLANS[profile].get(source)) is None:
-            continue
-        stacks = [stack for stack in grids.stacks(source, plan) if _families(stack) == set(grids.CORE)]
-        for device in ("cuda", "cpu"):
-            wanted = (runs.computation(train, stack, data=grids.data(stack), device=device) for stack in stacks)
-            entries = [entry for entry in takewhile(bool, map(lookups.look, wanted)) if entry]
-            if len(entries) == len(stacks):
+        if plan := grids.PLANS[profile].get(source):
+            asked = [stack for stack in grids.stacks(source, plan) if _families(stack) == set(grids.CORE)]
+            if own := complete(train, asked, grids.data):
                 cases: dict[Member, Trained] = {}
-                for stack, run in zip(stacks, own := [runs.read(entry) for entry in entries], strict=True):
+                for stack, run in zip(asked, own, strict=True):
                     cases |= comparison.gathered(stack, run.arrays, run.history)
                 return Found(profile, tuple(run.key for run in own), cases)
     return None

@@ -437,7 +437,7 @@ def test_the_register_holds_the_claims_of_five_papers_of_those_since_and_the_the
         "negatives": 87,
         "perturb": 55,
         "ranking": 22,
-        "since": 16,
+        "since": 15,
         "sumexp": 33,
     }
 

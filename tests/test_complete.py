@@ -1,0 +1,33 @@
+"""A claim is decided by a whole grid, of one profile and one kind of device: nothing less is found."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from sumexp.chapters.vae import grids
+from tests import complete
+from tests.vae import cached
+
+
+def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {("cuda", 1), ("cpu", 1), ("cpu", 2)}
+    monkeypatch.setattr(complete.runs, "code_of", lambda task: {})
+    monkeypatch.setattr(complete.runs, "computation", lambda task, one, *, device, **_: (device, one))
+    monkeypatch.setattr(complete.runs, "read", lambda entry: entry)
+    monkeypatch.setattr(complete.lookups, "look", lambda wanted: wanted if wanted in there else None)
+
+    def found(asked: list[int]) -> object:
+        return complete.complete(SimpleNamespace(), asked, lambda one: ())  # type: ignore[type-var]
+
+    assert found([1]) == [("cuda", 1)]
+    assert found([1, 2]) == [("cpu", 1), ("cpu", 2)]  # never some of one device and some of the other
+    assert found([1, 3]) is None
+    assert found([]) is None
+
+
+def test_autoencoders_need_every_temperature_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(cached, "complete", lambda task, stacks, data: asked.append(len(stacks)))
+    assert cached.found("mnist") is None
+    temperatures = [len(grids.PLANS[profile]["mnist"].temperatures) + 1 for profile in ("paper", "cpu")]
+    assert asked == temperatures
