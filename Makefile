@@ -33,7 +33,7 @@ STORE = from sumexp.companion.store.location import default; print(default().roo
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book books pdf data runs test test-builds test-peers references lint gpu bench mutants proofs serve clean lock
+.PHONY: help book books pdf data runs test test-builds test-peers references lint gpu bench proofs serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -43,7 +43,7 @@ help: ## Show this list
 
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
 	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
-	  --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)' $(if $(STORED),--stored)
+	  --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)' --stored '$(STORED)'
 
 books: $(READY) ## Build it four times, smoke and cpu, without data and with: stops at the first guard that fails
 	@set -e; export SUMEXP_STORE="$$(.venv/bin/python -c '$(STORE)')"; for profile in smoke cpu; do \
@@ -89,9 +89,6 @@ gpu: $(READY) ## Try the GPU, in some minutes: tests of devices, speed, chapters
 
 bench: $(READY) ## Measure what the book says about speed and memory
 	$(RUN) benchmarks
-
-mutants: $(READY) ## Change the code in one place after another and see whether a test notices: OPTIONS="--minutes 60 --seed 0"
-	$(RUN) benchmarks.mutants $(OPTIONS)
 
 proofs: $(READY) ## Have Coq check proofs/ (Debian: apt-get install coq libcoq-coquelicot)
 	$(RUN) pytest -q -rs tests/proofs

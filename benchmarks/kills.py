@@ -275,7 +275,7 @@ def _full_disk(project: Path) -> dict[str, Any]:
 
 
 def _environment(project: Path) -> dict[str, str]:
-    hidden = ("SUMEXP_DATA", "SUMEXP_STORE", "SUMEXP_REMOTE", "SUMEXP_DRIVER")
+    hidden = ("SUMEXP_DATA", "SUMEXP_STORE", "SUMEXP_DRIVER")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
     return kept | {"PYTHONPATH": str(project / "src"), "XDG_CACHE_HOME": str(project / CACHE)}
 

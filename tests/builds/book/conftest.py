@@ -25,7 +25,7 @@ RENDER = """
 import os
 from sumexp.companion.pipeline import book, workflow
 
-book.build("smoke", "cpu", "", workflow.Machines(os.cpu_count()), stored=True)
+book.build("smoke", "cpu", "", workflow.Machines(os.cpu_count()), stored="partial")
 """
 
 

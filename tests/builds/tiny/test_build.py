@@ -206,14 +206,14 @@ def test_what_training_runs_decide_is_decided_by_those_of_the_build(
     assert verdict() == "holds"
     assert project.entries("evidence").keys() == decided.keys()
 
-    # It is decided where there are no runs, too.
-    environment, remote = Project.environment, project.path / "remote"
-    monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"SUMEXP_REMOTE": str(remote)})
-    project.run("store", "push", "--profile", "smoke")
+    # A copy of the store publishes the same book, also without the runs.
+    shutil.copytree(project.store, project.path / "copy", ignore=shutil.ignore_patterns("run"))
     for gone in (project.store, project.path / "build"):
         shutil.rmtree(gone)
-    project.build("--stored")
-    assert not project.entries("run")
+    environment = Project.environment
+    copied = {"SUMEXP_STORE": str(project.path / "copy")}
+    monkeypatch.setattr(Project, "environment", lambda self: environment(self) | copied)
+    project.build("--stored", "1")
     assert verdict() == "holds"
 
 
@@ -238,7 +238,10 @@ def test_only_what_is_stored(project: Project) -> None:
     shutil.rmtree(project.path / "build")
     before = project.entries("*")
     project.write("notebooks/two.md", chapter("two", "profile * 2"))
-    project.build("--stored")
+    said = project.build("--stored", "1", code=1)
+    assert "lacks 1 of 2 chapters and the outcomes of 0 of 1 test modules: two, ...; copy them" in said
+    assert not (project.path / "build/html").exists()
+    project.build("--stored", "partial")
     after = project.entries("*")
     assert {key for key in after if key not in before} == set(project.entries("pages")) - set(before)
     assert "shows an earlier run" in staged(project.path / "build/stage", "two")
@@ -252,7 +255,7 @@ def test_what_a_gpu_machine_computed_is_rendered_where_there_is_none(project: Pr
             shutil.copytree(entry.path, folder, dirs_exist_ok=True)
             seal(replace(entry.provenance, device="cuda (a GPU)"))
     before = project.entries("notebook"), project.entries("evidence")
-    project.build("--stored", "--device", "cuda")
+    project.build("--stored", "1", "--device", "cuda")
     assert (project.entries("notebook"), project.entries("evidence")) == before
     executions = json.loads((project.path / "build/executions.json").read_text("utf-8"))
     assert [(row["notebook"], row["device"]) for row in executions["tables"]["cost"]] == [

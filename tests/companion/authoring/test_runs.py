@@ -56,8 +56,7 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     CALLS.clear()
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "the store"))
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "code" for name in names})
-    for variable in ("SUMEXP_DECLARED_DATA", "SUMEXP_REMOTE"):
-        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
     return tmp_path / "the store"
 
 

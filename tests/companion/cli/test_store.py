@@ -1,16 +1,12 @@
-"""`sumexp clean` asks before it removes, unless it is told not to; `sumexp store push` says what it has copied."""
+"""`sumexp clean` asks before it removes, unless it is told not to."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
-from sumexp.companion import CompanionError
 from sumexp.companion.cli.commands import app
-from sumexp.companion.pipeline import plan, why
-from sumexp.companion.store import Computation
-from sumexp.companion.store.remote import Remote
+from sumexp.companion.pipeline import why
 
 
 @pytest.fixture
@@ -28,25 +24,6 @@ def removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
     monkeypatch.setattr(why, "leftovers", lambda: [(entry, "no longer asked for")])
     monkeypatch.setattr(why, "remove", remove)
     return gone
-
-
-def test_outcomes_of_tests_are_pushed_anew_and_a_remote_must_be_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    run, outcomes = (
-        SimpleNamespace(size=size, computation=Computation(kind, "some.name", {}))
-        for kind, size in (("run", 1000), ("evidence", 5000))
-    )
-    monkeypatch.setattr(plan, "make", lambda *_, **__: None)
-    monkeypatch.setattr(why, "needed", lambda _: [run, outcomes])
-    monkeypatch.setattr(Remote, "push", lambda remote, entry, *, anew: anew)
-    monkeypatch.delenv("SUMEXP_REMOTE", raising=False)
-    refused = CliRunner().invoke(app, ["store", "push"])
-    assert isinstance(refused.exception, CompanionError)
-    assert "SUMEXP_REMOTE is not set" in str(refused.exception)
-    monkeypatch.setenv("SUMEXP_REMOTE", str(tmp_path))
-    done = CliRunner().invoke(app, ["store", "push"])
-    assert done.output == f"pushed 1 of 2 entries, 5.0 kB, to {tmp_path}; the others are there already\n"
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,7 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "the store"))
     monkeypatch.setenv("SUMEXP_DATA", str(tmp_path / "data"))
-    for variable in ("SUMEXP_DECLARED_DATA", "SUMEXP_REMOTE"):
-        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "code" for name in names})
     ask_for(monkeypatch, tiny)
     return tmp_path / "the store"

@@ -26,7 +26,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A chapter, and a store in which nothing is computed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
-    monkeypatch.delenv("SUMEXP_REMOTE", raising=False)
     for folder in ("notebooks", "book", "claims", "tests"):
         Path(folder).mkdir()
     Path("_toc.yml").write_text("format: jb-book\nroot: notebooks/one\n")
@@ -89,7 +88,6 @@ def test_a_grid_that_is_whole_changes_its_chapter(monkeypatch: pytest.MonkeyPatc
     keep(other)
     keep(Computation("grid", "vae-mnist", {"profile": "cpu"}))
     assert [text for _, text in why.leftovers()] == ["of other code or data"] * 2  # the old chapter, a foreign mark
-    assert mark in [entry.computation for entry in why.needed(plan.make("cpu", "cpu", "", stored=True))]
 
 
 def test_clean_keeps_what_any_machine_asks_for_and_what_runs() -> None:

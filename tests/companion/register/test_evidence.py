@@ -71,7 +71,7 @@ class Project:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    for variable in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "SUMEXP_REMOTE", "MENDED"):
+    for variable in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "MENDED"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("SUMEXP_STORE", str(pytester.path / "store"))

@@ -15,8 +15,7 @@ def asked(number: int = 0, **parts: str) -> Computation:
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("SUMEXP_STORE", "SUMEXP_REMOTE"):
-        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.delenv("SUMEXP_STORE", raising=False)
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from filelock import Timeout
 
 from sumexp.companion import CompanionError
 from sumexp.companion.store import Computation, Store, default
@@ -38,24 +37,6 @@ def test_an_entry_comes_back_as_it_was_written(store: Store) -> None:
     files = sorted(path.relative_to(again.path).as_posix() for path in again.path.rglob("*") if path.is_file())
     assert files == ["SHA256SUMS", "entry.json", "file.bin", "folder/größe.txt"]
     assert again.size == sum((again.path / file).stat().st_size for file in files)
-
-
-def test_what_is_not_here_is_fetched_once(store: Store, tmp_path: Path) -> None:
-    there = keep(Store(tmp_path / "there"), asked())
-    fetched = []
-
-    def fetch(computation: Computation, part: Path) -> bool:
-        fetched.append(computation)
-        return computation == asked() and bool(shutil.copytree(there.path, part))
-
-    asking = Store(store.root, fetch)
-    for _ in range(2):
-        entry = asking.find(asked())
-        assert entry is not None
-        assert entry.path == store.path(asked())
-    assert fetched == [asked()]
-    assert asking.find(asked(1)) is None
-    assert fetched == [asked(), asked(1)]
 
 
 def test_the_checksums_are_in_the_usual_form(store: Store) -> None:
@@ -226,25 +207,15 @@ def test_a_lock_keeps_others_out_until_its_holder_is_killed(store: Store) -> Non
     with _other(HOLDER, store) as process:
         assert store.is_running(asked().key)
         assert store.status(asked()) == "running"
-        with pytest.raises(Timeout), store.locked(asked(), wait=False):
-            pass
         assert not store.remove(store.path(asked()))
         assert store.has(asked())
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert not store.is_running(asked().key)
-    with store.locked(asked(), wait=False):
+    with store.locked(asked()):
         pass
     assert store.remove(store.path(asked()))
     assert not store.has(asked())
-
-
-def test_who_holds_a_lock_may_take_it_once_more(store: Store) -> None:
-    with store.locked(asked()):
-        with store.locked(asked(), wait=False):
-            assert store.is_running(asked().key)
-        assert store.is_running(asked().key)
-    assert not store.is_running(asked().key)
 
 
 ONCE = """
@@ -345,7 +316,7 @@ def test_a_store_that_may_not_be_read_is_one_clear_error(stranger: Store, look: 
 
 def test_locks_leave_no_files(store: Store) -> None:
     keep(store, asked())
-    with store.locked(asked()), store.locked(asked()):
+    with store.locked(asked()):
         assert [path.name for path in (store.root / "locks").iterdir()] == [f"{asked().key}.lock"]
     assert not list((store.root / "locks").iterdir())
 
@@ -379,4 +350,3 @@ def test_the_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert default().root == tmp_path / "here"
     monkeypatch.setenv("SUMEXP_STORE", "~/there")
     assert default().root == Path.home() / "there"
-    assert default().fetch is None

@@ -27,15 +27,24 @@ def test_data_count_when_present_or_absent(monkeypatch: pytest.MonkeyPatch) -> N
     assert parts.data(["tiny"]) == {"data tiny": "absent"}
 
 
-def test_pins_and_files_count_by_their_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_count_by_their_bytes(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("1\n")
+    before = parts.files({"named": tmp_path / "b"})
+    (tmp_path / "b").write_text("2\n")
+    assert len({before["file named"], parts.files({"named": tmp_path / "b"})["file named"], "absent"}) == 3
+    assert parts.files([tmp_path / "a"]) == {f"file {tmp_path}/a": "absent"}
+
+
+def test_versions_are_those_of_what_is_imported_and_of_what_that_requires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert parts.pins() == {"pins": "absent"}
-    parts.PINS.write_text("torch==1\n")
-    pinned = parts.pins()
-    parts.PINS.write_text("torch==2\n")
-    assert len({pinned["pins"], parts.pins()["pins"], "absent"}) == 3
-    assert parts.files([Path("a"), parts.PINS]) == {"file a": "absent", "file constraints.txt": parts.pins()["pins"]}
-    assert parts.files({"named": parts.PINS}) == {"file named": parts.pins()["pins"]}
+    assert parts.versions(["sumexp.chapters.intervals"]) == {}
+    parts.PINS.write_text("# pins\nidna==3.7\nmarkupsafe==2\nnumpy==2.0\nscikit-learn==1\ntabulate==9\ntorch==1\n")
+    assert parts.versions(["sumexp.chapters.intervals"]).keys() == {"version numpy"}
+    code = parts.versions([], "import sklearn.svm", "def f():\n    from tabulate import tabulate")
+    assert code == {"version numpy": "2.0", "version scikit-learn": "1", "version tabulate": "9"}
+    assert parts.versions([], "import torch").keys() == {"version markupsafe", "version torch"}  # by Jinja
 
 
 def test_each_module_of_the_closure_is_a_part_but_those_of_the_store() -> None:

@@ -20,7 +20,7 @@ def book_command(
     device: Device = "auto",
     cores: Annotated[int, typer.Option(help="How many cores to use.")] = os.cpu_count() or 1,
     only: Annotated[str, typer.Option(help="Chapters to execute, separated by spaces; all by default.")] = "",
-    stored: Annotated[bool, typer.Option("--stored", help="Execute nothing: render what the store has.")] = False,
+    stored: Annotated[str, typer.Option(help="1: render what the store has; partial: even if entries lack.")] = "",
     executor: Executor = "",
     jobs: Jobs = 20,
     options: Options = "",

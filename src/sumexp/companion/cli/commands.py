@@ -9,7 +9,7 @@ from sumexp.companion.cli.book import book_command, notebook_app, pdf_command, s
 from sumexp.companion.cli.data import data_app
 from sumexp.companion.cli.register import register_command
 from sumexp.companion.cli.runs import runs_app
-from sumexp.companion.cli.store import clean_command, status_command, store_app, why_command
+from sumexp.companion.cli.store import clean_command, status_command, why_command
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,7 +30,6 @@ app.add_typer(notebook_app, name="notebook")
 app.command("register")(register_command)
 app.add_typer(data_app, name="data")
 app.add_typer(runs_app, name="runs")
-app.add_typer(store_app, name="store")
 
 
 def _print_version(asked: bool) -> None:

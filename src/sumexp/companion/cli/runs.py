@@ -28,7 +28,7 @@ def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "au
     if grid:
         jobs = jobs_of(grid, profile)
         both = zip(computations(jobs, kind_of(device)), differences([job.config for job in jobs]), strict=True)
-        rows = [(run.key[:SHORT], store.status(run), *_cost(store.here(run)), about) for run, about in both]
+        rows = [(run.key[:SHORT], store.status(run), *_cost(store.find(run)), about) for run, about in both]
         print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
         return
     entries = store.entries("run")

@@ -1,4 +1,4 @@
-"""``sumexp why``, ``status``, ``clean`` and ``store push``: what is there, why, what can go, what others can have."""
+"""``sumexp why``, ``status`` and ``clean``: the entries of the store, why they are recomputed, which can go."""
 
 from collections import Counter
 from typing import Annotated
@@ -7,8 +7,6 @@ import typer
 
 from sumexp.companion.cli.book import Device, Profile
 from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
-
-store_app = typer.Typer(no_args_is_help=True, help="What is computed, here and at the remote.")
 
 
 def why_command(
@@ -69,23 +67,3 @@ def clean_command(
     count, freed = remove(path for path, _ in entries)
     rest = "" if count == len(entries) else "; the others are being computed"
     typer.echo(f"removed {count} of {len(entries)}, {as_size(freed)}{rest}")
-
-
-@store_app.command("push")
-def push_command(profile: Profile = "cpu", device: Device = "auto") -> None:
-    """Copy to the remote (SUMEXP_REMOTE) what a build of today's code and data shows, and the runs behind it."""
-    import os
-
-    from sumexp.companion import CompanionError
-    from sumexp.companion.pipeline import plan
-    from sumexp.companion.pipeline.why import needed
-    from sumexp.companion.store import location
-
-    remote = location.remote()
-    if remote is None:
-        raise CompanionError("SUMEXP_REMOTE is not set; name the remote, such as s3://bucket/sumexp or a folder")
-    entries = needed(plan.make(profile, device, "", stored=True))
-    # Outcomes of tests go anew: they may rest on more runs. Of several machines' the last ones count.
-    pushed = [entry for entry in entries if remote.push(entry, anew=entry.computation.kind == "evidence")]
-    size, place = as_size(sum(entry.size for entry in pushed)), os.environ["SUMEXP_REMOTE"]
-    typer.echo(f"pushed {len(pushed)} of {len(entries)} entries, {size}, to {place}; the others are there already")

@@ -40,7 +40,7 @@ def estimates(grid: str, device: str, store: Store) -> dict[str, Estimate]:
     jobs = [job for profile in PROFILES for job in jobs_of(grid, profile)]
     assumed = {job.name: (job.rates or grids()[grid].rates)[kind] for job in jobs}
     asked = {wanted.key: (job, wanted) for job, wanted in zip(jobs, computations(jobs, device), strict=True)}
-    found = [(job, entry) for job, wanted in asked.values() if (entry := store.here(wanted)) is not None]
+    found = [(job, entry) for job, wanted in asked.values() if (entry := store.find(wanted)) is not None]
     return {name: _estimate([one for one in found if one[0].name == name], rate) for name, rate in assumed.items()}
 
 

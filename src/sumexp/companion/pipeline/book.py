@@ -22,37 +22,40 @@ from sumexp.companion.pipeline import plan as plans
 from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from sumexp.companion.pipeline.workflow import Machines, Task
 from sumexp.companion.register.outcomes import PROOFS, TESTS, file_of, find
-from sumexp.companion.store import Store, default, location, parts, processes, progress
+from sumexp.companion.store import default, location, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import device_name
-from sumexp.companion.store.settings import gpu_shares
+from sumexp.companion.store.settings import choice, gpu_shares
 
 PAGE = view.HTML / "index.html"
 MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
 """How long a cluster lets a chapter run."""
 
 
-def build(profile: str, device: str, only: str, machines: Machines, *, stored: bool = False) -> Path:
+def build(profile: str, device: str, only: str, machines: Machines, *, stored: str = "") -> Path:
     """Build the book; returns its first page.
 
-    The machines execute the chapters in ``only``, separated by spaces, or all; all else is done here. ``stored``:
-    execute nothing, and render what the store and its remote have.
+    The machines execute the chapters in ``only``, separated by spaces, or all; all else is done here. If ``stored`` is
+    ``1`` nothing is executed, and missing entries are an error; with ``partial`` the pages are rendered without them.
     """
+    choice("STORED", stored, ("", "1", "partial"))
     if machines.executor:
         machines.device(device)
-    arguments = profile, device, only, str(stored)
+    arguments = profile, device, only, stored
     # Most builds have nothing to do, which the bytes of the sources and the list of runs and grids show before anything
     # is worked out. What else is stored they do not show.
     if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {_results()}":
         return PAGE
-    plan = plans.make(profile, device, only, stored=stored or bool(machines.executor))
+    plan = plans.make(profile, device, only, stored=bool(stored or machines.executor))
     BUILD.mkdir(exist_ok=True)
     with _alone():
         now = _fingerprint(arguments)
         FINISHED.unlink(missing_ok=True)
         write_text(PLAN, plan.model_dump_json())
-        if not stored:
+        if stored == "1":
+            _check_stored(plan)
+        elif not stored:
             execute(plan, machines)
             _decide(plan, machines.cores)  # with the runs that notebooks have trained
         _show(plan, machines.cores)
@@ -81,6 +84,19 @@ def execute(plan: Plan, machines: Machines) -> None:
         )
 
 
+def _check_stored(plan: Plan) -> None:
+    """Fail if the store lacks a chapter or the outcomes of a test module."""
+    store = default()
+    chapters = [name for name, wanted in plan.notebooks.items() if store.find(wanted) is None]
+    undecided = [one.name for one in plan.undecided(store)]
+    if chapters or undecided:
+        raise CompanionError(
+            f"STORED=1: {store.root} lacks {len(chapters)} of {len(plan.notebooks)} chapters and the outcomes of "
+            f"{len(undecided)} of {len(plan.evidence)} test modules: {', '.join((chapters + undecided)[:5])}, "
+            "...; copy them into the store (`sumexp why NAME` says what differs), or take STORED=partial or none"
+        )
+
+
 def _decide(plan: Plan, cores: int) -> None:
     """Have the tests run that decide claims and whose outcomes the store lacks; one that fails is evidence too."""
     store, log = default(), BUILD / "logs" / "evidence.log"
@@ -91,8 +107,7 @@ def _decide(plan: Plan, cores: int) -> None:
     workers = min(cores, len(files)) if len(files) > 1 else 0  # one module needs none
     options = "-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     log.parent.mkdir(parents=True, exist_ok=True)
-    local = Store(store.root)  # asked twice a second, and so without its remote
-    shown = progress.shown("the book", len(lacking), lambda: sum(find(local, one) is not None for one in lacking))
+    shown = progress.shown("the book", len(lacking), lambda: sum(find(store, one) is not None for one in lacking))
     with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
         code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
     if undecided := [file_of(one.name).as_posix() for one in plan.undecided(store)]:
@@ -103,11 +118,11 @@ def _show(plan: Plan, cores: int) -> None:
     """Render the pages, unless the store has them, and let ``build/`` show them."""
     store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
     wanted = pages.computation(plan, shown, decided)
-    entry = store.here(wanted)  # pages of a remote could have any script: they are made here
+    entry = store.find(wanted)
     if entry is None:
         with progress.shown("the book", 1, lambda: int(store.has(wanted))):
             _run("sumexp.companion.cli", "step", "pages", str(cores))
-        entry = store.here(wanted)
+        entry = store.find(wanted)
         if entry is None:
             raise CompanionError("the book is not finished: its pages could not be rendered, see above")
     view.show(shown, entry)

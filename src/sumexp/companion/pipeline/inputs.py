@@ -54,7 +54,7 @@ def _parsed(text: str) -> Source:
 
 
 def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
-    """The execution of a notebook: its code, parameters, pins, data and import closure; prose does not count.
+    """The execution of a notebook: its code, parameters, data, import closure and dependencies' versions; not its prose.
 
     Of ``parameters`` those count that the notebook has: a chapter that trains nothing has no ``device``.
 
@@ -69,7 +69,6 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
         name,
         {"code": digest(*source.code), "threads": str(THREADS)}
         | {f"parameter {key}": value for key, value in settings.items()}
-        | parts.pins()
         | parts.data(declared_data(source, path))
         | parts.files(declared_measurements(source, path))
         | {
@@ -78,7 +77,8 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
             for part, state in complete_grids.states(grid, names, *place).items()
         }
         # What a notebook draws its pictures with is imported by it; how it is run is not.
-        | parts.modules(parts.imports(*source.code)),
+        | parts.modules(reached := parts.imports(*source.code))
+        | parts.versions(reached, *source.code),
     )
 
 

@@ -59,7 +59,7 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
     files |= {str(file): file for file in _deciding(decided)}
     wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
     settings = {"parameter profile": plan.profile, "parameter device": plan.device}
-    return Computation("pages", "book", settings | parts.files(files) | parts.pins() | entries | wanted)
+    return Computation("pages", "book", settings | parts.files(files) | parts.files([parts.PINS]) | entries | wanted)
 
 
 def sources() -> dict[str, Path]:
@@ -90,7 +90,7 @@ def make(plan: Plan, jobs: int) -> None:
     store, shown, decided = default(), chapters(plan), evidence(plan)
     wanted = computation(plan, shown, decided)
     with store.locked(wanted):
-        if store.here(wanted) is None:
+        if store.find(wanted) is None:
             meter = Meter()
             with store.writing(wanted) as (folder, seal):
                 _render(plan, shown, decided, folder, jobs)
@@ -120,7 +120,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     # What decides how pages are read and no setting tells Sphinx: code, docstrings, versions.
     folders = (Path(sumexp.__path__[0]), Path("book/_ext"))
     readers = [file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc"]
-    trees = BUILD / ".doctrees" / Computation("pages", "readers", parts.files(readers) | parts.pins()).key[:16]
+    trees = BUILD / ".doctrees" / Computation("pages", "readers", parts.files([*readers, parts.PINS])).key[:16]
     for other in set(trees.parent.glob("*")) - {trees}:
         rmtree(other)
     render(STAGE, folder / "html", trees=trees, jobs=jobs)

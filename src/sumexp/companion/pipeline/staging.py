@@ -11,7 +11,7 @@ from typing import Any
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.inputs import NOTEBOOKS, source_path
 from sumexp.companion.pipeline.notebooks import EXECUTED, INJECTED
-from sumexp.companion.pipeline.outputs import clean, literal, noted
+from sumexp.companion.pipeline.outputs import literal, noted, staged
 from sumexp.companion.store import Entry
 from sumexp.companion.store.files import write_text
 
@@ -54,11 +54,7 @@ def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
 
     notebook = dict(jupytext.read(source_path(name)))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    try:
-        is_whole = entry is not None and _fill(code, entry)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise CompanionError(f"{entry and entry.path} is not what a build writes ({error}): remove it") from error
-    if is_whole:
+    if entry is not None and _fill(code, entry):
         _check_guards(name, notebook["cells"])
     else:
         _leave_out_unknown(notebook["cells"])
@@ -78,7 +74,7 @@ def _fill(code: Sequence[dict[str, Any]], entry: Entry) -> bool:
     now, then = [cell["source"] for cell in code], ["".join(cell["source"]) for cell in ran]
     for block in SequenceMatcher(None, now, then, autojunk=False).get_matching_blocks():
         for number in range(block.size):
-            code[block.a + number]["outputs"] = [clean(one) for one in ran[block.b + number]["outputs"]]
+            code[block.a + number]["outputs"] = [staged(one) for one in ran[block.b + number]["outputs"]]
     return now == then
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from shutil import copy2, copytree, rmtree
 
 from sumexp.companion.pipeline.notebooks import EXECUTED, FIGURES, RESULTS
-from sumexp.companion.pipeline.outputs import picture
 from sumexp.companion.pipeline.plan import BUILD
 from sumexp.companion.store import Entry
 
@@ -46,9 +45,6 @@ def _put(source: Path, place: Path) -> None:
         copy2(source, part)
     else:
         part.mkdir()
-        if source.is_dir():  # a remote keeps files, and so no empty folder
+        if source.is_dir():  # some copies of a store keep no empty folder
             copytree(source, part, dirs_exist_ok=True)
-    if source.name == FIGURES:
-        for file in part.glob("*.svg"):
-            file.write_text(picture(file.read_text("utf-8")), "utf-8")
     swap(part, place)

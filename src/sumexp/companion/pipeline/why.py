@@ -37,7 +37,7 @@ def status(plan: Plan, runs: Iterable[Computation] = ()) -> list[Line]:
     Of the runs that are not there those that are half done, damaged, or given: which ones a chapter asks for besides
     those of its grid, is known when it is executed.
     """
-    store = _here()
+    store = default()
     rendering = pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store))
     lines = [_line(store, one) for one in (*plan.notebooks.values(), *plan.evidence.values(), rendering)]
     there, damaged = _survey(store, ["run"])
@@ -58,25 +58,11 @@ def _survey(store: Store, kinds: Iterable[str]) -> tuple[list[Computation], list
     return [entry.computation for entry in found.values() if entry], damaged
 
 
-def needed(plan: Plan) -> list[Entry]:
-    """The entries that a build shows, and the runs that the code of today would ask for."""
-    store = _here()
-    marks = _marks(plan.notebooks, plan.profile, plan.device)
-    runs = parts.current(_survey(store, ["run"])[0])
-    found = [store.find(one) for one in (*plan.notebooks.values(), *plan.evidence.values(), *marks, *runs)]
-    return [entry for entry in found if entry is not None]
-
-
 def _marks(chapters: Iterable[str], profile: str, device: str) -> Iterator[Computation]:
     """What says that grids of the chapters are whole."""
     for name in chapters:
         for grid, sources in declared_runs(parse(source_path(name))).items():
             yield from (complete_grids.mark(grid, source, profile, device) for source in sources)
-
-
-def _here() -> Store:
-    """The store without its remote: to say what is here fetches nothing."""
-    return Store(default().root)
 
 
 def _line(store: Store, one: Computation) -> Line:
@@ -96,7 +82,7 @@ def _look(store: Store, one: Computation) -> tuple[Status, Entry | None]:
 
 def why(name: str, plan: Plan) -> list[str]:
     """Whether a chapter, the evidence of a test module or the pages would be computed again, and what changed."""
-    store = _here()
+    store = default()
     rendering = pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store))
     known = {**plan.notebooks, **plan.evidence, "pages": rendering}
     if name not in known:
@@ -136,7 +122,7 @@ def leftovers() -> list[tuple[Path, str]]:
 
     Never what is running, nor what the code of today would ask for at any profile, here or on a machine with a GPU.
     """
-    store = _here()
+    store = default()
     book = plans.make(PROFILES[0], "cpu", "", stored=True)
     kept = {one.key for one in book.evidence.values()}
     settings = [{"profile": profile, "device": device} for profile in PROFILES for device in ("cpu", "cuda")]

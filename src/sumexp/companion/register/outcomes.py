@@ -33,7 +33,7 @@ def claim_modules() -> list[Path]:
 
 
 def computation(path: Path) -> Computation:
-    """The outcomes of a test module: its code and its helpers', pins, the data and the code it can reach.
+    """The outcomes of a test module: its code and its helpers', versions, the data and the code it can reach.
 
     Those of ``tests/proofs`` depend on the proofs too.
     """
@@ -48,10 +48,10 @@ def computation(path: Path) -> Computation:
         "evidence",
         module_name(path),
         {f"file {file.as_posix()}": syntax(text) for file, text in texts.items()}
-        | parts.pins()
         | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
         | parts.files(proofs)
         | parts.modules(reached)
+        | parts.versions(reached, *texts.values())
         | {f"module {name}": parts.module(name) for name in _RECORDED_BY},
     )
 

@@ -10,8 +10,8 @@ from hashlib import sha256
 class Computation:
     """Something to compute: its kind (``notebook``, ``evidence``, ``run``, ``grid``, ``pages``), and which of them.
 
-    The parts are what its result depends on, by name (``module sumexp.functional._sampled``, ``data brown``, ``pins``):
-    a digest or a short value each.
+    The parts are what its result depends on, by name (``module sumexp.nn``, ``data brown``, ``version torch``): a
+    digest or a short value each.
     """
 
     kind: str

@@ -14,7 +14,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
 from sumexp.companion import CompanionError
@@ -40,7 +40,7 @@ class DamagedError(CompanionError):
 
 @dataclass(frozen=True)
 class _Record(Computation):
-    """What `RECORD` holds, which may come from elsewhere."""
+    """The content of `RECORD`."""
 
     provenance: Provenance
 
@@ -64,36 +64,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of entries.
-
-    Where one is not here, `find` calls ``fetch``, which puts it into the folder that it is given and returns True, or
-    leaves nothing there and returns False.
-    """
+    """A folder of entries."""
 
     root: Path
-    fetch: Callable[[Computation, Path], bool] | None = None
 
     def path(self, computation: Computation) -> Path:
         """Where the entry lies, or will lie."""
         return self.root / computation.kind / computation.name / computation.key
 
     def find(self, computation: Computation) -> Entry | None:
-        """The entry, verified; None if there is none here or at the remote, or (with a note) a damaged one."""
-        entry, path = self.here(computation), self.path(computation)
-        if entry is None and self.fetch is not None:
-            turn = FileLock(self._lock(f"{computation.key}.fetch"))
-            with self.guarded(path):
-                turn.acquire()
-            # Another process may have been quicker; what one computes here is not fetched.
-            with _released(turn), suppress(Timeout), self.locked(computation, wait=False):
-                if whole(path) is None and self.fetch(computation, part := path.with_suffix(PART)):
-                    with self.guarded(path):
-                        _publish(part, path)
-            entry = self.here(computation)
-        return entry
-
-    def here(self, computation: Computation) -> Entry | None:
-        """The entry as `find` gives it, if it is here: the remote is not asked."""
+        """The entry, verified; None if it is missing or, with a warning, damaged."""
         path = self.path(computation)
         if not _is_there(path):
             return None
@@ -108,7 +88,7 @@ class Store:
         return _is_there(self.path(computation))
 
     def lacking(self, wanted: Iterable[Computation]) -> list[Computation]:
-        """What is to be computed, as neither the store nor its remote has it; damaged entries go."""
+        """The computations that the store lacks; deletes damaged entries."""
         absent = [computation for computation in wanted if self.find(computation) is None]
         for path in filter(_is_there, map(self.path, absent)):
             self.remove(path)
@@ -169,21 +149,19 @@ class Store:
             raise CompanionError(f"cannot keep {path}: {error}; name another folder by SUMEXP_STORE{free}") from error
 
     @contextmanager
-    def locked(self, computation: Computation, *, wait: bool = True) -> Iterator[None]:
-        """Hold the computation's lock, which the system releases when the process ends, however it ends.
-
-        Who holds it may take it once more: `find` does. Where another process does, raises Timeout unless it may wait.
-        """
-        lock = FileLock(self._lock(computation.key), is_singleton=True)
+    def locked(self, computation: Computation) -> Iterator[None]:
+        """Hold the computation's lock, which the system releases when the process ends, however it ends."""
+        lock = FileLock(self._lock(computation.key))
         with self.guarded(self.path(computation)), suppress(Timeout):
             lock.acquire(timeout=MOMENT)
         if not lock.is_locked:
-            if not wait:
-                raise Timeout(lock.lock_file)
             _log.warning("waiting for another process that computes %s", self.path(computation))
             lock.acquire()
-        with _released(lock):
+        try:
             yield
+        finally:
+            Path(lock.lock_file).unlink(missing_ok=True)  # a waiting process makes another
+            lock.release()
 
     def is_running(self, key: str) -> bool:
         """Whether a process holds the lock of this key; to look takes no right to write."""
@@ -202,7 +180,7 @@ class Store:
         return sorted(path for path in self.root.glob(f"{kind}/{name}/*") if not path.suffix and _is_there(path))
 
     def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
-        """All entries of a kind and name that are what was written, the one finished first first."""
+        """All undamaged entries of a kind and name, oldest first."""
         entries = filter(None, map(whole, self.paths(kind, name)))
         return sorted(entries, key=lambda entry: entry.provenance.finished)
 
@@ -217,14 +195,14 @@ class Store:
         return True
 
 
-def read(path: Path, place: Path | None = None) -> Entry:
-    """The entry in a folder: its files are what was written, and its place is the folder's, or ``place`` if given."""
+def read(path: Path) -> Entry:
+    """The entry in a folder: its files and its place are what was written."""
     try:
         if (path / SUMS).read_text("utf-8") != _sums(path):
             raise DamagedError(f"{path} is damaged: its files are not those that were written")
         record = _FORM.validate_json((path / RECORD).read_bytes(), strict=True)
         computation = Computation(record.kind, record.name, record.parts)
-        if (computation.kind, computation.name, computation.key) != (place or path).parts[-3:]:
+        if (computation.kind, computation.name, computation.key) != path.parts[-3:]:
             raise DamagedError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
         return Entry(path, computation, record.provenance)
     except (OSError, ValueError) as error:
@@ -250,17 +228,6 @@ def _sums(folder: Path) -> str:
             with file.open("rb") as stream:
                 lines.append(f"{file_digest(stream, 'sha256').hexdigest()}  {file.relative_to(folder).as_posix()}\n")
     return "".join(lines)
-
-
-@contextmanager
-def _released(lock: BaseFileLock) -> Iterator[None]:
-    """Let go of a lock at the end."""
-    try:
-        yield
-    finally:
-        if lock.lock_counter == 1:
-            Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it makes another
-        lock.release()
 
 
 def _publish(part: Path, path: Path) -> None:

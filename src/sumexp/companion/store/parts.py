@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 
 import grimp
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import sumexp
 from sumexp.companion import CompanionError
@@ -27,8 +30,7 @@ def modules(names: Iterable[str]) -> dict[str, str]:
 
     The store keeps results and makes none: a change of how they lie on the disk must not compute them again.
     """
-    counted = (name for name in sorted(closure(names)) if not name.startswith("sumexp.companion.store"))
-    return {f"module {name}": module(name) for name in counted}
+    return {f"module {name}": module(name) for name in sorted(closure(names)) if _counts(name)}
 
 
 def data(names: Iterable[str]) -> dict[str, str]:
@@ -66,9 +68,24 @@ def current(runs: Iterable[Computation]) -> Iterator[Computation]:
                 yield run
 
 
-def pins() -> dict[str, str]:
-    """The part of the pinned versions."""
-    return {"pins": file_digest(PINS)}
+def versions(names: Iterable[str], *codes: str) -> dict[str, str]:
+    """A part for each pinned distribution that the modules reached from ``names``, or code, import or require.
+
+    Those of downloads are left out: what arrives is held against checksums.
+    """
+    reached = {name for name in closure(names) if _counts(name) and name != "sumexp.datasets._download"}
+    imported = {found for name in reached for found in _graph().find_modules_directly_imported_by(name)}
+    imported |= {name for code in codes for name in _names(code)}
+    providers = _providers()
+    waiting = {other for name in imported for other in providers.get(name.partition(".")[0], ())}
+    found: set[str] = set()
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in found:
+            found.add(name)
+            waiting |= _required(name)
+    pinned = re.findall(r"(?m)^([^\s#=]+)==(\S+)", PINS.read_text("utf-8") if PINS.is_file() else "")
+    return {f"version {name}": version for name, version in pinned if canonicalize_name(name) in found}
 
 
 def files(paths: Mapping[str, Path] | Iterable[Path]) -> dict[str, str]:
@@ -88,23 +105,23 @@ def closure(names: Iterable[str]) -> frozenset[str]:
     A parent that does nothing but import names for its users is passed over: it runs when a module below it is
     imported, but that module gets nothing from it.
     """
-    graph = _graph()
+    graph, modules = _graph(), _modules()
     reached: set[str] = set()
     waiting = set(names)
-    if unknown := sorted(waiting - graph.modules):
-        known = ", ".join(sorted(graph.modules))
+    if unknown := sorted(waiting - modules):
+        known = ", ".join(sorted(modules))
         raise CompanionError(f"no module {', '.join(unknown)} in the package; it has {known}")
     while waiting:
         name = waiting.pop()
         reached.add(name)
         parents = {parent for parent in _parents(name) if not _re_exports(_path(parent).read_text("utf-8"))}
-        waiting |= (graph.find_modules_directly_imported_by(name) | parents) - reached
+        waiting |= (graph.find_modules_directly_imported_by(name) & modules | parents) - reached
     return frozenset(reached)
 
 
 def imports(*codes: str) -> frozenset[str]:
     """The modules of the package that code names, by import or as ``sumexp.x``; what does not parse names none."""
-    named, known = {name for code in codes for name in _names(code)}, _graph().modules
+    named, known = {name for code in codes for name in _names(code)}, _modules()
     found = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
     return frozenset(filter(None, found))
 
@@ -129,9 +146,35 @@ def module(name: str) -> str:
 def _graph() -> grimp.ImportGraph:
     """The imports of the package when this process asked first; what is edited later changes its own part of a key."""
     try:
-        return grimp.build_graph("sumexp", exclude_type_checking_imports=True, cache_dir=None)
+        return grimp.build_graph(
+            "sumexp", include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+        )
     except grimp.exceptions.SourceSyntaxError as error:
         raise CompanionError(f"{error}; correct it first") from error
+
+
+@cache
+def _modules() -> frozenset[str]:
+    """The modules of the package."""
+    return frozenset(name for name in _graph().modules if name.partition(".")[0] == "sumexp")
+
+
+def _counts(module: str) -> bool:
+    """Whether results can depend on a module; they do not on those that store them."""
+    return not module.startswith("sumexp.companion.store")
+
+
+_providers = cache(metadata.packages_distributions)
+
+
+@cache
+def _required(distribution: str) -> frozenset[str]:
+    """The distributions that one requires here, without its extras."""
+    try:
+        wanted = map(Requirement, metadata.requires(distribution) or ())
+    except metadata.PackageNotFoundError:
+        return frozenset()
+    return frozenset(one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""}))
 
 
 def _path(module: str) -> Path:
