@@ -54,7 +54,7 @@ def _parsed(text: str) -> Source:
 
 
 def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
-    """The execution of a notebook: its code, parameters, data, import closure and dependencies' versions; not its prose.
+    """The execution of a notebook: its code, parameters, data, import closure and dependencies' versions; not prose.
 
     Of ``parameters`` those count that the notebook has: a chapter that trains nothing has no ``device``.
 
