@@ -20,7 +20,7 @@ def test_a_notebook_is_run_by_a_driver_whose_end_it_would_notice(
 
     def run(name: str, values: object, folder: Path, log: Path) -> SimpleNamespace:
         asked.append((name, values, log, os.environ[processes.DRIVER].split()[0]))
-        assert Path(os.environ[progress.FOLDER], f"{name}.json").is_file()
+        assert Path(os.environ[progress.FILE]).read_text() == f"{name}: starting\n"
         (folder / notebooks.EXECUTED).write_text("executed")
         return SimpleNamespace(seconds=12.34)
 

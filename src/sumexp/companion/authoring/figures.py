@@ -20,7 +20,7 @@ from IPython.display import display
 from matplotlib.figure import Figure
 
 from sumexp.companion import CompanionError
-from sumexp.companion.authoring import light, narrow, series
+from sumexp.companion.authoring import narrow, series
 from sumexp.companion.authoring.results import check_name
 
 PALETTE = {
@@ -66,6 +66,7 @@ plt.switch_backend("agg")
 
 _SVG = "http://www.w3.org/2000/svg"
 _HREF = "{http://www.w3.org/1999/xlink}href"
+_NUMBER = re.compile(r"-?\d+\.\d+")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
 
 
@@ -112,7 +113,7 @@ def svg(fig: Figure, name: str, alt: str) -> str:
     root = ElementTree.fromstring(file.getvalue())
     _scope_styles(root)
     _rename_ids(root, name)
-    light.lighten(root)
+    _shorten_numbers(root)
     title = ElementTree.Element("title", {"id": f"{name}-title"})
     title.text = alt
     root.insert(0, title)
@@ -144,6 +145,15 @@ def _rename_ids(root: ElementTree.Element, name: str) -> None:
         for key, value in element.attrib.items():
             value = re.sub(r"url\(#([^)]+)\)", lambda of: f"url(#{numbered[of[1]]})", value)
             element.set(key, value.replace("#000000", "currentColor"))
+
+
+def _shorten_numbers(root: ElementTree.Element) -> None:
+    """Leave five digits of each number, finer than a pixel, and no layout of the file: half of its bytes."""
+    for element in root.iter():
+        element.text = element.tail = None
+        for name in {"d", "transform", "x", "y", "width", "height"} & element.attrib.keys():
+            short = _NUMBER.sub(lambda number: f"{float(number[0]):.5g}", element.attrib[name])
+            element.set(name, re.sub(r"\s*([A-Za-z])\s*", r"\1", short).strip() if name == "d" else short)
 
 
 def _reference(name: str, source: Callable[..., object]) -> str:

@@ -121,7 +121,7 @@ def _here(chosen: "Sequence[tuple[Job, Computation]]", device: str) -> None:
     if processes.driver():  # a shell may end before what it started by nohup
         processes.bind()
     for job, wanted in chosen:
-        with progress.step(f"{job.name} {wanted.key[:SHORT]}".removeprefix("sumexp."), "starting"):
+        with progress.step(f"{job.name} {wanted.key[:SHORT]}".removeprefix("sumexp.")):
             run(job, device)
 
 

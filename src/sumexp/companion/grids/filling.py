@@ -16,7 +16,7 @@ def fill(grid: str, profile: str, device: str, machines: Machines) -> None:
     """Have Snakemake compute on the machines what the store lacks of a grid."""
     total, log = len(jobs_of(grid, profile)), default().root / "logs" / f"{grid}-{profile}-{device}.log"
     tasks = longest_first(grid, profile, device)
-    if tasks and (lacking := workflow.run(f"{grid}, {profile}", tasks, machines, log)):
+    if tasks and (lacking := workflow.run(tasks, machines, log)):
         raise CompanionError(
             f"{len(lacking)} of {total} runs are not finished: see above, and {log}. What is finished is kept, "
             "and killed runs go on from their checkpoints: give the same command again"

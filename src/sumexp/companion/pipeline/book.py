@@ -21,8 +21,8 @@ from sumexp.companion.pipeline import notebooks, pages, view, workflow
 from sumexp.companion.pipeline import plan as plans
 from sumexp.companion.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from sumexp.companion.pipeline.workflow import Machines, Task
-from sumexp.companion.register.outcomes import PROOFS, TESTS, file_of, find
-from sumexp.companion.store import default, location, parts, processes, progress
+from sumexp.companion.register.outcomes import PROOFS, TESTS, file_of
+from sumexp.companion.store import default, parts, processes, progress
 from sumexp.companion.store.computation import digest
 from sumexp.companion.store.files import write_text
 from sumexp.companion.store.provenance import device_name
@@ -78,7 +78,7 @@ def execute(plan: Plan, machines: Machines) -> None:
         machines = replace(machines, share=1 if plan.profile == "paper" else gpu_shares(machines.cores))
         names = ", ".join(task.wanted.name for task in tasks if task.gpu)
         print(f"on {device_name('cuda')} chapters train, {machines.share} at a time: {names}; all else runs on the CPU")
-    if tasks and workflow.run("the book", tasks, machines, log):
+    if tasks and workflow.run(tasks, machines, log):
         raise CompanionError(
             f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
         )
@@ -107,8 +107,7 @@ def _decide(plan: Plan, cores: int) -> None:
     workers = min(cores, len(files)) if len(files) > 1 else 0  # one module needs none
     options = "-q -m claim -p sumexp.companion.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     log.parent.mkdir(parents=True, exist_ok=True)
-    shown = progress.shown("the book", len(lacking), lambda: sum(find(store, one) is not None for one in lacking))
-    with shown, progress.step(f"claims of {len(files)} test modules", "testing"), log.open("w") as output:
+    with progress.shown(), progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
         code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
     if undecided := [file_of(one.name).as_posix() for one in plan.undecided(store)]:
         raise CompanionError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
@@ -120,7 +119,7 @@ def _show(plan: Plan, cores: int) -> None:
     wanted = pages.computation(plan, shown, decided)
     entry = store.find(wanted)
     if entry is None:
-        with progress.shown("the book", 1, lambda: int(store.has(wanted))):
+        with progress.shown():
             _run("sumexp.companion.cli", "step", "pages", str(cores))
         entry = store.find(wanted)
         if entry is None:
@@ -132,18 +131,13 @@ def step(name: str, argument: str) -> None:
     """Run one step of the build that is planned here, in this process: ``notebook`` CHAPTER, or ``pages`` CORES."""
     processes.bind()
     steps = {"notebook": _notebook_step, "pages": _pages_step}
-    try:
-        steps[name](Plan.model_validate_json(PLAN.read_bytes()), argument)
-    except Exception as error:
-        if location.in_words(error) and progress.is_shown():
-            raise SystemExit(1) from None
-        raise
+    steps[name](Plan.model_validate_json(PLAN.read_bytes()), argument)
 
 
 def _notebook_step(plan: Plan, name: str) -> None:
     """Execute the notebook of a chapter, unless the store has it."""
     store, wanted = default(), plan.notebooks[name]
-    with progress.step(name, "starting"), store.locked(wanted):
+    with progress.step(name), store.locked(wanted):
         if store.find(wanted) is None:
             values = notebooks.parameters(name) | wanted.settings
             with store.writing(wanted) as (folder, seal):
@@ -153,7 +147,7 @@ def _notebook_step(plan: Plan, name: str) -> None:
 def _pages_step(plan: Plan, cores: str) -> None:
     """Render the pages and keep them."""
     gc.set_threshold(100_000)  # pages are large trees, through all of which it would go again and again
-    with progress.step("pages", "rendering"):
+    with progress.step("pages"):
         pages.make(plan, int(cores))
 
 

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,7 +108,9 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
             super().execute_managed_notebook(manager, *arguments, **options)
 
     def executed(cell: Any, cell_index: int, **_: object) -> None:
-        progress.report("executing cells", cell_index + 1, len(ran[0]["cells"]))
+        progress.report("executing cells", cell_index + 1, len(ran[0]["cells"]), begun=begun)
+
+    begun = time.time()
 
     papermill_engines.register("held", Engine)
     # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +22,11 @@ from threading import Thread
 from sumexp.companion import CompanionError
 from sumexp.companion.pipeline.plan import BUILD
 from sumexp.companion.store import Computation, default, processes, progress
+from sumexp.companion.store.files import scratch
 from sumexp.companion.store.settings import choice, resolve_device
 
 SNAKEFILE = Path("workflow/Snakefile")
+PREFIX = "sumexp-workflow-"
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Machines:
         return [*where.split(), *shlex.split(self.options)]
 
 
-def run(title: str, tasks: Sequence[Task], machines: Machines, log: Path) -> list[Task]:
+def run(tasks: Sequence[Task], machines: Machines, log: Path) -> list[Task]:
     """Run commands and show how far they are; returns those whose entries the store lacks at the end.
 
     Snakemake runs in this process, so that the two end together; in a thread of its own, as it would take SIGTERM for
@@ -100,39 +102,40 @@ def run(title: str, tasks: Sequence[Task], machines: Machines, log: Path) -> lis
     with store.guarded(store.root):
         store.root.mkdir(parents=True, exist_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
+    BUILD.mkdir(exist_ok=True)  # which all nodes of a cluster see
     os.environ["PYTHONHASHSEED"] = "0"
     if machines.executor:
         os.environ.pop(processes.DRIVER, None)  # other machines know no process of this one
     else:
         processes.drive()
-    with progress.shown(title, len(tasks), lambda: sum(store.has(task.wanted) for task in tasks)):
-        thread = Thread(target=_snakemake, args=(tasks, machines, log.absolute()), daemon=True)
+    place = nullcontext(mkdtemp(prefix="workflow-", dir=BUILD.absolute())) if machines.executor else scratch(PREFIX)
+    with progress.shown(), place as folder:
+        thread = Thread(target=_snakemake, args=(tasks, machines, Path(folder), log.absolute()), daemon=True)
         thread.start()
         try:
             thread.join()
         except KeyboardInterrupt:
             processes.end(130)
-    return [task for task in tasks if not store.has(task.wanted)]
+    lacking = [task for task in tasks if not store.has(task.wanted)]
+    if not lacking:
+        shutil.rmtree(folder, ignore_errors=True)  # else a cluster's logs of what failed may be there
+    return lacking
 
 
-def _snakemake(tasks: Sequence[Task], machines: Machines, log: Path) -> None:
-    """Run Snakemake; the folder it worked in stays if a cluster's logs of what failed may be there."""
+def _snakemake(tasks: Sequence[Task], machines: Machines, folder: Path, log: Path) -> None:
+    """Run Snakemake in a folder of its own."""
     from snakemake.cli import main
 
-    BUILD.mkdir(exist_ok=True)  # which all nodes see
-    parent = BUILD.absolute() if machines.executor else os.environ[progress.FOLDER]
-    folder = Path(mkdtemp(prefix="workflow-", dir=parent))
     file = folder / "tasks.json"
     file.write_text(json.dumps([task.record() for task in tasks]), "utf-8")
     # One that fails does not stop the others. The other scheduler starts a solver for each choice.
     arguments = ["--snakefile", str(SNAKEFILE.absolute()), "--keep-going", "--scheduler", "greedy"]
     arguments += [*machines.arguments(), "--config", f"tasks={file}"]
-    status: object = 0
-    try:
-        with log.open("w", encoding="utf-8") as output, redirect_stdout(output), redirect_stderr(output), chdir(folder):
-            main(arguments)
-    except SystemExit as end:
-        status = end.code
-    finally:
-        if not (machines.executor and status):
-            shutil.rmtree(folder, ignore_errors=True)
+    with (
+        suppress(SystemExit),
+        log.open("w", encoding="utf-8") as output,
+        redirect_stdout(output),
+        redirect_stderr(output),
+        chdir(folder),
+    ):
+        main(arguments)

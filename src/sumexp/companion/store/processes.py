@@ -5,14 +5,10 @@ build, which it knows from the environment.
 """
 
 import os
-import shutil
-import sys
 import threading
 import time
 from contextlib import suppress
 from typing import NoReturn
-
-from sumexp.companion.store.progress import FOLDER
 
 DRIVER = "SUMEXP_DRIVER"
 """Environment variable: the driver's process id and when it was started."""
@@ -49,16 +45,12 @@ def _watch(parent: int, driver: str) -> None:
 
 
 def end(code: int) -> NoReturn:
-    """End this process at once, after all that it started; of a driver, or of one that is gone, its folder goes too."""
+    """End this process at once, after all that it started."""
     import psutil
 
-    if driver().startswith(f"{os.getpid()} ") or not is_there(driver()):
-        shutil.rmtree(os.environ.get(FOLDER, ""), ignore_errors=True)
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             child.kill()
-    if sys.stderr.isatty():
-        print("\x1b[?25h", end="", file=sys.stderr, flush=True)  # who shows progress hides the cursor
     os._exit(code)
 
 
