@@ -1,5 +1,5 @@
 // The book on paper, as `make pdf` prints it: all pages in one document, which is laid out for sheets: formulas typeset,
-// everything as wide as its place, figures where they fit.
+// everything as wide as its place.
 (() => {
   "use strict";
   // What a page has for a screen: what opens, scrolls or leads to a cell, code that is folded away, graphs to click in.
@@ -10,10 +10,6 @@
   // Pages that stand in the contents without their sections: pages before them list what these are.
   const BRIEF = /^book\/(errata\/|results|register)/;
   const LEAST = 0.75; // lines of code that would be drawn smaller could not be read: they are broken instead
-  const WHOLE =
-    "h3, h4, h5, .sumexp-figure, .cell_input, .cell_output .output:not(:has(.sumexp-figure)), tr, div.math, " +
-    ".admonition:is(.exercise, .theorem, .definition, .corollary, .lemma, .proposition)";
-  const TEXT = "p, ul, ol, div.math";
   const box = (element) => element.getBoundingClientRect();
 
   /** Give an element another name. */
@@ -109,48 +105,16 @@
     for (const [element, scale] of wide) element.style.zoom = scale;
   };
 
-  /** Let text overtake a figure that no longer fits on its sheet, of which it would leave the rest white.
-   *
-   * On which sheet a thing will lie is estimated; where that is wrong a figure stands a paragraph later, no more.
-   */
-  const float = (height) => {
-    for (const article of document.querySelectorAll("article")) {
-      const { top } = box(article);
-      let white = 0, end = 0;
-      const left = (element) => height - (box(element).top - top + white) % height;
-      for (const element of [...article.querySelectorAll(WHOLE)]) {
-        if (box(element).bottom <= end) continue; // within one that was looked at
-        const more = /^H/.test(element.tagName) ? 60 : 0; // two lines below a heading
-        const needs = () => Math.min(height, box(element).height + more);
-        const cell = element.closest(".cell");
-        const moves = element.matches(".sumexp-figure") && !cell?.querySelector(".cell_input");
-        const block = moves ? cell ?? element : null;
-        const next = () => block?.nextElementSibling;
-        while (needs() > left(element) && next()?.matches(TEXT) && box(next()).height < left(element)) block.before(next());
-        if (needs() > left(element)) white += left(element);
-        end = box(element).bottom;
-      }
-    }
-  };
-
-  let drawn = [];
   window.sumexpPrint = {
     /** Links that lead nowhere. */
     lost: [...new Set(within)].filter((href) => !document.getElementById(href.slice(1))).sort(),
-    async layOut(height) {
+    async layOut() {
       await typeset();
       fit();
-      float(height);
     },
-    /** Take pictures out while sheets are counted: the browser works out styles of what is hidden, too. */
-    blank() {
-      drawn = [...document.querySelectorAll("svg:not(svg svg, :has(symbol))")].map((svg) => [svg, [...svg.childNodes]]);
-      for (const [svg] of drawn) svg.replaceChildren();
-    },
-    /** Write the number of its sheet to each line of the contents, and draw again. */
+    /** Write the number of its sheet to each line of the contents. */
     number(sheets) {
       for (const place of document.querySelectorAll("[data-target]")) place.textContent = sheets[place.dataset.target];
-      for (const [svg, parts] of drawn) svg.replaceChildren(...parts);
     },
   };
 })();

@@ -4,7 +4,6 @@ import pytest
 from bs4 import BeautifulSoup
 
 from sumexp.companion.authoring import tables
-from sumexp.companion.pipeline import outputs
 
 
 def test_a_table_has_each_cell_as_it_was_given_in_html_and_in_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -12,7 +11,7 @@ def test_a_table_has_each_cell_as_it_was_given_in_html_and_in_text(monkeypatch: 
     monkeypatch.setattr(tables, "display", lambda data, raw: displayed.append(data))
     tables.show(["scheme", "KL", "m"], [["a < b", "0.10", 8], ["<b>c</b>", "−1e-03", ""]], caption="<i>")
     (shown,) = displayed
-    page = BeautifulSoup(outputs.page(shown["text/html"]), "html.parser")
+    page = BeautifulSoup(shown["text/html"], "html.parser")
     rows = [[cell.get_text(strip=True) for cell in row.select("th, td")] for row in page.select("tr")]
     assert rows == [["scheme", "KL", "m"], ["a < b", "0.10", "8"], ["<b>c</b>", "−1e-03", ""]]
     assert [caption.get_text() for caption in page.select("table.result-table caption")] == ["<i>"]

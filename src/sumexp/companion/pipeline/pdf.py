@@ -27,13 +27,11 @@ from sumexp.companion.pipeline.view import HTML
 from sumexp.companion.register import VERDICTS, page
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, Playwright
+    from playwright.sync_api import Browser, Playwright
 
 PDF = BUILD / "sumexp.pdf"
 CONFIG = Path("_config.yml")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-HEIGHT = 933
-"""Of a sheet between its margins, in CSS pixels: see ``margin`` of ``print.css``."""
 SHEET = 794
 """Its width with its margins: the width that styles ask about on paper (``@media (min-width: ...)``)."""
 FONTS = (
@@ -52,7 +50,6 @@ STYLES = ("pygments.css", "claims.css", "register.css", "custom.css", "print.css
 
 _OWN = re.compile(r'(\sid="|\baria-labelledby="|\bhref="#(?!mark-)|\burl\(#)')
 _MATHS = re.compile(r"<script>window\.MathJax = .*?</script>", re.DOTALL)
-_DATE = re.compile(rb"/(?:CreationDate|ModDate) \([^)]*\)")
 
 
 def pages(contents: SiteMap) -> dict[str, str]:
@@ -70,18 +67,15 @@ def article(html: str, name: str, part: str = "") -> str:
 
 
 def front(title: str, author: str, year: str, version: str) -> str:
-    """The title page: what the book is, what its marks mean, and what of its pages is not printed."""
+    """The title page: what the book is, and what its marks mean."""
     name, _, subtitle = title.partition(": ")
     return (
         f'<div class="title-page"><div class="book-title">{escape(name)}</div>'
         f'<div class="book-subtitle">{escape(subtitle[:1].upper() + subtitle[1:])}</div>'
         f'<div class="book-authors">{escape(author)}<br>Version {escape(version)}, {escape(year)}</div>'
-        f'<div class="book-about"><p>{"".join(map(page.badge, VERDICTS))}</p>'
-        "<p>These marks stand at words whose claim was checked, and lead to its entry in the register, near the end. "
-        "Figures, theorems and exercises are numbered within a chapter; solutions stand below their exercises.</p>"
-        "<p>This is the printed form of the book’s pages. Not printed are: the description of the package’s functions; "
-        "code that the pages fold away, which loads, draws and keeps the books; "
-        "and of the register the notes, tests and graphs.</p></div></div>"
+        f'<div class="book-about"><p>{"".join(map(page.badge, VERDICTS))}</p><p>These marks stand at words whose claim '
+        "was checked, and lead to its entry in the register, near the end. The description of the package, folded "
+        "code, and the notes, tests and graphs of the register are not printed.</p></div></div>"
     )
 
 
@@ -126,30 +120,18 @@ def page_numbers(pdf: bytes) -> dict[str, int]:
     return {name.removeprefix("/"): number + 1 for name, number in places.items() if number is not None}
 
 
-def undated(pdf: bytes) -> bytes:
-    """The same PDF without the time at which it was made; blanks keep every object where the table says it is."""
-    return _DATE.sub(lambda found: b" " * len(found[0]), pdf)
-
-
-def lay_out(browser: "Browser", file: Path) -> "Page":
-    """Open a document as on sheets of paper; its script (``print.js``) joins what it holds and lays it out."""
+def printed(browser: "Browser", file: Path) -> bytes:
+    """A document as PDF with bookmarks; ``print.js`` lays it out and gives each ``data-target`` its page's number."""
     page = browser.new_page(viewport={"width": SHEET, "height": SHEET})
     page.set_default_timeout(0)  # hundreds of sheets take their time on a slow machine
     page.emulate_media(media="print", color_scheme="light")
     page.goto(file.resolve().as_uri())
     if lost := page.evaluate("sumexpPrint.lost"):
         raise CompanionError(f"links of the book that lead nowhere once its pages are joined: {', '.join(lost)}")
-    page.evaluate("height => sumexpPrint.layOut(height)", HEIGHT)
-    return page
-
-
-def printed(page: "Page") -> bytes:
-    """A document laid out as PDF with bookmarks; each ``data-target`` is given the number of the sheet of that id."""
+    page.evaluate("sumexpPrint.layOut()")
     pdf = partial(page.pdf, prefer_css_page_size=True, print_background=True)
-    page.evaluate("sumexpPrint.blank()")  # pictures keep their places, which say on which sheet all others are
-    # What is only to be counted needs neither bookmarks nor tags, which take as long as all the rest.
     page.evaluate("sheets => sumexpPrint.number(sheets)", page_numbers(pdf()))
-    return undated(pdf(outline=True, tagged=True))
+    return pdf(outline=True, tagged=True)
 
 
 def launch(playwright: "Playwright") -> "Browser":
@@ -173,7 +155,7 @@ def make() -> Path:
         browser = launch(playwright)
         file, part = Path(folder, "book.html"), Path(folder, PDF.name)
         file.write_text(document(), "utf-8")
-        part.write_bytes(printed(lay_out(browser, file)))
+        part.write_bytes(printed(browser, file))
         part.replace(PDF)
         browser.close()
     return PDF
