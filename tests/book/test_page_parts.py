@@ -3,13 +3,11 @@
 import re
 import runpy
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
-from jinja2 import Environment, FileSystemLoader
 
 from sumexp.companion.register import errata
 
@@ -61,27 +59,6 @@ def test_what_axe_misses_is_added(pages: dict[str, Any]) -> None:
     )
 
 
-def test_a_long_name_breaks_after_its_dots_and_brackets(pages: dict[str, Any]) -> None:
-    body = (
-        "<code>sumexp.perturb.representation.HalfSpace.contains</code> <code>sumexp.perturb.softmax.mean</code> "
-        '<code><span class="pre">inversion.softmax_parameters(p,</span> <span class="pre">tau)</span></code>'
-        '<span class="pre">tests/bias/test_exercises.py::test_one_draw</span>'
-        "<pre>sumexp.perturb.representation.HalfSpace.contains</pre>"
-    )
-    context = {"body": body}
-    pages["break_names"](None, "page", "page.html", context, None)
-    assert context["body"] == (
-        "<code>sumexp.<wbr>perturb.<wbr>representation.<wbr>HalfSpace.<wbr>contains</code> "
-        "<code>sumexp.perturb.softmax.mean</code> "
-        '<code><span class="pre">inversion.<wbr>softmax_parameters(<wbr>p,</span> <span class="pre">tau)</span></code>'
-        '<span class="pre">tests/<wbr>bias/<wbr>test_<wbr>exercises.py::<wbr>test_<wbr>one_<wbr>draw</span>'
-        "<pre>sumexp.perturb.representation.HalfSpace.contains</pre>"
-    )
-    context = {"body": "(<em>tuple</em><em>[</em><em>int</em><em>, </em><em>...</em><em>]</em>)"}
-    pages["break_names"](None, "page", "page.html", context, None)
-    assert context["body"] == "(<em>tuple</em><em>[</em><wbr><em>int</em><em>, </em><em>...</em><em>]</em>)"
-
-
 def test_theorems_and_exercises_have_a_permalink_with_a_name(pages: dict[str, Any]) -> None:
     counted = '<p class="admonition-title"><span class="caption-number">{} 3.1 </span> (so)</p>'
     page = (
@@ -99,17 +76,6 @@ def test_theorems_and_exercises_have_a_permalink_with_a_name(pages: dict[str, An
     assert theorem is not None
     assert exercise is not None
     assert (theorem.get_text(), exercise.get_text()) == ("Theorem 3.1  (so)#", "Exercise 3.1  (so)#")
-
-
-def test_a_page_can_be_cited(pages: dict[str, Any]) -> None:
-    assert pages["bibtex"]("notebooks/bias", "2. A < B", "The authors", "2026").splitlines() == [
-        "@incollection{sumexp-bias,",
-        "  title = {2. A &lt; B},",
-        "  author = {{The authors}},",
-        "  booktitle = {The Sum of Exponentials},",
-        "  year = {2026},",
-        "}",
-    ]
 
 
 ERRATUM = "(erratum-b1)=\n## B1. Two signs\n\n**Weight:** {}.\n\n"
@@ -154,43 +120,3 @@ def test_an_erratum_without_weight_is_refused() -> None:
 def test_every_erratum_has_its_weight_and_its_three_lines(file: Path) -> None:
     text = file.read_text("utf-8")
     assert list(errata.read(text, "")) == re.findall(r"(?m)^## ([A-Z]\d+)\. ", text)
-
-
-@pytest.mark.parametrize("repository", ["", "https://github.com/a/b"])
-def test_a_page_can_be_edited_and_its_errors_reported_where_there_is_a_repository(repository: str) -> None:
-    templates = Environment(loader=FileSystemLoader(EXTENSIONS.parent / "_templates"), autoescape=False)
-    foot = templates.get_template("page-foot.html")
-    shown = foot.render(
-        repository=repository,
-        pagename="notebooks/bias",
-        bibtex="@incollection{sumexp-bias}",
-        author="A B",
-        copyright="2026",
-    )
-    page = BeautifulSoup(shown, "html.parser")
-    links = {link.get_text(): link["href"] for link in page.select("a")}
-    places = {
-        "Edit it": "https://github.com/a/b/edit/main/notebooks/bias.md",
-        "Report an error": "https://github.com/a/b/issues/new?template=error.md&title=notebooks/bias",
-    }
-    assert links == {"Link to this page": "#"} | (places if repository else {})
-    (about,) = page.select("p")
-    assert about.get_text().startswith("A B, 2026. Code: MIT licence; text and figures: CC BY 4.0.")
-    assert ("open an issue" in about.get_text()) == (not repository)  # a place for remarks in either case
-    assert (EXTENSIONS.parents[1] / ".github" / "ISSUE_TEMPLATE" / "error.md").exists()
-    (entry,) = page.select("details .highlight pre")  # where the book's button for copying goes
-    assert entry.get_text() == "@incollection{sumexp-bias}"
-
-
-def test_a_picture_is_named_where_the_pages_have_an_address(pages: dict[str, Any]) -> None:
-    for root, card in (("https://x.org/book/", "https://x.org/book/_static/card.png"), ("", "")):
-        context: dict[str, Any] = {}
-        config = SimpleNamespace(author="The authors", copyright="2026", html_baseurl=root)
-        pages["describe"](SimpleNamespace(config=config), "page", "page.html", context, None)
-        assert context["card"] == card
-
-
-def test_a_published_page_is_cited_with_its_address(pages: dict[str, Any]) -> None:
-    assert "  url = {https://x.org/a.html},\n" in pages["bibtex"](
-        "a", "A", "The authors", "2026", "https://x.org/a.html"
-    )

@@ -2,7 +2,7 @@
 
 import runpy
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -64,69 +64,11 @@ def test_the_list_that_a_reader_sees(browser: Browser, html: Path, page: Page, q
     assert first == listed[0] == f"notebooks/{EXPECTED[query]}.html"
 
 
-def test_a_word_leads_to_the_chapter_that_explains_it(page: Page) -> None:
-    first = {word: listed[0] for word, listed in zip(EXPECTED, found(page, *EXPECTED), strict=True)}
-    assert first == {word: f"notebooks/{chapter}.html" for word, chapter in EXPECTED.items()}
-
-
 def test_the_words_of_the_introduction_lead_to_the_first_page_of_their_row(page: Page) -> None:
     wanted = {word: f"{chapter}.html" for chapter, words in KNOWN.items() for word in words}
     wanted["ListNet"] = "book/api/nn.html#sumexp.nn.ListNet"  # a name of code, too
     assert len(wanted) > 30
     assert {word: listed[0] for word, listed in zip(wanted, found(page, *wanted), strict=True)} == wanted
-
-
-@pytest.mark.parametrize("query", ["long tail", "NDCG", "softmax", "mutual information", "recall"])
-def test_pages_come_before_what_is_merely_called_so(page: Page, query: str) -> None:
-    [listed] = found(page, query)
-    kinds = [address.startswith("book/api/") for address in listed]
-    assert any(kinds)
-    assert kinds == sorted(kinds)
-
-
-@pytest.mark.parametrize(
-    "query, place",
-    [
-        ("in_batch", "book/api/functional.html#sumexp.functional.in_batch"),
-        ("StreamingLogQ", "book/api/nn.html#sumexp.nn.StreamingLogQ"),
-        ("sumexp.ranking.ndcg", "book/api/ranking.html#sumexp.ranking.ndcg"),
-    ],
-)
-def test_a_name_of_code_leads_to_its_description(page: Page, query: str, place: str) -> None:
-    assert found(page, query)[0][0] == place
-
-
-@pytest.mark.parametrize("query, place", [("errata", "errata"), ("register", "register"), ("speed", "speed")])
-def test_a_title_leads_to_its_page(page: Page, query: str, place: str) -> None:
-    assert found(page, query)[0][0] == f"book/{place}.html"
-
-
-def test_chapters_that_mention_a_word_come_in_their_order_before_other_pages(page: Page) -> None:
-    # A word that stands in the text of several chapters, in no title and in no row of the introduction.
-    [addresses] = found(page, "derivative")
-    chapters = [PurePosixPath(address).stem for address in addresses if address.startswith("notebooks/")]
-    assert len(chapters) > 1
-    assert chapters == sorted(chapters, key=CHAPTERS.index)
-    assert [f"notebooks/{name}.html" for name in chapters] == addresses[: len(chapters)]
-
-
-QUERIES = {
-    "infonce bound": "notebooks/nce",
-    "install": "book/install",
-    "how many negatives": "notebooks/negatives",
-    "tensorflow sampled_softmax_loss": "book/libraries",
-    "CLIP": "notebooks/since",
-    "LLM vocabulary cross entropy memory": "notebooks/negatives",
-    "accidental hits": "notebooks/negatives",
-    "gumbel softmax": "notebooks/perturb",
-    "word2vec": "notebooks/nce",
-    "check my training": "book/checking",
-}
-
-
-def test_ten_queries_of_readers_land_where_they_are_answered(page: Page) -> None:
-    first = {query: listed[0] for query, listed in zip(QUERIES, found(page, *QUERIES), strict=True)}
-    assert first == {query: f"{place}.html" for query, place in QUERIES.items()}
 
 
 def test_a_page_found_names_the_section_that_has_the_words(page: Page) -> None:
@@ -145,24 +87,6 @@ def test_a_page_found_names_the_section_that_has_the_words(page: Page) -> None:
         html,
     )
     assert summary == ["negatives.html#hits", "Hits A draw hits the label."]
-
-
-def test_no_page_after_a_search_offers_to_hide_its_matches(browser: Browser, html: Path) -> None:
-    seen = browser.new_page()
-    seen.goto((html / "search.html").as_uri())
-    seen.evaluate("localStorage.setItem('sphinx_highlight_terms', 'softmax')")
-    seen.goto((html / "book" / "notation.html").as_uri())
-    assert seen.locator(".highlight-link, .highlighted").count() == 0
-    seen.close()
-
-
-def test_what_is_typed_does_not_stand_under_the_icon(page: Page) -> None:
-    form = page.locator("article form.bd-search, main form.bd-search").first
-    icon = form.locator(".fa-magnifying-glass").first.evaluate("e => e.getBoundingClientRect().right")
-    text = form.locator("input").first.evaluate(
-        "e => e.getBoundingClientRect().left + parseFloat(getComputedStyle(e).paddingLeft)"
-    )
-    assert icon <= text
 
 
 @pytest.mark.parametrize(
