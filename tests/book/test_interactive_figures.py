@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,21 +57,8 @@ def figures(consistent: Interactive, images: Interactive) -> dict[str, Interacti
 FIGURES = ("consistency", "promises", "failures", "bounds", "draws", "sets", "orders")
 
 
-def ends(panel: Panel | Plane) -> tuple[float, float]:
-    return panel.xlim if isinstance(panel, Plane) else (panel.x[0], panel.x[-1])
-
-
 def number(choice: str) -> float:
     return float(choice.replace(",", ""))
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_numbers_at_an_axis_rise_within_its_ends(figures: dict[str, Interactive], name: str) -> None:
-    for panel in figures[name].panels:
-        if not isinstance(panel, Triangle):
-            for (low, high), ticks in ((ends(panel), panel.xticks), (panel.ylim, panel.yticks)):
-                assert low <= ticks[0] <= ticks[-1] <= high
-                assert all(one < next for one, next in pairwise(ticks))
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -83,46 +69,6 @@ def test_the_mark_stands_at_what_is_chosen(figures: dict[str, Interactive], name
             said = [number(choice) for choice in figures[name].controls[control].choices]
             assert_allclose(said, places, atol=0.005)
             assert panel.x[0] <= places[0] < places[-1] <= panel.x[-1]
-
-
-@pytest.mark.parametrize("name", ["consistency", "promises", "draws", "sets"])
-def test_where_there_are_settings_from_end_to_end_the_ends_have_numbers(
-    figures: dict[str, Interactive], name: str
-) -> None:
-    for panel in figures[name].panels:
-        if isinstance(panel, Panel):
-            assert (panel.xticks[0], panel.xticks[-1]) == (panel.x[0], panel.x[-1])
-
-
-@pytest.mark.parametrize("settings", [draws.DRAWS, failures.DRAWS, failures.WEIGHTS], ids=["draws", "m", "w"])
-def test_settings_over_decades_go_by_one_two_and_five(settings: Sequence[int]) -> None:
-    steps = [digit * 10**power for power in range(5) for digit in (1, 2, 5)]
-    assert list(settings) == steps[: len(settings)]
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_numbers_of_many_sizes_are_round(figures: dict[str, Interactive], name: str) -> None:
-    """One digit and zeros, or a power of two: on logarithmic axes, and of items and places."""
-    found = [*promises.ITEMS, *promises.PLACES]
-    for panel in figures[name].panels:
-        if isinstance(panel, Panel):
-            found += [*panel.xticks] if "x" in panel.log else []
-            found += [*panel.yticks] if "y" in panel.log else []
-    assert all(float(f"{one:.0e}") == one or math.log2(one).is_integer() for one in found)
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_numbers_at_an_axis_are_equally_far_apart(figures: dict[str, Interactive], name: str) -> None:
-    """Where settings go by one, two and five, or places from 1 on, they are round instead."""
-    found: list[Sequence[float]] = []
-    for panel in figures[name].panels:
-        if isinstance(panel, Panel):
-            found += [panel.xticks] if "x" not in panel.log else []
-            found += [np.log(panel.yticks).tolist() if "y" in panel.log else panel.yticks]
-        elif isinstance(panel, Plane) and panel.xticks[0] != 1:
-            found += [panel.xticks, panel.yticks]
-    for ticks in found:
-        assert_allclose(np.diff(ticks), ticks[1] - ticks[0])
 
 
 @pytest.mark.parametrize(
@@ -204,10 +150,6 @@ def test_the_least_valid_weight_never_falls_below_and_importance_weights_do(figu
     assert all("falls" in text and "never" not in text for text in importance.reading.ravel())
 
 
-def test_information_goes_by_quarters_of_a_nat_to_the_most_there_can_be() -> None:
-    assert_allclose(nce.INFORMATION, [*np.arange(0.25, math.log(nce.VALUES), 0.25), math.log(nce.VALUES)])
-
-
 def test_the_law_has_the_information_asked_for() -> None:
     for information in nce.INFORMATION[::4]:
         assert_allclose(nce.law(information).mutual_information, information, atol=1e-10)
@@ -273,17 +215,6 @@ def test_curves_of_laws_go_from_edge_to_edge_in_small_steps(tau: float) -> None:
     assert np.diff(half[:, 0]).min() > -1e-12
     if tau >= 1:
         assert abs(np.diff(half, axis=0)).max() < 0.05
-
-
-def test_of_a_curve_that_is_thinned_both_ends_and_the_middle_stay() -> None:
-    angles = np.concatenate([np.linspace(0, 0.5, 401), np.linspace(0.5, np.pi / 2, 401)[1:]])  # denser at first
-    curve = np.stack([np.cos(angles), np.sin(angles), 0 * angles], -1)
-    thin = perturb.thinned(curve)
-    assert len(thin) == 2 * perturb.POINTS - 1
-    assert_allclose(thin[[0, perturb.POINTS - 1, -1]], curve[[0, 400, -1]])
-    for half in (thin[: perturb.POINTS], thin[perturb.POINTS - 1 :]):
-        steps = np.linalg.norm(np.diff(half, axis=0), axis=1)
-        assert steps.max() < 1.3 * steps.min()
 
 
 def test_the_image_of_a_point_and_of_the_half_space(images: Interactive) -> None:

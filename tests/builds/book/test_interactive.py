@@ -14,12 +14,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Locator, Page, expect
-from scipy.stats import rankdata
 
-from sumexp import ranking
-from sumexp.companion.authoring.interactive_figures import failures, nce, negatives, perturb
-from sumexp.nce import global_nce
-from sumexp.negatives import consistency
+from sumexp.companion.authoring.interactive_figures import perturb
 from sumexp.perturb import inversion
 from tests.builds.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
 from tests.builds.book.conftest import CHROMIUM
@@ -195,54 +191,6 @@ def curve(table: dict[str, Any], line: int, panel: int, chosen: list[int]) -> li
     return values
 
 
-@pytest.mark.parametrize(("m", "skew", "hits"), [(3, 2, "mask"), (6, 1, "redraw")])
-def test_the_page_has_the_exact_minima(html: Path, m: int, skew: int, hits: Any) -> None:
-    table = data(html, "consistent-at-any-m")
-    chosen = [m, skew, list(negatives.HITS).index(hits)]
-    log_q, truth = negatives.zipf(negatives.SKEWS[skew]), negatives.zipf(negatives.TRUTH)
-    count = int(table["controls"][0]["choices"][m])
-    factors = consistency.factors("relative", log_q, count, hits=hits)
-    found = consistency.minimiser(consistency.multiset_losses(log_q, count, factors, hits), truth.exp())
-    shift = found - truth
-    shift = shift - (truth.exp() * shift).sum()
-    ranks = [int(rank) - 1 for rank in table["panels"][1]["x"]]
-    assert_allclose(curve(table, 1, 1, chosen), shift[ranks], rtol=1e-4, atol=1e-6)
-    nats = (truth.exp() * (truth - found.log_softmax(-1))).sum().item()
-    assert_allclose(curve(table, 1, 0, chosen)[m], nats, rtol=1e-4)
-
-
-@pytest.mark.parametrize(("c", "items", "places"), [(8, 1, 2), (20, 3, 3)])
-def test_the_page_has_what_a_loss_promises(html: Path, c: int, items: int, places: int) -> None:
-    table = data(html, "what-a-loss-promises")
-    losses, count, k = (control["choices"] for control in table["controls"])
-    loss, n = float(losses[c]), int(count[items].replace(",", ""))
-    chosen, at = [c, items, places], table["panels"][0]["x"].index(loss)
-    ranks = ranking.possible_ranks(loss, n)
-    wanted = [ranking.least_rr(loss, classes=n), ranking.least_ndcg(loss, classes=n)]
-    wanted.append(ranking.least_recall(loss, int(k[places])))
-    assert_allclose([curve(table, line, 0, chosen)[at] for line in (0, 1)], [1 / rank for rank in ranks], rtol=1e-4)
-    assert_allclose([curve(table, line, 1, chosen)[at] for line in (2, 3, 4)], wanted, rtol=1e-4)
-
-
-@pytest.mark.parametrize(("m", "weight"), [(2, 4), (6, 0)])
-def test_the_page_has_how_far_a_loss_falls(html: Path, m: int, weight: int) -> None:
-    table = data(html, "where-sampled-losses-fail")
-    count, w = (float(table["controls"][n]["choices"][at].replace(",", "")) for n, at in ((0, m), (1, weight)))
-    sizes = np.array(table["panels"][0]["x"]) - 1
-    losses = ranking.hit_losses(failures.NEGATIVES, int(count), w, torch.from_numpy(sizes))
-    wanted = losses.numpy() - np.log1p(sizes)
-    assert_allclose(curve(table, 1, 0, [m, weight]), wanted, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize(("n", "information"), [(3, 5), (9, 12)])
-def test_the_page_has_the_best_value(html: Path, n: int, information: int) -> None:
-    table = data(html, "nce-bounds")
-    law = nce.law(float(table["controls"][1]["choices"][information]))
-    wanted = global_nce.bound(law, global_nce.optimal_scores(law), nce.CANDIDATES[n])
-    assert_allclose(curve(table, 0, 0, [n, information])[n], wanted, rtol=1e-4)
-    assert_allclose(curve(table, 0, 1, [n, information])[information], wanted, rtol=1e-4)
-
-
 @pytest.mark.parametrize(("noise", "tau"), [("Gaussian", 1), ("uniform", 0)])
 def test_the_page_has_the_image_of_the_half_space(html: Path, noise: str, tau: int) -> None:
     table = data(html, "images-of-sets")
@@ -258,17 +206,3 @@ def test_the_page_has_the_image_of_the_half_space(html: Path, noise: str, tau: i
     assert_allclose(spread, 0, atol=0.02 * max(1, temperature))  # the edge of the half space
     below = np.trapezoid(height[::-1], places[::-1, 0])  # of the triangle's height, over its side
     assert_allclose(curve(table, 0, 1, chosen)[tau], 2 * below, atol=2e-3)
-
-
-def test_the_page_has_both_orders(html: Path) -> None:
-    """A method's measured place is that of its error among all, and the method picked out is one of the points."""
-    table = data(html, "longtail-predicted")
-    for group in range(len(table["controls"][0]["choices"])):
-        points, places = (np.array(curve(table, 0, panel, [group, 0])).reshape(-1, 2) for panel in (0, 1))
-        assert len(points) == len(table["controls"][1]["choices"])
-        assert_allclose(places[:, 1], rankdata(points[:, 1]), atol=1)  # errors may differ in the sixth digit
-        assert places[points[:, 0].argmax(), 0] < places[points[:, 0].argmin(), 0]
-        for panel, all_of_them in enumerate((points, places)):
-            assert curve(table, 3, panel, [group, 5]) == all_of_them[5].tolist()
-        low, high = np.array(curve(table, 2, 0, [group, 5])).reshape(2, 2)[:, 1]
-        assert low <= points[5, 1] <= high
