@@ -2,11 +2,13 @@
 
 import re
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from pybtex.plugin import find_plugin, register_plugin
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
 _SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 _PAGES_BELOW = re.compile(r"(<a [^>]*>(.*?)</a><details[^>]*>)<summary>")
@@ -86,9 +88,16 @@ def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> 
 def setup(app: Sphinx) -> None:
     # Else it is looked for among all that is installed, at each citation.
     register_plugin("pybtex.backends", "plaintext", find_plugin("pybtex.backends", "plaintext"), force=True)
+    app.connect("config-inited", refuse_unstaged)
     app.connect("builder-inited", add_filter)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", break_names)
+
+
+def refuse_unstaged(app: Sphinx, config: Config) -> None:
+    """Say what to type where the outputs of notebooks and the register are missing: `jupyter-book build .` has none."""
+    if not Path(app.srcdir, "book/_data").is_dir():
+        raise SystemExit("error: these are the sources of the book, without outputs; build it by: make book")
 
 
 def add_filter(app: Sphinx) -> None:

@@ -3,6 +3,7 @@
 import re
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,3 +121,11 @@ def test_an_erratum_without_weight_is_refused() -> None:
 def test_every_erratum_has_its_weight_and_its_three_lines(file: Path) -> None:
     text = file.read_text("utf-8")
     assert list(errata.read(text, "")) == re.findall(r"(?m)^## ([A-Z]\d+)\. ", text)
+
+
+def test_sources_that_are_not_staged_say_what_to_type(pages: dict[str, Any], tmp_path: Path) -> None:
+    """As by ``jupyter-book build .`` in the project's root."""
+    with pytest.raises(SystemExit, match="build it by: make book"):
+        pages["refuse_unstaged"](SimpleNamespace(srcdir=tmp_path), None)
+    (tmp_path / "book/_data").mkdir(parents=True)
+    pages["refuse_unstaged"](SimpleNamespace(srcdir=tmp_path), None)
