@@ -79,14 +79,14 @@ def test_a_store_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
     with pytest.raises(CompanionError, match=r"no workflow/Snakefile here .*; run this from the project's root"):
-        workflow.run("the book", [], workflow.Machines(1), tmp_path / "log")
+        workflow.run([], workflow.Machines(1), tmp_path / "log")
     (tmp_path / "workflow").mkdir()
     (tmp_path / "workflow/Snakefile").touch()
     (tmp_path / "store").touch()
     with pytest.raises(
         CompanionError, match=r"cannot keep .*store: .*File exists.*; name another folder by SUMEXP_STORE"
     ):
-        workflow.run("the book", [], workflow.Machines(1), tmp_path / "log")
+        workflow.run([], workflow.Machines(1), tmp_path / "log")
 
 
 def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:
