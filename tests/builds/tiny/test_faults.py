@@ -135,7 +135,7 @@ command = "true" if after else "touch started; sleep 300"
 record = {"name": "a", "command": f"cd {Path.cwd()} && {command}", "minutes": 1, "gpu": False, "threads": 1}
 workflow.Task.record = lambda task: record
 task = workflow.Task("a", Computation("run", "a", {}), (), 1, False)
-workflow.run("a build", [task], workflow.Machines(1), Path("log"))
+workflow.run([task], workflow.Machines(1), Path("log"))
 Path("started").touch()
 signal.pause()
 """

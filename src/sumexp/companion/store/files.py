@@ -13,6 +13,10 @@ YOUNG = 60.0
 """Seconds for which a scratch folder is let alone: its process may not hold it yet."""
 
 
+HELD: set[str] = set()
+"""The scratch folders of this process."""
+
+
 def write_text(path: Path, text: str) -> None:
     """Write ``text`` so that a reader sees the old file or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,9 +44,11 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[str]:
                 shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as folder:
         hold = _held(Path(folder))
+        HELD.add(folder)
         try:
             yield folder
         finally:
+            HELD.discard(folder)
             os.close(hold)
 
 

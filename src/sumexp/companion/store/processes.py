@@ -5,10 +5,13 @@ build, which it knows from the environment.
 """
 
 import os
+import shutil
 import threading
 import time
 from contextlib import suppress
 from typing import NoReturn
+
+from sumexp.companion.store.files import HELD
 
 DRIVER = "SUMEXP_DRIVER"
 """Environment variable: the driver's process id and when it was started."""
@@ -45,12 +48,14 @@ def _watch(parent: int, driver: str) -> None:
 
 
 def end(code: int) -> NoReturn:
-    """End this process at once, after all that it started."""
+    """End this process at once, after all that it started; its scratch folders go too."""
     import psutil
 
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             child.kill()
+    for folder in HELD.copy():
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
 
 
