@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
@@ -18,7 +17,6 @@ from tests.builds.book.browsing import (
     API,
     BY_KEYBOARD,
     CHAPTERS,
-    COLOURS_ALONE,
     DESKTOP,
     ERRATA,
     JOINED,
@@ -29,7 +27,6 @@ from tests.builds.book.browsing import (
     Visit,
     axe,
     contrasts,
-    faults,
     luminance,
     visit,
 )
@@ -112,33 +109,6 @@ class TestJoinedPages(AnyPage):
 
 class TestOtherPages(AnyPage):
     NAMES = tuple(page for page in PAGES if page not in (*CHAPTERS, *API, *ERRATA))
-
-
-def test_what_nobody_can_see_would_be_found() -> None:
-    white, black = np.ones((4, 4, 3)), np.zeros((4, 4, 3))
-    assert contrasts(white, np.ones(3)).max() == 1
-    assert contrasts(black, np.ones(3)).min() == 21
-
-
-@with_axe
-def test_a_fault_would_be_found(browser: Browser) -> None:
-    page = browser.new_page()
-    link = "<a href=x style='color: #222; text-decoration: none'>of hardly another colour</a>"
-    dark = f"<p>as dark as <b>dark</b> can be</p><p>a link {link} among these words that are dark</p>"
-    faint = "<p><i style='color: #888'>faint</i></p><b style='opacity: .4'>faint</b>"
-    page.set_content(f"<html lang=en><title>x</title><main><h1>x</h1><button></button>{dark}{faint}</main></html>")
-    coloured = ["color-contrast: i", "color-contrast: main > b", "link-in-text-block: a"]
-    for only, expected in ((None, ["button-name: button", *coloured]), (COLOURS_ALONE, coloured)):
-        assert sorted(fault.partition(" <")[0] for fault in faults(page, "x", only)) == expected
-    page.close()
-
-
-def test_the_search_finds_a_word(browser: Browser, html: Path) -> None:
-    page = browser.new_page(viewport=DESKTOP)
-    page.set_default_timeout(PATIENCE)
-    page.goto((html / "search.html").as_uri() + "?q=softmax")
-    page.wait_for_selector("#search-results li a")
-    page.close()
 
 
 def test_the_first_page_is_the_introduction(browser: Browser, html: Path) -> None:
