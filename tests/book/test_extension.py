@@ -27,40 +27,6 @@ EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
 EXTENSION, TYPOGRAPHY, AUTODOC = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "typography", "autodoc"))
 
 
-def test_punctuation_stays_with_its_formula() -> None:
-    document = new_document("page")
-    document += nodes.paragraph(
-        "", "", nodes.Text("Let "), nodes.math("", "x"), nodes.Text("). And "), nodes.math("", "y"), nodes.Text(" too")
-    )
-    runpy.run_path(str(TYPOGRAPHY))["keep_punctuation"](None, document)
-    (paragraph,) = document.children
-    kept, free = paragraph.children[1], paragraph.children[3]
-    assert paragraph.astext() == "Let x). And y too"
-    assert (kept.astext(), kept["classes"]) == ("x).", ["nobreak"])
-    assert isinstance(free, nodes.math)
-
-
-def test_punctuation_is_taken_from_after_its_own_formula() -> None:
-    document = new_document("page")
-    document += nodes.paragraph(
-        "", "", nodes.reference("", "E1"), nodes.Text("."), nodes.Text(" But "), nodes.math("", "y"), nodes.Text(".")
-    )
-    runpy.run_path(str(TYPOGRAPHY))["keep_punctuation"](None, document)
-    assert document.astext() == "E1. But y."
-
-
-def test_a_bracket_stays_with_its_formula() -> None:
-    document = new_document("page")
-    document += nodes.paragraph(
-        "", "", nodes.math("", "x"), nodes.Text(" (so"), nodes.Text(" (“"), nodes.math("", "y"), nodes.Text(" too)")
-    )
-    runpy.run_path(str(TYPOGRAPHY))["keep_punctuation"](None, document)
-    (paragraph,) = document.children
-    assert paragraph.astext() == "x (so (“y too)"
-    assert [one.astext() for one in paragraph.children] == ["x", " (so", " ", "(“y", " too)"]
-    assert paragraph.children[3]["classes"] == ["nobreak"]
-
-
 def test_a_verdict_is_shown_with_its_mark_which_is_drawn_once() -> None:
     role = runpy.run_path(str(EXTENSION))["VerdictRole"]()
     environment = SimpleNamespace(docname="intro", temp_data={})
@@ -84,15 +50,6 @@ def test_words_in_a_formula_show_no_backslash() -> None:
     assert document.astext() == r"w\_1 = \text{without log_q, or log_p}"
 
 
-def test_a_short_name_of_code_stays_whole() -> None:
-    document = new_document("page")
-    long = "sumexp.bias.replacement.poisson_absolute_exponent"
-    texts = ("--weights relative --hits keep", f"{long} x", " ")
-    document += [nodes.literal("", text) for text in texts]
-    runpy.run_path(str(TYPOGRAPHY))["keep_names"](None, document)
-    assert [literal["classes"] for literal in document.findall(nodes.literal)] == [["whole"], [], []]
-
-
 def test_a_signature_has_numpy_s_names_of_types() -> None:
     def signed(x: ArrayLike | None, y: NDArray[np.float64]) -> NDArray[np.int64]:
         raise NotImplementedError(x, y)
@@ -104,19 +61,6 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
         "(x: numpy.typing.ArrayLike | None, y: numpy.typing.NDArray[numpy.float64])",
         "numpy.typing.NDArray[numpy.int64]",
     )
-
-
-def test_marks_of_verdicts_stay_with_the_formula_before_them() -> None:
-    extension = runpy.run_path(str(TYPOGRAPHY))
-    joiner, mark = nodes.Text(extension["WORD_JOINER"]), nodes.raw("", "<a>1</a>", format="html")
-    other = nodes.raw("", "<a>2</a>", format="html")
-    paragraph = nodes.paragraph("", "", nodes.Text("A score "), nodes.math("", "f"))
-    paragraph += [joiner, mark, joiner.copy(), other, nodes.Text(", with a sign")]
-    extension["keep_punctuation"](None, nodes.section("", paragraph))
-    before, together, after = paragraph.children
-    assert together["classes"] == ["nobreak"]
-    assert [type(child).__name__ for child in together] == ["math", "Text", "raw", "Text", "raw", "Text"]
-    assert (before.astext(), together[-1].astext(), after.astext()) == ("A score ", ",", " with a sign")
 
 
 def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it() -> None:
