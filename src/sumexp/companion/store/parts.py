@@ -105,6 +105,11 @@ def closure(names: Iterable[str]) -> frozenset[str]:
     A parent that does nothing but import names for its users is passed over: it runs when a module below it is
     imported, but that module gets nothing from it.
     """
+    return _closure(frozenset(names))
+
+
+@cache
+def _closure(names: frozenset[str]) -> frozenset[str]:
     graph, modules = _graph(), _modules()
     reached: set[str] = set()
     waiting = set(names)
