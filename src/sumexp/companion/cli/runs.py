@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sumexp.companion.cli.book import Device, Executor, Jobs, Options, Profile
-from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
+from sumexp.companion.cli.tables import SHORT, as_size, print_table
+from sumexp.companion.store.progress import as_time
 
 if TYPE_CHECKING:
     from sumexp.chapters.jobs import Job

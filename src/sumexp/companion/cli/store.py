@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from sumexp.companion.cli.book import Device, Profile
-from sumexp.companion.cli.tables import SHORT, as_size, as_time, print_table
+from sumexp.companion.cli.tables import SHORT, as_size, print_table
+from sumexp.companion.store.progress import as_time
 
 
 def why_command(

@@ -1,4 +1,4 @@
-"""How the command line prints tables, times and sizes."""
+"""How the command line prints tables and sizes."""
 
 import shutil
 import sys
@@ -17,14 +17,6 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in (columns, *rows):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         typer.echo(line if room is None or len(line) <= room else f"{line[: room - 3]}...")
-
-
-def as_time(seconds: float) -> str:
-    """Seconds, minutes or hours, with one decimal."""
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:,.1f} {unit}"
-    return f"{seconds:.1f} s"
 
 
 def as_size(size: float) -> str:
