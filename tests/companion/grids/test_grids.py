@@ -291,7 +291,8 @@ def test_snakemake_is_asked_once_for_what_is_lacking(
     assert " ".join(given[:-4]).endswith(where[executor == ""])
     assert (driver or "").partition(" ")[0] == ("" if executor else str(os.getpid()))
     assert (folder.parent == project / "build") is (executor == "slurm")  # which all nodes see
-    assert not folder.exists()
+    assert folder.exists() is (executor == "slurm")  # with the cluster's logs of what failed
+    assert not asked[1][-1].exists()
     assert [task["name"] for task in tasks] == [f"run_{place(number).name}" for number in (2, 1, 0)]
     asked_for = f"--grid tiny --profile cpu --device cpu --only {place(2).name}"
     assert tasks[0]["command"] == (f"cd '{project}' && {sys.executable} -m sumexp.companion.cli runs run {asked_for}")

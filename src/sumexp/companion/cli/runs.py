@@ -7,7 +7,6 @@ import typer
 
 from sumexp.companion.cli.book import Device, Executor, Jobs, Options, Profile
 from sumexp.companion.cli.tables import SHORT, as_size, print_table
-from sumexp.companion.store.progress import as_time
 
 if TYPE_CHECKING:
     from sumexp.chapters.jobs import Job
@@ -140,6 +139,7 @@ def _dry_run(grid: str, profile: str, device: str, only: str) -> None:
     from sumexp.companion.grids.jobs import absent, jobs_of
     from sumexp.companion.grids.labels import differences
     from sumexp.companion.store import default
+    from sumexp.companion.store.progress import as_time
 
     store, chosen = default(), _chosen(jobs_of(grid, profile), device, only)
     costs, rows, due = estimates(grid, device, store), [], []
@@ -165,6 +165,8 @@ def _dry_run(grid: str, profile: str, device: str, only: str) -> None:
 
 def _cost(entry: "Entry | None") -> tuple[str, str, str, str]:
     """Of a run: date, time, size and device, as far as they are known."""
+    from sumexp.companion.store.progress import as_time
+
     if entry is None:
         return "", "", "", ""
     made = entry.provenance

@@ -7,7 +7,6 @@ import typer
 
 from sumexp.companion.cli.book import Device, Profile
 from sumexp.companion.cli.tables import SHORT, as_size, print_table
-from sumexp.companion.store.progress import as_time
 
 
 def why_command(
@@ -27,6 +26,7 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
     from sumexp.companion.grids.jobs import asked
     from sumexp.companion.pipeline import plan
     from sumexp.companion.pipeline.why import status
+    from sumexp.companion.store.progress import as_time
 
     made = plan.make(profile, device, "", stored=True)
     lines = list(status(made, (run for name in made.notebooks for run in asked(name, made.profile, made.device))))
