@@ -1,7 +1,6 @@
 """What a reader sees of a page in a real browser, opened as a file: in the light, in the dark, on a phone."""
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,6 @@ THEMES = ("light", "dark")
 PATIENCE = 180_000
 """Milliseconds: a page of hundreds of formulas takes long where two browsers share a slow machine."""
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-SETTLED = 600
-"""Milliseconds after which a page and its theme have looked for what scrolls in a window of a new size."""
-LOW = {"width": 1280, "height": 60}
-"""A desk of which little is seen: less to draw anew at each key."""
-PAPER = (900, 2, 902, 4)
-"""Where a page shows nothing, be it that figures are all it shows."""
 
 
 def toc_files(node: Any) -> list[str]:
@@ -51,9 +44,6 @@ IN_FULL = {PAGES[0], CHAPTERS[0], API[0]}
 ERRATA = [page for page in PAGES if page.startswith("book/errata/")]
 JOINED = {pages[0]: pages[1:] for pages in (API[1:], ERRATA)}
 """Pages that are looked at as one: they differ in their text alone, and most of a visit is spent on the rest."""
-BY_KEYBOARD = CHAPTERS[::4]
-"""Where the Tab key is pressed, hundreds of times a chapter, and contrasts are measured in the dark, too: chapters are
-made of the same parts."""
 
 
 COLOURS = np.arange(256) / 255
@@ -73,16 +63,8 @@ class Visit:
     """The page's on a phone."""
     too_wide: list[str] = field(default_factory=list)
     """What a phone cuts off."""
-    stops: int = 0
-    """What the Tab key should reach, in a chapter of `BY_KEYBOARD`."""
-    unreached: set[str] = field(default_factory=set)
-    """What of it does not."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     """What is not accessible, on a desk in the light and on a phone in the dark."""
-    figures: dict[str, dict[str, NDArray[np.float64]]] = field(default_factory=dict)
-    """For each theme the pixels of each figure."""
-    paper: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    """For each theme the colour of the page beside its text."""
 
 
 FORMULAS = r"""() => {
@@ -115,28 +97,6 @@ JOIN = """pages => {
         article.append(...document.adoptNode(other).childNodes);
     }
     return pages.length && sumexpMaths.typeset(article).then(() => pages.length);
-}"""
-
-
-# Shows figures and nothing else, in places and sizes of their own; tells their names and where their pictures lie.
-ONLY_FIGURES = """() => {
-    const kept = new Set([...document.querySelectorAll('figure svg')].flatMap(svg => {
-        const around = [svg];
-        while (around[0] !== document.body) around.unshift(around[0].parentElement);
-        return around;
-    }).concat(document.body));
-    const others = [...kept].filter(e => !e.matches('svg')).flatMap(e => [...e.children]).filter(e => !kept.has(e));
-    others.forEach(e => e.classList.add('no-figure'));
-    const style = document.createElement('style');
-    style.id = 'only-figures';
-    style.textContent = '.no-figure { display: none !important }';
-    document.head.append(style);
-    window.deaf = event => event.stopImmediatePropagation();  // a picture of the whole page resizes it for a moment
-    addEventListener('resize', deaf, true);
-    const figures = [...document.querySelectorAll('article figure')];
-    const boxes = figures.map(one => one.querySelector('svg').getBoundingClientRect()).map(
-        box => [box.left, box.top + scrollY, box.right, box.bottom + scrollY].map(Math.round));
-    return [figures.map(one => one.id), boxes];
 }"""
 
 
@@ -216,18 +176,10 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     open_page(page, html / f"{name}.html")
     seen.faults["on a desk, light"] = faults(page, name)  # of others no more than the text differs
     page.evaluate(JOIN, [(html / f"{other}.html").read_text("utf-8") for other in JOINED.get(name, ())])
-    if name in CHAPTERS:
-        look_at_figures(page, seen)
-    if name in BY_KEYBOARD:
-        page.set_viewport_size(LOW)  # type: ignore[arg-type]
-        page.wait_for_timeout(SETTLED)
-        page.evaluate(FOLD, False)
-        seen.stops, seen.unreached = press_tab(page)
-        page.evaluate(UNFOLD)
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     seen.too_wide = awaited(page, TOO_WIDE)  # a page fits its formulas in once the window's size has settled
     seen.width = page.evaluate("document.documentElement.scrollWidth")
-    if name in (*IN_FULL, *BY_KEYBOARD) or name not in (*API, *CHAPTERS):  # others' colours are of the same styles
+    if name in IN_FULL or name not in (*API, *CHAPTERS):  # others' colours are of the same styles
         turn(page, "dark")
         seen.faults["on a phone, dark"] = faults(page, name, None if name in IN_FULL else COLOURS_ALONE)
     # Last, as it is more for all that looks at the page: what is folded is typeset then, or when it opens.
@@ -235,25 +187,6 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     seen.formulas = page.evaluate(FORMULAS)
     page.close()
     return seen
-
-
-def look_at_figures(page: Page, seen: Visit) -> None:
-    """All figures of a page in each theme, with what else the page shows out of the way."""
-    ids, boxes = page.evaluate(ONLY_FIGURES)
-    lefts, tops, rights, bottoms = zip(PAPER, *boxes, strict=True)
-    left, top = min(lefts), min(tops)
-    clip = {"x": left, "y": top, "width": max(rights) - left, "height": max(bottoms) - top}
-    for theme in THEMES:
-        turn(page, theme)
-        shot = read(page.screenshot(clip=clip, full_page=True, animations="disabled"))  # type: ignore[arg-type]
-
-        def cut(box: Sequence[int], shot: Image.Image = shot) -> NDArray[np.float64]:
-            return light(shot.crop((box[0] - left, box[1] - top, box[2] - left, box[3] - top)))
-
-        seen.paper[theme] = cut(PAPER)[0, 0]
-        for name, box in zip(ids, boxes, strict=True):
-            seen.figures.setdefault(name, {})[theme] = cut(box)
-    page.evaluate("document.getElementById('only-figures').remove(), removeEventListener('resize', deaf, true)")
 
 
 def turn(page: Page, theme: str) -> None:
@@ -303,46 +236,6 @@ def open_page(page: Page, file: Path) -> None:
     page.evaluate("window.MathJax?.startup?.promise")
 
 
-def press_tab(page: Page) -> tuple[int, set[str]]:
-    """How many places of the article the Tab key should reach, and those that it does not."""
-    wanted = page.evaluate(
-        """() => [...document.querySelectorAll("article :is(a[href], button, summary, input, select, [tabindex='0'])")]
-            .filter(e => e.checkVisibility({visibilityProperty: true}))
-            .map((e, i) => (e.dataset.tried = String(i)) + ' ' + e.outerHTML.slice(0, 80))"""
-    )
-    page.evaluate("window.reached = []; addEventListener('focusin', e => reached.push(e.target.dataset.tried))")
-    page.evaluate("const first = document.querySelector('article'); first.tabIndex = -1; first.focus()")
-    page.evaluate("document.body.style.opacity = 0")  # to be reached it need not be drawn anew at each key
-    missed = dict(text.split(" ", 1) for text in wanted)
-    for _ in range(0, len(wanted) + 200, 50):
-        for _ in range(50):
-            page.keyboard.down("Tab")
-        for number in page.evaluate("reached.splice(0)"):
-            missed.pop(number, None)
-        if not missed:
-            break
-    page.evaluate("document.body.style.opacity = ''")
-    return len(wanted), set(missed.values())
-
-
 def pixels(png: bytes) -> NDArray[np.float64]:
     """A screenshot as linear light, (height, width, 3)."""
-    return light(read(png))
-
-
-def read(png: bytes) -> Image.Image:
-    return Image.open(io.BytesIO(png)).convert("RGB")
-
-
-def light(picture: Image.Image) -> NDArray[np.float64]:
-    return np.asarray(LIGHT[np.asarray(picture)])
-
-
-def luminance(light: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(light @ np.array([0.2126, 0.7152, 0.0722]))
-
-
-def contrasts(picture: NDArray[np.float64], paper: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The contrast of every pixel with the paper: 1 for the same brightness, 21 for black on white."""
-    ink, ground = luminance(picture), luminance(paper)
-    return np.asarray((np.maximum(ink, ground) + 0.05) / (np.minimum(ink, ground) + 0.05))
+    return np.asarray(LIGHT[np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))])

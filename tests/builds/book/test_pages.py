@@ -15,7 +15,6 @@ from playwright.sync_api import Browser
 
 from tests.builds.book.browsing import (
     API,
-    BY_KEYBOARD,
     CHAPTERS,
     DESKTOP,
     ERRATA,
@@ -26,8 +25,6 @@ from tests.builds.book.browsing import (
     TOC,
     Visit,
     axe,
-    contrasts,
-    luminance,
     visit,
 )
 from tests.builds.book.conftest import CHROMIUM
@@ -75,22 +72,6 @@ class AnyPage:
 
 class TestChapters(AnyPage):
     NAMES = CHAPTERS
-
-    def test_figures_are_visible_in_light_and_dark(self, seen: Seen, name: str) -> None:
-        assert luminance(seen(name).paper["light"]) > 0.9
-        assert luminance(seen(name).paper["dark"]) < 0.05
-        for figure, shots in seen(name).figures.items():
-            for theme, shot in shots.items():
-                # Its ground is the page's own: the corner, and what most of it shows.
-                assert contrasts(shot[0, 0], seen(name).paper[theme]) < 1.02, (figure, theme, "a box behind it")
-                contrast = contrasts(shot, seen(name).paper[theme])
-                assert contrast.max() >= 7, (figure, theme, "letters too faint")
-                assert (contrast >= 3).mean() >= 0.005, (figure, theme, "hardly anything drawn")
-
-    @pytest.mark.parametrize("name", BY_KEYBOARD)
-    def test_everything_can_be_reached_by_keyboard(self, seen: Seen, name: str) -> None:
-        assert seen(name).stops
-        assert seen(name).unreached == set()
 
 
 def alone(page: str) -> bool:
