@@ -236,6 +236,11 @@ def test_a_guarded_sentence_must_stand_in_the_chapter(project: Project) -> None:
 
 def test_only_what_is_stored(project: Project) -> None:
     shutil.rmtree(project.path / "build")
+    away = project.store.rename(project.path / "away")
+    said = project.build("--stored", "1", code=1)
+    assert "lacks 2 of 2 chapters and the outcomes of 1 of 1 test modules: one, two, test_tiny, ...; copy them" in said
+    shutil.rmtree(project.store, ignore_errors=True)
+    away.rename(project.store)
     before = project.entries("*")
     project.write("notebooks/two.md", chapter("two", "profile * 2"))
     said = project.build("--stored", "1", code=1)
