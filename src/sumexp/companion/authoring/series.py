@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import Collection, LineCollection, PathCollection, PolyCollection
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
@@ -86,53 +86,40 @@ def _drawn(ax: Axes) -> Iterator[Row]:
 def _rows(ax: Axes, artist: Artist | BarContainer) -> Iterator[Row]:
     """What one artist draws; nothing if it is no data: a text, a frame, an arrow, what is placed on the page."""
     match artist:
-        case BarContainer():
-            yield from _bars(artist)
+        case BarContainer():  # where each bar ends and begins
+            upright = artist.orientation != "horizontal"
+            for bar in artist.patches:
+                (left, bottom), (right, top) = bar.get_bbox().get_points().tolist()
+                end, base = (top, bottom) if upright else (right, left)
+                middle = (left + right) / 2 if upright else (bottom + top) / 2
+                yield {"kind": "bar", "base": base} | dict(zip("xy" if upright else "yx", (middle, end), strict=True))
         case Line2D():
             x_is_data, y_is_data = artist.get_transform().contains_branch_seperately(ax.transData)
             for x, y in np.asarray(artist.get_xydata(), dtype=float):
                 yield {"kind": "line", "x": x if x_is_data else np.nan, "y": y if y_is_data else np.nan}
-        case AxesImage():
-            yield from _image(artist)
+        case AxesImage():  # each row of pixels, from left to right; of a picture in colours the mean of its channels
+            values: NDArray[np.float64] = np.ma.filled(np.ma.asarray(artist.get_array(), dtype=float), np.nan)
+            for number, row in enumerate(values[..., :3].mean(-1) if values.ndim == 3 else values):
+                yield {"kind": "pixels", "y": float(number), "value": " ".join(f"{one + 0.0:.3g}" for one in row)}
         case ContourSet():
             for level, paths in zip(artist.levels, artist.get_paths(), strict=False):
                 yield from _paths("contour", paths.to_polygons(closed_only=False), value=float(level))
         case PathCollection():
-            values = artist.get_array()
+            shades = artist.get_array()
             for i, (x, y) in enumerate(np.asarray(artist.get_offsets(), dtype=float)):
-                yield {"kind": "point", "x": x, "y": y} | ({} if values is None else {"value": float(values[i])})
-        case LineCollection() if _in_data(ax, artist):
-            yield from _paths("segment", artist.get_segments())
-        case PolyCollection() if _in_data(ax, artist):
-            yield from _paths("area", [path.vertices for path in artist.get_paths()])
+                yield {"kind": "point", "x": x, "y": y} | ({} if shades is None else {"value": float(shades[i])})
         case StepPatch():
-            values, edges, _ = artist.get_data()
-            for x, y in zip(edges, [*values, values[-1]], strict=True):
+            heights, edges, _ = artist.get_data()
+            for x, y in zip(edges, [*heights, heights[-1]], strict=True):
                 yield {"kind": "step", "x": float(x), "y": float(y)}
-        case Polygon() if _in_data(ax, artist):
-            yield from _paths("area", [artist.get_xy()])
-
-
-def _in_data(ax: Axes, artist: Collection | Polygon) -> bool:
-    return bool(artist.get_transform().contains_branch(ax.transData))
-
-
-def _bars(bars: BarContainer) -> Iterator[Row]:
-    """The place of each bar, where it ends and where it begins."""
-    for bar in bars.patches:
-        left, bottom, width, height = bar.get_x(), bar.get_y(), bar.get_width(), bar.get_height()
-        if bars.orientation == "horizontal":
-            yield {"kind": "bar", "x": left + width, "y": bottom + height / 2, "base": left}
-        else:
-            yield {"kind": "bar", "x": left + width / 2, "y": bottom + height, "base": bottom}
-
-
-def _image(image: AxesImage) -> Iterator[Row]:
-    """The values of each row of pixels, from left to right; of a picture in colours the mean of red, green, blue."""
-    values: NDArray[np.float64] = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
-    grey = values[..., :3].mean(-1) if values.ndim == 3 else values
-    for number, row in enumerate(grey):
-        yield {"kind": "pixels", "y": float(number), "value": " ".join(f"{value + 0.0:.3g}" for value in row)}
+        case LineCollection() | PolyCollection() | Polygon() if artist.get_transform().contains_branch(ax.transData):
+            match artist:
+                case LineCollection():
+                    yield from _paths("segment", artist.get_segments())
+                case PolyCollection():
+                    yield from _paths("area", [path.vertices for path in artist.get_paths()])
+                case Polygon():
+                    yield from _paths("area", [artist.get_xy()])
 
 
 def _paths(kind: str, paths: Iterable[ArrayLike], **more: float) -> Iterator[Row]:
