@@ -96,7 +96,7 @@ def _wrap(fig: Figure, text: Text, room: float) -> None:
     """Set a text in as many lines as fit the room, in inches; formulas stay whole."""
     box, words = text.get_window_extent(), _WORD.findall(text.get_text())
     length = max(box.width, box.height) / fig.dpi
-    most = len(text.get_text()) if length <= room else int(len(text.get_text()) * room / length)
+    most = int(len(text.get_text()) * room / length) if length > room else len(text.get_text())
     lines = words[:1]
     for word in words[1:]:
         if len(lines[-1]) + 1 + len(word) <= most:

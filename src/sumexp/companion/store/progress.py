@@ -61,14 +61,14 @@ def shown() -> Iterator[None]:
     """Print, while the block runs, what its processes report."""
     with scratch("sumexp-progress-") as folder, Path(folder, "lines").open("w+", encoding="utf-8") as file:
         os.environ[FILE] = file.name
-        ended = Event()
+        ended, output = Event(), sys.stderr  # which Snakemake replaces
 
         def follow() -> None:
             over = False
             while not over:
                 over = ended.wait(LOOK)
-                sys.stderr.write(file.read())
-                sys.stderr.flush()
+                output.write(file.read())
+                output.flush()
 
         printer = Thread(target=follow, daemon=True)
         printer.start()
