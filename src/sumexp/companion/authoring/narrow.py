@@ -82,21 +82,21 @@ def _fit_texts(fig: Figure, ax: Axes, width: float) -> float:
         _wrap(fig, name, width / 2)
     left = 1.0
     if names:
-        left = max(name.get_window_extent().width for name in names) / fig.dpi + 0.4
+        left = max(_length(fig, name) for name in names) + 0.4
         ax.set_yticks(ax.get_yticks(), [name.get_text() for name in names])
     ratios = np.asarray(_spec(ax).get_gridspec().get_height_ratios(), dtype=float)
     height = min(TALLEST, fig.get_figheight() * float(ratios[list(_spec(ax).rowspan)].sum() / ratios.sum()))
     height = max(height, 0.8 + sum(0.12 + 0.22 * (1 + name.get_text().count("\n")) for name in names) if names else 0)
-    for text, room in ((ax.title, width - left), (ax.xaxis.label, width - left), (ax.yaxis.label, height - 0.8)):
-        _wrap(fig, text, room)
+    _wrap(fig, ax.title, width - left)
+    _wrap(fig, ax.xaxis.label, width - left)
+    _wrap(fig, ax.yaxis.label, height - 0.8, upright=True)
     return height
 
 
-def _wrap(fig: Figure, text: Text, room: float) -> None:
+def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
     """Set a text in as many lines as fit the room, in inches; formulas stay whole."""
-    box, words = text.get_window_extent(), _WORD.findall(text.get_text())
-    length = max(box.width, box.height) / fig.dpi
-    most = int(len(text.get_text()) * room / length) if length > room else len(text.get_text())
+    length, words = _length(fig, text, upright), _WORD.findall(text.get_text())
+    most = int(len(text.get_text()) * room / length) if length > max(room, 0.1) else len(text.get_text())
     lines = words[:1]
     for word in words[1:]:
         if len(lines[-1]) + 1 + len(word) <= most:
@@ -104,6 +104,13 @@ def _wrap(fig: Figure, text: Text, room: float) -> None:
         else:
             lines.append(word)
     text.set_text("\n".join(lines))
+
+
+def _length(fig: Figure, text: Text, upright: bool = False) -> float:
+    """Inches of a text from left to right, or upright; 0 if it has no place yet, as at an axis that is not shown."""
+    box = text.get_window_extent()
+    length = float(box.height if upright else box.width) / fig.dpi
+    return length if math.isfinite(length) else 0.0
 
 
 def _place_above(fig: Figure, owner: Any, legend: Legend, room: float) -> float:

@@ -54,7 +54,7 @@ def end(code: int) -> NoReturn:
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             child.kill()
-    for folder in HELD.copy():
+    for folder in 10 * [*HELD]:  # a thread may still be writing there
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
 
