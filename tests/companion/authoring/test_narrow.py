@@ -112,3 +112,14 @@ def test_a_figure_without_panels_stays() -> None:
     fig.text(0.5, 0.5, "words")
     narrow.stack(fig)
     assert fig.get_figwidth() == figures.WIDTH
+
+
+def test_rows_of_small_pictures_without_labels() -> None:
+    fig, axes = plt.subplots(2, 10, figsize=(figures.WIDTH, 1.5))
+    for ax in axes.flat:
+        ax.imshow([[0, 1]])
+        ax.set(xticks=[], yticks=[])
+    axes[0, 0].set_ylabel("image", rotation=0)
+    narrow.stack(fig)
+    assert axes[0, 0].get_ylabel() == "image"
+    assert within(fig)
