@@ -123,9 +123,13 @@ HERE: Mapping[str, Call] = {
     "expectations.laplace": lambda z: expectations.expect(
         expectations.laplace(lambda u: -torch.nn.functional.softplus(u), 40.0, device=z.device)
     ).loss,
-    "expectations.product": lambda z: expectations.expect(expectations.product(coin(z), coin(z.flip(0)))),
+    "expectations.product": lambda z: expectations.expect(
+        expectations.product(coin(z), expectations.with_replacement(row(z), 2, log_law(z), "spread"))
+    ),
     "expectations.sampled_softmax": lambda z: expectations.sampled_softmax(row(z), 0, 2, log_law(z)),
-    "expectations.with_replacement": lambda z: expectations.expect(expectations.with_replacement(z, 2, log_law(z))),
+    "expectations.with_replacement": lambda z: expectations.expect(
+        expectations.with_replacement(z, 2, log_law(z), "spread")
+    ),
     "expectations.without_replacement": lambda z: expectations.expect(expectations.without_replacement(z, 2)),
     "negatives.exclude": lambda z: negatives.exclude(log_law(z), 1),
     "negatives.expansion": lambda z: negatives.expansion(row(z), scheme(z)),

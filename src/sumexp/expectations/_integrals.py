@@ -109,7 +109,7 @@ def integrate(law: Law, rule: Rule) -> Expectations:
     near, split = reach < NEAR, reach < 0.5
     outputs = apply(_Moments, *law.transform(rule, near), t, rule.step, near, split)
     probability, loss, probability_variance, loss_variance, probability_gap, loss_gap = (
-        out.reshape(law.shape) for out in outputs
+        out.to(law.place).reshape(law.shape) for out in outputs
     )
     return Expectations(
         probability, loss, probability_variance, loss_variance, probability_gap, loss_gap, rule.bound, rule.count
@@ -142,11 +142,11 @@ class _Moments(torch.autograd.Function):
         # Both levels c by what is not negative, and EX - c by the gaps.
         loss_level, probability_level = torch.expm1(loss), (weight * t * missing).sum(-1) / probability
         loss_lag, probability_lag = -(1 + mean) * torch.expm1(-loss_gap), (1 + mean) * probability_gap / probability
-        moved = Transform(log_value, excess, mean)
-        loss_difference = _difference(moved, t, near, loss_level, loss_lag)
-        probability_difference = _difference(moved, t, near, probability_level, probability_lag)
+        levels, lags = torch.stack([loss_level, probability_level]), torch.stack([loss_lag, probability_lag])
+        differences = _difference(Transform(log_value, excess, mean), t, near, levels, lags)
+        loss_difference, probability_difference = differences
+        cross_loss, cross_probability = _crossing(differences, t)
         log_t = t.log()
-        cross_loss, cross_probability = _crossing(loss_difference, t), _crossing(probability_difference, t)
         loss_variance = 2 * (weight * (log_t - cross_loss.log()) * loss_difference).sum(-1)
         probability_variance = (weight * t * (t - cross_probability) * probability_difference).sum(-1)
         ctx.save_for_backward(value, probability, loss, loss_difference, probability_difference, t, split, mean)
@@ -188,7 +188,7 @@ class _Moments(torch.autograd.Function):
 
 
 def _difference(transform: Transform, t: Tensor, near: Tensor, level: Tensor, lag: Tensor) -> Tensor:
-    """L - e^{-t c}, where c = ``level`` and ``lag`` = EX - c is known to more digits than c itself.
+    """L - e^{-t c} [..., batch, nodes] for c = ``level``, where ``lag`` = EX - c has more digits than c itself.
 
     Its logarithmic form log L + t c equals excess - t lag; of the two the one with the smaller terms keeps more digits.
     """

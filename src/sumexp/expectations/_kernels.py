@@ -5,7 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-_SERIES = [1 / math.factorial(k) for k in range(2, 17)]
+_TINY = 0.125
+"""Below it a series; from there on 1 - e^{-s} is taken off s, which costs up to four bits."""
+_SERIES = [1 / math.factorial(k) for k in range(2, 13)]
 
 
 def decay(s: Tensor) -> Tensor:
@@ -20,11 +22,11 @@ def growth(s: Tensor) -> Tensor:
 
 def bend(s: Tensor) -> Tensor:
     r""":math:`e^{-s} - 1 + s \approx s^2/2`, accurate where s is tiny; any sign of s."""
-    small = s.clamp(-0.7, 0.7)
+    small = s.clamp(-_TINY, _TINY)
     opposite, series = small.neg(), torch.full_like(small, _SERIES[-1])
     for coefficient in reversed(_SERIES[:-1]):
         series = series.mul_(opposite).add_(coefficient)
-    return torch.where(s.abs() < 0.7, series * small.square(), torch.expm1(-s) + s)
+    return torch.where(s.abs() < _TINY, series * small.square(), torch.expm1(-s) + s)
 
 
 def log1p_bend(z: Tensor) -> Tensor:

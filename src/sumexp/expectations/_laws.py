@@ -37,7 +37,11 @@ class Law(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors lie."""
+        """Where the transform is computed."""
+
+    @property
+    def place(self) -> torch.device:
+        """Where the expectations are to lie."""
 
     @property
     def log_max(self) -> float:
@@ -175,6 +179,10 @@ class _Laplace:
     log_laplace: Callable[[Tensor], Tensor]
 
     @property
+    def place(self) -> torch.device:
+        return self.device
+
+    @property
     def mean_value(self) -> Tensor:
         return torch.full((math.prod(self.shape),), math.inf, dtype=torch.float64, device=self.device)
 
@@ -202,16 +210,21 @@ class _Product:
         return self.laws[0].device
 
     @property
+    def place(self) -> torch.device:
+        return self.laws[0].place
+
+    @property
     def log_max(self) -> float:
         return max(law.log_max for law in self.laws) + math.log(len(self.laws))
 
     @property
     def mean_value(self) -> Tensor:
-        return reduce(torch.add, (law.mean_value for law in self.laws))
+        return reduce(torch.add, (law.mean_value.to(self.device) for law in self.laws))
 
     def transform(self, rule: Rule, near: Tensor) -> Transform:
-        parts = [law.transform(rule, near) for law in self.laws]
-        return Transform(*(reduce(torch.add, column) for column in zip(*parts, strict=True)))
+        parts = [law.transform(rule, near.to(law.device)) for law in self.laws]
+        here = ([one.to(self.device) for one in column] for column in zip(*parts, strict=True))
+        return Transform(*(reduce(torch.add, column) for column in here))
 
 
 def _flat(log_x: Tensor) -> Tensor:

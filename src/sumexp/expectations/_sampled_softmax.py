@@ -68,10 +68,12 @@ def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:
     label = whole("label", label, 0, classes - 1)
     others = torch.cat([values[..., :label], values[..., label + 1 :]], -1).to(torch.float64)
     own = values[..., label : label + 1].to(torch.float64)
-    if name == "logits":
-        if not bool(torch.isfinite(own).all()):
+    if name == "logits" and values.numel():
+        # The largest is NaN if one is; on a GPU both are read in one go.
+        sound, largest = torch.stack([torch.isfinite(own).all().double(), others.detach().amax()]).tolist()
+        if not sound:
             worst = own[~torch.isfinite(own)][0].item()
             raise ValueError(f"logits[..., {label}], the label's, holds {worst}; it must be finite")
-        if bool((torch.isnan(others) | (others == math.inf)).any()):
+        if not largest < math.inf:
             raise ValueError("logits holds nan or inf; logits must be finite, or -inf for a masked negative")
     return others, own

@@ -8,8 +8,9 @@ r"""Sums over classes :math:`\sum_y q_y f(t_k x_y)` at every node, and their adj
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -32,6 +33,10 @@ POINTS = 6
 SLIGHT = 1e-4
 """Least (standard deviation / mean)^2 of a term whose excess is taken from spread masses: below it they lose digits."""
 
+ON_HOST = 1 << 18
+"""Grid points up to which what comes after spreading is done on the host: each of some hundred steps on so few numbers
+would wait for a GPU's launch."""
+
 WIDEST = 200.0
 """Widest range of log x that is spread: beyond it (masked logits, say) the direct sum is taken."""
 
@@ -45,6 +50,8 @@ class ClassSum(ABC):
         self.log_q = log_q
         self.normaliser = _normaliser(log_x, log_q)
         """log Σ q before normalisation, [batch or 1, 1]."""
+        self.home = log_x.device
+        """Where sums on the nodes are computed."""
 
     def probabilities(self, rows: slice = WHOLE, columns: slice = WHOLE) -> Tensor:
         """The probabilities q of a block, [rows or 1, columns or 1]."""
@@ -127,19 +134,25 @@ class DirectSum(ClassSum):
 class SpreadSum(ClassSum):
     """The classes spread on a grid in log x; f once per difference of node and grid point."""
 
-    def __init__(self, log_x: Tensor, log_q: Tensor | None) -> None:
-        """Spread the classes; see :class:`ClassSum` for the arguments."""
+    def __init__(self, log_x: Tensor, log_q: Tensor | None, low: float, high: float) -> None:
+        """Spread the classes, whose finite logarithms lie in [low, high]; see :class:`ClassSum`."""
         super().__init__(log_x, log_q)
-        low, high = finite_range(log_x)
         self.low = low - POINTS * GRID
         self.size = math.ceil((high - self.low) / GRID) + POINTS
+        if len(log_x) * self.size <= ON_HOST:
+            self.home = torch.device("cpu")
         self.masses, self.zero_mass = self._spread()
+        self._nodes: tuple[Rule, Tensor] | None = None
+
+    @cached_property
+    def _grid(self) -> Tensor:
+        """x at the grid points."""
+        return (self.low + GRID * torch.arange(self.size, dtype=torch.float64, device=self.home)).exp()
 
     @cached_property
     def mean(self) -> Tensor:
         """Σ q x, [batch]."""
-        grid = self.low + GRID * torch.arange(self.size, dtype=torch.float64, device=self.log_x.device)
-        return self.masses @ grid.exp()
+        return self.masses @ self._grid
 
     def _place(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Of each class: its grid cell, its offset from the cell's middle in [-1/2, 1/2], and whether x > 0."""
@@ -174,15 +187,16 @@ class SpreadSum(ClassSum):
             for power in range(1, POINTS):
                 mass.mul_(offset)
                 moments[power, rows].scatter_add_(-1, cell, mass)
+        moments, zero_mass = moments.to(self.home), zero_mass.to(self.home)
         moments[0] += moments[POINTS]
-        coefficients = lagrange_coefficients().to(moments.device)
+        coefficients = torch.tensor(lagrange_coefficients(), dtype=moments.dtype, device=self.home)
         points = torch.einsum("jp,pbg->jbg", coefficients, moments[:POINTS])
         masses = sum_terms([points[j].roll(j + 1 - POINTS // 2, -1) for j in range(POINTS)])
         share = 1 / self.log_x.shape[-1] if self.log_q is None else 1.0
         return masses * share, zero_mass * share
 
-    def _values(self, f: Kernel, rule: Rule) -> Tensor:
-        """The kernel at every difference of node and grid point, [node and grid cells, stride].
+    def _values(self, f: Kernel, rule: Rule) -> tuple[Tensor, Tensor]:
+        """The kernel at every difference of node and grid point, [node and grid cells, stride], and at 0.
 
         A step of the rule is ``stride`` grid steps; entry (a, b) is f at log s = rule.low + low + (a stride + b) GRID.
         """
@@ -190,62 +204,68 @@ class SpreadSum(ClassSum):
         if stride * GRID != rule.step:
             raise ValueError(f"step is {rule.step!r}; spreading needs a multiple of 1/{1 / GRID:.0f}, or use 'direct'")
         cells = math.ceil(self.size / stride) + rule.count - 1
-        v = rule.low + self.low + GRID * torch.arange(cells * stride, dtype=torch.float64, device=self.log_x.device)
-        return f(v.exp()).view(cells, stride)
+        if self._nodes is None or self._nodes[0] != rule:
+            steps = torch.arange(cells * stride + 1, dtype=torch.float64, device=self.home)
+            s = (rule.low + self.low + GRID * steps).exp_()
+            s[-1] = 0
+            self._nodes = rule, s
+        values = f(self._nodes[1])
+        return values[:-1].view(cells, stride), values[-1]
 
     def at_nodes(self, f: Kernel, rule: Rule) -> Tensor:
         """See :class:`ClassSum`."""
-        values = self._values(f, rule)
+        values, at_zero = self._values(f, rule)
         masses = pad(self.masses, (0, -self.size % values.shape[1]))
         masses = masses.view(len(masses), -1, values.shape[1])  # [batch, cell, place in the cell]
         products = masses @ values.T  # [batch, cell a, cell a' of the values]; node k sums a' = a + k
         batch, cells, width = products.shape
         diagonals = products.as_strided((batch, cells, rule.count), (cells * width, width + 1, 1))
-        at_zero = f(self.log_x.new_zeros(()))
         return diagonals.sum(1) + (at_zero * self.zero_mass).unsqueeze(-1)
 
     def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
         """Σ q bend(tx) - bend(-log M) or log M + t Σ q x; by the direct sum where the terms scatter slightly."""
         wanted = missing.shape[-1]
-        by_mean = log_one + self.mean.unsqueeze(-1) * rule.nodes(self.log_x.device)[:wanted].exp()
+        by_mean = log_one + self.mean.unsqueeze(-1) * rule.nodes(self.home)[:wanted].exp()
         bent = self.at_nodes(bend, rule)[:, :wanted]
         result = torch.where(missing < 0.5, bent + log1p_bend(missing.clamp_max(0.5)), by_mean)
-        grid = self.low + GRID * torch.arange(self.size, dtype=torch.float64, device=self.log_x.device)
-        ratio = grid.exp() / torch.where(self.mean > 0, self.mean, 1.0).unsqueeze(-1)
+        ratio = self._grid / torch.where(self.mean > 0, self.mean, 1.0).unsqueeze(-1)
         slight = (self.masses * (ratio - 1).square()).sum(-1) + self.zero_mass < SLIGHT
         if bool(slight.any()):
-            log_q = self.log_q if self.log_q is None or len(self.log_q) == 1 else self.log_q[slight]
-            direct = DirectSum(self.log_x[slight], log_q)
-            result[slight] = direct.excess(rule, missing[slight], log_one[slight])
+            place = self.log_x.device
+            rows = slight.to(place)
+            log_q = self.log_q if self.log_q is None or len(self.log_q) == 1 else self.log_q[rows]
+            direct = DirectSum(self.log_x[rows], log_q)
+            result[slight] = direct.excess(rule, missing[slight].to(place), log_one[slight].to(place)).to(self.home)
         return result
 
     def at_classes(self, terms: Sequence[tuple[Kernel, Tensor]], rule: Rule) -> Tensor:
         """See :class:`ClassSum`."""
-        on_grid = sum_terms([self._at_grid(f, coefficients, rule) for f, coefficients in terms])
-        at_zero = sum_terms([f(self.log_x.new_zeros(())) * c.sum(-1, keepdim=True) for f, c in terms])
+        parts = [self._at_grid(f, coefficients, rule) for f, coefficients in terms]
+        place, lagrange = self.log_x.device, lagrange_coefficients()
+        on_grid, at_zero = (sum_terms(column).to(place) for column in zip(*parts, strict=True))
         result = torch.empty_like(self.log_x)
-        lagrange = lagrange_coefficients().to(on_grid.device)
         for rows, columns in blocks(self.log_x):
             cell, offset, present = self._place(rows, columns)
             total = torch.zeros_like(offset)
             for j in range(POINTS):
-                weight = torch.full_like(offset, lagrange[j, -1].item())
-                for coefficient in lagrange[j, :-1].flip(0).tolist():
+                weight = torch.full_like(offset, lagrange[j][-1])
+                for coefficient in reversed(lagrange[j][:-1]):
                     weight.mul_(offset).add_(coefficient)
                 total += weight.mul_(on_grid[rows].gather(-1, cell + (j + 1 - POINTS // 2)))
             result[rows, columns] = torch.where(present, total, at_zero[rows])
         return result
 
-    def _at_grid(self, f: Kernel, coefficients: Tensor, rule: Rule) -> Tensor:
-        """Σ_k coefficient_k f(t_k e^{g_j}) at every grid point j."""
-        values = self._values(f, rule)
+    def _at_grid(self, f: Kernel, coefficients: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+        """Σ_k coefficient_k f(t_k e^{g_j}) at every grid point j, and Σ_k coefficient_k f(0)."""
+        values, at_zero = self._values(f, rule)
         cells = values.shape[0] - rule.count + 1
         shifted = coefficients.new_zeros(len(coefficients), cells, values.shape[0])
         size, width = shifted.stride(0), shifted.stride(1)
         shifted.as_strided((len(coefficients), cells, rule.count), (size, width + 1, 1)).copy_(
             coefficients.unsqueeze(1)
         )
-        return (shifted @ values).view(len(coefficients), -1)[:, : self.size]
+        on_grid = (shifted @ values).view(len(coefficients), -1)[:, : self.size]
+        return on_grid, at_zero * coefficients.sum(-1, keepdim=True)
 
 
 def class_sum(log_x: Tensor, log_q: Tensor | None, method: str) -> ClassSum:
@@ -261,16 +281,16 @@ def class_sum(log_x: Tensor, log_q: Tensor | None, method: str) -> ClassSum:
     if method == "spread":
         if not narrow:
             raise ValueError(f"log_x spans {high - low:.0f}, too wide to spread (at most {WIDEST:.0f}); use 'direct'")
-        return SpreadSum(log_x, log_q)
+        return SpreadSum(log_x, log_q, low, high)
     if method != "auto":
         raise ValueError(f"method is {method!r}; it must be 'auto', 'direct' or 'spread'")
     worthwhile = narrow and log_x.shape[-1] > max(2000.0, 0.2 * (high - low) / GRID)
-    return SpreadSum(log_x, log_q) if worthwhile else DirectSum(log_x, log_q)
+    return SpreadSum(log_x, log_q, low, high) if worthwhile else DirectSum(log_x, log_q)
 
 
 def finite_range(log_x: Tensor) -> tuple[float, float]:
     """Smallest and largest finite entry; (0, 0) if there is none."""
-    low, high = (bound.item() for bound in torch.aminmax(log_x))
+    low, high = torch.stack(torch.aminmax(log_x)).tolist()
     if low == -math.inf:
         parts = (log_x[block] for block in blocks(log_x))
         low = min(torch.where(part == -math.inf, math.inf, part).min().item() for part in parts)
@@ -293,18 +313,18 @@ def sum_terms(terms: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(terms)).sum(0) if len(terms) > 1 else terms[0]
 
 
-def lagrange_coefficients() -> Tensor:
+@cache
+def lagrange_coefficients() -> tuple[tuple[float, ...], ...]:
     """Row p: coefficients, lowest first, of the Lagrange polynomial of point p in the offset from the cell's middle."""
     points = [p - (POINTS - 1) / 2 for p in range(POINTS)]
     rows = []
     for point in points:
-        polynomial = torch.ones(1, dtype=torch.float64)
+        polynomial = np.ones(1)
         for other in points:
             if other != point:
-                times_offset, same = pad(polynomial, (1, 0)), pad(polynomial, (0, 1))
-                polynomial = (times_offset - other * same) / (point - other)
-        rows.append(polynomial)
-    return torch.stack(rows)
+                polynomial = np.convolve(polynomial, [-other, 1.0]) / (point - other)
+        rows.append(tuple(polynomial.tolist()))
+    return tuple(rows)
 
 
 def _normaliser(log_x: Tensor, log_q: Tensor | None) -> Tensor:

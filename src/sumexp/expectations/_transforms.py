@@ -47,6 +47,10 @@ class _OverClasses:
     def device(self) -> torch.device:
         return self.log_x.device
 
+    @property
+    def place(self) -> torch.device:
+        return self.log_x.device
+
     @cached_property
     def largest(self) -> float:
         return self.log_x.detach().max().item() if self.log_x.numel() else -math.inf
@@ -61,6 +65,11 @@ class WithReplacement(_OverClasses):
     sums: ClassSum
 
     @property
+    def device(self) -> torch.device:
+        """Where the sums on the nodes are computed."""
+        return self.sums.home
+
+    @property
     def log_max(self) -> float:
         """Logarithm of an upper bound of X."""
         return math.log(self.m) + self.largest if self.m else -math.inf
@@ -68,7 +77,7 @@ class WithReplacement(_OverClasses):
     @property
     def mean_value(self) -> Tensor:
         """EX without gradient, [batch]."""
-        return self.m * self.sums.mean if self.m else self.log_x.new_zeros(self.log_x.shape[0])
+        return self.m * self.sums.mean if self.m else self.log_x.new_zeros(self.log_x.shape[0], device=self.device)
 
     def transform(self, rule: Rule, near: Tensor) -> Transform:
         """The transform on the rule's nodes."""
@@ -85,9 +94,9 @@ class _Mixture(torch.autograd.Function):
         ctx.m = m
         if not m:  # X is 0; with no largest sum the nodes lie where a single term has overflowed
             ctx.save_for_backward(log_x, log_q)
-            nothing = log_x.new_zeros(log_x.shape[0], rule.count)
-            return nothing, nothing.clone(), log_x.new_zeros(log_x.shape[0])
-        t = rule.nodes(log_x.device).exp()
+            nothing = log_x.new_zeros(log_x.shape[0], rule.count, device=sums.home)
+            return nothing, nothing.clone(), nothing[:, 0].clone()
+        t = rule.nodes(sums.home).exp()
         missing = sums.at_nodes(growth, rule)  # 1 - M
         # Where most of M is gone, 1 - M has lost its digits.
         log_one = torch.where(
@@ -118,12 +127,13 @@ class _Mixture(torch.autograd.Function):
         per_excess = torch.where(near, g_excess, 0.0) / single
         g_log_x = g_log_q = None
         if ctx.needs_input_grad[0]:
-            linear = g_mean - (per_excess * missing * t).sum(-1)
+            linear = (g_mean - (per_excess * missing * t).sum(-1)).to(log_x.device)
             terms = [(lambda s: s * decay(s), -per_value), (lambda s: s * growth(s), per_excess)]
             g_log_x = ctx.m * q * (sums.at_classes(terms, rule) + linear.unsqueeze(-1) * log_x.exp())
         if ctx.needs_input_grad[1]:
             terms = [(growth, -per_value - per_excess * missing), (bend, torch.where(near, g_excess, 0.0))]
-            per_log_q = ctx.m * q * (sums.at_classes(terms, rule) + g_mean.unsqueeze(-1) * log_x.exp())
+            drift = g_mean.to(log_x.device).unsqueeze(-1) * log_x.exp()
+            per_log_q = ctx.m * q * (sums.at_classes(terms, rule) + drift)
             g_log_q = per_log_q - q * per_log_q.sum(-1, keepdim=True)
         return g_log_x, g_log_q, None, None, None, None
 
