@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
 
+from benchmarks import steps
 from benchmarks.measure import Tables, Timing, alone, machine, row, write
 from sumexp import expectations, functional, ranking, samplers
 from sumexp.distributions import PerturbSoftmax
@@ -213,19 +214,24 @@ TABLES: Mapping[str, Callable[[bool], Iterator[dict[str, Any]]]] = {
     "Exact expectations, 100 negatives, GPU": exact,
     **{f"Ranking: {name.replace('_', ' ')}, GPU": partial(metrics, name) for name in METRICS},
     "Relaxed draws with gradient, GPU": relaxed,
+    "A training step in a CUDA graph": steps.rows,
 }
 
 
 def measured(quick: bool) -> Tables:
-    """All tables but that of chapters, in a process of its own."""
-    return {title: [*case(quick)] for title, case in TABLES.items()}
+    """All tables but that of chapters, each in a process of its own."""
+    return {title: alone(_listed, title, quick) for title in TABLES}
+
+
+def _listed(title: str, quick: bool) -> list[dict[str, Any]]:
+    return [*TABLES[title](quick)]
 
 
 def main(threads: int, quick: bool) -> None:
     if not (quick or torch.cuda.is_available()):
         print("gpu: torch finds no CUDA device; nothing measured")
         return
-    tables = alone(measured, quick)
+    tables = measured(quick)
     for title, rows in tables.items():
         print(title)
         for one in rows:
