@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sumexp import _checks as checks
 from sumexp import functional, nn, ranking, samplers
 from sumexp.ranking.sampled import WeightLaw
 
@@ -19,9 +20,14 @@ Call = Callable[[Tensor], Tensor]
 PACKAGES = {"functional": functional, "samplers": samplers, "nn": nn, "ranking": ranking}
 
 
+def exact(z: Tensor) -> Tensor:
+    """In double precision where the device has it."""
+    return z.to(checks.wide(z.device))
+
+
 def own(z: Tensor) -> Tensor:
     """The best class of each row, and so never one of logit -inf."""
-    return z.double().argmax(-1) if z.shape[1] else torch.zeros(len(z), dtype=torch.int64)
+    return exact(z).argmax(-1) if z.shape[1] else torch.zeros(len(z), dtype=torch.int64)
 
 
 def square(z: Tensor, layer: nn.InBatchSoftmax | None = None) -> Tensor:
@@ -46,7 +52,7 @@ def relevant(z: Tensor) -> Tensor:
 
 
 def log_law(z: Tensor) -> Tensor:
-    return torch.log_softmax(z.double(), -1)
+    return torch.log_softmax(exact(z), -1)
 
 
 def law(z: Tensor) -> Tensor:
@@ -103,18 +109,16 @@ def distinct(z: Tensor) -> Tensor:
 
 def nats(z: Tensor) -> Tensor:
     """Cross entropies, made of scores."""
-    return torch.nn.functional.softplus(z.double()).clamp(max=1e300)
+    return torch.nn.functional.softplus(exact(z)).clamp(max=1e300)
 
 
 def of_batch(z: Tensor) -> Tensor:
-    return samplers.within_batch(
-        own(z), z.new_full((z.shape[1],), -math.log(max(1, z.shape[1])), dtype=torch.float64)
-    ).log_q
+    return samplers.within_batch(own(z), exact(z).new_full((z.shape[1],), -math.log(max(1, z.shape[1])))).log_q
 
 
 def layer(z: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    output = nn.SampledOutput(z.shape[1], 5, generator=generator, dtype=torch.float64).to(z.device, z.dtype)
+    output = nn.SampledOutput(z.shape[1], 5, generator=generator, dtype=torch.float64).to(z.dtype).to(z.device)
     ids = torch.tensor([0, 4], device=z.device)
     return torch.cat([part.flatten() for part in output(z.tanh(), own(z).clamp_max(4), ids)])
 
@@ -123,9 +127,10 @@ def called(z: Tensor) -> Tensor:
     """The sampled softmax of rows as hidden vectors, in double."""
     source = torch.Generator().manual_seed(0)
     options: dict[str, Any] = {"reduction": "none", "generator": source, "dtype": torch.float64}
-    model = nn.SampledSoftmax(z.shape[1], 5, samplers.Uniform(5), 3, **options).to(z.device)
+    z = exact(z)
+    model = nn.SampledSoftmax(z.shape[1], 5, samplers.Uniform(5), 3, **options).to(z.dtype).to(z.device)
     draws = torch.Generator(z.device).manual_seed(1)
-    return model(z.double().tanh(), own(z).clamp_max(4).to(torch.int32), generator=draws)
+    return model(z.tanh(), own(z).clamp_max(4).to(torch.int32), generator=draws)
 
 
 def streamed(z: Tensor) -> Tensor:
@@ -135,12 +140,12 @@ def streamed(z: Tensor) -> Tensor:
 
 
 def towers(z: Tensor) -> Tensor:
-    z = z.double().tanh()
+    z = exact(z).tanh()
     return functional.distributed_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
 
 
 def vectors(z: Tensor) -> Tensor:
-    z = z.double().tanh()
+    z = exact(z).tanh()
     return functional.linear_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
 
 
@@ -163,7 +168,7 @@ TABLE: dict[str, Call] = {
     "functional.adaptive": lambda z: functional.adaptive(log_law(z).clamp_min(-60)),
     "functional.arcface_margin": lambda z: functional.arcface_margin(z.tanh(), 0.5),
     "functional.cached": lambda z: functional.cached(
-        lambda x: (x if x.is_complex() else x.double()).tanh(), z, chunk_size=2
+        lambda x: (x if x.is_complex() else exact(x)).tanh(), z, chunk_size=2
     ),
     "functional.binary_nce": sampled("functional.binary_nce"),
     "functional.cross_entropy": full("functional.cross_entropy"),

@@ -55,6 +55,12 @@ def has_numbers(values: Tensor) -> bool:
     return not (values.is_meta or isinstance(values, FakeTensor))
 
 
+def is_taken_apart(values: Tensor) -> bool:
+    """Whether steps are recorded or transformed, or numbers cannot be read: then all are plain steps of torch."""
+    apart = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return apart or not has_numbers(values)
+
+
 def wide(device: torch.device) -> torch.dtype:
     """float64, or float32 on a device without it, as the GPUs of Apple's computers are."""
     if device.type in ("cpu", "cuda", "meta"):
@@ -78,7 +84,8 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
         ValueError: if it is none, or out of range.
     """
     try:
-        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+        # What is an int already is not asked for its value: a compiler would make a graph for each.
+        number = None if isinstance(value, bool) else value if isinstance(value, int) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
     if number is None or not least <= number <= (LARGEST if most is None else most):

@@ -222,7 +222,7 @@ def distributed(rank: int, folder: str) -> None:
 
 
 def test_under_ddp_its_gradients_are_those_of_the_plain_loss(tmp_path: Path) -> None:
-    mp.start_processes(distributed, (str(tmp_path),), nprocs=2, start_method="fork")  # type: ignore[no-untyped-call, attr-defined]
+    mp.start_processes(distributed, (str(tmp_path),), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call, attr-defined]
     of_ranks = [torch.load(tmp_path / str(rank)) for rank in range(2)]
     for plain, blocked in of_ranks:
         torch.testing.assert_close(blocked, plain, rtol=1e-12, atol=1e-12)

@@ -231,7 +231,7 @@ def count(rank: int, folder: str) -> None:
 
 def test_processes_count_the_batches_of_all(tmp_path: Path) -> None:
     """One process that counts the batches of both, one after the other, has the same estimates."""
-    mp.start_processes(count, (str(tmp_path),), nprocs=2, start_method="fork")
+    mp.start_processes(count, (str(tmp_path),), nprocs=2, start_method="forkserver")
     alone = StreamingLogQ(1000)
     for batch in range(120):
         alone.update(torch.cat([torch.arange(64), torch.arange(32 if batch % 3 == 0 else 64) + 500]))

@@ -248,12 +248,6 @@ class _Correction(NamedTuple):
     smoothing: float
 
 
-def _is_taken_apart(scores: Tensor) -> bool:
-    """Whether steps are recorded or transformed and numbers cannot be read: then all are plain steps of torch."""
-    apart = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    return apart or not checks.has_numbers(scores)
-
-
 def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     """[B, N] bool, the positives of each row, by marks or by classes; a row's own column is one."""
     given, columns = checks.tensor("positives", positives), len(classes)
@@ -276,7 +270,7 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
                 f"positives are whole numbers 0 and 1, one for each of [{size}, {columns}] scores: marks must be bool, "
                 "as positives == 1; to name the classes 0 and 1, pad by a column of -1"
             )
-    if _is_taken_apart(classes):
+    if checks.is_taken_apart(classes):
         return (given.unsqueeze(-1) == classes).any(1) | own
     # The columns of a class stand side by side among those in its order.
     ordered, order = classes.sort()
@@ -325,7 +319,7 @@ def _precision(scores: Tensor) -> torch.dtype:
 def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
     one_positive = correction.marks is None and not correction.smoothing
     shifted = correction.classes is None and (correction.log_q is None or correction.own)
-    if _is_taken_apart(scores) or (one_positive and shifted and scores.numel() <= SMALL):
+    if checks.is_taken_apart(scores) or (one_positive and shifted and scores.numel() <= SMALL):
         return _formula(scores, correction, reduction)
     places = None if correction.marks is None else _places_of(correction.marks)
     losses, _ = _InPlace.apply(scores, correction, places)  # type: ignore[no-untyped-call]
@@ -512,7 +506,9 @@ def _classes(ids: checks.Values, scores: Tensor) -> Tensor:
 def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
     """Scores, and the number that they are still to be multiplied by: a learnable temperature needs a gradient."""
     if isinstance(temperature, Tensor):
-        by_row = temperature.numel() == len(scores) and temperature.shape in ((len(scores),), (len(scores), 1))
+        by_row = temperature.numel() == len(scores) and (
+            temperature.shape == (len(scores),) or temperature.shape == (len(scores), 1)
+        )
         if not (temperature.numel() == 1 or by_row) or not temperature.is_floating_point():
             raise ValueError(
                 f"temperature is {temperature.dtype} of {tuple(temperature.shape)}; it must be one positive number, or "
@@ -541,7 +537,7 @@ def _law(
             )
         return None
     law = checks.reals(name, log_q).detach()
-    if law.shape not in shapes:
+    if not any(law.shape == shape for shape in shapes):  # a compiler follows == of sizes that it keeps open
         by_row = f", or [{shapes[1][0]}, {shapes[1][1]}] of them" if len(shapes) > 1 else ""
         raise ValueError(
             f"{name} has shape {tuple(law.shape)}; it must hold one log probability for each of {shapes[0][0]}{by_row}"

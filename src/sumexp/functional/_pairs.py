@@ -149,9 +149,9 @@ def _bias(logit_bias: float | Tensor, scores: Tensor) -> float | Tensor:
             raise ValueError(
                 f"logit_bias is {logit_bias.dtype} of {tuple(logit_bias.shape)}; it must be one number, floating-point"
             )
-        if __debug__ and not math.isfinite(checks.read(logit_bias.detach().reshape(()))[0]):
+        if __debug__ and not -math.inf < checks.read(logit_bias.detach().reshape(()))[0] < math.inf:
             raise ValueError(f"logit_bias is {logit_bias.item()!r}; it must be finite")
         return logit_bias.reshape(()).to(scores.device)
-    if isinstance(logit_bias, bool) or not isinstance(logit_bias, Real) or not math.isfinite(logit_bias):
+    if isinstance(logit_bias, bool) or not isinstance(logit_bias, Real) or not -math.inf < logit_bias < math.inf:
         raise ValueError(f"logit_bias is {logit_bias!r}; it must be a finite number")
     return float(logit_bias)

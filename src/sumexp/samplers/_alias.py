@@ -15,6 +15,7 @@ Source: Walker (1977) for the table; Hübschle-Schneider and Sanders (2019) for 
 import math
 from collections.abc import Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,9 +84,9 @@ class Categorical(Tabulated):
         r"""Independent draws, int64 [\*shape]."""
         drawn = bits(shape, generator, self.table.device)
         flat = drawn.view(-1)
-        step = CHUNK if flat.device.type == "cpu" and not torch.compiler.is_compiling() else max(1, len(flat))
-        for start in range(0, len(flat), step):
-            _look_up(self.table, flat[start : start + step])
+        blocks = (flat,) if checks.is_taken_apart(flat) or not flat.is_cpu else torch.split(flat, CHUNK)
+        for block in blocks:
+            _look_up(self.table, block)
         return drawn
 
 
@@ -123,14 +124,19 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
 
 def bits(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     r"""Uniform integers of 62 random bits, int64 [\*shape]."""
-    return torch.randint(FULL, dimensions(shape), generator=checks.source(generator), device=device)
+    return torch.randint(FULL, dimensions(shape), **_source(generator), device=device)
 
 
 def uniform(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     r"""Numbers in [0, 1), float64 [\*shape]; on the CPU where the device has no double precision."""
     if checks.wide(device) == torch.float64:
-        return torch.rand(dimensions(shape), generator=checks.source(generator), dtype=torch.float64, device=device)
+        return torch.rand(dimensions(shape), **_source(generator), dtype=torch.float64, device=device)
     return bits(shape, generator, device).cpu().double() * 2.0**-BITS
+
+
+def _source(generator: torch.Generator | None) -> dict[str, Any]:
+    """The keyword of a generator, which torch does not take with a size that a compiler keeps open."""
+    return {} if checks.source(generator) is None else {"generator": generator}
 
 
 def whole_units(q: Tensor) -> Tensor:

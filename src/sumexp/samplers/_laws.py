@@ -146,7 +146,7 @@ class Mixture(Tabulated):
 
     def _log_prob(self, ids: Tensor) -> Tensor:
         parts = torch.stack([log_q_of(sampler, ids) for sampler in self.samplers], -1)
-        return torch.logsumexp(parts + self.proportions.log().to(parts.device), -1)
+        return torch.logsumexp(parts + self.proportions.to(parts.device, parts.dtype).log(), -1)
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
@@ -157,7 +157,7 @@ class Mixture(Tabulated):
         for i, sampler in enumerate(self.samplers[1:], start=1):
             own = chosen == i
             # A graph, and what is mapped over, has shapes that no draw decides.
-            if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            if checks.is_taken_apart(own):
                 first = torch.where(own, sampler.sample(shape, generator), first)
                 continue
             first[own] = sampler.sample((int(own.sum()),), generator)
