@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from sumexp.chapters.intervals import Interval, interval, outcome
 from sumexp.chapters.models.sampled.comparison import Order, Values
@@ -41,10 +42,14 @@ def points(
         shift = _ROW * ((number + 0.5) / len(values) - 0.5)
         style = {"ls": "", "capsize": 2, "label": group, **styles[group]}
         places = [place + shift for place in range(len(spans))]
-        reach = np.transpose([(span.mean - span.low, span.high - span.mean) for span in spans])
-        ax.errorbar([span.mean for span in spans], places, xerr=reach, **style)
+        ax.errorbar([span.mean for span in spans], places, xerr=reach(spans), **style)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def reach(spans: Sequence[Interval]) -> NDArray[np.float64]:
+    """How far each interval reaches below and above its mean, as `errorbar` takes it [2, n]."""
+    return np.array([[span.mean - span.low for span in spans], [span.high - span.mean for span in spans]])
 
 
 def ranked(values: Sequence[Values]) -> list[int]:
