@@ -44,19 +44,28 @@ def _default(value: object) -> str:
     return str(value) if not isinstance(value, str) else repr(value)
 
 
-def table() -> Uses:
-    uses: Uses = defaultdict(set)
-    for line in PAGE.read_text().splitlines():
+def written() -> str:
+    """The page with the defaults and functions of its rows as the signatures have them; its words are kept."""
+    uses, lines = signatures(), []
+    for line in PAGE.read_text("utf-8").splitlines():
         if line.startswith("| `"):
-            keyword, _, default, meaning, functions = re.split(r"(?<!\\) \| ", line.strip("| "))
-            assert meaning, f"{keyword} has no meaning"
-            for name in re.findall(r"`(\w+)`", functions):
-                uses[keyword.strip("`"), default.strip("`")].add(name)
-    return uses
+            keyword, shape, default, meaning, _ = re.split(r"(?<!\\) \| ", line.strip("| "))
+            users = uses.pop((keyword.strip("`"), default.strip("`")), set())
+            names = ", ".join(f"`{name}`" for name in sorted(sorted(users), key=str.lower))
+            line = f"| {keyword} | {shape} | {default} | {meaning} | {names} |"
+            if not users:
+                continue
+        lines.append(line)
+    for (keyword, default), users in sorted(uses.items()):
+        names = ", ".join(f"`{name}`" for name in sorted(sorted(users), key=str.lower))
+        lines.append(f"| `{keyword}` | SHAPE | {f'`{default}`' if default else ''} | MEANING | {names} |")
+    return "\n".join(lines) + "\n"
 
 
-def test_the_table_has_every_keyword_of_every_function_with_its_default() -> None:
-    assert table() == signatures()
+def test_the_page_has_every_keyword_of_every_function_with_its_default() -> None:
+    page = PAGE.read_text("utf-8")
+    assert "MEANING" not in page, "say in book/api/keywords.md what the new keyword means, in the table it belongs to"
+    assert page == written(), "python -m tests.accelerator writes book/api/keywords.md anew"
 
 
 def test_no_keyword_has_two_defaults() -> None:

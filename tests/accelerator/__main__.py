@@ -1,4 +1,6 @@
-"""Write anew what the tests measured on the stand-in, ``src/sumexp/measured/devices.json``: look at the difference.
+"""Write anew what tests hold pages to: ``src/sumexp/measured/devices.json`` and the functions of each keyword.
+
+Look at the difference; a new keyword comes last in ``book/api/keywords.md`` and wants its shape and its meaning.
 
 ``python -m tests.accelerator nce functional.info_nce`` measures only what begins so, and what is not there yet.
 """
@@ -7,6 +9,7 @@ import json
 import sys
 from typing import Any
 
+from tests import test_keywords
 from tests.accelerator.functions import TABLE
 from tests.accelerator.test_functions import RESULTS, on_device, stated
 from tests.accelerator.test_tasks import CASES, measured
@@ -32,6 +35,7 @@ def main(asked: tuple[str, ...]) -> None:
         tables[table] = [
             before[name] if asked and name in before and not name.startswith(asked) else measure(name) for name in names
         ]
+    test_keywords.PAGE.write_text(test_keywords.written(), "utf-8")
     RESULTS.write_text(json.dumps({"tables": tables}, indent=1) + "\n", "utf-8")
 
 

@@ -1,9 +1,11 @@
 """Losses by visible arithmetic, against torch's own and exact expectations, and one table of properties for all."""
 
 import math
+import re
 from collections.abc import Callable
 from itertools import product
 from math import exp, log
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from sumexp import expectations, functional
 from sumexp.functional import CONTRASTIVE, HINGE, Margins
+from sumexp.functional._arguments import prepare, reduce
 from sumexp.nn import SampledOutput
 
 Loss = Callable[..., Tensor]
@@ -624,3 +627,18 @@ def test_logits_are_dense_and_on_one_device() -> None:
         functional.marginal(negative.to_sparse(), torch.ones(2, 3, dtype=torch.bool))
     loss = functional.sampled_softmax(positive.to("meta"), negative.to("meta"), reduction="none")
     assert loss.shape == (2,)
+
+
+def test_the_simplest_loss_of_the_guide_to_contributing() -> None:
+    guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "def dcl(" in block]
+    names = {"torch": torch, "prepare": prepare, "reduce": reduce}
+    exec(code, names)
+    dcl: Any = names["dcl"]
+    positive, negative = double(2).requires_grad_(), double(0, 1).unsqueeze(0).requires_grad_()
+    loss = dcl(positive, negative)
+    assert loss.item() == pytest.approx(log(1 + exp(1)) - 2)
+    assert torch.autograd.grad(loss, positive)[0].item() == -1
+    assert dcl(positive, negative, hits=[[True, False]], reduction="none").tolist() == pytest.approx([1 - 2])
+    with pytest.raises(ValueError, match="a logit is NaN"):
+        dcl(positive * torch.nan, negative)
