@@ -218,6 +218,14 @@ TABLE: dict[str, Call] = {
     "samplers.unigram": by(lambda z: samplers.unigram(law(z))),
     "samplers.within_batch": of_batch,
     "samplers.worker_generator": lambda z: torch.tensor(samplers.worker_generator(len(z)).initial_seed()),
+    "ranking.Retrieved": lambda z: ranking.recall(
+        ranking.Retrieved(torch.argsort(z, dim=-1, descending=True, stable=True)[:, :2]),
+        ranking.Labels(own(z).unsqueeze(-1)),
+        2,
+    ),
+    "ranking.evaluate": lambda z: torch.stack(
+        list(ranking.evaluate(z, relevant(z), ["recall@1", "ndcg"]).values()), -1
+    ),
     "ranking.additive_constant": lambda z: torch.tensor(ranking.additive_constant(z.shape[1], 2).constant),
     "ranking.Chunks": lambda z: ranking.reciprocal_rank(of_items(z), ranking.Labels(own(z).unsqueeze(-1))),
     "ranking.Labels": lambda z: ranking.ndcg(z, ranking.Labels(own(z).unsqueeze(-1))),

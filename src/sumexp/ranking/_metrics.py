@@ -298,6 +298,7 @@ def evaluate(
     Raises:
         ValueError: as each metric, and for an unknown name.
     """
+    checks.argument("metrics", metrics, Sequence[str])
     asked: dict[str, tuple[str, int | None]] = {}
     for metric in metrics:
         name, _, k = metric.partition("@")
