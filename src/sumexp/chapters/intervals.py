@@ -81,11 +81,6 @@ class Interval:
         return float(_mean(np.sort(self.runs)))
 
     @property
-    def sd(self) -> float:
-        """Standard deviation of one run (n - 1 in the denominator)."""
-        return float(np.std(self.runs, ddof=1))
-
-    @property
     def low(self) -> float:
         """The interval's lower end."""
         return self._ends[0]
