@@ -86,12 +86,6 @@ def test_the_parameters_of_a_resnet_56_by_arithmetic() -> None:
     assert sum(one.numel() for one in reference(9, 16, 3, 100).parameters()) == body + 64 * 100 + 100
 
 
-def test_its_operations_by_arithmetic() -> None:
-    # Products: each weight of a convolution at each place that it makes: 32^2, 16^2 and 8^2; the head's once.
-    products = (3 * 9 * 16 + 41_472) * 1024 + 161_280 * 256 + 645_120 * 64 + 64 * 100
-    assert residual.operations(Residual(), 32, 3, 100) == 2 * products == 250_982_912
-
-
 @pytest.mark.parametrize("blocks, side", [(1, 8), (3, 16), (9, 32)])
 def test_scores_are_those_of_modules(blocks: int, side: int) -> None:
     config = Residual(blocks=blocks, width=4, seed=3)
@@ -280,7 +274,7 @@ def test_the_tail_that_is_ready_made_serves() -> None:
 
 def test_the_tail_is_asked_for_where_the_archive_is_not() -> None:
     def trained(*names: str) -> list[Residual]:
-        asked = grids.GRIDS["longtail"].jobs("paper", names.__contains__)
+        asked = grids.GRIDS["longtail"]("paper", names.__contains__)
         return [job.config for job in asked if job.config.__class__ is Residual]
 
     tail = trained("cifar-100-small", "cifar-100-lt")
@@ -288,6 +282,6 @@ def test_the_tail_is_asked_for_where_the_archive_is_not() -> None:
     assert {(one.source, one.imbalance) for one in tail} == {("cifar-100-lt", "exp")}
     assert {replace(one, method=Method(), seed=0, source="cifar-100") for one in tail} == {Residual()}
     assert len(tail) == 5 * len(grids.methods((32, 8, 96)))
-    assert grids.work(tail[0]) == grids.work(replace(tail[0], source="cifar-100"))
+    assert grids.seconds(tail[0]) == grids.seconds(replace(tail[0], source="cifar-100"))
     assert trained("cifar-100-small") == []
     assert {one.source for one in trained("cifar-100", "cifar-100-lt")} == {"cifar-100"}

@@ -221,20 +221,9 @@ def test_errors_are_gathered_by_imbalance_and_method() -> None:
         grids.gathered(runs[:3])
 
 
-def test_work_by_hand() -> None:
-    """Digits, 276 pictures in 17 steps of 16; 5 filters of 4 x 4 at 5 x 5 places; 40 features, 6 hidden, 10 classes.
-
-    Features: 2 * 5 * 16 * 25 = 4,000 of each of 2 * 276 + 600 pictures. A picture takes 2 * 40 * 6 = 480 and
-    2 * 6 * 10 = 120: 2 * 480 + 3 * 120 = 1,320 to train, 600 to be judged.
-    """
+def test_seconds_by_hand() -> None:
+    # Digits: 276 images, 17 steps of 16; EXP of CIFAR-100: 10,847, 84 of 128.
     assert images.counts("digits", "exp").sum() == 276
-    wanted = 1152 * 4000 + len(METHODS) * (3 * 17 * 16 * 1320 + 4 * 600 * 600)
-    assert grids.work(TINY) == wanted + grids.STARTED + 3 * 17 * grids.STEP
-
-
-def test_the_work_of_the_paper_s_network_by_hand() -> None:
-    """EXP has 10,847 pictures, 84 whole batches of 128; a picture's way is 250,982,912 (`test_residual`)."""
-    way = 250_982_912
-    wanted = way * (3 * 256 * 84 * 128 + 10_000)
-    assert grids.work(Residual()) == wanted + grids.STARTED + 256 * 84 * grids.STEP
-    assert wanted == pytest.approx(2.08e15, rel=0.01)
+    each = 0.013 + 0.0012 * len(METHODS) * 6 / 64
+    assert grids.seconds(TINY) == pytest.approx({"cpu": 2 + 3 * 17 * each, "cuda": 2 + 3 * 17 * 0.004})
+    assert grids.seconds(Residual()) == pytest.approx({"cpu": 256 * 84 * 4.3, "cuda": 256 * 84 * 0.028})

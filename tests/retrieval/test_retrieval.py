@@ -185,13 +185,13 @@ def test_the_grid() -> None:
         configs = grids.configs(source, plan)
         assert len(configs) == len(set(configs)) == 18 * plan.seeds
         assert {grids.data(config) for config in configs} == {("delicious",)}
-        assert grids.work(configs[0]) > grids.work(configs[-1]) > 0
+        assert grids.seconds(configs[0])["cpu"] > grids.seconds(configs[-1])["cpu"] > 0
         assert (plan.width, plan.negatives) == (512, 64)  # as published
     with pytest.raises(ValueError, match="profile is 'huge'"):
         grids.chosen("huge", [])
 
 
-def test_work_by_hand() -> None:
+def test_seconds_by_hand() -> None:
     """Delicious: 246,000 pairs, 3,185 test examples of 18 features, 983 labels; a unit is 2 operations a number.
 
     A pair takes its features twice, there and back, and the scores of its labels three times: there, and back to the
@@ -199,10 +199,12 @@ def test_work_by_hand() -> None:
     """
     every = 246_000 * (2 * 18 + 3 * 983) * 2 * 512
     judged = 3_185 * (18 + 983) * 2 * 512
-    assert grids.work(Config("delicious", Method(), 0, width=512, epochs=2)) == 2 * every + judged
+    all_labels = grids.seconds(Config("delicious", Method(), 0, width=512, epochs=2))
+    assert all_labels == pytest.approx({"cpu": (2 * every + judged) / 5e9, "cuda": 2 + 2 * 246 / 256})
     sampled = 246_000 * (2 * 18 + 3 * (64 + 1)) * 2 * 512
     method = Method("softmax", "uniform", "importance", 64)
-    assert grids.work(Config("delicious", method, 0, width=512, epochs=20)) == 20 * sampled + judged
+    config = Config("delicious", method, 0, width=512, epochs=20)
+    assert grids.seconds(config)["cpu"] == pytest.approx((20 * sampled + judged) / 5e9)
 
 
 def test_words_stand_in_and_are_foreseen() -> None:

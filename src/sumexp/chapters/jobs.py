@@ -1,7 +1,7 @@
 """Runs that a chapter asks for: ``sumexp.chapters.X.grids`` declares its own in ``GRIDS``, by which they are found."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sumexp._runtime import Task
@@ -19,16 +19,14 @@ class Job:
         config: its settings.
         data: the data sets that it reads.
         threads: how many it uses.
-        work: floating-point operations that it takes.
-        rates: as of its grid, where those of its task are others.
+        seconds: its length by kind of device, on one core and on an H200; finished runs of its task correct it.
     """
 
     task: Task[Any]
     config: Any
     data: tuple[str, ...] = ()
     threads: int = 1
-    work: float = 0.0
-    rates: Mapping[str, float] | None = None
+    seconds: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "cuda": 1.0})
 
     @property
     def name(self) -> str:
@@ -36,14 +34,5 @@ class Job:
         return f"{self.task.__module__}.{self.task.__qualname__}"
 
 
-@dataclass(frozen=True)
-class Grid:
-    """What is known of the runs that a chapter asks for.
-
-    Attributes:
-        jobs: gives them, from the profile and what tells whether a data set is there.
-        rates: by kind of device how many operations a second they do, assumed where no finished run tells.
-    """
-
-    jobs: Callable[[str, Present], tuple[Job, ...]]
-    rates: Mapping[str, float]
+Grid: TypeAlias = Callable[[str, Present], tuple[Job, ...]]
+"""The runs that a chapter asks for, by profile and by the data sets that are there."""

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sumexp import datasets
-from sumexp.chapters.jobs import Grid, Job
+from sumexp.chapters.jobs import Job, Present
 from sumexp.companion import CompanionError
 from sumexp.companion.authoring import runs
 from sumexp.companion.cli.commands import app
@@ -140,7 +140,10 @@ def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyP
     """Those of the chapters of this book alone, once each, however far they are."""
     configs = [Computation("config", str(number), {}) for number in range(4)]
     tasks = tuple(Job(train, config) for config in configs)
-    grid = Grid(lambda profile, there: tasks if profile == "smoke" else (), {})
+
+    def grid(profile: str, there: Present) -> tuple[Job, ...]:
+        return tasks if profile == "smoke" else ()
+
     monkeypatch.setattr(jobs, "grids", lambda: {"one": grid, "two": grid})
     monkeypatch.setattr(parts, "modules", lambda names: {})  # the task is in none of the package
     assert jobs.asked("one", "smoke", "cuda") == [jobs.computation(job, "cuda") for job in tasks]
@@ -183,7 +186,10 @@ def test_a_chapter_asks_for_runs_on_what_is_whole(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(parts, "modules", lambda names: {})
     sets = ("digits", "mnist", "omniglot")
     found = {name: Job(train, Computation("config", name, {})) for name in sets}
-    grid = Grid(lambda profile, there: tuple(job for name, job in found.items() if name == "digits" or there(name)), {})
+
+    def grid(profile: str, there: Present) -> tuple[Job, ...]:
+        return tuple(job for name, job in found.items() if name == "digits" or there(name))
+
     monkeypatch.setattr(jobs, "grids", lambda: {"one": grid})
 
     def said(profile: str) -> list[str]:

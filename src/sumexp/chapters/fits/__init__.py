@@ -13,7 +13,7 @@ Perturb-Argmax Probability Distributions, section 6.1.
 
 from sumexp.chapters.fits.reach import condition, excess, gain, solution, spread, steps_to
 from sumexp.chapters.fits.targets import Target, published, window
-from sumexp.chapters.fits.training import FitConfig, train, work
+from sumexp.chapters.fits.training import FitConfig, seconds, train
 
 __all__ = [
     "FitConfig",
@@ -22,10 +22,10 @@ __all__ = [
     "excess",
     "gain",
     "published",
+    "seconds",
     "solution",
     "spread",
     "steps_to",
     "train",
     "window",
-    "work",
 ]

@@ -343,14 +343,5 @@ def rate(config: Residual, epoch: int) -> float:
     return config.learning_rate * 0.1 ** sum(lowered)
 
 
-def operations(config: Residual, side: int, channels: int, classes: int) -> float:
-    """The floating-point operations of a picture's way through the network: two a product of its convolutions."""
-    total, along = 0, side
-    for _, taken, made, by in convolutions(config, channels):
-        along //= by
-        total += 2 * 9 * taken * made * along**2
-    return total + 2.0 * (config.width << (STAGES - 1)) * classes
-
-
 def _channels_first(pictures: Tensor) -> Tensor:
     return pictures.permute(0, 3, 1, 2).contiguous()

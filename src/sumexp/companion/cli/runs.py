@@ -156,9 +156,9 @@ def _dry_run(grid: str, profile: str, device: str, only: str) -> None:
     typer.echo(f"time: {float(f'{hours:.2g}'):,.12g} {unit}")
     typer.echo(f"disk: {as_size(sum(size for _, size in due))} in {store.root}")
     for name in dict.fromkeys(job.name for job, _ in chosen):
-        n = costs[name].finished
-        source = f"measured on {n} finished run{'s' * (n != 1)}" if n else "assumed, as no run is finished"
-        typer.echo(f"rate: {name} {costs[name].rate:.1e} operations a second, {source} on {device}")
+        n, reference = costs[name].finished, "an H200" if device == "cuda" else "one core"
+        source = f"{n} finished run{'s' * (n != 1)} on {device}" if n else f"the grid's figures for {reference}"
+        typer.echo(f"estimate: {name} from {source}")
     if lacking := absent(grid, profile):
         typer.echo(f"data: without {', '.join(lacking)}; to have more runs: sumexp data fetch NAME")
 

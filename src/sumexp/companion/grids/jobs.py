@@ -36,13 +36,13 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
     """The runs of a grid with the data sets that are there."""
     choice("GRID", grid, grids())
     choice("PROFILE", profile, PROFILES)
-    return grids()[grid].jobs(profile, lambda name: bool(parts.present([name])))
+    return grids()[grid](profile, lambda name: bool(parts.present([name])))
 
 
 def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
     """For each data set that is there and the grid reads: its runs, were no other there."""
     read = dict.fromkeys(name for job in jobs_of(grid, profile) for name in job.data)
-    return {source: grids()[grid].jobs(profile, source.__eq__) for source in read}
+    return {source: grids()[grid](profile, source.__eq__) for source in read}
 
 
 def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
@@ -57,12 +57,12 @@ def asked(chapter: str, profile: str, device: str) -> list[Computation]:
     if grid is None:
         return []
     there = trained(chapter, declared_runs(parse(source_path(chapter))).get(chapter, ()), profile, device)
-    return computations(grid.jobs(profile, there.__contains__), device)
+    return computations(grid(profile, there.__contains__), device)
 
 
 def absent(grid: str, profile: str) -> list[str]:
     """The data sets that the grid would use if they were there."""
-    wanted = {name for job in grids()[grid].jobs(profile, lambda name: True) for name in job.data}
+    wanted = {name for job in grids()[grid](profile, lambda name: True) for name in job.data}
     return sorted(wanted.difference(parts.present(wanted)))
 
 
