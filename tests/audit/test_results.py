@@ -2,15 +2,22 @@
 
 import math
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from sumexp.audit import Audit, audit
+from sumexp.audit import Audit, AuditError, audit, drift
 from sumexp.audit import _report as report
+from sumexp.audit._setup import Weights, read_setup
 from sumexp.audit._text import digits, nats, percent, signed
-from sumexp.audit.results import WIDTH, Line, folded
+from sumexp.audit.results import SMALL, WIDTH, Line, decide, folded
+from sumexp.audit.serving import cosines
+from sumexp.samplers import Hits
 
 COUNTS = np.maximum(1, 3000 // np.arange(1, 301))
 
@@ -74,3 +81,81 @@ def test_no_sentence_of_an_audit_has_an_exponent_for_a_share() -> None:
         assert f"{share} of examples" in " ".join(result.lines())
         text = str(result) + report.page(result, "a.csv", "a.json")
         assert not re.search(r"\de\+\d+ (%|nats|times)", text)
+
+
+def kinds() -> Iterator[Line]:
+    """Lines of every price, sure or not, that replace the scheme's change or do not."""
+    for price, sure, fix, instead in product(
+        (0.0, SMALL / 2, SMALL, 2.0, math.inf), (True, False), ("", "a fix"), (True, False)
+    ):
+        yield Line("a line", True, "it is there", fix, price, sure, instead=instead and bool(fix))
+
+
+def test_right_and_change_nothing_stand_beside_no_line_that_costs_more(found: Audit) -> None:
+    """Every pair of lines beside every set of divergences, with and without scores and a theorem."""
+    some = (None, *kinds())
+    for kls, scored, proved, (first, second) in product(
+        ((0.0, 0.0), (0.001, 0.5), (0.02, 0.5), (math.inf, math.inf)), (True, False), (True, False), product(some, some)
+    ):
+        spreads = () if scored else tuple(zip((0.0, 3.0), kls, strict=True))
+        scheme = replace(found.scheme, kl=kls[1])
+        lines = [replace(line, found=True) for line in (first, second) if line is not None]
+        each = replace(found, scheme=scheme, by_spread=spreads, proved=proved, faults=tuple(lines[:1]), more=())
+        each = each.with_lines(*lines[1:])
+        decision = decide(each)
+        price = max([line.nats for line in lines], default=0.0)
+        shown = kls[1:] if scored else kls
+        assert (decision.verdict == "right") == (max(shown) < SMALL and price < SMALL)
+        if decision.verdict == "right":
+            assert decision.change == "; ".join(dict.fromkeys(line.fix for line in lines if line.fix))
+        elif max(shown) >= SMALL:
+            assert decision.change or any(line.instead for line in lines)
+        if not decision.change:
+            assert not any(line.fix for line in lines)
+        text = " ".join(each.lines())
+        assert ("change nothing" in text) == (not decision.change)
+        assert text.startswith(decision.verdict.capitalize())
+
+
+OPTIONS = {
+    "sampler": ("within-batch", "uniform", "log-uniform", "distinct:unigram", "union:uniform", "cross-device:2"),
+    "weights": get_args(Weights),
+    "hits": get_args(Hits),
+    "log_q": (None, "wrong"),
+    "scores": (None, "of the counts", "log P/q"),
+    "temperature": (None, 0.3, 5.0),
+    "served": (None, "counts", "head"),
+}
+
+
+def test_no_combination_of_options_is_right_beside_a_line_that_costs_more() -> None:
+    """80 drawn combinations of sampler, weights, hits, table, scores, cosines and labels served."""
+    generator, counts = np.random.default_rng(0), np.array([900, 400, 200, 100, 50, 20, 10, 5])
+    prior, seen = counts / counts.sum(), Counter[str]()
+    truth = np.log(prior) + generator.standard_normal((40, 8))
+    while seen.total() < 80:
+        way: dict[str, Any] = {name: values[generator.integers(len(values))] for name, values in OPTIONS.items()}
+        temperature, served, scores = (way.pop(name) for name in ("temperature", "served", "scores"))
+        if way["log_q"]:
+            way["log_q"] = np.log(prior[::-1])
+        given = None if scores is None else truth - np.log(prior) * (scores == "log P/q")
+        try:
+            m, batch = (None, 4) if "cross" in way["sampler"] else (3, None)
+            how = read_setup(prior, way["sampler"], way["weights"], way["hits"], m, batch, way["log_q"])
+            result = audit(counts, **way, m=m, batch=batch, scores=given)
+        except AuditError:
+            continue  # weights and hits that this sampler does not have
+        if temperature is not None:
+            result = result.with_lines(cosines(prior, how, temperature))
+        if served is not None:
+            labels = counts if served == "counts" else np.round(2000 * prior**2 / (prior**2).sum()).astype(int)
+            result = result.with_lines(drift.measure(counts, labels).line())
+        seen[result.verdict] += 1
+        lines = [line for line in (*result.faults, *result.more) if line.found]
+        costs = max([line.nats for line in lines], default=0.0)
+        if result.verdict == "right":
+            assert costs < SMALL
+            assert max([kl for _, kl in result.by_spread] or [result.scheme.kl]) < SMALL
+        if not result.change:
+            assert (result.verdict, [line.fix for line in lines]) == ("right", [""] * len(lines))
+    assert min(seen["right"], seen["wrong"], seen["cannot tell"]) > 2

@@ -137,13 +137,6 @@ def test_the_verdict_names_where_probability_is_misplaced() -> None:
     assert f"rare items get {100 * learned:.3g} % of the probability instead of {100 * true:.3g} %" in result.sentence
 
 
-def test_unsorted_ids_are_found() -> None:
-    assert "ids not sorted by frequency" in found(
-        audit(COUNTS[::-1].copy(), sampler="log-uniform", weights="relative", m=9)
-    )
-    assert found(audit(COUNTS, sampler="log-uniform", weights="relative", m=9)) == set()
-
-
 def test_accidental_hits_by_hand() -> None:
     prior = np.array([0.5, 0.3, 0.2])
     how = read_setup(prior, "uniform", "none", "keep", 2, None)

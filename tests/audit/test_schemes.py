@@ -126,6 +126,7 @@ def test_hard_by_enumeration(beta: float) -> None:
     assert found.scheme.kl == pytest.approx(enumerated_kl(enumerated.hard(beta), log_q, truth, 3))
     assert (found.verdict, found.served) == ("wrong", "")
     assert found.scheme.title == f"{scheme}, within-batch, m = 3, hits keep"
+    assert "search    the loss is not convex: a lower minimum than the one found is not excluded" in found.lines()
 
 
 def enumerated_kl(loss: enumerated.Loss, log_q: Tensor, truth: Tensor, m: int) -> float:
@@ -177,8 +178,8 @@ def test_a_named_loss_is_an_audit() -> None:
     "given, message",
     [
         ({"scheme": "tilted"}, "no scheme 'tilted'; there are baseline, refined, binary, gbce:T, siglip, hard:BETA"),
-        ({"scheme": "hard"}, "the hardness of hard is ''; it is a number from 0 to 4, as in hard:1"),
-        ({"scheme": "hard:5"}, "the hardness of hard is '5'"),
+        ({"scheme": "hard"}, "the hardness of hard is ''; it is a number from 0 to 20, as in hard:1"),
+        ({"scheme": "hard:25"}, "the hardness of hard is '25'"),
         ({"scheme": "hard:1", "hits": "mask"}, "in the loss hard they are keep"),
         ({"scheme": "siglip:2"}, "no scheme 'siglip:2'"),
         ({"scheme": "gbce"}, "the calibration of gbce is ''; it is a number from 0 to 1"),

@@ -46,7 +46,11 @@ def remedy(setup: Setup) -> str:
         steps.append(OFF[setup.kind])
     if setup.hits != hits:
         steps.append(f"{hits} accidental hits")
-    return "; ".join(steps) or "keep repetitions, subtract log q from every logit and keep accidental hits"
+    if not steps and setup.kind == "union":
+        steps.append("keep repetitions, subtract log q from every logit and keep accidental hits")
+    if not steps and len(setup.m) > 1:
+        steps.append("choose the pool of each negative by a coin flip, and subtract the mixture's log q")
+    return "; ".join(steps)
 
 
 def faults(
@@ -81,7 +85,6 @@ def faults(
         log_p, law = np.log(prior[drawn] / prior[drawn].sum()), log_q - np.logaddexp.reduce(log_q)
         nats = estimated.cost(*(torch.from_numpy(x) for x in (log_p, law, law + off))).item()
         table += f"; it costs {digits(nats, 2)} nats of KL where P(y|x) is the popularity"
-    order = "log-uniform" in setup.name and _unsorted(prior)
     wrong = not right
     return (
         _line("log q added", wrong and (setup.weights == "added" or slope < 0), added, WILD),
@@ -107,11 +110,6 @@ def faults(
             f"{rates.never_drawn:,} classes with {percent(rates.never_labels, 2)} of the labels are never negatives, "
             "so their scores grow forever", WILD, math.inf,
             "add a few uniform negatives, with the mixture's log q, so that every class can be drawn",
-        ),
-        _line(
-            "ids not sorted by frequency", order,
-            "log-uniform samples low ids most often, but your counts do not decrease with the id", WILD,
-            fix="number the classes by falling frequency, or sample by their counts",
         ),
         _scores(shares),
     )  # fmt: skip
@@ -168,9 +166,3 @@ def _slope(setup: Setup) -> float:
     part = np.isfinite(x) & np.isfinite(y)
     x, y = x[part] - x[part].mean(), y[part] - y[part].mean()
     return float(x @ y / (x @ x)) if x @ x > 1e-12 else 1.0
-
-
-def _unsorted(prior: Floats) -> bool:
-    """Whether the order of the ids costs more than .05 nats of the labels' cross entropy to a log-uniform law."""
-    log_q = np.log(np.log1p(1 / np.arange(1.0, len(prior) + 1)))
-    return bool((np.sort(prior)[::-1] - prior) @ log_q > 0.05)

@@ -234,7 +234,7 @@ def decide(audit: Audit) -> Decision:
     kls = [kl for _, kl in audit.by_spread] or [audit.scheme.kl]
     ends_right = max(kls) < SMALL
     steps = [line.fix for line in found if line.fix]
-    if not ends_right and not any(line.instead for line in found):
+    if not ends_right and audit.remedy and not any(line.instead for line in found):
         steps.insert(0, audit.remedy)
     change = "; ".join(dict.fromkeys(steps))
     if costly is not None and (ends_right or math.isinf(costly.nats)):

@@ -19,8 +19,8 @@ over classes, :math:`-P_i\log\sigma(f_i)-N_i\log(1-\sigma(f_i))`, least where th
 *baseline* is audited as weights ``negatives`` with hits masked, which it is. *refined* takes an integral for each
 number of draws that may be no hits; given that number it is weights ``importance`` with hits drawn again, which is what
 to ask for where there are many classes. *hard* is the loss of Robinson et al. (2021) with ``tau_plus`` 0 and hits
-kept; it is not convex, and the minimum is the one that the search finds from the limit of many draws. Left out are the
-debiased variants, negatives that are sets, and several positives of a context.
+kept; it is not convex, and its minimum is the lowest that the search finds. Left out are the debiased variants,
+negatives that are sets, and several positives of a context.
 """
 
 import math
@@ -38,7 +38,7 @@ from sumexp.audit._rates import rates
 from sumexp.audit._run import SHOWN, SPREADS, shares
 from sumexp.audit._setup import AuditError, Law, Setup, read_setup
 from sumexp.audit._text import digits
-from sumexp.audit.results import Audit, row
+from sumexp.audit.results import Audit, Line, row
 from sumexp.nce.pairs import gbce
 from sumexp.negatives.hard import MOST_BETA, MOST_DRAWS, hard_minimum
 from sumexp.negatives.published import NEGLIGIBLE, stationary
@@ -53,6 +53,8 @@ MOST_TERMS = 10_000
 
 MOST_CLASSES = 200
 """Of hard, whose integral is classes times some ten thousand nodes: some ten seconds."""
+
+NOT_CONVEX = Line("search", None, "the loss is not convex: a lower minimum than the one found is not excluded")
 
 HITS: dict[str, tuple[Hits, ...]] = {
     "refined": ("mask",), "binary": ("keep", "mask", "redraw"), "gbce": ("redraw",), "siglip": ("keep", "mask"),
@@ -127,8 +129,7 @@ def learned(
         len(number), int(number.sum()), setup.negatives, round(setup.negatives), source, spread, False, remedy,
         row(title, shown), (), by_spread, (), hit_rates, scores_line,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)), said,
-        ("Scores are free at each x, and negatives are independent draws.",)
-        + (("The minimum is the lowest of several starts, and perhaps not the lowest of all.",) * (name == "hard")),
+        ("Scores are free at each x, and negatives are independent draws.",), (NOT_CONVEX,) * (name == "hard"),
     )  # fmt: skip
 
 
