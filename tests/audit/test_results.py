@@ -119,12 +119,12 @@ def test_right_and_change_nothing_stand_beside_no_line_that_costs_more(found: Au
 
 OPTIONS = {
     "sampler": ("within-batch", "uniform", "log-uniform", "distinct:unigram", "union:uniform", "cross-device:2"),
-    "weights": get_args(Weights),
-    "hits": get_args(Hits),
-    "log_q": (None, "wrong"),
-    "scores": (None, "of the counts", "log P/q"),
-    "temperature": (None, 0.3, 5.0),
-    "served": (None, "counts", "head"),
+    "weights": ("relative",) * 6 + get_args(Weights),
+    "hits": ("keep",) * 2 + get_args(Hits),
+    "log_q": (None, None, "wrong"),
+    "scores": (None, "of the counts", "of the counts", "log P/q"),
+    "temperature": (None, None, 0.3, 5.0),
+    "served": (None, None, "counts", "head"),
 }
 
 
@@ -158,4 +158,4 @@ def test_no_combination_of_options_is_right_beside_a_line_that_costs_more() -> N
             assert max([kl for _, kl in result.by_spread] or [result.scheme.kl]) < SMALL
         if not result.change:
             assert (result.verdict, [line.fix for line in lines]) == ("right", [""] * len(lines))
-    assert min(seen["right"], seen["wrong"], seen["cannot tell"]) > 2
+    assert min(seen["right"], seen["wrong"]) > 5
