@@ -246,6 +246,11 @@ class StandIn(TorchDispatchMode):
         self._replaced: list[tuple[Any, Any]] = []
 
     @classmethod
+    def entered(cls) -> "StandIn":
+        """The innermost."""
+        return cls._entered[-1]
+
+    @classmethod
     def note(cls, waited_for: str | None = None, to_host: int = 0, to_device: int = 0) -> None:
         """Count in whichever is entered: autograd computes in threads that see no mode."""
         for one in cls._entered:

@@ -94,7 +94,7 @@ def info_nce_value(scores: Tensor) -> Tensor:
     """
     if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or not scores.numel():
         raise ValueError(f"scores have shape {tuple(scores.shape)}; a batch has [..., N, N], N >= 1")
-    if not scores.is_floating_point() or not bool(scores.isfinite().all()):
+    if not scores.is_floating_point() or not checks.read(scores.isfinite().all(), default=1)[0]:
         raise ValueError(f"scores are {scores.dtype}, or one is infinite; give finite floating-point scores")
     n = scores.shape[-1]
     return (scores.diagonal(dim1=-2, dim2=-1) - scores.logsumexp(-1)).mean(-1) + math.log(n)

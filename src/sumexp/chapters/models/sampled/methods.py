@@ -143,8 +143,7 @@ def method_losses(scores: Tensor, labels: Tensor, methods: Sequence[Method], log
     result: list[Tensor] = []
     places: list[int] = []
     for part, members in alike(methods):
-        logits = scores[part]
-        rows = logits.flatten(0, 1)
+        rows = torch.cat([scores[i] for i in part])  # a list as an index would be copied to the device at each step
         own = labels.repeat(len(part))
         if members[0].law == "all":
             each = _full(rows, own, members, labels, log_prior)
