@@ -49,7 +49,7 @@ def test_by_hand() -> None:
     stream.update([0, 1, 0])
     stream.update([0])
     # Class 0 at 1, 3, 4: gaps 1, 2, 1 with alpha 1, 1/2, 1/2; class 1 at 2; class 2 not in 4.
-    assert stream([0, 1, 2]).exp().tolist() == pytest.approx([1 / (((1 + 2) / 2 + 1) / 2), 1 / 2, 1 / 4])
+    assert stream.log_prob([0, 1, 2]).exp().tolist() == pytest.approx([1 / (((1 + 2) / 2 + 1) / 2), 1 / 2, 1 / 4])
     counts = StreamingLogQ(3, kind="count", rate=0.5)
     counts.update([0, 1, 0])
     # Weights 1/4, 1/2, 1 of sum 7/4; what is below one occurrence counts as one.

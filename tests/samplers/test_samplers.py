@@ -384,6 +384,21 @@ def test_excluded_classes_are_never_drawn_and_log_q_is_that_of_the_others(data: 
     assert torch.allclose(shared.log_q.exp(), q[shared.ids])
 
 
+@pytest.mark.parametrize("options", [{}, {"hits": "redraw"}, {"exclude": [[0, 1], [2, -1]]}, {"shared": True}])
+def test_sequences_are_drawn_as_their_places(options: dict[str, Any]) -> None:
+    """[B, T] labels as B T of them; a history of each sequence serves all of its places."""
+    labels = torch.tensor([[3, 4, 0], [1, 1, 2]])
+    flat = dict(options)
+    if "exclude" in options:
+        flat["exclude"] = torch.tensor(options["exclude"]).repeat_interleave(3, 0)
+    found = samplers.draw(Uniform(6), labels, 5, generator=seeded(), **options)
+    wanted = samplers.draw(Uniform(6), labels.flatten(), 5, generator=seeded(), **flat)
+    assert found.hits.shape == (2, 3, 5)
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert torch.equal(mine.flatten(), theirs.flatten())
+    assert found.ids.shape == ((5,) if "shared" in options else (2, 3, 5))
+
+
 def test_draws_without_the_excluded_classes_follow_their_law() -> None:
     """Rare and frequent histories, by counts: one is drawn again, of the other a table is made."""
     q = double(0.4, 0.3, 0.1, 0.1, 0.05, 0.05)

@@ -138,6 +138,10 @@ class StreamingLogQ(nn.Module):
         gaps = torch.where(self.count[slots] > 0, gaps, steps)
         return -gaps.amax(0).clamp_min(1).log().view(shape)
 
+    def log_prob(self, ids: checks.Values) -> Tensor:
+        """The same as the call, by the name that samplers have for it."""
+        return self(ids)  # type: ignore[no-any-return]
+
     def extra_repr(self) -> str:
         """What was chosen."""
         return f"classes={self.classes}, slots={self.depth} x {self.width}, kind={self.kind!r}, rate={self.rate:g}"

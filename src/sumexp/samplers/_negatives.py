@@ -79,13 +79,13 @@ def draw(
 
     Args:
         sampler: the law q.
-        labels: [B] the examples' classes.
+        labels: [B] or [B, T] the examples' classes.
         num_negatives: m, draws for each example, >= 1.
         hits: the rule.
-        exclude: [B, H] classes that are no negatives of an example, padded by -1, as the items of its history. They
-            are never drawn; among ``shared`` negatives they are marked in ``hits`` and ``log_q`` stays q. The theorem
-            of subtracting :math:`\log q` from all logits does not cover them: what the model learns about classes
-            that an example excludes comes from other examples alone.
+        exclude: [B, H] or [B, T, H] classes that are no negatives of an example, padded by -1, as the items of its
+            history. They are never drawn; among ``shared`` negatives they are marked in ``hits`` and ``log_q`` stays
+            q. The theorem of subtracting :math:`\log q` from all logits does not cover them: what the model learns
+            about classes that an example excludes comes from other examples alone.
         shared: draw m negatives once for the whole batch.
         generator: source of randomness, on the sampler's device.
 
@@ -96,21 +96,26 @@ def draw(
     Source: Rawat et al., Remarks 1 and 6.
     """
     checks.argument("sampler", sampler, Sampler)
-    labels = _check_labels(labels, sampler.classes)
+    given = checks.integers("label", labels)
+    labels = _check_labels(given.flatten() if given.ndim == 2 else given, sampler.classes)
     m = checks.whole("num_negatives", num_negatives, 1, 1 << 31)
     checks.choice("hits", hits, get_args(Hits))
     if shared and hits == "redraw":
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
     own, none = labels.unsqueeze(-1), torch.zeros(len(labels), m, dtype=torch.bool, device=labels.device)
-    excluded = None if exclude is None else _check_exclude(exclude, labels, sampler.classes)
+    excluded = None if exclude is None else _check_exclude(exclude, given, sampler.classes)
     if hits == "redraw":
         excluded = own if excluded is None else torch.cat([excluded, own], -1).sort().values
     if excluded is not None and not shared:
         ids, log_q = _draw_others(sampler, excluded, m, generator)
-        return Negatives(ids, log_q, ids == own if hits == "mask" else none)
-    ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
+    else:
+        ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
+        log_q = log_q_of(sampler, ids)
     equal = (ids == own) if hits == "mask" else none
-    return Negatives(ids, log_q_of(sampler, ids), equal if excluded is None else equal | _among(ids, excluded))
+    if shared and excluded is not None:
+        equal = equal | _among(ids, excluded)
+    drawn = (ids, log_q, equal)
+    return Negatives(*(part.view(*given.shape, m) if part.ndim == 2 else part for part in drawn))
 
 
 def _draw_others(
@@ -180,10 +185,13 @@ def _among(ids: Tensor, rows: Tensor) -> Tensor:
 
 def _check_exclude(exclude: checks.Values, labels: Tensor, classes: int) -> Tensor:
     given = checks.integers("excluded class", exclude).to(labels.device)
-    if given.ndim != 2 or len(given) != len(labels) or not given.shape[1]:
-        raise ValueError(f"exclude has shape {tuple(given.shape)}; it must be [{len(labels)}, H], padded by -1")
+    if given.ndim == 2 and labels.ndim == 2 and len(given) == len(labels):
+        given = given.unsqueeze(1).expand(*labels.shape, -1)
+    if given.ndim != labels.ndim + 1 or given.shape[:-1] != labels.shape or not given.shape[-1]:
+        rows = ", ".join(map(str, labels.shape))
+        raise ValueError(f"exclude has shape {tuple(given.shape)}; it must be [{rows}, H], padded by -1")
     checks.ids("excluded class", given.clamp_min(0), classes)
-    return given.sort().values
+    return given.flatten(0, -2).sort().values
 
 
 def within_batch(
