@@ -99,11 +99,13 @@ def test_titles_and_labels_are_set_in_lines_that_fit_and_formulas_stay_whole() -
 
 
 def test_names_of_rows_are_set_in_lines() -> None:
-    fig, ax = plt.subplots()
-    ax.plot([1, 2], [0, 1], "o")
+    fig, (_, ax) = plt.subplots(2, 1, sharex=True)
+    ax.errorbar([1, 2], [0, 1], xerr=[1, 1], ls="")
+    ax.set_xlabel("error less cross entropy's, points")
     ax.set_yticks([0, 1], ["within-batch negatives with importance weights", "full"])
     narrow.stack(fig)
     assert "\n" in ax.get_yticklabels()[0].get_text()
+    assert "\n" in ax.get_xlabel()
     assert within(fig)
 
 

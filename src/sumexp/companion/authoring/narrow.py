@@ -107,10 +107,11 @@ def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
 
 
 def _length(fig: Figure, text: Text, upright: bool = False) -> float:
-    """Inches of a text from left to right, or upright; 0 if it has no place yet, as at an axis that is not shown."""
-    box = text.get_window_extent()
-    length = float(box.height if upright else box.width) / fig.dpi
-    return length if math.isfinite(length) else 0.0
+    """Inches of a text from left to right, or upright, wherever it will be."""
+    probe = Text(0, 0, text.get_text(), fontproperties=text.get_fontproperties(), rotation=text.get_rotation())
+    probe.set_figure(fig)
+    box = probe.get_window_extent()
+    return float(box.height if upright else box.width) / fig.dpi
 
 
 def _place_above(fig: Figure, owner: Any, legend: Legend, room: float) -> float:
