@@ -117,7 +117,7 @@ def test_seconds_by_hand() -> None:
     members = tuple(Member(categories=2, seed=seed) for seed in range(6))
     stack = Stack("digits", members, hidden=10, epochs=5, samples=4, importance=3, test_images=50)
     judged = 6 * 2 * 50 * (2 * 4 + 3) * 1_680
-    expected = {"cpu": (6 * 5 * 1200 * 8_800 + judged) / 3e10, "cuda": 60 * 1e-3 * (0.22 + 6 * 0.016) + judged / 1e13}
+    expected = {"cpu": (6 * 5 * 1200 * 8_800 + judged) / 3e10, "cuda": 60 * 1e-3 * (0.22 + 6 * 0.017) + judged / 1e13}
     assert grids.seconds(stack) == pytest.approx(expected)
 
 

@@ -194,8 +194,8 @@ def seconds(stack: Stack) -> dict[str, float]:
     """The length of a run.
 
     A core does 3e10 operations a second: 2 n a b for a product [n, a] [a, b], of which training takes each layer three
-    times, the first one twice. A GPU takes a step in .22 ms and .016 ms for each member (an H200 with CUDA graphs, 1 to
-    64 members). Evaluation takes the decoder once a sample, at 1e13 operations a second on a GPU.
+    times, the first one twice. A GPU takes a step in .22 ms and .017 ms for each member (an H200 with CUDA graphs, 1 to
+    128 members). Evaluation takes the decoder once a sample, at 1e13 operations a second on a GPU.
     """
     pixels, train, validation, test = _SIZES[stack.source]
     train, count = min(stack.images or train, train), len(stack.members)
@@ -206,7 +206,7 @@ def seconds(stack: Stack) -> dict[str, float]:
     judged = count * drawn * 2 * (pixels + code) * stack.hidden
     trained = count * stack.epochs * train * 2 * (5 * pixels + 6 * code) * stack.hidden
     steps = stack.epochs * math.ceil(train / stack.batch)
-    return {"cpu": (trained + judged) / 3e10, "cuda": steps * (2.2e-4 + 1.6e-5 * count) + judged / 1e13}
+    return {"cpu": (trained + judged) / 3e10, "cuda": steps * (2.2e-4 + 1.7e-5 * count) + judged / 1e13}
 
 
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
