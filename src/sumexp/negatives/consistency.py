@@ -217,8 +217,8 @@ def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     sets = _subsets(range(classes))
     q = checks.log_law("log_q", log_q).exp().tolist()
     chance = [sum((-1) ** (len(c) - len(a)) * sum(q[i] for i in a) ** m for a in _subsets(c)) for c in sets]
-    members = torch.tensor([[i in c for i in range(classes)] for c in sets])
-    return members, torch.tensor(chance, dtype=torch.float64).clamp_min(0)
+    members = torch.tensor([[i in c for i in range(classes)] for c in sets], device=log_q.device)
+    return members, torch.tensor(chance, dtype=torch.float64, device=log_q.device).clamp_min(0)
 
 
 @typed
@@ -273,15 +273,15 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
 
 
 def _newton_direction(hessian: Callable[[Tensor], Tensor], gradient: Tensor, scale: Tensor) -> Tensor:
-    flat = (scale / scale.norm()).numpy()  # a common shift: no curvature of its own
+    flat = (scale / scale.norm()).cpu().numpy()  # a common shift: no curvature of its own
 
     def curvature(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        product = hessian(torch.from_numpy(vector) / scale) / scale
-        return np.asarray(product.numpy() + flat * (flat @ vector))
+        product = hessian(torch.from_numpy(vector).to(scale.device) / scale) / scale
+        return np.asarray(product.cpu().numpy() + flat * (flat @ vector))
 
     operator = LinearOperator((len(scale), len(scale)), matvec=curvature, dtype=np.float64)
-    step, _ = cg(operator, -(gradient / scale).numpy(), rtol=1e-2, maxiter=60)
-    return torch.from_numpy(step) / scale
+    step, _ = cg(operator, -(gradient / scale).cpu().numpy(), rtol=1e-2, maxiter=60)
+    return torch.from_numpy(step).to(scale.device) / scale
 
 
 def _grid(

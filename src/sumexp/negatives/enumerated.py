@@ -143,10 +143,8 @@ def draws(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     classes = len(log_q)
     if (number := math.comb(m + classes - 1, m)) > MOST_DRAWS:
         raise ValueError(f"{m} draws of {classes} classes have {number} multisets; at most {MOST_DRAWS} are listed")
-    ids = torch.tensor(list(combinations_with_replacement(range(classes), m)))
-    counts = torch.zeros(len(ids), classes, dtype=torch.float64).scatter_add_(
-        1, ids, torch.ones_like(ids, dtype=torch.float64)
-    )
+    ids = torch.tensor(list(combinations_with_replacement(range(classes), m)), device=log_q.device)
+    counts = log_q.new_zeros(len(ids), classes).scatter_add_(1, ids, torch.ones_like(ids, dtype=torch.float64))
     orders = math.lgamma(m + 1) - torch.lgamma(counts + 1).sum(-1)
     return counts, torch.exp(orders + torch.xlogy(counts, log_q.exp()).sum(-1))
 
@@ -192,7 +190,7 @@ def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
 def _minimum(risk: Callable[[Tensor], Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
     """Newton's method; the risk does not change if a constant is added to all scores. Its Hessian there, too."""
     scores = start - start.mean()
-    flat = torch.full((len(start), len(start)), 1 / len(start), dtype=torch.float64)
+    flat = start.new_full((len(start), len(start)), 1 / len(start))
     for _ in range(100):
         curvature: Tensor = hessian(risk, scores)  # type: ignore[no-untyped-call]
         slope: Tensor = jacobian(risk, scores)  # type: ignore[no-untyped-call]

@@ -194,8 +194,8 @@ def _nodes(scores: Tensor, tol: float) -> tuple[Tensor, Callable[[Tensor], Tenso
     count = math.ceil(math.log(10 / tol) / math.asinh(0.9 * math.pi / half)) + 4
     if count >= len(scores):
         return scores, lambda values: values
-    angles = (torch.arange(count, dtype=torch.float64) + 0.5) * math.pi / count
-    orders = torch.arange(count, dtype=torch.float64)
+    orders = torch.arange(count, dtype=torch.float64, device=scores.device)
+    angles = (orders + 0.5) * math.pi / count
     series = torch.cos(torch.outer(orders, angles)) * (2 - (orders == 0).double()).unsqueeze(-1) / count
     basis = torch.cos(torch.outer(torch.arccos((scores - centre) / half), orders))
     return centre + half * torch.cos(angles), lambda values: basis @ (series @ values)

@@ -36,7 +36,8 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
     r = p / q
     # In u = log t the integrand is analytic for |Im u| < pi/2, where the trapezoid rule of this step leaves 1e-16.
     step = 0.25
-    u = torch.arange(-38 - math.log(m * r.max().item()), math.log(40 / r.min().item()), step, dtype=torch.float64)
+    low, high = -38 - math.log(m * r.max().item()), math.log(40 / r.min().item())
+    u = torch.arange(low, high, step, dtype=torch.float64, device=r.device)
     terms = torch.exp(-u.exp().unsqueeze(-1) * r)  # [nodes, classes]
     log_m = torch.log1p((torch.expm1(-u.exp().unsqueeze(-1) * r) @ q).clamp_min(-1))
     weight = step * torch.exp(u + (m - 1) * log_m) if m > 1 else step * u.exp()
@@ -54,6 +55,6 @@ def full_information(log_p: Tensor) -> Tensor:
 def variance(information: Tensor) -> Tensor:
     """The variance of the estimate times N, [classes, classes]: the inverse on scores that sum to 0."""
     classes = len(information)
-    constant = torch.full((classes, classes), 1 / classes, dtype=torch.float64)
+    constant = information.new_full((classes, classes), 1 / classes)
     inverse: Tensor = torch.linalg.inv(information + constant)
     return inverse - constant

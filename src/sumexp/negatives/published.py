@@ -170,13 +170,13 @@ def _refined(log_q: Tensor, m: int) -> _Refined:
     """M is binomial; its m - M hits are what is rare."""
     from scipy.stats import binom  # half a second of every start, and seldom asked for
 
-    q = log_q.exp().numpy()
+    q = log_q.exp().cpu().numpy()
     if q.max() >= 1:
         raise ValueError("exp(log_q) is 1 for a class, to all digits; as a label it leaves no negative")
     most = int(binom.isf(NEGLIGIBLE, m, q.max()))
     terms = []
     for hits in range(min(most, m - 1) + 1):
-        share = torch.from_numpy(binom.pmf(hits, m, q))
+        share = torch.from_numpy(binom.pmf(hits, m, q)).to(log_q.device)
         if share.max() > NEGLIGIBLE:
             weights = factors("importance", log_q, m - hits, hits="redraw")
             terms.append((_Multiset(log_q.exp(), m - hits, weights, "redraw", 1e-12), share))

@@ -75,14 +75,14 @@ class Scheme:
 
 
 @typed
-def uniform(classes: int) -> Tensor:
-    """The uniform law, log q [classes].
+def uniform(classes: int, device: torch.device | str | None = None) -> Tensor:
+    """The uniform law, log q [classes], on a device.
 
     Raises:
         ValueError: if there is no class.
     """
     checks.whole("classes", classes, 1)
-    return torch.full((classes,), -math.log(classes), dtype=torch.float64)
+    return torch.full((classes,), -math.log(classes), dtype=torch.float64, device=device)
 
 
 @typed

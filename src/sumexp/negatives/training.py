@@ -67,7 +67,7 @@ def principal(images: Tensor, components: int) -> Tensor:
     """The leading principal components of the rows, each of variance 1, and a constant: [N, components + 1]."""
     centred = images.to(torch.float64) - images.to(torch.float64).mean(0)
     left, _, _ = torch.linalg.svd(centred, full_matrices=False)
-    constant = torch.ones(len(images), 1, dtype=torch.float64)
+    constant = torch.ones(len(images), 1, dtype=torch.float64, device=images.device)
     return torch.cat([left[:, :components] * len(images) ** 0.5, constant], -1)
 
 
@@ -85,7 +85,7 @@ def exact_minimum(problem: Problem) -> Tensor:
 def bound_minimum(problem: Problem) -> Tensor:
     """The weights [d, L] that minimise the mean of Lemma 2's bound, which is the full cross entropy here."""
     log_rho = torch.stack([problem.scheme(label).log_rho for label in range(problem.classes)])[problem.labels]
-    start = torch.zeros(problem.features.shape[1], problem.classes, dtype=torch.float64)
+    start = problem.features.new_zeros(problem.features.shape[1], problem.classes, dtype=torch.float64)
     return _minimum(problem, lambda logits: pairwise_margin(logits, problem.labels, log_rho), start)
 
 
@@ -120,12 +120,12 @@ def descend(
     """
     features = problem.features.to(torch.float64)
     sampler = Uniform(problem.classes)
-    weights = torch.zeros(runs, features.shape[1], problem.classes, dtype=torch.float64, requires_grad=True)
+    weights = features.new_zeros(runs, features.shape[1], problem.classes, requires_grad=True)
     total = torch.zeros_like(weights)
     wanted = {first // 2} | {first << k for k in range(doublings + 1)}
     totals: dict[int, Tensor] = {}
     for t in range(first << doublings):
-        chosen = torch.randint(len(features), (runs, batch), generator=generator)
+        chosen = torch.randint(len(features), (runs, batch), generator=generator, device=generator.device)
         labels = problem.labels[chosen].flatten()
         negatives = draw(sampler, labels, problem.m, hits="redraw", generator=generator)
         logits = (features[chosen] @ weights).flatten(0, 1)
@@ -177,12 +177,12 @@ def _minimum(problem: Problem, loss: Callable[[Tensor], Tensor], start: Tensor) 
     features = problem.features.to(torch.float64)
 
     def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        weights = torch.tensor(point, requires_grad=True)
+        weights = torch.tensor(point, device=features.device, requires_grad=True)
         value = loss(features @ weights.view(start.shape)) + problem.penalty / 2 * weights.square().sum()
         (slope,) = torch.autograd.grad(value, weights)
-        return value.item(), slope.numpy()
+        return value.item(), slope.cpu().numpy()
 
-    first: NDArray[np.float64] = start.flatten().numpy()
+    first: NDArray[np.float64] = start.flatten().cpu().numpy()
     solution = minimize(risk, first, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-8, "maxiter": 500})
-    weights = torch.from_numpy(solution.x).view(start.shape)
+    weights = torch.from_numpy(solution.x).to(features.device).view(start.shape)
     return weights - weights.mean(-1, keepdim=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 from sumexp import _checks as checks
 
 
-def one_class_short(classes: int) -> tuple[Tensor, Tensor]:
+def one_class_short(classes: int, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
     r"""A log-uniform sampler that draws with :math:`\log N` and scores with :math:`\log(N+1)`.
 
     ``exp(u log N) - 1`` rounded down ends at N - 2: the last class is never drawn.
@@ -25,7 +25,7 @@ def one_class_short(classes: int) -> tuple[Tensor, Tensor]:
         ValueError: for fewer than two classes.
     """
     classes = checks.whole("classes", classes, 2)
-    mass = torch.log1p(1 / torch.arange(1, classes + 1, dtype=torch.float64))
+    mass = torch.log1p(1 / torch.arange(1, classes + 1, dtype=torch.float64, device=device))
     drawn = mass / math.log(classes)
     drawn[-1] = 0
     return drawn.log(), (mass / math.log1p(classes)).log()
@@ -61,13 +61,13 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     tries, kept = checks.whole("tries", tries, 1), checks.whole("kept", kept, 1)
     q = checks.log_law("log_q", log_q).exp()
     tail = q.flip(0).cumsum(0).flip(0)
-    used = torch.arange(tries + 1, dtype=torch.float64)
+    used = torch.arange(tries + 1, dtype=torch.float64, device=q.device)
     taken = used - used.unsqueeze(1)  # [before, after]
     left = tries - used
     log_ways = torch.lgamma(left + 1).unsqueeze(1) - torch.lgamma(left + 1) - torch.lgamma(taken.clamp_min(0) + 1)
     some = taken > 0
 
-    state = torch.zeros(kept, tries + 1, dtype=torch.float64)
+    state = q.new_zeros(kept, tries + 1)
     state[0, 0] = 1
     inclusion = torch.empty_like(q)
     for y in range(len(q)):
