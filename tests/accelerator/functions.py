@@ -145,6 +145,7 @@ HERE: Mapping[str, Call] = {
     "negatives.population_minimiser": lambda z: negatives.population_minimiser(negatives.margin_losses(0 * z), law(z)),
     "negatives.scheme": scheme,
     "negatives.targeting": lambda z: negatives.targeting(row(z), log_law(z), 0, 2),
+    "negatives.uniform": lambda z: negatives.uniform(4, z.device),
     "negatives.decoupled.least_variance": lambda z: decoupled.least_variance(row(z).square(), log_law(z), 0, 2),
     "negatives.decoupled.least_variance_law": lambda z: decoupled.least_variance_law(row(z).square(), log_law(z), 0),
     "negatives.decoupled.moments": lambda z: decoupled.moments(row(z).square(), scheme(z)),
@@ -225,6 +226,9 @@ HERE: Mapping[str, Call] = {
     "models.wordmodel.loss_and_gradients": lambda z: wordmodel.loss_and_gradients(
         z[:2], z, row(z), law(z)[:2], (torch.tensor([0, 1], device=z.device), torch.tensor([3, 0], device=z.device)),
         law(z)[:2],
+    ),
+    "ranking.evaluate": lambda z: ranking.evaluate(
+        z, z >= z.amax(-1, keepdim=True), ["recall@2", "ndcg"], exclude=ranking.Labels(z.argmin(-1, keepdim=True))
     ),
     "models.multilabel.label_losses": lambda z: multilabel.label_losses(z.tanh(), multilabel.MultilabelConfig()),
     "models.multilabel.measure": lambda z: multilabel.measure(

@@ -26,7 +26,7 @@ from torch.distributions import (
 from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
 from torch.distributions.transforms import ExpTransform
 
-from sumexp.distributions import PerturbArgmax, PerturbLogSoftmax, PerturbSoftmax
+from sumexp.distributions import PerturbArgmax, PerturbArgmaxStraightThrough, PerturbLogSoftmax, PerturbSoftmax
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import Cauchy, Gaussian, Gumbel, Logistic, Uniform, signs
 from tests.perturb.standard import CONTINUOUS
@@ -43,6 +43,7 @@ LAWS: dict[str, Callable[[Tensor], Distribution]] = {
     "PerturbLogSoftmax Gaussian": lambda loc: PerturbLogSoftmax(loc, 0.7, Gaussian()),
     "OneHotCategorical": lambda loc: OneHotCategorical(logits=loc),
     "PerturbArgmax Gumbel": lambda loc: PerturbArgmax(loc),
+    "PerturbArgmaxStraightThrough": lambda loc: PerturbArgmaxStraightThrough(loc, Gaussian()),
     "PerturbArgmax uniform": lambda loc: PerturbArgmax(loc, Uniform()),
 }
 each = pytest.mark.parametrize("make", LAWS.values(), ids=LAWS)
@@ -115,7 +116,7 @@ def test_draws_of_many_rows_are_not_one_draw(make: Callable[[Tensor], Distributi
     drawn = law.sample((50,))  # type: ignore[arg-type]
     drawn = drawn.exp() if law.support is constraints.real_vector else drawn
     assert len(drawn.flatten(0, 1).unique(dim=0)) >= 4
-    # One comparison for each class and law at z < 5: false-alarm rate 36 * 6e-7.
+    # One comparison for each class and law at z < 5: false-alarm rate 40 * 6e-7.
     assert ((drawn.mean((0, 1)) - 0.25).abs() < 5 * 0.25**0.5 / 2000**0.5).all()
 
 
@@ -417,3 +418,138 @@ def test_a_noise_that_is_none_is_one_clear_error(noise: Any) -> None:
     for call in calls:
         with pytest.raises(ValueError, match=r"give one of sumexp\.perturb\.noises|it must be a Noise"):
             call()
+
+
+@pytest.mark.parametrize("noise", [Gaussian(), Gaussian(0.3, 2.0), Logistic()], ids=str)
+@pytest.mark.parametrize("classes", [2, 10, 50])
+def test_single_precision_gives_what_double_precision_gives(noise: Any, classes: int) -> None:
+    source = torch.Generator().manual_seed(0)
+    loc, other = (torch.randn(20, classes, generator=source) for _ in range(2))
+
+    def of(loc: Tensor, other: Tensor) -> dict[str, Tensor]:
+        law, prior = PerturbArgmax(loc, noise), PerturbArgmax(other, noise)
+        uniform = OneHotCategorical(logits=torch.zeros_like(loc))
+        divergences = (kl_divergence(*pair) for pair in ((law, prior), (law, uniform), (uniform, law)))
+        return dict(
+            zip(("mean", "entropy", "kl", "prior", "reverse"), (law.mean, law.entropy(), *divergences), strict=True)
+        )
+
+    single, double = (
+        [one.to(dtype).requires_grad_() for one in (loc, other)] for dtype in (torch.float32, torch.float64)
+    )
+    found, exact = of(*single), of(*double)
+    weights = torch.randn(20, classes, generator=source).double()
+    for name, value in found.items():
+        assert value.dtype == torch.float32
+        assert (value.double() - exact[name]).abs().max() < 2e-5, name
+        pull = weights if value.ndim > 1 else weights[:, 0]
+        slopes = (
+            torch.autograd.grad((values[name] * pull).sum(), leaves, allow_unused=True, retain_graph=True)
+            for values, leaves in ((found, single), (exact, double))
+        )
+        for one, right in zip(*slopes, strict=True):
+            assert (one is None) == (right is None)
+            assert one is None or (one.double() - right).abs().max() < 1e-4, name
+
+
+@pytest.mark.parametrize("noise", [Gaussian(), Logistic()], ids=str)
+def test_rare_classes_keep_their_digits_in_single_precision(noise: Any) -> None:
+    loc = torch.tensor([[30.0, 0.0, 29.0], [0.0, 0.0, 0.0], [0.0, -12.0, 1.0]])
+    single, double = PerturbArgmax(loc, noise), PerturbArgmax(loc.double(), noise)
+    logs = double.log_prob(double.enumerate_support())
+    assert logs.min() < -12
+    assert torch.allclose(single.log_prob(single.enumerate_support()).double(), logs, rtol=1e-5)
+    assert torch.allclose(single.log_prob(single.enumerate_support(expand=False)).double(), logs, rtol=1e-5)
+    assert torch.allclose(PerturbArgmax(loc[0], noise).log_prob(torch.eye(3)).double(), logs[:, 0], rtol=1e-5)
+    uniform = torch.zeros(3, 3)
+    found = kl_divergence(PerturbArgmax(uniform, noise), single)
+    exact = kl_divergence(PerturbArgmax(uniform.double(), noise), double)
+    assert torch.allclose(found.double(), exact, rtol=1e-5)
+    half = kl_divergence(single, PerturbArgmax(uniform.half(), noise))
+    assert torch.allclose(half.double(), kl_divergence(double, PerturbArgmax(uniform.double(), noise)), atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Uniform()], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_divergences_from_and_of_torchs_categorical(noise: Any, dtype: torch.dtype) -> None:
+    loc = BATCH.to(dtype)
+    law, theirs = PerturbArgmax(loc, noise), OneHotCategorical(logits=loc.flip(-1))
+    p, q = law.mean, theirs.probs
+    digits = 1e-5 if dtype == torch.float32 else 1e-12
+    forth = (torch.special.xlogy(p, p) - p * q.log()).sum(-1)
+    assert torch.allclose(kl_divergence(law, theirs), forth, rtol=digits, atol=digits)
+    assert torch.allclose(kl_divergence(theirs, law), (q * (q.log() - p.log())).sum(-1), rtol=digits, atol=digits)
+    one = OneHotCategorical(probs=torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=dtype))
+    assert kl_divergence(law, one).tolist() == [math.inf] * 3
+    by_hand = (0.5 * (math.log(0.5) - p[:, :2].log())).sum(-1)  # infinite for uniform noise, where a class cannot win
+    assert torch.allclose(kl_divergence(one, law), by_hand, rtol=digits, atol=digits)
+    prior = kl_divergence(law, PerturbArgmax(torch.zeros(4, dtype=dtype)))  # broadcast
+    assert torch.allclose(prior, math.log(4) - law.entropy(), atol=10 * digits)
+
+
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Uniform()], ids=str)
+def test_straight_through_draws_one_hot_vectors_with_the_mean_s_gradient(noise: Any) -> None:
+    loc, weights = BATCH.clone().requires_grad_(), torch.randn(3, 4, dtype=torch.float64)
+    law = PerturbArgmaxStraightThrough(loc, noise)
+    drawn = law.rsample((5,), generator=torch.Generator().manual_seed(0))
+    assert torch.allclose(drawn, law.sample((5,), generator=torch.Generator().manual_seed(0)))
+    [slope] = torch.autograd.grad((drawn * weights).sum() / 5, loc)
+    [of_mean] = torch.autograd.grad((PerturbArgmax(loc, noise).mean * weights).sum(), loc)
+    assert torch.allclose(slope, of_mean, atol=1e-12)
+
+
+PRIOR = OneHotCategorical(logits=torch.zeros(5))
+TRACED: dict[str, Callable[[Tensor], Tensor]] = {
+    "relaxed draws": lambda t: PerturbSoftmax(t, 0.5).rsample(),
+    "relaxed draws, Gaussian": lambda t: PerturbSoftmax(t, torch.tensor(0.5), Gaussian()).rsample(),
+    "logarithms": lambda t: PerturbLogSoftmax(t, 0.5).rsample(),
+    "density": lambda t: PerturbSoftmax(t, 0.5).log_prob(torch.full((3, 5), 0.2)),
+    "density of logarithms": lambda t: PerturbLogSoftmax(t, 0.5).log_prob(torch.full((3, 5), 0.2).log()),
+    "one-hot draws": lambda t: PerturbArgmax(t).sample(),
+    "probability": lambda t: PerturbArgmax(t).log_prob(torch.eye(5)[:3]),
+    "entropy": lambda t: PerturbArgmax(t).entropy(),
+    "straight-through": lambda t: PerturbArgmaxStraightThrough(t).rsample(),
+    "divergence": lambda t: kl_divergence(PerturbArgmax(t), PRIOR),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_what_torch_traces_is_traced(name: str) -> None:
+    call, loc = TRACED[name], torch.zeros(3, 5)
+    shape = call(loc).shape
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda t: call(t).sum(), fullgraph=True, backend="eager")
+    assert compiled(loc).shape == ()
+    mapped = torch.func.vmap(call, randomness="different")(loc.expand(4, 3, 5))
+    assert mapped.shape == (4, *shape)
+    if "draws" in name:
+        assert len(mapped.flatten(1).unique(dim=0)) > 1
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: PerturbSoftmax(torch.zeros(3).int(), 1.0), "loc must be a floating-point tensor"),  # type: ignore[arg-type]
+        (lambda: PerturbArgmax(torch.zeros(3, 1)), r"loc has shape \(3, 1\)"),
+        (lambda: PerturbArgmax(torch.zeros(0, 3)), r"loc has shape \(0, 3\): no row"),
+        (lambda: PerturbLogSoftmax(real(0, math.nan)), "loc holds nan"),
+        (lambda: PerturbSoftmax(real(0, math.inf), validate_args=False).mean, "loc holds inf"),
+        (lambda: PerturbSoftmax(LOC, -1.0), "temperature is -1.0"),
+        (lambda: PerturbLogSoftmax(LOC, real(1, 2)), r"temperature is of shape \(2,\)"),
+    ],
+)
+def test_errors_name_what_the_caller_gave(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_the_gradient_of_a_rare_class_s_logarithm_keeps_its_digits() -> None:
+    """A class of probability e^-38 beside one that is all but sure: the mean of v would cost all digits."""
+    loc = real(6.8, 0.5, -5.0, 0.3).requires_grad_()
+    log_p = PerturbArgmax(loc, Gaussian()).log_prob(torch.eye(4, dtype=torch.float64))
+    [slope] = torch.autograd.grad(log_p.sum(), loc)
+    assert log_p.min() < -38
+    step = 1e-5 * torch.eye(4, dtype=torch.float64)
+    ends = [PerturbArgmax(loc.detach() + sign * step[:, None], Gaussian()).log_prob(torch.eye(4)) for sign in (1, -1)]
+    assert torch.allclose(slope, (ends[0] - ends[1]).sum(-1) / 2e-5, rtol=1e-6)
+    assert abs(slope.sum()) < 1e-10

@@ -212,6 +212,7 @@ FROM_THETA: dict[str, Callable[[Tensor], Any]] = {
     "argmax.jacobian_product": lambda x: argmax.jacobian_product(x, torch.ones(x.shape, device=x.device), Gaussian()),
     **{f"batched.{name}": lambda x, name=name: getattr(batched, name)(x, Gaussian()) for name in (
         "probabilities", "log_probabilities", "negative_entropy")},
+    "batched.divergence": lambda x: batched.divergence(x, torch.zeros_like(x), Gaussian()),
     "representation.smallest_eigenvalue": representation.smallest_eigenvalue,
     "PerturbSoftmax": lambda x: sumexp.distributions.PerturbSoftmax(x).mean,
     "PerturbLogSoftmax": lambda x: sumexp.distributions.PerturbLogSoftmax(x).mean,

@@ -114,9 +114,27 @@ def negative_entropy(theta: Tensor, noise: Common) -> Tensor:
     if isinstance(_checked(theta, noise), Gumbel):
         log_q = torch.log_softmax(theta / noise.scale, -1)
         return (log_q.exp() * log_q.masked_fill(theta == -math.inf, 0.0)).sum(-1)
-    if torch.is_grad_enabled() and theta.requires_grad:
-        return cast(Tensor, _NegativeEntropy.apply(theta, noise))  # type: ignore[no-untyped-call]
-    return _by_rows(theta, noise, lambda race: race.negative_entropy()[1]).squeeze(-1)
+    return divergence(theta, torch.zeros_like(theta), noise)
+
+
+def divergence(theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
+    r""":math:`\sum_i q_i(\log q_i - \log p_i)` of these probabilities from a law p; [...], differentiable once.
+
+    Args:
+        theta: parameters [..., K].
+        log_p: of a shape that broadcasts to theta's, of its type; infinite where p has a 0 and q has none.
+        noise: Gumbel, Gaussian or logistic.
+
+    Raises:
+        ValueError: as :func:`probabilities`.
+    """
+    log_p = log_p.expand_as(theta)
+    if isinstance(_checked(theta, noise), Gumbel):
+        log_q = torch.log_softmax(theta / noise.scale, -1)
+        return (log_q.exp() * (log_q - log_p).masked_fill(theta == -math.inf, 0.0)).sum(-1)
+    if torch.is_grad_enabled() and (theta.requires_grad or log_p.requires_grad):
+        return cast(Tensor, _Divergence.apply(theta, log_p, noise))  # type: ignore[no-untyped-call]
+    return _by_rows(theta, noise, lambda race, other: race.divergence(other)[1], log_p).squeeze(-1)
 
 
 class _Probabilities(torch.autograd.Function):
@@ -134,22 +152,24 @@ class _Probabilities(torch.autograd.Function):
         return product / ctx.noise.scale, None
 
 
-class _NegativeEntropy(torch.autograd.Function):
+class _Divergence(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, noise: Common) -> Tensor:
-        def value_and_gradient(race: "_Race") -> Tensor:
-            log_q, value = race.negative_entropy()
-            return torch.cat([value, race.laplacian_product(log_q)])
+    def forward(ctx: Any, theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
+        def value_and_gradients(race: "_Race", other: Tensor) -> Tensor:
+            gap, value = race.divergence(other)
+            return torch.cat([value, race.laplacian_product(gap), race.probabilities])
 
-        results = _by_rows(theta, noise, value_and_gradient)
-        ctx.save_for_backward(results[..., 1:] / noise.scale)
+        results = _by_rows(theta, noise, value_and_gradients, log_p)
+        classes = theta.shape[-1]
+        ctx.save_for_backward(results[..., 1 : 1 + classes] / noise.scale, results[..., 1 + classes :])
         return results[..., 0]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return grads[0].unsqueeze(-1) * gradient, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        slope, q = ctx.saved_tensors
+        grad = grads[0].unsqueeze(-1)
+        return grad * slope, -grad * q, None
 
 
 class _Race:
@@ -174,10 +194,10 @@ class _Race:
         self.won = torch.mul(self.ratio, self.measure, out=cdf)
         self.probabilities = self.won.sum(1)
 
-    def negative_entropy(self) -> tuple[Tensor, Tensor]:
-        """log q [K, rows] and the sum of q log q [1, rows]."""
-        log_q = _floored(self.probabilities).log()
-        return log_q, (self.probabilities * log_q).sum(0, keepdim=True)
+    def divergence(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
+        """log q - log p [K, rows] and its mean [1, rows]."""
+        gap = _floored(self.probabilities).log() - log_p
+        return gap, (self.probabilities * gap).masked_fill(self.probabilities == 0, 0.0).sum(0, keepdim=True)
 
     def laplacian_product(self, v: Tensor) -> Tensor:
         """The Laplacian times v [K, rows]; see :meth:`sumexp.perturb.race.Race.laplacian_product`."""

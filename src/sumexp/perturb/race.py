@@ -54,8 +54,8 @@ class Race:
     def laplacian_product(self, v: Tensor) -> Tensor:
         """The Laplacian times v, [..., d], in O(d K): the pairs are a product of [d, K] and [K, d]."""
         half = self._half()
-        # Taken off, the mean of v changes nothing and costs no digits.
-        centred = v - v.mean(-1, keepdim=True)
+        # A constant taken off changes nothing; the likeliest class's own value costs its large terms no digits.
+        centred = v - v.gather(-1, half.detach().sum(-1).argmax(-1, keepdim=True))
         total = half.sum(-2, keepdim=True)
         along = (half * centred.unsqueeze(-1)).sum(-2, keepdim=True)
         return (half * (total * centred.unsqueeze(-1) - along)).sum(-1)

@@ -521,17 +521,24 @@ class _Given:
             return
         checked = check_scores(scores, mask=self.mask)
         self.batch = len(checked)
-        left_out = None if self.mask is None else (~self.mask).sum(-1, keepdim=True)
         if exclude is not None:
             self.excluded = _excluded(exclude, self.items, self.batch).to(checked.device)
-            # Padding falls into one more column.
-            at = torch.where(self.excluded < 0, self.items, self.excluded)
-            left = torch.ones(len(checked), self.items + 1, dtype=torch.bool, device=checked.device)
-            left = left.scatter_(1, at, False)[:, :-1]
-            self.mask = left if self.mask is None else left & self.mask
+            if self.mask is None:
+                checked = self._without(checked, lowest(checked))
+                self.candidates = Candidates(checked, _distinct(self.excluded))
+                return
+            self.mask = self._without(self.mask, False)
             checked = checked.masked_fill(~self.mask, lowest(checked))
-            left_out = (~self.mask).sum(-1, keepdim=True)
+        left_out = None if self.mask is None else (~self.mask).sum(-1, keepdim=True)
         self.candidates = Candidates(checked, left_out)
+
+    def _without(self, values: Tensor, value: float) -> Tensor:
+        """A copy of a matrix [B, L] with a value at what is excluded."""
+        assert self.excluded is not None
+        row, place = (self.excluded >= 0).nonzero(as_tuple=True)
+        copy = values.clone()
+        copy[row, self.excluded[row, place]] = value
+        return copy
 
     def kept(self, items: Tensor) -> Tensor:
         """Which items [B, T] are candidates, and no padding."""
@@ -583,7 +590,7 @@ class _Given:
                 "chunks of scores need Labels: a matrix of what is relevant would be as large as all scores"
             )
         if right.dtype != torch.bool and not right.is_complex() and right.shape == scores.shape:
-            right = right if self.mask is None else right.masked_fill(~self.mask, 0)
+            right = self._kept_of(right)
             if binary and bool(((right == 0) | (right == 1)).all()):
                 right = right == 1
             elif not binary:
@@ -592,7 +599,13 @@ class _Given:
         if called == "gains" and right.shape != scores.shape:
             raise ValueError(f"gains must have the scores' shape {tuple(scores.shape)}, got {tuple(right.shape)}")
         check_bool(called, right, scores)
-        return right if self.mask is None else right & self.mask
+        return self._kept_of(right)
+
+    def _kept_of(self, right: Tensor) -> Tensor:
+        """Marks or gains [B, L], 0 at what is no candidate."""
+        if self.mask is not None:
+            return right & self.mask if right.dtype == torch.bool else right.masked_fill(~self.mask, 0)
+        return right if self.excluded is None else self._without(right, 0)
 
 
 def _note_gains(faults: Faults, gains: Tensor) -> None:
