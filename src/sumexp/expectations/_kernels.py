@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 _TINY = 0.125
-"""Below it a series; from there on 1 - e^{-s} is taken off s, which costs up to four bits."""
+"""Below it a series; from there on 1 - e^{-s} is subtracted from s, which costs up to four bits."""
 _SERIES = [1 / math.factorial(k) for k in range(2, 13)]
 
 

@@ -54,7 +54,7 @@ class Race:
     def laplacian_product(self, v: Tensor) -> Tensor:
         """The Laplacian times v, [..., d], in O(d K): the pairs are a product of [d, K] and [K, d]."""
         half = self._half()
-        # A constant taken off changes nothing; the likeliest class's own value costs its large terms no digits.
+        # Subtracting a constant changes nothing; the likeliest class's own value costs its large terms no digits.
         centred = v - v.gather(-1, half.detach().sum(-1).argmax(-1, keepdim=True))
         total = half.sum(-2, keepdim=True)
         along = (half * centred.unsqueeze(-1)).sum(-2, keepdim=True)
