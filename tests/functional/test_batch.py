@@ -5,7 +5,6 @@ from itertools import product
 from math import exp, log
 from typing import Any, get_args
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -458,14 +457,6 @@ def test_hits_are_left_out_whatever_their_scores_and_however_large_the_ids(dtype
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------
-
-
-def test_ids_and_laws_are_tensors_arrays_or_lists() -> None:
-    scores, log_q = batch()
-    wanted = in_batch(scores, IDS, log_q=log_q).item()
-    for ids in (IDS.int(), IDS.numpy(), IDS.numpy().astype(np.int32), IDS.tolist()):
-        for law in (log_q, log_q.numpy(), log_q.tolist()):
-            assert in_batch(scores, ids, log_q=law).item() == wanted
 
 
 @pytest.mark.parametrize(

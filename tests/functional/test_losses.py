@@ -299,19 +299,6 @@ def test_the_order_of_negatives_does_not_matter(loss: Loss) -> None:
 
 
 @every_loss
-def test_vmap_gives_gradients_of_each_example(loss: Loss) -> None:
-    positive, negative = batch(3, 4)
-
-    def of_one(p: Tensor, n: Tensor) -> Tensor:
-        return loss(p.unsqueeze(0), n.unsqueeze(0), reduction="sum")
-
-    each = torch.func.vmap(torch.func.grad(of_one, argnums=1))(positive, negative)
-    leaf = negative.clone().requires_grad_()
-    (together,) = torch.autograd.grad(loss(positive, leaf, reduction="sum"), leaf)
-    assert torch.allclose(each, together)
-
-
-@every_loss
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
 def test_half_precision_is_summed_in_single(loss: Loss, half: torch.dtype) -> None:
     positive, negative = (tensor.to(half) for tensor in batch(4, 1000))
@@ -548,30 +535,6 @@ def test_its_gradients_are_sparse_and_equal_the_dense_ones() -> None:
     assert output.bias is not None
     assert output.bias.grad is not None
     assert torch.allclose(output.bias.grad.to_dense(), expected[1])
-
-
-def test_a_step_moves_only_the_rows_it_needs() -> None:
-    output, (hidden, labels, ids) = layer(sparse=True), data()
-    before = output.weight.detach().clone()
-    functional.info_nce(*output(hidden, labels, ids)).backward()  # type: ignore[no-untyped-call]
-    torch.optim.SGD(output.parameters(), lr=0.1).step()
-    moved = (output.weight.detach() != before).any(-1).nonzero().squeeze(-1).tolist()
-    assert moved == sorted({*labels.tolist(), *ids.tolist()})
-
-
-def test_under_autocast_products_are_half_and_sums_single() -> None:
-    output = SampledOutput(8, 50, generator=torch.Generator().manual_seed(0))
-    hidden, labels, ids = data()
-    log_q = torch.full((7,), -log(50.0))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        positive, negative = output(hidden.float(), labels, ids)
-        value = functional.sampled_softmax(positive, negative, log_q=log_q, correct="importance")
-    assert value.dtype == torch.float32
-    precise = functional.sampled_softmax(*output(hidden.float(), labels, ids), log_q=log_q, correct="importance")
-    assert value.item() == pytest.approx(precise.item(), rel=2**-7)
-    value.backward()  # type: ignore[no-untyped-call]
-    assert output.weight.grad is not None
-    assert output.weight.grad.dtype == torch.float32
 
 
 @pytest.mark.parametrize(
