@@ -102,7 +102,7 @@ CONFIGS: Mapping[str, Mapping[str, WordModelConfig]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class WordModel:
-    """A fitted next-word model.
+    """A fitted next-word model, on the CPU.
 
     Attributes:
         context_vectors: u, float64 [V, r].
@@ -144,10 +144,10 @@ class WordModel:
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What `from_arrays` makes the same model of; the parameters in float32, as they were trained."""
         return {
-            "context_vectors": self.context_vectors.float().cpu().numpy(),
-            "word_vectors": self.word_vectors.float().cpu().numpy(),
-            "bias": self.bias.float().cpu().numpy(),
-            "class_counts": self.class_counts.cpu().numpy(),
+            "context_vectors": self.context_vectors.float().numpy(),
+            "word_vectors": self.word_vectors.float().numpy(),
+            "bias": self.bias.float().numpy(),
+            "class_counts": self.class_counts.numpy(),
             "labels": np.array(self.labels),
             "source": np.array(self.source),
         }
@@ -158,13 +158,11 @@ class WordModel:
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[np.generic]], metrics: Mapping[str, float], device: str = "cpu"
-    ) -> "WordModel":
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], metrics: Mapping[str, float]) -> "WordModel":
         """The model that `arrays` and `metrics` were taken from."""
 
         def tensor(name: str) -> Tensor:
-            return torch.from_numpy(arrays[name]).double().to(device)
+            return torch.from_numpy(arrays[name]).double()
 
         return cls(
             context_vectors=tensor("context_vectors"),
