@@ -227,9 +227,6 @@ HERE: Mapping[str, Call] = {
         z[:2], z, row(z), law(z)[:2], (torch.tensor([0, 1], device=z.device), torch.tensor([3, 0], device=z.device)),
         law(z)[:2],
     ),
-    "ranking.evaluate": lambda z: ranking.evaluate(
-        z, z >= z.amax(-1, keepdim=True), ["recall@2", "ndcg"], exclude=ranking.Labels(z.argmin(-1, keepdim=True))
-    ),
     "models.multilabel.label_losses": lambda z: multilabel.label_losses(z.tanh(), multilabel.MultilabelConfig()),
     "models.multilabel.measure": lambda z: multilabel.measure(
         z, z >= z.amax(-1, keepdim=True) - 1, z.argmax(-1), multilabel.MultilabelConfig(loss="infonce", negatives=2)
