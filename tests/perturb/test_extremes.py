@@ -284,7 +284,7 @@ def test_the_tables_miss_no_public_function() -> None:
     seen = {name.split(".")[-1] for name in (*FROM_THETA, *FROM_LAW)}
     elsewhere = {
         # no tensor among their arguments, each with its own tests of bad input
-        *("point_mass", "signs", "published", "window", "train", "work", "gain", "steps_to", "FitConfig", "Target"),
+        *("point_mass", "signs", "published", "window", "train", "seconds", "gain", "steps_to", "FitConfig", "Target"),
         *("Descent", "Noise", "Discrete", *(type(noise).__name__ for noise in CONTINUOUS)),
     }
     public = {*sumexp.perturb.__all__, *sumexp.chapters.fits.__all__}

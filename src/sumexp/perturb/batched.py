@@ -126,10 +126,16 @@ def divergence(theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
         noise: Gumbel, Gaussian or logistic.
 
     Raises:
-        ValueError: as :func:`probabilities`.
+        ValueError: as :func:`probabilities`, and if the two do not broadcast or differ in type.
     """
-    log_p = log_p.expand_as(theta)
-    if isinstance(_checked(theta, noise), Gumbel):
+    noise = _checked(theta, noise)
+    if log_p.dtype != theta.dtype:
+        raise ValueError(f"log_p is {log_p.dtype}, theta {theta.dtype}; they must be of one type")
+    try:
+        log_p = log_p.expand_as(theta)
+    except RuntimeError:
+        raise ValueError(f"log_p {tuple(log_p.shape)} does not broadcast to theta {tuple(theta.shape)}") from None
+    if isinstance(noise, Gumbel):
         log_q = torch.log_softmax(theta / noise.scale, -1)
         return (log_q.exp() * (log_q - log_p).masked_fill(theta == -math.inf, 0.0)).sum(-1)
     if torch.is_grad_enabled() and (theta.requires_grad or log_p.requires_grad):
