@@ -31,6 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from sumexp import _checks as checks
+from sumexp import _descent as descent
 from sumexp import functional, ranking, samplers
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Interval
@@ -170,13 +171,12 @@ def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
     features, log_q = truth.contexts.float(), truth.log_q.float()
     towers = Towers(setting, torch.zeros_like(log_q) if scheme == "no logQ" else log_q, pairs)
     optimiser = torch.optim.Adam(towers.parameters(), lr=setting.rate, fused=True)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, setting.steps)
-    for contexts, items in zip(*_pairs(setting, truth, pairs), strict=True):
-        loss = SCHEMES[scheme](towers, features[contexts], items, log_q, draws)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
+    batches = zip(*_pairs(setting, truth, pairs), strict=True)
+
+    def loss(contexts: Tensor, items: Tensor) -> Tensor:
+        return SCHEMES[scheme](towers, features[contexts], items, log_q, draws)
+
+    descent.train_steps(scheme, optimiser, loss, lambda: next(batches), setting.steps)
     return towers
 
 
