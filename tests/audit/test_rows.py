@@ -63,7 +63,7 @@ def test_rows_of_lots_are_their_classes(
     assert alone.kl > 1e-4
     assert together.kl == pytest.approx(alone.kl, rel=5e-3)
     assert together.gap == pytest.approx(alone.gap, rel=5e-3)
-    assert together.shift == pytest.approx(alone.shift, abs=5e-3 * (1 + abs(alone.shift).max()))
+    assert together.items == pytest.approx(alone.items, abs=5e-3 * (1 + abs(alone.items).max()))
     assert together.deviation == pytest.approx(alone.deviation, rel=5e-3)
     assert together.overlap == pytest.approx(alone.overlap, abs=1)
 

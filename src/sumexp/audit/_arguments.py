@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sumexp import _checks as checks
 from sumexp.audit._setup import AuditError
 
 Floats = NDArray[np.float64]
@@ -96,18 +95,6 @@ def as_scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArra
             f"embeddings have shapes {queries.shape} and {items.shape}; they must be [examples, d] and [{classes}, d]"
         )
     return np.asarray(queries.astype(np.float64) @ items.astype(np.float64).T)
-
-
-def whole_number(name: str, value: int, least: int) -> int:
-    """A whole number, at least ``least``.
-
-    Raises:
-        AuditError: if it is not that.
-    """
-    try:
-        return checks.whole(name, value, least)
-    except ValueError as error:
-        raise AuditError(str(error)) from error
 
 
 def real_array(name: str, values: object) -> NDArray[Any]:

@@ -56,8 +56,7 @@ class Effect:
         kl_error: by how much it still moved when the bins were doubled.
         displaced: [3] probability that is learned where it is not, or not where it is, in each group: half the sum of
             absolute differences.
-        shift: [3] mean error of a score in each group, weighted by P; over all it is 0.
-        items: [3] the same, each class counted once.
+        items: [3] mean error of a score in each group, each class counted once.
         truth: [3] true share of each group.
         learned: [3] its share by the scores at the minimum.
         gap: the sampled loss at the truth less its least value: what training gains by the error.
@@ -73,7 +72,6 @@ class Effect:
     kl: float
     kl_error: float
     displaced: Floats
-    shift: Floats
     items: Floats
     truth: Floats
     learned: Floats
@@ -267,11 +265,10 @@ def _effect(truth: Truth, solution: Minimum) -> Effect:
     learned /= learned.sum()
     shares, guessed = mass @ member, learned @ member
     with np.errstate(divide="ignore", invalid="ignore"):
-        shift = np.where(shares > 0, (mass * error) @ member / shares, 0.0)
         items = np.where(shares > 0, (problem.count * error) @ member / (problem.count @ member), 0.0)
     at_truth = State(problem, np.log(problem.p))
     return Effect(
-        solution.kl, solution.moved, np.abs(learned - mass) @ member / 2, shift, items, shares,
+        solution.kl, solution.moved, np.abs(learned - mass) @ member / 2, items, shares,
         guessed, max(0.0, at_truth.risk - solution.state.risk), overlap(truth, solution.place, error), at_truth.risk,
         at_truth.deviation, truth.unbounded, solution.prior, error, mass,
     )  # fmt: skip

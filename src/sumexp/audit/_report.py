@@ -60,7 +60,7 @@ def table(audit: Audit) -> str:
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     plain = ("kl", "kl_error", "gap", "overlap", "loss", "deviation")
-    grouped = ("shift", "weighted", "truth", "learned")
+    grouped = ("shift", "truth", "learned")
     out.writerow(["scheme", *plain, *(f"{name}_{group}" for name in grouped for group in GROUPS)])
     for each in (audit.scheme, *audit.alternatives):
         values = [getattr(each, name) for name in plain] + [x for name in grouped for x in getattr(each, name)]

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
-from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores, whole_number
+from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores
 from sumexp.audit._effects import ENUMERATED, Effect, Truth, effect
 from sumexp.audit._faults import faults, remedy, right_way
 from sumexp.audit._numbers import by_number
 from sumexp.audit._rates import rates
 from sumexp.audit._rows import Rows
-from sumexp.audit._setup import AuditError, Law, Setup, Weights, read_setup
+from sumexp.audit._setup import AuditError, Law, Setup, Weights, read_setup, whole_number
 from sumexp.audit._text import percent
 from sumexp.audit.results import SMALL, Audit, row
 from sumexp.audit.serving import served

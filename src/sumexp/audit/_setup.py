@@ -158,7 +158,7 @@ def read_setup(
         raise AuditError(
             f"log_q is given, but weights {weights!r} subtract nothing from the logits: choose the weights that use it"
         )
-    own = batch is not None and _whole("batch", batch, 2) - 1
+    own = batch is not None and whole_number("batch", batch, 2) - 1
     named = sampler if isinstance(sampler, str) else ""
     if named in ("within-batch", "within-batch-union") and own and m is not None and m != own:
         raise AuditError(f"m is {m} and batch {batch}; within a batch of {batch} there are {own} negatives: give one")
@@ -166,7 +166,7 @@ def read_setup(
     if pool in ("cross-batch", "cross-device"):
         number_of = "kept" if pool == "cross-batch" else "devices"
         try:
-            more = _whole(number_of, int(size), 1)
+            more = whole_number(number_of, int(size), 1)
         except ValueError as error:
             raise AuditError(f"{pool} needs a whole number of {number_of}, as in {pool}:8, not {size!r}") from error
         if batch is None or own is None:
@@ -177,7 +177,7 @@ def read_setup(
         own = joined
     if named == "mixed" and not own:
         raise AuditError("mixed negatives need batch, the batch size, and m, the number of uniform ones")
-    draws = _whole("m", own if m is None and own and named != "mixed" else m, 1)
+    draws = whole_number("m", own if m is None and own and named != "mixed" else m, 1)
     known = None
     kind, draw_law = _read(sampler, prior)
     q = draw_law[None]
@@ -383,7 +383,8 @@ def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
     return values
 
 
-def _whole(name: str, value: object, least: int) -> int:
+def whole_number(name: str, value: object, least: int) -> int:
+    """A whole number, at least ``least``."""
     if value is None:
         raise AuditError(
             f"{name} is not given: pass the number of negatives per example (-m 255) or the batch size (--batch 256)"

@@ -64,7 +64,6 @@ class Row:
         kl_error: its standard error over the examples, or what halving the bins' width still moved, if more.
         gap: the sampled loss at the truth less its least value, nats; NaN for named losses.
         shift: error of the scores of head, torso and tail, each class counted once, nats.
-        weighted: the same, weighted by P.
         truth: true shares of the groups.
         learned: learned shares.
         displaced: probability that is learned where it is not, or not where it is, in each group.
@@ -78,7 +77,6 @@ class Row:
     kl_error: float
     gap: float
     shift: tuple[float, ...]
-    weighted: tuple[float, ...]
     truth: tuple[float, ...]
     learned: tuple[float, ...]
     displaced: tuple[float, ...]
@@ -101,7 +99,7 @@ def row(title: str, effects: Sequence[Effect]) -> Row:
     )
     kl, moved, gap, overlap, loss, deviation = numbers.mean(0).tolist()
     return Row(
-        title, kl, max(error, moved), gap, each([e.items for e in effects]), each([e.shift for e in effects]),
+        title, kl, max(error, moved), gap, each([e.items for e in effects]),
         each([e.truth for e in effects]), each([e.learned for e in effects]), each([e.displaced for e in effects]),
         overlap, loss, deviation,
     )  # fmt: skip

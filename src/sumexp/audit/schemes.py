@@ -31,12 +31,12 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
-from sumexp.audit._arguments import Numbers, as_counts, as_scores, whole_number
+from sumexp.audit._arguments import Numbers, as_counts, as_scores
 from sumexp.audit._effects import Effect, divergence
 from sumexp.audit._faults import faults
 from sumexp.audit._rates import rates
 from sumexp.audit._run import SHOWN, SPREADS, shares
-from sumexp.audit._setup import AuditError, Law, Setup, read_setup
+from sumexp.audit._setup import AuditError, Law, Setup, read_setup, whole_number
 from sumexp.audit._text import digits
 from sumexp.audit.results import Audit, Line, row
 from sumexp.nce.pairs import gbce
@@ -209,12 +209,10 @@ def _against(p: Floats, minimum: Callable[[Floats], Floats], group: NDArray[np.i
     learned = np.exp(scores - np.logaddexp.reduce(scores))
     member = np.eye(3)[group]
     true, number = p @ member, member.sum(0)
-    shift, items = (
-        np.divide(x @ member, n, out=np.zeros(3), where=n > 0) for x, n in ((p * error, true), (error, number))
-    )
+    items = np.divide(error @ member, number, out=np.zeros(3), where=number > 0)
     top = [set(np.argsort(-x, kind="stable")[:10].tolist()) for x in (p, scores)]
     return Effect(
-        divergence(p, error), 0.0, np.abs(learned - p) @ member / 2, shift, items, true, learned @ member, math.nan,
+        divergence(p, error), 0.0, np.abs(learned - p) @ member / 2, items, true, learned @ member, math.nan,
         len(top[0] & top[1]), math.nan, math.nan, 0.0, prior, error, p,
     )  # fmt: skip
 
