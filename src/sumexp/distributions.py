@@ -4,6 +4,7 @@ For Pyro derive a class from the law and from ``pyro.distributions.torch_distrib
 """
 
 import math
+from collections.abc import Callable
 from functools import reduce
 from typing import Any, ClassVar, Self
 
@@ -94,6 +95,11 @@ def _single(*dtypes: torch.dtype) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.float32)
 
 
+def _per_row(value: float | Tensor) -> float | Tensor:
+    """Of [..., 1] one number for each row; scalars as they are."""
+    return value.squeeze(-1) if isinstance(value, Tensor) and value.ndim else value
+
+
 def _draws(noise: Noise, shape: Size, generator: Generator | None, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Independent draws: in ``dtype`` where torch draws the noise or its uniforms, else quantiles in float64.
 
@@ -127,11 +133,40 @@ class _Relaxed(_Perturbed):
         self.temperature = temperature
         super().__init__(loc, noise, validate_args)
         if self._validate_args:
-            checks.temperature(temperature, "temperature")
+            self._check_temperature()
+
+    def _check_temperature(self) -> None:
+        tau, rows = self.temperature, (*self.batch_shape, 1)
+        if not isinstance(tau, Tensor) or tau.numel() == 1:
+            checks.temperature(self._tau, "temperature")
+        elif tau.ndim > len(rows) or any(have not in (1, row) for have, row in zip(tau.shape[::-1], rows[::-1])):  # noqa: B905
+            raise ValueError(
+                f"temperature is of shape {tuple(tau.shape)}; give one number, or one for each row, {rows}"
+            )
+        else:
+            checks.temperature(tau.detach().amin(), "temperature")
+            checks.temperature(tau.detach().amax(), "temperature")
+
+    @property
+    def _tau(self) -> float | Tensor:
+        """A scalar, or [..., 1]."""
+        tau = self.temperature
+        if not isinstance(tau, Tensor):
+            return tau
+        return tau.reshape(()) if tau.numel() == 1 else tau.to(_single(self.loc.dtype))
+
+    def _exact(self, moment: Callable[..., Tensor]) -> Tensor:
+        """A moment of every row at its temperature, float64."""
+        loc, tau, d = checks.parameters(self.loc, "loc"), self._tau, self.event_shape[0]
+        if not isinstance(tau, Tensor) or not tau.ndim:
+            return moment(loc, self.noise, tau)
+        each = zip(loc.reshape(-1, d), tau.expand(*self.batch_shape, 1).reshape(-1), strict=True)
+        rows = torch.stack([moment(row, self.noise, at) for row, at in each])
+        return rows.reshape(*self.batch_shape, *rows.shape[1:])
 
     def rsample(self, sample_shape: Shape = (), generator: Generator | None = None) -> Tensor:
         r"""Reparameterised draws [\*sample_shape, ..., d]."""
-        return self._point(self._perturb(sample_shape, generator) / self.temperature)
+        return self._point(self._perturb(sample_shape, generator) / self._tau)
 
     def sample(self, sample_shape: Shape = (), generator: Generator | None = None) -> Tensor:
         r"""Draws without gradient [\*sample_shape, ..., d]."""
@@ -144,7 +179,7 @@ class _Relaxed(_Perturbed):
 
     def _log_density(self, log_x: Tensor) -> Tensor:
         """The log density at the logarithms of a point, in log space: on the simplex less their sum."""
-        y = self.temperature * log_x - self.loc
+        y = self._tau * log_x - self.loc
         if isinstance(self.noise, Gumbel):
             z = y / self.noise.scale
             shape = -z.sum(-1) - z.shape[-1] * torch.logsumexp(-z, -1)
@@ -152,7 +187,7 @@ class _Relaxed(_Perturbed):
             shape = ((y - y.mean(-1, keepdim=True)) / self.noise.scale).square().sum(-1) / -2
         else:
             raise self._not_closed("density")
-        return shape + self._log_constant()
+        return shape + _per_row(self._log_constant())
 
     def _log_entropy(self) -> float | Tensor:
         """The entropy in log space, which does not depend on loc."""
@@ -163,17 +198,16 @@ class _Relaxed(_Perturbed):
             shape = -(d - 1) / 2
         else:
             raise self._not_closed("entropy")
-        return -shape - self._log_constant()
+        return -shape - _per_row(self._log_constant())
 
     def _mean_log(self) -> Tensor:
         r""":math:`\mathbb E\log x_i = (\theta_i+\mathbb E\gamma-f(\theta))/\tau` with the potential f."""
-        theta = checks.parameters(self.loc, "loc")
-        f = softmax.potential(theta, self.noise, self.temperature)
-        return (theta + self.noise.mean - f.unsqueeze(-1)) / self.temperature
+        f = self._exact(softmax.potential)
+        return (self.loc.to(f.dtype) + self.noise.mean - f.unsqueeze(-1)) / self._tau
 
     def _log_constant(self) -> float | Tensor:
         """The part of the log density that depends on the number of classes, the temperature and the noise only."""
-        d, tau = self.event_shape[0], self.temperature
+        d, tau = self.event_shape[0], self._tau
         log_tau = tau.to(_single(tau.dtype)).log() if isinstance(tau, Tensor) else math.log(tau)
         log_ratio = log_tau - math.log(self.noise.reduced.scale)
         if isinstance(self.noise, Gumbel):
@@ -199,7 +233,7 @@ class PerturbSoftmax(_Relaxed):
 
     Args:
         loc: parameters [..., d].
-        temperature: a scalar > 0.
+        temperature: > 0, a scalar or one for each row, [..., 1].
         noise: law of each perturbation; standard Gumbel if None.
         validate_args: whether values are checked, here and in ``log_prob``; without, neither reads them.
 
@@ -213,12 +247,12 @@ class PerturbSoftmax(_Relaxed):
     @property
     def mean(self) -> Tensor:
         """The mean, exact, differentiable, [..., d]."""
-        return softmax.mean(checks.parameters(self.loc, "loc"), self.noise, self.temperature).to(self.loc.dtype)
+        return self._exact(softmax.mean).to(self.loc.dtype)
 
     @property
     def variance(self) -> Tensor:
         """The variance of each coordinate, exact, [..., d]; see :func:`sumexp.perturb.softmax.variance`."""
-        return softmax.variance(checks.parameters(self.loc, "loc"), self.noise, self.temperature).to(self.loc.dtype)
+        return self._exact(softmax.variance).to(self.loc.dtype)
 
     def _point(self, scores: Tensor) -> Tensor:
         drawn: Tensor = _softmax(scores).to(self.loc.dtype)
@@ -269,7 +303,7 @@ class PerturbLogSoftmax(_Relaxed):
 
     Args:
         loc: parameters [..., d].
-        temperature: a scalar > 0.
+        temperature: > 0, a scalar or one for each row, [..., 1].
         noise: law of each perturbation; standard Gumbel if None.
         validate_args: as for :class:`PerturbSoftmax`.
 
@@ -479,14 +513,14 @@ def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
     """
     noises, d = (first.noise, second.noise), first.event_shape[0]
     theta, other = (law.loc.to(torch.float64) for law in (first, second))
+    taus = [torch.as_tensor(law._tau, dtype=torch.float64).to(theta.device) for law in (first, second)]
     scale, other_scale = (
-        law.noise.reduced.scale / torch.as_tensor(law.temperature, dtype=torch.float64).to(theta.device)
-        for law in (first, second)
+        torch.as_tensor(law.noise.reduced.scale / _per_row(tau)) for law, tau in zip((first, second), taus, strict=True)
     )
     if all(isinstance(noise, Gaussian) for noise in noises):
-        gap = theta / first.temperature - other / second.temperature
-        apart = ((gap - gap.mean(-1, keepdim=True)) / other_scale).square().sum(-1)
-        ratio = (scale / other_scale).square()
+        gap = theta / taus[0] - other / taus[1]
+        apart = (gap - gap.mean(-1, keepdim=True)).square().sum(-1) / other_scale.square()
+        ratio: Tensor = (scale / other_scale).square()
         return (((d - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(first.loc.dtype)
     same = noises[0].reduced.scale == noises[1].reduced.scale and bool((scale == other_scale).all())
     if all(isinstance(noise, Gumbel) for noise in noises) and same:

@@ -553,3 +553,25 @@ def test_the_gradient_of_a_rare_class_s_logarithm_keeps_its_digits() -> None:
     ends = [PerturbArgmax(loc.detach() + sign * step[:, None], Gaussian()).log_prob(torch.eye(4)) for sign in (1, -1)]
     assert torch.allclose(slope, (ends[0] - ends[1]).sum(-1) / 2e-5, rtol=1e-6)
     assert abs(slope.sum()) < 1e-10
+
+
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(0.3, 2.0)], ids=str)
+@pytest.mark.parametrize("kind", [PerturbSoftmax, PerturbLogSoftmax])
+def test_a_temperature_for_each_row_is_that_of_the_row(kind: Any, noise: Any) -> None:
+    taus = real(0.5, 1.0, 2.0).unsqueeze(-1)
+    law, rows = kind(BATCH, taus, noise), [kind(row, tau, noise) for row, tau in zip(BATCH, taus, strict=True)]
+    drawn = law.sample((6,))
+    assert drawn.shape == (6, 3, 4)
+    prior = kind(BATCH.flip(0), taus, noise)
+    for i, row in enumerate(rows):  # tau of shape [1]
+        assert torch.allclose(law.log_prob(drawn)[:, i], row.log_prob(drawn[:, i]), rtol=1e-13)
+        for name in ("mean", "variance") if kind is PerturbSoftmax else ("mean",):
+            assert torch.allclose(getattr(law, name)[i], getattr(row, name), rtol=1e-12)
+        assert torch.allclose(law.entropy()[i], row.entropy(), rtol=1e-12)
+        single = kl_divergence(row, kind(BATCH.flip(0)[i], taus[i], noise))
+        assert torch.allclose(kl_divergence(law, prior)[i], single, rtol=1e-12)
+    assert law.expand((2, 3)).log_prob(drawn[:2]).shape == (2, 3)
+    assert kind(BATCH.half(), taus, noise).sample().dtype == torch.float16
+    for bad, message in ((real(1, -1, 1)[:, None], "temperature is -1"), (torch.ones(2, 1), r"is of shape \(2, 1\)")):
+        with pytest.raises(ValueError, match=message):
+            kind(BATCH, bad, noise)
