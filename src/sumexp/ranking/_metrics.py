@@ -57,9 +57,11 @@ def rank(
     if asked.ndim != 1 or asked.shape != batch:
         raise ValueError(f"labels must be integers [{batch[0] if batch else 'B'}], got {tuple(asked.shape)}")
     own = checks.ids("label", asked, given.items).unsqueeze(-1)
+    if isinstance(given.candidates.scores, Tensor):
+        own = own.to(given.candidates.scores.device)
     if not bool(given.kept(own).all()):
         raise ValueError("mask or exclude leaves out a label itself, which then has no rank")
-    parts = places.of_labels(given.candidates, own, torch.ones(own.shape, dtype=torch.float64), None, faults)
+    parts = places.of_labels(given.candidates, own, torch.ones_like(own, dtype=torch.float64), None, faults)
     values = torch.cat([_mean_place(part.above, part.tied, ties).squeeze(-1) for part in parts])
     faults.settle()
     return values.masked_fill(values >= NOWHERE, torch.inf)
