@@ -1,8 +1,9 @@
-"""What the pages load: of MathJax what the book uses, the theme's icons, and the tests that decide claims as pages."""
+"""What the pages load: of MathJax and of the theme's icons what the book uses, as both come with far more."""
 
 import re
 from base64 import b64encode
 from importlib.metadata import distribution
+from io import BytesIO
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns
 from typing import Any
@@ -26,12 +27,20 @@ UNUSED_LETTERS = (
 """The same alphabets where Unicode has them: bold italic, bold script, Fraktur, sans serif, monospace; and dingbats."""
 BOLD = 0x2000
 """In bold there are letters only: no operators, which begin here."""
+ICONS = (
+    *("angle-left", "angle-right", "arrow-up", "bars", "chevron-down", "circle-half-stroke", "download", "file"),
+    *("file-pdf", "list", "magnifying-glass", "moon", "rocket", "sun", "xmark"),
+)
+"""Icons that the theme's pages name by class; those that its style sheets draw are found in these."""
+
 BY_HAND = '<div id="by-hand-'
 """How a figure that a hand can move begins."""
 
 _TEST = re.compile(r"\s*(?:async )?def (test_\w+)")
 _PATH = re.compile(r'(\d+):"[^"]*",?')
 _STYLE = re.compile(r"AddPaths\)\(\w+\.(\w+),\{(.*?)\}", re.DOTALL)
+_ICON = re.compile(r"([^{}]*\.fa-[a-z0-9-]+:{1,2}before[^{}]*)\{[^{}]*\}")
+_CONTENT = re.compile(r'content:"\\([0-9a-f]{4})"')
 
 
 def trimmed(glyphs: str) -> str:
@@ -48,11 +57,33 @@ def trimmed(glyphs: str) -> str:
     return _STYLE.sub(style, glyphs)
 
 
+def icon_codes(css: str) -> set[int]:
+    """The icons that a style sheet draws."""
+    escaped = {int(code, 16) for code in _CONTENT.findall(css)}
+    return escaped | {ord(letter) for letter in css if 0xE000 <= ord(letter) < 0xF900}
+
+
+def without_icons(css: str) -> str:
+    """A style sheet without the rules that say which letter each icon is, but for those of `ICONS`."""
+    named = {f".fa-{name}:{end}" for name in ICONS for end in ("before", ":before")}
+    return _ICON.sub(lambda rule: rule[0] if named & set(rule[1].split(",")) else "", css)
+
+
 def icons(static: Path) -> str:
-    """A style sheet that holds the theme's icons: data, as fonts in files are refused on file:// by some browsers."""
-    data = b64encode((static / "vendor/fontawesome/webfonts/fa-solid-900.woff2").read_bytes()).decode()
+    """A style sheet that holds the icons in use: data, as fonts in files are refused on file:// by some browsers."""
+    from fontTools import subset
+
+    css = "".join(file.read_text("utf-8") for file in sorted((static / "styles").glob("*.css")))
+    options = subset.Options(flavor="woff", recalc_timestamp=False, layout_features=[])
+    font = subset.load_font(str(static / "vendor/fontawesome/webfonts/fa-solid-900.ttf"), options)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(unicodes=icon_codes(css))
+    subsetter.subset(font)
+    held = BytesIO()
+    subset.save_font(font, held, options)
+    data = b64encode(held.getvalue()).decode()
     face = 'font-family: "Font Awesome 6 Free"; font-weight: 900'
-    return f"@font-face {{ {face}; src: url(data:font/woff2;base64,{data}); }}\n"
+    return f"@font-face {{ {face}; src: url(data:font/woff;base64,{data}); }}\n"
 
 
 def source_page(name: str, source: str) -> str:
@@ -93,6 +124,8 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
     unused = ignore_patterns("html.js", "require.js", "texhtml.js")
     copytree(source / EXTENSIONS, static / "mathjax" / EXTENSIONS, ignore=unused, dirs_exist_ok=True)
     (static / "mathjax" / GLYPHS).write_text(trimmed((source / GLYPHS).read_text("utf-8")), "utf-8")
+    theme = static / "styles" / "pydata-sphinx-theme.css"
+    theme.write_text(without_icons(theme.read_text("utf-8")), "utf-8")
     (static / "icons.css").write_text(icons(static), "utf-8")
     deciding = Path(app.srcdir, "book/_data/tests")
     for file in sorted(deciding.rglob("*.py")):

@@ -3,10 +3,13 @@
 import json
 import re
 import runpy
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fontTools.ttLib import TTFont
 from PIL import Image
 from playwright.sync_api import Browser, Page, Request
 
@@ -37,6 +40,35 @@ def test_a_test_can_be_linked_to(assets: dict[str, Any]) -> None:
     assert re.findall(r'<a id="(\w+)"></a><span class="k">def</span>', page) == ["test_a"]
     assert '<a href="../../../book/register.html">' in page
     assert "&lt;" in page
+
+
+def test_icons_are_found_by_name_and_where_a_style_draws_them(assets: dict[str, Any]) -> None:
+    css = '.fa-sun:before{content:"\\f185"}.fa-ghost:before{content:"\\f6e2"}'
+    css += '.toc:after{content:"\\f107"}:root{--i:"\uf0f3"}'
+    assert assets["icon_codes"](assets["without_icons"](css)) == {0xF185, 0xF107, 0xF0F3}
+
+
+def test_a_style_sheet_keeps_the_icons_in_use(assets: dict[str, Any]) -> None:
+    plain, used = ".fa-solid{font-weight:900}", '.fa-times:before,.fa-xmark:before{content:"\\f00d"}'
+    drawn = ".toc:after{content:'a'}"
+    unused = '.fa-ghost:before{content:"\\f6e2"}'
+    assert assets["without_icons"](plain + unused + used + drawn) == plain + used + drawn
+
+
+def test_every_icon_of_a_page_is_in_the_font(html: Path) -> None:
+    css = (html / "_static" / "icons.css").read_text()
+    font = TTFont(BytesIO(b64decode(re.findall(r"base64,([^)]+)", css)[0])))
+    theme = (html / "_static" / "styles" / "pydata-sphinx-theme.css").read_text("utf-8")
+    names = {
+        name
+        for page in html.rglob("*.html")
+        for icon in re.findall(r'class="[^"]*\bfas? ?[^"]*|class="[^"]*\bfa-solid[^"]*', page.read_text("utf-8"))
+        for name in re.findall(r"fa-([a-z-]+)", icon)
+    } - {"solid", "lg"}
+    assert names
+    for name in names:
+        (code,) = set(re.findall(rf'\.fa-{name}:{{1,2}}before[^{{]*{{[^}}]*content:"\\(\w+)"', theme))
+        assert int(code, 16) in font.getBestCmap(), name
 
 
 LOADED = """() => {
