@@ -92,8 +92,7 @@ def row(title: str, effects: Sequence[Effect]) -> Row:
         return tuple(float(x) for x in np.mean(values, axis=0))
 
     kls = [math.inf if e.unbounded > 0 else e.kl for e in effects]
-    many = len(kls) > 1 and math.isfinite(sum(kls))
-    error = float(np.std(kls, ddof=1) / math.sqrt(len(kls))) if many else 0.0
+    error = float(np.std(kls, ddof=1) / math.sqrt(len(kls))) if len(kls) > 1 and math.isfinite(sum(kls)) else 0.0
     numbers = np.array(
         [[k, e.kl_error, e.gap, e.overlap, e.loss, e.deviation] for k, e in zip(kls, effects, strict=True)]
     )
@@ -236,21 +235,22 @@ def decide(audit: Audit) -> Decision:
         steps.insert(0, audit.remedy)
     change = "; ".join(dict.fromkeys(steps))
     if costly is not None and (ends_right or math.isinf(costly.nats)):
-        but = f"; the loss by itself converges to the truth ({nats(max(kls))})" if ends_right else ""
-        return Decision("wrong" if costly.sure else "cannot tell", f"{costly.name}: {costly.says}{but}", change)
+        but = f"; the loss by itself converges to the truth ({nats(max(kls))})" * ends_right
+        price = f"{'' if costly.sure else 'up to '}{nats(costly.nats)} nats of KL"
+        said = f"{costly.name}: {costly.says}" if costly in audit.faults else f"the line {costly.name!r} costs {price}"
+        return Decision("wrong" if costly.sure else "cannot tell", said + but, change)
     if ends_right:
-        where = f" for spreads of log P/pi up to {audit.by_spread[-1][0]:g} nats" if audit.by_spread else ""
-        at = "" if audit.proved else where
+        some = bool(audit.by_spread) and not audit.proved
+        at = f" for spreads of log P/pi up to {audit.by_spread[-1][0]:g} nats" if some else ""
         said = f"the loss converges to the truth within {SMALL:g} nats of KL{at} ({nats(max(kls))})"
         return Decision("right", said, change)
     if min(kls) >= SMALL or (costly is not None and costly.sure):
         return Decision("wrong", _misplaced(audit), change)
     least = min(s for s, kl in audit.by_spread if kl >= SMALL)
-    ends = f"{audit.by_spread[0][0]:g} to {audit.by_spread[-1][0]:g}"
     return Decision(
         "cannot tell",
         f"counts alone do not decide, give scores; KL from the truth is {nats(min(kls))} to {nats(max(kls))} nats for "
-        f"spreads of log P/pi from {ends} nats, and above the limit of {SMALL:g} from {least:g} on",
+        f"spreads of log P/pi up to {audit.by_spread[-1][0]:g} nats, and above the limit of {SMALL:g} from {least:g} on",
         change,
     )
 
