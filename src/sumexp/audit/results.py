@@ -250,7 +250,7 @@ def decide(audit: Audit) -> Decision:
     return Decision(
         "cannot tell",
         f"counts alone do not decide, give scores; KL from the truth is {nats(min(kls))} to {nats(max(kls))} nats for "
-        f"spreads of log P/pi up to {audit.by_spread[-1][0]:g} nats, and above the limit of {SMALL:g} from {least:g} on",
+        f"spreads of log P/pi up to {audit.by_spread[-1][0]:g} nats, and above {SMALL:g} from {least:g} on",
         change,
     )
 
