@@ -291,15 +291,15 @@ def data(config: Config) -> tuple[str, ...]:
 def seconds(config: Config) -> dict[str, float]:
     """The length of a run.
 
-    A residual network of 56 layers takes 4.3 s a step of 128 images on one core, and 28 ms on an H200. The small one
-    takes 13 ms a step and 1.2 ms for each method on one core, and .8 ms for each method on an H200, both eagerly.
+    A residual network of 56 layers takes 4.3 s a step of 128 images on one core, and 9.5 ms on an H200. The small one
+    takes 13 ms a step and 1.2 ms for each method on one core, and .055 ms for each method on an H200.
     """
     shape = residual.shape(config.source) if isinstance(config, Residual) else config.source
     steps = config.epochs * (int(counts(shape, config.imbalance).sum()) // config.batch)
     if isinstance(config, Residual):
-        return {"cpu": 4.3 * steps * config.blocks / 9, "cuda": 0.028 * steps}
+        return {"cpu": 4.3 * steps * config.blocks / 9, "cuda": 0.0095 * steps}
     each = 0.013 + 0.0012 * len(config.methods) * config.hidden / 64
-    return {"cpu": 2 + steps * each, "cuda": 2 + 8e-4 * len(config.methods) * steps}
+    return {"cpu": 2 + steps * each, "cuda": 2 + 5.5e-5 * len(config.methods) * steps}
 
 
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
