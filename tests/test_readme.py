@@ -1,5 +1,6 @@
 """The code in the README runs as printed."""
 
+import json
 import re
 from contextlib import redirect_stdout
 from io import StringIO
@@ -65,3 +66,21 @@ def learns(printed: str, said: dict[str, float]) -> None:
     assert all(f"{share:.3f}".removeprefix("0") in TEXT for share in said.values())
     learned, popularity, truth = shares.values()
     assert learned - popularity > (truth - popularity) / 2
+
+
+def test_the_milliseconds_of_a_gpu_are_those_that_were_measured() -> None:
+    measured = json.loads((README.parent / "src/sumexp/measured/gpu.json").read_text("utf-8"))
+    steps = {row["size"]: row for row in measured["tables"]["A training step in a CUDA graph"]}
+    names = (
+        "vae, 64 members",
+        "longtail, all methods",
+        "residual network of 56 layers",
+        "towers, in batch",
+        "multilabel",
+    )
+    cells = re.findall(
+        r"\| ([\d.]+) \(([\d.]+)", next(filter(re.compile("without the graph").search, TEXT.splitlines()))
+    )
+    for name, shown in zip(names, cells, strict=True):
+        times = 1e3 * steps[name]["seconds"], 1e3 * steps[name]["others"]["eager"]["seconds"]
+        assert [float(text) for text in shown] == [float(f"{time:.2g}") for time in times], name
