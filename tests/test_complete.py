@@ -1,10 +1,11 @@
 """A claim is decided by a whole grid, of one profile and one kind of device: nothing less is found."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
 
-from sumexp.chapters.vae import grids
+from sumexp.chapters.vae import Stack, grids
 from tests import complete
 from tests.vae import cached
 
@@ -27,7 +28,10 @@ def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.Monke
 
 def test_autoencoders_need_every_temperature_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(cached, "complete", lambda task, stacks, data: asked.append(len(stacks)))
+
+    def complete(task: object, stacks: Sequence[Stack], data: object) -> None:
+        asked.append(len({member.temperature for stack in stacks for member in stack.members}))
+
+    monkeypatch.setattr(cached, "complete", complete)
     assert cached.found("mnist") is None
-    temperatures = [len(grids.PLANS[profile]["mnist"].temperatures) + 1 for profile in ("paper", "cpu")]
-    assert asked == temperatures
+    assert asked == [len(grids.PLANS[profile]["mnist"].temperatures) + 1 for profile in ("paper", "cpu")]

@@ -123,13 +123,14 @@ def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
     >>> hard_minimum(log_p, log_q, math.inf, 1.0).numpy().round(3).tolist()
     [0.309, -0.021, -0.288]
     """
-    limit = tilted(log_p, log_q, beta=beta)
+    limit, device = tilted(log_p, log_q, beta=beta), log_p.device
     if m == math.inf:
         return limit - limit.mean()
     if beta > MOST_BETA:
         raise ValueError(
             f"beta is {beta!r}; give at most {MOST_BETA:g}, or m = math.inf: few draws have several minima"
         )
+    limit, log_p, log_q = limit.cpu(), log_p.cpu(), log_q.cpu()  # where the search is
     losses, p = hard_losses(log_q, checks.whole("m", m, 1, MOST_DRAWS), beta), log_p.exp().double()
 
     def risk(scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
@@ -143,7 +144,7 @@ def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
         starts = (start, (log_p - log_q).double(), log_p.double(), torch.zeros_like(start))
         ends = [optimize.minimize(risk, x.numpy(), jac=True, method="BFGS") for x in starts]
         start = torch.from_numpy(min(ends, key=lambda end: end.fun).x)
-    return minimiser(losses, p, start, tol=1e-10)
+    return minimiser(losses, p, start, tol=1e-10).to(device)
 
 
 @dataclass(frozen=True)

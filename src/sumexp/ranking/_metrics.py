@@ -364,9 +364,9 @@ def _values(
         raise ValueError(f"empty is {empty!r}; it must be 'error', 'skip' or a number from 0 to 1")
     faults, names = Faults(), {name for name, _ in asked.values()}
     length = _length(scores)
-    for name, k in asked.values():
+    for key, (name, k) in asked.items():
         if k is not None or name in ("recall", "precision"):
-            checks.whole("k", k, 1, None if isinstance(scores, Retrieved) else length)
+            asked[key] = name, checks.whole("k", k, 1, None if isinstance(scores, Retrieved) else length)
     given = _Given(scores, mask, ties, exclude)
     graded = names & {"dcg", "ndcg"}
     called = "gains" if graded else "relevant"

@@ -200,7 +200,7 @@ def test_what_the_profile_paper_costs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     assert hours("vae") == pytest.approx(369_000 * sum(steps) / 3.6e6, rel=0.2)
     assert hours("vae") < 1.5
     # 49 methods, 5 seeds; EXP has 84 steps an epoch and STEP 197.
-    assert hours("longtail", "residual") == pytest.approx(49 * 5 * 256 * (84 + 197) * 0.028 / 3600, rel=0.01)
+    assert hours("longtail", "residual") == pytest.approx(49 * 5 * 256 * (84 + 197) * 0.0095 / 3600, rel=0.01)
 
 
 def test_runs_of_all_profiles_correct_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
