@@ -199,11 +199,11 @@ def chapters(profile: str, only: str = "") -> list[dict[str, Any]]:
     found = {device: alone(executed, profile, device, only) for device in ("cpu", place().type)}
     on_cpu, on_gpu = found["cpu"], found[place().type]
     rows = [
-        {"notebook": name, "CPU alone": on_cpu[name], "GPU": on_gpu[name], "CPU / GPU": on_cpu[name] / on_gpu[name]}
+        {"chapter": name, "CPU alone": on_cpu[name], "GPU": on_gpu[name], "CPU / GPU": on_cpu[name] / on_gpu[name]}
         for name in on_cpu
     ]
     for one in rows:
-        print(f"  {one['notebook']:14} CPU {one['CPU alone']:6.1f} s, GPU {one['GPU']:6.1f} s")
+        print(f"  {one['chapter']:14} CPU {one['CPU alone']:6.1f} s, GPU {one['GPU']:6.1f} s")
     return rows
 
 
