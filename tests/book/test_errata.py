@@ -48,3 +48,9 @@ def test_every_entry_that_names_an_erratum_is_named_there() -> None:
     for claim in register.load(ROOT / "claims").values():
         for label in claim.erratum:
             assert claim.id in named[label.lower()], label
+
+
+def test_every_entry_stands_in_a_chapter_or_an_erratum() -> None:
+    pages = [*(ROOT / "notebooks").glob("*.md"), *PAGES]
+    shown = {claim for page in pages for claim in re.findall(r"{claim}`([^`]+)`", page.read_text("utf-8"))}
+    assert shown == set(register.load(ROOT / "claims"))
