@@ -31,7 +31,9 @@ def recursion(batches: list[list[int]], classes: int, rate: float) -> list[float
             alpha = max(rate, 1 / count[y])
             mean[y] = (1 - alpha) * mean[y] + alpha * (t - last[y])
             last[y] = t
-    return [max(mean[y], (t - last[y]) / 5) if count[y] else t for y in range(classes)]
+    still_open = [t - at for at in last]
+    long = [mean[y] + still_open[y] / min(max(count[y], 1), 2 / rate) for y in range(classes)]
+    return [max(long[y], still_open[y] / 5) if count[y] else t for y in range(classes)]
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.01])
@@ -48,21 +50,46 @@ def test_by_hand() -> None:
     stream = StreamingLogQ(3, rate=0.5)
     stream.update([0, 1, 0])
     stream.update([0])
-    # Class 0 at 1, 3, 4: gaps 1, 2, 1 with alpha 1, 1/2, 1/2; class 1 at 2; class 2 not in 4.
-    assert stream.log_prob([0, 1, 2]).exp().tolist() == pytest.approx([1 / (((1 + 2) / 2 + 1) / 2), 1 / 2, 1 / 4])
+    # Class 0 at 1, 3, 4: gaps 1, 2, 1 with alpha 1, 1/2, 1/2; class 1 at 2 of 4; class 2 not in 4.
+    assert stream.log_prob([0, 1, 2]).exp().tolist() == pytest.approx([1 / (((1 + 2) / 2 + 1) / 2), 1 / 4, 1 / 4])
     counts = StreamingLogQ(3, kind="count", rate=0.5)
     counts.update([0, 1, 0])
     # Weights 1/4, 1/2, 1 of sum 7/4; what is below one occurrence counts as one.
     assert counts([0, 1, 2]).exp().tolist() == pytest.approx([(1 / 4 + 1) / (7 / 4), 1 / (7 / 4), 1 / (7 / 4)])
 
 
+def test_up_to_one_over_the_rate_occurrences_gaps_are_frequencies() -> None:
+    """n/t for every n up to 1/rate = 100, but where an open gap of more than 5/n of the stream says less."""
+    stream, drawn = StreamingLogQ(2000), samplers.LogUniform(2000).sample(20_000, seeded(6))
+    for batch in drawn.split(500):
+        stream.update(batch)
+    number = drawn.bincount(minlength=2000).double()
+    last = torch.zeros(2000, dtype=torch.int64).scatter_reduce_(0, drawn, torch.arange(1, 20_001), "amax")
+    few = (number > 0) & (number <= 100)
+    bound = torch.minimum(number / 20_000, 5 / (20_000 - last))[few]
+    torch.testing.assert_close(stream(range(2000))[few].exp(), bound, rtol=1e-12, atol=0)
+    assert (number[few] == 1).sum() > 100
+
+
 def test_an_id_that_never_comes_again_does_not_keep_its_q() -> None:
-    """By hand: five occurrences in a row have a mean gap of 1; 10^6 examples later q is 5/10^6, not 1."""
+    """By hand: 400 occurrences in a row have a mean gap of 1; then 1/q is 1 + g/200, or g/5 once that is more."""
     stream = StreamingLogQ(2)
-    stream.update([0] * 5)
-    for number, q in ((5, 1), (15, 1 / 4), (999_980, 5 / 10**6)):
+    stream.update([0] * 400)
+    for number, q in ((4, 1 / 1.02), (996, 5 / 1000), (999_000, 5 / 10**6)):
         stream.update(torch.ones(number, dtype=torch.int64))
         assert stream([0]).exp().item() == pytest.approx(q, rel=1e-12)
+
+
+def test_fading_counts_have_a_floor() -> None:
+    """100 ids of q = rate/10 = 10^-5 among others, for 20/rate examples: log q is at least log(rate), 2.3 nats too
+    high; in the mean of 100 ids up to .05 more, with a standard error of .003."""
+    stream, source = StreamingLogQ(101, kind="count", rate=1e-4), seeded(7)
+    for _ in range(20):
+        drawn = torch.randint(100_000, (10_000,), generator=source)
+        stream.update(drawn.clamp_max(100))
+    off = stream(range(100)) - math.log(1e-5)
+    assert off.min().item() >= math.log(10) - 1e-6
+    assert off.mean().item() == pytest.approx(2.33, abs=0.03)
 
 
 def test_gaps_cost_less_where_a_law_stays_and_counts_where_it_turns() -> None:

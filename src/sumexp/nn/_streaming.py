@@ -13,9 +13,9 @@ from sumexp import _checks as checks
 
 PRIME = (1 << 31) - 1
 OPEN = 5.0
-"""Mean gaps from which on a gap that is still open counts."""
+"""A gap that is still open makes q at most this share of its inverse."""
 Kind = Literal["gap", "count"]
-"""What is averaged: how long an id is away, or how often it comes."""
+"""The statistic: gaps between the occurrences of an id, or decayed counts."""
 
 
 class StreamingLogQ(nn.Module):
@@ -26,16 +26,22 @@ class StreamingLogQ(nn.Module):
     .. math:: B \leftarrow (1-\alpha) B + \alpha\,(t - t_{\text{last}}), \qquad \hat q = 1/B,
 
     with :math:`\alpha = \max(\text{rate}, 1/n)` at its n-th occurrence. t counts examples (the paper counts batches,
-    where an id of every batch has B = 1 however often it stands in it). Gaps are geometric, so that
-    :math:`\log\hat q` has the standard deviation :math:`\sqrt{\text{rate}/2}` for every id that came often,
-    frequent or rare. ``count`` keeps counts that fade by ``1 - rate`` with every example: an id of n expected
-    occurrences among the last 1/rate is off by about :math:`1/\sqrt{2n}`. So ``gap`` is the more precise one for ids
-    that came often and whose n is below 1/(the rate of the gaps), if frequencies stay. Where they drift choose
-    ``count``: it forgets at one pace, and ``gap`` at that of the id's own occurrences.
+    where an id of every batch has B = 1 however often it is in the batch). The gap that is still open,
+    :math:`g = t - t_{\text{last}}`, counts as one more without an end:
 
-    A gap that is still open counts once it is five times B, as :math:`\hat q = 5/(t - t_{\text{last}})`: an id that
-    never comes again does not keep its q. Of a law that stays that is .7 % of the time, and moves the mean of B by
-    :math:`e^{-5}/5` = .13 %.
+    .. math:: 1/\hat q = \max\big(B + g/\min(n, 2/\text{rate}),\ g/5\big)
+
+    Up to n = 1/rate that is :math:`\hat q = n/t`, the frequency so far: the gaps without g would put an id seen once .8
+    nats too high. The second term forgets an id that never comes again. For large n, :math:`\log\hat q` has the
+    standard deviation :math:`\sqrt{\text{rate}/2}`, for frequent ids and rare ones alike.
+
+    ``count`` keeps counts that fade by ``1 - rate`` with every example: an id of n expected occurrences among the last
+    1/rate has an error of about :math:`1/\sqrt{2n}`. No count is taken below 1, so :math:`\log\hat q` is never below
+    log(rate) in the long run: an id of q = rate/10 is 2.3 nats too high, and with the default of 10^-5 so are the
+    rarest of a million ids. Choose a rate below the smallest q that matters, or gaps.
+
+    So ``gap`` is the more precise one for ids whose n is below 1/(the rate of the gaps), if frequencies stay. ``count``
+    follows a drift at one pace, ``gap`` at that of the id's occurrences.
 
     With a ``width`` ids share slots by hashing, ``depth`` times: a collision makes an id look more frequent, so the
     largest gap and the smallest count are taken (count-min). An id never seen counts as seen once.
@@ -134,8 +140,9 @@ class StreamingLogQ(nn.Module):
             # Weights of all examples so far: 1 + r + ... + r^(t-1).
             total = -torch.expm1(steps * math.log1p(-self.rate)) / self.rate
             return (self.mean[slots].amin(0).clamp_min(1) / total).log().clamp_max(0).view(shape)
-        gaps = torch.maximum(self.mean[slots], (self.step - self.last[slots]) / OPEN)
-        gaps = torch.where(self.count[slots] > 0, gaps, steps)
+        number, still_open = self.count[slots], self.step - self.last[slots]
+        gaps = torch.maximum(self.mean[slots] + still_open / number.clamp(1, 2 / self.rate), still_open / OPEN)
+        gaps = torch.where(number > 0, gaps, steps)
         return -gaps.amax(0).clamp_min(1).log().view(shape)
 
     def log_prob(self, ids: checks.Values) -> Tensor:
