@@ -38,8 +38,7 @@ def read(*values: Tensor, default: float = 0.0) -> list[float]:
     Where none can be read, inside ``torch.func.vmap`` and while a graph is compiled, exported or captured by CUDA, the
     default of each.
     """
-    captured = values[0].is_cuda and torch.cuda.is_current_stream_capturing()
-    if torch.compiler.is_compiling() or captured or not all(map(has_numbers, values)):
+    if torch.compiler.is_compiling() or is_captured(values[0]) or not all(map(has_numbers, values)):
         return [default] * len(values)
     try:
         if all(value.is_cpu for value in values):
@@ -55,10 +54,15 @@ def has_numbers(values: Tensor) -> bool:
     return not (values.is_meta or isinstance(values, FakeTensor))
 
 
-def is_taken_apart(values: Tensor) -> bool:
-    """Whether steps are recorded or transformed, or numbers cannot be read: then all are plain steps of torch."""
-    apart = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    return apart or not has_numbers(values)
+def is_traced(values: Tensor) -> bool:
+    """Whether operations are traced or transformed, or numbers cannot be read: then all are plain operations of torch."""
+    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return traced or not has_numbers(values)
+
+
+def is_captured(values: Tensor) -> bool:
+    """Whether operations on a tensor go into a CUDA graph, so that the host can read none of its numbers."""
+    return values.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def wide(device: torch.device) -> torch.dtype:

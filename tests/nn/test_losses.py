@@ -96,7 +96,7 @@ def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict
         marks = torch.where(rows.unsqueeze(-1), positives.masked_fill(positives == -1, -100), 1)
     more = {"row_log_q": extra["row_log_q"].masked_fill(~rows, torch.nan)} if "row_log_q" in extra else {}
     leaves = padded.requires_grad_(), scores[rows][:, kept].requires_grad_()
-    with mock.patch.object(checks, "is_taken_apart", return_value=way != "eager"):
+    with mock.patch.object(checks, "is_traced", return_value=way != "eager"):
         found = layer(leaves[0], ids.masked_fill(~there, -100), positives=marks, **laws, **(extra | more))
 
     cut = None if positives is None else positives[rows][:, kept] if several == "marks" else positives[rows]

@@ -270,7 +270,7 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
                 f"positives are whole numbers 0 and 1, one for each of [{size}, {columns}] scores: marks must be bool, "
                 "as positives == 1; to name the classes 0 and 1, pad by a column of -1"
             )
-    if checks.is_taken_apart(classes):
+    if _is_recorded(classes):
         return (given.unsqueeze(-1) == classes).any(1) | own
     # The columns of a class stand side by side among those in its order.
     ordered, order = classes.sort()
@@ -312,6 +312,11 @@ def _numbered(classes: Tensor, size: int) -> Tensor:
     return torch.where(ordered[place] == classes, place, size)
 
 
+def _is_recorded(values: Tensor) -> bool:
+    """Whether numbers decide nothing, as what is recorded serves others too."""
+    return checks.is_traced(values) or checks.is_captured(values)
+
+
 def _precision(scores: Tensor) -> torch.dtype:
     return torch.promote_types(scores.dtype, torch.float32)
 
@@ -319,7 +324,7 @@ def _precision(scores: Tensor) -> torch.dtype:
 def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
     one_positive = correction.marks is None and not correction.smoothing
     shifted = correction.classes is None and (correction.log_q is None or correction.own)
-    if checks.is_taken_apart(scores) or (one_positive and shifted and scores.numel() <= SMALL):
+    if _is_recorded(scores) or (one_positive and shifted and scores.numel() <= SMALL):
         return _formula(scores, correction, reduction)
     places = None if correction.marks is None else _places_of(correction.marks)
     losses, _ = _InPlace.apply(scores, correction, places)  # type: ignore[no-untyped-call]

@@ -70,7 +70,7 @@ def linear_in_batch(
     size, columns = len(queries), len(items)
     if columns < size:
         raise ValueError(f"items have {columns} rows; there must be one for each of {size} examples")
-    if checks.is_taken_apart(queries):
+    if checks.is_traced(queries):
         return in_batch(
             queries @ items.T,
             ids,
@@ -150,7 +150,7 @@ def linear_cross_entropy(
         class_bias = class_bias.reshape(-1).to(_batch._precision(scores))
         class_bias = class_bias / (temperature.reshape(()) if isinstance(temperature, Tensor) else temperature)
     hidden, weight = _scaled(hidden, weight, temperature, normalize)
-    if checks.is_taken_apart(hidden):
+    if checks.is_traced(hidden):
         logits = (hidden @ weight.T).to(_batch._precision(hidden))
         logits = logits if class_bias is None else logits + class_bias
         logits = logits if law is None else logits - law

@@ -157,7 +157,7 @@ class Mixture(Tabulated):
         for i, sampler in enumerate(self.samplers[1:], start=1):
             own = chosen == i
             # A graph, and what is mapped over, has shapes that no draw decides.
-            if checks.is_taken_apart(own):
+            if checks.is_traced(own):
                 first = torch.where(own, sampler.sample(shape, generator), first)
                 continue
             first[own] = sampler.sample((int(own.sum()),), generator)
