@@ -55,7 +55,7 @@ def has_numbers(values: Tensor) -> bool:
 
 
 def is_traced(values: Tensor) -> bool:
-    """Whether operations are traced or transformed, or numbers cannot be read: then all are plain operations of torch."""
+    """Whether operations are traced or transformed, or numbers cannot be read: then all is plain torch."""
     traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     return traced or not has_numbers(values)
 

@@ -26,7 +26,7 @@ def test_a_captured_loss_reads_nothing_and_is_right(way: dict[str, Any], monkeyp
             wanted = functional.in_batch(leaf, IDS, log_q=log_q, **way)
         [slope] = torch.autograd.grad(wanted, leaf)
         assert gap / 4 < wanted.item() < torch.inf
-        by_graph = torch.compile(lambda z, q: functional.in_batch(z, IDS, log_q=q, **way), backend="eager")  # noqa: B023
+        by_graph = torch.compile(lambda z, q: functional.in_batch(z, IDS, log_q=q, **way), backend="eager")
         torch.testing.assert_close(by_graph(scores, log_q), wanted, rtol=1e-6, atol=0)
         with Device() as device, monkeypatch.context() as patched:
             patched.setattr(checks, "is_captured", lambda values: values.device.type == NAME)

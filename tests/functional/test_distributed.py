@@ -18,6 +18,7 @@ WAYS: tuple[dict[str, Any], ...] = (
     {"correct": "none"},
     {"symmetric": True},
     {"symmetric": True, "hits": "mask", "row_ids": True, "row_log_q": True},
+    {"symmetric": True, "temperature": "by row", "correct": "importance"},
 )
 FEATURES, CLASSES, BATCH, STEPS = 5, 12, 8, 20
 
@@ -47,6 +48,8 @@ def joined() -> tuple[Tensor, ...]:
 def of_rows(way: dict[str, Any], part: slice) -> dict[str, Any]:
     """A way, with what it says of each row: two of the eight contexts are one and the same."""
     rows = {"row_ids": torch.arange(8) % 7, "row_log_q": torch.linspace(-3, -1, 8, dtype=torch.float64)}
+    if way.get("temperature") == "by row":
+        rows["temperature"] = torch.linspace(0.5, 2, 8, dtype=torch.float64)
     return {name: rows[name][part] if name in rows else value for name, value in way.items()}
 
 
@@ -162,7 +165,7 @@ def test_vectors_of_a_network_and_of_an_embedding_meet_under_autocast() -> None:
     wanted = functional.in_batch(x[:, :4] @ z[:, :4].T, ids, log_q=log_q)
     assert found.dtype == torch.float32
     assert found.item() == pytest.approx(wanted.item(), rel=0.02)
-    with pytest.raises(ValueError, match=r"queries are torch.bfloat16 and items torch.float32: move one by .to\(\)"):
+    with pytest.raises(ValueError, match=r"vectors are torch.bfloat16 and torch.float32: move one by .to\(\)"):
         distributed_in_batch(x.bfloat16(), z.float(), ids, log_q=log_q)
 
 

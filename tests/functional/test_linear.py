@@ -1,21 +1,16 @@
 """Losses of vectors in blocks: against the plain losses of all scores, for every option and size of block."""
 
 import itertools
-from pathlib import Path
 from typing import Any, get_args
 from unittest import mock
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sumexp import functional
-from sumexp.functional import _linear, in_batch, linear_cross_entropy, linear_in_batch
+from sumexp.functional import _linear, distributed_in_batch, in_batch, linear_cross_entropy, linear_in_batch
 from sumexp.functional._arguments import REDUCTIONS, Correct
 
 B, E, D = 7, 4, 5
@@ -123,6 +118,7 @@ def test_no_step_makes_a_matrix_of_all_scores(symmetric: bool) -> None:
         with cut("one"), mock.patch.multiple(_linear, CELLS=64 * 300, LEAST_ROWS=1), Largest() as largest:
             options: dict[str, Any] = {"correct": "none", "symmetric": symmetric, "reduction": reduction}
             linear_in_batch(queries, items, ids, **options).sum().backward()
+            distributed_in_batch(queries, items, ids, **options).sum().backward()
             linear_cross_entropy(queries, items, ids, reduction=reduction).sum().backward()
         assert largest.found == 64 * 300
     with Largest() as largest:
@@ -162,8 +158,8 @@ def test_without_gradients_and_of_no_example() -> None:
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"items": torch.ones(3, D, dtype=torch.float64)}, "items have 3 rows; there must be one for each of 7"),
-        ({"items": torch.ones(B, 2, dtype=torch.float64), "ids": [0] * B}, "must have one length"),
+        ({"items": torch.ones(3, D, dtype=torch.float64)}, r"items \(3, 5\) must be \[B, d\] and \[B \+ E, d\]"),
+        ({"items": torch.ones(B, 2, dtype=torch.float64), "ids": [0] * B}, r"items \(7, 2\) must be \[B, d\]"),
         ({"items": torch.ones(B, D), "ids": [0] * B}, "are torch.float64 and torch.float32: move one by .to()"),
         ({"queries": torch.full((B, D), torch.nan, dtype=torch.float64)}, "queries hold NaN or infinity"),
         ({"log_q": [0.5] * (B + E)}, "log_q must hold logarithms of probabilities, got 0.5"),
@@ -185,46 +181,10 @@ def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
 def test_bad_input_of_a_catalogue_is_named() -> None:
     hidden, weight, *_ = batch(E)
     for labels, options, message in (
-        ([0, 1], {}, r"must be \[B, d\] and \[B\]"),
+        ([0, 1], {}, r"and labels \(2,\) must be \[B, d\], \[L, d\] and \[B\]"),
         ([11] * B, {}, "a label is 11; the 11 classes are 0..10"),
         ([0] * B, {"class_bias": torch.ones(3)}, "there must be one for each of 11 classes"),
         ([0] * B, {"temperature": torch.ones(B)}, r"temperature has shape \(7,\)"),
     ):
         with pytest.raises(ValueError, match=message):
             linear_cross_entropy(hidden, weight, labels, **options)  # type: ignore[arg-type]
-
-
-class Towers(nn.Module):
-    """Two towers, and the loss of their vectors, plain or in blocks."""
-
-    def __init__(self, plain: bool) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(0)
-        left, right = (torch.randn(D, D, generator=generator, dtype=torch.float64) for _ in range(2))
-        self.left, self.right, self.plain = nn.Parameter(left), nn.Parameter(right), plain
-
-    def forward(self, x: Tensor, z: Tensor, ids: Tensor) -> Tensor:
-        q, v, options = x @ self.left, z @ self.right, {"correct": "none", "symmetric": True}
-        return in_batch(q @ v.T, ids, **options) if self.plain else linear_in_batch(q, v, ids, **options)  # type: ignore[arg-type]
-
-
-def distributed(rank: int, folder: str) -> None:
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    generator = torch.Generator().manual_seed(rank)
-    x, z = (torch.randn(B, D, generator=generator, dtype=torch.float64) for _ in range(2))
-    found = []
-    for plain in (True, False):
-        model = DistributedDataParallel(Towers(plain))
-        model(x, z, torch.arange(B)).backward()
-        found.append([parameter.grad for parameter in model.parameters()])
-    torch.save(found, f"{folder}/{rank}")
-    dist.destroy_process_group()
-
-
-def test_under_ddp_its_gradients_are_those_of_the_plain_loss(tmp_path: Path) -> None:
-    mp.start_processes(distributed, (str(tmp_path),), nprocs=2, start_method="forkserver")  # type: ignore[no-untyped-call, attr-defined]
-    of_ranks = [torch.load(tmp_path / str(rank)) for rank in range(2)]
-    for plain, blocked in of_ranks:
-        torch.testing.assert_close(blocked, plain, rtol=1e-12, atol=1e-12)
-    assert torch.equal(of_ranks[0][1][0], of_ranks[1][1][0])
-    assert functional.linear_in_batch is linear_in_batch

@@ -9,9 +9,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp import functional
 from sumexp.functional._arguments import Correct, Reduction
 from sumexp.functional._batch import InBatchHits
+from sumexp.functional._linear import batch_vectors, linear_in_batch
 
 
 def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
@@ -77,10 +77,10 @@ def distributed_in_batch(
 ) -> Tensor:
     r"""The in-batch loss of this process's examples, with the items of all processes as candidates.
 
-    The other processes' labels are draws from the same law, so they get the same :math:`\log q` and the
-    theorem holds as in one batch (:func:`sumexp.functional.in_batch`). The mean of this loss over the processes is the
-    loss of the joined batch, and ``DistributedDataParallel``, which averages gradients over processes, gives the
-    gradient of that: what one process with all examples would have.
+    The labels of other processes are draws from the same law, so they get the same :math:`\log q` and the theorem holds
+    as in one batch (:func:`sumexp.functional.in_batch`). The mean of this loss over the processes is the loss of the
+    joined batch, and ``DistributedDataParallel``, which averages gradients, gives its gradient. Scores are made in
+    blocks (:func:`linear_in_batch`): there are no second derivatives.
 
     >>> queries, items = torch.eye(2), 2 * torch.eye(2)
     >>> functional.distributed_in_batch(queries, items, [5, 8], log_q=torch.tensor([0.25, 0.5]).log())
@@ -105,25 +105,18 @@ def distributed_in_batch(
     Raises:
         ValueError: as there, for vectors that do not fit, and if the batches of the processes differ in size.
     """
-    checks.floating("queries", queries, "[B, d]", 2)
-    checks.floating("items", items, "[B + E, d]", 2)
-    # Under autocast a network's vectors are in half precision and an embedding's are not; their product sees to it.
-    if queries.dtype != items.dtype and not torch.is_autocast_enabled(queries.device.type):
-        raise ValueError(f"queries are {queries.dtype} and items {items.dtype}: move one by .to(), or use autocast")
-    if queries.shape[1] != items.shape[1] or len(items) < len(queries):
-        raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
+    queries, items = batch_vectors(queries, items, temperature)
     size = len(queries)
 
-    def loss(rows: Tensor, columns: Tensor, own: Tensor, law: checks.Values | None, off: Correct) -> Tensor:
-        return functional.in_batch(
-            rows @ _candidates(columns, size, group).T,
-            _candidates(_beside(columns, "ids", own), size, group),
-            log_q=None
-            if law is None
-            else _candidates(_beside(columns, "log_q", checks.reals("log_q", law)), size, group),
-            correct=off,
+    def loss(rows: Tensor, columns: Tensor, named: Tensor, law: checks.Values | None, correct: Correct) -> Tensor:
+        log_q = None if law is None else checks.reals("log_q", law)
+        return linear_in_batch(
+            rows,
+            _candidates(columns, size, group),
+            _candidates(_beside(columns, "ids", named), size, group),
+            log_q=None if log_q is None else _candidates(_beside(columns, "log_q", log_q), size, group),
+            correct=correct,
             hits=hits,
-            temperature=temperature,
             reduction=reduction,
         )
 

@@ -64,12 +64,8 @@ def linear_in_batch(
     Raises:
         ValueError: as there, and for vectors that do not fit.
     """
-    checks.floating("queries", queries, "[B, d]", 2)
-    checks.floating("items", items, "[B + E, d]", 2)
-    queries, items = _scaled(queries, items, temperature, normalize)
+    queries, items = batch_vectors(queries, items, temperature, normalize)
     size, columns = len(queries), len(items)
-    if columns < size:
-        raise ValueError(f"items have {columns} rows; there must be one for each of {size} examples")
     if checks.is_traced(queries):
         return in_batch(
             queries @ items.T,
@@ -136,8 +132,11 @@ def linear_cross_entropy(
     checks.floating("hidden", hidden, "[B, d]", 2)
     checks.floating("weight", weight, "[L, d]", 2)
     own = checks.ids("label", labels, len(weight)).to(hidden.device)
-    if own.shape != hidden.shape[:1]:
-        raise ValueError(f"hidden {tuple(hidden.shape)} and labels {tuple(own.shape)} must be [B, d] and [B]")
+    if own.shape != hidden.shape[:1] or hidden.shape[1] != weight.shape[1]:
+        raise ValueError(
+            f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(own.shape)} must be [B, d], "
+            "[L, d] and [B]"
+        )
     if isinstance(temperature, Tensor) and temperature.numel() != 1:
         raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
     scores = hidden.new_empty(len(hidden), 1).expand(len(hidden), len(weight))  # of their shape and type
@@ -194,6 +193,17 @@ class _Half(NamedTuple):
         return scores, place, here
 
 
+def batch_vectors(
+    queries: Tensor, items: Tensor, temperature: float | Tensor, normalize: bool = False
+) -> tuple[Tensor, Tensor]:
+    """:func:`_scaled` of the vectors of a batch, checked."""
+    checks.floating("queries", queries, "[B, d]", 2)
+    checks.floating("items", items, "[B + E, d]", 2)
+    if queries.shape[1] != items.shape[1] or len(items) < len(queries):
+        raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
+    return _scaled(queries, items, temperature, normalize)
+
+
 def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normalize: bool) -> tuple[Tensor, Tensor]:
     """Vectors whose products are the scores: of unit length if asked for, and divided by the temperature."""
     kind = queries.device.type
@@ -201,8 +211,6 @@ def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normali
         items = items.to(torch.get_autocast_dtype(kind))
     elif queries.dtype != items.dtype:
         raise ValueError(f"the vectors are {queries.dtype} and {items.dtype}: move one by .to(), or use autocast")
-    if queries.shape[1] != items.shape[1]:
-        raise ValueError(f"vectors {tuple(queries.shape)} and {tuple(items.shape)} must have one length")
     if normalize:
         queries, items = F.normalize(queries, dim=-1), F.normalize(items, dim=-1)
     if isinstance(temperature, Tensor) or temperature != 1:
