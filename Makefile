@@ -29,7 +29,7 @@ endif
 
 RUN = .venv/bin/python -m
 UV = $(RUN) uv pip
-STORE = from sumexp.companion.store.location import default; print(default().root)
+STORE = from claimbook.store.location import default; print(default().root)
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
@@ -42,7 +42,7 @@ help: ## Show this list
 	@echo "  of book and runs:  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\"; of runs: GRID=vae|fits|longtail|retrieval|catalogue  DRY=1"
 
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
-	@$(RUN) sumexp.companion.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
+	@$(RUN) claimbook.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
 	  --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)' --stored '$(STORED)'
 
 books: $(READY) ## Build it four times, smoke and cpu, without data and with: stops at the first guard that fails
@@ -52,14 +52,14 @@ books: $(READY) ## Build it four times, smoke and cpu, without data and with: st
 	done
 
 pdf: book ## Print the book with Chromium: build/sumexp.pdf (Debian: apt-get install chromium)
-	@$(RUN) sumexp.companion.cli pdf
+	@$(RUN) claimbook.cli pdf
 
 runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|retrieval|catalogue, DRY=1 prints what it costs
-	@$(RUN) sumexp.companion.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
+	@$(RUN) claimbook.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
 	  $(if $(DRY),--dry-run,--cores '$(CORES)' --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)')
 
 data: $(READY) ## Fetch every data set that the book can read, more than 340 MB (`sumexp data fetch NAME` fetches one)
-	@$(RUN) sumexp.companion.cli data fetch all
+	@$(RUN) claimbook.cli data fetch all
 
 # With bytecode, even where none is asked for: assertions take each worker twelve seconds to rewrite.
 TEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0

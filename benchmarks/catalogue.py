@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.measure import Tables, Timing, alone, by_turns, bytes_beside, machine, row, write
+from claimbook.pipeline.measured import SPACE
 from sumexp import datasets, functional, nn, samplers
 from sumexp.chapters.catalogue.forms import TEMPERATURE, Form, Towers
 from sumexp.chapters.catalogue.pairs import Parts, Source, load
 from sumexp.chapters.catalogue.training import PATIENCE, Config, Learner, judge
-from sumexp.companion.pipeline.measured import SPACE
 from sumexp.functional._batch import InBatchHits
 
 NEGATIVES = 512

@@ -181,9 +181,9 @@ def _empty_store() -> Iterator[None]:
 
 def executed(profile: str, device: str, only: str = "") -> dict[str, float]:
     """Seconds of each chapter, all from an empty store, side by side on all cores."""
-    from sumexp.companion.pipeline import book, plan, workflow
-    from sumexp.companion.store import default
-    from sumexp.companion.store.files import write_text
+    from claimbook.pipeline import book, plan, workflow
+    from claimbook.store import default
+    from claimbook.store.files import write_text
 
     with _empty_store():
         made = plan.make(profile, device, only)

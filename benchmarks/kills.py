@@ -28,9 +28,9 @@ from typing import Any
 import psutil
 
 from benchmarks import measure
-from sumexp.companion.store import Computation, Store
-from sumexp.companion.store.entries import RECORD, SUMS, _sums, read
-from sumexp.companion.store.provenance import Meter
+from claimbook.store import Computation, Store
+from claimbook.store.entries import RECORD, SUMS, _sums, read
+from claimbook.store.provenance import Meter
 
 BOOK = ("book", "--profile", "smoke", "--cores", "2")
 GRID = ("runs", "run", "--grid", "vae", "--profile", "smoke", "--cores", "2")
@@ -282,7 +282,7 @@ def _environment(project: Path) -> dict[str, str]:
 
 def _start(project: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "sumexp.companion.cli", *command],
+        [sys.executable, "-m", "claimbook.cli", *command],
         cwd=project,
         env=_environment(project),
         stdout=subprocess.DEVNULL,
@@ -293,7 +293,7 @@ def _start(project: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 def _run(project: Path, command: Sequence[str], more: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "sumexp.companion.cli", *command],
+        [sys.executable, "-m", "claimbook.cli", *command],
         cwd=project,
         env=_environment(project) | more,
         stdout=subprocess.PIPE,

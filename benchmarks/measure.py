@@ -20,7 +20,7 @@ SEEN = 2**20
 Timing = Mapping[str, float]
 """``seconds``, and ``bytes`` where they are known."""
 Tables = dict[str, list[dict[str, Any]]]
-"""By title the rows of a table of the book, which :mod:`sumexp.companion.pipeline.measured` shows."""
+"""By title the rows of a table of the book, which :mod:`claimbook.pipeline.measured` shows."""
 
 
 def seconds(action: Callable[[], object], repeats: int = 5) -> float:

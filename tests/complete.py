@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
+from claimbook.authoring import runs
+from claimbook.store import lookups
 from sumexp._runtime import Task
-from sumexp.companion.authoring import runs
-from sumexp.companion.store import lookups
 
 Config = TypeVar("Config")
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["sumexp.companion.register.evidence", "tests.executed"]
+pytest_plugins = ["claimbook.register.evidence", "tests.executed"]
 
 # No test asserts speed: one that waits for a slow machine is right, and its claim holds there too.
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from sumexp.companion.store import default
+from claimbook.store import default
 
 ROOT = Path(__file__).parents[1]
 EXECUTE = """
 import os
-from sumexp.companion.pipeline import book, pages, plan, view, workflow
-from sumexp.companion.store.files import write_text
+from claimbook.pipeline import book, pages, plan, view, workflow
+from claimbook.store.files import write_text
 
 made = plan.make("smoke", "cpu", "")
 write_text(plan.PLAN, made.model_dump_json())

@@ -9,11 +9,11 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 WORK = {
-    "jupyter-book": ("src/sumexp/companion/pipeline/rendering.py", "from jupyter_book.sphinx import build_sphinx"),
-    "jupytext": ("src/sumexp/companion/pipeline/notebooks.py", "jupytext.read("),
-    "matplotlib": ("src/sumexp/companion/authoring/figures.py", "import matplotlib.pyplot as plt"),
+    "jupyter-book": ("src/claimbook/pipeline/rendering.py", "from jupyter_book.sphinx import build_sphinx"),
+    "jupytext": ("src/claimbook/pipeline/notebooks.py", "jupytext.read("),
+    "matplotlib": ("src/claimbook/authoring/figures.py", "import matplotlib.pyplot as plt"),
     "numpy": ("src/sumexp/audit/_bins.py", "import numpy as np"),
-    "papermill": ("src/sumexp/companion/pipeline/notebooks.py", "papermill.execute_notebook("),
+    "papermill": ("src/claimbook/pipeline/notebooks.py", "papermill.execute_notebook("),
     "pytest-notebook": ("tests/builds/book/test_notebooks_elsewhere.py", "nb_regression.check("),
     "torch": ("src/sumexp/functional/_sampled.py", "import torch"),
 }

@@ -13,11 +13,11 @@ from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from sumexp.companion.pipeline import measured
-from sumexp.companion.pipeline.outputs import noted
-from sumexp.companion.register import Register, errata, read_json
-from sumexp.companion.register import page as drawn
-from sumexp.companion.register.verdict import VERDICTS
+from claimbook.pipeline import measured
+from claimbook.pipeline.outputs import noted
+from claimbook.register import Register, errata, read_json
+from claimbook.register import page as drawn
+from claimbook.register.verdict import VERDICTS
 
 WORD_JOINER = "\u2060"  # no line begins with a mark
 DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"

@@ -14,8 +14,8 @@ from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
 from sphinx.util.docutils import new_document, sphinx_domains
 
-from sumexp.companion.pipeline import notebook_export
-from sumexp.companion.register import read_json
+from claimbook.pipeline import notebook_export
+from claimbook.register import read_json
 
 DATA = Path("book/_data")
 CHAPTERS = "notebooks/"

@@ -20,7 +20,7 @@ NUMBERS = "book/_data/figures"
 
 
 class Figures(SphinxTransform):
-    """Puts a figure in the place of each picture that `sumexp.companion.authoring.figures.show` has shown.
+    """Puts a figure in the place of each picture that `claimbook.authoring.figures.show` has shown.
 
     Its label ``fig-NAME`` is for references, which print its number; ``cell-NAME`` is the cell that draws it.
     """

@@ -10,8 +10,8 @@
 - `bias`, `nce`, `negatives`, `perturb`: the results of the five papers, exact for any number of classes
 - `datasets`: the data sets of the book, fetched once and checked
 
-`sumexp.chapters` holds what only the book's notebooks use, `sumexp.companion` builds the book. Each is loaded when
-first named (``sumexp.ranking``).
+`sumexp.chapters` holds what only the book's notebooks use. Each is loaded when first named (``sumexp.ranking``). The
+package `claimbook` builds the book.
 """
 
 import importlib as _importlib
@@ -39,7 +39,7 @@ __all__ = [
 def __getattr__(name: str) -> _ModuleType | str:
     if name == "__version__":  # from what is installed: a release is no change of the code, which keys runs
         return _version("sumexp")
-    if name in (*__all__, "chapters", "companion"):
+    if name in (*__all__, "chapters", "companion"):  # the last is gone; it stays, as this line is in all keys of runs
         return _importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sumexp.companion import register
+from claimbook import register
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "book" / "errata"

@@ -9,11 +9,11 @@ import torch
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
+from claimbook.authoring.classifiers import Example
+from claimbook.authoring.interactive import Interactive, Panel, Plane, Triangle, table
+from claimbook.authoring.interactive_figures import draws, failures, longtail, nce, negatives, perturb, promises
 from sumexp.chapters.intervals import interval
 from sumexp.chapters.models.sampled.methods import Method
-from sumexp.companion.authoring.classifiers import Example
-from sumexp.companion.authoring.interactive import Interactive, Panel, Plane, Triangle, table
-from sumexp.companion.authoring.interactive_figures import draws, failures, longtail, nce, negatives, perturb, promises
 from sumexp.negatives import consistency, population
 from sumexp.negatives.schemes import Weights
 from sumexp.perturb.noises import point_mass

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sumexp.companion import CompanionError
-from sumexp.companion.authoring import interactive
-from sumexp.companion.authoring.interactive import CORNERS, Control, Interactive, Line, Panel
+from claimbook import BookError
+from claimbook.authoring import interactive
+from claimbook.authoring.interactive import CORNERS, Control, Interactive, Line, Panel
 
 SLIDER = Control("draws $m$", ["1", "10"], 1)
 LIST = Control("hits", ["kept", "<out>", "again"], 0, "select")
@@ -87,7 +87,7 @@ def test_numbers_are_said_as_in_print() -> None:
     ],
 )
 def test_what_does_not_fit_is_named(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(CompanionError, match=re.escape(message)):
+    with pytest.raises(BookError, match=re.escape(message)):
         interactive.table(replace(FIGURE, **change))
 
 
@@ -111,7 +111,7 @@ def test_the_page_holds_the_table_and_names_every_control(monkeypatch: pytest.Mo
 
 
 def test_a_name_and_a_hint_are_asked_for() -> None:
-    with pytest.raises(CompanionError, match="figure 'A b': a name is lower-case"):
+    with pytest.raises(BookError, match="figure 'A b': a name is lower-case"):
         interactive.show(FIGURE, "A b", hint="x")
-    with pytest.raises(CompanionError, match="figure 'ab' has no hint"):
+    with pytest.raises(BookError, match="figure 'ab' has no hint"):
         interactive.show(FIGURE, "ab", hint=" ")

@@ -10,7 +10,7 @@ import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
 
-from sumexp.companion.register import errata
+from claimbook.register import errata
 
 EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
 

@@ -12,8 +12,8 @@ import pytest
 from nbformat import NotebookNode
 from pytest_notebook.nb_regression import NBRegressionError, NBRegressionFixture
 
-from sumexp.companion.pipeline import references
-from sumexp.companion.pipeline.inputs import chapters_of
+from claimbook.pipeline import references
+from claimbook.pipeline.inputs import chapters_of
 
 ROOT = Path(__file__).parents[2]
 REFERENCES = ROOT / "tests" / "reference"
@@ -24,7 +24,7 @@ CHAPTERS = chapters_of(ROOT / "_toc.yml")
 def check(nb_regression: NBRegressionFixture) -> Callable[[Path, Path], None]:
     """Hold an executed notebook against its reference."""
     nb_regression.exec_notebook = False
-    nb_regression.post_processors = ("sumexp_executed", "coalesce_streams", "sumexp_shown")
+    nb_regression.post_processors = ("claimbook_executed", "coalesce_streams", "claimbook_shown")
 
     def check(reference: Path, executed: Path) -> None:
         if nb_regression.force_regen and not reference.exists():

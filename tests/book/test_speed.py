@@ -5,7 +5,7 @@ import re
 from itertools import chain
 from pathlib import Path
 
-from sumexp.companion.pipeline.measured import EQUAL, OF_TIME, cells, slower
+from claimbook.pipeline.measured import EQUAL, OF_TIME, cells, slower
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "speed.md").read_text("utf-8")

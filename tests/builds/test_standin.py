@@ -11,8 +11,8 @@ import papermill
 import pytest
 import torch
 
-from sumexp.companion.pipeline.inputs import chapters_of, parse
-from sumexp.companion.pipeline.notebooks import SURROUNDINGS
+from claimbook.pipeline.inputs import chapters_of, parse
+from claimbook.pipeline.notebooks import SURROUNDINGS
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = [
@@ -24,7 +24,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "standin"
 STARTUP = """
 from contextlib import contextmanager
 
-from sumexp.companion.authoring import runs
+from claimbook.authoring import runs
 from tests.accelerator.standin import StandIn
 
 surroundings = runs._surroundings

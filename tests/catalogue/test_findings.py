@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from claimbook.register.model import State
 from sumexp import datasets
 from sumexp.chapters import intervals
 from sumexp.chapters.catalogue import grids, summary
 from sumexp.chapters.catalogue.grids import Method
 from sumexp.chapters.intervals import Interval
-from sumexp.companion.register.model import State
 from tests.catalogue.cached import Found, found
 
 CONFIDENCE = intervals.family_confidence("catalogue")

@@ -26,9 +26,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from claimbook.cli.data import data_app
+from claimbook.cli.listing import elsewhere
 from sumexp import datasets
-from sumexp.companion.cli.data import data_app
-from sumexp.companion.cli.listing import elsewhere
 from sumexp.datasets import DataError, DataFile, Dataset, _download
 from sumexp.datasets._declarations import check_members
 from sumexp.datasets._download import download

@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from claimbook.authoring import runs
+from claimbook.store import Store
 from sumexp.chapters import fits
 from sumexp.chapters.fits import objectives, protocols, reach, targets, training
-from sumexp.companion.authoring import runs
-from sumexp.companion.store import Store
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from claimbook.register.model import State
 from sumexp.chapters import fits, intervals
 from sumexp.chapters.fits import objectives, reach, targets
 from sumexp.chapters.fits.training import Family
 from sumexp.chapters.intervals import paired
-from sumexp.companion.register.model import State
 from sumexp.perturb.noises import Gaussian
 
 SEEDS = {"discrete": 20, "binomial": 20, "poisson": 6, "negative-binomial": 6}

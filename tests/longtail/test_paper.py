@@ -11,6 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from claimbook.register.model import Finding, State
 from sumexp import samplers
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Decision, Interval, Published, interval
@@ -19,7 +20,6 @@ from sumexp.chapters.models.sampled import comparison
 from sumexp.chapters.models.sampled.comparison import Values, difference
 from sumexp.chapters.models.sampled.groups import Group, groups
 from sumexp.chapters.models.sampled.methods import SCHEMES, Law, Loss, Method, Weighting
-from sumexp.companion.register.model import Finding, State
 from sumexp.datasets.labelled import Imbalance, imbalanced_counts
 from sumexp.functional import CONTRASTIVE
 from tests.longtail.cached import Found, confirming, found

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from claimbook.register.model import State
 from sumexp import functional, negatives, samplers
 from sumexp.chapters import intervals
-from sumexp.companion.register.model import State
 from sumexp.datasets import digits
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits

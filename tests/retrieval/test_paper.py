@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from claimbook.register.model import State
 from sumexp import datasets
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Interval, paired
 from sumexp.chapters.models.sampled.groups import GROUPS, groups
 from sumexp.chapters.models.sampled.methods import Method, Weighting
 from sumexp.chapters.retrieval import Config, grids, training
-from sumexp.companion.register.model import State
 from tests.retrieval.cached import Found, found
 
 STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")

@@ -8,9 +8,9 @@ import math
 import pytest
 import torch
 
+from claimbook.register.model import State
 from sumexp.chapters.vae import Member, comparison, posterior
 from sumexp.chapters.vae.config import Source
-from sumexp.companion.register.model import State
 from sumexp.perturb import batched
 from sumexp.perturb.noises import Gaussian, Gumbel
 from tests.vae.cached import found

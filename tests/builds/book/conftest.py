@@ -10,7 +10,7 @@ import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
-from sumexp.companion.pipeline.inputs import chapters_of
+from claimbook.pipeline.inputs import chapters_of
 from tests.executed import ROOT, once, run
 
 HERE = Path(__file__).parent
@@ -23,7 +23,7 @@ BUILDS, LONGEST = "test_the_book_is_built", ("test_pages.py", "test_pdf.py")
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 RENDER = """
 import os
-from sumexp.companion.pipeline import book, workflow
+from claimbook.pipeline import book, workflow
 
 book.build("smoke", "cpu", "", workflow.Machines(os.cpu_count()), stored="partial")
 """

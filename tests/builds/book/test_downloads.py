@@ -12,8 +12,8 @@ from urllib.parse import unquote, urldefrag
 import nbformat
 import pytest
 
-from sumexp.companion.pipeline.inputs import chapters_of
-from sumexp.companion.pipeline.notebook_export import BRANCH, MARKS, Book, glued, install, notebook, text
+from claimbook.pipeline.inputs import chapters_of
+from claimbook.pipeline.notebook_export import BRANCH, MARKS, Book, glued, install, notebook, text
 from tests.builds.book.conftest import tree_of
 
 ROOT = Path(__file__).parents[3]

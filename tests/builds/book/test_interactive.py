@@ -15,7 +15,7 @@ import torch
 from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from sumexp.companion.authoring.interactive_figures import perturb
+from claimbook.authoring.interactive_figures import perturb
 from sumexp.perturb import inversion
 from tests.builds.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
 from tests.builds.book.conftest import CHROMIUM

@@ -12,8 +12,8 @@ import pytest
 from pytest_notebook.nb_regression import NBRegressionFixture
 from pytest_notebook.post_processors import load_processor
 
-from sumexp.companion.pipeline.notebook_export import install
-from sumexp.companion.store import default
+from claimbook.pipeline.notebook_export import install
+from claimbook.store import default
 from tests.builds.book.conftest import CHAPTERS
 
 
@@ -22,7 +22,7 @@ def test_it_prints_what_stands_in_it(
     html: Path, tmp_path: Path, nb_regression: NBRegressionFixture, chapter: str
 ) -> None:
     file = tmp_path / f"{chapter}.ipynb"
-    nb_regression.post_processors = ("coalesce_streams", "sumexp_printed")
+    nb_regression.post_processors = ("coalesce_streams", "claimbook_printed")
     nb_regression.diff_ignore = ("/cells/*/source",)  # not part of what a notebook prints
     store = str(default().root)
     nb_regression.exec_env = {"SUMEXP_STORE": store, "SUMEXP_DATA": "", "XDG_CACHE_HOME": str(tmp_path)}

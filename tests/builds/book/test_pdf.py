@@ -14,8 +14,8 @@ from playwright.sync_api import Playwright
 from pypdf import PdfReader
 from sphinx_external_toc.parsing import parse_toc_yaml
 
-from sumexp.companion import CompanionError
-from sumexp.companion.pipeline import pdf
+from claimbook import BookError
+from claimbook.pipeline import pdf
 from tests.builds.book.conftest import ROOT
 
 needs_chromium = pytest.mark.skipif(
@@ -123,7 +123,7 @@ def test_ids_of_two_pages_do_not_meet(book: Path) -> None:
 def test_a_lost_link_is_named(book: Path, playwright: Playwright, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("playwright.sync_api.sync_playwright", lambda: nullcontext(playwright))
     (book / "build/html/book/intro.html").write_text(PAGES["book/intro"].replace("#sum", "#gone"), "utf-8")
-    with pytest.raises(CompanionError, match=r"lead nowhere once its pages are joined: #notebooks/two:gone$"):
+    with pytest.raises(BookError, match=r"lead nowhere once its pages are joined: #notebooks/two:gone$"):
         pdf.make()
 
 
@@ -134,13 +134,13 @@ def test_missing_pages_and_a_missing_browser_are_named(
     with monkeypatch.context() as without:
         without.setattr(pdf, "BROWSERS", ())
         without.setattr(type(playwright.chromium), "executable_path", str(book / "none"))
-        with pytest.raises(CompanionError, match=r"^no Chromium here .*: apt-get install chromium \(Debian"):
+        with pytest.raises(BookError, match=r"^no Chromium here .*: apt-get install chromium \(Debian"):
             pdf.make()
     (book / "build/html/notebooks/two.html").unlink()
-    with pytest.raises(CompanionError, match=r"^build/html lacks notebooks/two; build the book anew: make book"):
+    with pytest.raises(BookError, match=r"^build/html lacks notebooks/two; build the book anew: make book"):
         pdf.document()
     shutil.rmtree(book / "build/html")
-    with pytest.raises(CompanionError, match=r"no pages in build/html to print; build the book first: make book"):
+    with pytest.raises(BookError, match=r"no pages in build/html to print; build the book first: make book"):
         pdf.make()
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from sumexp.companion import register
-from sumexp.companion.register import errata
-from sumexp.companion.register import page as drawn
+from claimbook import register
+from claimbook.register import errata
+from claimbook.register import page as drawn
 from tests.builds.book.conftest import CHROMIUM
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sumexp.companion.pipeline.inputs import chapters_of
+from claimbook.pipeline.inputs import chapters_of
 
 ROOT = Path(__file__).parents[3]
 EXTENSION = runpy.run_path(str(ROOT / "book" / "_ext" / "sumexp_search.py"))

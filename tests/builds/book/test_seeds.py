@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sumexp.companion.pipeline.inputs import chapters_of
+from claimbook.pipeline.inputs import chapters_of
 
 ROOT = Path(__file__).parents[3]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
@@ -17,7 +17,7 @@ DAY = datetime.now(UTC).date().toordinal()
 
 @pytest.mark.parametrize(("chapter", "seed"), [(CHAPTERS[DAY % len(CHAPTERS)], DAY)])
 def test_a_chapter_finishes_with_the_day_s_seed(tmp_path: Path, chapter: str, seed: int) -> None:
-    command = [sys.executable, "-m", "sumexp.companion.cli", "notebook", "run", chapter, "--output"]
+    command = [sys.executable, "-m", "claimbook.cli", "notebook", "run", chapter, "--output"]
     arguments = [str(tmp_path / "executed.ipynb"), "-p", "profile=smoke", "-p", f"seed={seed}"]
     surroundings = os.environ | {"SUMEXP_STORE": str(tmp_path / "store")}
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=surroundings, capture_output=True, text=True)

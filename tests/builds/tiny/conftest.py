@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tests.companion.pipeline.tiny import Project, make_project
+from tests.claimbook.pipeline.tiny import Project, make_project
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sumexp.companion import CompanionError
-from sumexp.companion.pipeline import book, staging, workflow
-from sumexp.companion.store import Computation, Store, complete_grids, default
-from sumexp.companion.store.provenance import Meter
-from tests.companion.pipeline.tiny import SETTINGS, Project, chapter, make_project
+from claimbook import BookError
+from claimbook.pipeline import book, staging, workflow
+from claimbook.store import Computation, Store, complete_grids, default
+from claimbook.store.provenance import Meter
+from tests.claimbook.pipeline.tiny import SETTINGS, Project, chapter, make_project
 
 
 def staged(path: Path, name: str) -> str:
@@ -78,14 +78,12 @@ def test_a_changed_proof_and_a_grid_found_whole_are_something_to_do(
 def test_a_store_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
-    with pytest.raises(CompanionError, match=r"no workflow/Snakefile here .*; run this from the project's root"):
+    with pytest.raises(BookError, match=r"no workflow/Snakefile here .*; run this from the project's root"):
         workflow.run([], workflow.Machines(1), tmp_path / "log")
     (tmp_path / "workflow").mkdir()
     (tmp_path / "workflow/Snakefile").touch()
     (tmp_path / "store").touch()
-    with pytest.raises(
-        CompanionError, match=r"cannot keep .*store: .*File exists.*; name another folder by SUMEXP_STORE"
-    ):
+    with pytest.raises(BookError, match=r"cannot keep .*store: .*File exists.*; name another folder by SUMEXP_STORE"):
         workflow.run([], workflow.Machines(1), tmp_path / "log")
 
 
@@ -164,8 +162,8 @@ def train(config, *, device, progress, checkpoint):
 """
 WAITING = """import pytest
 
-from sumexp.companion.authoring import runs
-from sumexp.companion.store import lookups
+from claimbook.authoring import runs
+from claimbook.store import lookups
 from sumexp.used import Config, train
 
 
@@ -189,7 +187,7 @@ def test_what_training_runs_decide_is_decided_by_those_of_the_build(
     project.leave_torch_out()
     project.write("src/sumexp/used.py", TRAINING)
     project.write("tests/test_tiny.py", WAITING)
-    cached = "from sumexp.companion.authoring.runs import cached"
+    cached = "from claimbook.authoring.runs import cached"
     train = f"{cached}\nfrom sumexp.used import *\ncached(train, Config(seed), device='cpu', quiet=True)"
     project.write("notebooks/one.md", chapter("one", train))
     project.build()
@@ -218,7 +216,7 @@ def test_what_training_runs_decide_is_decided_by_those_of_the_build(
 
 
 def test_a_guarded_sentence_must_stand_in_the_chapter(project: Project) -> None:
-    guarded = "from sumexp.companion.authoring.results import guard\nguard('Two is', profile == 'smoke')"
+    guarded = "from claimbook.authoring.results import guard\nguard('Two is', profile == 'smoke')"
     # A kernel that is interrupted at its end, after its last cell, says so on the terminal.
     seen = project.path / "interrupted"
     watch = f"after = lambda: signal.signal(signal.SIGINT, lambda *_: Path({str(seen)!r}).touch())"
@@ -285,7 +283,7 @@ def test_two_cold_builds_give_the_same_bytes(tmp_path: Path) -> None:
     project.write("_toc.yml", SETTINGS["_toc.yml"].replace("  - file: notebooks/two\n", ""))
     figure = """import matplotlib.pyplot as plt
 import sumexp.used
-from sumexp.companion.authoring.figures import show
+from claimbook.authoring.figures import show
 
 fig, ax = plt.subplots()
 ax.plot([0, 1], [0, sumexp.used.two()])

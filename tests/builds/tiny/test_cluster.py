@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sumexp.companion.pipeline import workflow
-from tests.companion.pipeline.tiny import Project, chapter, make_project
+from claimbook.pipeline import workflow
+from tests.claimbook.pipeline.tiny import Project, chapter, make_project
 
 from . import nodes
 from .test_faults import asked
@@ -22,7 +22,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.write("src/snakemake_executor_plugin_nodes/__init__.py", Path(nodes.__file__).read_text("utf-8"))
     project.write("src/sumexp/tiny.py", TINY)
     project.leave_torch_out()
-    jobs = project.path / "src/sumexp/companion/grids/jobs.py"
+    jobs = project.path / "src/claimbook/grids/jobs.py"
     jobs.write_text(jobs.read_text("utf-8") + GRID.replace("range(3)", "range(1)"), "utf-8")
     environment = Project.environment(project)
     more = {"SUMEXP_STORE": "cache/sumexp/store", "NODES": str(project.path), "TINY": str(project.path)}

@@ -14,10 +14,10 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from sumexp.companion import CompanionError
-from sumexp.companion.cli.commands import app
-from sumexp.companion.store import Store
-from tests.companion.pipeline.tiny import ROOT, Project, chapter
+from claimbook import BookError
+from claimbook.cli.commands import app
+from claimbook.store import Store
+from tests.claimbook.pipeline.tiny import ROOT, Project, chapter
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -30,7 +30,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 def asked(*arguments: str) -> str:
     """What ``sumexp`` says is wrong."""
     done = CliRunner().invoke(app, arguments)
-    assert isinstance(done.exception, CompanionError)
+    assert isinstance(done.exception, BookError)
     return str(done.exception)
 
 
@@ -125,9 +125,9 @@ def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Proj
 DRIVER = """
 import signal, sys
 from pathlib import Path
-from sumexp.companion import cli
-from sumexp.companion.pipeline import workflow
-from sumexp.companion.store import Computation
+from claimbook import cli
+from claimbook.pipeline import workflow
+from claimbook.store import Computation
 
 signal.signal(signal.SIGTERM, cli._end)
 after = sys.argv[1] == "after"
@@ -168,7 +168,7 @@ def test_nothing_outlives_its_build_whoever_dies_first(project: Project) -> None
         chapter(
             "two",
             "import multiprocessing\nfrom concurrent.futures import ProcessPoolExecutor\n"
-            "from sumexp.companion.store import processes\n"
+            "from claimbook.store import processes\n"
             "context = multiprocessing.get_context('spawn')\n"
             "with ProcessPoolExecutor(2, context, initializer=processes.bind) as pool:\n"
             "    waiting = [pool.submit(time.sleep, 300) for _ in range(2)]\n"
@@ -201,7 +201,7 @@ def test_builds_of_two_clones_and_the_tests_at_once(
     shutil.copytree(project.path, other.path, ignore=shutil.ignore_patterns("cache"))
     environment, cache = Project.environment, str(project.path / "cache")
     monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"XDG_CACHE_HOME": cache})
-    plugins = ["-psumexp.companion.register.evidence"]
+    plugins = ["-pclaimbook.register.evidence"]
     tests = [sys.executable, "-m", "pytest", "-q", *plugins, "--keep-evidence", "tests/test_tiny.py"]
     started = [one.start("book", "--profile", "smoke", "--cores", "2") for one in (project, other)]
     started.append(
@@ -221,10 +221,10 @@ def test_builds_of_two_clones_and_the_tests_at_once(
 
 def test_a_warning_of_the_renderer_is_passed_on(project: Project) -> None:
     renderer = (
-        "from sumexp.companion import CompanionError\n\n\ndef render(*_, **__):\n"
-        "    raise CompanionError('the book could not be rendered: book/intro.md:3: WARNING: no such label')\n"
+        "from claimbook import BookError\n\n\ndef render(*_, **__):\n"
+        "    raise BookError('the book could not be rendered: book/intro.md:3: WARNING: no such label')\n"
     )
-    project.write("src/sumexp/companion/pipeline/rendering.py", renderer)
+    project.write("src/claimbook/pipeline/rendering.py", renderer)
     project.write("book/intro.md", "# Intro\n\nOther text.\n")
     output = project.build(code=1)
     assert "the book could not be rendered" in output

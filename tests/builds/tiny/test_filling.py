@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.companion.pipeline.tiny import Project, make_project
+from tests.claimbook.pipeline.tiny import Project, make_project
 
 from .test_faults import wait_until
 
@@ -55,7 +55,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     project = make_project(tmp_path / "a project")
     project.write("src/sumexp/tiny.py", TINY)
     project.leave_torch_out()
-    jobs = project.path / "src/sumexp/companion/grids/jobs.py"
+    jobs = project.path / "src/claimbook/grids/jobs.py"
     jobs.write_text(jobs.read_text("utf-8") + GRID, "utf-8")
     monkeypatch.setenv("TINY", str(project.path))
     return project

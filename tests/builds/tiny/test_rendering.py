@@ -14,9 +14,9 @@ from weakref import proxy
 import pytest
 from bs4 import BeautifulSoup
 
-from sumexp.companion import CompanionError
-from sumexp.companion.pipeline.rendering import render
-from sumexp.companion.register import Entry, to_json
+from claimbook import BookError
+from claimbook.pipeline.rendering import render
+from claimbook.register import Entry, to_json
 
 # sphinx-external-toc looks at every object there is, and torch warns when one of its own is looked at.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op` is deprecated:FutureWarning")
@@ -61,7 +61,7 @@ API = """# Code
 ```
 
 ```{eval-rst}
-.. automodule:: sumexp.companion.register.graph
+.. automodule:: claimbook.register.graph
    :members:
 ```
 """
@@ -134,7 +134,7 @@ def test_what_was_read_before_changes_no_byte(stage: Path, tmp_path: Path) -> No
 def test_a_warning_is_an_error_each_time(stage: Path, tmp_path: Path) -> None:
     (stage / "three.md").write_text(f"{PAGES['three']}\nSee {{doc}}`nowhere`.\n")
     for _ in range(2):
-        with pytest.raises(CompanionError, match=r"Sphinx says:\n  three\.md:5: WARNING: unknown document: 'nowhere'"):
+        with pytest.raises(BookError, match=r"Sphinx says:\n  three\.md:5: WARNING: unknown document: 'nowhere'"):
             render(stage, tmp_path / "pages", trees=tmp_path / "trees", jobs=2)
 
 

@@ -1,0 +1,69 @@
+"""What chapters that compare trained methods draw and tabulate alike: points with intervals, and cells of tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from claimbook.authoring.figures import PALETTE
+from sumexp.chapters.intervals import Interval, interval, outcome
+from sumexp.chapters.models.sampled.comparison import Order, Values
+
+GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
+    "head": {"color": PALETTE["blue"], "marker": "s"},
+    "torso": {"color": PALETTE["ochre"], "marker": "^"},
+    "tail": {"color": PALETTE["vermilion"], "marker": "o"},
+    "full": {"color": "black", "marker": "D"},
+}
+"""How each group of classes is drawn in every chapter."""
+_ROW = 0.6
+"""Of the room of a row: what its series take."""
+DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "result")
+"""Of the columns of `difference_cells`."""
+ORDER_HEADS = ("tau (1 is best)", "95 % interval")
+"""Of the columns of `order_cells`."""
+
+
+def points(
+    ax: Axes,
+    names: Sequence[str],
+    values: Mapping[str, Sequence[Values]],
+    styles: Mapping[str, Mapping[str, Any]] = GROUP_STYLES,
+) -> None:
+    """Draw the mean over seeds of each method with its 95 % interval, a row a method, from the top down.
+
+    The values are, of each series, for each method a number a seed [seeds]. The series of a row stand a little above
+    and below one another, so that none hides another.
+    """
+    for number, (group, rows) in enumerate(values.items()):
+        spans = [interval(row) for row in rows]
+        shift = _ROW * ((number + 0.5) / len(values) - 0.5)
+        style = {"ls": "", "capsize": 2, "label": group, **styles[group]}
+        places = [place + shift for place in range(len(spans))]
+        ax.errorbar([span.mean for span in spans], places, xerr=reach(spans), **style)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def reach(spans: Sequence[Interval]) -> NDArray[np.float64]:
+    """How far each interval reaches below and above its mean, as `errorbar` takes it [2, n]."""
+    return np.array([[span.mean - span.low for span in spans], [span.high - span.mean for span in spans]])
+
+
+def ranked(values: Sequence[Values]) -> list[int]:
+    """The methods' numbers in the order of their means over seeds, the least first."""
+    return sorted(range(len(values)), key=lambda number: float(np.mean(values[number])))
+
+
+def difference_cells(group: str, difference: Interval, margin: float) -> tuple[str, ...]:
+    """A difference of two methods on a group: its interval, and the result."""
+    span = f"[{difference.low:z.3f}, {difference.high:z.3f}]"
+    result = outcome(difference, margin).replace("alike", "no difference")
+    return group, f"{difference.mean:z.3f}", span, result
+
+
+def order_cells(order: Order) -> tuple[str, ...]:
+    """A predicted order against the measured one."""
+    return f"{order.tau.mean:z.2f}", f"[{order.tau.low:z.2f}, {order.tau.high:z.2f}]"

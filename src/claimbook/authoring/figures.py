@@ -1,0 +1,172 @@
+"""The book's figures: one style, legible on white and on dark paper, the same bytes every time.
+
+Importing this module sets matplotlib's defaults, so that every figure of a notebook that shows one looks alike, and
+leaves showing them to `show`: a figure drawn over several cells does not appear under each (``%matplotlib inline``
+brings that back).
+Black is *ink*: `show` turns it into the colour of the surrounding text, which follows the reader's theme. Everything
+else is drawn in `PALETTE`, whose colours stand out from white and from dark grey (contrast 3 or more) and from one
+another for colour-blind readers.
+"""
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib.pyplot as plt
+from cycler import cycler
+from IPython.display import display
+from matplotlib.figure import Figure
+
+from claimbook import BookError
+from claimbook.authoring import narrow, series
+from claimbook.authoring.results import check_name
+
+PALETTE = {
+    "blue": "#1f78b4",
+    "vermilion": "#d55e00",
+    "green": "#009e73",
+    "purple": "#b86fa0",
+    "ochre": "#a87b00",
+    "grey": "#808080",
+}
+"""After Okabe and Ito, the pale ones darkened."""
+NOISES = {
+    "gumbel": {"color": PALETTE["blue"], "linestyle": "-", "marker": "s"},
+    "gaussian": {"color": PALETTE["green"], "linestyle": "--", "marker": "o"},
+    "logistic": {"color": PALETTE["purple"], "linestyle": "-.", "marker": "D"},
+    "uniform": {"color": PALETTE["vermilion"], "linestyle": ":", "marker": "^"},
+    "cauchy": {"color": PALETTE["ochre"], "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "v"},
+}
+"""How each noise is drawn in every chapter: ``ax.plot(x, y, **NOISES["gumbel"])``."""
+WIDTH = 7.0
+"""Inches: what the text column of a page holds at the size where a 12 pt letter is as large as the text around it."""
+_STYLE: Any = {
+    "figure.figsize": (WIDTH, 3.6),
+    "figure.constrained_layout.use": True,
+    "font.size": 12,
+    "axes.titlesize": "medium",
+    "axes.prop_cycle": cycler(color=list(PALETTE.values())),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "black",
+    "grid.alpha": 0.15,
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 2.0,
+    "lines.markersize": 6,
+    "legend.frameon": False,
+    # Paths look the same whichever fonts the reader has, and fit where matplotlib has put them.
+    "svg.fonttype": "path",
+}
+plt.rcParams.update(_STYLE)
+plt.switch_backend("agg")
+
+_SVG = "http://www.w3.org/2000/svg"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_NUMBER = re.compile(r"-?\d+\.\d+")
+_REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
+
+
+def show(
+    fig: Figure, name: str, *, caption: str, alt: str, source: Callable[..., object], columns: int | None = None
+) -> None:
+    """Show a figure with all that a reader needs to trust it, and close it.
+
+    The output is the picture and, if it draws numbers, these as CSV; its metadata hold what the page says of it, and
+    the same picture laid out for a phone (`narrow.stack`).
+
+    Args:
+        fig: a matplotlib figure.
+        name: used once in the book; prose refers to it by ``{ref}`fig-NAME```.
+        caption: what is drawn and what to see in it, in Markdown; ``$...$`` is typeset.
+        alt: what the picture shows, for those who cannot see it.
+        source: the function of `sumexp` whose numbers are drawn; the page links to its source and to the cell.
+        columns: panels side by side on a phone; half as many as on a desk, if not given.
+    """
+    check_name("figure", name, "bias-by-m")
+    for what, text in (("caption", caption), ("alt", alt)):
+        if not text.strip():
+            raise BookError(f"figure {name!r} has no {what}: pass {what}='...'")
+    about = {"figure": name, "alt": alt, "caption": caption.strip(), "source": _reference(name, source)}
+    data = {"image/svg+xml": svg(fig, name, alt)}
+    if numbers := series.table(fig):
+        data["text/csv"] = numbers
+    if fig.get_figwidth() > narrow.WIDTH:
+        narrow.stack(fig, columns)
+        about["narrow"] = svg(fig, f"{name}-narrow", alt)
+    plt.close(fig)
+    display(data, raw=True, metadata={"sumexp": about})  # type: ignore[no-untyped-call]
+
+
+def svg(fig: Figure, name: str, alt: str) -> str:
+    """A figure as an inline SVG: transparent, ink in the text's colour, ids that no other figure has, and light.
+
+    The same figure gives the same bytes: ids are salted with the name, and no date is written.
+    """
+    file = io.StringIO()
+    with plt.rc_context({"svg.hashsalt": name}):
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        fig.savefig(file, format="svg", transparent=True, metadata=nothing)
+    root = ElementTree.fromstring(file.getvalue())
+    _scope_styles(root)
+    _rename_ids(root, name)
+    _shorten(root)
+    title = ElementTree.Element("title", {"id": f"{name}-title"})
+    title.text = alt
+    root.insert(0, title)
+    root.attrib |= {"xmlns": _SVG, "role": "img", "aria-labelledby": f"{name}-title"}
+    return ElementTree.tostring(root, encoding="unicode").strip()
+
+
+def _scope_styles(root: ElementTree.Element) -> None:
+    """Put on the root what matplotlib writes as a style sheet for ``*``, which would reach the whole page."""
+    for parent in list(root.iter(f"{{{_SVG}}}defs")):
+        for style in parent.findall(f"{{{_SVG}}}style"):
+            parent.remove(style)
+    # Matplotlib leaves out a fill that is black, as this is what SVG begins with.
+    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt", "fill": "currentColor"}
+
+
+def _rename_ids(root: ElementTree.Element, name: str) -> None:
+    """Keep the ids that something in the figure refers to: the figure's name and a number. Drop the namespace."""
+    used = dict.fromkeys(a or b for e in root.iter() for v in e.attrib.values() for a, b in _REFERENCE.findall(v))
+    numbered = {identity: f"{name}-{number}" for number, identity in enumerate(used)}
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
+        identity = element.attrib.pop("id", None)
+        if identity in numbered:
+            element.set("id", numbered[identity])
+        if _HREF in element.attrib:
+            address = element.attrib.pop(_HREF)
+            element.set("href", f"#{numbered[address[1:]]}" if address[1:] in numbered else address)
+        for key, value in element.attrib.items():
+            value = re.sub(r"url\(#([^)]+)\)", lambda of: f"url(#{numbered[of[1]]})", value)
+            element.set(key, value.replace("#000000", "currentColor"))
+
+
+def _shorten(root: ElementTree.Element) -> None:
+    """Leave four digits of each number, finer than a pixel, and the style of equal marks once: half of the bytes."""
+    for parent in root.iter("g"):
+        style, *others = {child.get("style", "") if child.tag == "use" else "" for child in parent} or {""}
+        if style and not others and "style" not in parent.attrib and not re.search("(?<!-)opacity", style):
+            parent.set("style", style)
+            for child in parent:
+                del child.attrib["style"]
+    for element in root.iter():
+        element.text = element.tail = None
+        for name in {"d", "transform", "x", "y", "width", "height"} & element.attrib.keys():
+            short = _NUMBER.sub(lambda number: f"{float(number[0]):.4g}", element.attrib[name])
+            element.set(name, re.sub(r"\s*([A-Za-z])\s*", r"\1", short).strip() if name == "d" else short)
+
+
+def _reference(name: str, source: Callable[..., object]) -> str:
+    """A function as entry points name one: ``sumexp.datasets:files``."""
+    reference = f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', '')}"
+    if not re.fullmatch(r"sumexp\.[^:]*:[^<]+", reference):
+        raise BookError(
+            f"figure {name!r}: source is {source!r}; expected the function of sumexp whose numbers are drawn"
+        )
+    return reference

@@ -1,0 +1,324 @@
+"""Figures that a hand can move: curves over a grid of settings, computed beforehand, of which the page shows one.
+
+The page draws (``book/_static/interactive.js``) and computes nothing: each curve on it is one of those given here. What
+is displayed is hidden until the book's style sheet finds that scripts run, so that paper, a browser without scripts and
+a notebook outside the book have the static figure alone, under which this stands.
+"""
+
+import html
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from IPython.display import display
+from numpy.typing import NDArray
+
+from claimbook import BookError
+from claimbook.authoring.figures import PALETTE
+from claimbook.authoring.results import check_name, typeset
+
+DIGITS = 5
+"""Of each number on the page: finer than a pixel, and half the bytes."""
+INK = "ink"
+"""The colour of the text, as black is in a static figure."""
+CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
+"""Of a `Triangle`; a law has the place of its mean corner."""
+
+_FORMULA = re.compile(r"\$(.+?)\$")
+_SCRIPT = re.compile(r"([_^])(?:\{([^}]*)\}|(\w))")
+
+
+@dataclass(frozen=True)
+class Control:
+    """What a hand sets: a slider, or a list to choose from; ``start`` is the number of the choice that is shown first.
+
+    In its label, as in all texts of the page, ``$m$`` is set as a formula, with ``_`` and ``^`` at most.
+    """
+
+    label: str
+    choices: Sequence[str]
+    start: int
+    kind: Literal["range", "select"] = "range"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A pair of axes. Their limits stay while curves change, so that the eye can compare.
+
+    The curves have their points at ``x``, which rises. ``log`` names the axes that are logarithmic. ``mark`` is the
+    number of a control and for each of its choices a place on x, at which a thin line stands; ``band`` the numbers of
+    two lines, of those on this panel, between which it is shaded.
+    """
+
+    x: Sequence[float]
+    xlabel: str
+    ylabel: str
+    xticks: Sequence[float]
+    yticks: Sequence[float]
+    ylim: tuple[float, float]
+    log: Literal["", "x", "y", "xy"] = ""
+    mark: tuple[int, Sequence[float]] | None = None
+    band: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A pair of axes on which curves have places of their own, values [..., points, 2]."""
+
+    xlabel: str
+    ylabel: str
+    xticks: Sequence[float]
+    yticks: Sequence[float]
+    xlim: tuple[float, float]
+    ylim: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Triangle:
+    """The laws of three outcomes, called by their label for who does not see it; curves have values [..., points, 3].
+
+    The corner of each outcome, here by its name, is the law that is sure of it.
+    """
+
+    label: str
+    corners: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve on one panel or several, and what is said of it under the controls.
+
+    Its color is a name of `figures.PALETTE`, or `INK`; its dash the lengths of strokes and gaps, in which lines differ,
+    too. On a `Plane` or a `Triangle` it is the line through its points, the area within it, or the points alone.
+
+    Attributes:
+        curves: for the number of each panel it is on, values [choices of the first control, ..., points], of a `Plane`
+            or a `Triangle` [..., points, 2 or 3]; an axis on which they do not depend has length 1; nothing is drawn
+            where they are NaN.
+        reading: what is said of it, [choices of the first control, ...], likewise.
+    """
+
+    label: str
+    color: str
+    dash: tuple[int, ...]
+    curves: Mapping[int, NDArray[np.float64]]
+    reading: NDArray[np.str_] | None = None
+    shape: Literal["line", "area", "dots"] = "line"
+
+
+AnyPanel: TypeAlias = Panel | Plane | Triangle
+
+
+@dataclass(frozen=True)
+class Interactive:
+    """Controls, what they change, and where it is drawn."""
+
+    controls: Sequence[Control]
+    panels: Sequence[AnyPanel]
+    lines: Sequence[Line]
+
+
+def show(figure: Interactive, name: str, *, hint: str) -> None:
+    """Show an interactive figure, under the static one of that name; the hint says what to set and what to look for."""
+    check_name("figure", name, "bias-by-m")
+    if not hint.strip():
+        raise BookError(f"figure {name!r} has no hint: pass hint='what to move, and what to look for'")
+    page = {"text/html": _page(figure, name, hint)}
+    display(page, raw=True, metadata={"sumexp": {"interactive": name}})  # type: ignore[no-untyped-call]
+
+
+def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArray[np.str_]:
+    """Each number as the page says it, of the same shape: ``0.00012`` with ``unit=" nats"`` is ``1.2 × 10⁻⁴ nats``."""
+    said = [typeset(format(float(value), spec)) + unit for value in values.ravel()]
+    return np.array(said, dtype=np.str_).reshape(values.shape)
+
+
+def table(figure: Interactive) -> dict[str, Any]:
+    """What the page draws from: plain numbers and texts.
+
+    ``{"controls": [{"choices", "start"}], "panels": [{"x", "xlabel", ...}], "lines": [{"color", "dash", "shape",
+    "curves": {panel: {"by": controls, "values": curves}}, "reading": {"by", "values"}}]}``; ``values`` has an entry for
+    each choice of the controls ``by``, the last one varying fastest. A panel without ``x`` has curves x, y, x, y, ...;
+    one with ``corners`` is a triangle.
+    """
+    for control in figure.controls:
+        if not 0 <= control.start < len(control.choices):
+            count = len(control.choices)
+            raise BookError(f"{control.label!r} starts at {control.start}; it has {count} choices, from 0")
+    return {
+        "controls": [{"choices": list(each.choices), "start": each.start} for each in figure.controls],
+        "panels": [_panel(panel) for panel in figure.panels],
+        "lines": [_line(line, figure) for line in figure.lines],
+    }
+
+
+def _panel(panel: AnyPanel) -> dict[str, Any]:
+    if isinstance(panel, Triangle):
+        corners = zip(panel.corners, CORNERS.tolist(), strict=True)
+        return {"corners": [{"name": name, "at": [_short(value) for value in at]} for name, at in corners]}
+    row: dict[str, Any] = {
+        "xlabel": _plain(panel.xlabel),
+        "ylabel": _plain(panel.ylabel),
+        "xticks": _ticks(panel.xticks),
+        "yticks": _ticks(panel.yticks),
+        "ylim": list(panel.ylim),
+    }
+    if isinstance(panel, Plane):
+        return row | {"xlim": list(panel.xlim), "log": ""}
+    row |= {"x": [_short(value) for value in panel.x], "log": panel.log}
+    if panel.mark:
+        row["mark"] = {"by": panel.mark[0], "at": [_short(value) for value in panel.mark[1]]}
+    if panel.band:
+        row["band"] = list(panel.band)
+    return row
+
+
+def _ticks(values: Sequence[float]) -> dict[str, Any]:
+    """Numbers and how they are written: 1,000 and 0.1, but powers of ten all alike where some are too long for that."""
+    far = any(value and not 1e-2 <= abs(value) < 1e5 for value in values)
+
+    def write(value: float) -> str:
+        if far and value not in (0, 1, 10):
+            return typeset(f"{value:.0e}").removeprefix("1 × ")
+        return typeset(f"{value:,g}")
+
+    return {"at": [_short(value) for value in values], "labels": [write(value) for value in values]}
+
+
+def _line(line: Line, figure: Interactive) -> dict[str, Any]:
+    if line.color not in {*PALETTE, INK}:
+        raise BookError(f"line {line.label!r} has the colour {line.color!r}; take one of {[*PALETTE, INK]}")
+    row: dict[str, Any] = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash), "shape": line.shape}
+    row["curves"] = {}
+    for number, values in line.curves.items():
+        values = _distinct(_flat(line, values, figure.panels[number]))
+        by = _axes(line, values.shape[:-1], figure.controls)
+        rows = [[_short(value) for value in curve] for curve in values.reshape(-1, values.shape[-1])]
+        row["curves"][str(number)] = {"by": by, "values": rows}
+    if line.reading is not None:
+        said = _distinct(line.reading[..., None])[..., 0]
+        row["reading"] = {"by": _axes(line, said.shape, figure.controls), "values": said.ravel().tolist()}
+    return row
+
+
+def _flat(line: Line, values: NDArray[np.float64], panel: AnyPanel) -> NDArray[np.float64]:
+    """What the page has of a curve in its last axis: a value for each x, or x, y, x, y, ..."""
+    if isinstance(panel, Panel):
+        if values.shape[-1:] != (len(panel.x),):
+            raise BookError(f"line {line.label!r} has shape {values.shape}; its panel has {len(panel.x)} points")
+        return values
+    numbers = 3 if isinstance(panel, Triangle) else 2
+    if values.ndim < 2 or values.shape[-1] != numbers:
+        raise BookError(f"line {line.label!r} has shape {values.shape}; its panel takes {numbers} numbers a point")
+    places = values @ CORNERS if numbers == 3 else values
+    return places.reshape(*places.shape[:-2], -1)
+
+
+def _axes(line: Line, shape: tuple[int, ...], controls: Sequence[Control]) -> list[int]:
+    """The controls on which values of this shape depend."""
+    counts = tuple(len(control.choices) for control in controls)
+    if len(shape) != len(counts) or any(size not in (1, count) for size, count in zip(shape, counts, strict=True)):
+        raise BookError(f"line {line.label!r} has values for {shape} choices; the controls have {counts}")
+    return [number for number, size in enumerate(shape) if size > 1]
+
+
+def _distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """The values without the choices that change nothing: axes along which all are equal get length 1."""
+    for axis in range(values.ndim - 1):
+        first = values.take([0], axis)
+        if np.array_equal(np.broadcast_to(first, values.shape), values):
+            values = first
+    return values
+
+
+def _short(value: float) -> float | None:
+    """The number to `DIGITS` digits; None where there is none."""
+    if np.isnan(value):
+        return None
+    if np.isinf(value):
+        raise BookError("a curve is infinite; clip it to the limits of its axis, or leave it out as NaN")
+    short = float(f"{value:.{DIGITS}g}")
+    return int(short) if short.is_integer() else short
+
+
+def _page(figure: Interactive, name: str, hint: str) -> str:
+    data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    controls = "".join(_control(name, number, part) for number, part in enumerate(figure.controls))
+    panels = "".join(
+        f'<div class="by-hand-plot" role="img" aria-label="{html.escape(_seen(part))}"></div>' for part in figure.panels
+    )
+    lines = "".join(
+        f'<li>{_swatch(line)}<span>{_text(line.label)}</span><span class="by-hand-reading">'
+        f"{_text(_first(line, figure.controls))}</span></li>"
+        for line in figure.lines
+    )
+    return (
+        f'<div id="by-hand-{name}" class="by-hand" role="group" aria-label="Try it" hidden>\n'
+        f'<p class="by-hand-hint"><strong>Try it.</strong> {_text(hint)}</p>\n'
+        f'<div class="by-hand-controls">{controls}</div>\n'
+        f'<ul class="by-hand-lines" aria-live="polite" aria-atomic="true">{lines}</ul>\n'
+        f'<div class="by-hand-plots">{panels}</div>\n'
+        f'<script type="application/json">{data}</script>\n</div>'
+    )
+
+
+def _control(name: str, number: int, control: Control) -> str:
+    identity = f"by-hand-{name}-{number}"
+    label = f'<label for="{identity}">{_text(control.label)}</label>'
+    chosen = html.escape(control.choices[control.start])
+    if control.kind == "select":
+        options = "".join(
+            f"<option{' selected' if at == control.start else ''}>{html.escape(choice)}</option>"
+            for at, choice in enumerate(control.choices)
+        )
+        return f'<div>{label}<select id="{identity}">{options}</select></div>'
+    return (
+        f'<div>{label}<output for="{identity}">{chosen}</output><input type="range" id="{identity}" min="0" '
+        f'max="{len(control.choices) - 1}" step="1" value="{control.start}" aria-valuetext="{chosen}"></div>'
+    )
+
+
+def _first(line: Line, controls: Sequence[Control]) -> str:
+    """What is said of the line at first, so that nothing moves when the script says it again."""
+    if line.reading is None:
+        return ""
+    said = np.broadcast_to(line.reading, [len(control.choices) for control in controls])
+    return str(said[tuple(control.start for control in controls)])
+
+
+def _seen(panel: AnyPanel) -> str:
+    """What a panel is called for who does not see it."""
+    return panel.label if isinstance(panel, Triangle) else _plain(f"{panel.ylabel} over {panel.xlabel}")
+
+
+def _swatch(line: Line) -> str:
+    """A short piece of the line, as it is drawn."""
+    color = PALETTE.get(line.color, "currentColor")
+    dash = f' stroke-dasharray="{" ".join(map(str, line.dash))}"' if line.dash else ""
+    stroke = f'<path d="M0 5h30" stroke="{color}" stroke-width="2.5"{dash}/>'
+    if line.shape == "area":
+        stroke = f'<path d="M1 1h28v8h-28z" stroke="{color}" stroke-width="2" fill="{color}" fill-opacity="0.25"/>'
+    elif line.shape == "dots":
+        alone = all(values.shape[-2] == 1 for values in line.curves.values())
+        stroke = f'<circle cx="15" cy="5" r="{5 if alone else 2.5}" fill="{color}"/>'
+    return f'<svg width="30" height="10" aria-hidden="true">{stroke}</svg>'
+
+
+def _text(words: str) -> str:
+    """Words as HTML; formulas of letters, with scripts, need no MathJax, and so are there at once."""
+
+    def script(match: re.Match[str]) -> str:
+        tag = {"_": "sub", "^": "sup"}[match[1]]
+        return f"<{tag}>{(match[2] or match[3]).replace('-', '−')}</{tag}>"
+
+    return _FORMULA.sub(
+        lambda m: f'<span class="by-hand-formula">{_SCRIPT.sub(script, m[1])}</span>', html.escape(words)
+    )
+
+
+def _plain(words: str) -> str:
+    return words.replace("$", "")

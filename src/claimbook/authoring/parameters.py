@@ -1,0 +1,21 @@
+"""The parameters of a notebook, checked and resolved by the notebook itself, so that any way of running it works."""
+
+import torch
+
+from claimbook import BookError
+from claimbook.store.settings import DEVICES, PROFILES, choice, resolve_device
+
+
+def check(profile: str, device: str = "cpu") -> str:
+    """The device that training runs on: ``auto`` is ``cuda`` where torch can use it, otherwise ``cpu``.
+
+    What a training hands back is on the CPU, and so is all other arithmetic of a chapter. Raises `BookError` if
+    the profile is unknown, the device is no device of torch, or ``cuda`` finds no GPU.
+    """
+    choice("profile", profile, PROFILES)
+    if device in DEVICES:
+        return resolve_device(device)
+    try:
+        return torch.device(device).type
+    except RuntimeError as error:
+        raise BookError(f"device is {device!r}; expected {', '.join(DEVICES)} or a device of torch") from error

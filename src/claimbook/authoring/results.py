@@ -1,0 +1,83 @@
+"""What the prose says of a run: numbers are recorded by the code that found them, never typed; sentences are guarded.
+
+A cell calls `record`; the prose says ``{glue:text}`name```; the pipeline collects the values themselves.
+"""
+
+import math
+import re
+from numbers import Integral
+from typing import Any, SupportsFloat
+
+from IPython.display import display
+
+from claimbook import BookError
+
+# myst-nb takes an output with this prefix for a value to be glued and does not show it where it was made.
+GLUE_PREFIX = "application/papermill.record/"
+
+_EXPONENT = re.compile(r"e([+-]\d+)$")
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0) -> None:
+    """Record a finite number under a name, once in a notebook, that prose, pipeline and tests can ask for.
+
+    The prose prints it by ``spec``, as `format` does; integers keep all their digits under ``"d"`` or ``","``.
+    ``rtol`` is how far, relative to itself, a re-run on another machine may move it. 0 means that six digits agree,
+    however many are printed: right for exact work; trained numbers need more.
+    """
+    check_name("result", name, "mean-error")
+    if not rtol >= 0:
+        raise BookError(f"result {name!r}: rtol is {rtol}; it must be 0 or more")
+    number = int(value) if isinstance(value, Integral) else float(value)
+    if not math.isfinite(number):
+        raise BookError(f"result {name!r} is {number}: only a finite number can be quoted; fix what computes it")
+    try:
+        text = typeset(format(number, spec))
+    except ValueError as error:
+        raise BookError(f"result {name!r} = {number}: format {spec!r} does not fit: {error}") from error
+    # Quoted: myst-nb evaluates what it glues, and would make 49,815 a pair and 1.000 one digit.
+    _glue(name, {"text/plain": repr(text)}, {"result": name, "value": number, "rtol": rtol})
+
+
+def typeset(text: str) -> str:
+    """A formatted number as print has it: ``-2.5e-13`` becomes ``−2.5 × 10⁻¹³``."""
+    exponent = _EXPONENT.search(text)
+    if exponent:
+        text = f"{text[: exponent.start()]} × 10{str(int(exponent[1])).translate(_SUPERSCRIPT)}"
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def guard(words: str, holds: object) -> None:
+    """Tie words of the prose, a caption or an alt text to the condition that makes them true in every run, or break.
+
+    For what is exact, or bounded for every seed; a drawn or trained outcome is quoted as a number instead. The page is
+    refused if it does not have the words as they stand here.
+    """
+    if not holds:
+        raise BookError(f"the text says {words!r}, and in this run it is not so: fix the text or the run")
+    display({"text/plain": ""}, raw=True, metadata={"sumexp": {"guard": words}})  # type: ignore[no-untyped-call]
+
+
+def sentence(name: str, text: str) -> str:
+    """Record under ``name`` a sentence that quotes numbers of this run, and return it.
+
+    The prose shows it, typeset as Markdown with ``$...$``, by ``{glue:md}`name:myst```; captions and alt texts take
+    what is returned.
+    """
+    check_name("result", name, "mean-error")
+    _glue(name, {"text/markdown": text}, {"sentence": name, "text": text})
+    return text
+
+
+def _glue(name: str, data: dict[str, str], mark: dict[str, Any]) -> None:
+    """Put out what the prose shows under a name."""
+    glued = {f"{GLUE_PREFIX}{kind}": text for kind, text in data.items()}
+    metadata = {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}, "sumexp": mark}
+    display(glued, raw=True, metadata=metadata)  # type: ignore[no-untyped-call]
+
+
+def check_name(what: str, name: str, example: str) -> None:
+    """Refuse a name that a page cannot have as an id."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise BookError(f"{what} {name!r}: a name is lower-case letters, digits and hyphens, such as {example!r}")

@@ -1,0 +1,235 @@
+"""Training runs of the store: each is computed once, under a key of everything that its result depends on.
+
+A run is a task (a function of a module of the package) and its config (a dataclass). Its parts are the config's fields,
+the code that the task's module can reach, the data sets it reads, the kind of device and the number of threads. Its
+entry holds ``arrays.npz``, ``history.npz`` and ``run.json`` (config and metrics).
+"""
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, is_dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+from tqdm import tqdm
+
+from claimbook import BookError
+from claimbook.store import Computation, Entry, Store, default, parts, processes, progress
+from claimbook.store.checkpoints import Checkpoint
+from claimbook.store.provenance import Provenance
+from sumexp._runtime import Arrays, Result, Task
+
+Config = TypeVar("Config")
+
+_adapter = cache(TypeAdapter)
+
+SHORT = 10.0
+"""Seconds that are not worth processes of their own, each of which has to import torch first."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its config is JSON, its history has columns, such as a number per epoch, or none."""
+
+    key: str
+    config: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    provenance: Provenance
+    arrays: Arrays
+    history: Arrays
+
+
+def code_of(task: Task[Any]) -> dict[str, str]:
+    """The parts of the code that a task can reach: the same for all its configs, and what takes longest to find."""
+    return parts.modules([task.__module__])
+
+
+def computation(
+    task: Task[Config],
+    config: Config,
+    *,
+    data: Sequence[str] = (),
+    device: str = "cpu",
+    threads: int = 1,
+    code: Mapping[str, str] | None = None,
+) -> Computation:
+    """What `cached` computes for these arguments; ``code`` is `code_of` the task, where the caller has it.
+
+    Raises `DataError` if a data set is unknown or undeclared.
+    """
+    from sumexp import datasets
+
+    for name in data:
+        datasets.declared(name)
+    settings = {f"config {name}": json.dumps(value, sort_keys=True) for name, value in validated(config).items()}
+    place = {"device": torch.device(device).type, "threads": str(threads)}
+    found = dict(code_of(task) if code is None else code) | parts.data(data)
+    return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | found | place)
+
+
+def cached(
+    task: Task[Config],
+    config: Config,
+    *,
+    data: Sequence[str] = (),
+    device: str = "cpu",
+    threads: int = 1,
+    store: Store | None = None,
+    save_every: float = 30.0,
+    quiet: bool = False,
+) -> Run:
+    """The run of ``task`` with ``config``: read from the store if it is there, else computed and kept.
+
+    The arrays are the same in both cases, since a fresh run is read back. Two processes that ask for one run at once
+    compute it once. An entry that turns out damaged is computed again. A task that saves its state, at most every
+    ``save_every`` seconds, goes on where it was killed. With ``quiet`` there is no bar.
+
+    The config is a dataclass, whose fields' types are checked. The task can read no other data sets than those named,
+    and torch uses as many threads as given, whatever the machine has: sums depend on it in the last digit. The store is
+    the user's by default. Raises `DataError` if a data set is unknown or undeclared, or is needed and absent.
+    """
+    store = store or default()
+    asked = computation(task, config, data=data, device=device, threads=threads)
+    if (entry := store.find(asked)) is not None:
+        return read(entry)
+    with store.locked(asked):
+        if (entry := store.find(asked)) is None:  # else another process was quicker
+            with _surroundings(threads, data):
+                checkpoint = Checkpoint(store, asked, device, save_every)
+                bar = partial(progress.bar, what=task.__module__.removeprefix("sumexp."), quiet=quiet)
+                try:
+                    result = task(config, device=device, progress=bar, checkpoint=checkpoint)
+                except torch.OutOfMemoryError as error:
+                    raise BookError(_out_of_memory(asked.name, config, device)) from error
+            with store.writing(asked) as (folder, seal):
+                _write(folder, config, result)
+                seal(checkpoint.meter.read(device, tuple(data), threads=threads, **_device_memory(device)))
+    if (entry := entry or store.find(asked)) is None:
+        raise BookError(f"the run {store.path(asked)} is damaged just after it was written; is the disk in order?")
+    return read(entry)
+
+
+def cached_all(
+    task: Task[Config],
+    configs: Sequence[Config],
+    *,
+    data: Callable[[Config], Sequence[str]] = lambda config: (),
+    device: str = "cpu",
+    threads: int = 1,
+    store: Store | None = None,
+) -> list[Run]:
+    """The runs of `cached` for several configs, in their order; on a CPU as many are computed side by side as fit.
+
+    What is left after `SHORT` is worth processes of its own; until then one run is computed after the other, here.
+    Two runs of one thread each, in two processes, are as quick as one after the other on two threads where a core is
+    the machine's own, and many times quicker where other work disturbs: threads that share a run wait for the slowest.
+    On a GPU one runs at a time.
+    """
+    store = store or default()
+    settings: dict[str, Any] = {"device": device, "threads": threads}
+    code = code_of(task)
+    missing = [c for c in configs if store.find(computation(task, c, data=data(c), code=code, **settings)) is None]
+    settings["store"] = store
+    cores = max(1, (os.cpu_count() or 1) // threads) if torch.device(device).type == "cpu" else 1
+    began = time.monotonic()
+    while missing and (min(cores, len(missing)) == 1 or time.monotonic() - began < SHORT):
+        config = missing.pop(0)
+        cached(task, config, data=data(config), **settings)
+    if missing:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(cores, len(missing)), context, processes.bind, (os.getpid(),)) as pool:
+            # Bars of several processes would write over one another.
+            pending = [pool.submit(partial(cached, task, c, data=data(c), quiet=True, **settings)) for c in missing]
+            done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
+            try:
+                for future in done:
+                    future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+    return [cached(task, c, data=data(c), **settings) for c in configs]
+
+
+def validated(config: object) -> dict[str, Any]:
+    """The config as JSON, its fields' types checked: a string is not taken for a number."""
+    kind: type = type(config)
+    if not is_dataclass(config):
+        raise BookError(f"a run's config must be a dataclass, got {config!r}")
+    adapter: TypeAdapter[Any] = _adapter(kind)
+    try:
+        as_json = adapter.dump_json(config, warnings=False)
+        valid: dict[str, Any] = adapter.dump_python(adapter.validate_json(as_json, strict=True), mode="json")
+    except PydanticSerializationError as error:
+        raise BookError(f"{type(config).__name__} cannot be written as JSON: {error}") from error
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc'])) or 'values'} = {fault['input']!r}: {fault['msg']}"
+            for fault in error.errors(include_url=False)
+        )
+        raise BookError(f"{type(config).__name__}: {faults}") from error
+    return valid
+
+
+def read(entry: Entry) -> Run:
+    """The run that an entry holds."""
+    record = json.loads((entry.path / "run.json").read_text("utf-8"))
+    arrays, history = (_load(entry.path / f"{name}.npz") for name in ("arrays", "history"))
+    return Run(entry.computation.key, record["config"], record["metrics"], entry.provenance, arrays, history)
+
+
+def _write(folder: Path, config: object, result: Result) -> None:
+    if wrong := [name for name in (*result.arrays, *result.history) if not name.isidentifier() or name == "file"]:
+        raise ValueError(f"the array {wrong[0]!r} needs a name such as 'train_loss': letters, digits, underscores")
+    lengths = {name: len(column) for name, column in result.history.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the columns of the history must have the same length, got {lengths}")
+    metrics = {name: float(value) for name, value in result.metrics.items()}
+    np.savez(folder / "arrays.npz", allow_pickle=False, **result.arrays)
+    np.savez(folder / "history.npz", allow_pickle=False, **result.history)
+    (folder / "run.json").write_text(json.dumps({"config": validated(config), "metrics": metrics}, indent=1), "utf-8")
+
+
+def _load(path: Path) -> Arrays:
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+@contextmanager
+def _surroundings(threads: int, data: Sequence[str]) -> Iterator[None]:
+    """Fix torch's threads, and let only the declared data be read: the key knows of no other."""
+    before, declared = torch.get_num_threads(), os.environ.get("SUMEXP_DECLARED_DATA")
+    torch.set_num_threads(threads)
+    os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        os.environ.pop("SUMEXP_DECLARED_DATA")
+        if declared is not None:
+            os.environ["SUMEXP_DECLARED_DATA"] = declared
+
+
+def _out_of_memory(name: str, config: object, device: str) -> str:
+    """What filled the GPU, and which option needs less."""
+    free, total = torch.cuda.mem_get_info(device)
+    own = torch.cuda.memory_reserved(device)
+    size = {field: value for field, value in vars(config).items() if field in ("batch", "members", "samples")}
+    return (
+        f"{name} ({', '.join(f'{field}={value!r}'[:60] for field, value in size.items())}) needs more memory than "
+        f"{device} has: {total / 2**30:.1f} GiB, of which other processes hold {(total - free - own) / 2**30:.1f}. "
+        "End them, train one chapter at a time (OPTIONS='--resources gpu=1'), or take a smaller PROFILE or DEVICE=cpu"
+    )
+
+
+def _device_memory(device: str) -> dict[str, int]:
+    on_gpu = torch.device(device).type == "cuda"
+    return {"peak_device_memory": torch.cuda.max_memory_allocated(device)} if on_gpu else {}

@@ -1,0 +1,5 @@
+"""``python -m claimbook.cli``."""
+
+from claimbook.cli import main
+
+main()

@@ -1,0 +1,53 @@
+"""``sumexp register``: print the register."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register_command(
+    chapter: Annotated[str, typer.Option(help="Only the claims that this chapter decides.")] = "",
+    verdict: Annotated[str, typer.Option(help="Only the claims with this verdict, such as open or refuted.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the machine's form, with the statements.")] = False,
+) -> None:
+    """Print the claims of the five papers and our own with their verdicts, computed from the tests as they last ran.
+
+    The evidence is that of the last `make book`; without it, claims that have tests are open.
+    The exit code is 1 if the tests of a listed claim fail.
+    """
+    from claimbook import register
+    from claimbook.register.model import CHAPTERS
+    from claimbook.store.settings import choice
+
+    if chapter:
+        choice("--chapter", chapter, CHAPTERS)
+    if verdict:
+        choice("--verdict", verdict, register.VERDICTS)
+    claims, built = register.load(Path("claims")), Path("build/register.json")
+    known = register.read_json(built) if built.exists() else ()
+    ended = [test for entry in known if entry.id in claims for test in entry.tests]
+    entries = tuple(
+        entry
+        for entry in register.decide(claims, ended)
+        if chapter in ("", entry.chapter) and verdict in ("", entry.verdict)
+    )
+    if as_json:
+        typer.echo(register.to_json(entries), nl=False)
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table("claim", "where", "verdict", "says", box=None, header_style="bold", pad_edge=False)
+        table.columns[0].no_wrap = True
+        for entry in entries:
+            evidence = f" ({entry.evidence})" if entry.evidence else ""
+            table.add_row(entry.id, entry.where.replace("$", ""), entry.verdict + evidence, entry.says)
+        counts = Counter(entry.verdict for entry in entries)
+        counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in register.VERDICTS if counts[verdict])
+        console = Console(highlight=False, markup=False)
+        console.print(table)
+        console.print(f"\n{len(entries)} claims: {counted}")
+    if any(entry.verdict == "failing" for entry in entries):
+        raise typer.Exit(1)

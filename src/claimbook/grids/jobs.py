@@ -1,0 +1,71 @@
+"""The runs of a grid, as `sumexp.chapters.X.grids` declare them, and what of them a chapter shows."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import sumexp
+from claimbook.authoring import runs
+from claimbook.pipeline.inputs import declared_runs, parse, source_path
+from claimbook.store import Computation, parts
+from claimbook.store.complete_grids import trained
+from claimbook.store.settings import PROFILES, choice, resolve_device
+from sumexp.chapters.jobs import Grid, Job
+
+
+@cache
+def grids() -> Mapping[str, Grid]:
+    """All grids by name: what the modules ``sumexp.chapters.X.grids`` declare."""
+    packages = sorted(file.parent.name for file in Path(sumexp.__path__[0]).glob("chapters/*/grids.py"))
+    modules = (import_module(f"sumexp.chapters.{package}.grids") for package in packages)
+    return {name: grid for module in modules for name, grid in module.GRIDS.items()}
+
+
+def computation(job: Job, device: str, code: Mapping[str, str] | None = None) -> Computation:
+    """What a job computes; of many see :func:`computations`."""
+    return runs.computation(job.task, job.config, data=job.data, device=device, threads=job.threads, code=code)
+
+
+def run(job: Job, device: str) -> runs.Run:
+    """The run of a job: from the store, or computed now."""
+    return runs.cached(job.task, job.config, data=job.data, device=device, threads=job.threads)
+
+
+def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
+    """The runs of a grid with the data sets that are there."""
+    choice("GRID", grid, grids())
+    choice("PROFILE", profile, PROFILES)
+    return grids()[grid](profile, lambda name: bool(parts.present([name])))
+
+
+def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
+    """For each data set that is there and the grid reads: its runs, were no other there."""
+    read = dict.fromkeys(name for job in jobs_of(grid, profile) for name in job.data)
+    return {source: grids()[grid](profile, source.__eq__) for source in read}
+
+
+def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
+    """What each job computes, in their order; the code of a task is found once."""
+    code = {task: runs.code_of(task) for task in {job.task for job in jobs}}
+    return [computation(job, device, code[job.task]) for job in jobs]
+
+
+def asked(chapter: str, profile: str, device: str) -> list[Computation]:
+    """The runs of its grid that a chapter shows, or would compute: at ``cpu`` on what the store has whole."""
+    grid = grids().get(chapter)
+    if grid is None:
+        return []
+    there = trained(chapter, declared_runs(parse(source_path(chapter))).get(chapter, ()), profile, device)
+    return computations(grid(profile, there.__contains__), device)
+
+
+def absent(grid: str, profile: str) -> list[str]:
+    """The data sets that the grid would use if they were there."""
+    wanted = {name for job in grids()[grid](profile, lambda name: True) for name in job.data}
+    return sorted(wanted.difference(parts.present(wanted)))
+
+
+def kind_of(device: str) -> str:
+    """``cpu`` or ``cuda``, whether or not it is here."""
+    return device if device in ("cpu", "cuda") else resolve_device(device)

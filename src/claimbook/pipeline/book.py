@@ -1,0 +1,193 @@
+"""The driver of a build: find what is lacking, have it computed, render the pages, show them in ``build/``.
+
+What takes long are its steps, each a process of its own, which ends when the driver does, however it ends.
+"""
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+from filelock import FileLock, Timeout
+
+from claimbook import BookError
+from claimbook.pipeline import notebooks, pages, view, workflow
+from claimbook.pipeline import plan as plans
+from claimbook.pipeline.plan import BUILD, FINISHED, PLAN, Plan
+from claimbook.pipeline.workflow import Machines, Task
+from claimbook.register.outcomes import PROOFS, TESTS, file_of
+from claimbook.store import default, parts, processes, progress
+from claimbook.store.computation import digest
+from claimbook.store.files import write_text
+from claimbook.store.provenance import device_name
+from claimbook.store.settings import choice, gpu_shares
+
+PAGE = view.HTML / "index.html"
+MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
+"""How long a cluster lets a chapter run."""
+
+
+def build(profile: str, device: str, only: str, machines: Machines, *, stored: str = "") -> Path:
+    """Build the book; returns its first page.
+
+    The machines execute the chapters in ``only``, separated by spaces, or all; all else is done here. If ``stored`` is
+    ``1`` nothing is executed, and missing entries are an error; with ``partial`` the pages are rendered without them.
+    """
+    choice("STORED", stored, ("", "1", "partial"))
+    if machines.executor:
+        machines.device(device)
+    arguments = profile, device, only, stored
+    # Most builds have nothing to do, which the bytes of the sources and the list of runs and grids show before anything
+    # is worked out. What else is stored they do not show.
+    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {_results()}":
+        return PAGE
+    plan = plans.make(profile, device, only, stored=bool(stored or machines.executor))
+    BUILD.mkdir(exist_ok=True)
+    with _alone():
+        now = _fingerprint(arguments)
+        FINISHED.unlink(missing_ok=True)
+        write_text(PLAN, plan.model_dump_json())
+        if stored == "1":
+            _check_stored(plan)
+        elif not stored:
+            execute(plan, machines)
+            _decide(plan, machines.cores)  # with the runs that notebooks have trained
+        _show(plan, machines.cores)
+        write_text(FINISHED, f"{now} {_results()}")
+    return PAGE
+
+
+def execute(plan: Plan, machines: Machines) -> None:
+    """Have the chapters executed that the store lacks."""
+    lacking = default().lacking(plan.notebooks[name] for name in plan.selected)
+    # Chapters of grids train, which takes longest: they come first, so that no core waits for one at the end.
+    lacking.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
+    minutes = MINUTES[plan.profile]
+    tasks = [
+        Task(f"notebook_{one.name}", one, ("step", "notebook", one.name), minutes, one.settings.get("device") == "cuda")
+        for one in lacking
+    ]
+    log = BUILD / "logs" / "snakemake.log"
+    if any(task.gpu for task in tasks) and not machines.executor:
+        machines = replace(machines, share=1 if plan.profile == "paper" else gpu_shares(machines.cores))
+        names = ", ".join(task.wanted.name for task in tasks if task.gpu)
+        print(f"on {device_name('cuda')} chapters train, {machines.share} at a time: {names}; all else runs on the CPU")
+    if tasks and workflow.run(tasks, machines, log):
+        raise BookError(
+            f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
+        )
+
+
+def _check_stored(plan: Plan) -> None:
+    """Fail if the store lacks a chapter or the outcomes of a test module."""
+    store = default()
+    chapters = [name for name, wanted in plan.notebooks.items() if store.find(wanted) is None]
+    undecided = [one.name for one in plan.undecided(store)]
+    if chapters or undecided:
+        raise BookError(
+            f"STORED=1: {store.root} lacks {len(chapters)} of {len(plan.notebooks)} chapters and the outcomes of "
+            f"{len(undecided)} of {len(plan.evidence)} test modules: {', '.join((chapters + undecided)[:5])}, "
+            "...; copy them into the store (`sumexp why NAME` says what differs), or take STORED=partial or none"
+        )
+
+
+def _decide(plan: Plan, cores: int) -> None:
+    """Have the tests run that decide claims and whose outcomes the store lacks; one that fails is evidence too."""
+    store, log = default(), BUILD / "logs" / "evidence.log"
+    lacking = plan.undecided(store)
+    if not lacking:
+        return
+    files = [file_of(one.name).as_posix() for one in lacking]
+    workers = min(cores, len(files)) if len(files) > 1 else 0  # one module needs none
+    options = "-q -m claim -p claimbook.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with progress.shown(), progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
+        code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
+    if undecided := [file_of(one.name).as_posix() for one in plan.undecided(store)]:
+        raise BookError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
+
+
+def _show(plan: Plan, cores: int) -> None:
+    """Render the pages, unless the store has them, and let ``build/`` show them."""
+    store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
+    wanted = pages.computation(plan, shown, decided)
+    entry = store.find(wanted)
+    if entry is None:
+        with progress.shown():
+            _run("claimbook.cli", "step", "pages", str(cores))
+        entry = store.find(wanted)
+        if entry is None:
+            raise BookError("the book is not finished: its pages could not be rendered, see above")
+    view.show(shown, entry)
+
+
+def step(name: str, argument: str) -> None:
+    """Run one step of the build that is planned here, in this process: ``notebook`` CHAPTER, or ``pages`` CORES."""
+    processes.bind()
+    steps = {"notebook": _notebook_step, "pages": _pages_step}
+    steps[name](Plan.model_validate_json(PLAN.read_bytes()), argument)
+
+
+def _notebook_step(plan: Plan, name: str) -> None:
+    """Execute the notebook of a chapter, unless the store has it."""
+    store, wanted = default(), plan.notebooks[name]
+    with progress.step(name), store.locked(wanted):
+        if store.find(wanted) is None:
+            values = notebooks.parameters(name) | wanted.settings
+            with store.writing(wanted) as (folder, seal):
+                seal(notebooks.run(name, values, folder, BUILD / "logs" / f"{name}.log"))
+
+
+def _pages_step(plan: Plan, cores: str) -> None:
+    """Render the pages and keep them."""
+    gc.set_threshold(100_000)  # pages are large trees, through all of which it would go again and again
+    with progress.step("pages"):
+        pages.make(plan, int(cores))
+
+
+def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:
+    """Run a module of Python as a process of its own, which ends when this one does; its exit status."""
+    processes.drive()
+    command, surroundings = [sys.executable, "-m", module, *arguments], os.environ | notebooks.SURROUNDINGS
+    return subprocess.run(command, env=surroundings, stdout=output, stderr=output, check=False).returncode
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the lock of ``build/``, which ends with the process."""
+    owner = BUILD / ".lock-owner"
+    try:
+        with FileLock(BUILD / ".lock", timeout=0):
+            write_text(owner, str(os.getpid()))
+            yield
+    except Timeout:
+        raise BookError(
+            f"another build (process {_read(owner)}) runs in {Path.cwd()}; wait for it, or end it"
+        ) from None
+
+
+def _fingerprint(arguments: Sequence[str]) -> str:
+    """A digest of all that a build could depend on: sources by their bytes, settings, which data and grids we have."""
+    from sumexp.datasets import DATASETS
+
+    tested = (file for folder in (TESTS, PROOFS) for file in sorted(folder.rglob("*")) if file.is_file())
+    files = [*pages.sources().values(), *(file for file in tested if file.suffix != ".pyc"), parts.PINS]
+    store = default()
+    grids = [path.name for path in store.paths("grid")]  # may be found to be whole without a new run
+    settings = repr((arguments, sys.version, str(store.root), parts.PACKAGES, parts.data(DATASETS), grids))
+    return digest(settings, *(text for part in parts.files(files).items() for text in part))
+
+
+def _results() -> str:
+    """A digest of which training runs the store has, and which outcomes of tests: these may be replaced."""
+    outcomes = (f"{path.name} {path.stat().st_mtime_ns}" for path in default().paths("evidence"))
+    return digest(*(path.name for path in default().paths("run")), *outcomes)
+
+
+def _read(file: Path) -> str:
+    return file.read_text("utf-8") if file.exists() else ""

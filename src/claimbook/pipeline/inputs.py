@@ -1,0 +1,112 @@
+"""The notebooks that the book is made from, as its plan sees them, and what each of them depends on."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sphinx_external_toc.parsing import parse_toc_yaml
+
+from claimbook import BookError
+from claimbook.authoring.measurements import FOLDER
+from claimbook.store import Computation, complete_grids, parts
+from claimbook.store.computation import digest
+
+NOTEBOOKS = Path("notebooks")
+THREADS = 1
+"""For every notebook, whatever the machine and CORES: sums in another order are other bytes."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A notebook: what its front matter declares under ``sumexp``, its code cells, the names of its parameters."""
+
+    declared: Mapping[str, Any]
+    code: tuple[str, ...]
+    parameters: frozenset[str]
+
+
+def source_path(name: str) -> Path:
+    """The file of a notebook."""
+    path = NOTEBOOKS / f"{name}.md"
+    if not path.is_file():
+        there = ", ".join(sorted(file.stem for file in NOTEBOOKS.glob("*.md"))) or "none"
+        raise BookError(f"no notebook {name!r} in {NOTEBOOKS}/; there are: {there}")
+    return path
+
+
+def parse(path: Path) -> Source:
+    """Read a MyST notebook."""
+    return _parsed(path.read_text("utf-8"))
+
+
+@cache
+def _parsed(text: str) -> Source:
+    import jupytext  # takes a second
+
+    notebook = jupytext.reads(text, "md:myst")
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    set_first = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
+    names = frozenset(re.findall(r"(?m)^(\w+)\s*(?::[^=\n]*)?=", set_first))
+    return Source(notebook.metadata.get("sumexp") or {}, tuple(cell.source for cell in cells), names)
+
+
+def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
+    """The execution of a notebook: its code, parameters, data, import closure and dependencies' versions; not prose.
+
+    Of ``parameters`` those count that the notebook has: a chapter that trains nothing has no ``device``.
+
+    Of a chapter that shows the runs of a grid it depends, too, on which data sets have theirs in the store.
+    """
+    path = source_path(name)
+    source = parse(path)
+    place = str(parameters.get("profile", "cpu")), str(parameters.get("device", "cpu"))
+    settings = {key: str(value) for key, value in parameters.items() if key in source.parameters}
+    return Computation(
+        "notebook",
+        name,
+        {"code": digest(*source.code), "threads": str(THREADS)}
+        | {f"parameter {key}": value for key, value in settings.items()}
+        | parts.data(declared_data(source, path))
+        | parts.files(declared_measurements(source, path))
+        | {
+            part: state
+            for grid, names in declared_runs(source).items()
+            for part, state in complete_grids.states(grid, names, *place).items()
+        }
+        # What a notebook draws its pictures with is imported by it; how it is run is not.
+        | parts.modules(reached := parts.imports(*source.code))
+        | parts.versions(reached, *source.code),
+    )
+
+
+def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
+    """The data sets that a notebook's front matter names under ``sumexp: {data: [...]}``."""
+    from sumexp.datasets import DATASETS
+
+    names = tuple(source.declared.get("data") or ())
+    if unknown := [str(name) for name in names if name not in DATASETS]:
+        raise BookError(f"{path} declares the data set {', '.join(unknown)}; there are {', '.join(DATASETS)}")
+    return names
+
+
+def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
+    """By grid the data sets whose runs a notebook shows if they are there: ``sumexp: {runs: {GRID: [...]}}``."""
+    return {grid: tuple(names) for grid, names in (source.declared.get("runs") or {}).items()}
+
+
+def declared_measurements(source: Source, path: str | Path) -> dict[str, Path]:
+    """The measurements that a notebook's front matter names under ``sumexp: {measured: [...]}``."""
+    files = {f"measured {name}": FOLDER / f"{name}.json" for name in source.declared.get("measured") or ()}
+    if missing := [str(file) for file in files.values() if not file.is_file()]:
+        raise BookError(f"{path} declares the measurements {', '.join(missing)}, which do not exist")
+    return files
+
+
+def chapters_of(toc: Path) -> list[str]:
+    """The names of the notebooks in a table of contents, in its order."""
+    if not toc.is_file():
+        raise BookError(f"no {toc} here ({Path.cwd()}); run this from the project's root")
+    return [file.removeprefix(f"{NOTEBOOKS}/") for file in parse_toc_yaml(toc) if file.startswith(f"{NOTEBOOKS}/")]

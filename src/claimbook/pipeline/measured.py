@@ -1,0 +1,144 @@
+"""Tables of what was measured: rows of ``src/sumexp/measured``, and of what executions cost.
+
+A file has ``tables``: by title their rows, each of cells by head. A row with ``others`` is a task that others do, too:
+its ``seconds`` and ``bytes``, those of each of the others, and the least seconds, ``floor``, where that is known.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from claimbook.pipeline.outputs import literal
+
+Row = Mapping[str, Any]
+File = Mapping[str, Any]
+"""``tables``, and where there are such the ``machine`` that it was measured on and a ``note``."""
+
+SPACE = "\N{NO-BREAK SPACE}"
+NARROW = "\N{NARROW NO-BREAK SPACE}"
+"""Between a number and its unit, which stay on one line."""
+TIMES = f"{SPACE}×{SPACE}"  # no line ends within a number
+TIME, OTHER, OF_TIME, OF_FLOOR, OF_MEMORY = "time", "fastest other", "of its time", "of the floor", "of its memory"
+EQUAL = 1.1
+"""An other is faster where our time is more than this often its time: less is the machine's mood."""
+
+
+def text(files: Sequence[File], title: str | None = None) -> str:
+    """All tables of the files with their titles, or the one of that title without it, in MyST."""
+    tables = {name: rows for file in files for name, rows in file["tables"].items() if title in (None, name)}
+    shown = (_titled(name, rows) if title is None else _table([*map(cells, rows)]) for name, rows in tables.items())
+    notes = (file["note"] for file in files if file.get("note"))
+    return "\n\n".join(filter(None, (_machines(files), *shown, *notes)))
+
+
+def slower(files: Sequence[File]) -> str:
+    """The table of all rows in which another is faster, in MyST."""
+    rows = ({"task": title, **cells(row)} for file in files for title, rows in file["tables"].items() for row in rows)
+    heads = ("task", "size", OTHER, OF_TIME)
+    return _table([{head: row[head] for head in heads} for row in rows if (row.get(OF_TIME) or 0) > EQUAL])
+
+
+def cells(row: Row) -> Row:
+    """A row as its table shows it: what others do, too, is held against the fastest of them, and against the floor.
+
+    Seconds are those of one machine, ratios carry over.
+    """
+    if "others" not in row:
+        return row
+    name = min(row["others"], key=lambda other: float(row["others"][other]["seconds"]), default="")
+    best = row["others"].get(name, {})
+    return {
+        "size": row["size"],
+        TIME: row["seconds"],
+        OTHER: name,
+        OF_TIME: _quotient(row["seconds"], best.get("seconds")),
+        OF_FLOOR: _quotient(row["seconds"], row.get("floor")),
+        OF_MEMORY: _quotient(row.get("bytes"), best.get("bytes")),
+    }
+
+
+def _quotient(ours: float | None, theirs: float | None) -> float | None:
+    return ours / theirs if ours and theirs else None
+
+
+def _titled(title: str, rows: Sequence[Row]) -> str:
+    """A title and its table; an other that is the fastest in all rows is named in the title."""
+    shown, said = [*map(cells, rows)], f"**{title}**"
+    names = {row.get(OTHER) for row in shown}
+    if len(names) == 1 and (name := names.pop()):
+        said += f", compared with {name}"
+        shown = [{head: row[head] for head in row if head != OTHER} for row in shown]
+    return f"{said}\n\n{_table(shown)}"
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """Rows of the same heads, without the columns that say nothing: a phone has room for five narrow ones."""
+    columns = {head: [row[head] for row in rows] for head in (rows[0] if rows else ())}
+    kept = {head: column for head, column in columns.items() if any(cell not in (None, "") for cell in column)}
+    sides = (":" if any(isinstance(cell, int | float) for cell in column) else "" for column in kept.values())
+    shown = zip(*([_shown(head, cell) for cell in column] for head, column in kept.items()), strict=True)
+    lines = [[*kept], [f"---{side}" for side in sides], *shown] if kept else []
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _machines(files: Sequence[File]) -> str:
+    """On what it was measured, in a sentence; empty where no file says it."""
+    machines = [file["machine"] for file in files if "machine" in file]
+    kinds = sorted({f"{one['cores']} cores ({one['cpu']}){_gpu(one)}" for one in machines})
+    versions = sorted({str(one["torch"]) for one in machines})
+    return f"Measured on {' and '.join(kinds)} with torch {', '.join(versions)}." if machines else ""
+
+
+def _gpu(machine: Mapping[str, Any]) -> str:
+    return f" and {machine['gpu']}" if machine.get("gpu") else ""
+
+
+def _shown(head: str, cell: Any) -> str:
+    """A cell in MyST."""
+    if cell is None:
+        return ""
+    if head in FORMATS:
+        return FORMATS[head](cell)
+    if isinstance(cell, Mapping):
+        pairs = (f"{name}{SPACE}={SPACE}{'none' if value == '' else value}" for name, value in cell.items())
+        return literal(", ".join(pairs))
+    if isinstance(cell, list):
+        return literal(", ".join(map(str, cell))) or "none"
+    return f"{cell:,}" if isinstance(cell, int) else literal(str(cell)).replace(" × ", TIMES)
+
+
+def _time(seconds: float) -> str:
+    """Two digits and a unit that keeps them before the point, or near it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{_two(seconds / size)}{NARROW}{unit}"
+    return f"{_two(seconds * 1e9)}{NARROW}ns"
+
+
+def _ratio(ratio: float) -> str:
+    """``0.59``, and where it is far from 1, ``144`` or ``1/25,000``."""
+    if ratio < 0.01:
+        return f"1/{_two(1 / ratio)}"
+    return f"{ratio:,.{2 if ratio < 9.995 else 1 if ratio < 99.95 else 0}f}"
+
+
+def _two(value: float) -> str:
+    """Two digits that count, without an exponent."""
+    return f"{float(f'{value:.2g}'):,.{1 if value < 9.95 else 0}f}"
+
+
+SECONDS = ("wall", "CPU", "CPU alone", "GPU", "latest end after a kill")
+FORMATS: Mapping[str, Callable[[Any], str]] = {
+    TIME: _time,
+    **dict.fromkeys((OF_TIME, OF_FLOOR, OF_MEMORY), _ratio),
+    "CPU / GPU": _ratio,
+    **dict.fromkeys(
+        ("wall", "CPU", "CPU alone", "GPU", "latest end after a kill"), lambda seconds: f"{seconds:.1f}{SPACE}s"
+    ),
+    "peak memory": lambda size: f"{size / 2**20:,.0f}{SPACE}MiB",
+    "finished (UTC)": lambda moment: f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}",
+    "notebook": lambda name: f"[{name}](../notebooks/{name})",
+    "function": lambda name: f"`{name}`",
+    "key": lambda key: key[:12],
+}
+"""How the cells under some heads are shown; the others as numbers with commas, lists with commas, texts as they are."""

@@ -1,0 +1,225 @@
+"""Run one notebook: checked parameters in; executed notebook and provenance out, or a plain message."""
+
+import ast
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from pydantic import TypeAdapter
+
+from claimbook import BookError
+from claimbook.pipeline.inputs import THREADS, declared_data, parse, source_path
+from claimbook.pipeline.outputs import noted
+from claimbook.store import parts, progress
+from claimbook.store.files import scratch
+from claimbook.store.provenance import Meter, Provenance
+from claimbook.store.settings import PROFILES, choice, resolve_device
+
+EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
+"""What the entry of an executed notebook holds: the notebook, each number the prose quotes, a figure as SVG and CSV."""
+
+INJECTED = "injected-parameters"
+SURROUNDINGS = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS)),
+    "PYTHONHASHSEED": "0",
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+}
+"""What is fixed in the environment of who computes: Python and libraries read it when they start."""
+
+
+class NotebookError(BookError):
+    """A notebook that failed; the message says where, and where the partial notebook and the log are."""
+
+
+def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
+    """The parameters that the notebook runs with: its own defaults, replaced by ``given`` (each ``name=value``)."""
+    import jupytext
+
+    path = source_path(name)
+    cells = [cell for cell in jupytext.read(path).cells if "parameters" in cell.metadata.get("tags", ())]
+    if len(cells) != 1:
+        raise BookError(f"{path} has {len(cells)} cells tagged 'parameters'; expected one")
+    values = dict(_assignments(cells[0].source, path))
+    for item in given:
+        key, equals, text = item.partition("=")
+        if not equals or key not in values:
+            raise BookError(f"parameter {item!r} of {path}: expected NAME=VALUE with NAME one of {', '.join(values)}")
+        values[key] = _like(values[key], key, text)
+    if "profile" in values:
+        choice("profile", str(values["profile"]), PROFILES)
+    if "device" in values:
+        values["device"] = resolve_device(str(values["device"]))
+    return values
+
+
+def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Provenance:
+    """Execute a notebook and put what it gave into an empty folder; the process's environment becomes the notebook's.
+
+    What it prints goes to the log; the partial notebook, if it fails, into the folder ``failed`` next to the log's.
+    """
+    import jupytext
+
+    path, partial = source_path(name), log.parents[1] / "failed" / f"{log.stem}.ipynb"
+    source = jupytext.read(path)
+    declared = declared_data(parse(path), path)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    meter = Meter()
+    ran: list[Any] = []
+    with log.open("w", encoding="utf-8") as output, _surroundings(declared) as sockets:
+        try:
+            _execute(source, values, ran, output, sockets)
+            _check_all_ran(ran)
+        except Exception as error:
+            said = _said(error, path, ran, output)
+            for notebook in ran:
+                _write(notebook, partial)
+            raise NotebookError(f"{said}\n  partial notebook: {partial}\n  log: {log}") from error
+    partial.unlink(missing_ok=True)
+    _collect(folder, *ran)
+    return meter.read(str(values.get("device", "cpu")), tuple(parts.present(declared)), parameters=dict(values))
+
+
+def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any, folder: str) -> None:
+    """Execute a notebook; it is in ``ran``, however that ends."""
+    import papermill
+    from jupyter_client.manager import AsyncKernelManager
+    from papermill.engines import NBClientEngine, papermill_engines
+    from traitlets.config import Config
+
+    class Manager(AsyncKernelManager):
+        """Ends a kernel without interrupting it first: one still at its last message would say so on the terminal."""
+
+        async def _async_interrupt_kernel(self) -> None:
+            pass
+
+    class Engine(NBClientEngine):  # type: ignore[misc]
+        """Hands the notebook out: papermill writes it twice a cell, which costs seconds, and takes {} of its path."""
+
+        @classmethod
+        def execute_managed_notebook(cls, manager: Any, *arguments: Any, **options: Any) -> None:
+            ran.append(manager.nb)
+            super().execute_managed_notebook(manager, *arguments, **options)
+
+    def executed(cell: Any, cell_index: int, **_: object) -> None:
+        progress.report("executing cells", cell_index + 1, len(ran[0]["cells"]), begun=begun)
+
+    begun = time.time()
+
+    papermill_engines.register("held", Engine)
+    # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
+    sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
+    papermill.execute_notebook(
+        source,
+        None,
+        parameters=dict(values),
+        engine_name="held",
+        kernel_name="python3",
+        config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
+        progress_bar=False,
+        on_cell_executed=executed,
+        stdout_file=log,
+        stderr_file=log,
+    )
+
+
+def _check_all_ran(ran: Iterable[Any]) -> None:
+    """Refuse a notebook that ended early: papermill takes ``sys.exit()`` in a cell for success."""
+    cells = (cell for notebook in ran for cell in notebook["cells"])
+    code = (cell for cell in cells if cell["cell_type"] == "code" and cell["source"].strip())
+    if any(cell["execution_count"] is None for cell in code):
+        raise BookError("the cell ended the run before the last cell; remove its sys.exit()")
+
+
+@contextmanager
+def _surroundings(declared: Iterable[str]) -> Iterator[str]:
+    """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
+    # Not below the project: the path of a named socket has little room.
+    with scratch("sumexp-kernel-", Path("/tmp") if Path("/tmp").is_dir() else None) as folder:
+        os.environ |= SURROUNDINGS | {
+            "SUMEXP_DECLARED_DATA": ",".join(declared),
+            "IPYTHONDIR": folder,
+            "JUPYTER_RUNTIME_DIR": folder,
+        }
+        yield folder
+
+
+def _collect(folder: Path, notebook: Any) -> None:
+    """Write an executed notebook, its results and its figures."""
+    _write(notebook, folder / EXECUTED)
+    marked = [(output, noted(output)) for cell in notebook["cells"] for output in cell.get("outputs", ())]
+    results = {mark["result"]: {k: mark[k] for k in ("value", "rtol")} for _, mark in marked if "result" in mark}
+    (folder / RESULTS).write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
+    (folder / FIGURES).mkdir()
+    for data, name in ((output["data"], mark["figure"]) for output, mark in marked if "figure" in mark):
+        (folder / FIGURES / f"{name}.svg").write_text("".join(data["image/svg+xml"]) + "\n", "utf-8")
+        if "text/csv" in data:
+            (folder / FIGURES / f"{name}.csv").write_text("".join(data["text/csv"]), "utf-8")
+
+
+def _write(notebook: Any, file: Path) -> None:
+    import nbformat
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, file, version=nbformat.NO_CONVERT)
+
+
+def _said(error: Exception, path: Path, ran: Sequence[Any], log: TextIO) -> str:
+    """Where and why a notebook failed; the log gets the traceback."""
+    what, line = f"{type(error).__name__}: {error}", None
+    if traceback := getattr(error, "traceback", None):
+        text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(traceback))
+        log.write(text + "\n")
+        what = f"{error.ename}: {error.evalue}"  # type: ignore[attr-defined]
+        line = re.search(r"Cell In\[\d+\], line (\d+)", text)
+    elif type(error).__name__ == "DeadKernelError":
+        what = "the kernel died; it was killed, perhaps because memory ran out (see the system's log)"
+    log.write(what + "\n")
+    where = _where(path, ran[0], int(line[1]) if line else None) if ran else path
+    return f"{where}\n  {what}"
+
+
+def _where(path: Path, notebook: Any, line: int | None) -> str:
+    """The cell that was started last, by number and first line, and the line where it failed."""
+    code = [c for c in notebook["cells"] if c["cell_type"] == "code" and INJECTED not in c["metadata"].get("tags", ())]
+    # What papermill says of how a cell ended is wrong where the kernel died; when it began is right.
+    started = [cell for cell in code if cell["metadata"].get("papermill", {}).get("start_time")]
+    if not started:
+        return f"{path} failed before its first cell"
+    text = "".join(started[-1]["source"])
+    lines = text.splitlines() or [""]
+    where = f"{path} failed in code cell {len(started)}, which begins with: {lines[0]}"
+    if line is None or line > len(lines):
+        return where
+    content = path.read_text("utf-8")
+    number = content[: content.find(text)].count("\n") + line
+    return f"{where}\n  line {number} of the file: {lines[line - 1].strip()}"
+
+
+def _assignments(code: str, path: Path) -> Iterator[tuple[str, object]]:
+    for node in ast.parse(code).body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                try:
+                    yield name, ast.literal_eval(value)
+                except ValueError:
+                    raise BookError(f"{path}: the parameter {name} is not a plain value such as 0 or 'cpu'") from None
+
+
+def _like(default: object, name: str, text: str) -> object:
+    """``text`` as a value of the default's kind."""
+    if isinstance(default, str):
+        return text
+    try:
+        value: object = TypeAdapter(type(default)).validate_python(ast.literal_eval(text), strict=True)
+    except (ValueError, SyntaxError):
+        kind = {int: "whole number", float: "number", bool: "truth value"}.get(type(default), type(default).__name__)
+        raise BookError(f"parameter {name} is {text!r}; expected a {kind} such as {default!r}") from None
+    return value

@@ -1,0 +1,164 @@
+"""The pages: what they are made from, and rendering them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from filecmp import cmp
+from pathlib import Path
+from shutil import copy2, copystat, rmtree
+from typing import Any
+
+from claimbook import register
+from claimbook.authoring.measurements import FOLDER
+from claimbook.pipeline import staging
+from claimbook.pipeline.inputs import NOTEBOOKS
+from claimbook.pipeline.plan import BUILD, TOC, Plan
+from claimbook.pipeline.rendering import render
+from claimbook.pipeline.staging import DATA
+from claimbook.register import outcomes
+from claimbook.register.model import Test
+from claimbook.store import Computation, Entry, Store, default, parts
+from claimbook.store.files import write_text
+from claimbook.store.provenance import Meter
+
+CLAIMS = Path("claims")
+STAGE = BUILD / "stage"
+"""The sources as Sphinx reads them."""
+DECIDING = "tests"
+"""Where in there the test modules are that decide claims."""
+KEPT = 8
+"""How many renderings the store keeps: going back to one costs nothing, and each is large."""
+
+Shown = Mapping[str, Entry | None]
+
+
+def chapters(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
+    """For each chapter the execution that its page shows: the one asked for, else the last one there is."""
+    store = store or default()
+    return {
+        name: store.find(wanted) or next(reversed(store.entries("notebook", name)), None)
+        for name, wanted in plan.notebooks.items()
+    }
+
+
+def evidence(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
+    """For each test module its evidence; None where there is none yet."""
+    store = store or default()
+    return {name: store.find(wanted) for name, wanted in plan.evidence.items()}
+
+
+def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
+    """The rendering: the files that pages are made from, and the entries they show.
+
+    The package counts as it stands, since pages show docstrings and code.
+    """
+    files = sources()
+    entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
+    # The same tests may end otherwise when they are run again.
+    files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
+    files |= {str(file): file for file in _deciding(decided)}
+    wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
+    settings = {"parameter profile": plan.profile, "parameter device": plan.device}
+    return Computation("pages", "book", settings | parts.files(files) | parts.files([parts.PINS]) | entries | wanted)
+
+
+def sources() -> dict[str, Path]:
+    """The files that pages are made from, by their names in the project; those of the package wherever it lies."""
+    packages = ((Path(folder), "*") for folder in parts.PACKAGES.values())
+    folders = ((Path("book"), "*"), (NOTEBOOKS, "*.md"), *packages, (CLAIMS, "*.yml"))
+    files = {
+        str(file.relative_to(folder.parent)): file
+        for folder, pattern in folders
+        for file in sorted(folder.rglob(pattern))
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    return files | {str(path): path for path in (Path("_config.yml"), TOC, *sorted(FOLDER.glob("*.json")))}
+
+
+def _deciding(decided: Shown) -> list[Path]:
+    """The test modules whose evidence is shown."""
+    return sorted({file for test in _ended(decided) if (file := Path(test.test.partition("::")[0])).is_file()})
+
+
+def _ended(decided: Shown) -> list[Test]:
+    """How the tests that decide claims ended."""
+    return [test for entry in decided.values() if entry is not None for test in outcomes.read(entry).tests]
+
+
+def make(plan: Plan, jobs: int) -> None:
+    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``."""
+    store, shown, decided = default(), chapters(plan), evidence(plan)
+    wanted = computation(plan, shown, decided)
+    with store.locked(wanted):
+        if store.find(wanted) is None:
+            meter = Meter()
+            with store.writing(wanted) as (folder, seal):
+                _render(plan, shown, decided, folder, jobs)
+                seal(meter.read())
+    # Not by age alone: a clock that was set back makes the newest the oldest.
+    others = [path for path in store.paths("pages", "book") if path.name != wanted.key]
+    for earlier in sorted(others, key=lambda path: path.stat().st_mtime)[: 1 - KEPT]:
+        store.remove(earlier)
+
+
+def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:
+    """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
+    stage = BUILD / "stage.part"
+    staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
+    entries = register.decide(register.load(CLAIMS), _ended(decided))
+    write_text(folder / "register.json", register.to_json(entries))
+    executed = executions([entry for entry in shown.values() if entry is not None])
+    write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
+    for table in (folder / "register.json", folder / "executions.json", *FOLDER.glob("*.json")):
+        copy2(table, stage / DATA)
+    for file in _deciding(decided):
+        (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
+        copy2(file, stage / DATA / DECIDING / file)
+    _date(stage, STAGE)
+    rmtree(STAGE, ignore_errors=True)
+    stage.replace(STAGE)
+    # What decides how pages are read and no setting tells Sphinx: code, docstrings, versions.
+    folders = (*map(Path, parts.PACKAGES.values()), Path("book/_ext"))
+    readers = [file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc"]
+    trees = BUILD / ".doctrees" / Computation("pages", "readers", parts.files([*readers, parts.PINS])).key[:16]
+    for other in set(trees.parent.glob("*")) - {trees}:
+        rmtree(other)
+    render(STAGE, folder / "html", trees=trees, jobs=jobs)
+
+
+def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of executed notebooks: their ``cost``, their ``origin``, and the ``versions`` they were made with."""
+    made = [(entry.computation, entry.provenance) for entry in entries]
+    versions = sorted({item for _, one in made for item in one.versions.items()})
+    return {
+        "cost": [
+            {
+                "notebook": computation.name,
+                "wall": one.seconds,
+                "CPU": one.cpu_seconds,
+                "peak memory": one.peak_memory,
+                "device": one.device,
+                "finished (UTC)": one.finished,
+            }
+            for computation, one in made
+        ],
+        "origin": [
+            {
+                "notebook": computation.name,
+                "parameters": dict(one.more["parameters"]),
+                "data sets present": list(one.data),
+                "key": computation.key,
+            }
+            for computation, one in made
+        ],
+        "versions": [{"package": name, "version": number} for name, number in versions],
+    }
+
+
+def _date(stage: Path, earlier: Path) -> None:
+    """Leave files that were staged before as old as they were, and make all others new: Sphinx goes by their dates."""
+    for file in filter(Path.is_file, stage.rglob("*")):
+        before = earlier / file.relative_to(stage)
+        if before.is_file() and cmp(file, before, shallow=False):
+            copystat(before, file)
+        else:
+            file.touch()

@@ -1,0 +1,57 @@
+"""The staged book as pages: by Sphinx, with Jupyter Book's settings, on several cores; a warning is an error.
+
+Sphinx keeps what it has read, and reads again what has changed. Every page is written anew, so that pages are the same
+bytes whatever was read before.
+"""
+
+import errno
+import gc
+import os
+import re
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+from shutil import rmtree
+from warnings import catch_warnings, filterwarnings
+
+from claimbook import BookError
+
+_SHOWN = 20
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
+    """Render the book that ``staging.stage`` has laid out; raises what Sphinx says, or an OSError if a disk is full.
+
+    Sphinx goes by the path of ``stage`` and the dates of its files, and keeps in ``trees`` what it has read. So many
+    ``jobs``, processes, read and write.
+    """
+    from jupyter_book.sphinx import build_sphinx
+
+    source, said = stage.resolve(), StringIO()
+    with redirect_stderr(said), catch_warnings():
+        # sphinx-external-toc looks at every object there is: at a proxy whose object is gone it fails, and torch warns
+        # when one of its own is looked at.
+        gc.collect()
+        filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
+        failed = build_sphinx(
+            source,
+            output.resolve(),
+            path_config=source / "_config.yml",
+            noconfig=True,  # but for Jupyter Book's
+            confoverrides={"external_toc_path": "_toc.yml", "latex_individualpages": False},
+            doctreedir=trees.resolve(),
+            force_all=True,
+            jobs=jobs,
+            quiet=True,
+            warningiserror=True,
+            keep_going=True,
+        )
+    if failed:
+        rmtree(trees, ignore_errors=True)  # what was read with a warning must be read, and warned of, again
+        text = _COLOUR.sub("", said.getvalue()).replace(f"{source}/", "")
+        if (full := os.strerror(errno.ENOSPC)) in text:
+            raise OSError(errno.ENOSPC, full)
+        lines = [f"  {line}" for line in text.splitlines() if line.strip()]
+        raise BookError("\n".join(["the book could not be rendered; Sphinx says:", *lines[-_SHOWN:]]))
+    (output / ".buildinfo").unlink(missing_ok=True)  # a digest of settings, among them where this was read from

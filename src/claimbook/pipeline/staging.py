@@ -1,0 +1,164 @@
+"""The book as Sphinx reads it: pages as they are, notebooks with their outputs, what the pipeline knows filled in."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from shutil import copy2, copytree, ignore_patterns, rmtree
+from typing import Any
+
+from claimbook import BookError
+from claimbook.pipeline.inputs import NOTEBOOKS, source_path
+from claimbook.pipeline.notebooks import EXECUTED, INJECTED
+from claimbook.pipeline.outputs import literal, noted, staged
+from claimbook.store import Entry
+from claimbook.store.files import write_text
+
+DATA = Path("book/_data")
+"""Where the staged book has what its directives read."""
+FIGURES, WRITTEN = "figures", "written"
+"""Where in there the data of figures are, and the chapters as they are written."""
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+}
+_UNSEEN = re.compile(r"\{(?:glue(?::\w+)?|ref|numref)\}`(?:[^`<]*<)?(?P<target>[^`>]*)>?`")
+
+
+def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
+    """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
+
+    What readers may take away and Sphinx need not read is next to them: chapters as written, the data of figures.
+    ``shown`` has for each chapter the execution whose outputs the page shows, ``keys`` the key of the one it should.
+    """
+    rmtree(target, ignore_errors=True)
+    copytree("book", target / "book", ignore=ignore_patterns("__pycache__"))
+    for settings in ("_config.yml", "_toc.yml"):
+        copy2(settings, target)
+    for name, entry in shown.items():
+        page = chapter(name, keys[name], entry)
+        for output in (output for cell in page["cells"] for output in cell.get("outputs", ())):
+            if data := output.get("data", {}).pop("text/csv", None):
+                write_text(target / DATA / FIGURES / f"{output['metadata']['sumexp']['figure']}.csv", "".join(data))
+        write_text(target / NOTEBOOKS / f"{name}.ipynb", json.dumps(page, indent=1, ensure_ascii=False) + "\n")
+        write_text(target / DATA / WRITTEN / f"{name}.md", source_path(name).read_text("utf-8"))
+
+
+def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
+    """A chapter as a notebook: text, tags and code from its source, outputs from an execution.
+
+    Cells whose code has changed since have no outputs. That, and that they are of an earlier run, is said at its top.
+    """
+    import jupytext
+
+    notebook = dict(jupytext.read(source_path(name)))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    if entry is not None and _fill(code, entry):
+        _check_guards(name, notebook["cells"])
+    else:
+        _leave_out_unknown(notebook["cells"])
+    note = None
+    if entry is None:
+        note = f"This chapter is not executed yet; `make book ONLY={name}` does it."
+    elif entry.computation.key != key:
+        made = literal(provenance(entry))
+        note = f"This page shows an earlier run ({made}); `make book ONLY={name}` brings it up to date."
+    return _finished(notebook, note, entry)
+
+
+def _fill(code: Sequence[dict[str, Any]], entry: Entry) -> bool:
+    """Give cells the outputs that an execution of the same code has; whether it is that of all cells."""
+    executed = json.loads((entry.path / EXECUTED).read_text("utf-8"))
+    ran = [cell for cell in executed["cells"] if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
+    now, then = [cell["source"] for cell in code], ["".join(cell["source"]) for cell in ran]
+    for block in SequenceMatcher(None, now, then, autojunk=False).get_matching_blocks():
+        for number in range(block.size):
+            code[block.a + number]["outputs"] = [staged(one) for one in ran[block.b + number]["outputs"]]
+    return now == then
+
+
+def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
+    """See that what code has tied to a condition is what the chapter says."""
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    marks = [noted(output) for output in outputs]
+    said = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    said += [mark[part] for mark in marks if "figure" in mark for part in ("caption", "alt")]
+    said += ["".join(output.get("data", {}).get("text/html", ())) for output in outputs]
+    shown = " ".join(" ".join(said).split())
+    for mark in marks:
+        if "guard" in mark and " ".join(mark["guard"].split()) not in shown:
+            raise BookError(
+                f"{source_path(name)} guards {mark['guard']!r}, which it does not say: fix the one or the other"
+            )
+
+
+def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None) -> dict[str, Any]:
+    """The same bytes for the same content: stable ids, no traces of the run, each figure's provenance, the note."""
+    cells = [_clean(dict(cell), execution) for cell in notebook["cells"]]
+    if note:
+        text = "".join(cells[0]["source"])
+        cells[0]["source"] = re.sub(r"(?m)^(# .*)$", rf"\1\n\n```{{warning}}\n{note}\n```\n", text, count=1)
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
+    cell["metadata"] = {k: v for k, v in cell["metadata"].items() if k not in ("papermill", "execution")}
+    if cell["cell_type"] == "code":
+        if _keeps_books(cell):
+            cell["metadata"]["tags"] = [*dict.fromkeys((*cell["metadata"].get("tags", ()), "hide-input"))]
+        cell["outputs"] = _outputs(cell["outputs"], execution)
+        cell["execution_count"] = None
+    return cell
+
+
+def _keeps_books(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell shows nothing and only notes what the prose says, or sets parameters: its code is folded."""
+    notes = {"result", "sentence", "guard"}
+    seen = (output for output in cell["outputs"] if output.get("name") != "stderr")  # such as how far a training is
+    kept = [noted(output).keys() & notes for output in seen]
+    return _tagged(cell, "parameters") or (bool(kept) and all(kept))
+
+
+def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> list[dict[str, Any]]:
+    """What a page shows of a cell; printed text in one piece: it arrives in pieces that differ each time."""
+    shown: list[dict[str, Any]] = []
+    for output in outputs:
+        mark = noted(output)
+        if output.get("name") == "stderr" or "guard" in mark:
+            continue
+        if output["output_type"] == "stream" and shown and shown[-1]["output_type"] == "stream":
+            shown[-1] = {**shown[-1], "text": shown[-1]["text"] + output["text"]}
+        elif execution is not None and "figure" in mark:
+            shown.append({**output, "metadata": {"sumexp": {**mark, "provenance": provenance(execution)}}})
+        else:
+            shown.append(dict(output))
+    return shown
+
+
+def _leave_out_unknown(cells: Sequence[dict[str, Any]]) -> None:
+    """Let text quote no number and refer to no figure that there is not."""
+    marks = [noted(output) for cell in cells for output in cell.get("outputs", ())]
+    prefixes = {"figure": "fig-", "result": "", "sentence": ""}
+    known = {prefix + mark[kind] for mark in marks for kind, prefix in prefixes.items() if kind in mark}
+
+    def shown(found: re.Match[str]) -> str:
+        of_run = found[0].startswith("{glue") or found["target"].startswith("fig-")
+        return "…" if of_run and found["target"].removesuffix(":myst") not in known else found[0]
+
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _UNSEEN.sub(shown, cell["source"])
+
+
+def provenance(entry: Entry) -> str:
+    """The line under a figure: what it was made from, nothing of when and how long."""
+    values: Mapping[str, object] = entry.provenance.more["parameters"]
+    parts = (f"{name} {'none' if value == '' else value}" for name, value in values.items())
+    return " · ".join((f"key {entry.computation.key[:12]}", *parts))
+
+
+def _tagged(cell: Mapping[str, Any], tag: str) -> bool:
+    return tag in cell["metadata"].get("tags", ())

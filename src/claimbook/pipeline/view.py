@@ -1,0 +1,50 @@
+"""The folder ``build/``: a view of the store, where a reader finds pages, notebooks, numbers and figures by name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import copy2, copytree, rmtree
+
+from claimbook.pipeline.notebooks import EXECUTED, FIGURES, RESULTS
+from claimbook.pipeline.plan import BUILD
+from claimbook.store import Entry
+
+HTML = BUILD / "html"
+
+
+def show(chapters: Mapping[str, Entry | None], pages: Entry) -> None:
+    """Let ``build/`` show these entries."""
+    show_executed(chapters)
+    for part in ("register.json", "executions.json", HTML.name):
+        _put(pages.path / part, BUILD / part)
+
+
+def show_executed(chapters: Mapping[str, Entry | None]) -> None:
+    """Let ``build/`` show these executions of chapters."""
+    for name, entry in chapters.items():
+        if entry is not None:
+            _put(entry.path / EXECUTED, BUILD / "executed" / f"{name}.ipynb")
+            _put(entry.path / RESULTS, BUILD / "results" / f"{name}.json")
+            _put(entry.path / FIGURES, BUILD / "figures" / name)
+
+
+def swap(new: Path, place: Path) -> None:
+    """Replace a file or a folder by another with no moment when half of it is there."""
+    old = place.with_name(f".{place.name}.old")
+    rmtree(old, ignore_errors=True)
+    if place.is_dir():
+        place.replace(old)
+    new.replace(place)
+    rmtree(old, ignore_errors=True)
+
+
+def _put(source: Path, place: Path) -> None:
+    part = place.with_name(f".{place.name}.part")
+    rmtree(part, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_file():
+        copy2(source, part)
+    else:
+        part.mkdir()
+        if source.is_dir():  # some copies of a store keep no empty folder
+            copytree(source, part, dirs_exist_ok=True)
+    swap(part, place)

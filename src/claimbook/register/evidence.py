@@ -1,0 +1,263 @@
+"""Pytest plugin: tests say which claim of the register they decide; their outcomes are kept in the store.
+
+A test bears ``@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="exact")``; markers are checked
+against ``claims/`` when tests are collected. An experiment states what it measured through the fixture ``finding``.
+``pytest --keep-evidence`` keeps the outcomes of every module all of whose tests ran, whoever ran them: `make test`
+spares `make book` its tests, and the other way round. ``pytest --stored-evidence`` leaves out the tests that the store
+knows to pass with today's code, pins and data; how the others end replaces how they ended.
+"""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+from claimbook import BookError
+from claimbook.register import outcomes
+from claimbook.register.model import (
+    EVIDENCE,
+    SHOWS,
+    EvidenceFile,
+    Finding,
+    Outcome,
+    RegisterError,
+    State,
+    Test,
+    explain,
+    load,
+)
+from claimbook.register.verdict import markers
+from claimbook.store import Computation, default, lookups, processes, progress
+from claimbook.store.provenance import Meter
+
+if TYPE_CHECKING:
+    from sumexp.chapters.intervals import Interval
+
+_USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
+_PROPERTY = "sumexp-claim"
+_LACKED = "sumexp-lacked"
+_PASSED = pytest.StashKey[frozenset[str]]()
+_known = cache(load)
+_WORST: tuple[Outcome, ...] = ("failed", "skipped", "passed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add both options."""
+    parser.addoption("--keep-evidence", action="store_true", help="keep the outcomes of tests of claims in the store")
+    parser.addoption("--stored-evidence", action="store_true", help="leave out those that the store knows to pass")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker; work out today's keys before a test runs."""
+    config.addinivalue_line("markers", "claim(id, *, shows, evidence): what a test shows of an entry of claims/")
+    if processes.driver():  # workers of xdist wait for nobody either
+        processes.bind()
+    # Of workers of xdist the reports reach the main process, which also says what is left out.
+    config.stash[_PASSED] = frozenset(getattr(config, "workerinput", {}).get("sumexp_passed", ()))
+    keeps, leaves_out = config.getoption("--keep-evidence"), config.getoption("--stored-evidence")
+    if (keeps or leaves_out) and not hasattr(config, "workerinput"):
+        try:
+            keeper = Keeper()
+        except BookError as error:  # a file is not Python
+            raise pytest.UsageError(str(error)) from None
+        if leaves_out:
+            config.stash[_PASSED] = frozenset(keeper.passed())
+        if keeps:
+            config.pluginmanager.register(keeper, "sumexp-keeper")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist what is left out."""
+    node.workerinput["sumexp_passed"] = sorted(node.config.stash[_PASSED])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the store knows."""
+    if passed := config.stash[_PASSED]:
+        known = [item for item in items if test_name(item) in passed]
+        items[:] = [item for item in items if test_name(item) not in passed]
+        config.hook.pytest_deselected(items=known)
+
+
+def test_name(item: pytest.Item) -> str:
+    """``file::name`` of a test, without its parameters."""
+    callspec = getattr(item, "callspec", None)
+    return item.nodeid.removesuffix(f"[{callspec.id}]") if callspec else item.nodeid
+
+
+def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
+    """Check the ``claim`` markers of a test, and yield them as records without an outcome."""
+    for marker in item.iter_markers("claim"):
+        place = f"{test_name(item)}: the marker claim{marker.args}"
+        if [*map(type, marker.args)] != [str] or marker.kwargs.keys() != {"shows", "evidence"}:
+            raise ValueError(f"{place} with {marker.kwargs} is not of the form {_USAGE}")
+        for field, allowed in (("shows", SHOWS), ("evidence", EVIDENCE)):
+            if marker.kwargs[field] not in allowed:
+                raise ValueError(f"{place} has {field}={marker.kwargs[field]!r}, expected one of {', '.join(allowed)}")
+        (claim,) = marker.args
+        if claim not in _known(item.config.rootpath / "claims"):
+            raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
+        yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Check the ``claim`` markers of every test as it is collected, and attach their records to it.
+
+    Where a marker or ``claims/`` is wrong pytest names the file and runs nothing.
+    """
+    made = yield
+    for item in made if isinstance(made, list) else [made]:
+        if isinstance(item, pytest.Item):
+            try:
+                item.user_properties += [(_PROPERTY, record) for record in _marked(item)]
+            except (ValueError, RegisterError) as error:
+                raise collector.CollectError(str(error)) from None
+    return made
+
+
+def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:
+    return [record for name, record in node.user_properties if name == _PROPERTY and isinstance(record, dict)]
+
+
+@pytest.fixture
+def finding(request: pytest.FixtureRequest) -> State:
+    """State what an experiment measured: ``finding(interval, published=None, data=None, ...)``.
+
+    The interval is over seeds (`sumexp.chapters.intervals.Interval`); ``published`` is the paper's value, or a range
+    ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The test shows its claim
+    if the interval lies within; the verdict is "not reproduced" if it lies outside; else nothing is decided
+    (`sumexp.chapters.intervals.judge`). What it rests on goes with it: the other fields of `Finding`. Call it once
+    for each number; a test should not assert agreement.
+    """
+    experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
+    if len(experiments) != 1:
+        raise ValueError(
+            f"{request.node.nodeid}: the fixture finding needs exactly one claim marker with evidence='experiment'"
+        )
+
+    def state(one: "Interval", published: Any = None, **rests_on: Any) -> None:
+        span = published if isinstance(published, tuple) or published is None else (published, published)
+        room = None if math.isinf(one.room) else one.room
+        about = {"confidence": one.confidence, "seeds": one.count, "room": room, "published": span} | rests_on
+        try:
+            measured = Finding(estimate=one.mean, low=one.low, high=one.high, **about)
+        except ValidationError as error:
+            raise ValueError(f"finding{(one, published, rests_on)}: {explain(error)}") from None
+        experiments[0]["findings"].append(measured.model_dump(mode="json"))
+
+    return state
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Note the runs that a test lacked; an experiment must have stated a finding."""
+    lookups.take()
+    try:
+        yield
+    finally:
+        item.user_properties += [(_LACKED, run) for run in lookups.take()]
+    for record in _records(item):
+        if record["evidence"] == "experiment" and not record["findings"]:
+            pytest.fail(f"{record['test']} is an experiment but stated no finding: call the fixture `finding`", False)
+
+
+class Keeper:
+    """Collects the outcomes of tests of claims, and keeps those of whole modules."""
+
+    def __init__(self) -> None:
+        self._meter, self._store = Meter(), default()
+        self._tests: dict[str, dict[tuple[str, ...], dict[str, Any]]] = defaultdict(dict)
+        self._lacked: dict[str, set[str]] = defaultdict(set)
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._left_out: set[str] = set()
+        self._collected = True
+        self._done, self._total, self._begun = 0, 0, time.time()
+        self._marked: dict[str, set[str]] = defaultdict(set)
+        for test, _claim in markers(outcomes.TESTS):
+            file, _, name = test.partition("::")
+            self._marked[file].add(name)
+        self._wanted = {file: outcomes.computation(Path(file)) for file in self._marked}
+
+    def passed(self) -> Iterable[str]:
+        """The names of the tests whose outcome in the store is that they pass."""
+        for wanted in self._wanted.values():
+            tests = self._stored(wanted).tests
+            yield from {test.test for test in tests} - {test.test for test in tests if test.outcome != "passed"}
+
+    def _stored(self, wanted: Computation) -> EvidenceFile:
+        entry = outcomes.find(self._store, wanted)
+        return outcomes.read(entry) if entry else EvidenceFile(tests=())
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Notice a module that could not be collected, and one that leaves itself out."""
+        self._collected &= not report.failed
+        if report.skipped:
+            self._left_out.add(report.nodeid)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Know how many tests there are."""
+        self._total = len(session.items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note how a test ended; of several cases the worst counts."""
+        file = report.nodeid.partition("::")[0]
+        self._seconds[file] += report.duration
+        if report.when == "setup" and report.passed:
+            return  # the test itself is still to come
+        self._lacked[file] |= {run for name, run in report.user_properties if name == _LACKED and isinstance(run, str)}
+        for record in _records(report):
+            key = (record["test"], record["claim"], record["shows"], record["evidence"])
+            kept = self._tests[file].setdefault(key, {**record, "outcome": report.outcome, "findings": []})
+            kept["outcome"] = min(kept["outcome"], report.outcome, key=_WORST.index)
+            kept["findings"] += record["findings"] if report.when == "call" else []
+            if report.skipped and isinstance(report.longrepr, tuple):  # of a skip: file, line and the reason
+                kept["reason"] = str(report.longrepr[2]).removeprefix("Skipped: ")
+
+    def pytest_runtest_logfinish(self) -> None:
+        """Say how far it is."""
+        self._done += 1
+        progress.report("testing claims", self._done, self._total, begun=self._begun)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Keep the outcomes of each module all of whose tests have one, if its key is still the same."""
+        if not self._collected or not _is_complete(session, exitstatus):
+            return
+        for file in self._wanted.keys() & (self._tests.keys() | self._left_out):
+            wanted = self._wanted[file]
+            stored = self._stored(wanted)
+            tests: dict[tuple[str, ...], Test] = {
+                (one.test, one.claim, one.shows, one.evidence): one
+                for one in (*stored.tests, *map(Test.model_validate, self._tests[file].values()))
+            }
+            lacked = tuple(sorted({*stored.lacked, *self._lacked[file]}))
+            merged = EvidenceFile(tests=tuple(tests[key] for key in sorted(tests)), lacked=lacked)
+            names = {name for test in merged.tests for name in test.test.split("::")[1:]}  # of classes too
+            whole = self._marked[file] <= names or file in self._left_out
+            is_new = merged != stored or not self._store.has(wanted)
+            if whole and is_new and outcomes.computation(Path(file)).key == wanted.key:
+                self._keep(wanted, merged, round(self._seconds[file], 3))
+
+    def _keep(self, wanted: Computation, ended: EvidenceFile, seconds: float) -> None:
+        with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
+            (folder / outcomes.FILE).write_text(ended.model_dump_json(indent=1), "utf-8")
+            # Of the module, not of the run; its tests take one thread of a worker, whose processor time nobody tells.
+            seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
+
+
+def _is_complete(session: pytest.Session, exitstatus: int) -> bool:
+    """Whether all tests of the modules asked for were to run and the run came to its end: half a run is no evidence."""
+    options = session.config.option
+    ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    # Those that are only set up seem to pass.
+    chosen = any(getattr(options, name, None) for name in ("keyword", "deselect", "lf", "stepwise", "setuponly"))
+    is_cut = session.shouldstop or session.shouldfail or any("::" in one for one in session.config.args)
+    return ended and not chosen and not is_cut and options.markexpr in ("", "claim")

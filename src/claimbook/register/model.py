@@ -1,0 +1,319 @@
+"""The entries of the register as ``claims/*.yml`` hold them, the evidence for them, and how both are read."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
+
+import yaml
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+
+from claimbook import BookError
+
+if TYPE_CHECKING:
+    from sumexp.chapters import intervals
+
+Kind: TypeAlias = Literal[
+    "definition", "notation", "assumption", "equation", "lemma", "proposition", "theorem", "corollary",
+    "remark", "table", "figure", "finding",
+]  # fmt: skip
+Shows: TypeAlias = Literal["statement", "correction", "counterexample"]
+Evidence: TypeAlias = Literal["kernel", "proof", "exact", "quadrature", "sampled", "experiment"]
+Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
+
+PAPERS: Mapping[str, str] = {"bias": "B", "nce": "C", "negatives": "D", "perturb": "E", "ranking": "F", "since": "G"}
+"""The papers, in the order of the errata, and the letter of their errata; ``since`` are those after the five."""
+OURS = "sumexp"
+"""The file of what the book itself states and proves, which has tests like a paper's claim and no errata."""
+CHAPTERS = (
+    "expectations", "bias", "nce", "negatives", "rawat", "longtail", "retrieval", "ranking", "perturb", "fits", "vae",
+    "synthesis", "since",
+)  # fmt: skip
+SHOWS: tuple[Shows, ...] = get_args(Shows)
+EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
+"""Kinds of evidence, the strongest first."""
+
+
+class RegisterError(BookError):
+    """The register or its evidence is wrong: the message has one line for each fault, with its file and entry."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+def _typesettable(text: str) -> str:
+    """Return ``text`` if its ``$...$`` are closed and the braces inside them balance."""
+    *formulas, last = text.split("$")
+    if len(formulas) % 2:
+        raise ValueError(f"the formula that begins with ${last[:30]} is not closed: $ must come in pairs")
+    for formula in formulas[1::2]:
+        if not formula.strip():
+            raise ValueError("an empty formula: write inline formulas as $...$, never as $$...$$")
+        bare = re.sub(r"\\[{}]", "", formula)
+        if bare.count("{") != bare.count("}"):
+            raise ValueError(f"braces do not balance in ${formula}$")
+    return text
+
+
+Text: TypeAlias = Annotated[str, Field(min_length=1)]
+Prose: TypeAlias = Annotated[Text, AfterValidator(_typesettable)]
+
+
+class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
+    """One checkable statement: a paper's, as printed but in our words, or ours. Texts have LaTeX in ``$...$``.
+
+    The ``id`` is stable, since links and tests bear it: the paper's name, ``since`` or ``sumexp``, and the claim's own.
+    ``chapter`` decides the claim, unless ``open`` says why no test does yet; ``how`` is a hint how a program can.
+    ``corrected`` is the statement that holds, where the printed one does not, and an ``erratum`` such as ``B5``
+    explains it. If ``data`` names the sets on which something was measured, experiments on others decide nothing.
+    ``lost`` says what our copy of the text lacks, without which no test can decide: the claim is open.
+    """
+
+    id: Annotated[str, Field(pattern=r"^[a-z]+(-[A-Za-z0-9]+)+$")]
+    chapter: str
+    where: Prose
+    kind: Kind
+    paper_says: Prose | None = None
+    we_say: Prose | None = None
+    corrected: Prose | None = None
+    note: Prose | None = None
+    how: Prose | None = None
+    depends_on: tuple[str, ...] = ()
+    erratum: tuple[str, ...] = ()
+    open: Prose | None = None
+    lost: Prose | None = None
+    data: tuple[Text, ...] = ()
+
+    @property
+    def paper(self) -> str:
+        """The paper's name, or ``sumexp``: also the name of the file the entry stands in."""
+        return self.id.split("-", 1)[0]
+
+    @property
+    def place(self) -> str:
+        """Where a fault of the entry is looked for."""
+        return f"claims/{self.paper}.yml: entry {self.id}"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the book states it, and no paper."""
+        return self.paper == OURS
+
+    @property
+    def statement(self) -> str:
+        """What is claimed."""
+        return self.paper_says or self.we_say or ""
+
+    @property
+    def is_convention(self) -> bool:
+        """Whether there is nothing to decide: a definition or notation that is right as printed."""
+        return self.kind in ("definition", "notation") and self.corrected is None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Claim":
+        if self.chapter not in CHAPTERS:
+            raise ValueError(f"chapter is {self.chapter!r}, expected one of {', '.join(CHAPTERS)}")
+        said, other = ("we_say", self.paper_says) if self.is_ours else ("paper_says", self.we_say)
+        if getattr(self, said) is None or other is not None:
+            raise ValueError(f"{said}: the statement stands there, and there alone")
+        if self.is_ours and (self.corrected or self.erratum):
+            raise ValueError("a statement of ours is corrected where it stands: remove `corrected` and `erratum`")
+        letter = PAPERS.get(self.paper, "")
+        for label in self.erratum:
+            if not re.fullmatch(rf"{letter}[1-9]\d*", label):
+                raise ValueError(f"erratum label {label!r} is not of the form {letter}1, {letter}2, ...")
+        if self.corrected is not None and not self.erratum:
+            raise ValueError("`corrected` needs an `erratum`: the label under which the errata page explains it")
+        if self.is_convention and self.open is not None:
+            raise ValueError(f"a {self.kind} that needs no correction has nothing open: remove `open`")
+        return self
+
+
+Claims: TypeAlias = Mapping[str, Claim]
+"""All entries by id, in the order of the files and within them."""
+
+
+class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
+    """What an experiment measured: the interval over its seeds, and what the paper reports.
+
+    ``published`` is the paper's value as an interval: a number is the interval from itself to itself, ``None`` an end
+    at infinity ("lower than" is ``(None, 0)`` for a difference). A difference nearer to zero than ``margin`` counts as
+    none, if the compared shares have ``room`` for one. ``keys`` are those of the runs in the store.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    published: tuple[float | None, float | None] | None = None
+    margin: Annotated[float, Field(ge=0)] = 0.0
+    room: float | None = None
+    confidence: float | None = None
+    data: str | None = None
+    profile: str | None = None
+    seeds: int | None = None
+    keys: tuple[str, ...] = ()
+
+    @property
+    def ran(self) -> str:
+        """What it rests on, in words: ``mnist, profile cpu, 4 seeds, runs 482566d1 331ed300``; empty if not stated."""
+        parts = [
+            self.data,
+            self.profile and f"profile {self.profile}",
+            self.seeds and f"{self.seeds} seeds",
+            self.keys and f"runs {' '.join(key[:8] for key in self.keys)}",
+        ]
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def verdict(self) -> "intervals.Verdict":
+        """What it says of what the paper reports, by the one rule of `sumexp.chapters.intervals`."""
+        from sumexp.chapters import intervals  # and SciPy, half a second of each process of a build
+
+        return intervals.judge(self.low, self.high, self.published, self.margin, self.room)
+
+    @property
+    def design(self) -> str:
+        """The confidence and the margin, in words: ``95 %, no difference within 0.01``."""
+        parts = [
+            self.confidence and f"{100 * self.confidence:.4g} %",
+            self.margin and f"no difference within {self.margin:.2g}",
+        ]
+        return ", ".join(part for part in parts if part)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Finding":
+        if not self.low <= self.estimate <= self.high:
+            raise ValueError(f"expected low <= estimate <= high, got {self.low}, {self.estimate}, {self.high}")
+        return self
+
+    @property
+    def gap(self) -> float:
+        """How far the interval lies from the published value: 0 where they meet or nothing is published."""
+        least, most = self.published or (None, None)
+        below = self.low - most if most is not None else 0.0
+        above = least - self.high if least is not None else 0.0
+        return max(0.0, below, above)
+
+
+State: TypeAlias = Callable[..., None]
+"""What the fixture ``finding`` hands to a test."""
+
+
+class Test(BaseModel, extra="forbid", frozen=True):
+    """What one test function shows of one claim, and how its last run ended.
+
+    ``test`` is ``file::name``, without parameters: it passed only if all of its cases did.
+    """
+
+    __test__ = False  # a record, not something for pytest to collect
+
+    test: str
+    claim: str
+    shows: Shows
+    evidence: Evidence
+    outcome: Outcome
+    findings: tuple[Finding, ...] = ()
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name within its module or class."""
+        return self.test.rpartition("::")[2]
+
+    @property
+    def found(self) -> str:
+        """Its outcome or, if it passed: ``excluded`` if any finding is, ``shown`` if all are, else ``undecided``."""
+        verdicts = {finding.verdict for finding in self.findings}
+        if self.outcome != "passed":
+            return self.outcome
+        if "excluded" in verdicts:
+            return "excluded"
+        return "shown" if verdicts <= {"shown"} else "undecided"
+
+
+class EvidenceFile(BaseModel, extra="forbid", frozen=True):
+    """How the tests of claims of one module ended, and the runs that they ``lacked``, as paths in the store."""
+
+    tests: tuple[Test, ...]
+    lacked: tuple[str, ...] = ()
+
+
+def explain(error: ValidationError) -> str:
+    """Say what pydantic found in one line: each field, what is wrong and the value given."""
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'entry'}: {fault['msg'].removeprefix('Value error, ')}"
+        + (f" (got {fault['input']!r})" if isinstance(fault["input"], str | int | float) else "")
+        for fault in error.errors()
+    )
+
+
+def _entries(path: Path) -> Iterator[Claim | str]:
+    """Read one file: a claim, or a fault in words, for each of its entries."""
+    name = f"{path.parent.name}/{path.name}"
+    if path.stem not in (*PAPERS, OURS):
+        expected = ", ".join(f"{paper}.yml" for paper in (*PAPERS, OURS))
+        yield f"{name}: expected one file per paper, and one of ours: {expected}"
+        return
+    try:
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        yield f"{name}: not YAML: {' '.join(str(error).split())}"
+        return
+    if not isinstance(root, yaml.SequenceNode):
+        yield f"{name}: expected a list of entries"
+        return
+    for node in root.value:
+        place = f"{name}:{node.start_mark.line + 1}"
+        if isinstance(node, yaml.MappingNode):
+            yield _entry(node, place, path.stem)
+        else:
+            yield f"{place}: expected an entry with fields `id`, `chapter`, ..., got {node.value!r}"
+
+
+def _entry(node: yaml.MappingNode, place: str, paper: str) -> Claim | str:
+    """Read one entry, refusing a field that is given twice (YAML itself would keep the last)."""
+    fields = yaml.SafeLoader("").construct_document(node)
+    entry = f"{place}: entry {fields.get('id', 'without id')}"
+    names = [key.value for key, _ in node.value]
+    if twice := sorted(name for name in names if names.count(name) > 1):
+        return f"{entry}: the field {twice[0]!r} is given twice"
+    try:
+        claim = Claim.model_validate(fields)
+    except ValidationError as error:
+        return f"{entry}: {explain(error)}"
+    return claim if claim.paper == paper else f"{entry}: the id must begin with {paper!r}, the name of its file"
+
+
+def _links(claims: Claims) -> Iterator[str]:
+    """Faults of ``depends_on``: ids that do not exist, and cycles."""
+    for claim in claims.values():
+        for other in claim.depends_on:
+            if other not in claims:
+                yield f"{claim.place}: depends_on names {other!r}, which is no entry of the register"
+    try:
+        TopologicalSorter({claim.id: claim.depends_on for claim in claims.values()}).prepare()
+    except CycleError as error:
+        # graphlib gives each node before the one that depends on it; a reader expects "depends on" order
+        cycle = [str(node) for node in reversed(error.args[1])]
+        yield f"{claims[cycle[0]].place}: depends_on is cyclic: {' -> '.join(cycle)}"
+
+
+def load(claims_dir: Path) -> Claims:
+    """Read and check all entries of ``claims_dir/*.yml``; every fault is named with its file, line and entry."""
+    claims: dict[str, Claim] = {}
+    faults: list[str] = []
+    files = sorted(claims_dir.glob("*.yml"))
+    if not files:
+        raise RegisterError([f"{claims_dir}: no claims/*.yml there: run the command in the root of the repository"])
+    for entry in (entry for path in files for entry in _entries(path)):
+        if isinstance(entry, str):
+            faults.append(entry)
+        elif entry.id in claims:
+            faults.append(f"{entry.place}: the id appears twice")
+        else:
+            claims[entry.id] = entry
+    if faults := faults or list(_links(claims)):
+        raise RegisterError(faults)
+    return claims

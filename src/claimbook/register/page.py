@@ -1,0 +1,101 @@
+"""What the book's page of the register shows in addition to its prose, as HTML: tables to filter and graphs to walk.
+
+The directive ``register-table`` of ``book/_ext`` puts it into ``book/register.md``. It reads
+without JavaScript; ``book/_static/register.js`` adds the filters and the walking. The HTML itself stands in
+``templates/register.html``.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from html import escape
+from itertools import accumulate, groupby
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from claimbook.register import graph
+from claimbook.register.errata import Erratum, heaviest
+from claimbook.register.model import CHAPTERS
+from claimbook.register.verdict import TRUTH_TABLE, VERDICTS, Register
+from sumexp.chapters.intervals import RULES
+
+
+def _formula(found: re.Match[str]) -> str:
+    math = rf'<span class="math notranslate nohighlight">\({found[1]}\)</span>'
+    # A browser may break the line between a formula and its comma.
+    return f'<span class="keep">{math}{found[2]}</span>' if found[2] else math
+
+
+def prose(text: str) -> Markup:
+    r"""Turn ``$...$`` and backticks into HTML: formulas as Sphinx writes them, for MathJax to find."""
+    html = re.sub(r"\$([^$]+)\$([,.;:)]*)", _formula, escape(text, quote=False))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", html))
+
+
+def shortened(text: str, length: int = 240) -> str:
+    """The first words of a text, about ``length`` letters; a formula is kept whole or left out."""
+    pieces = re.findall(r"[^\s$]*(?:\$[^$]*\$[^\s$]*)+|\S+", text)
+    ends = accumulate(len(piece) + 1 for piece in pieces)
+    kept = max(1, sum(end <= length + 1 for end in ends))
+    return " ".join(pieces[:kept]) + (" …" if kept < len(pieces) else "")
+
+
+def _weight(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:
+    return heaviest(explained[label] for label in labels if label in explained)
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+)
+_TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
+_TEMPLATES.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS, "RULES": RULES}
+_MACROS = _TEMPLATES.get_template("register.html").module
+
+
+def _macro(name: str) -> Callable[..., str]:
+    """A macro of the template, as a function whose text can be joined to other HTML."""
+    return lambda *values, **named: str(getattr(_MACROS, name)(*values, **named))
+
+
+badge, symbols, marks, link, card, truth, rules, kinds = map(
+    _macro, ("badge", "symbols", "marks", "link", "card", "truth", "rules", "kinds")
+)
+_counts, _claims, _graphs, _glance = map(_macro, ("counts", "claims", "graphs", "glance"))
+
+
+def by_chapter(register: Register) -> dict[str, Register]:
+    """The entries of each chapter that has any, in the order of the book."""
+    ordered = sorted(register, key=lambda entry: CHAPTERS.index(entry.chapter))
+    return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.chapter)}
+
+
+def counts(register: Register) -> str:
+    """How many entries of each chapter have each verdict."""
+    return _counts(by_chapter(register), register)
+
+
+def claims(register: Register, explained: Mapping[str, Erratum], sources: Mapping[str, str]) -> dict[str, str]:
+    """For each chapter the entries of its claims, folded; a link to one, a search or the printer opens them.
+
+    ``explained`` are the errata that a page explains, by label; ``sources`` the page that shows each file of tests.
+    """
+    users: dict[str, list[str]] = {}
+    for entry in register:
+        for other in entry.depends_on:
+            users.setdefault(other, []).append(entry.id)
+    return {name: _claims(entries, users, explained, sources) for name, entries in by_chapter(register).items()}
+
+
+def graphs(register: Register) -> str:
+    """What rests on what, a graph for each chapter; the first is open."""
+    by_id = {entry.id: entry for entry in register}
+    return _graphs({chapter: graph.drawing(entries, by_id) for chapter, entries in by_chapter(register).items()})
+
+
+def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:
+    """For each chapter a table of its results: the verdict, what is stated, shortened, what hangs on a correction.
+
+    Conventions are left out but for those with an erratum. ``page`` is the address of the register's page.
+    """
+    results = tuple(entry for entry in register if entry.verdict != "convention" or entry.erratum)
+    return {chapter: _glance(entries, explained, page) for chapter, entries in by_chapter(results).items()}

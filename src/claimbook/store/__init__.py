@@ -1,0 +1,20 @@
+"""The store: everything computed, under a key of everything that it depends on.
+
+An executed notebook, a test module's evidence, a training run, a whole grid of runs and the rendered pages are
+`Computation`s: a kind, a name and named parts (code by module, parameters, versions, data), which make the key. The
+result is an `Entry`: a folder ``<root>/<kind>/<name>/<key>`` of files, with parts, provenance and checksums, which
+appears whole or not at all. The root is ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder.
+``build/`` is a view of it.
+
+- `computation`: the key; `parts`: the named parts that code, data and settings give; `syntax`: a digest of code;
+- `entries`: where entries lie, their locks, writing, verifying, listing and removing them; `location`: the user's own;
+- `complete_grids`: which grids of runs are whole;
+- `checkpoints`: the state of what is half done; `provenance`: what a computation cost, where and with what;
+- `progress`: how far the processes of a build are; `processes`: none outlives its driver; `files`: one text file.
+"""
+
+from claimbook.store.computation import Computation
+from claimbook.store.entries import Entry, Status, Store
+from claimbook.store.location import default
+
+__all__ = ["Computation", "Entry", "Status", "Store", "default"]

@@ -1,0 +1,268 @@
+"""Entries of the store: where they lie, who computes them, how they are written, verified, listed and removed."""
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import file_digest
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
+
+from claimbook import BookError
+from claimbook.store.computation import Computation
+from claimbook.store.provenance import Provenance
+
+Status: TypeAlias = Literal["fresh", "missing", "running", "half-done", "damaged"]
+
+SUMS = "SHA256SUMS"
+"""The checksums of an entry's other files, in the form that ``sha256sum --check`` reads; written last."""
+RECORD = "entry.json"
+"""Kind, name, parts and provenance."""
+CHECKPOINT, PART, GONE = ".checkpoint", ".part", ".gone.part"
+"""What names end with: of the state of a half-done computation, of what is half written, of what is half removed."""
+MOMENT = 0.2
+"""Seconds to wait before assuming that the holder is computing; probing briefly takes the lock."""
+_log = logging.getLogger(__name__)
+
+
+class DamagedError(BookError):
+    """An entry that is not what was written: the message says why."""
+
+
+@dataclass(frozen=True)
+class _Record(Computation):
+    """The content of `RECORD`."""
+
+    provenance: Provenance
+
+
+_FORM = TypeAdapter(_Record)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a computation gave, as it lies in the store: its folder, what was computed, and how."""
+
+    path: Path
+    computation: Computation
+    provenance: Provenance
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes."""
+        return size(self.path)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of entries."""
+
+    root: Path
+
+    def path(self, computation: Computation) -> Path:
+        """Where the entry lies, or will lie."""
+        return self.root / computation.kind / computation.name / computation.key
+
+    def find(self, computation: Computation) -> Entry | None:
+        """The entry, verified; None if it is missing or, with a warning, damaged."""
+        path = self.path(computation)
+        if not _is_there(path):
+            return None
+        try:
+            return read(path)
+        except DamagedError as error:
+            _log.warning("%s; it will be computed again", error)
+            return None
+
+    def has(self, computation: Computation) -> bool:
+        """Whether there is an entry here, damaged or not."""
+        return _is_there(self.path(computation))
+
+    def lacking(self, wanted: Iterable[Computation]) -> list[Computation]:
+        """The computations that the store lacks; deletes damaged entries."""
+        absent = [computation for computation in wanted if self.find(computation) is None]
+        for path in filter(_is_there, map(self.path, absent)):
+            self.remove(path)
+        return absent
+
+    def status(self, computation: Computation) -> Status:
+        """How far it is."""
+        path = self.path(computation)
+        if self.is_running(computation.key):
+            return "running"
+        if _is_there(path):
+            return "fresh" if whole(path) else "damaged"
+        return "half-done" if self.checkpoint(computation).exists() else "missing"
+
+    def checkpoint(self, computation: Computation) -> Path:
+        """Where the state of a half-done computation lies."""
+        return self.path(computation).with_suffix(CHECKPOINT)
+
+    @contextmanager
+    def writing(self, computation: Computation) -> Iterator[tuple[Path, Callable[[Provenance], None]]]:
+        """Make an entry: an empty folder for its files, and what to call when they are whole; the caller has the lock.
+
+        Nothing appears in the entry's place before the second is called, which must come last.
+        """
+        path = self.path(computation)
+        part = path.with_suffix(PART)
+
+        @self.guarded(path)
+        def seal(provenance: Provenance) -> None:
+            record = _Record(computation.kind, computation.name, dict(computation.parts), provenance)
+            (part / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n", "utf-8")
+            (part / SUMS).write_text(_sums(part), "utf-8")
+            _publish(part, path)
+            for end in ("", PART):  # which a kill left half written; by name, as there may be 10,000 entries
+                path.with_suffix(CHECKPOINT + end).unlink(missing_ok=True)
+
+        with self.guarded(path):
+            for end in (PART, GONE):
+                shutil.rmtree(path.with_suffix(end), ignore_errors=True)  # of a process that was killed
+            part.mkdir(parents=True)
+        try:
+            yield part, seal
+        except OSError as error:
+            if not _is_of_keeping(error, part):
+                raise
+            with self.guarded(path):
+                raise
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    @contextmanager
+    def guarded(self, path: Path) -> Iterator[None]:
+        """Say how to fix it where the store cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            free = ", or free space (sumexp clean)" * is_full(error)
+            raise BookError(f"cannot keep {path}: {error}; name another folder by SUMEXP_STORE{free}") from error
+
+    @contextmanager
+    def locked(self, computation: Computation) -> Iterator[None]:
+        """Hold the computation's lock, which the system releases when the process ends, however it ends."""
+        lock = FileLock(self._lock(computation.key))
+        with self.guarded(self.path(computation)), suppress(Timeout):
+            lock.acquire(timeout=MOMENT)
+        if not lock.is_locked:
+            _log.warning("waiting for another process that computes %s", self.path(computation))
+            lock.acquire()
+        try:
+            yield
+        finally:
+            Path(lock.lock_file).unlink(missing_ok=True)  # a waiting process makes another
+            lock.release()
+
+    def is_running(self, key: str) -> bool:
+        """Whether a process holds the lock of this key; to look takes no right to write."""
+        try:
+            with self._lock(key).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            return isinstance(error, BlockingIOError)
+        return False
+
+    def _lock(self, key: str) -> Path:
+        return self.root / "locks" / f"{key}.lock"
+
+    def paths(self, kind: str = "*", name: str = "*") -> list[Path]:
+        """The folders of all entries of a kind and name, damaged ones too."""
+        return sorted(path for path in self.root.glob(f"{kind}/{name}/*") if not path.suffix and _is_there(path))
+
+    def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
+        """All undamaged entries of a kind and name, oldest first."""
+        entries = filter(None, map(whole, self.paths(kind, name)))
+        return sorted(entries, key=lambda entry: entry.provenance.finished)
+
+    def remove(self, path: Path) -> bool:
+        """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""
+        with self.guarded(path):
+            try:
+                with FileLock(self._lock(path.name.partition(".")[0]), timeout=0):
+                    _remove(path)
+            except Timeout:
+                return False
+        return True
+
+
+def read(path: Path) -> Entry:
+    """The entry in a folder: its files and its place are what was written."""
+    try:
+        if (path / SUMS).read_text("utf-8") != _sums(path):
+            raise DamagedError(f"{path} is damaged: its files are not those that were written")
+        record = _FORM.validate_json((path / RECORD).read_bytes(), strict=True)
+        computation = Computation(record.kind, record.name, record.parts)
+        if (computation.kind, computation.name, computation.key) != path.parts[-3:]:
+            raise DamagedError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
+        return Entry(path, computation, record.provenance)
+    except (OSError, ValueError) as error:
+        raise DamagedError(f"{path} is damaged: {error}") from error
+
+
+def whole(path: Path) -> Entry | None:
+    """The entry in a folder; None if there is none, or a damaged one."""
+    with suppress(DamagedError):
+        return read(path)
+    return None
+
+
+def size(path: Path) -> int:
+    """The bytes of a file, or of all that is in a folder."""
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+
+
+def _sums(folder: Path) -> str:
+    lines = []
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file != folder / SUMS:
+            with file.open("rb") as stream:
+                lines.append(f"{file_digest(stream, 'sha256').hexdigest()}  {file.relative_to(folder).as_posix()}\n")
+    return "".join(lines)
+
+
+def _publish(part: Path, path: Path) -> None:
+    _remove(path)  # a damaged one
+    part.replace(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or folder, such that no half of it is ever in its place."""
+    if path.is_dir():
+        gone = path.with_suffix(GONE)
+        shutil.rmtree(gone, ignore_errors=True)
+        path.replace(gone)
+        shutil.rmtree(gone)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk was full, or a quota used up; some errors have it in words only."""
+    numbers = errno.ENOSPC, errno.EDQUOT
+    return getattr(error, "errno", None) in numbers or any(os.strerror(number) in str(error) for number in numbers)
+
+
+def _is_of_keeping(error: OSError, part: Path) -> bool:
+    """Whether an error is one of writing to a folder; the system does not say where a disk was full."""
+    names = [name for name in (error.filename, error.filename2) if isinstance(name, str | os.PathLike)]
+    return is_full(error) or any(Path(name).is_relative_to(part) for name in names)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a folder holds anything; who copies a store may make an empty one first."""
+    try:
+        return path.is_dir() and any(path.iterdir())
+    except PermissionError as error:
+        raise BookError(
+            f"cannot read {path}: {error.strerror}; let its owner allow it, or name another folder by SUMEXP_STORE"
+        ) from error

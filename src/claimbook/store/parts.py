@@ -1,0 +1,217 @@
+"""The named parts of a computation: code by its syntax tree, data by their checksums, pins, files and settings.
+
+A part changes when the result could change, and not otherwise: of code the syntax counts (`syntax`), and of the package
+the import closure.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib import metadata
+from pathlib import Path
+
+import grimp
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import claimbook
+import sumexp
+from claimbook import BookError
+from claimbook.store.computation import Computation, digest
+from claimbook.store.syntax import syntax
+
+PINS = Path("constraints.txt")
+PACKAGES = {package.__name__: package.__path__[0] for package in (claimbook, sumexp)}
+"""The folders of the packages whose modules count."""
+
+
+def modules(names: Iterable[str]) -> dict[str, str]:
+    """A part for each module of the package that importing ``names`` can run, but for those of the store itself.
+
+    The store keeps results and makes none: a change of how they lie on the disk must not compute them again.
+    """
+    return {f"module {name}": module(name) for name in sorted(closure(names)) if _counts(name)}
+
+
+def data(names: Iterable[str]) -> dict[str, str]:
+    """A part for each data set: the checksums its files must have (loaders verify them), or ``absent``.
+
+    A data set that comes with the package or with a dependency is ``included``. Raises `DataError` if one is unknown or
+    undeclared.
+    """
+    from sumexp import datasets
+
+    def state(name: str) -> str:
+        if not datasets.available(name):
+            return "absent"
+        files = datasets.DATASETS[name].files
+        return digest(*(file.sha256 or file.blob for file in files)) if files else "included"
+
+    return {f"data {name}": state(name) for name in names}
+
+
+def present(names: Iterable[str]) -> list[str]:
+    """Those of the data sets that are there."""
+    return [name for name in names if data([name])[f"data {name}"] != "absent"]
+
+
+def current(runs: Iterable[Computation]) -> Iterator[Computation]:
+    """The training runs whose code and data are those of today."""
+    from sumexp.datasets import DataError
+
+    code, state = cache(lambda module: modules([module])), cache(data)
+    for run in runs:
+        made = {part: text for part, text in run.parts.items() if part.startswith(("module ", "data "))}
+        read = tuple(part.removeprefix("data ") for part in made if part.startswith("data "))
+        with suppress(BookError, DataError):  # the task's module is gone, or a data set
+            if made == code(run.name.rpartition(".")[0]) | state(read):
+                yield run
+
+
+def versions(names: Iterable[str], *codes: str) -> dict[str, str]:
+    """A part for each pinned distribution that the modules reached from ``names``, or code, import or require.
+
+    Those of downloads are left out: what arrives is held against checksums.
+    """
+    reached = {name for name in closure(names) if _counts(name) and name != "sumexp.datasets._download"}
+    imported = {found for name in reached for found in _graph().find_modules_directly_imported_by(name)}
+    imported |= {name for code in codes for name in _names(code)}
+    providers = _providers()
+    waiting = {other for name in imported for other in providers.get(name.partition(".")[0], ())}
+    found: set[str] = set()
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in found:
+            found.add(name)
+            waiting |= _required(name)
+    pinned = re.findall(r"(?m)^([^\s#=]+)==(\S+)", PINS.read_text("utf-8") if PINS.is_file() else "")
+    return {f"version {name}": version for name, version in pinned if canonicalize_name(name) in found}
+
+
+def files(paths: Mapping[str, Path] | Iterable[Path]) -> dict[str, str]:
+    """A part for each file, under its path or the name it is given."""
+    named = paths if isinstance(paths, Mapping) else {str(path): path for path in paths}
+    return {f"file {name}": file_digest(path) for name, path in named.items()}
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 (hex) of a file's bytes; ``absent`` where there is none."""
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() else "absent"
+
+
+def closure(names: Iterable[str]) -> frozenset[str]:
+    """The modules of the package that the code of ``names`` can reach: those imported (also in functions), and parents.
+
+    A parent that does nothing but import names for its users is passed over: it runs when a module below it is
+    imported, but that module gets nothing from it.
+    """
+    return _closure(frozenset(names))
+
+
+@cache
+def _closure(names: frozenset[str]) -> frozenset[str]:
+    graph, modules = _graph(), _modules()
+    reached: set[str] = set()
+    waiting = set(names)
+    if unknown := sorted(waiting - modules):
+        raise BookError(f"no module {', '.join(unknown)} in the packages {', '.join(PACKAGES)}")
+    while waiting:
+        name = waiting.pop()
+        reached.add(name)
+        parents = {parent for parent in _parents(name) if not _re_exports(_path(parent).read_text("utf-8"))}
+        waiting |= (graph.find_modules_directly_imported_by(name) & modules | parents) - reached
+    return frozenset(reached)
+
+
+def imports(*codes: str) -> frozenset[str]:
+    """The modules of the package that code names, by import or as ``sumexp.x``; what does not parse names none."""
+    named, known = {name for code in codes for name in _names(code)}, _modules()
+    found = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
+    return frozenset(filter(None, found))
+
+
+@cache
+def _re_exports(code: str) -> bool:
+    """Whether code only imports names and lists them in ``__all__``."""
+    return all(
+        isinstance(node, ast.Import | ast.ImportFrom)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        or (isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["__all__"])
+        for node in ast.parse(code).body
+    )
+
+
+def module(name: str) -> str:
+    """The part of one module of the package."""
+    return syntax(_path(name).read_text("utf-8"))
+
+
+@cache
+def _graph() -> grimp.ImportGraph:
+    """The imports of the packages when this process asked first; what is edited later changes its own part of a key."""
+    try:
+        return grimp.build_graph(
+            *PACKAGES, include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+        )
+    except grimp.exceptions.SourceSyntaxError as error:
+        raise BookError(f"{error}; correct it first") from error
+
+
+@cache
+def _modules() -> frozenset[str]:
+    """The modules of the packages."""
+    return frozenset(name for name in _graph().modules if name.partition(".")[0] in PACKAGES)
+
+
+def _counts(module: str) -> bool:
+    """Whether results can depend on a module; they do not on those that store them."""
+    return not module.startswith("claimbook.store")
+
+
+_providers = cache(metadata.packages_distributions)
+
+
+@cache
+def _required(distribution: str) -> frozenset[str]:
+    """The distributions that one requires here, without its extras."""
+    try:
+        wanted = map(Requirement, metadata.requires(distribution) or ())
+    except metadata.PackageNotFoundError:
+        return frozenset()
+    return frozenset(one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""}))
+
+
+def _path(module: str) -> Path:
+    package, *names = module.split(".")
+    below = Path(PACKAGES[package], *names)
+    return below / "__init__.py" if below.is_dir() else below.with_suffix(".py")
+
+
+def _parents(module: str) -> set[str]:
+    words = module.split(".")
+    return {".".join(words[:n]) for n in range(1, len(words))}
+
+
+@cache
+def _names(code: str) -> frozenset[str]:
+    try:
+        nodes = [*ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code)))]
+    except SyntaxError:
+        return frozenset()
+    found, aliases = set(), dict(zip(PACKAGES, PACKAGES, strict=True))
+    for node in nodes:
+        match node:
+            case ast.Import(names=names):
+                aliases |= {alias.asname: alias.name for alias in names if alias.asname}
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {f"{module}.{alias.name}" for alias in names}
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            root, *rest = ast.unparse(node).split(".")
+            if root in aliases:
+                found.add(".".join((aliases[root], *rest)))
+    return frozenset(found)

@@ -1,8 +1,0 @@
-"""The machinery of the book: the store, building, the register, what notebooks call, grids, the command line.
-
-Wrong input or surroundings raise `CompanionError` everywhere here; docstrings name only what else is raised.
-"""
-
-
-class CompanionError(Exception):
-    """An error of the person's input or surroundings: its message says what, where and what to do."""

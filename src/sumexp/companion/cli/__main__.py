@@ -1,5 +1,0 @@
-"""``python -m sumexp.companion.cli``."""
-
-from sumexp.companion.cli import main
-
-main()

@@ -1,0 +1,53 @@
+"""Cells and points of comparisons, against values worked out in comments."""
+
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from claimbook.authoring import comparisons
+from sumexp.chapters.intervals import interval
+from sumexp.chapters.models.sampled.comparison import Order
+
+# Mean 0.02, deviation 0.01 of two: half a width of 2.25 * 12.706 * 0.01 / sqrt(2) = 0.2022.
+PAIR = interval([0.02 - 0.01 / 2**0.5, 0.02 + 0.01 / 2**0.5])
+
+
+def test_the_cells_of_a_difference_and_of_an_order() -> None:
+    cells = comparisons.difference_cells("tail", PAIR, 0.01)
+    assert cells == ("tail", "0.020", "[-0.182, 0.222]", "undecided")
+    assert len(cells) == len(comparisons.DIFFERENCE_HEADS)
+    assert comparisons.difference_cells("tail", PAIR, 1.0)[-1] == "no difference"
+    assert comparisons.difference_cells("tail", replace(PAIR, room=0.001), 1.0)[-1] == "undecided"
+    assert comparisons.difference_cells("head", interval([0.5, 0.5001]), 0.01)[-1] == "more"
+    cells = comparisons.order_cells(Order(interval([0.5, 0.5]), 12, 3))
+    assert cells == ("0.50", "[0.50, 0.50]")
+    assert len(cells) == len(comparisons.ORDER_HEADS)
+
+
+def test_points_have_intervals() -> None:
+    fig, ax = plt.subplots()
+    comparisons.points(ax, ["a", "b"], {"head": [np.array([0.0, 0.2]), np.array([0.3, 0.3])]})
+    (drawn,) = ax.containers
+    line, _, (bars,) = drawn
+    assert line.get_xydata().tolist() == [[0.1, 0], [pytest.approx(0.3), 1]]
+    low, high = bars.get_segments()[0][:, 0]
+    # Deviation 0.1414: 2.25 * 12.706 * 0.1.
+    assert (high - low) / 2 == pytest.approx(2.8589, rel=1e-4)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
+    assert ax.yaxis_inverted()  # the first on top
+    plt.close(fig)
+
+
+def test_points_of_a_row_do_not_hide_one_another() -> None:
+    fig, ax = plt.subplots()
+    same = [np.array([0.0, 0.2])]
+    comparisons.points(ax, ["a"], {"head": same, "torso": same, "tail": same})
+    heights = [drawn[0].get_ydata()[0] for drawn in ax.containers]
+    assert heights == pytest.approx([-0.2, 0, 0.2])
+    plt.close(fig)
+
+
+def test_methods_are_ranked_by_their_means() -> None:
+    assert comparisons.ranked([np.array([3.0, 1.0]), np.array([0.0, 1.0]), np.array([5.0])]) == [1, 0, 2]

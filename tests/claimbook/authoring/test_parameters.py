@@ -1,0 +1,34 @@
+"""A notebook checks its own parameters, however it is run."""
+
+import pytest
+
+from claimbook import BookError
+from claimbook.authoring import parameters
+from claimbook.store import settings
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_auto_is_the_gpu_if_torch_can_use_it(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    monkeypatch.setattr(settings, "cuda_available", lambda: there)
+    assert parameters.check("smoke", "auto") == ("cuda" if there else "cpu")
+    assert parameters.check("smoke") == parameters.check("paper", "cpu") == "cpu"
+
+
+def test_another_device_of_torch_is_taken() -> None:
+    assert parameters.check("cpu", "meta") == "meta"
+
+
+@pytest.mark.parametrize(
+    "profile, device, said",
+    [
+        ("nonsense", "cpu", "profile is 'nonsense'; expected one of smoke, cpu, paper"),
+        ("cpu", "cuda", "torch finds no CUDA device"),
+        ("cpu", "gpu0", "device is 'gpu0'; expected auto, cpu, cuda or a device of torch"),
+    ],
+)
+def test_a_wrong_parameter_is_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch, profile: str, device: str, said: str
+) -> None:
+    monkeypatch.setattr(settings, "cuda_available", lambda: False)
+    with pytest.raises(BookError, match=said):
+        parameters.check(profile, device)

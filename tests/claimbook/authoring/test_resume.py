@@ -1,0 +1,128 @@
+"""A training that is cut short or killed goes on from its checkpoint and ends with the same numbers."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from claimbook.authoring import runs
+from claimbook.store import Store
+from claimbook.store.checkpoints import Checkpoint
+from sumexp._runtime import Task
+from sumexp.chapters import longtail, retrieval
+from sumexp.chapters.longtail import residual
+from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.vae import Member, Stack, train
+
+STACK = Stack(
+    members=(Member("gumbel", seed=1), Member("gaussian", divergence="exact", categories=3, seed=2)),
+    variables=3,
+    hidden=16,
+    epochs=4,
+    images=200,
+    samples=2,
+    importance=2,
+    test_images=20,
+)
+
+
+def test_a_stack_that_is_cut_short_ends_with_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved, save, cut = [], Checkpoint.save, Store(tmp_path / "cut")
+
+    def cut_short(checkpoint: Checkpoint, state: dict[str, object]) -> None:
+        save(checkpoint, state)
+        saved.append(checkpoint.path.exists())
+        if len(saved) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        runs.cached(train, STACK, store=cut, threads=1, save_every=0.0)
+    monkeypatch.undo()
+    wanted = runs.computation(train, STACK)
+    checkpoint = cut.checkpoint(wanted)
+    assert saved == [True, True]
+    assert checkpoint.exists()
+    assert cut.status(wanted) == "half-done"
+
+    resumed = runs.cached(train, STACK, store=cut, threads=1)
+    assert "going on from a checkpoint" in caplog.text
+    assert not checkpoint.exists()
+    whole = runs.cached(train, STACK, store=Store(tmp_path / "whole"), threads=1)
+    assert resumed.key == whole.key
+    assert resumed.metrics == whole.metrics
+    assert resumed.arrays.keys() == whole.arrays.keys()
+    for name, array in whole.arrays.items():
+        np.testing.assert_array_equal(resumed.arrays[name], array, err_msg=name)
+    assert resumed.history.keys() == whole.history.keys()
+    for name in whole.history.keys() - {"seconds"}:  # of the clock, the one column that cannot be the same
+        np.testing.assert_array_equal(resumed.history[name], whole.history[name], err_msg=name)
+        assert len(whole.history[name]) == STACK.epochs * len(STACK.members)
+
+
+# Killed by the system, as no handler sees it
+
+SAMPLED = Method("softmax", "uniform", "importance", 4), Method("softmax", "batch", "tail", 4)
+KILLED: Mapping[str, tuple[Task[Any], Any]] = {
+    "longtail": (
+        longtail.train,
+        longtail.Stack(methods=(Method(), *SAMPLED), filters=8, hidden=8, epochs=5, batch=32),
+    ),
+    "longtail, the paper's network": (
+        residual.train,
+        residual.Residual("digits", method=SAMPLED[0], blocks=1, width=4, epochs=5, batch=32),
+    ),
+    "retrieval": (retrieval.train, retrieval.Config(method=SAMPLED[0], width=4, epochs=5, batch=5000)),
+}
+
+
+def train_until_the_fourth_epoch_kills(name: str, root: str) -> None:
+    """What the process that is to be killed does: the third epoch is kept, the fourth is done and lost."""
+    save, saved = Checkpoint.save, []
+
+    def kill(checkpoint: Checkpoint, state: dict[str, object]) -> None:
+        if len(saved) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        save(checkpoint, state)
+        saved.append(checkpoint.path.exists())
+
+    Checkpoint.save = kill  # type: ignore[assignment, method-assign]
+    task, config = KILLED[name]
+    runs.cached(task, config, store=Store(Path(root)), threads=1, save_every=0.0, quiet=True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+@pytest.mark.parametrize("name", KILLED)
+def test_a_training_that_is_killed_ends_with_the_same_numbers(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    killed, whole = Store(tmp_path / "killed"), Store(tmp_path / "whole")
+    # One server imports what a training needs; each that is to be killed is a fork of it.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "sklearn.datasets", "torch._dynamo"])
+    process = context.Process(target=train_until_the_fourth_epoch_kills, args=(name, str(killed.root)))
+    process.start()
+    process.join(300)
+    assert process.exitcode == -signal.SIGKILL
+    task, config = KILLED[name]
+    wanted = runs.computation(task, config)
+    assert killed.status(wanted) == "half-done"
+    resumed = runs.cached(task, config, store=killed, threads=1)
+    assert "going on from a checkpoint" in caplog.text
+    caplog.clear()
+    expected = runs.cached(task, config, store=whole, threads=1)
+    assert "going on from a checkpoint" not in caplog.text
+    assert resumed.key == expected.key
+    assert resumed.metrics == expected.metrics
+    for kind in ("arrays", "history"):
+        found, others = getattr(resumed, kind), getattr(expected, kind)
+        assert found.keys() == others.keys()
+        for column in found.keys() - {"seconds"}:
+            np.testing.assert_array_equal(found[column], others[column], err_msg=column)

@@ -1,0 +1,485 @@
+"""Cached runs: computed once, kept whole or not at all, and the same whether fresh or cached."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from claimbook import BookError
+from claimbook.authoring import runs
+from claimbook.store import Store, parts
+from sumexp import _runtime as runtime
+from sumexp import datasets
+from sumexp.chapters import fits
+from sumexp.chapters.models import wordmodel
+from sumexp.datasets import DataError, DataFile, Dataset
+
+
+@dataclass(frozen=True)
+class Config:
+    steps: int = 3
+    rate: float = 0.5
+    name: str = "plain"
+    layers: tuple[int, ...] = (2, 3)
+
+
+@dataclass(frozen=True)
+class Nested:
+    inner: Config = Config()
+
+
+CALLS: list[object] = []
+
+
+def task(config: Config, /, *, progress: Callable[[Iterable[int]], Iterable[int]], **_: object) -> runs.Result:
+    CALLS.append(config)
+    steps = [step * config.rate for step in progress(range(config.steps))]
+    arrays = {"steps": np.array(steps), "words": np.array(["the", "dog"]), "half": np.float32([1 / 3])}
+    return runs.Result(arrays, {"last": steps[-1], "third": 1 / 3, "threads": torch.get_num_threads()})
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty store in a path with a space; the tasks here are outside the package, so their code has no part."""
+    CALLS.clear()
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "the store"))
+    monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "code" for name in names})
+    monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
+    return tmp_path / "the store"
+
+
+def left(root: Path) -> list[Path]:
+    """Entries, checkpoints and what is half written."""
+    return sorted(root.glob("run/*/*"))
+
+
+def test_a_run_is_computed_once(root: Path) -> None:
+    fresh = runs.cached(task, Config())
+    cached = runs.cached(task, Config())
+    assert len(CALLS) == 1
+    assert fresh.metrics == cached.metrics == {"last": 1.0, "third": 1 / 3, "threads": 1}
+    assert fresh.config == {"steps": 3, "rate": 0.5, "name": "plain", "layers": [2, 3]}
+    assert fresh.provenance == cached.provenance
+    assert fresh.arrays["steps"].tolist() == [0, 0.5, 1]
+    for name, array in fresh.arrays.items():
+        assert array.dtype == cached.arrays[name].dtype
+        np.testing.assert_array_equal(array, cached.arrays[name])
+    [entry] = left(root)
+    assert entry.name == fresh.key
+    assert sorted(path.name for path in entry.iterdir()) == [
+        "SHA256SUMS",
+        "arrays.npz",
+        "entry.json",
+        "history.npz",
+        "run.json",
+    ]
+    assert fresh.history == cached.history == {}
+
+
+def test_its_provenance_is_recorded() -> None:
+    start = time.perf_counter()
+    made = runs.cached(task, Config(), threads=2).provenance
+    assert made.versions["torch"] == torch.__version__
+    assert made.versions["numpy"] == np.__version__
+    assert made.more == {"threads": 2}
+    assert made.data == ()
+    assert made.device.startswith("cpu (")
+    assert 0 <= made.seconds <= time.perf_counter() - start
+    assert made.peak_memory > 10_000_000
+    assert made.finished.endswith("+00:00")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(
+    hnp.arrays(
+        st.one_of(hnp.floating_dtypes(endianness="="), hnp.integer_dtypes(endianness="="), hnp.unicode_string_dtypes()),
+        hnp.array_shapes(min_dims=0, min_side=0),
+    )
+)
+def test_any_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
+    def return_it(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({"array": array})
+
+    back = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store"))).arrays["array"]
+    assert back.dtype == array.dtype
+    np.testing.assert_array_equal(back, array)
+
+
+columns = st.one_of(
+    st.lists(st.floats(), max_size=5).map(np.float64),
+    st.lists(st.floats(width=32), max_size=5).map(np.float32),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5).map(np.int64),
+    st.lists(st.booleans(), max_size=5).map(np.bool_),
+    st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=5).map(
+        lambda words: np.array(words, str)
+    ),
+)
+names = st.text("aeé_1", min_size=1, max_size=8).filter(str.isidentifier)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(st.dictionaries(names, columns, max_size=4))
+def test_any_history_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, history: dict[str, np.ndarray]
+) -> None:
+    rows = min((len(column) for column in history.values()), default=0)
+    history = {name: column[:rows] for name, column in history.items()}
+
+    def return_it(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({}, history=history)
+
+    back = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store"))).history
+    assert list(back) == list(history)
+    for name, column in history.items():
+        assert back[name].dtype == column.dtype
+        np.testing.assert_array_equal(back[name], column)
+
+
+@pytest.mark.parametrize("name", ["file", "train loss", "", "../escaped", "a/b"])
+def test_an_array_needs_a_plain_name(root: Path, name: str) -> None:
+    def named(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({name: np.ones(1)})
+
+    with pytest.raises(ValueError, match=rf"the array '{name}' needs a name such as 'train_loss'"):
+        runs.cached(named, Config())
+    assert left(root) == []
+
+
+def test_columns_of_unequal_length_are_no_history(root: Path) -> None:
+    def ragged(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({}, history={"epoch": np.arange(2), "loss": np.ones(1)})
+
+    with pytest.raises(ValueError, match="same length"):
+        runs.cached(ragged, Config())
+    assert left(root) == []
+
+
+def test_the_key_is_of_all_that_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({})
+
+    file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
+    monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (file,))})
+    monkeypatch.setattr(datasets, "available", lambda name: True)
+    keys = [runs.cached(task, config).key for config in (Config(), Config(steps=4), Config(rate=1.0), Config(name=""))]
+    keys.append(runs.cached(task, Config(), threads=2).key)
+    keys.append(runs.cached(other, Config()).key)
+    keys.append(runs.cached(task, Config(), data=["tiny"]).key)
+    monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (replace(file, sha256="cd" * 32),))})
+    keys.append(runs.cached(task, Config(), data=["tiny"]).key)
+    monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "changed" for name in names})
+    keys.append(runs.cached(task, Config()).key)
+    assert len(set(keys)) == len(keys) == 9
+    assert runs.computation(task, Config(), device="cuda").key not in keys
+    assert runs.computation(task, Config(), device="cuda:1").key == runs.computation(task, Config(), device="cuda").key
+
+
+def test_the_parts_have_names() -> None:
+    assert runs.computation(task, Config()).parts == {
+        f"module {__name__}": "code",
+        "config steps": "3",
+        "config rate": "0.5",
+        "config name": '"plain"',
+        "config layers": "[2, 3]",
+        "device": "cpu",
+        "threads": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    "config, fault",
+    [
+        (Config(steps="3"), r"Config: steps = '3': Input should be a valid integer"),  # type: ignore[arg-type]
+        (Config(steps=3.5), r"Config: steps = 3.5: Input should be a valid integer"),  # type: ignore[arg-type]
+        (Config(rate=None), r"Config: rate = None: Input should be a valid number"),  # type: ignore[arg-type]
+        (Config(layers=(1, "2")), r"Config: layers.1 = '2': Input should be"),  # type: ignore[arg-type]
+        (Nested(Config(name=7)), r"Nested: inner.name = 7: Input should be a valid string"),  # type: ignore[arg-type]
+        (Config(name=object()), r"Config cannot be written as JSON"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_field_of_a_wrong_type_is_named(root: Path, config: Config, fault: str) -> None:
+    with pytest.raises(BookError, match=fault):
+        runs.cached(task, config)
+    assert CALLS == []
+    assert not root.exists()
+
+
+def test_a_config_that_is_no_dataclass() -> None:
+    with pytest.raises(BookError, match=r"a run's config must be a dataclass, got {'steps': 3}"):
+        runs.cached(task, {"steps": 3})
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_entry_is_computed_again_with_a_note(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = runs.cached(task, Config())
+    [entry] = left(root)
+    flip(entry / "arrays.npz")
+    again = runs.cached(task, Config())
+    assert len(CALLS) == 2
+    assert f"{entry} is damaged" in caplog.text
+    assert again.metrics == first.metrics
+    assert runs.cached(task, Config()).metrics == first.metrics
+    assert len(CALLS) == 2
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_run_has_the_threads_it_asks_for(threads: int) -> None:
+    before = torch.get_num_threads()
+    assert runs.cached(task, Config(), threads=threads).metrics["threads"] == threads
+    assert torch.get_num_threads() == before
+
+
+def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
+    def fail(config: Config, /, **_: object) -> runs.Result:
+        raise RuntimeError("diverged")
+
+    before = torch.get_num_threads()
+    with pytest.raises(RuntimeError, match="diverged"):
+        runs.cached(fail, Config(), threads=before + 1)
+    assert left(root) == []
+    assert torch.get_num_threads() == before
+    assert "SUMEXP_DECLARED_DATA" not in os.environ
+
+
+def test_no_pickle_is_ever_written(root: Path) -> None:
+    def objects(config: Config, /, **_: object) -> runs.Result:
+        return runs.Result({"objects": np.array([object()])})
+
+    with pytest.raises(ValueError, match="allow_pickle"):
+        runs.cached(objects, Config())
+    assert left(root) == []
+
+
+def test_a_run_may_read_the_data_it_declares_and_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+
+    def read(config: Config, /, **_: object) -> runs.Result:
+        seen.append(os.environ["SUMEXP_DECLARED_DATA"])
+        datasets.declared("brown")
+        return runs.Result({})
+
+    with pytest.raises(DataError, match="'brown' is read but not declared"):
+        runs.cached(read, Config())
+    monkeypatch.setenv("SUMEXP_DECLARED_DATA", "brown,digits")
+    runs.cached(read, Config(), data=["brown"])
+    assert seen == ["", "brown"]
+    assert os.environ["SUMEXP_DECLARED_DATA"] == "brown,digits"
+    monkeypatch.setenv("SUMEXP_DECLARED_DATA", "digits")  # a notebook cannot read by way of the cache either
+    with pytest.raises(DataError, match="'brown' is read but not declared"):
+        runs.cached(read, Config(), data=["brown"])
+
+
+def test_where_runs_are_kept(tmp_path: Path, root: Path) -> None:
+    runs.cached(task, Config(), store=Store(tmp_path / "argument"))
+    assert left(tmp_path / "argument")
+    assert not root.exists()
+
+
+def test_a_store_that_cannot_be_written(root: Path) -> None:
+    root.write_text("a file where the folder should be")
+    with pytest.raises(BookError, match=r"cannot keep .* name another folder by SUMEXP_STORE"):
+        runs.cached(task, Config())
+    assert CALLS == []
+
+
+# Several processes, forked from one that has imported what is slow to import and has run nothing; it is started once,
+# as one worker of the tests has all of these.
+
+
+def sleepy(config: Config, /, **_: object) -> runs.Result:
+    with Path(config.name).open("a") as calls:
+        calls.write("called\n")
+    time.sleep(config.rate)
+    return runs.Result({"steps": np.arange(config.steps)}, {"done": 1.0})
+
+
+def walk(
+    config: Config,
+    /,
+    *,
+    device: str,
+    progress: Callable[[Iterable[int]], Iterable[int]],
+    checkpoint: runtime.Checkpoint,
+) -> runs.Result:
+    """A random walk, one number a step, that goes on from the step where it was; it tells where it starts."""
+    generator = torch.Generator().manual_seed(7)
+    first, positions = 0, [torch.zeros(())]
+    if state := checkpoint.load():
+        generator.set_state(state["generator"])
+        first, positions = state["step"], [*state["positions"]]
+    with Path(config.name).open("a") as starts:
+        starts.write(f"{first}\n")
+    for step in progress(range(first, config.steps)):
+        positions.append(positions[-1] + torch.randn((), generator=generator))
+        checkpoint.save({"step": step + 1, "positions": positions, "generator": generator.get_state()})
+        time.sleep(config.rate)
+    steps = torch.stack(positions).numpy()
+    return runs.Result({"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps})
+
+
+def ask(task: Any, config: Config, root: Path, options: dict[str, Any]) -> None:
+    parts.modules = lambda names: {f"module {name}": "code" for name in names}
+    runs.cached(task, config, store=Store(root), **options)
+
+
+def start(task: Any, config: Config, root: Path, **options: Any) -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    process = context.Process(target=ask, args=(task, config, root, options))
+    process.start()
+    return process
+
+
+def kill(process: Any) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(60)
+
+
+def wait_for(path: Path, process: Any) -> None:
+    while not path.exists():
+        assert process.is_alive()
+        time.sleep(0.01)
+
+
+def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
+    config = Config(name=str(tmp_path / "calls"), rate=1.0)
+    processes = [start(sleepy, config, tmp_path / "runs") for _ in range(2)]
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert (tmp_path / "calls").read_text() == "called\n"
+
+
+def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, root = tmp_path / "calls", tmp_path / "runs"
+    process = start(sleepy, Config(name=str(calls), rate=60.0), root)
+    wait_for(calls, process)
+    kill(process)
+    assert left(root) == []
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    runs.cached(sleepy, Config(name=str(calls), rate=60.0), store=Store(root))
+    assert len(left(root)) == 1
+
+
+def test_a_finished_run_takes_half_a_checkpoint_with_it(tmp_path: Path) -> None:
+    """A process killed between the writing of a checkpoint and its renaming leaves one."""
+    store = Store(tmp_path / "runs")
+    half = store.checkpoint(runs.computation(task, Config())).with_suffix(".checkpoint.part")
+    half.parent.mkdir(parents=True)
+    half.write_bytes(b"half")
+    assert [path.name for path in left(store.root)] == [half.name]
+    run = runs.cached(task, Config(), store=store)
+    assert [path.name for path in left(store.root)] == [run.key]
+
+
+def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts, root = tmp_path / "starts", tmp_path / "runs"
+    config = Config(name=str(starts), steps=200, rate=0.05)
+    checkpoint = Store(root).checkpoint(runs.computation(walk, config))
+    process = start(walk, config, root, save_every=0.0)
+    wait_for(checkpoint, process)
+    time.sleep(0.5)  # of the 10 s that it takes
+    kill(process)
+    before = torch.load(checkpoint, weights_only=True)["seconds"][0]
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", lambda seconds: None)
+        resumed = runs.cached(walk, config, store=Store(root))
+        whole = runs.cached(walk, config, store=Store(tmp_path / "others"))
+    first, second, third = map(int, starts.read_text().split())
+    assert (first, third) == (0, 0)
+    assert 1 <= second < 200
+    assert "going on from a checkpoint" in caplog.text
+    assert before > 0.05 * (second - 1)
+    assert resumed.provenance.seconds > before > whole.provenance.seconds
+    assert resumed.metrics == whole.metrics
+    np.testing.assert_array_equal(resumed.arrays["steps"], whole.arrays["steps"])
+    for name in ("step", "position"):
+        np.testing.assert_array_equal(resumed.history[name], whole.history[name])
+        assert len(whole.history[name]) == 201
+    assert [path.name for path in left(root)] == [resumed.key]
+
+
+def test_the_word_model_is_the_same_fresh_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    corpus = datasets.Corpus(
+        words=tuple("abcde"),
+        tokens=rng.integers(5, size=1000),
+        starts=np.arange(0, 1001, 100),
+        documents=tuple("0123456789"),
+        categories=("none",) * 10,
+    )
+    monkeypatch.setattr(datasets, "corpus", lambda source: corpus)
+    config = wordmodel.WordModelConfig(rank=2, steps=5, batch=4)
+    fresh, cached = (runs.cached(wordmodel.train, config, data=["brown"]) for _ in range(2))
+    context = torch.arange(5)
+    models = [wordmodel.WordModel.from_arrays(run.arrays, run.metrics) for run in (fresh, cached)]
+    assert torch.equal(models[0].logits(context), models[1].logits(context))
+    assert models[0].labels == tuple("abcde")
+    assert torch.equal(models[0].logits(context), wordmodel.fit(config, corpus).logits(context))
+
+
+def test_several_runs_side_by_side_are_those_of_one_by_one(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In processes of their own, hence with a task of the package; what is there already is not computed again."""
+    monkeypatch.undo()  # the other processes have the code of the package
+    monkeypatch.setattr(runs, "SHORT", 0.0)
+    monkeypatch.setenv("SUMEXP_STORE", str(root))
+    configs = [fits.FitConfig("discrete", noise, samples=None, steps=3) for noise in ("gumbel", "gaussian")]
+    one = runs.cached(fits.train, configs[0], threads=1)
+    found = runs.cached_all(fits.train, [*configs, *(replace(config, steps=4) for config in configs)])
+    assert [(run.config["noise"], run.config["steps"]) for run in found] == [
+        ("gumbel", 3), ("gaussian", 3), ("gumbel", 4), ("gaussian", 4)
+    ]  # fmt: skip
+    assert found[0].provenance == one.provenance
+    alone = runs.cached(fits.train, configs[1], threads=1, store=Store(tmp_path / "others"))
+    np.testing.assert_array_equal(found[1].arrays["objective"], alone.arrays["objective"])
+    assert [len(run.arrays["law"][0, 0, 0]) for run in found] == [10] * 4
+    assert len(left(root)) == 4
+
+
+@pytest.mark.parametrize("short, cores, started", [(600.0, 2, []), (0.0, 2, [2]), (0.0, 1, []), (0.0, 9, [3])])
+def test_short_runs_need_no_other_processes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, short: float, cores: int, started: list[int]
+) -> None:
+    asked = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, workers: int, *_: object, **__: object) -> None:
+            asked.append(workers)
+            super().__init__(1)
+
+    monkeypatch.setattr(runs, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(runs, "SHORT", short)
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    configs = [fits.FitConfig("discrete", "gumbel", samples=None, steps=steps) for steps in (1, 2, 3)]
+    found = runs.cached_all(fits.train, configs)
+    assert asked == started
+    assert [run.config["steps"] for run in found] == [1, 2, 3]
+    assert runs.cached_all(fits.train, configs[:2])[1].provenance == found[1].provenance
+    assert asked == started
+
+
+def test_several_runs_report_the_fault_of_one() -> None:
+    absent = [fits.FitConfig("discrete", "gumbel", steps=steps, seeds=(0,)) for steps in (1, 2)]
+    with pytest.raises(DataError, match="no data set 'absent'"):
+        runs.cached_all(fits.train, absent, data=lambda config: ("absent",))

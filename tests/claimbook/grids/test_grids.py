@@ -1,0 +1,379 @@
+"""Grids of runs: what the store has of them and what they cost; and the commands that say so."""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from claimbook import BookError
+from claimbook.authoring import runs
+from claimbook.cli.commands import app
+from claimbook.grids import costs, filling, jobs
+from claimbook.grids.labels import differences
+from claimbook.pipeline import workflow
+from claimbook.pipeline.inputs import declared_runs, parse, source_path
+from claimbook.store import Computation, complete_grids, default, entries, parts, processes
+from claimbook.store.checkpoints import Checkpoint
+from sumexp import datasets
+from sumexp.chapters.jobs import Grid, Job
+
+
+@dataclass(frozen=True)
+class Part:
+    kind: str = "a"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Config:
+    number: int = 0
+    parts: tuple[Part, ...] = (Part(),)
+
+
+CALLS: list[int] = []
+
+
+def task(config: Config, /, **_: object) -> runs.Result:
+    CALLS.append(config.number)
+    if config.number < 0:
+        raise ArithmeticError("diverged")
+    steps = np.arange(12)
+    return runs.Result({"steps": steps}, {"number": config.number}, {"epoch": steps, "loss": steps / 7})
+
+
+def tiny(profile: str, there: Callable[[str], bool]) -> tuple[Job, ...]:
+    extra = (job(9, 1e-6, ("mnist",)),) if there("mnist") else ()
+    return (*(job(n, n + 1) for n in range(3)), *extra)
+
+
+def ask_for(monkeypatch: pytest.MonkeyPatch, grid: Grid) -> None:
+    """Let this be the one grid there is."""
+    monkeypatch.setattr(jobs, "grids", lambda: {"tiny": grid})
+
+
+@pytest.fixture(autouse=True)
+def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty store and one tiny grid; the task here is outside the package, so its code has no part."""
+    CALLS.clear()
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "the store"))
+    monkeypatch.setenv("SUMEXP_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
+    monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "code" for name in names})
+    ask_for(monkeypatch, tiny)
+    return tmp_path / "the store"
+
+
+def command(*arguments: str, code: int = 0, answer: str = "") -> str:
+    """Run ``sumexp runs``; what it printed, or the message of its error."""
+    done: Result = CliRunner().invoke(app, ["runs", *arguments], input=answer)
+    assert done.exit_code == code, (done.output, done.exception)
+    return str(done.exception) if isinstance(done.exception, BookError) else done.output
+
+
+def job(number: int, seconds: float = 1.0, data: tuple[str, ...] = ()) -> Job:
+    return Job(task, Config(number), data, threads=2, seconds={"cpu": seconds / 2, "cuda": seconds / 4})
+
+
+def wanted(number: int) -> Computation:
+    return jobs.computation(job(number), "cpu")
+
+
+def kept(number: int) -> runs.Run:
+    """The run that the grid asks for, computed now if it is not in the store."""
+    return jobs.run(job(number), "cpu")
+
+
+def place(number: int) -> Path:
+    return default().path(wanted(number))
+
+
+def half_done(number: int) -> Path:
+    """Leave a checkpoint as a killed run does."""
+    checkpoint = Checkpoint(default(), wanted(number), "cpu", every=0.0)
+    checkpoint.save({"step": 1})
+    return checkpoint.path
+
+
+def test_a_job_lies_where_the_notebook_looks() -> None:
+    [first, *_] = tiny("smoke", lambda name: False)
+    run = jobs.run(first, "cpu")
+    assert jobs.computation(first, "cpu").key == run.key == runs.cached(task, Config(0), threads=2).key
+    assert CALLS == [0]
+
+
+def test_how_far_each_run_is() -> None:
+    kept(0)
+    half_done(1)
+    table = command("list", "--grid", "tiny", "--device", "cpu").splitlines()
+    assert [line.split()[1] for line in table[1:]] == ["fresh", "half-done", "missing"]
+    assert [line.split()[-1] for line in table[1:]] == ["number=0", "number=1", "number=2"]
+    (place(0) / "run.json").write_text("{}")
+    with default().locked(wanted(1)):
+        table = command("list", "--grid", "tiny", "--device", "cpu").splitlines()
+        assert [line.split()[1] for line in table[1:]] == ["damaged", "running", "missing"]
+
+
+def test_all_runs_are_listed() -> None:
+    assert "0 runs" in command("list")
+    kept(5)
+    head, line, _, summary = command("list").splitlines()
+    assert head.split() == ["key", "date", "time", "size", "device", "task"]
+    assert line.split()[0] == place(5).name[:12]
+    assert line.split()[-1].endswith("test_grids.task")
+    assert summary.startswith("1 runs, ")
+
+
+def test_a_run_is_shown_by_the_first_digits_of_its_key() -> None:
+    run = kept(2)
+    printed = command("show", run.key[:8])
+    assert "number: 2" in printed
+    assert "steps: int64 [12]" in printed
+    assert "history, the last of 12 rows:" in printed
+    assert [line.split()[0] for line in printed.splitlines()[-6:]] == ["epoch", "7", "8", "9", "10", "11"]
+    record = json.loads(command("show", run.key, "--json"))
+    assert (record["key"], record["config"]["number"], record["metrics"]) == (run.key, 2, {"number": 2.0})
+    assert {name: column[-1] for name, column in record["history"].items()} == {"epoch": 11, "loss": 11 / 7}
+    assert "no run begins with 'xyz'" in command("show", "xyz", code=1)
+    kept(3)
+    assert "2 runs begin with ''" in command("show", "", code=1)
+    (place(2) / "run.json").write_text("{}")
+    assert "is damaged: its files are not those that were written" in command("show", run.key, code=1)
+
+
+@pytest.mark.parametrize("length", [200, 201])
+def test_a_long_setting_is_cut_and_its_length_is_said(length: int) -> None:
+    whole = "[{'kind': 'NAME', 'seed': 0}]"
+    name = "a" * (length - len(whole) + len("NAME"))
+    whole = whole.replace("NAME", name)
+    shown = command("show", runs.cached(task, Config(parts=(Part(name),))).key).splitlines()
+    cut = f"{whole[:200]} ... (201 characters; --json has all)"
+    assert f"  parts: {whole if length == 200 else cut}" in shown
+
+
+def finish(number: int, seconds: float, size: int) -> None:
+    """Leave a finished run that took so long and is so large."""
+    kept(number)
+    entry = place(number)
+    record = json.loads((entry / "entry.json").read_text())
+    record["provenance"]["seconds"] = seconds
+    (entry / "entry.json").write_text(json.dumps(record))
+    arrays = entry / "arrays.npz"
+    other = sum(path.stat().st_size for path in entry.iterdir()) - arrays.stat().st_size
+    arrays.write_bytes(arrays.read_bytes().ljust(size - other, b"\0"))
+    (entry / "SHA256SUMS").write_text(entries._sums(entry))
+
+
+def test_finished_runs_correct_the_estimate() -> None:
+    name = f"{__name__}.task"
+    [*_, third] = tiny("smoke", lambda name: False)
+    stated = costs.estimates("tiny", "cpu", default())[name]
+    assert stated == costs.Estimate("cpu")
+    assert stated.seconds(third) == 3 / 2
+    finish(0, seconds=1.0, size=10_000)
+    finish(1, seconds=9.0, size=20_000)
+    measured = costs.estimates("tiny", "cpu", default())[name]
+    assert measured == costs.Estimate("cpu", 2, (1 + 9) / (1 / 2 + 2 / 2), (10_000 + 20_000) / 2)
+    assert measured.seconds(third) == 10.0
+    half_done(2)
+    assert costs.estimates("tiny", "cpu", default())[name] == measured
+    assert costs.estimates("tiny", "cuda", default())[name].finished == 0
+
+
+def test_what_the_profile_paper_costs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+
+    def hours(grid: str, task: str = "") -> float:
+        asked = jobs.grids()[grid]("paper", lambda name: True)
+        return sum(one.seconds["cuda"] for one in asked if task in one.name) / 3600
+
+    # MNIST and Fashion-MNIST 150,000 steps, Omniglot 69,000: of 24, 144, three times 128, and 64 members.
+    steps = [0.22 + 0.017 * members for members in (24, 144, 128, 128, 128, 64)]
+    assert hours("vae") == pytest.approx(369_000 * sum(steps) / 3.6e6, rel=0.2)
+    assert hours("vae") < 1.5
+    # 49 methods, 5 seeds; EXP has 84 steps an epoch and STEP 197.
+    assert hours("longtail", "residual") == pytest.approx(49 * 5 * 256 * (84 + 197) * 0.0095 / 3600, rel=0.01)
+
+
+def test_runs_of_all_profiles_correct_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    number_of = {"smoke": 5, "cpu": 6, "paper": 7}
+    ask_for(monkeypatch, lambda profile, there: (job(number_of[profile]),))
+    finish(5, seconds=1.0, size=10_000)
+    finish(7, seconds=3.0, size=10_000)
+    assert costs.estimates("tiny", "cpu", default())[f"{__name__}.task"] == costs.Estimate("cpu", 2, 4.0, 10_000)
+
+
+def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
+    printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
+    assert "3 of 3 runs to compute" in printed
+    assert "from the grid's figures for one core" in printed
+    assert "data: without mnist" in printed
+    assert not root.exists()
+    assert CALLS == []
+    finish(0, seconds=8281.0, size=10_000)
+    printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
+    assert "2 of 3 runs to compute" in printed
+    assert "time: 12 hours on 2 cores" in printed  # (2 + 3) * 8281 / 3600 = 11.501
+    assert "disk: 20.0 kB" in printed
+    assert "from 1 finished run on cpu" in printed
+    assert "GPU hours" in command("run", "--grid", "tiny", "--device", "cuda", "--dry-run")
+
+
+def test_one_run_of_a_grid_is_computed_here_and_once() -> None:
+    for _ in range(2):
+        command("run", "--grid", "tiny", "--device", "cpu", "--only", place(1).name[:10])
+        assert CALLS == [1]
+
+
+def test_one_run_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_for(monkeypatch, lambda profile, there: (job(-1),))
+    with pytest.raises(ArithmeticError, match="diverged"):
+        CliRunner().invoke(app, ["runs", "run", "--grid", "tiny", "--only", wanted(-1).key], catch_exceptions=False)
+
+
+def test_runs_are_handed_on_longest_first_with_the_time_they_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_for(monkeypatch, lambda profile, there: (job(0, 2), job(1, 3), job(2, 1)))
+    tasks = filling.longest_first("tiny", "smoke", "cpu")
+    assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0, 2)]
+    settings = ("--grid", "tiny", "--profile", "smoke", "--device", "cpu", "--only", place(1).name)
+    assert tasks[0].arguments == ("runs", "run", *settings)
+    assert (tasks[0].minutes, tasks[0].threads, tasks[0].gpu) == (10 + 1, 2, False)  # 3 * 1.5 s, rounded up
+    assert filling.longest_first("tiny", "smoke", "cuda")[0].gpu
+    finish(2, seconds=600.0, size=10_000)
+    tasks = filling.longest_first("tiny", "smoke", "cpu")
+    assert [(task.wanted.key, task.minutes) for task in tasks] == [(place(1).name, 10 + 90), (place(0).name, 10 + 60)]
+
+
+@pytest.mark.parametrize("executor", ["", "slurm"])
+def test_snakemake_is_asked_once_for_what_is_lacking(
+    executor: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def compute(arguments: list[str]) -> None:
+        tasks = json.loads(Path(arguments[-1].removeprefix("tasks=")).read_text("utf-8"))
+        asked.append((arguments, tasks, os.environ.get(processes.DRIVER), Path.cwd()))
+        assert not place(1).exists()  # it was damaged
+        for number in (0, 1, 2)[: 3 if len(asked) > 1 else 2]:
+            kept(number)
+
+    project = tmp_path / "the project"
+    (project / "workflow").mkdir(parents=True)
+    (project / "workflow/Snakefile").touch()
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("snakemake.cli.main", compute)
+    monkeypatch.setattr(workflow, "find_spec", lambda name: name == "snakemake_executor_plugin_slurm" or None)
+    monkeypatch.setenv(processes.DRIVER, "0 0")
+    kept(1)
+    arguments = ["run", "--grid", "tiny", "--device", "cpu", "--cores", "3", "--options", "--quiet 'a b'"]
+    arguments += ["--executor", executor, "--jobs", "7"]
+    (place(1) / "run.json").write_text("{}")
+    assert "1 of 3 runs are not finished" in command(*arguments, code=1)
+    (place(1) / "run.json").write_text("{}")
+    assert "all 3 runs are in the store" in command(*arguments)
+    assert len(command(*arguments)) > 0
+    assert len(asked) == 2
+    given, tasks, driver, folder = asked[0]
+    assert given[:2] == ["--snakefile", str(project / "workflow/Snakefile")]
+    assert given[-4:] == ["--quiet", "a b", "--config", f"tasks={folder}/tasks.json"]
+    where = ("--executor slurm --jobs 7 --retries 2 --latency-wait 60", "--cores 3 --resources gpu=1")
+    assert " ".join(given[:-4]).endswith(where[executor == ""])
+    assert (driver or "").partition(" ")[0] == ("" if executor else str(os.getpid()))
+    assert (folder.parent == project / "build") is (executor == "slurm")  # which all nodes see
+    assert folder.exists() is (executor == "slurm")  # with the cluster's logs of what failed
+    assert not asked[1][-1].exists()
+    assert [task["name"] for task in tasks] == [f"run_{place(number).name}" for number in (2, 1, 0)]
+    asked_for = f"--grid tiny --profile cpu --device cpu --only {place(2).name}"
+    assert tasks[0]["command"] == (f"cd '{project}' && {sys.executable} -m claimbook.cli runs run {asked_for}")
+    assert (root / "logs/tiny-cpu-cpu.log").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--grid", "none"], "GRID is 'none'; expected one of tiny"),
+        (["--grid", "tiny", "--profile", "huge"], "PROFILE is 'huge'; expected one of smoke, cpu, paper"),
+        (["--grid", "tiny", "--device", "tpu"], "device is 'tpu'; expected one of auto, cpu, cuda"),
+        (["--grid", "tiny", "--device", "cpu", "--only", "xyz"], "no run of the grid tiny, .* begins with 'xyz'"),
+        (["--grid", "tiny", "--device", "cpu", "--cores", "-1"], "CORES is -1; expected 1 or more"),
+        (["--grid", "tiny", "--device", "cpu", "--executor", "nosuch"], "'nosuch', which is not installed; run: .* -m"),
+        (["--grid", "tiny", "--executor", "slurm"], "device for EXECUTOR=slurm is 'auto'; expected one of cpu, cuda"),
+        (["--grid", "tiny", "--device", "cpu", "--executor", "slurm", "--jobs", "0"], "JOBS is 0; expected 1 or more"),
+    ],
+)
+def test_wrong_input_is_named_before_anything_runs(
+    root: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow, "find_spec", lambda name: None if "nosuch" in name else True)
+    assert re.search(message, command("run", *arguments, code=1))
+    assert CALLS == []
+
+
+def test_settings_are_told_apart_in_few_words() -> None:
+    configs = [Config(1, (Part("a"),)), Config(2, (Part("a"),)), Part("a" * 100)]
+    assert differences(configs[:2]) == ["number=1", "number=2"]
+    assert differences(configs[:1]) == [""]
+    assert differences([configs[2], Part()]) == [f"kind={'a' * 60}", "kind=a"]
+
+
+@pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])
+def test_the_grids_of_the_book(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for grid in jobs.grids():
+        asked = jobs.jobs_of(grid, profile)
+        assert len({wanted.key for wanted in jobs.computations(asked, "cpu")}) == len(asked) > 0
+        assert all(min(job.seconds.values()) > 0 and job.seconds.keys() == {"cpu", "cuda"} for job in asked)
+
+
+def test_a_data_set_is_trained_when_all_its_runs_are_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "available", lambda name: name == "mnist")  # no run here reads it
+    ask_for(monkeypatch, lambda profile, there: tuple(job(n, data=("mnist",) * there("mnist")) for n in range(2)))
+    names = ("mnist", "omniglot")
+    assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "no", "trained omniglot": "no"}
+    assert complete_grids.trained("tiny", names, "smoke", "cpu") == ["mnist"]  # a moment's training waits for nothing
+    one, other = jobs.by_source("tiny", "cpu")["mnist"]
+    jobs.run(one, "cpu")
+    assert filling.leave_marks("tiny", "cpu", "cpu") == []
+    assert complete_grids.trained("tiny", names, "cpu", "cpu") == []
+    jobs.run(other, "cpu")
+    assert filling.leave_marks("tiny", "cpu", "cpu") == filling.leave_marks("tiny", "cpu", "cpu") == ["mnist"]
+    assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "yes", "trained omniglot": "no"}
+    assert complete_grids.trained("tiny", names, "cpu", "cuda") == []
+    monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "other code" for name in names})
+    assert complete_grids.trained("tiny", names, "cpu", "cpu") == []
+
+
+def test_the_command_that_fills_a_grid_leaves_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "available", lambda name: name == "mnist")
+    command("run", "--grid", "tiny", "--device", "cpu", "--only", wanted(0).key)
+    assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == []
+    asked = jobs.jobs_of("tiny", "cpu")
+    monkeypatch.setattr(workflow, "run", lambda *_: [jobs.run(one, "cpu") for one in asked][:0])
+    command("run", "--grid", "tiny", "--device", "cpu")
+    assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
+
+
+def test_make_and_the_readme_name_the_grids_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    root = Path(__file__).parents[3]
+    lists = re.findall(r"GRID=([\w|]*\|[\w|]*)", (root / "Makefile").read_text("utf-8"))
+    assert [set(names.split("|")) for names in lists] == [jobs.grids().keys()] * 2
+    named = re.findall(r"GRID=(\w+)", (root / "README.md").read_text("utf-8"))
+    assert named
+    assert set(named) <= jobs.grids().keys()
+
+
+@pytest.mark.parametrize("chapter", ["vae", "longtail", "retrieval"])
+def test_a_chapter_declares_the_data_sets_that_its_grid_asks_for(chapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.chdir(Path(__file__).parents[3])
+    plans = import_module(f"sumexp.chapters.{chapter}.grids").PLANS
+    assert declared_runs(parse(source_path(chapter)))[chapter] == tuple(plans["paper"])

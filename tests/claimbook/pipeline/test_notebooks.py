@@ -1,0 +1,129 @@
+"""A notebook that is executed: its parameters, and how far it is."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claimbook import BookError
+from claimbook.pipeline import notebooks
+from claimbook.store import Computation, Store, progress
+
+from .tiny import PARAMETERS, chapter
+
+MORE = "seed = 0\nrate = 0.5\nquick = False\nsizes = (1, 2)\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project of one notebook."""
+    monkeypatch.chdir(tmp_path)
+    Path("notebooks").mkdir()
+    assert PARAMETERS in chapter("one", "profile")
+    Path("notebooks/one.md").write_text(chapter("one", "profile").replace("seed = 0\n", MORE))
+
+
+def test_parameters_are_values_of_the_kind_that_the_notebook_has() -> None:
+    found = notebooks.parameters("one", ["seed=7", "rate=2", "quick=True", "sizes=(3,)", "profile=smoke"])
+    wanted = {"profile": "smoke", "seed": 7, "rate": 2.0, "quick": True, "sizes": (3,)}
+    assert {name: found[name] for name in wanted} == wanted
+    assert isinstance(found["rate"], float)
+    assert isinstance(found["seed"], int)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("seed=1.5", "parameter seed is '1.5'; expected a whole number such as 0"),
+        ("seed=True", "parameter seed is 'True'; expected a whole number such as 0"),
+        ("seed=one", "parameter seed is 'one'; expected a whole number such as 0"),
+        ("rate=fast", "parameter rate is 'fast'; expected a number such as 0.5"),
+        ("quick=1", "parameter quick is '1'; expected a truth value such as False"),
+        ("sizes=3", r"parameter sizes is '3'; expected a tuple such as \(1, 2\)"),
+    ],
+)
+def test_a_parameter_of_another_kind_is_named(given: str, message: str) -> None:
+    with pytest.raises(BookError, match=message):
+        notebooks.parameters("one", [given])
+
+
+def test_a_notebook_says_how_many_of_its_cells_have_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said: list[tuple[object, ...]] = []
+    monkeypatch.setattr(progress, "report", lambda *words, begun: said.append(words))
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr("papermill.execute_notebook", lambda *_, **options: asked.update(options))
+    notebooks._execute(None, {}, [{"cells": [None] * 5}], None, str(tmp_path))
+    asked["on_cell_executed"](cell=None, cell_index=1, execute_reply={})
+    assert said == [("executing cells", 2, 5)]
+
+
+def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "a,b", "OMP_NUM_THREADS": "1"}
+    folders = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")
+    for name in (*fixed, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", *folders):
+        monkeypatch.setenv(name, "another")
+    with notebooks._surroundings(("a", "b")) as folder:
+        assert {name: os.environ[name] for name in fixed} == fixed
+        assert {os.environ[name] for name in folders} == {folder}
+        assert Path(folder).is_dir()
+    assert not Path(folder).exists()
+
+
+def test_a_notebook_may_read_what_its_front_matter_declares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = Path("notebooks/one.md")
+    source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
+    seen: list[str] = []
+    monkeypatch.setattr(notebooks, "_execute", lambda *_: seen.append(os.environ["SUMEXP_DECLARED_DATA"]))
+    monkeypatch.setattr(notebooks, "_collect", lambda *_: None)
+    # What it sets is the process's own: of each, monkeypatch takes back what was there.
+    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, "another")
+    notebooks.run("one", {}, tmp_path / "out", tmp_path / "log")
+    assert seen == ["brown,omniglot"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool) -> None:
+    """The executed notebook does not fit into the store, or one that failed into ``build/``."""
+
+    def execute(source: Any, values: Any, ran: list[Any], *_: Any) -> None:
+        ran.append(source)
+        for cell in source.cells:
+            cell["execution_count"] = 1
+        if fails:
+            raise ValueError("a cell")
+
+    def write(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, "another")
+    monkeypatch.setattr(notebooks, "_execute", execute)
+    monkeypatch.setattr(notebooks, "_write", write)
+    store, wanted = Store(tmp_path / "store"), Computation("notebook", "one", {})
+    with (
+        pytest.raises(BookError, match=r"No space left.*SUMEXP_STORE, or free space \(sumexp clean\)"),
+        store.writing(wanted) as (folder, _),
+    ):
+        notebooks.run("one", {}, folder, tmp_path / "build/logs/one.log")
+
+
+def test_a_cell_that_ends_the_run_early_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, "another")
+    source = Path("notebooks/one.md")
+    front = "```{code-cell}".join(source.read_text().split("```{code-cell}")[:2])  # as far as the parameters
+    source.write_text(f"{front}```{{code-cell}}\nimport sys; sys.exit()\n```\n\n```{{code-cell}}\nafter = 1\n```\n")
+    with pytest.raises(BookError, match=r"begins with: .*exit\(\)\n.* remove its sys.exit\(\)"):
+        notebooks.run("one", {}, tmp_path / "out", tmp_path / "build/logs/one.log")
+    assert not (tmp_path / "out").exists()
+
+
+def test_papermill_has_no_path_to_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It would take the braces of a store's path for parameters."""
+    seen: list[object] = []
+    monkeypatch.setattr("papermill.execute_notebook", lambda source, target, **_: seen.append(target))
+    notebooks._execute(None, {}, [], None, str(tmp_path))
+    assert seen == [None]

@@ -1,0 +1,433 @@
+"""The pytest plugin: what a run of the tests records of the claims, keeps as evidence, and leaves out as known."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from claimbook.register import evidence, outcomes
+from claimbook.store import Computation, Store, default, progress
+from claimbook.store.provenance import Meter
+from sumexp import datasets
+
+pytest_plugins = "pytester"
+# Imported here, so that runs in this process do not import them, and the C code of YAML and NumPy, again.
+PLUGIN, NEEDED = evidence.__name__, datasets
+
+CLAIMS = """
+- {id: bias-x, chapter: bias, where: eq. (1), kind: equation, paper_says: one, open: not yet}
+- {id: bias-y, chapter: bias, where: eq. (2), kind: equation, paper_says: two, open: not yet}
+"""
+XDIST = ("-p", "xdist.plugin", "-n")
+MARK = '@pytest.mark.claim("bias-x", shows="statement", evidence="exact")'
+EXPERIMENT = '@pytest.mark.claim("bias-x", shows="statement", evidence="experiment")'
+ONE_WORKER = (*XDIST, "1")
+SMALL = f"""import os
+
+{MARK}
+@pytest.mark.parametrize("n", [1, 2])
+def test_passes(n): ...
+
+{MARK}
+def test_fails(): assert "MENDED" in os.environ
+
+{MARK}
+@pytest.mark.slow
+def test_slow(): ...
+
+def test_of_no_claim(): ...
+"""
+
+
+class Project:
+    """A project with two claims, in which only the plugin and the options given count."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester, self.path, self.store = pytester, pytester.path, Store(pytester.path / "store")
+
+    def write(self, text: str, name: str = "test_bias.py") -> None:
+        """Write a module of tests."""
+        file = self.path / "tests" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"import pytest\n{text}", "utf-8")
+
+    def test(self, *options: str, code: int = 0, alone: bool = False) -> str:
+        """Run the tests, keeping their outcomes; ``alone``: in a process of its own, which takes ten times as long."""
+        run = self.pytester.runpytest_subprocess if alone else self.pytester.runpytest_inprocess
+        result = run("--keep-evidence", *options)
+        assert result.ret == code, result.stdout.str() + result.stderr.str()
+        return result.stdout.str()
+
+    def recorded(self, name: str = "test_bias.py") -> list[dict]:
+        """What the store has of a module of tests; None if nothing."""
+        entry = self.store.find(outcomes.computation(Path("tests", name)))
+        return json.loads((entry.path / outcomes.FILE).read_text("utf-8"))["tests"] if entry else None
+
+    def kept(self, name: str = "test_bias.py") -> dict[str, str] | None:
+        """The same, by the name of a test its outcome."""
+        tests = self.recorded(name)
+        return None if tests is None else {test["test"].partition("::")[2]: test["outcome"] for test in tests}
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    for variable in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "MENDED"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("SUMEXP_STORE", str(pytester.path / "store"))
+    (pytester.mkdir("claims") / "bias.yml").write_text(CLAIMS)
+    pytester.makeini(f"[pytest]\naddopts = --strict-markers -p {PLUGIN}\nmarkers = slow\ntestpaths = tests\n")
+    made = Project(pytester)
+    made.write(SMALL)
+    return made
+
+
+def record(project: Project, source: str, *options: str, code: int = 0) -> list[dict]:
+    """Run the tests in ``source`` and return the evidence they leave, if any."""
+    project.write(source)
+    project.test(*options, code=code)
+    return project.recorded()
+
+
+def ends(tests):
+    return {test["test"]: test["outcome"] for test in tests}
+
+
+SUITE = f"""
+{MARK}
+def test_passes(): ...
+
+{MARK}
+def test_fails(): assert 1 == 2
+
+{MARK}
+def test_skips(): pytest.skip("no data")
+
+{MARK}
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_all_cases(n): assert n < 4
+
+{MARK}
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_all_cases_but_one(n): assert n < 3
+
+{MARK}
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_case_skipped(n):
+    if n == 2: pytest.skip("no data")
+
+@pytest.fixture
+def broken(): raise RuntimeError("no")
+
+{MARK}
+def test_setup_fails(broken): ...
+
+@pytest.fixture
+def left_broken():
+    yield
+    raise RuntimeError("no")
+
+{MARK}
+def test_teardown_fails(left_broken): ...
+
+def test_of_no_claim(): ...
+
+class TestOne:
+    {MARK}
+    def test_in_a_class(self): ...
+"""
+ENDED = {
+    "tests/test_bias.py::test_passes": "passed",
+    "tests/test_bias.py::test_fails": "failed",
+    "tests/test_bias.py::test_skips": "skipped",
+    "tests/test_bias.py::test_all_cases": "passed",
+    "tests/test_bias.py::test_all_cases_but_one": "failed",
+    "tests/test_bias.py::test_one_case_skipped": "skipped",
+    "tests/test_bias.py::test_setup_fails": "failed",
+    "tests/test_bias.py::test_teardown_fails": "failed",
+    "tests/test_bias.py::TestOne::test_in_a_class": "passed",
+}
+
+
+@pytest.mark.parametrize("options", [(), (*XDIST, "2"), ("-m", "claim")], ids=["plain", "xdist", "claims-only"])
+def test_outcome_of_every_marked_test(project, options):
+    assert ends(record(project, SUITE, *options, code=1)) == ENDED
+
+
+def test_record_names_claim_and_what_is_shown(project):
+    source = f"""
+{MARK}
+@pytest.mark.claim("bias-y", shows="counterexample", evidence="proof")
+def test_two(): ...
+"""
+    common = {"test": "tests/test_bias.py::test_two", "outcome": "passed", "findings": [], "reason": ""}
+    assert record(project, source) == [
+        common | {"claim": "bias-x", "shows": "statement", "evidence": "exact"},
+        common | {"claim": "bias-y", "shows": "counterexample", "evidence": "proof"},
+    ]
+
+
+def test_cases_may_decide_different_claims(project):
+    source = """
+@pytest.mark.parametrize("n", [
+    pytest.param(1, marks=pytest.mark.claim("bias-x", shows="statement", evidence="exact")),
+    pytest.param(2, marks=pytest.mark.claim("bias-y", shows="statement", evidence="exact")),
+])
+def test_each(n): assert n == 1
+"""
+    tests = record(project, source, code=1)
+    assert {test["claim"]: test["outcome"] for test in tests} == {"bias-x": "passed", "bias-y": "failed"}
+
+
+def test_without_the_option_nothing_is_written(project):
+    project.write(f"{MARK}\ndef test_it(): ...")
+    assert project.pytester.runpytest_inprocess().ret == 0
+    assert not project.store.root.exists()
+
+
+FAULTS = {
+    "unknown id": ('"bias-z", shows="statement", evidence="exact"', "names 'bias-z', which is no entry of claims/"),
+    "orphan": ("", 'is not of the form @pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'),
+    "no evidence": ('"bias-x", shows="statement"', "is not of the form"),
+    "too much": ('"bias-x", shows="statement", evidence="exact", sure=True', "is not of the form"),
+    "shows": ('"bias-x", shows="theorem", evidence="exact"', "shows='theorem', expected one of statement, correction"),
+    "evidence": (
+        '"bias-x", shows="statement", evidence="belief"',
+        "evidence='belief', expected one of kernel, proof, exact",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
+def test_faulty_marker_stops_the_run_and_is_named(project, arguments, message):
+    project.write(f"@pytest.mark.claim({arguments})\ndef test_it(): ...")
+    said = project.test(code=pytest.ExitCode.INTERRUPTED)
+    assert "tests/test_bias.py::test_it: the marker claim(" in said
+    assert message in said
+    assert project.recorded() is None
+
+
+def test_faulty_marker_is_named_under_xdist(project):
+    project.write('@pytest.mark.claim("bias-z")\nclass TestIt:\n    def test_it(self): ...')
+    said = project.test(*XDIST, "1", code=1)
+    assert project.recorded() is None
+    assert "test_bias.py::TestIt::test_it: the marker claim('bias-z',) with {} is not of the form" in said
+
+
+def test_faulty_register_stops_the_run_and_is_named(project):
+    (project.path / "claims" / "bias.yml").write_text("- {id: bias-x}")
+    project.write(f"{MARK}\ndef test_it(): ...")
+    assert "claims/bias.yml:1: entry bias-x: " in project.test(code=pytest.ExitCode.INTERRUPTED)
+
+
+def test_tests_without_markers_need_no_register(project):
+    (project.path / "claims" / "bias.yml").unlink()
+    assert record(project, "def test_plain(): ...") is None
+
+
+# Experiments ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), (*XDIST, "1")], ids=["plain", "xdist"])
+def test_findings_are_recorded(project, options):
+    source = f"""
+from dataclasses import replace
+from sumexp.chapters import intervals
+{EXPERIMENT}
+def test_it(finding):
+    six = intervals.interval([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])
+    finding(six, 1.25)
+    finding(six, published=(None, 0.5), margin=0.1)
+    finding(replace(six, room=0.25), data="mnist", profile="cpu", keys=("ab", "cd"))
+"""
+    (test,) = record(project, source, *options)
+    # Deviation 0.5477, t of five degrees 2.5706: half a width of 0.575.
+    low, high = (pytest.approx(1.5 + 0.5748 * side, abs=1e-4) for side in (-1, 1))
+    measured = {"estimate": 1.5, "low": low, "high": high, "confidence": 0.95, "seeds": 6}
+    unsaid = {"margin": 0.0, "room": None, "data": None, "profile": None, "keys": []}
+    assert test["findings"] == [
+        measured | unsaid | {"published": [1.25, 1.25]},
+        measured | unsaid | {"published": [None, 0.5], "margin": 0.1},
+        measured | unsaid | {"published": None, "room": 0.25, "data": "mnist", "profile": "cpu", "keys": ["ab", "cd"]},
+    ]
+
+
+FINDINGS = {
+    "nothing stated": (EXPERIMENT, "def test_it(): ...", "is an experiment but stated no finding"),
+    "a word it does not know": (
+        EXPERIMENT,
+        "def test_it(finding):\n"
+        "    from sumexp.chapters.intervals import interval\n"
+        "    finding(interval([1, 2]), dataset='mnist')",
+        "dataset: Extra",
+    ),
+    "no experiment": (MARK, "def test_it(finding): finding(None)", "exactly one claim marker with evidence="),
+}
+
+
+@pytest.mark.parametrize(("mark", "body", "message"), FINDINGS.values(), ids=FINDINGS)
+def test_faulty_finding_fails_the_test(project, mark, body, message):
+    project.write(f"{mark}\n{body}")
+    assert message in project.test(code=1)
+    assert project.kept() == {"test_it": "failed"}
+
+
+# What is kept, and what is left out -----------------------------------------------------------------------------------
+
+WHOLE = {"test_fails": "failed", "test_passes": "passed", "test_slow": "passed"}
+
+
+@pytest.mark.parametrize("options", [(), ONE_WORKER, ("-m", "claim"), ("tests/test_bias.py",)], ids=str)
+def test_a_module_all_of_whose_tests_ran_is_kept_failures_too(project: Project, options: tuple[str, ...]) -> None:
+    project.test(*options, code=1)
+    assert project.kept() == WHOLE
+
+
+@pytest.mark.parametrize("options", [(), ONE_WORKER], ids=str)
+def test_a_module_has_the_time_of_its_own_tests(project: Project, options: tuple[str, ...]) -> None:
+    project.write(f"import time\n\n{MARK}\ndef test_it(): time.sleep(1)\n", "test_b.py")
+    project.test(*options, code=1)
+    quick, slow = (
+        project.store.find(outcomes.computation(Path("tests", name))) for name in ("test_bias.py", "test_b.py")
+    )
+    assert quick is not None
+    assert slow is not None
+    assert quick.provenance.seconds < 1 <= slow.provenance.seconds
+
+
+def test_it_says_how_many_tests_have_ended(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("progress") / "lines"
+    file.touch()
+    monkeypatch.setenv(progress.FILE, str(file))
+    monkeypatch.setenv(progress.STEP, "claims")
+    monkeypatch.setattr(progress, "EVERY", -1.0)
+    project.test(code=1)
+    assert file.read_text().splitlines()[-1].startswith("claims: testing claims, 5 of 5, about")
+
+
+FILTERED = {
+    "by name": ("-k", "passes"),
+    "by marker": ("-m", "slow"),
+    "by another marker": ("-m", "not slow"),
+    "one test": ("tests/test_bias.py::test_passes",),
+    "one left out": ("--deselect", "tests/test_bias.py::test_fails"),
+    "another module": ("tests/test_b.py",),
+    "one module left out": ("--ignore", "tests/test_bias.py"),
+    "none is run": ("--collect-only",),
+    "none is called": ("--setup-only",),
+}
+
+
+@pytest.mark.parametrize("options", FILTERED.values(), ids=FILTERED)
+def test_what_did_not_run_whole_is_not_kept(project: Project, options: tuple[str, ...]) -> None:
+    project.write(f"{MARK}\ndef test_it(): ...\n", "test_b.py")
+    project.test(*options, code=int("not slow" in options))
+    assert project.kept() is None
+
+
+CASES = {"a name": ("-k", "1"), "a case": ("tests/test_bias.py::test_passes[1]",)}
+CASES["one left out"] = ("--deselect", "tests/test_bias.py::test_passes[2]")
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_a_module_whose_only_test_ran_in_one_of_two_cases_is_not_kept(
+    project: Project, options: tuple[str, ...]
+) -> None:
+    project.write(SMALL[: SMALL.index("def test_passes")] + "def test_passes(n): ...\n")
+    project.test(*options, code=0)
+    assert project.kept() is None
+    project.test(code=0)
+    assert project.kept() == {"test_passes": "passed"}
+
+
+@pytest.mark.parametrize(
+    "source, options, code",
+    [
+        (SMALL, ("-x",), 1),
+        (SMALL, ("--maxfail", "1"), 1),
+        (f"{SMALL}\ndef test_stop(): raise KeyboardInterrupt\n", ONE_WORKER, 2),
+        (f"{SMALL}\ndef broken(:\n", (), 4),
+    ],
+    ids=["stopped", "stopped by a count", "interrupted", "broken"],
+)
+def test_half_a_run_keeps_nothing(project: Project, source: str, options: tuple[str, ...], code: int) -> None:
+    project.write(source)
+    project.test(*options, code=code)
+    assert not list(project.store.root.glob("evidence/*/*"))
+
+
+def test_a_module_that_leaves_itself_out_is_kept_as_empty(project: Project) -> None:
+    alone = "import pytest\n\npytest.importorskip('no_such_module')\n"
+    project.write(f"{alone}\n{MARK}\ndef test_it(): ...\n")
+    project.test(code=5)
+    assert project.kept() == {}
+
+
+def test_code_that_changes_while_its_tests_run_is_not_kept(project: Project) -> None:
+    project.write(f"{SMALL}\ndef test_change():\n    open('tests/test_bias.py', 'a').write('x = 1')\n")
+    project.test(code=1)
+    assert not list(project.store.root.glob("evidence/*/*"))
+
+
+@pytest.mark.parametrize("options", [(), ONE_WORKER], ids=["plain", "xdist"])
+def test_what_is_known_to_pass_is_left_out_and_what_fails_is_run_again(
+    project: Project, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "1 failed, 4 passed" in project.test(code=1)
+    assert "1 failed, 1 passed" in project.test("--stored-evidence", *options, code=1)
+    assert project.kept() == WHOLE
+    monkeypatch.setenv("MENDED", "1")  # what no key knows of, such as a full disk
+    assert "2 passed" in project.test("--stored-evidence", *options, code=0)
+    assert project.kept() == dict.fromkeys(WHOLE, "passed")
+    assert "1 passed" in project.test("--stored-evidence", code=0)
+
+
+def test_other_code_is_tested_anew(project: Project) -> None:
+    project.test(code=1)
+    project.write(SMALL.replace("def test_slow(): ...", "def test_slow(): assert 1"))
+    assert project.kept() is None
+    assert "1 failed, 4 passed" in project.test("--stored-evidence", code=1)
+    assert project.kept() == WHOLE
+
+
+def test_evidence_that_is_none_is_tested_anew(project: Project) -> None:
+    project.test(code=1)
+    wanted = outcomes.computation(Path("tests/test_bias.py"))
+    (project.store.path(wanted) / "outcomes.json").write_text("{}")
+    assert "1 failed, 4 passed" in project.test("--stored-evidence", code=1)
+    assert project.kept() == WHOLE
+
+
+LOOKS = f"""
+from claimbook.store import Computation, lookups
+
+{MARK}
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_it(seed):
+    if lookups.look(Computation("run", "task", {{"seed": seed}})) is None:
+        pytest.skip("no such run")
+
+{MARK}
+def test_other(): ...
+"""
+
+
+@pytest.mark.parametrize("options", [(), ONE_WORKER], ids=["plain", "xdist"])
+def test_tests_that_lacked_a_run_are_run_again_once_it_is_there(project: Project, options: tuple[str, ...]) -> None:
+    project.write(LOOKS)
+    project.test()
+    wanted = outcomes.computation(Path("tests/test_bias.py"))
+    skipped = {"test_it": "skipped", "test_other": "passed"}
+    assert project.kept() == skipped
+    for seed in ("0", "1"):
+        assert outcomes.find(project.store, wanted) is not None
+        assert "1 passed, 2 skipped" in project.test("--keep-evidence", *options) or seed == "1"
+        run = Computation("run", "task", {"seed": seed})
+        with default().locked(run), default().writing(run) as (_, seal):
+            seal(Meter().read())
+        assert outcomes.find(project.store, wanted) is None
+        project.test("--stored-evidence", *options)
+        assert outcomes.computation(Path("tests/test_bias.py")) == wanted
+        assert project.kept() == (skipped if seed == "0" else dict.fromkeys(skipped, "passed"))

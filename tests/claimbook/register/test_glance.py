@@ -1,0 +1,57 @@
+"""All results at a glance: every entry and every erratum once, what is stated cut where it reads."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from claimbook import register
+from claimbook.register import errata
+from claimbook.register import page as drawn
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[register.Register, dict[str, errata.Erratum], str]:
+    entries = register.decide(register.load(ROOT / "claims"), (), ROOT / "tests")
+    explained: dict[str, errata.Erratum] = {}
+    for file in (ROOT / "book" / "errata").glob("*.md"):
+        explained |= errata.read(file.read_text("utf-8"), f"errata/{file.stem}.html")
+    return entries, explained, "".join(drawn.glance(entries, explained, "register.html").values())
+
+
+def test_every_result_has_a_line(tables: tuple[register.Register, dict[str, errata.Erratum], str]) -> None:
+    entries, _, html = tables
+    results = [entry.id for entry in entries if entry.verdict != "convention" or entry.erratum]
+    assert sorted(re.findall(r'<th scope="row"><a href="register.html#claim-([^"]*)">', html)) == sorted(results)
+
+
+def test_every_erratum_is_named_with_its_weight(
+    tables: tuple[register.Register, dict[str, errata.Erratum], str],
+) -> None:
+    _, explained, html = tables
+    found = set(re.findall(r'#(erratum-[a-z0-9]+)">[A-G][0-9]+</a> \((?:' + "|".join(errata.WEIGHTS) + r")\)", html))
+    assert found == {one.target for one in explained.values()}
+
+
+def test_errata_are_listed_by_letter_and_number() -> None:
+    listed = sorted(
+        (errata.Erratum(label, "", errata.WEIGHTS[0], "") for label in ("E10", "C1", "E9")), key=lambda one: one.order
+    )
+    assert [one.label for one in listed] == ["C1", "E9", "E10"]
+
+
+@pytest.mark.parametrize(
+    "text, length, short",
+    [
+        ("It is so.", 40, "It is so."),
+        ("It is so, and more.", 10, "It is so, …"),
+        ("With $a + b = c$, it is.", 12, "With …"),
+        ("With $a + b = c$, it is.", 17, "With $a + b = c$, …"),
+        ("($x$-$y$) or not", 9, "($x$-$y$) …"),
+        ("$a + b + c + d$ is long", 5, "$a + b + c + d$ …"),
+    ],
+)
+def test_a_statement_is_cut_between_words_and_not_in_a_formula(text: str, length: int, short: str) -> None:
+    assert drawn.shortened(text, length) == short

@@ -1,0 +1,68 @@
+"""What the outcomes of a test module depend on."""
+
+from pathlib import Path
+
+import pytest
+
+from claimbook.register import outcomes
+from claimbook.store import parts
+from sumexp import datasets
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+CLAIM = """import pytest
+
+
+@pytest.mark.claim("a", shows="statement", evidence="exact")
+def test_it():
+    assert {}
+"""
+
+
+def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> None:
+    path = write("tests/bias/test_paper.py", CLAIM.format("True"))
+    write("tests/test_other.py", "def test_it(): ...")
+    for helper in ("tests/conftest.py", "tests/bias/helper.py"):
+        write(helper, "x = 1")
+    before = outcomes.computation(path)
+    assert (before.kind, before.name) == ("evidence", "bias.test_paper")
+    files = {"file tests/bias/test_paper.py", "file tests/conftest.py", "file tests/bias/helper.py"}
+    assert {name for name in before.parts if name.startswith("file")} == files
+    write("tests/bias/test_paper.py", "# A comment.\n" + CLAIM.format("(True)"))
+    assert outcomes.computation(path).key == before.key
+    write("tests/bias/helper.py", "x = 2")
+    assert [said.partition(":")[0] for said in outcomes.computation(path).differences(before)] == [
+        "file tests/bias/helper.py"
+    ]
+    assert outcomes.claim_modules() == [path]
+
+
+def test_evidence_of_proofs_counts_what_is_proved() -> None:
+    write("proofs/a.v", "Qed.")
+    proved, other = (write(f"tests/{folder}/test_a.py", CLAIM.format("True")) for folder in ("proofs", "bias"))
+    before = outcomes.computation(proved)
+    assert "proofs/a.v" in " ".join(before.parts)
+    assert "proofs/a.v" not in " ".join(outcomes.computation(other).parts)
+    write("proofs/a.v", "Admitted.")
+    assert outcomes.computation(proved).key != before.key
+
+
+def test_evidence_counts_data_where_the_code_can_read_them() -> None:
+    path = write("tests/test_a.py", CLAIM.format("True"))
+    assert not any(name.startswith("data") for name in outcomes.computation(path).parts)
+    write("tests/test_a.py", "import sumexp.datasets\n" + CLAIM.format("True"))
+    assert {f"data {name}" for name in datasets.DATASETS} <= outcomes.computation(path).parts.keys()
+    assert parts.data(datasets.DATASETS).items() <= outcomes.computation(path).parts.items()

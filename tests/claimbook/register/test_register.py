@@ -1,0 +1,653 @@
+"""The register: what its entries may say, how verdicts follow, what the page and the command line show."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from typer.testing import CliRunner
+
+from claimbook import register
+from claimbook.cli.commands import app
+from claimbook.register import errata
+from claimbook.register import page as drawn
+from claimbook.register.graph import WIDTH, layout, width
+from claimbook.register.model import Finding, Test
+
+ROOT = Path(__file__).parents[3]
+
+ENTRY = {
+    "id": "bias-x",
+    "chapter": "bias",
+    "where": "eq. (1)",
+    "kind": "equation",
+    "paper_says": "$a=b$ in our words.",
+    "open": "no chapter yet",
+}
+
+
+def entry(**changes):
+    """One entry; a field changed to None is left out."""
+    return {field: value for field, value in (ENTRY | changes).items() if value is not None}
+
+
+def write_claims(folder: Path, *entries, name="bias.yml") -> Path:
+    """Write entries as YAML (JSON is YAML), one a line."""
+    claims = folder / "claims"
+    claims.mkdir(exist_ok=True)
+    (claims / name).write_text("".join(f"- {json.dumps(each)}\n" for each in entries))
+    return claims
+
+
+def shown(shows, evidence="exact", outcome="passed", claim="bias-x", findings=(), name="test_it"):
+    """One record of evidence."""
+    return {
+        "test": f"tests/test_bias.py::{name}",
+        "claim": claim,
+        "shows": shows,
+        "evidence": evidence,
+        "outcome": outcome,
+        "findings": list(findings),
+    }
+
+
+def decide(folder: Path, entries, records=(), tests="") -> register.Register:
+    """Decide a small register whose tests ended as the records say."""
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_bias.py").write_text(tests)
+    ended = [Test.model_validate(each) for each in records]
+    return register.decide(register.load(write_claims(folder, *entries)), ended, folder / "tests")
+
+
+# The truth table ------------------------------------------------------------------------------------------------------
+
+TESTED = entry(open=None)
+CORRECTED = entry(open=None, corrected="$a=-b$", erratum=["B1"])
+MISSED = {"estimate": 1.2, "low": 1.1, "high": 1.3, "published": [1.0, 1.0]}
+MET = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [0.5, 2.0]}
+WIDE = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [1.0, 1.1]}
+SLIGHT = {"estimate": -0.3, "low": -0.45, "high": -0.12, "published": [None, 0.0], "margin": 1.0}
+
+FAILED, SKIPPED = shown("statement", outcome="failed"), shown("statement", outcome="skipped")
+MISS = shown("statement", "experiment", findings=[MISSED])
+MEET = shown("statement", "experiment", findings=[MET])
+MEETS_OR_MISSES = shown("statement", "experiment", findings=[MET, WIDE], name="test_both")
+NO_DIFFERENCE = shown("statement", "experiment", findings=[SLIGHT], name="test_slight")
+UNDECIDED = shown("statement", "experiment", outcome="skipped", name="test_tail")
+NO_KERNEL = shown("statement", "kernel", outcome="skipped", name="test_kernel")
+BOTH = [shown("counterexample"), shown("correction", name="test_right")]
+LOST = entry(open=None, lost="its temperature")
+MISPRINT = entry(kind="definition", corrected="$b$", erratum=["B1"])
+
+ROWS = {
+    "a failing test outweighs all others": (TESTED, [shown("statement"), FAILED], "failing"),
+    "an experiment away from the paper": (TESTED, [MISS], "not reproduced"),
+    "an experiment that meets the paper": (TESTED, [MEET], "holds"),
+    "an experiment in two parts, one of which decided nothing": (TESTED, [MEET, UNDECIDED], "open"),
+    "an experiment that meets the paper and might as well not": (TESTED, [MEETS_OR_MISSES], "open"),
+    "an experiment that shows no difference that counts": (TESTED, [NO_DIFFERENCE], "open"),
+    "an experiment, of whose parts one shows no difference": (TESTED, [MEET, NO_DIFFERENCE], "open"),
+    "one part away from the paper": (TESTED, [MISS, UNDECIDED], "not reproduced"),
+    "a proof beside an experiment that decided nothing": (TESTED, [shown("statement", "proof"), UNDECIDED], "open"),
+    "a proof, and the kernel is not here": (TESTED, [shown("statement", "proof"), NO_KERNEL], "holds"),
+    "a correction of which a part decided nothing": (CORRECTED, [*BOTH, UNDECIDED | {"shows": "correction"}], "open"),
+    "what our text lost": (LOST, [MISS], "open"),
+    "what our text lost, by a test that fails": (LOST, [FAILED], "failing"),
+    "both": (CORRECTED, BOTH, "holds with correction"),
+    "counterexample": (TESTED, [shown("counterexample")], "refuted"),
+    "counterexample, its correction not shown yet": (CORRECTED, [shown("counterexample")], "refuted"),
+    "statement": (TESTED, [shown("statement")], "holds"),
+    "convention": (entry(kind="definition", open=None), [], "convention"),
+    "notation": (entry(kind="notation", open=None), [], "convention"),
+    "a definition that has a test": (entry(kind="definition", open=None), [shown("statement")], "holds"),
+    "a definition with a misprint": (MISPRINT, [], "open"),
+    "nothing": (entry(), [], "open"),
+    "a skipped test": (TESTED, [SKIPPED], "open"),
+}
+
+
+@pytest.mark.parametrize(("claim", "records", "verdict"), ROWS.values(), ids=ROWS)
+def test_truth_table(tmp_path, claim, records, verdict):
+    (decided,) = decide(tmp_path, [claim], records)
+    assert decided.verdict == verdict
+
+
+def test_every_row_of_the_table_is_tried_and_the_last_catches_all():
+    assert {row.verdict for row in register.TRUTH_TABLE} == {verdict for *_, verdict in ROWS.values()}
+    assert not register.TRUTH_TABLE[-1].facts
+    assert set(register.VERDICTS) == {row.verdict for row in register.TRUTH_TABLE}
+
+
+def test_the_strongest_evidence_is_named(tmp_path):
+    kinds = ["experiment", "sampled", "quadrature", "proof", "exact"]
+    records = [shown("statement", kind, name=f"test_{kind}", findings=[MET] * (kind == "experiment")) for kind in kinds]
+    (decided,) = decide(tmp_path, [TESTED], records)
+    assert decided.evidence == "proof"
+    assert [test.evidence for test in decided.tests] == ["proof", "exact", "quadrature", "sampled", "experiment"]
+
+
+def test_evidence_that_does_not_carry_the_verdict_is_not_named(tmp_path):
+    records = [NO_KERNEL, shown("statement", "sampled")]
+    (decided,) = decide(tmp_path, [TESTED], records)
+    assert (decided.verdict, decided.evidence) == ("holds", "sampled")
+
+
+def test_not_reproduced_says_by_how_much(tmp_path):
+    (decided,) = decide(tmp_path, [TESTED], [shown("statement", "experiment", findings=[MISSED])])
+    assert decided.says == "measured 1.2, interval 1.1 to 1.3: 0.1 away from the paper's 1"
+
+
+@pytest.mark.parametrize(
+    ("published", "gap"),
+    [
+        ((1.0, 1.0), 0.0),
+        ((3.5, 3.5), 0.5),
+        ((None, 0.5), 0.5),  # "at most 1/2", the interval begins at 1
+        ((None, 1.0), 0.0),
+        ((4.0, None), 1.0),
+        ((3.0, None), 0.0),
+        ((0.0, 0.75), 0.25),
+        (None, 0.0),
+    ],
+)
+def test_gap_between_an_interval_and_what_is_published(published, gap):
+    assert Finding(estimate=2, low=1, high=3, published=published).gap == gap
+
+
+@pytest.mark.parametrize("high", [float("inf"), float("nan")])
+def test_the_ends_of_an_interval_are_numbers(high):
+    with pytest.raises(ValueError, match="should be a finite number"):
+        Finding(estimate=2, low=1, high=high)
+
+
+OF_MNIST = entry(open=None, kind="finding", data=["mnist", "omniglot"])
+
+
+def measured(data, name, finding=MET, **more):
+    """One experiment on a data set."""
+    return shown("statement", "experiment", findings=[finding | {"data": data} | more], name=name)
+
+
+def test_the_register_names_the_part_that_decided_nothing(tmp_path):
+    (decided,) = decide(tmp_path, [TESTED], [MEET, UNDECIDED])
+    assert decided.says == "shown in part: test_tail decided nothing in this build"
+
+
+def test_the_part_is_named_of_a_claim_of_data_too(tmp_path):
+    records = [measured("mnist", "test_head"), UNDECIDED, measured("digits", "test_beside")]
+    (decided,) = decide(tmp_path, [OF_MNIST], records)
+    assert (decided.verdict, decided.says) == ("open", "shown in part: test_tail decided nothing in this build")
+
+
+def test_the_register_says_what_was_measured_where_nothing_is_decided(tmp_path):
+    seen = SLIGHT | {"confidence": 0.99}
+    (decided,) = decide(tmp_path, [TESTED], [shown("statement", "experiment", findings=[seen])])
+    why = "no difference: -0.3, interval -0.45 to -0.12 (99 %, no difference within 1)"
+    assert (decided.verdict, decided.says) == ("open", f"nothing is decided: test_it ({why})")
+
+
+def test_a_part_that_has_not_run_keeps_a_claim_open(tmp_path):
+    marker = """import pytest
+@pytest.mark.claim("bias-x", shows="statement", evidence="{}")
+def test_{}(): ...
+"""
+    waiting = marker.format("experiment", "later")
+    (decided,) = decide(tmp_path, [TESTED], [MEET], waiting)
+    assert (decided.verdict, decided.says) == ("open", "shown in part: a test of it has not run in this build")
+    for_proof = tmp_path / "proof"
+    for_proof.mkdir()
+    (decided,) = decide(for_proof, [TESTED], [shown("statement", "proof")], waiting)
+    assert decided.verdict == "open"
+
+
+def test_what_our_text_lost_is_named_first(tmp_path):
+    (decided,) = decide(tmp_path, [LOST], [MISS])
+    assert decided.says == "lost in our text: its temperature"
+
+
+def test_a_reason_to_skip_is_said(tmp_path):
+    records = [UNDECIDED | {"reason": "no room: 0.004 are left"}]
+    (decided,) = decide(tmp_path, [TESTED], records)
+    assert decided.says == "its tests were skipped in this build: no room: 0.004 are left"
+    both = tmp_path / "both"
+    both.mkdir()
+    (decided,) = decide(both, [TESTED], [MEET, *records])
+    assert decided.says == "shown in part: test_tail (no room: 0.004 are left) decided nothing in this build"
+
+
+def test_nothing_is_shown_in_part_if_every_part_was_skipped(tmp_path):
+    (decided,) = decide(tmp_path, [TESTED], [SKIPPED, UNDECIDED])
+    assert (decided.verdict, decided.says) == ("open", "its tests were skipped in this build")
+
+
+def test_an_experiment_on_other_data_decides_nothing(tmp_path):
+    """Whether it meets the paper or not; nor does one that names no data set."""
+    elsewhere = [measured("digits", "test_a"), measured("digits", "test_b", MISSED), measured(None, "test_c")]
+    skipped = shown("statement", "experiment", outcome="skipped", name="test_d")
+    (decided,) = decide(tmp_path, [OF_MNIST], [*elsewhere, skipped])
+    assert (decided.verdict, decided.evidence) == ("open", None)
+    assert decided.says == "measured on digits, no data set only, and it speaks of mnist, omniglot"
+
+
+@pytest.mark.parametrize(("finding", "verdict"), [(MET, "holds"), (MISSED, "not reproduced")])
+def test_a_claim_of_data_is_decided_by_runs_on_them(tmp_path, finding, verdict):
+    rests_on = {"profile": "cpu", "seeds": 4, "keys": ["482566d1" * 8, "331ed300" * 8]}
+    records = [measured("mnist", "test_a", finding, **rests_on), measured("digits", "test_b", MISSED)]
+    (decided,) = decide(tmp_path, [OF_MNIST], records)
+    assert (decided.verdict, decided.evidence) == (verdict, "experiment")
+    ran = "mnist, profile cpu, 4 seeds, runs 482566d1 331ed300"
+    if verdict == "holds":
+        assert decided.says == f"measured on {ran}; not on omniglot"
+    else:
+        assert decided.says.endswith(f"away from the paper's 1 ({ran})")
+    (kept,) = json.loads(register.to_json((decided,)))
+    assert kept["tests"][0]["findings"][0]["keys"] == rests_on["keys"]
+
+
+def test_a_failing_test_outweighs_on_any_data(tmp_path):
+    failed = measured("digits", "test_a") | {"outcome": "failed"}
+    (decided,) = decide(tmp_path, [OF_MNIST], [failed, measured("mnist", "test_b")])
+    assert (decided.verdict, decided.says) == ("failing", "fails: tests/test_bias.py::test_a")
+
+
+def test_a_claim_whose_tests_have_not_run_is_open_without_a_reason(tmp_path):
+    source = "@pytest.mark.claim('bias-x', shows='statement', evidence='exact')\ndef test_it(): ...\n"
+    (decided,) = decide(tmp_path, [TESTED], tests=source)
+    assert (decided.verdict, decided.says) == ("open", "its tests have not run in this build")
+
+
+def test_a_counterexample_yet_to_run_leaves_a_correction_undecided(tmp_path):
+    source = "".join(
+        f"@pytest.mark.claim('bias-x', shows={shows!r}, evidence='exact')\ndef test_{shows}(): ...\n"
+        for shows in ("correction", "counterexample")
+    )
+    (decided,) = decide(tmp_path, [CORRECTED], [shown("correction", name="test_correction")], source)
+    assert decided.verdict == "open"
+
+
+def test_markers_are_found_on_functions_classes_and_parameters(tmp_path):
+    source = """
+import pytest
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.claim("bias-a", shows="statement", evidence="exact"))])
+def test_one(n): ...
+@pytest.mark.claim("bias-b", shows="statement", evidence="exact")
+class TestTwo:
+    @pytest.mark.claim("bias-c", shows="statement", evidence="exact")
+    def test_three(self): ...
+"""
+    entries = [entry(id=f"bias-{letter}", open=None) for letter in "abc"]
+    assert [each.says for each in decide(tmp_path, entries, tests=source)] == 3 * [
+        "its tests have not run in this build"
+    ]
+
+
+# Faults ---------------------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    "unknown field": (entry(verdict="true"), "verdict: Extra inputs are not permitted"),
+    "missing statement": (entry(paper_says=None), "paper_says: the statement stands there, and there alone"),
+    "a paper's statement as ours": (entry(we_say="$a=b$"), "paper_says: the statement stands there, and there alone"),
+    "empty statement": (entry(paper_says=" "), "paper_says: String should have at least 1 character"),
+    "formula not closed": (entry(paper_says="$a=b"), "the formula that begins with $a=b is not closed"),
+    "display formula": (entry(paper_says="$$a$$"), "never as $$...$$"),
+    "braces": (entry(paper_says=r"$\frac{a}{b$"), "braces do not balance"),
+    "braces further on": (entry(paper_says=r"If $a<1$ then $b_{1$."), r"braces do not balance in $b_{1$"),
+    "kind": (entry(kind="thought"), "kind: Input should be 'definition'"),
+    "chapter": (entry(chapter="baas"), "chapter is 'baas', expected one of expectations, bias, nce"),
+    "erratum of another paper": (entry(erratum=["D1"]), "erratum label 'D1' is not of the form B1, B2, ..."),
+    "correction without erratum": (entry(corrected="$b$"), "`corrected` needs an `erratum`"),
+    "id of another paper": (entry(id="nce-x"), "the id must begin with 'bias'"),
+    "id with a space": (entry(id="bias x"), "id: String should match pattern"),
+    "open convention": (entry(kind="definition"), "has nothing open: remove `open`"),
+    "unknown dependency": (entry(depends_on=["bias-y"]), "depends_on names 'bias-y', which is no entry"),
+    "itself": (entry(depends_on=["bias-x"]), "depends_on is cyclic: bias-x -> bias-x"),
+}
+
+
+@pytest.mark.parametrize(("claim", "message"), FAULTS.values(), ids=FAULTS)
+def test_faulty_entry_is_named_with_its_file(tmp_path, claim, message):
+    with pytest.raises(register.RegisterError) as error:
+        register.load(write_claims(tmp_path, entry(id="bias-before"), claim))
+    (fault,) = error.value.faults
+    assert re.match(rf"claims/bias\.yml(:2)?: entry {claim['id']}: ", fault)
+    assert message in fault
+
+
+OWN = {field: value for field, value in ENTRY.items() if field != "paper_says"} | {"id": "sumexp-x", "we_say": "$a=b$"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"we_say": None, "paper_says": "$a=b$"}, "we_say: the statement stands there, and there alone"),
+        ({"corrected": "$b$", "erratum": ["B1"]}, "corrected where it stands: remove `corrected` and `erratum`"),
+        ({"erratum": ["B1"]}, "corrected where it stands"),
+    ],
+)
+def test_statements_of_ours_have_no_errata_and_say_whose_they_are(tmp_path, change, message):
+    right = write_claims(tmp_path, OWN, name="sumexp.yml")
+    assert register.load(right)["sumexp-x"].statement == "$a=b$"
+    wrong = {field: value for field, value in (OWN | change).items() if value is not None}
+    with pytest.raises(register.RegisterError) as error:
+        register.load(write_claims(tmp_path, wrong, name="sumexp.yml"))
+    assert message in error.value.faults[0]
+
+
+def test_cycle_is_spelled_out_in_the_direction_of_depends_on(tmp_path):
+    chain = [entry(id=f"bias-{a}", depends_on=[f"bias-{b}"]) for a, b in ("ab", "bc", "ca")]
+    with pytest.raises(register.RegisterError) as error:
+        register.load(write_claims(tmp_path, *chain))
+    cycle = error.value.faults[0].rsplit(": ", 1)[1].split(" -> ")
+    assert set(pairwise(cycle)) == {("bias-a", "bias-b"), ("bias-b", "bias-c"), ("bias-c", "bias-a")}
+
+
+def test_duplicate_id_and_field_given_twice(tmp_path):
+    with pytest.raises(register.RegisterError, match=r"claims/bias.yml: entry bias-x: the id appears twice"):
+        register.load(write_claims(tmp_path, entry(), entry()))
+    (tmp_path / "claims" / "bias.yml").write_text("- id: bias-x\n  kind: lemma\n  kind: theorem\n")
+    with pytest.raises(
+        register.RegisterError, match=r"claims/bias.yml:1: entry bias-x: the field 'kind' is given twice"
+    ):
+        register.load(tmp_path / "claims")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- [", "claims/bias.yml: not YAML: "),
+        ("id: bias-x", "claims/bias.yml: expected a list of entries"),
+        ("- bias-x", "claims/bias.yml:1: expected an entry with fields"),
+        ("- kind: lemma", "claims/bias.yml:1: entry without id: id: Field required"),
+    ],
+)
+def test_file_that_is_no_list_of_entries(tmp_path, text, message):
+    claims = write_claims(tmp_path)
+    (claims / "bias.yml").write_text(text)
+    with pytest.raises(register.RegisterError, match=re.escape(message)):
+        register.load(claims)
+
+
+def test_all_faults_are_told_at_once(tmp_path):
+    with pytest.raises(register.RegisterError) as error:
+        register.load(write_claims(tmp_path, entry(kind="thought"), entry(id="bias-y", chapter="baas")))
+    assert len(error.value.faults) == 2
+
+
+def test_file_of_no_paper_and_no_file_at_all(tmp_path):
+    with pytest.raises(
+        register.RegisterError, match=r"expected one file per paper, and one of ours: bias.yml, nce.yml"
+    ):
+        register.load(write_claims(tmp_path, entry(), name="baas.yml"))
+    with pytest.raises(register.RegisterError, match=r"no claims/\*.yml there"):
+        register.load(tmp_path)
+
+
+DECISIONS = {
+    "contradiction": (TESTED, [shown("statement"), shown("counterexample", name="test_no")], "one of the two markers"),
+    "stale reason": (entry(), [shown("statement")], "test_it bears its id, so `open` is out of date: remove it"),
+    "neither test nor reason": (TESTED, [], "it has no test: mark one with its id, or give the reason under `open`"),
+    "correction of nothing": (TESTED, [shown("counterexample"), shown("correction")], "the entry has no `corrected`"),
+    "statement beside a correction": (CORRECTED, [shown("statement")], "but the entry has `corrected`"),
+    "correction alone": (CORRECTED, [shown("correction")], "no test shows the printed statement false: add one"),
+}
+
+
+@pytest.mark.parametrize(("claim", "records", "message"), DECISIONS.values(), ids=DECISIONS)
+def test_tests_that_do_not_fit_their_entry(tmp_path, claim, records, message):
+    with pytest.raises(register.RegisterError) as error:
+        decide(tmp_path, [claim], records)
+    (fault,) = error.value.faults
+    assert fault.startswith("claims/bias.yml: entry bias-x: ")
+    assert message in fault
+
+
+def test_orphans_in_evidence_and_in_the_source_of_a_test(tmp_path):
+    source = "@pytest.mark.claim('bias-gone', shows='statement', evidence='exact')\ndef test_old(): ...\n"
+    with pytest.raises(register.RegisterError) as error:
+        decide(tmp_path, [entry()], [shown("statement", claim="bias-lost")], source)
+    assert sorted(error.value.faults, reverse=True) == [
+        "tests/test_bias.py::test_it: its marker names 'bias-lost', which is no entry of claims/",
+        f"{tmp_path}/tests/test_bias.py::test_old: its marker names 'bias-gone', which is no entry of claims/",
+    ]
+
+
+def test_test_file_that_is_not_python_is_named(tmp_path):
+    with pytest.raises(register.RegisterError, match=r"test_bias\.py:1: not Python: "):
+        decide(tmp_path, [entry()], tests="def test_it(: ...")
+
+
+# The five papers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def papers():
+    return register.load(ROOT / "claims")
+
+
+def test_the_register_holds_the_claims_of_five_papers_of_those_since_and_the_theorems_of_the_book(papers):
+    assert Counter(claim.paper for claim in papers.values()) == {
+        "bias": 48,
+        "nce": 46,
+        "negatives": 87,
+        "perturb": 55,
+        "ranking": 22,
+        "since": 15,
+        "sumexp": 33,
+    }
+
+
+def test_nothing_is_ascribed_to_a_paper_that_is_not_in_it(papers):
+    assert [claim.id for claim in papers.values() if not claim.is_ours and "not in the paper" in claim.where] == []
+    assert all((claim.we_say is not None) == claim.is_ours for claim in papers.values())
+
+
+def test_every_claim_has_a_test_or_is_a_convention_or_says_why_not(papers, tmp_path):
+    register.decide(papers, (), ROOT / "tests")
+
+
+def test_no_claim_is_decided_without_a_test(papers, tmp_path):
+    assert {each.verdict for each in register.decide(papers, (), ROOT / "tests")} <= {"open", "convention"}
+
+
+# What is shown --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def undecided(papers, tmp_path_factory):
+    return register.decide(papers, (), ROOT / "tests")
+
+
+def test_json_lists_every_claim_with_its_verdict(undecided, papers):
+    records = json.loads(register.to_json(undecided))
+    assert [record["id"] for record in records] == list(papers)
+    assert {"chapter", "where", "paper_says", "verdict", "evidence", "tests", "depends_on"} <= records[0].keys()
+
+
+def test_json_is_read_as_it_was_written(tmp_path):
+    decided = decide(
+        tmp_path, [CORRECTED], [shown("counterexample"), shown("correction", "experiment", findings=[MET])]
+    )
+    (tmp_path / "register.json").write_text(register.to_json(decided), "utf-8")
+    assert register.read_json(tmp_path / "register.json") == decided
+
+
+def whole(entries, explained=()):
+    """All that the page shows of the register."""
+    parts = [drawn.marks(), drawn.truth(), drawn.kinds(), drawn.counts(entries), drawn.graphs(entries)]
+    return "\n".join([*parts, *drawn.claims(entries, dict(explained), {"tests/test_bias.py": "b.html"}).values()])
+
+
+@pytest.fixture(scope="module")
+def page(undecided):
+    return whole(undecided)
+
+
+def test_page_has_one_row_for_every_claim_and_no_link_into_nothing(page, undecided, papers):
+    sections = [f"claims-{chapter}" for chapter in drawn.claims(undecided, {}, {})]  # the directive gives these ids
+    ids = re.findall(r' id="([^"]+)"', page) + sections
+    assert len(ids) == len(set(ids))
+    assert {f"claim-{claim}" for claim in papers} | {f"node-{claim}" for claim in papers} <= set(ids)
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_page_prints_the_truth_table_and_typesets_every_formula(page, papers):
+    assert all(row.when in page for row in register.TRUTH_TABLE)
+    formulas = sum(claim.statement.count("$") // 2 for claim in papers.values())
+    assert formulas > 300
+    assert page.count(r'<span class="math notranslate nohighlight">\(') >= formulas
+    assert "$" not in page
+    written = (ROOT / "book" / "register.md").read_text()
+    assert written.count("$") == 2  # the one formula that Sphinx itself sets, so that the page gets its MathJax
+
+
+def test_page_escapes_what_html_would_read(tmp_path):
+    text = whole(decide(tmp_path, [entry(paper_says="$a<b$ & `<c>` <script>")]))
+    assert r"\(a&lt;b\)</span> &amp; <code>&lt;c&gt;</code> &lt;script&gt;" in text
+
+
+def test_page_tells_a_statement_of_ours_from_a_papers(tmp_path):
+    text = whole(decide(tmp_path, [entry()]))
+    assert "We state" not in text
+    claims = register.load(write_claims(tmp_path, entry(), OWN | {"id": "bias-y", "we_say": None, "paper_says": "b"}))
+    own = register.load(write_claims(tmp_path, OWN, name="sumexp.yml"))["sumexp-x"]
+    both = register.decide({**claims, "sumexp-x": own}, (), tmp_path / "tests")
+    assert whole(both).count('<p class="paper-says"><b>We state:</b> ') == 1
+
+
+ERRATUM = """(erratum-b1)=
+## B1. A sign
+
+**Weight:** misprint.
+
+**Printed.**
+A minus.
+
+**Lost in our text.**
+Nothing.
+
+**Reading.**
+As printed.
+"""
+
+
+def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_path):
+    decided = decide(tmp_path, [CORRECTED], [shown("counterexample"), shown("correction", name="test_right")])
+    assert "erratum-b1" not in whole(decided)
+    text = whole(decided, errata.read(ERRATUM, "errata/bias.html"))
+    for part in (
+        '<a href="errata/bias.html#erratum-b1">B1</a> (misprint)',
+        'data-evidence="exact" data-weight="misprint"',
+        '<a href="b.html#test_it"><code>tests/test_bias.py::test_it</code></a> (counterexample, exact)',
+        "<b>Corrected:</b>",
+    ):
+        assert part in text
+
+
+def test_page_has_the_same_bytes_whatever_the_hash_seed():
+    code = (
+        "import sys, pathlib; from claimbook import register; from claimbook.register import page;"
+        "root = pathlib.Path(sys.argv[1]);"
+        "entries = register.decide(register.load(root / 'claims'), (), root / 'tests');"
+        "parts = [page.marks(), page.truth(), page.kinds(), page.counts(entries), page.graphs(entries)];"
+        "made = ''.join([*parts, *page.claims(entries, {}, {}).values()])"
+    )
+    here: dict[str, str] = {}
+    with mock.patch.object(sys, "argv", ["-c", str(ROOT)]):
+        exec(code, here)
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # another than here
+    there = subprocess.run(
+        [sys.executable, "-c", f"{code}; sys.stdout.buffer.write(made.encode())", str(ROOT)],
+        env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert there == here["made"].encode()
+    assert len(there) > 100_000
+
+
+def test_graphs_run_downwards_and_labels_do_not_meet(papers):
+    for chapter in {claim.chapter for claim in papers.values()}:
+        home = {claim.id: claim.depends_on for claim in papers.values() if claim.chapter == chapter}
+        edges = {other: () for others in home.values() for other in others} | home
+        places = layout(edges, {node: node for node in edges})
+        assert all(places[other].y < places[node].y for node, others in edges.items() for other in others)
+        for node, place in places.items():
+            assert width(node) / 2 <= place.x <= WIDTH - width(node) / 2
+            for other, neighbour in places.items():
+                if node < other and place.row == neighbour.row:
+                    assert abs(place.x - neighbour.x) > (width(node) + width(other)) / 2
+
+
+def test_a_claim_stands_in_the_middle_of_what_it_rests_on():
+    edges = {"a": (), "b": (), "c": (), "on all": ("a", "b", "c"), "on c": ("c",), "on a": ("a",)}
+    places = layout(edges, dict.fromkeys(edges, "a label"))
+    assert places["a"].x < places["b"].x < places["c"].x
+    assert places["on a"].x < places["on all"].x < places["on c"].x
+
+
+# The command line -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project with a decided, an open and a failing claim."""
+    claims = (TESTED, entry(id="bias-y"), entry(id="bias-z", chapter="synthesis", open=None))
+    records = [shown("statement"), shown("statement", claim="bias-z", outcome="failed")]
+    marks = (f"@pytest.mark.claim({name!r}, shows='statement', evidence='exact')\n" for name in ("bias-x", "bias-z"))
+    monkeypatch.chdir(tmp_path)
+    decided = decide(tmp_path, claims, records, f"{''.join(marks)}def test_it(): ...\n")
+    Path("build").mkdir()
+    Path("build/register.json").write_text(register.to_json(decided))
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["register", *arguments])
+
+
+def test_command_prints_claims_and_counts(project):
+    result = run("--chapter", "bias")
+    assert result.exit_code == 0
+    assert "bias-x" in result.stdout
+    assert "holds (exact)" in result.stdout
+    assert result.stdout.endswith("2 claims: 1 holds, 1 open\n")
+
+
+def test_a_claim_is_never_broken_over_lines(project, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    assert "bias-x" in run("--chapter", "bias").stdout
+
+
+def test_a_claim_that_was_renamed_or_a_file_of_another_form_since_the_last_build(project):
+    write_claims(project, TESTED, entry(id="bias-new"))
+    (project / "tests" / "test_bias.py").write_text("")
+    assert run().stdout.endswith("2 claims: 1 holds, 1 open\n")
+    (project / "build" / "register.json").write_text('[{"id": "bias-x"')
+    assert "register.json: entry: Invalid JSON" in str(run().exception)
+
+
+def test_command_ends_with_one_if_a_listed_claim_fails(project):
+    assert run().exit_code == 1
+    assert run("--verdict", "open").exit_code == 0
+
+
+def test_command_prints_json(project):
+    records = json.loads(run("--json").stdout)
+    assert {record["id"]: record["verdict"] for record in records} == {
+        "bias-x": "holds",
+        "bias-y": "open",
+        "bias-z": "failing",
+    }
+
+
+@pytest.mark.parametrize(("option", "value"), [("--verdict", "true"), ("--chapter", "baas")])
+def test_command_names_what_it_does_not_know(project, option, value):
+    result = run(option, value)
+    assert result.exit_code != 0
+    assert f"{option} is {value!r}; expected one of " in str(result.exception)

@@ -1,0 +1,143 @@
+"""Parts change when a result could change, and not otherwise."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import claimbook
+from claimbook import BookError
+from claimbook.store import parts
+from claimbook.store.computation import Computation, digest
+from sumexp import datasets
+from sumexp.datasets import DataError, DataFile, Dataset
+
+
+def test_data_count_when_present_or_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
+    tiny = {"tiny": Dataset("tiny", "", "", "", (file,)), "packed": Dataset("packed", "", "", "", ())}
+    monkeypatch.setattr(datasets, "DATASETS", tiny)
+
+    monkeypatch.setattr(datasets, "available", lambda name: True)
+    assert parts.data(["tiny", "packed"]) == {"data tiny": digest("ab" * 32), "data packed": "included"}
+    monkeypatch.setattr(datasets, "available", lambda name: False)
+    assert parts.data(["tiny"]) == {"data tiny": "absent"}
+
+
+def test_files_count_by_their_bytes(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("1\n")
+    before = parts.files({"named": tmp_path / "b"})
+    (tmp_path / "b").write_text("2\n")
+    assert len({before["file named"], parts.files({"named": tmp_path / "b"})["file named"], "absent"}) == 3
+    assert parts.files([tmp_path / "a"]) == {f"file {tmp_path}/a": "absent"}
+
+
+def test_versions_are_those_of_what_is_imported_and_of_what_that_requires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parts.versions(["sumexp.chapters.intervals"]) == {}
+    parts.PINS.write_text("# pins\nidna==3.7\nmarkupsafe==2\nnumpy==2.0\nscikit-learn==1\ntabulate==9\ntorch==1\n")
+    assert parts.versions(["sumexp.chapters.intervals"]).keys() == {"version numpy"}
+    code = parts.versions([], "import sklearn.svm", "def f():\n    from tabulate import tabulate")
+    assert code == {"version numpy": "2.0", "version scikit-learn": "1", "version tabulate": "9"}
+    assert parts.versions([], "import torch").keys() == {"version markupsafe", "version torch"}  # by Jinja
+
+
+def test_each_module_of_the_closure_is_a_part_but_those_of_the_store() -> None:
+    names = parts.modules(["claimbook.authoring.runs"])
+    assert {"module sumexp", "module sumexp._runtime", "module claimbook.authoring.runs"} <= names.keys()
+    assert "claimbook.store.entries" in parts.closure(["claimbook.authoring.runs"])
+    assert not any(name.startswith("module claimbook.store") for name in names)
+
+
+@pytest.mark.parametrize(
+    "code, modules",
+    [
+        ("from sumexp import expectations", {"sumexp.expectations"}),
+        (
+            "from sumexp.expectations import quadrature, no_module",
+            {"sumexp.expectations", "sumexp.expectations.quadrature"},
+        ),
+        ("import sumexp.datasets as d", {"sumexp.datasets"}),
+        ("import sumexp\nsumexp.expectations.product()", {"sumexp", "sumexp.expectations"}),
+        ("import sumexp as s\ns.datasets.brown()", {"sumexp", "sumexp.datasets"}),
+        ("def f():\n    from sumexp import datasets", {"sumexp.datasets"}),
+        ("%time\n!ls\nimport sumexp.datasets", {"sumexp.datasets"}),
+        ("import numpy as np\nnp.sumexp.datasets", set()),
+        ("%%bash\nfor x in y; do z; done", set()),
+    ],
+)
+def test_imports_of_a_cell(code: str, modules: set[str]) -> None:
+    assert parts.imports(code) == modules
+
+
+def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path: Path) -> None:
+    package = tmp_path / "sumexp"
+    files = {
+        "__init__.py": "def __getattr__(name): ...\n",
+        "a.py": "def f():\n    from sumexp.pack import inner\n",
+        "b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import sumexp.a\n",
+        "pack/__init__.py": "from sumexp import c\nc.x = 2\n",
+        "pack/inner.py": "x = 1\n",
+        "c.py": "",
+        "d.py": "from sumexp.shop import inner\n",
+        "e.py": "from sumexp.shop import x\n",
+        "shop/__init__.py": "'Words.'\nfrom sumexp.c import y\nfrom sumexp.shop.inner import x\n__all__ = ['x', 'y']\n",
+        "shop/inner.py": "x = 1\n",
+    }
+    for name, text in files.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text, "utf-8")
+    real = Path(claimbook.__path__[0])
+    shutil.copytree(real / "store", tmp_path / "claimbook/store", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(real / "__init__.py", tmp_path / "claimbook")
+
+    code = 'from claimbook.store import parts\nfor n in "abde": print(*sorted(parts.closure(["sumexp." + n])))'
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert out[0] == "sumexp sumexp.a sumexp.c sumexp.pack sumexp.pack.inner"
+    assert set(out[1].split()) == {"sumexp", "sumexp.b"}
+    assert set(out[2].split()) == {"sumexp", "sumexp.d", "sumexp.shop.inner"}
+    assert set(out[3].split()) == {"sumexp", "sumexp.e", "sumexp.c", "sumexp.shop", "sumexp.shop.inner"}
+
+
+def test_an_unknown_module_is_named() -> None:
+    with pytest.raises(BookError, match=r"no module sumexp\.nothing in the packages claimbook, sumexp$"):
+        parts.modules(["sumexp.nothing"])
+
+
+def test_runs_of_todays_code_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look at the task: its module tells, and what it read."""
+    tiny = {"tiny": Dataset("tiny", "", "", "", (DataFile("tiny/tiny.bin", "", "ab" * 32, 1),))}
+
+    def available(name: str) -> bool:
+        if name not in tiny:
+            raise DataError(f"no data set {name}")
+        return True
+
+    monkeypatch.setattr(datasets, "DATASETS", tiny)
+    monkeypatch.setattr(datasets, "available", available)
+    code = parts.modules(["sumexp.chapters.intervals"])
+    settings = {"config seed": "0", "device": "cpu", "threads": "1"}
+    now = Computation("run", "sumexp.chapters.intervals.task", settings | code | parts.data(["tiny"]))
+    other = [
+        Computation("run", name, now.parts | changed)
+        for name, changed in (
+            ("sumexp.gone.task", {}),
+            (now.name, {"module sumexp.chapters.intervals": "old"}),
+            (now.name, {"module sumexp.gone": "old"}),
+            (now.name, {"data tiny": "absent"}),
+            (now.name, {"data gone": "absent"}),
+        )
+    ]
+    elsewhere = Computation("run", now.name, now.parts | {"device": "cuda"})
+    assert list(parts.current([now, *other, elsewhere])) == [now, elsewhere]
