@@ -7,6 +7,7 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN)
 ONLY ?=
 STORED ?=
 GRID ?=
+RUNS ?= 3
 EXECUTOR ?=
 JOBS ?= 20
 DRY ?=
@@ -33,7 +34,7 @@ STORE = from claimbook.store.location import default; print(default().root)
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 
-.PHONY: help book books pdf data runs test test-builds test-peers references lint gpu bench proofs serve clean lock
+.PHONY: help book books pdf data runs check-results test test-builds test-peers references lint gpu bench proofs serve clean lock
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -57,6 +58,9 @@ pdf: book ## Print the book with Chromium: build/sumexp.pdf (Debian: apt-get ins
 runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|retrieval|catalogue, DRY=1 prints what it costs
 	@$(RUN) claimbook.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
 	  $(if $(DRY),--dry-run,--cores '$(CORES)' --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)')
+
+check-results: $(READY) ## Compute some of the runs that come with the book again, and compare: GRID=vae RUNS=3
+	@$(RUN) claimbook.cli runs check --grid '$(GRID)' --runs '$(RUNS)' --device '$(DEVICE)'
 
 data: $(READY) ## Fetch every data set that the book can read, more than 340 MB (`sumexp data fetch NAME` fetches one)
 	@$(RUN) claimbook.cli data fetch all

@@ -1,4 +1,4 @@
-"""The runs of a grid that are in the store: what experiments on trained networks rest on. Nothing is trained here."""
+"""The runs of a grid, of the store or of the book: what experiments on trained networks rest on. Nothing is trained."""
 
 from collections.abc import Callable, Sequence
 from itertools import takewhile
@@ -14,9 +14,9 @@ Config = TypeVar("Config")
 def complete(
     task: Task[Config], asked: Sequence[Config], data: Callable[[Config], tuple[str, ...]]
 ) -> list[runs.Run] | None:
-    """All runs that a plan asks for, trained on one kind of device; None if one of them is lacking.
+    """All runs that a plan asks for, of one kind of device; else those that come with the book; None if one is missing.
 
-    It looks up to the first that is lacking: of the papers' networks there are hundreds.
+    In the store it looks up to the first that is missing: of the papers' networks there are hundreds.
     """
     code = runs.code_of(task)
     for device in ("cuda", "cpu"):
@@ -24,4 +24,4 @@ def complete(
         entries = [entry for entry in takewhile(bool, map(lookups.look, wanted)) if entry]
         if entries and len(entries) == len(asked):
             return [runs.read(entry) for entry in entries]
-    return None
+    return runs.from_book([runs.computation(task, one, data=data(one), code=code) for one in asked])

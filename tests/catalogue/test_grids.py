@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sumexp.chapters.catalogue import forms, grids, outlook, pairs, summary, train, training
+from sumexp.chapters.catalogue import baseline, forms, grids, outlook, pairs, summary, train, training
 from sumexp.chapters.catalogue.grids import Method
 from sumexp.negatives import published
 
@@ -93,7 +93,7 @@ def test_a_summary_by_hand() -> None:
 
 def test_one_list_for_all_by_hand() -> None:
     """Of all items but those of earlier pairs the 20 most frequent, equal ones in any order."""
-    found = summary.popular(PARTS)
+    found = baseline.popular(PARTS)
     counts, shares = np.maximum(PARTS.counts, 1), []
     for user in range(60):
         own = PARTS.held[[user]].indices

@@ -1,27 +1,31 @@
-"""What a page says of its data: from which sets it was built, and what command makes it larger."""
+"""What a page says of its data and runs: from which it was built, and what command makes more."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from html import escape
 
 from IPython.display import HTML, display
 
+from claimbook.authoring.runs import Run
 from sumexp import datasets
 
 
-def show(*names: str, grid: str = "", untrained: Collection[str] = ()) -> list[str]:
-    """Show which data this run reads, and how to get what is not here; once, at the top of a notebook.
+def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
+    """Show which data this run reads, and how to get what is missing; once in a notebook.
 
     Args:
-        names: the data sets that the notebook would read if all were here.
+        names: the data sets that the notebook can read.
         grid: the one whose runs it shows, if it shows any.
-        untrained: those of the data sets on which the store has not all of that grid's runs.
+        shown: those of the data sets on which it shows that grid's runs, whether or not the data are there.
 
-    Returns the names of those that it reads: the ones that are here, or what stands in for them. Raises `DataError` if
-    a data set is unknown or undeclared.
+    Returns the names of those that it reads: themselves, or what stands in for them. Raises `DataError` if a data set
+    is unknown or undeclared.
     """
-    absent = [name for name in names if not datasets.available(name)]
-    waiting = sorted(name for name in untrained if datasets.available(name))
-    chosen = (datasets.DATASETS[name].instead if name in waiting else datasets.preferred(name) for name in names)
+    absent = [name for name in names if not datasets.available(name) and name not in shown]
+    waiting = sorted(set(names) - set(shown) - set(absent)) if grid else []
+    chosen = (
+        name if name in shown else datasets.DATASETS[name].instead if name in waiting else datasets.preferred(name)
+        for name in names
+    )
     used = list(dict.fromkeys(filter(None, chosen)))
     paragraphs = ["; ".join(escape(datasets.DATASETS[name].description) for name in used) + "."] if used else []
     if absent:
@@ -33,9 +37,24 @@ def show(*names: str, grid: str = "", untrained: Collection[str] = ()) -> list[s
         titles = ", ".join(datasets.DATASETS[name].title for name in waiting)
         command = f"<code>make runs GRID={grid}</code>"
         paragraphs.append(
-            f"Models of {escape(titles)} take longer to train than a build may: {command} does it; then build it again."
+            f"Models of {escape(titles)} take longer to train than a build: {command} does it; then build it again."
         )
     text = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
     title = '<p class="admonition-title">Data that this page was built from</p>'
     display(HTML(f'<div class="admonition note">{title}{text}</div>'))  # type: ignore[no-untyped-call]
     return used
+
+
+def origin(grid: str, runs: Sequence[Run]) -> None:
+    """Show where the runs behind the tables come from: how many, when, on what, and how to compute them again."""
+    dates = sorted(run.provenance.finished[:10] for run in runs)
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    where = " and ".join(sorted({run.provenance.device for run in runs}))
+    torch = " and ".join(sorted({run.provenance.versions["torch"] for run in runs}))
+    text = f"{len(runs)} runs, computed {when} on {where} with torch {torch}"
+    brought = [run.brought for run in runs if run.brought is not None]
+    if brought:
+        text += "; they came with the book, and " + f"<code>make runs GRID={grid}</code> computes them anew."
+    if any(run.is_stale for run in brought):
+        text += f" Their code has changed since: <code>make check-results GRID={grid}</code> compares."
+    display(HTML(f'<p class="origin">{text if brought else text + "."}</p>'))  # type: ignore[no-untyped-call]

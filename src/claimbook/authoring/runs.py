@@ -1,8 +1,9 @@
-"""Training runs of the store: each is computed once, under a key of everything that its result depends on.
+"""Training runs: those of the store, those that come with the book, and computing the others.
 
-A run is a task (a function of a module of the package) and its config (a dataclass). Its parts are the config's fields,
-the code that the task's module can reach, the data sets it reads, the kind of device and the number of threads. Its
-entry holds ``arrays.npz``, ``history.npz`` and ``run.json`` (config and metrics).
+A run is a task (a function of a module of the package) and its config (a dataclass), computed once under a key of
+everything that its result depends on: the config's fields, the code that the task's module can reach, the data sets it
+reads, the kind of device and the number of threads. Its entry holds ``arrays.npz``, ``history.npz`` and ``run.json``
+(config and metrics).
 """
 
 import json
@@ -24,7 +25,7 @@ from pydantic_core import PydanticSerializationError
 from tqdm import tqdm
 
 from claimbook import BookError
-from claimbook.store import Computation, Entry, Store, default, parts, processes, progress
+from claimbook.store import Computation, Entry, Store, bundled, default, parts, processes, progress
 from claimbook.store.checkpoints import Checkpoint
 from claimbook.store.provenance import Provenance
 from sumexp._runtime import Arrays, Result, Task
@@ -47,6 +48,8 @@ class Run:
     provenance: Provenance
     arrays: Arrays
     history: Arrays
+    brought: bundled.Bundled | None = None
+    """What of the book's files it was read from."""
 
 
 def code_of(task: Task[Any]) -> dict[str, str]:
@@ -85,10 +88,23 @@ def cached(
     device: str = "cpu",
     threads: int = 1,
     store: Store | None = None,
+) -> Run:
+    """The run of a config: from the store, from the book, or `computed` now."""
+    return cached_all(task, [config], data=lambda _: data, device=device, threads=threads, store=store)[0]
+
+
+def computed(
+    task: Task[Config],
+    config: Config,
+    *,
+    data: Sequence[str] = (),
+    device: str = "cpu",
+    threads: int = 1,
+    store: Store | None = None,
     save_every: float = 30.0,
     quiet: bool = False,
 ) -> Run:
-    """The run of ``task`` with ``config``: read from the store if it is there, else computed and kept.
+    """The run of ``task`` with ``config``: read from the store if it is there, otherwise computed and kept.
 
     The arrays are the same in both cases, since a fresh run is read back. Two processes that ask for one run at once
     compute it once. An entry that turns out damaged is computed again. A task that saves its state, at most every
@@ -128,35 +144,70 @@ def cached_all(
     threads: int = 1,
     store: Store | None = None,
 ) -> list[Run]:
-    """The runs of `cached` for several configs, in their order; on a CPU as many are computed side by side as fit.
+    """The runs of several configs, in their order: from the store, from the book, or `computed` now.
 
-    What is left after `SHORT` is worth processes of its own; until then one run is computed after the other, here.
-    Two runs of one thread each, in two processes, are as quick as one after the other on two threads where a core is
-    the machine's own, and many times quicker where other work disturbs: threads that share a run wait for the slowest.
-    On a GPU one runs at a time.
+    Those on one data set have one origin: the store if it has all of them, else the book if it has, else they are
+    computed. On a CPU as many are computed side by side as fit. What is left after `SHORT` is worth processes of its
+    own; until then one run is computed after the other in this process. Two runs of one thread each, in two processes,
+    are as quick as one after the other on two threads, and many times quicker where other work disturbs: threads that
+    share a run wait for the slowest. On a GPU one runs at a time.
     """
     store = store or default()
     settings: dict[str, Any] = {"device": device, "threads": threads}
     code = code_of(task)
-    missing = [c for c in configs if store.find(computation(task, c, data=data(c), code=code, **settings)) is None]
+    wanted = [computation(task, config, data=data(config), code=code, **settings) for config in configs]
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for place, config in enumerate(configs):
+        groups.setdefault(tuple(data(config)), []).append(place)
+    missing: list[Config] = []
+    brought: dict[int, bundled.Bundled] = {}
+    for places in groups.values():
+        absent = [place for place in places if store.find(wanted[place]) is None]
+        with_book = {place: run for place in places if absent and (run := bundled.find(wanted[place]))}
+        if len(with_book) == len(places):
+            brought |= with_book
+        else:
+            missing += [configs[place] for place in absent]
     settings["store"] = store
-    cores = max(1, (os.cpu_count() or 1) // threads) if torch.device(device).type == "cpu" else 1
+    _compute_all(task, missing, data, settings)
+    return [
+        _unpacked(brought[place]) if place in brought else computed(task, config, data=data(config), **settings)
+        for place, config in enumerate(configs)
+    ]
+
+
+def _compute_all(
+    task: Task[Config], missing: list[Config], data: Callable[[Config], Sequence[str]], settings: Mapping[str, Any]
+) -> None:
+    """Compute what the store lacks, one after the other or in processes."""
+    on_cpu = torch.device(settings["device"]).type == "cpu"
+    cores = max(1, (os.cpu_count() or 1) // settings["threads"]) if on_cpu else 1
     began = time.monotonic()
     while missing and (min(cores, len(missing)) == 1 or time.monotonic() - began < SHORT):
         config = missing.pop(0)
-        cached(task, config, data=data(config), **settings)
+        computed(task, config, data=data(config), **settings)
     if missing:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(cores, len(missing)), context, processes.bind, (os.getpid(),)) as pool:
             # Bars of several processes would write over one another.
-            pending = [pool.submit(partial(cached, task, c, data=data(c), quiet=True, **settings)) for c in missing]
+            pending = [pool.submit(partial(computed, task, c, data=data(c), quiet=True, **settings)) for c in missing]
             done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
             try:
                 for future in done:
                     future.result()
             finally:
                 pool.shutdown(cancel_futures=True)
-    return [cached(task, c, data=data(c), **settings) for c in configs]
+
+
+def from_book(wanted: Sequence[Computation]) -> list[Run] | None:
+    """The runs that come with the book; None if one of them does not."""
+    found = [run for one in wanted if (run := bundled.find(one))]
+    return [_unpacked(run) for run in found] if len(found) == len(wanted) else None
+
+
+def _unpacked(run: bundled.Bundled) -> Run:
+    arrays, history = run.arrays("arrays"), run.arrays("history")
+    return Run(run.key, run.line["config"], run.line["metrics"], run.provenance, arrays, history, run)
 
 
 def validated(config: object) -> dict[str, Any]:

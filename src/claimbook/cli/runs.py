@@ -1,6 +1,7 @@
 """``sumexp runs``: what the store holds of training runs, what a grid lacks and costs, and computing it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,6 +112,39 @@ def run_command(
         fill(grid, profile, device, machines)
         leave_marks(grid, profile, device)
         typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the store, {default().root}")
+
+
+@runs_app.command("write")
+def write_command(grid: Grid, profile: Profile = "cpu", device: Device = "auto") -> None:
+    """Write the runs of a grid that the store has into the file that comes with the book."""
+    from claimbook.grids import results
+    from claimbook.grids.jobs import kind_of
+    from claimbook.store import bundled
+
+    count = results.write(grid, profile, kind_of(device))
+    sizes = " and ".join(f"{path} ({as_size(path.stat().st_size)})" for path in bundled.files(grid))
+    typer.echo(f"{count} runs in {sizes}")
+
+
+@runs_app.command("check")
+def check_command(
+    grid: Grid,
+    runs: Annotated[int, typer.Option(help="How many, the shortest; at least one of each task.")] = 3,
+    device: Device = "auto",
+) -> None:
+    """Compute some of the runs that come with the book again, and compare; the exit code is 1 if one differs."""
+    from tempfile import TemporaryDirectory
+
+    from claimbook.grids import results
+    from claimbook.grids.jobs import kind_of
+    from claimbook.store import Store
+
+    with TemporaryDirectory() as folder:
+        found = results.check(grid, kind_of(device), Store(Path(folder)), runs)
+    for name, moved, far in found:
+        typer.echo(f"{name}: {'the same numbers' if moved == 0 else f'{moved:.1g} apart, relative'}{', too far' * far}")
+    if any(far for *_, far in found):
+        raise typer.Exit(1)
 
 
 def _here(chosen: "Sequence[tuple[Job, Computation]]", device: str) -> None:

@@ -29,7 +29,7 @@ def computation(job: Job, device: str, code: Mapping[str, str] | None = None) ->
 
 def run(job: Job, device: str) -> runs.Run:
     """The run of a job: from the store, or computed now."""
-    return runs.cached(job.task, job.config, data=job.data, device=device, threads=job.threads)
+    return runs.computed(job.task, job.config, data=job.data, device=device, threads=job.threads)
 
 
 def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:

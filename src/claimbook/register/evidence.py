@@ -34,7 +34,7 @@ from claimbook.register.model import (
     load,
 )
 from claimbook.register.verdict import markers
-from claimbook.store import Computation, default, lookups, processes, progress
+from claimbook.store import Computation, bundled, default, lookups, processes, progress
 from claimbook.store.provenance import Meter
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ def finding(request: pytest.FixtureRequest) -> State:
         span = published if isinstance(published, tuple) or published is None else (published, published)
         room = None if math.isinf(one.room) else one.room
         about = {"confidence": one.confidence, "seeds": one.count, "room": room, "published": span} | rests_on
+        about["origin"] = bundled.origin(about.get("keys", ()))
         try:
             measured = Finding(estimate=one.mean, low=one.low, high=one.high, **about)
         except ValidationError as error:

@@ -140,7 +140,8 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
 
     ``published`` is the paper's value as an interval: a number is the interval from itself to itself, ``None`` an end
     at infinity ("lower than" is ``(None, 0)`` for a difference). A difference nearer to zero than ``margin`` counts as
-    none, if the compared shares have ``room`` for one. ``keys`` are those of the runs in the store.
+    none, if the compared shares have ``room`` for one. ``keys`` are those of its runs; ``origin`` says
+    whether they came with the book.
     """
 
     estimate: float
@@ -154,15 +155,17 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     profile: str | None = None
     seeds: int | None = None
     keys: tuple[str, ...] = ()
+    origin: str = ""
 
     @property
     def ran(self) -> str:
-        """What it rests on, in words: ``mnist, profile cpu, 4 seeds, runs 482566d1 331ed300``; empty if not stated."""
+        """What it rests on, in words: ``mnist, profile cpu, 4 seeds, runs 482566d1, run here``; empty if not stated."""
         parts = [
             self.data,
             self.profile and f"profile {self.profile}",
             self.seeds and f"{self.seeds} seeds",
             self.keys and f"runs {' '.join(key[:8] for key in self.keys)}",
+            self.origin or (self.keys and "run here"),
         ]
         return ", ".join(part for part in parts if part)
 

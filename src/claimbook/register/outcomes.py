@@ -6,7 +6,7 @@ from pathlib import Path
 
 from claimbook.register.model import EvidenceFile, Test
 from claimbook.register.verdict import marked, markers
-from claimbook.store import Computation, Entry, Store, parts
+from claimbook.store import Computation, Entry, Store, bundled, parts
 from claimbook.store.syntax import syntax
 
 TESTS = Path("tests")
@@ -35,7 +35,7 @@ def claim_modules() -> list[Path]:
 def computation(path: Path) -> Computation:
     """The outcomes of a test module: its code and its helpers', versions, the data and the code it can reach.
 
-    Those of ``tests/proofs`` depend on the proofs too.
+    Those of ``tests/proofs`` depend on the proofs too, and those that read runs (`tests.complete`) on the book's.
     """
     from sumexp.datasets import DATASETS
 
@@ -44,12 +44,15 @@ def computation(path: Path) -> Computation:
     texts = {file: file.read_text("utf-8") for file in sorted([path, *helpers])}
     reached = parts.closure(parts.imports(*texts.values()))
     proofs = sorted(PROOFS.glob("*.v")) if PROOFS.name in path.parts else []
+    reads_runs = any("tests.complete" in text for file, text in texts.items() if file.parent != TESTS)
+    runs = {f"runs {grid}": bundled.files(grid)[0] for grid in bundled.grids() if reads_runs}
     return Computation(
         "evidence",
         module_name(path),
         {f"file {file.as_posix()}": syntax(text) for file, text in texts.items()}
         | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
         | parts.files(proofs)
+        | parts.files(runs)
         | parts.modules(reached)
         | parts.versions(reached, *texts.values())
         | {f"module {name}": parts.module(name) for name in _RECORDED_BY},

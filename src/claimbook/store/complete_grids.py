@@ -1,12 +1,12 @@
-"""Which grids the store has whole: a mark for each data set, left by ``sumexp runs run``, that a build looks for.
+"""Which grids are whole: in the store, by a mark for each data set that ``sumexp runs run`` leaves, or with the book.
 
-A build that has all data would else train for hours what ``make runs`` is for. So a chapter of a grid trains, at
-profile ``cpu``, only on what it falls back to, and shows a larger set once all runs on it are there.
+A build that has all data would otherwise train for hours what ``make runs`` is for. So at profile ``cpu`` a chapter
+shows a data set once all runs on it are there, and trains only on what it falls back to.
 """
 
 from collections.abc import Iterable
 
-from claimbook.store import parts
+from claimbook.store import bundled, parts
 from claimbook.store.computation import Computation
 from claimbook.store.location import default
 
@@ -21,19 +21,30 @@ def mark(grid: str, source: str, profile: str, device: str) -> Computation:
 
 
 def trained(grid: str, names: Iterable[str], profile: str, device: str) -> list[str]:
-    """The data sets on which a chapter shows models: at profile ``cpu`` those whose runs are all in the store.
+    """The data sets on which a chapter shows models: at profile ``cpu`` those whose runs are all there.
 
-    At the other profiles all of the names that are there: ``smoke`` trains for a moment, and who asks for ``paper``
-    means it.
+    At the other profiles those that are there themselves: ``smoke`` trains for a moment, and ``paper`` is asked for.
     """
-    present = parts.present(names)
+    names = tuple(names)
     if profile != TRAINED_BEFORE:
-        return present
-    store = default()
-    return [name for name in present if store.find(mark(grid, name, profile, device)) is not None]
+        return parts.present(names)
+    return [name for name, state in _states(grid, names, profile, device).items() if state]
 
 
 def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
-    """A part of a chapter's key for each data set of its grid: whether it shows models that were trained on it."""
-    chosen = trained(grid, names := tuple(names), profile, device)
-    return {f"trained {name}": "yes" if name in chosen else "no" for name in names}
+    """A part of a chapter's key for each data set of its grid: whose runs it shows, if any."""
+    states = _states(grid, tuple(names), profile, device)
+    chosen = trained(grid, states, profile, device)
+    return {f"trained {name}": state or "here" if name in chosen else "no" for name, state in states.items()}
+
+
+def _states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
+    """For each data set ``store`` if the store has its runs, a digest of the book's runs if these are, or nothing."""
+    store, brought = default(), bundled.sources(grid) if profile == bundled.record(grid)["profile"] else []
+
+    def state(name: str) -> str:
+        if parts.present([name]) and store.find(mark(grid, name, profile, device)) is not None:
+            return "store"
+        return parts.file_digest(bundled.files(grid)[0]) if name in brought else ""
+
+    return {name: state(name) for name in names}

@@ -44,13 +44,20 @@ def data(names: Iterable[str]) -> dict[str, str]:
     """
     from sumexp import datasets
 
-    def state(name: str) -> str:
-        if not datasets.available(name):
-            return "absent"
+    names = tuple(names)
+    there = {name: datasets.available(name) for name in names}
+    return {f"data {name}": text if there[name] else "absent" for name, text in declared(names).items()}
+
+
+def declared(names: Iterable[str]) -> dict[str, str]:
+    """A digest of the checksums that the files of each data set must have, whether or not they are there."""
+    from sumexp import datasets
+
+    def checksums(name: str) -> str:
         files = datasets.DATASETS[name].files
         return digest(*(file.sha256 or file.blob for file in files)) if files else "included"
 
-    return {f"data {name}": state(name) for name in names}
+    return {name: checksums(name) for name in names}
 
 
 def present(names: Iterable[str]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sumexp._runtime import Task
+from sumexp._runtime import Arrays, Task
 
 Present: TypeAlias = Callable[[str], bool]
 """Whether a data set is there."""
@@ -20,6 +20,7 @@ class Job:
         data: the data sets that it reads.
         threads: how many it uses.
         seconds: its length by kind of device, on one core and on an H200; finished runs of its task correct it.
+        condense: what of its arrays comes with the book; all of them by default.
     """
 
     task: Task[Any]
@@ -27,6 +28,7 @@ class Job:
     data: tuple[str, ...] = ()
     threads: int = 1
     seconds: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "cuda": 1.0})
+    condense: Callable[[Arrays], Arrays] = lambda arrays: arrays
 
     @property
     def name(self) -> str:

@@ -336,7 +336,7 @@ def walk(
 
 def ask(task: Any, config: Config, root: Path, options: dict[str, Any]) -> None:
     parts.modules = lambda names: {f"module {name}": "code" for name in names}
-    runs.cached(task, config, store=Store(root), **options)
+    runs.computed(task, config, store=Store(root), **options)
 
 
 def start(task: Any, config: Config, root: Path, **options: Any) -> Any:

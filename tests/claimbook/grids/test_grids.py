@@ -345,7 +345,7 @@ def test_a_data_set_is_trained_when_all_its_runs_are_there(root: Path, monkeypat
     assert complete_grids.trained("tiny", names, "cpu", "cpu") == []
     jobs.run(other, "cpu")
     assert filling.leave_marks("tiny", "cpu", "cpu") == filling.leave_marks("tiny", "cpu", "cpu") == ["mnist"]
-    assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "yes", "trained omniglot": "no"}
+    assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "store", "trained omniglot": "no"}
     assert complete_grids.trained("tiny", names, "cpu", "cuda") == []
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "other code" for name in names})
     assert complete_grids.trained("tiny", names, "cpu", "cpu") == []

@@ -3,6 +3,7 @@
 - `pairs`: which users and items, and which pairs are trained on, picked on, and judged on, under one law and another;
 - `forms`: the losses in plain torch, and the towers;
 - `training`: the task that trains one form at several learning rates, and picks one on validation pairs;
+- `baseline`: the task that judges one list of the most frequent items for all users;
 - `outlook`: the task that predicts the order of the forms from their exact minima;
 - `summary`: what the runs of several seeds say;
 - `grids`: what each profile trains, and what decides.

@@ -34,6 +34,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from sumexp.chapters.catalogue.baseline import Baseline, judge
 from sumexp.chapters.catalogue.forms import FORMS, Form
 from sumexp.chapters.catalogue.outlook import Outlook, predict
 from sumexp.chapters.catalogue.pairs import Source
@@ -146,7 +147,12 @@ def outlook(source: Source, plan: Plan) -> Outlook:
     return Outlook(source, FORMS, plan.users, plan.least, plan.dim, plan.batch, contexts=plan.contexts)
 
 
-def data(asked: Config | Outlook) -> tuple[str, ...]:
+def baselines(source: Source, plan: Plan) -> tuple[Baseline, ...]:
+    """The list of the most frequent items, for each seed."""
+    return tuple(Baseline(source, plan.users, plan.least, seed) for seed in range(plan.seeds))
+
+
+def data(asked: Config | Outlook | Baseline) -> tuple[str, ...]:
     """The data sets that a run reads."""
     return () if asked.source == "synthetic" else (asked.source,)
 
@@ -178,9 +184,11 @@ def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     """The runs of a profile on the catalogue that is there: the prediction, then the training."""
     plans = chosen(profile, [name for name in get_args(Source) if name != "synthetic" and present(name)])
     first = (outlook(source, plan) for source, plan in plans.items())
+    lists = (one for source, plan in plans.items() for one in baselines(source, plan))
     then = (one for source, plan in plans.items() for one in configs(source, plan))
     return (
         *(Job(predict, one, data(one), seconds=seconds(one)) for one in first),
+        *(Job(judge, one, data(one)) for one in lists),
         *(Job(train, one, data(one), seconds=seconds(one)) for one in then),
     )
 

@@ -5,7 +5,7 @@ A case is a member but for its seed, which is set to 0; its runs are ordered by 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,12 +48,20 @@ class Difference:
     """How far one case lies above another.
 
     Attributes:
-        seeds: the mean difference over images: its interval over seeds, paired.
-        images: the mean difference over seeds: its interval over images.
+        apart: the differences [seeds, images].
     """
 
-    seeds: Interval
-    images: Interval
+    apart: Values
+
+    @property
+    def seeds(self) -> Interval:
+        """The mean difference over images: its interval over seeds, paired."""
+        return interval(self.apart.mean(1))
+
+    @property
+    def images(self) -> Interval:
+        """The mean difference over seeds: its interval over images."""
+        return interval(self.apart.mean(0))
 
 
 def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trained]:
@@ -115,8 +123,7 @@ def difference(first: Trained, second: Trained, criterion: Criterion) -> Differe
         ValueError: if the two have different seeds.
     """
     _check(first, second)
-    apart = first.test[criterion] - second.test[criterion]
-    return Difference(interval(apart.mean(1)), interval(apart.mean(0)))
+    return Difference(first.test[criterion] - second.test[criterion])
 
 
 def name(temperature: Temperature) -> str:
@@ -132,6 +139,21 @@ def by_count(first: Trained, second: Trained) -> list[Interval]:
     """
     _check(first, second)
     return [paired(a, b) for a, b in zip(first.by_count.T, second.by_count.T, strict=True)]
+
+
+def condensed(stack: Stack, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays of a stack with means over images in place of a number for each image.
+
+    A stack at one schedule keeps those of the test images: the chapter shows intervals over them.
+    """
+    scheduled = {member.temperature.rate > 0 for member in stack.members} == {True}
+
+    def kept(name: str, values: NDArray[Any]) -> NDArray[Any]:
+        if name.startswith("validation_") or (name.startswith("test_") and not scheduled):
+            return np.asarray(values.astype(np.float64).mean(1, keepdims=True))
+        return np.asarray(values)
+
+    return {name: kept(name, values) for name, values in arrays.items()}
 
 
 def _check(first: Trained, second: Trained) -> None:

@@ -41,10 +41,12 @@ schedule, which is then the public code's own on the first two: about an hour on
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 from sumexp import _checks as checks
 from sumexp.chapters.jobs import Grid, Job, Present
+from sumexp.chapters.vae.comparison import condensed
 from sumexp.chapters.vae.config import Divergence, Member, NoiseName, Source, Stack, Temperature, fixed, public
 from sumexp.chapters.vae.training import VALIDATED, train
 
@@ -212,7 +214,7 @@ def seconds(stack: Stack) -> dict[str, float]:
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     """The runs of a profile on the data sets that are there."""
     asked = grid(profile, [name for name in get_args(Source) if present(name)])
-    return tuple(Job(train, stack, data(stack), seconds=seconds(stack)) for stack in asked)
+    return tuple(Job(train, one, data(one), seconds=seconds(one), condense=partial(condensed, one)) for one in asked)
 
 
 GRIDS: Mapping[str, Grid] = {"vae": jobs}

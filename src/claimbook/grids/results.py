@@ -1,0 +1,87 @@
+"""Runs that come with the book: written from the store, and checked by computing some of them again."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from claimbook import BookError
+from claimbook.authoring import runs
+from claimbook.grids.jobs import absent, computations, jobs_of
+from claimbook.store import Computation, Store, bundled, default, parts
+from claimbook.store.provenance import device_name
+from sumexp._runtime import Arrays
+from sumexp.chapters.jobs import Job
+
+METRICS, NUMBERS = 0.02, 1e-6
+"""How far, relative to itself, another machine may move a metric of a training, and the arrays of an exact task."""
+
+
+def write(grid: str, profile: str, device: str) -> int:
+    """Write the file of a grid from the store, which must have all its runs; how many there are."""
+    if missing := absent(grid, profile):
+        raise BookError(f"the grid {grid} reads data that are not here: sumexp data fetch {' '.join(missing)}")
+    store, jobs, lines, codes = default(), jobs_of(grid, profile), [], {}
+    for job, wanted in zip(jobs, computations(jobs, device), strict=True):
+        entry = store.find(wanted)
+        if entry is None:
+            raise BookError(f"the store lacks {wanted.name} {wanted.key[:12]}: make runs GRID={grid}")
+        run = runs.read(entry)
+        codes[wanted.name] = bundled.code(wanted.name)
+        lines.append((_line(job, wanted, run), job.condense(run.arrays), run.history))
+    bundled.write(grid, profile, lines, codes)
+    return len(lines)
+
+
+def _line(job: Job, wanted: Computation, run: runs.Run) -> dict[str, Any]:
+    config = {name: json.loads(text) for name, text in bundled.settings(wanted).items()}
+    about = {"task": wanted.name, "key": wanted.key, "config": config, "data": parts.declared(job.data)}
+    return about | {"metrics": dict(run.metrics), "provenance": asdict(run.provenance) | {"machine": ""}}
+
+
+def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, float, bool]]:
+    """Compute the ``count`` shortest runs of a grid again, of each task one first; how far each moved, and if too far.
+
+    The result is noted in the file if all agree. Raises `BookError` if the grid has no file, or no data are here.
+    """
+    profile = bundled.record(grid)["profile"]
+    if not profile:
+        raise BookError(f"no runs of the grid {grid} come with the book; there are: {', '.join(bundled.grids())}")
+    jobs = jobs_of(grid, profile)
+    both = [(job, run) for job, run in zip(jobs, computations(jobs, device), strict=True) if bundled.find(run)]
+    if not both:
+        raise BookError(f"the data of the grid {grid} are not here: {', '.join(absent(grid, profile))}")
+    found, codes = [], {}
+    for job, wanted in _shortest(both, count):
+        brought = bundled.find(wanted)
+        assert brought is not None
+        run = runs.computed(job.task, job.config, data=job.data, device=device, threads=job.threads, store=store)
+        moved = _moved(brought, run.metrics, job.condense(run.arrays))
+        found.append((f"{wanted.name} {brought.key[:12]}", moved, moved > (METRICS if run.metrics else NUMBERS)))
+        codes[wanted.name] = bundled.code(wanted.name)
+    if not any(far for *_, far in found) and codes.keys() == {run.name for _, run in both}:
+        about = {"code": codes, "runs": len(found), "difference": max(moved for _, moved, _ in found)}
+        date = datetime.now(UTC).date().isoformat()
+        bundled.add_check(grid, about | {"date": date, "device": device_name(device)})
+    return found
+
+
+def _shortest(both: Sequence[tuple[Job, Computation]], count: int) -> list[tuple[Job, Computation]]:
+    """The shortest run of each task, then the next ones."""
+    ordered = sorted(both, key=lambda pair: pair[0].seconds["cpu"])
+    first = {run.name: (job, run) for job, run in reversed(ordered)}
+    others = [pair for pair in ordered if pair not in first.values()]
+    return [*first.values(), *others][: max(count, len(first))]
+
+
+def _moved(brought: bundled.Bundled, metrics: Mapping[str, float], arrays: Arrays) -> float:
+    """The largest relative difference of the metrics or, of a task without any, of its arrays of numbers."""
+    kept, arrays_of_numbers = brought.arrays("arrays"), {}
+    if not metrics:
+        arrays_of_numbers = {name: value for name, value in arrays.items() if np.issubdtype(value.dtype, np.number)}
+    both = [(np.asarray(brought.line["metrics"][name]), np.asarray(value)) for name, value in metrics.items()]
+    both += [(kept[name], value) for name, value in arrays_of_numbers.items()]
+    return max(float(np.abs(a - b).max(initial=0) / (np.abs(a).max(initial=0) or 1)) for a, b in both)

@@ -1,0 +1,167 @@
+"""Finished runs that come with the book: of each grid a file with its runs, and beside it their arrays.
+
+``measured/runs/GRID.json`` has a line for each run (task, settings, data, device, date, seconds, versions, metrics),
+``GRID.npz`` the arrays that chapters read. They are found by task, settings and checksums of the data, on a machine
+that has neither the data nor a store. `Bundled.is_stale` says whether their code has changed since, unless `sumexp runs
+check` has computed some of them again with today's code and found the same.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sumexp
+from claimbook import BookError
+from claimbook.store import parts
+from claimbook.store.computation import Computation, digest
+from claimbook.store.provenance import Provenance
+from sumexp._runtime import Arrays
+
+FOLDER = Path(sumexp.__path__[0], "measured", "runs")
+_CONFIG, _DATA = "config ", "data "
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """A run of a file: its line there, and which of the file's runs it is."""
+
+    grid: str
+    number: int
+    line: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """The key of the run in the store that it was taken from."""
+        return str(self.line["key"])
+
+    @property
+    def provenance(self) -> Provenance:
+        """How it was computed."""
+        return Provenance(**{**self.line["provenance"], "data": tuple(self.line["provenance"]["data"])})
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it was computed with other code than today's, and no check has found the same since."""
+        known = [record(self.grid)["code"], *(check["code"] for check in record(self.grid)["checks"])]
+        return code(self.line["task"]) not in [codes.get(self.line["task"]) for codes in known]
+
+    def arrays(self, part: str) -> Arrays:
+        """Its ``arrays``, or its ``history``."""
+        prefix, stored = f"{self.number}/{part}/", _arrays(self.grid)
+        return {name.removeprefix(prefix): stored[name] for name in stored if name.startswith(prefix)}
+
+
+def grids() -> list[str]:
+    """The grids that have a file."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def files(grid: str) -> tuple[Path, Path]:
+    """The lines of a grid, and its arrays."""
+    return FOLDER / f"{grid}.json", FOLDER / f"{grid}.npz"
+
+
+@cache
+def record(grid: str) -> Mapping[str, Any]:
+    """What the file of a grid holds; nothing if there is none."""
+    path, _ = files(grid)
+    content: dict[str, Any] = {"profile": "", "code": {}, "checks": [], "runs": []}
+    return content | (json.loads(path.read_text("utf-8")) if path.is_file() else {})
+
+
+@cache
+def _arrays(grid: str) -> Mapping[str, NDArray[Any]]:
+    with np.load(files(grid)[1], allow_pickle=False) as stored:
+        return dict(stored)
+
+
+def sources(grid: str) -> list[str]:
+    """The data sets that the runs of a file have read."""
+    return sorted({name for line in record(grid)["runs"] for name in line["data"]})
+
+
+def find(wanted: Computation) -> Bundled | None:
+    """The run of the same task and settings on the same data; None if no file has it."""
+    return _known().get(identity(wanted))
+
+
+def identity(wanted: Computation) -> str:
+    """What a run has in common with itself on another machine, at another time: task, settings and declared data."""
+    named = [name.removeprefix(_DATA) for name in wanted.parts if name.startswith(_DATA)]
+    return _identity(wanted.name, settings(wanted), parts.declared(named))
+
+
+def settings(run: Computation) -> dict[str, str]:
+    """The fields of a run's config, as JSON."""
+    return {name.removeprefix(_CONFIG): text for name, text in run.parts.items() if name.startswith(_CONFIG)}
+
+
+@cache
+def code(task: str) -> str:
+    """A digest of the code that a task can reach today; empty if it is gone."""
+    try:
+        reached = parts.modules([task.rpartition(".")[0]])
+    except BookError:
+        return ""
+    return digest(*(text for item in sorted(reached.items()) for text in item))
+
+
+def origin(keys: Iterable[str]) -> str:
+    """Where the runs of these keys come from, if one of them came with the book; empty else."""
+    found = [run for run in _known().values() if run.key in set(keys)]
+    changed = ", and its code has changed since" * any(run.is_stale for run in found)
+    return f"came with the book{changed}" if found else ""
+
+
+@cache
+def _known() -> Mapping[str, Bundled]:
+    return {
+        _identity(line["task"], _as_texts(line["config"]), line["data"]): Bundled(grid, number, line)
+        for grid in grids()
+        for number, line in enumerate(record(grid)["runs"])
+    }
+
+
+def _as_texts(config: Mapping[str, Any]) -> dict[str, str]:
+    return {name: json.dumps(value, sort_keys=True) for name, value in config.items()}
+
+
+def _identity(task: str, config: Mapping[str, str], data: Mapping[str, str]) -> str:
+    return digest(task, *(text for item in (*sorted(config.items()), *sorted(data.items())) for text in item))
+
+
+def write(
+    grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Arrays, Arrays]], codes: Mapping[str, str]
+) -> None:
+    """Write the file of a grid: of each run its line, arrays and history."""
+    path, arrays = files(grid)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    named = {
+        f"{number}/{part}/{name}": value
+        for number, (_, *both) in enumerate(runs)
+        for part, values in zip(("arrays", "history"), both, strict=True)
+        for name, value in values.items()
+    }
+    np.savez_compressed(arrays, allow_pickle=False, **named)
+    _write(path, {"profile": profile, "code": dict(codes), "checks": [], "runs": [line for line, *_ in runs]})
+
+
+def add_check(grid: str, check: Mapping[str, Any]) -> None:
+    """Note that some runs of a file were computed again; of checks with one code the last counts."""
+    path, _ = files(grid)
+    old = json.loads(path.read_text("utf-8"))
+    _write(path, old | {"checks": [one for one in old["checks"] if one["code"] != check["code"]] + [dict(check)]})
+    record.cache_clear()
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """As JSON with a line for each run."""
+    head = json.dumps({name: value for name, value in content.items() if name != "runs"}, indent=1)
+    lines = ",\n  ".join(json.dumps(line, sort_keys=True) for line in content["runs"])
+    path.write_text(f'{head[:-2]},\n "runs": [\n  {lines}\n ]\n}}\n', "utf-8")

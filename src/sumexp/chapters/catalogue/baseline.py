@@ -1,0 +1,61 @@
+"""One list of items for all users, the most frequent first: what a trained model must beat."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from sumexp import ranking
+from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.catalogue import training
+from sumexp.chapters.catalogue.pairs import Parts, Source, load
+from sumexp.chapters.catalogue.training import JUDGED, K
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The pairs of a seed, as `training.Config` has them."""
+
+    source: Source
+    users: int
+    least: int
+    seed: int
+
+
+def judge(
+    config: Baseline, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+) -> Result:
+    """Recall and NDCG of the list, each [5], the rows of `training.JUDGED`."""
+    return Result(popular(load(config.source, config.users, config.least, config.seed)))
+
+
+def popular(parts: Parts) -> dict[str, Values]:
+    """What one list for all users gets, the items by their frequency: recall and NDCG, [5] each.
+
+    In the column of moved popularity it is the frequency among the public pairs of the other half of the users.
+    """
+    log_q = torch.from_numpy(parts.log_q).expand(parts.train.shape)
+    found: dict[str, list[float]] = {"recall": [], "ndcg": []}
+    for which, served in JUDGED:
+        wanted = parts.held if which == "held" else parts.public
+        before = parts.train + parts.validation + (parts.held if which == "public" else 0 * parts.held)
+        some = np.flatnonzero(np.diff(wanted.indptr))
+        scores = training.popularity(parts).double() if served == "moved" else log_q
+        totals = dict.fromkeys(found, 0.0)
+        for first in range(0, len(some), 500):
+            rows = some[first : first + 500]
+            relevant, exclude = (ranking.Labels(_lists(part[rows])) for part in (wanted, before))
+            for name, metric in (("recall", ranking.recall), ("ndcg", ranking.ndcg)):
+                k = min(K, scores.shape[1])
+                totals[name] += metric(scores[torch.from_numpy(rows)], relevant, k, exclude=exclude).sum().item()
+        for name, total in totals.items():
+            found[name].append(total / len(some))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def _lists(part: csr_array) -> list[list[int]]:
+    return [part.indices[a:b].tolist() for a, b in zip(part.indptr[:-1], part.indptr[1:], strict=True)]

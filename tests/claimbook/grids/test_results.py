@@ -1,0 +1,187 @@
+"""Runs that come with the book: found without data and store, replaced by whole grids of the store, checked."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from claimbook import BookError
+from claimbook.authoring import data_note, runs
+from claimbook.cli.commands import app
+from claimbook.grids import jobs, results
+from claimbook.store import Store, bundled, complete_grids, default, parts
+from sumexp import datasets
+from sumexp.chapters.jobs import Job
+from sumexp.chapters.vae import Member, Stack, comparison, fixed, public
+from tests.claimbook import bundles
+
+
+@dataclass(frozen=True)
+class Config:
+    number: int = 0
+    shift: float = 0.0
+
+
+SHIFT = [0.0]
+CODE = ["code"]
+
+
+def task(config: Config, /, **_: object) -> runs.Result:
+    values = np.arange(4) / 3 + config.number + SHIFT[0]
+    return runs.Result(
+        {"values": values, "images": np.ones(100)}, {"mean": float(values.mean())}, {"epoch": np.arange(2)}
+    )
+
+
+def exact(config: Config, /, **_: object) -> runs.Result:
+    return runs.Result({"values": np.arange(4) + SHIFT[0], "names": np.array(["a"])})
+
+
+def slim(arrays: runs.Arrays) -> runs.Arrays:
+    return {"values": arrays["values"]}
+
+
+def tiny(profile: str, there: Callable[[str], bool]) -> tuple[Job, ...]:
+    trained = (
+        Job(task, Config(n), ("mnist",), seconds={"cpu": n + 1.0}, condense=slim) for n in range(3) if there("mnist")
+    )
+    return (Job(exact, Config()), *trained)
+
+
+@pytest.fixture(autouse=True)
+def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, bool]:
+    """A store, a folder for the book's runs and one grid; MNIST is there until the test takes it away."""
+    there, data = {"mnist": True}, datasets.available
+    SHIFT[0], CODE[0] = 0.0, "code"
+    bundles.in_folder(tmp_path / "runs", monkeypatch)
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    monkeypatch.setattr(datasets, "available", lambda name: there.get(name, data(name)))
+    monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": CODE[0] for name in names})
+    monkeypatch.setattr(jobs, "grids", lambda: {"tiny": tiny})
+    monkeypatch.setattr(complete_grids, "mark", lambda *names: jobs.computation(Job(task, Config(9)), "cpu"))
+    return there
+
+
+def trained() -> list[runs.Run]:
+    return runs.cached_all(task, [Config(n) for n in range(3)], data=lambda _: ("mnist",))
+
+
+def taken_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Write the file of the grid, and begin with an empty store."""
+    for job in tiny("cpu", lambda name: True):
+        jobs.run(job, "cpu")
+    assert results.write("tiny", "cpu", "cpu") == 4
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "another store"))
+    bundles.forget()
+
+
+def test_the_books_runs_are_shown_without_data_and_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: dict[str, bool]
+) -> None:
+    before = trained()
+    taken_home(monkeypatch, tmp_path)
+    there["mnist"] = False
+    found = trained()
+    assert [run.key for run in found] == [run.key for run in before]
+    for old, new in zip(before, found, strict=True):
+        assert new.arrays.keys() == {"values"}
+        assert (new.arrays["values"] == old.arrays["values"]).all()
+        assert (new.history["epoch"] == old.history["epoch"]).all()
+        assert (new.metrics, new.provenance.seconds) == (old.metrics, old.provenance.seconds)
+        assert new.brought is not None
+        assert not new.brought.is_stale
+    assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
+    assert complete_grids.trained("tiny", ["mnist"], "smoke", "cpu") == []
+    assert not Store(tmp_path / "another store").entries("run")
+    assert bundled.origin([found[0].key]) == "came with the book"
+    assert not bundled.origin(["another"])
+
+
+def test_a_whole_grid_of_the_store_replaces_them_and_a_part_does_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    taken_home(monkeypatch, tmp_path)
+    first, *others = tiny("cpu", lambda name: True)[1:]
+    jobs.run(first, "cpu")
+    assert all(run.brought for run in trained())
+    for job in others:
+        jobs.run(job, "cpu")
+    assert not any(run.brought for run in trained())
+
+
+def test_other_settings_and_other_data_are_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    taken_home(monkeypatch, tmp_path)
+    assert runs.cached(task, Config(1, shift=0.5), data=("mnist",)).brought is None
+    assert runs.cached(task, Config(1)).brought is None
+    monkeypatch.setattr(parts, "declared", lambda names: dict.fromkeys(names, "other checksums"))
+    assert runs.cached(task, Config(2), data=("mnist",)).brought is None
+
+
+def test_changed_code_is_said_until_a_check_finds_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken_home(monkeypatch, tmp_path)
+    CODE[0] = "changed"
+    bundles.forget()
+    assert all(run.brought and run.brought.is_stale for run in trained())
+    assert "its code has changed since" in bundled.origin([trained()[0].key])
+    shown: list[str] = []
+    monkeypatch.setattr(data_note, "display", lambda html: shown.append(html.data))
+    data_note.origin("tiny", trained())
+    assert "make check-results GRID=tiny" in shown[0]
+    assert shown[0].startswith('<p class="origin">3 runs, computed 20')
+    SHIFT[0] = 1.0  # today's code gives other numbers: nothing is noted
+    apart = results.check("tiny", "cpu", Store(tmp_path / "a"), 2)
+    assert [far for *_, far in apart] == [True, True]
+    assert all(run.brought and run.brought.is_stale for run in trained())
+    SHIFT[0] = 0.0
+    again = results.check("tiny", "cpu", Store(tmp_path / "b"), 3)
+    assert sorted(again) == sorted((f"{name(run)} {run.key[:12]}", 0.0, False) for run in checked())
+    assert not any(run.brought and run.brought.is_stale for run in trained())
+    [noted] = json.loads(bundled.files("tiny")[0].read_text("utf-8"))["checks"]
+    assert (noted["runs"], noted["difference"]) == (3, 0.0)
+
+
+def name(run: runs.Run) -> str:
+    assert run.brought is not None
+    return str(run.brought.line["task"])
+
+
+def checked() -> list[runs.Run]:
+    """The shortest run of each task, then the next."""
+    return [runs.cached(exact, Config()), *trained()[:2]]
+
+
+def test_the_command_ends_with_1_where_a_run_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    taken_home(monkeypatch, tmp_path)
+    for shift, code in ((0.0, 0), (0.5, 1)):
+        SHIFT[0] = shift
+        done = CliRunner().invoke(app, ["runs", "check", "--grid", "tiny", "--device", "cpu"])
+        assert (done.exit_code, done.output.count("too far")) == (code, 3 * code)
+
+
+def test_what_is_missing_is_said(there: dict[str, bool]) -> None:
+    with pytest.raises(BookError, match=r"the store lacks .*make runs GRID=tiny"):
+        results.write("tiny", "cpu", "cpu")
+    with pytest.raises(BookError, match="no runs of the grid tiny come with the book"):
+        results.check("tiny", "cpu", default(), 3)
+    there["mnist"] = False
+    with pytest.raises(BookError, match="reads data that are not here: sumexp data fetch mnist"):
+        results.write("tiny", "cpu", "cpu")
+
+
+def test_a_stack_keeps_means_over_images_and_the_images_of_a_schedule() -> None:
+    generator = np.random.default_rng(0)
+    arrays = {
+        name: generator.normal(size=(2, 50)).astype(np.float32) for name in ("test_bound", "validation_bound", "x")
+    }
+    for temperature, columns in ((fixed(0.5), 1), (public(10), 50)):
+        stack = Stack(members=(Member(temperature=temperature), Member(temperature=temperature, seed=1)))
+        slim = comparison.condensed(stack, arrays)
+        assert [slim[name].shape[1] for name in arrays] == [columns, 1, 50]
+        assert (slim["validation_bound"][:, 0] == arrays["validation_bound"].astype(np.float64).mean(1)).all()
+        assert (slim["x"] == arrays["x"]).all()
