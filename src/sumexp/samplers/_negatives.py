@@ -133,9 +133,10 @@ def _draw_others(
         some = slice(None) if len(rows) == len(excluded) else rows
         parts.append((rows, *_again(sampler, excluded[some], taken[some], m, generator)))
     if len(rows) < len(excluded):
-        sets, which = excluded[frequent].unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+        several = excluded[frequent].squeeze(-1)  # labels alone are sorted as numbers: rows are compared one by one
+        sets, which = several.unique(dim=0 if several.ndim > 1 else None, return_inverse=True)  # type: ignore[no-untyped-call]
         for place, each in enumerate(sets):
-            law, of_set = _without(sampler, each), frequent.nonzero().squeeze(-1)[which == place]
+            law, of_set = _without(sampler, each.view(-1)), frequent.nonzero().squeeze(-1)[which == place]
             ids = law.sample((len(of_set), m), generator)
             parts.append((of_set, ids.to(excluded.device), law._log_prob(ids).to(excluded.device)))
     if len(parts) == 1:
