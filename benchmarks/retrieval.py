@@ -23,8 +23,9 @@ from scipy.sparse import csr_array
 from benchmarks.measure import Tables, alone, high_water, machine, row, write
 from sumexp._descent import generator
 from sumexp.chapters.models.sampled.methods import Method
-from sumexp.chapters.retrieval import training
-from sumexp.chapters.retrieval.training import Bag, Config, Learner, bag
+from sumexp.chapters.retrieval import judging, training
+from sumexp.chapters.retrieval.bags import Bag, bag
+from sumexp.chapters.retrieval.training import Config, Learner
 from sumexp.datasets import DataError, extreme
 from sumexp.datasets.extreme import Part
 
@@ -72,7 +73,7 @@ def timed(step: Callable[[int], object], repeats: int, threads: int) -> dict[str
 def learner(labels: int, method: Method) -> Learner:
     data = part(labels)
     counts = np.bincount(data.labels.indices, minlength=labels) + 1
-    return Learner(Config(method=method, width=WIDTH, batch=BATCH), data, torch.from_numpy(counts))
+    return Learner(Config(method=method, width=WIDTH, batch=BATCH), data, torch.from_numpy(counts), 0.05)
 
 
 def batch_of(one: Learner, number: int) -> tuple[Bag, torch.Tensor]:
@@ -146,10 +147,10 @@ def bandwidth(threads: int) -> float:
 class Rival(Learner):
     """The same with another optimiser."""
 
-    def __init__(self, config: Config, part: Part, counts: torch.Tensor, name: str) -> None:
-        super().__init__(config, part, counts)
+    def __init__(self, config: Config, part: Part, counts: torch.Tensor, rate: float, name: str) -> None:
+        super().__init__(config, part, counts, rate)
         kind = getattr(torch.optim, name)
-        self.optimiser = kind(list(self.parameters.values()), config.learning_rate)
+        self.optimiser = kind(list(self.parameters.values()), rate)
 
 
 def trained(source: training.Source, name: str, rate: float, seed: int, epochs: int) -> dict[str, float]:
@@ -157,12 +158,12 @@ def trained(source: training.Source, name: str, rate: float, seed: int, epochs: 
     torch.set_num_threads(1)
     data = training.load(source)
     method = Method("softmax", "batch", "importance", NEGATIVES)
-    config = Config(source, method, seed, width=128, epochs=epochs, learning_rate=rate)
-    one, start = Rival(config, data.train, torch.from_numpy(data.counts), name), time.process_time()
+    config = Config(source, method, seed, width=128, epochs=epochs)
+    one, start = Rival(config, data.train, torch.from_numpy(data.counts), rate, name), time.process_time()
     for _ in range(epochs):
         one.run_epoch()
     seconds = time.process_time() - start
-    arrays = training.judge(one, data)
+    arrays = judging.judge(one, data)
     recall = arrays["found"].sum(1) / arrays["pairs"].sum()
     return {"precision": float(arrays["precision"][0]), "recall": float(recall[1]), "seconds": seconds}
 

@@ -76,7 +76,7 @@ def _labels() -> descent.Learner:
     part = Part(csr_array(features), csr_array(names))
     counts = torch.from_numpy(np.asarray(part.labels.sum(0)).ravel() + 1)
     method = Method("softmax", "uniform", "importance", 64)
-    return labels.Learner(retrieval.Config("delicious", method), part, counts, DEVICE)
+    return labels.Learner(retrieval.Config("delicious", method), part, counts, 0.05, DEVICE)
 
 
 def _tags() -> descent.Learner:

@@ -7,8 +7,9 @@ from functools import cache
 from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import grids, summary, train
+from sumexp.chapters.retrieval.judging import RECALLS
 from sumexp.chapters.retrieval.summary import Summary
-from sumexp.chapters.retrieval.training import RECALLS, Source
+from sumexp.chapters.retrieval.training import Source
 from tests.complete import complete
 
 

@@ -8,10 +8,11 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from sumexp.chapters.retrieval import Config, judging, metrics, training
+from sumexp.chapters.retrieval import Config, judging, metrics
 from sumexp.chapters.retrieval.judging import judge, ranks
 from sumexp.chapters.retrieval.training import Learner
 from sumexp.datasets.extreme import Extreme, Part
+from tests.retrieval import sorted_lists
 from tests.retrieval.test_retrieval import DATA
 
 
@@ -39,6 +40,19 @@ def test_what_is_cut_off_stays_beyond() -> None:
     assert sorted(place.tolist()) == [94, 95, 96, 97, 98, 99, 100]
 
 
+def test_recall_leaves_out_what_is_known_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = torch.tensor([[5.0, 4.0, 3.0, 3.0], [1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0]])
+    wanted, known = np.zeros((2, 3, 4), bool)
+    wanted[[0, 0, 1], [1, 2, 0]] = True
+    known[[0, 1, 1, 2], [0, 2, 3, 1]] = True
+    monkeypatch.setattr(judging, "bag", lambda part, rows, device: rows)
+    learner = Mock(device="cpu", scores=lambda rows: scores[torch.from_numpy(rows)].clone())
+    part = Part(csr_array(np.ones((3, 1), np.float32)), csr_array(wanted))
+    # Without label 0 the first example has 1 first, and 2 third, as it ties; the second has 0 second, behind 1.
+    found = [judging.recall(learner, part, csr_array(known), k) for k in (1, 2, 3)]
+    assert found == pytest.approx([1 / 3, 2 / 3, 1])
+
+
 def random_scores(seed: int, labels: int, falls: float) -> tuple[Extreme, Tensor]:
     """Examples of 0 to 8 labels, some of which do not occur in training; whole scores, few of which tie at the top."""
     source = np.random.default_rng(seed)
@@ -57,9 +71,10 @@ def test_it_counts_what_sorted_lists_do(
     data, scores = random_scores(labels, labels, falls)
     monkeypatch.setattr(judging, "EXAMPLES", at_once)
     monkeypatch.setattr(judging, "bag", lambda part, rows, device: rows)
-    monkeypatch.setattr(training, "bag", lambda part, rows, device: rows)
     learner = Mock(device="cpu", scores=lambda rows: scores[torch.from_numpy(rows)])
-    ours, theirs = judge(learner, data), training.judge(learner, data)
+    worth = 1 / metrics.propensities(torch.from_numpy(data.counts), 30).numpy()
+    ours = judge(learner, data)
+    theirs = sorted_lists.judge(scores.numpy(), data.test.labels.toarray(), data.counts, worth)
     assert ours.keys() == theirs.keys()
     assert theirs["precision"][-1] > 0
     for name, values in theirs.items():
@@ -70,11 +85,9 @@ def test_constants_of_the_propensities() -> None:
     data, scores = random_scores(3, 60, 0.2)
     learner = Mock(device="cpu", scores=lambda rows: scores)
     found = judge(learner, data, (0.5, 0.4))["propensity"]
-    counts = torch.from_numpy(data.counts)
-    weights = 1 / metrics.propensities(counts, 30, 0.5, 0.4)
-    relevant = torch.from_numpy(data.test.labels.toarray()) & (counts > 0)
-    each = [metrics.precision(scores, relevant, k, weights) for k in training.PRECISIONS]
-    assert found == pytest.approx([float(got.sum() / best.sum()) for got, best in each], rel=1e-12)
+    worth = 1 / metrics.propensities(torch.from_numpy(data.counts), 30, 0.5, 0.4).numpy()
+    wanted = sorted_lists.judge(scores.numpy(), data.test.labels.toarray(), data.counts, worth)
+    assert found == pytest.approx(wanted["propensity"], rel=1e-12)
     assert found != pytest.approx(judge(learner, data)["propensity"], rel=1e-3)
     for wrong in ((0.0, 1.5), (0.5, -1.0), (0.5, float("nan"))):
         with pytest.raises(ValueError, match=r"constants of the propensities are .* must be positive"):
@@ -83,13 +96,13 @@ def test_constants_of_the_propensities() -> None:
 
 def test_examples_without_a_label_that_counts() -> None:
     none = Extreme(DATA.train, Part(DATA.test.features, csr_array(DATA.test.labels.shape, dtype=bool)))
-    learner = Learner(Config(width=4, batch=16), DATA.train, torch.from_numpy(DATA.counts))
+    learner = Learner(Config(width=4, batch=16), DATA.train, torch.from_numpy(DATA.counts), 0.1)
     with pytest.raises(ValueError, match="no test example has a label that occurs in training"):
         judge(learner, none)
 
 
 def test_few_scores_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = Learner(Config(width=4, batch=16), DATA.train, torch.from_numpy(DATA.counts))
+    learner = Learner(Config(width=4, batch=16), DATA.train, torch.from_numpy(DATA.counts), 0.1)
     whole = judge(learner, DATA)
     seen: list[int] = []
     plain = learner.scores

@@ -41,12 +41,12 @@ def test_a_user_trains_on_files(tmp_path: Path) -> None:
     assert list(found) == list(METHODS)
     for method in METHODS:
         for seed in range(2):
-            again = fit(Config(method=method, seed=seed, width=8, epochs=2, batch=16), DATA).arrays
+            again = fit(Config(method=method, seed=seed, width=8, epochs=2, batch=16, rates=PLAN.rates), DATA).arrays
             for name in ("precision", "propensity"):
                 assert getattr(found[method], name)[seed] == pytest.approx(again[name], rel=1e-12)
             share = again["found"].sum(1) / again["pairs"].sum()
             assert found[method].recall["full"][seed].tolist() == share.tolist()
-    assert set(compare(train, test, grids.Plan(1, 6, 1, width=4, batch=16))) == set(grids.methods(6))
+    assert set(compare(train, test, grids.Plan(1, 6, 1, width=4, batch=16, contrastive=1))) == set(grids.methods(6))
 
 
 def test_propensities_of_another_set(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from sumexp import datasets
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Interval, paired
 from sumexp.chapters.models.sampled.groups import GROUPS, groups
-from sumexp.chapters.models.sampled.methods import Method, Weighting
-from sumexp.chapters.retrieval import Config, grids, training
+from sumexp.chapters.models.sampled.methods import LAWS, Method, Weighting
+from sumexp.chapters.retrieval import Config, grids, judging
 from tests.retrieval.cached import Found, found
 
 STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")
@@ -29,7 +29,7 @@ TABLE_4 = {  # labels, training points, test points, points of a label, labels o
 
 def test_the_published_setting() -> None:
     assert Config().width == 512
-    assert (training.RECALLS, training.PRECISIONS) == ((1, 10, 50), (1, 3, 5))
+    assert (judging.RECALLS, judging.PRECISIONS) == ((1, 10, 50), (1, 3, 5))
     assert {plan.negatives for name in ("cpu", "paper") for plan in grids.PLANS[name].values()} == {64}
     # 1..100: above the 66 % quantile 34 labels, up to the 33 % quantile 33.
     sizes = {name: own.sum() for name, own in groups(np.arange(1, 101), "quantiles").items()}
@@ -75,7 +75,7 @@ def cached() -> Found:
 
 
 CONFIDENCE = intervals.family_confidence("retrieval")
-"""Of each interval that decides: two claims share 5 %."""
+"""Of each interval that decides: three claims share 5 %."""
 
 
 def all_above(finding: State, runs: Found, differences: Sequence[Interval]) -> None:
@@ -91,6 +91,14 @@ def falls(runs: Found, methods: Sequence[Method]) -> list[Interval]:
         for one in methods
         for more, less in pairwise(GROUPS)
     ]
+
+
+@pytest.mark.claim("negatives-f-within-tail", shows="statement", evidence="experiment")
+def test_within_batch_sampling_has_more_of_the_tail_than_uniform_sampling(finding: State) -> None:
+    runs = cached()
+    pairs = [[Method("softmax", law, w, runs.m) for law in LAWS] for w in STANDARD]
+    tails = [(runs.at_ten(batch, "tail"), runs.at_ten(uniform, "tail")) for uniform, batch in pairs]
+    all_above(finding, runs, [paired(batch, uniform, CONFIDENCE, shares=True) for batch, uniform in tails])
 
 
 @pytest.mark.claim("negatives-f-uniform-head", shows="statement", evidence="experiment")

@@ -14,17 +14,18 @@ from sumexp._descent import generator
 from sumexp.chapters.models.sampled.methods import SCHEMES, Method
 from sumexp.chapters.models.sampled.prediction import Forecast, predict
 from sumexp.chapters.retrieval import Config, grids, metrics, outlook, training
-from sumexp.chapters.retrieval.training import Learner, bag, fit
+from sumexp.chapters.retrieval.bags import bag
+from sumexp.chapters.retrieval.training import Learner, fit, split, tune
 from sumexp.datasets.extreme import Extreme, Part
+from tests.retrieval.sorted_lists import precision
 
 # Metrics
 
 
-def test_recall_by_hand() -> None:
-    scores = torch.tensor([[3.0, 1.0, 2.0, 2.0], [0.0, 0.0, 0.0, 0.0]])
-    hits = metrics.found(scores, torch.tensor([2, 0]), (1, 2, 3, 4))
-    # The label 2 ties with 3 behind 0: it comes third. Where all tie it comes last.
-    assert hits.T.tolist() == [[False, False, True, True], [False, False, False, True]]
+def test_the_list_of_the_most_frequent_labels_by_hand() -> None:
+    # The labels 1 and 2 tie for the places two and three: both come third.
+    popular = metrics.most_frequent(np.array([9, 4, 4, 1, 0]), (1, 2, 3, 10))
+    assert popular.astype(int).tolist() == [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
 
 
 def test_propensities_by_hand() -> None:
@@ -38,15 +39,13 @@ def test_propensities_by_hand() -> None:
 
 
 def test_precision_by_hand() -> None:
-    scores = torch.tensor([[4.0, 3.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    relevant = torch.tensor([[True, False, True, True], [True, False, False, False]])
-    got, best = metrics.precision(scores, relevant, 2)
-    assert (got.tolist(), best.tolist()) == ([1 / 2, 0], [1, 1 / 2])
+    scores, even = np.array([[4.0, 3.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0]]), np.ones(4)
+    relevant = np.array([[True, False, True, True], [True, False, False, False]])
+    assert [each.tolist() for each in precision(scores, relevant, 2, even)] == [[1 / 2, 0], [1, 1 / 2]]
     # With 1/p = 1, 2, 4, 8 the first list gets 1 of the first place and could get 8 + 4.
-    got, best = metrics.precision(scores, relevant, 2, torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64))
-    assert (got.tolist(), best.tolist()) == ([1 / 2, 0], [12 / 2, 1 / 2])
-    got, best = metrics.precision(scores, relevant, 4)
-    assert got.tolist() == best.tolist() == [3 / 4, 1 / 4]
+    worth = np.array([1.0, 2.0, 4.0, 8.0])
+    assert [each.tolist() for each in precision(scores, relevant, 2, worth)] == [[1 / 2, 0], [12 / 2, 1 / 2]]
+    assert [each.tolist() for each in precision(scores, relevant, 4, even)] == [[3 / 4, 1 / 4]] * 2
 
 
 # Training
@@ -67,7 +66,7 @@ def part(examples: int, seed: int) -> Part:
 
 DATA = Extreme(part(200, 0), part(60, 1))
 SAMPLED = tuple(Method(loss, law, w, 6) for loss in grids.LOSSES for law in grids.LAWS for w in SCHEMES)
-TINY = Config(width=8, epochs=2, batch=16, learning_rate=0.2)
+TINY = Config(width=8, epochs=2, batch=16, rates=(0.2,))
 
 
 @pytest.mark.parametrize("method", [Method(), Method("contrastive"), SAMPLED[0], SAMPLED[7], SAMPLED[10]])
@@ -87,7 +86,7 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
 ) -> None:
     """The same loss from whole tables by torch's own functions, and Adagrad by hand."""
     monkeypatch.setattr(training, "WHOLE", {"cpu": 0})
-    learner = Learner(replace(TINY, method=method), DATA.train, torch.from_numpy(DATA.counts))
+    learner = Learner(replace(TINY, method=method), DATA.train, torch.from_numpy(DATA.counts), 0.2)
     before = learner.features.detach().clone(), learner.labels.detach().clone()
     rows = np.arange(16)
     x, own = bag(DATA.train, learner.examples[rows]), learner.own[:16]
@@ -120,7 +119,7 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
         loss = functional.decoupled(*pair, margins=functional.CONTRASTIVE, weights=weights, hits=hits)
     for table, found in zip((e, v), (learner.features, learner.labels), strict=True):
         (slope,) = torch.autograd.grad(loss, table, retain_graph=True)
-        wanted = table.detach() - TINY.learning_rate * slope / (slope.square().sqrt() + 1e-10)
+        wanted = table.detach() - 0.2 * slope / (slope.square().sqrt() + 1e-10)
         # The first step of Adagrad is the sign: where a slope is rounded to almost 0 that is no number to compare.
         sure = slope.abs() > 1e-7
         assert torch.allclose(found.detach()[sure], wanted[sure], atol=1e-5)
@@ -132,7 +131,7 @@ def test_small_tables_have_dense_gradients_and_the_same_losses(method: Method, m
     found = []
     for most in (training.WHOLE["cpu"], 0):
         monkeypatch.setattr(training, "WHOLE", {"cpu": most})
-        learner = Learner(config, DATA.train, torch.from_numpy(DATA.counts))
+        learner = Learner(config, DATA.train, torch.from_numpy(DATA.counts), 0.2)
         found.append([learner.run_epoch().mean().item() for _ in range(2)])
         assert learner.features.grad is not None
         assert learner.features.grad.is_sparse == (not most)
@@ -142,7 +141,9 @@ def test_small_tables_have_dense_gradients_and_the_same_losses(method: Method, m
 def test_hidden_units_begin_with_variance_one_however_many_features_an_example_has() -> None:
     labels, counts = csr_array(np.eye(4, dtype=bool)), torch.ones(4)
     few, many, none = (
-        Learner(replace(TINY, batch=2), Part(csr_array(table.astype(np.float32)), labels), counts).features.detach()
+        Learner(
+            replace(TINY, batch=2), Part(csr_array(table.astype(np.float32)), labels), counts, 0.2
+        ).features.detach()
         for table in (np.eye(4, 16), np.ones((4, 16)), np.zeros((4, 16)))
     )
     assert torch.equal(many, few / 4)  # the root of 16 features beside 1
@@ -151,7 +152,7 @@ def test_hidden_units_begin_with_variance_one_however_many_features_an_example_h
 
 def test_hits_and_negatives_of_a_batch() -> None:
     learner = Learner(
-        replace(TINY, method=Method("softmax", "batch", "constant", 3)), DATA.train, torch.from_numpy(DATA.counts)
+        replace(TINY, method=Method("softmax", "batch", "constant", 3)), DATA.train, torch.from_numpy(DATA.counts), 0.2
     )
     own = torch.tensor([4, 5, 4, 7])
     found = learner.negatives(own, learner.draw(generator(0, "negatives")))
@@ -169,6 +170,35 @@ def test_a_bag_by_hand() -> None:
     assert found.starts.tolist() == [0, 2, 2, 3]
 
 
+def test_validation_pairs_are_a_tenth_of_the_training_pairs_and_none_is_trained_on() -> None:
+    fitted, held = (part.labels.toarray() for part in split(DATA.train, 3))
+    assert (fitted ^ held == DATA.train.labels.toarray()).all()
+    assert not (fitted & held).any()
+    assert held.sum() == DATA.train.labels.nnz // 10
+    assert (held != split(DATA.train, 4)[1].labels.toarray()).any()
+
+
+@pytest.mark.parametrize("rates", [(1e-4, 0.2), (0.2, 1e-4)])
+def test_the_rate_and_epoch_that_validation_pairs_choose(rates: tuple[float, ...]) -> None:
+    config = replace(TINY, rates=rates, epochs=4)
+    tuned = tune(config, DATA)
+    place, epoch = tuned.picked
+    assert rates[place] == 0.2
+    assert tuned.validation[place, epoch] == tuned.validation.max()
+    alone = tune(replace(config, rates=(0.2,), epochs=epoch + 1), DATA)
+    assert torch.equal(alone.learner.labels, tuned.learner.labels)
+    assert alone.losses.tolist() == tuned.losses[: epoch + 1].tolist()
+    result = fit(config, DATA)
+    assert result.metrics["recall"] > result.metrics["popularity"]
+
+
+def test_popularity_is_judged_on_the_same_test_pairs() -> None:
+    result = fit(TINY, DATA)
+    # Ten of the twelve labels; none of them ties with the tenth.
+    first = np.argsort(-DATA.counts)[:10]
+    assert result.metrics["popularity"] == result.arrays["pairs"][first].sum() / DATA.test.labels.nnz
+
+
 def test_too_few_pairs() -> None:
     with pytest.raises(ValueError, match=r"there are \d+ training pairs for a batch of 100000; lower the batch"):
         fit(replace(TINY, batch=100_000), DATA)
@@ -183,7 +213,7 @@ def test_the_grid() -> None:
     assert set(grids.chosen("cpu", [])) == set(grids.chosen("smoke", ["delicious"])) == {"shakespeare"}
     for source, plan in grids.chosen("cpu", ["delicious"]).items():
         configs = grids.configs(source, plan)
-        assert len(configs) == len(set(configs)) == 18 * plan.seeds
+        assert len(configs) == len(set(configs)) == 9 * (plan.seeds + plan.contrastive)
         assert {grids.data(config) for config in configs} == {("delicious",)}
         assert grids.seconds(configs[0])["cpu"] > grids.seconds(configs[-1])["cpu"] > 0
         assert (plan.width, plan.negatives) == (512, 64)  # as published
@@ -203,8 +233,8 @@ def test_seconds_by_hand() -> None:
     assert all_labels == pytest.approx({"cpu": (2 * every + judged) / 5e9, "cuda": 2 + 1.1 * 2 * 246 / 256})
     sampled = 246_000 * (2 * 18 + 3 * (64 + 1)) * 2 * 512
     method = Method("softmax", "uniform", "importance", 64)
-    config = Config("delicious", method, 0, width=512, epochs=20)
-    assert grids.seconds(config)["cpu"] == pytest.approx((20 * sampled + judged) / 5e9)
+    config = Config("delicious", method, 0, width=512, epochs=20, rates=(0.1, 0.2))
+    assert grids.seconds(config)["cpu"] == pytest.approx((2 * 20 * sampled + judged) / 5e9)
 
 
 def test_words_stand_in_and_are_foreseen() -> None:

@@ -10,6 +10,7 @@ from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import metrics, summary
 from sumexp.chapters.retrieval.training import Config, fit
 from sumexp.functional import cross_entropy
+from tests.retrieval import sorted_lists
 from tests.retrieval.test_retrieval import DATA
 
 COUNTS = np.array([9, 4, 4, 1, 0])
@@ -70,16 +71,15 @@ def test_distance_by_hand() -> None:
 def test_the_best_order_is_that_of_the_weighted_marginals(weights: tuple[float, ...]) -> None:
     """Of an x whose sets of labels have these probabilities, every order of the labels is tried by the metrics."""
     sets = dict(zip(combinations(range(4), 2), (0.3, 0.05, 0.2, 0.15, 0.2, 0.1), strict=True))
-    relevant = torch.tensor([[label in own for label in range(4)] for own in sets])
-    likely, worth = torch.tensor(list(sets.values()), dtype=torch.float64), torch.tensor(weights).double()
-    marginal = (likely[:, None] * relevant).sum(0)
+    relevant = np.array([[label in own for label in range(4)] for own in sets])
+    likely, worth = np.array(list(sets.values())), np.array(weights)
+    marginal = likely @ relevant
     for k in (1, 2, 3):
         value = {}
         for order in permutations(range(4)):
-            scores = torch.empty(len(sets), 4)
-            scores[:, list(order)] = torch.arange(4, 0, -1.0)
-            value[order] = float(likely @ metrics.precision(scores, relevant, k, worth)[0])
-        best = tuple((marginal * worth).argsort(descending=True).tolist())
+            scores = np.tile(-np.argsort(order), (len(sets), 1))
+            value[order] = float(likely @ sorted_lists.precision(scores, relevant, k, worth)[0])
+        best = tuple((-marginal * worth).argsort().tolist())
         assert value[best] == pytest.approx(max(value.values()))
         assert min(value.values()) < 0.9 * max(value.values())
 

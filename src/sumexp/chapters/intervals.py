@@ -41,7 +41,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "negatives-f-const-tail", "negatives-f-beats-ce", "negatives-f-tail-weights", "negatives-f-relative-head",
         "negatives-f-q-matters", "negatives-f-limits", "negatives-fig-3", "negatives-fig-4-5", "negatives-fig-6",
     ),
-    "retrieval": ("negatives-f-uniform-head", "negatives-fig-8"),
+    "retrieval": ("negatives-f-within-tail", "negatives-f-uniform-head", "negatives-fig-8"),
     "vae": ("perturb-f-vae",),
     "fits": ("perturb-fig-4", "perturb-fig-9"),
     "negatives": ("negatives-remark-6",),

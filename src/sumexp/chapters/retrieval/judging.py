@@ -9,22 +9,35 @@ of the example's come first, then its own, the least worth first.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from sumexp.chapters.retrieval import metrics
-from sumexp.chapters.retrieval.training import PRECISIONS, RECALLS, Learner, bag
-from sumexp.datasets.extreme import Extreme
+from sumexp.chapters.retrieval.bags import Bag, bag
+from sumexp.datasets.extreme import Extreme, Part
+
+RECALLS = (1, 10, 50)
+PRECISIONS = (1, 3, 5)
 
 EXAMPLES = 500
 """The most test examples that are judged at a time."""
 
 SCORES = 1 << 25
 """The most scores that are held at a time, unless one example has more: 128 MiB."""
+
+
+class Scorer(Protocol):
+    """A model, on its device."""
+
+    device: str
+
+    def scores(self, x: Bag) -> Tensor:
+        """The scores of all labels [B, L]."""
 
 
 def check(data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> None:
@@ -44,8 +57,8 @@ def check(data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> None
 
 
 @torch.no_grad()
-def judge(learner: Learner, data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> dict[str, NDArray[Any]]:
-    """The arrays of :func:`chapters.retrieval.training.train`, with any constants of the propensities.
+def judge(learner: Scorer, data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> dict[str, NDArray[Any]]:
+    """Recalls and precisions on the test examples: arrays of :func:`sumexp.chapters.retrieval.training.train`.
 
     Args:
         learner: what is judged.
@@ -60,7 +73,7 @@ def judge(learner: Learner, data: Extreme, constants: tuple[float, float] = metr
     likely = metrics.propensities(torch.from_numpy(counts), data.train.features.shape[0], *constants)
     worths = {"precision": np.ones(len(counts)), "propensity": 1 / likely.numpy()}
     places = {name: Places(len(counts), worth) for name, worth in worths.items()}
-    for scores, of, label in _blocks(learner, data):
+    for scores, of, label in _blocks(learner, data.test, counts > 0):
         for place in places.values():
             place.add(scores, of, label)
     plain, scored = places["precision"], places["propensity"]
@@ -73,17 +86,38 @@ def judge(learner: Learner, data: Extreme, constants: tuple[float, float] = metr
     }
 
 
-def _blocks(learner: Learner, data: Extreme) -> Iterator[tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]]:
-    """Of some test examples at a time their scores [B, L], and of each pair the example in them [P] and its label."""
-    test, seen = data.test, data.counts > 0
+@torch.no_grad()
+def recall(learner: Scorer, part: Part, known: csr_array, k: int) -> float:
+    """The share of the pairs of some examples that are among the first k of the labels that are not known.
+
+    Args:
+        learner: the model.
+        part: examples, with the labels that are looked for.
+        known: the labels of each that its list leaves out [N, L].
+        k: how many places count.
+    """
+    found = [
+        ranks(scores, of, label, np.zeros(len(of)), k)[0] <= k
+        for scores, of, label in _blocks(learner, part, np.ones(known.shape[1], bool), known)
+    ]
+    return float(np.concatenate(found).mean())
+
+
+def _blocks(
+    learner: Scorer, part: Part, seen: NDArray[np.bool_], known: csr_array | None = None
+) -> Iterator[tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]]:
+    """Of some examples at a time their scores [B, L], and of each pair the example in them [P] and its label."""
     at_once = min(EXAMPLES, max(1, SCORES // len(seen)))
-    for start in range(0, test.labels.shape[0], at_once):
-        rows = np.arange(start, min(start + at_once, test.labels.shape[0]))
-        pairs = test.labels[rows].tocoo()
+    for start in range(0, part.labels.shape[0], at_once):
+        rows = np.arange(start, min(start + at_once, part.labels.shape[0]))
+        pairs = part.labels[rows].tocoo()
         kept = seen[pairs.col]
         of, label = pairs.row[kept].astype(np.int64), pairs.col[kept].astype(np.int64)
         if len(of):
-            yield learner.scores(bag(test, rows, learner.device)).cpu(), of, label
+            scores = learner.scores(bag(part, rows, learner.device)).cpu()
+            if known is not None:
+                scores[known[rows].tocoo().coords] = -torch.inf
+            yield scores, of, label
 
 
 class Places:

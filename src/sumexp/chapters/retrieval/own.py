@@ -6,16 +6,13 @@ The runs of the book's grid are of data sets that it fetches, and are cached; th
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
-from sumexp import _descent as descent
-from sumexp._runtime import Arrays, Progress
+from sumexp._runtime import Progress
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import grids, metrics
 from sumexp.chapters.retrieval.judging import check, judge
 from sumexp.chapters.retrieval.summary import Summary, summaries
-from sumexp.chapters.retrieval.training import Config, Learner
-from sumexp.datasets.extreme import Extreme, read_extreme
+from sumexp.chapters.retrieval.training import tune
+from sumexp.datasets.extreme import read_extreme
 
 
 def compare(
@@ -36,7 +33,7 @@ def compare(
     Args:
         train: the training examples, see `sumexp.datasets.extreme` for the form.
         test: the test examples.
-        plan: how many seeds, negatives, epochs.
+        plan: how many seeds, negatives, epochs, and which rates.
         methods: which; all of the factorial if none are given.
         constants: A and B of the propensities; of the data sets in `grids.PROPENSITIES` those that it has.
         device: where to train.
@@ -53,17 +50,8 @@ def compare(
     """
     data = read_extreme(train, test)
     check(data, constants)
-    configs = [
-        Config(method=method, seed=seed, width=plan.width, epochs=plan.epochs, batch=plan.batch)
-        for method in methods or grids.methods(plan.negatives)
-        for seed in range(plan.seeds)
+    configs = grids.configs("shakespeare", plan, methods)
+    results = [
+        judge(tune(configs[i], data, device=device).learner, data, constants) for i in progress(range(len(configs)))
     ]
-    results = [_run(configs[i], data, constants, device) for i in progress(range(len(configs)))]
     return summaries((config.method, arrays) for config, arrays in zip(configs, results, strict=True))
-
-
-def _run(config: Config, data: Extreme, constants: tuple[float, float], device: str) -> Arrays:
-    """What `training.fit` finds, judged with other constants and for many labels."""
-    learner = Learner(config, data.train, torch.from_numpy(data.counts), device)
-    descent.train_epochs(learner, config.epochs, lambda epoch, loss, seconds: [])
-    return judge(learner, data, constants)

@@ -112,8 +112,7 @@ def by_frequency(counts: NDArray[np.int64], pairs: NDArray[np.int64], ks: Sequen
     Returns:
         of head, torso, tail and full [ks]; labels of equal frequency count as if each came last, as in training.
     """
-    rank = (counts[:, None] <= counts).sum(1)
-    hits = np.stack([np.where(rank <= k, pairs, 0) for k in ks])
+    hits = pairs * metrics.most_frequent(counts, ks)
     return {name: recall(hits, pairs, which) for name, which in members(counts).items()}
 
 
