@@ -9,9 +9,9 @@ import torch
 from numpy.testing import assert_allclose
 from scipy.integrate import quad
 
-from claimbook.authoring.classifiers import Example
 from claimbook.authoring.interactive import Interactive, Panel, Plane, Triangle, table
 from claimbook.authoring.interactive_figures import draws, failures, longtail, nce, negatives, perturb, promises
+from sumexp.chapters.classifiers import Example
 from sumexp.chapters.intervals import interval
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.negatives import consistency, population

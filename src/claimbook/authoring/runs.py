@@ -24,11 +24,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 from tqdm import tqdm
 
-from claimbook import BookError
+from claimbook import BookError, project
 from claimbook.store import Computation, Entry, Store, bundled, default, parts, processes, progress
 from claimbook.store.checkpoints import Checkpoint
 from claimbook.store.provenance import Provenance
-from sumexp._runtime import Arrays, Result, Task
+from claimbook.tasks import Arrays, Result, Task
 
 Config = TypeVar("Config")
 
@@ -70,10 +70,8 @@ def computation(
 
     Raises `DataError` if a data set is unknown or undeclared.
     """
-    from sumexp import datasets
-
     for name in data:
-        datasets.declared(name)
+        project.module("datasets").declared(name)
     settings = {f"config {name}": json.dumps(value, sort_keys=True) for name, value in validated(config).items()}
     place = {"device": torch.device(device).type, "threads": str(threads)}
     found = dict(code_of(task) if code is None else code) | parts.data(data)
@@ -122,7 +120,7 @@ def computed(
         if (entry := store.find(asked)) is None:  # else another process was quicker
             with _surroundings(threads, data):
                 checkpoint = Checkpoint(store, asked, device, save_every)
-                bar = partial(progress.bar, what=task.__module__.removeprefix("sumexp."), quiet=quiet)
+                bar = partial(progress.bar, what=task.__module__.partition(".")[2], quiet=quiet)
                 try:
                     result = task(config, device=device, progress=bar, checkpoint=checkpoint)
                 except torch.OutOfMemoryError as error:

@@ -11,7 +11,7 @@ from claimbook.cli.tables import SHORT, as_size, print_table
 
 if TYPE_CHECKING:
     from claimbook.store import Computation, Entry
-    from sumexp.chapters.jobs import Job
+    from claimbook.tasks import Job
 
 runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
 

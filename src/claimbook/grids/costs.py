@@ -7,7 +7,7 @@ import torch
 from claimbook.grids.jobs import computations, jobs_of
 from claimbook.store import Store
 from claimbook.store.settings import PROFILES
-from sumexp.chapters.jobs import Job
+from claimbook.tasks import Job
 
 SIZE = 1e6
 """Bytes of a run, assumed where no run of the task is finished."""

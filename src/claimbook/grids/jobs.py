@@ -1,24 +1,23 @@
-"""The runs of a grid, as `sumexp.chapters.X.grids` declare them, and what of them a chapter shows."""
+"""The runs of a grid, as the modules ``X.grids`` of the package declare them, and what of them a chapter shows."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
-import sumexp
+from claimbook import project
 from claimbook.authoring import runs
 from claimbook.pipeline.inputs import declared_runs, parse, source_path
-from claimbook.store import Computation, parts
+from claimbook.store import Computation, complete_grids, parts
 from claimbook.store.complete_grids import trained
 from claimbook.store.settings import PROFILES, choice, resolve_device
-from sumexp.chapters.jobs import Grid, Job
+from claimbook.tasks import Grid, Job
 
 
 @cache
 def grids() -> Mapping[str, Grid]:
-    """All grids by name: what the modules ``sumexp.chapters.X.grids`` declare."""
-    packages = sorted(file.parent.name for file in Path(sumexp.__path__[0]).glob("chapters/*/grids.py"))
-    modules = (import_module(f"sumexp.chapters.{package}.grids") for package in packages)
+    """All grids by name: what the modules ``X.grids`` of the package declare."""
+    packages = sorted(file.parent.name for file in project.folder(project.declared("grids")).glob("*/grids.py"))
+    modules = (import_module(complete_grids.module(package)) for package in packages)
     return {name: grid for module in modules for name, grid in module.GRIDS.items()}
 
 

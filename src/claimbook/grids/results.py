@@ -13,8 +13,7 @@ from claimbook.authoring import runs
 from claimbook.grids.jobs import absent, computations, jobs_of
 from claimbook.store import Computation, Store, bundled, default, parts
 from claimbook.store.provenance import device_name
-from sumexp._runtime import Arrays
-from sumexp.chapters.jobs import Job
+from claimbook.tasks import Arrays, Job
 
 METRICS, NUMBERS = 0.02, 1e-6
 """How far, relative to itself, another machine may move a metric of a training, and the arrays of an exact task."""

@@ -173,13 +173,11 @@ def _alone() -> Iterator[None]:
 
 def _fingerprint(arguments: Sequence[str]) -> str:
     """A digest of all that a build could depend on: sources by their bytes, settings, which data and grids we have."""
-    from sumexp.datasets import DATASETS
-
     tested = (file for folder in (TESTS, PROOFS) for file in sorted(folder.rglob("*")) if file.is_file())
     files = [*pages.sources().values(), *(file for file in tested if file.suffix != ".pyc"), parts.PINS]
     store = default()
     grids = [path.name for path in store.paths("grid")]  # may be found to be whole without a new run
-    settings = repr((arguments, sys.version, str(store.root), parts.PACKAGES, parts.data(DATASETS), grids))
+    settings = repr((arguments, sys.version, str(store.root), parts.PACKAGES, parts.data(parts.datasets()), grids))
     return digest(settings, *(text for part in parts.files(files).items() for text in part))
 
 

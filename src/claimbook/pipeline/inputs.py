@@ -9,8 +9,7 @@ from typing import Any
 
 from sphinx_external_toc.parsing import parse_toc_yaml
 
-from claimbook import BookError
-from claimbook.authoring.measurements import FOLDER
+from claimbook import BookError, project
 from claimbook.store import Computation, complete_grids, parts
 from claimbook.store.computation import digest
 
@@ -84,11 +83,10 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
 
 def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
     """The data sets that a notebook's front matter names under ``sumexp: {data: [...]}``."""
-    from sumexp.datasets import DATASETS
-
     names = tuple(source.declared.get("data") or ())
-    if unknown := [str(name) for name in names if name not in DATASETS]:
-        raise BookError(f"{path} declares the data set {', '.join(unknown)}; there are {', '.join(DATASETS)}")
+    known = parts.datasets() if names else {}
+    if unknown := [str(name) for name in names if name not in known]:
+        raise BookError(f"{path} declares the data set {', '.join(unknown)}; there are {', '.join(known)}")
     return names
 
 
@@ -99,10 +97,16 @@ def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
 
 def declared_measurements(source: Source, path: str | Path) -> dict[str, Path]:
     """The measurements that a notebook's front matter names under ``sumexp: {measured: [...]}``."""
-    files = {f"measured {name}": FOLDER / f"{name}.json" for name in source.declared.get("measured") or ()}
-    if missing := [str(file) for file in files.values() if not file.is_file()]:
-        raise BookError(f"{path} declares the measurements {', '.join(missing)}, which do not exist")
-    return files
+    known = {file.stem: file for file in measurements()}
+    names = source.declared.get("measured") or ()
+    if unknown := [str(name) for name in names if name not in known]:
+        raise BookError(f"{path} declares the measurements {', '.join(unknown)}; there are {', '.join(known)}")
+    return {f"measured {name}": known[name] for name in names}
+
+
+def measurements() -> list[Path]:
+    """The files of what was measured."""
+    return sorted(project.folder(project.declared("measured")).glob("*.json")) if project.declared("measured") else []
 
 
 def chapters_of(toc: Path) -> list[str]:

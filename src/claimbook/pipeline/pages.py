@@ -8,9 +8,8 @@ from shutil import copy2, copystat, rmtree
 from typing import Any
 
 from claimbook import register
-from claimbook.authoring.measurements import FOLDER
 from claimbook.pipeline import staging
-from claimbook.pipeline.inputs import NOTEBOOKS
+from claimbook.pipeline.inputs import NOTEBOOKS, measurements
 from claimbook.pipeline.plan import BUILD, TOC, Plan
 from claimbook.pipeline.rendering import render
 from claimbook.pipeline.staging import DATA
@@ -71,7 +70,7 @@ def sources() -> dict[str, Path]:
         for file in sorted(folder.rglob(pattern))
         if file.is_file() and "__pycache__" not in file.parts
     }
-    return files | {str(path): path for path in (Path("_config.yml"), TOC, *sorted(FOLDER.glob("*.json")))}
+    return files | {str(path): path for path in (Path("_config.yml"), TOC, *measurements())}
 
 
 def _deciding(decided: Shown) -> list[Path]:
@@ -108,7 +107,7 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     write_text(folder / "register.json", register.to_json(entries))
     executed = executions([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
-    for table in (folder / "register.json", folder / "executions.json", *FOLDER.glob("*.json")):
+    for table in (folder / "register.json", folder / "executions.json", *measurements()):
         copy2(table, stage / DATA)
     for file in _deciding(decided):
         (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -36,9 +36,6 @@ from claimbook.register.model import (
 from claimbook.register.verdict import markers
 from claimbook.store import Computation, bundled, default, lookups, processes, progress
 from claimbook.store.provenance import Meter
-
-if TYPE_CHECKING:
-    from sumexp.chapters.intervals import Interval
 
 _USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
 _PROPERTY = "sumexp-claim"
@@ -132,11 +129,11 @@ def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:
 def finding(request: pytest.FixtureRequest) -> State:
     """State what an experiment measured: ``finding(interval, published=None, data=None, ...)``.
 
-    The interval is over seeds (`sumexp.chapters.intervals.Interval`); ``published`` is the paper's value, or a range
-    ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives none. The test shows its claim
-    if the interval lies within; the verdict is "not reproduced" if it lies outside; else nothing is decided
-    (`sumexp.chapters.intervals.judge`). What it rests on goes with it: the other fields of `Finding`. Call it once
-    for each number; a test should not assert agreement.
+    The interval over seeds has ``mean``, ``low``, ``high``, ``confidence``, ``count`` and ``room``. ``published`` is
+    the paper's value, or a range ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives
+    none. The test shows its claim if the interval lies within; the verdict is "not reproduced" if it lies outside; else
+    nothing is decided: so says ``judge`` of the package's ``intervals``. The other fields of `Finding` go with it. Call
+    it once for each number; a test should not assert agreement.
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
     if len(experiments) != 1:
@@ -144,7 +141,7 @@ def finding(request: pytest.FixtureRequest) -> State:
             f"{request.node.nodeid}: the fixture finding needs exactly one claim marker with evidence='experiment'"
         )
 
-    def state(one: "Interval", published: Any = None, **rests_on: Any) -> None:
+    def state(one: Any, published: Any = None, **rests_on: Any) -> None:
         span = published if isinstance(published, tuple) or published is None else (published, published)
         room = None if math.isinf(one.room) else one.room
         about = {"confidence": one.confidence, "seeds": one.count, "room": room, "published": span} | rests_on

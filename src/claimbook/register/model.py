@@ -4,15 +4,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
-from claimbook import BookError
-
-if TYPE_CHECKING:
-    from sumexp.chapters import intervals
+from claimbook import BookError, project
 
 Kind: TypeAlias = Literal[
     "definition", "notation", "assumption", "equation", "lemma", "proposition", "theorem", "corollary",
@@ -170,11 +167,10 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
         return ", ".join(part for part in parts if part)
 
     @property
-    def verdict(self) -> "intervals.Verdict":
-        """What it says of what the paper reports, by the one rule of `sumexp.chapters.intervals`."""
-        from sumexp.chapters import intervals  # and SciPy, half a second of each process of a build
-
-        return intervals.judge(self.low, self.high, self.published, self.margin, self.room)
+    def verdict(self) -> str:
+        """What it says of what the paper reports, by the rule of the book: ``shown``, ``excluded`` or neither."""
+        rule = project.module("intervals").judge
+        return str(rule(self.low, self.high, self.published, self.margin, self.room))
 
     @property
     def design(self) -> str:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from claimbook import project
 from claimbook.register.model import EvidenceFile, Test
 from claimbook.register.verdict import marked, markers
 from claimbook.store import Computation, Entry, Store, bundled, parts
@@ -37,8 +38,6 @@ def computation(path: Path) -> Computation:
 
     Those of ``tests/proofs`` depend on the proofs too, and those that read runs (`tests.complete`) on the book's.
     """
-    from sumexp.datasets import DATASETS
-
     folders = [folder for folder in path.parents if TESTS in (folder, *folder.parents)]
     helpers = [helper for folder in folders for helper in folder.glob("*.py") if not helper.name.startswith("test_")]
     texts = {file: file.read_text("utf-8") for file in sorted([path, *helpers])}
@@ -50,7 +49,7 @@ def computation(path: Path) -> Computation:
         "evidence",
         module_name(path),
         {f"file {file.as_posix()}": syntax(text) for file, text in texts.items()}
-        | (parts.data(DATASETS) if "sumexp.datasets" in reached else {})
+        | (parts.data(parts.datasets()) if project.declared("datasets") in reached else {})
         | parts.files(proofs)
         | parts.files(runs)
         | parts.modules(reached)

@@ -13,11 +13,11 @@ from itertools import accumulate, groupby
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from claimbook import project
 from claimbook.register import graph
 from claimbook.register.errata import Erratum, heaviest
 from claimbook.register.model import CHAPTERS
 from claimbook.register.verdict import TRUTH_TABLE, VERDICTS, Register
-from sumexp.chapters.intervals import RULES
 
 
 def _formula(found: re.Match[str]) -> str:
@@ -48,7 +48,7 @@ _TEMPLATES = Environment(
     loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
 )
 _TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
-_TEMPLATES.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS, "RULES": RULES}
+_TEMPLATES.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS}
 _MACROS = _TEMPLATES.get_template("register.html").module
 
 
@@ -57,16 +57,21 @@ def _macro(name: str) -> Callable[..., str]:
     return lambda *values, **named: str(getattr(_MACROS, name)(*values, **named))
 
 
-badge, symbols, marks, link, card, truth, rules, kinds = map(
-    _macro, ("badge", "symbols", "marks", "link", "card", "truth", "rules", "kinds")
+badge, symbols, marks, link, card, truth, kinds = map(
+    _macro, ("badge", "symbols", "marks", "link", "card", "truth", "kinds")
 )
-_counts, _claims, _graphs, _glance = map(_macro, ("counts", "claims", "graphs", "glance"))
+_counts, _claims, _graphs, _glance, _rules = map(_macro, ("counts", "claims", "graphs", "glance", "rules"))
 
 
 def by_chapter(register: Register) -> dict[str, Register]:
     """The entries of each chapter that has any, in the order of the book."""
     ordered = sorted(register, key=lambda entry: CHAPTERS.index(entry.chapter))
     return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.chapter)}
+
+
+def rules() -> str:
+    """How training runs decide, in words."""
+    return _rules(project.module("intervals").RULES)
 
 
 def counts(register: Register) -> str:

@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import sumexp
-from claimbook import BookError
+from claimbook import BookError, project
 from claimbook.store import parts
 from claimbook.store.computation import Computation, digest
 from claimbook.store.provenance import Provenance
-from sumexp._runtime import Arrays
+from claimbook.tasks import Arrays
 
-FOLDER = Path(sumexp.__path__[0], "measured", "runs")
+FOLDER = project.folder(project.declared("measured") or "claimbook") / "runs"
 _CONFIG, _DATA = "config ", "data "
 
 

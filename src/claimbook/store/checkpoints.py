@@ -11,7 +11,7 @@ import torch
 from claimbook.store.computation import Computation
 from claimbook.store.entries import PART, Store
 from claimbook.store.provenance import Meter
-from sumexp._runtime import State
+from claimbook.tasks import State
 
 _log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ shows a data set once all runs on it are there, and trains only on what it falls
 
 from collections.abc import Iterable
 
+from claimbook import project
 from claimbook.store import bundled, parts
 from claimbook.store.computation import Computation
 from claimbook.store.location import default
@@ -14,9 +15,14 @@ TRAINED_BEFORE = "cpu"
 """The profile whose builds wait for nothing that takes longer than minutes; the others train what is asked for."""
 
 
+def module(grid: str) -> str:
+    """The module that declares the runs of a grid."""
+    return f"{project.declared('grids')}.{grid}.grids"
+
+
 def mark(grid: str, source: str, profile: str, device: str) -> Computation:
     """What says that the store has all runs of a grid on a data set: its parts are those that the runs depend on."""
-    code = parts.modules([f"sumexp.chapters.{grid}.grids"])
+    code = parts.modules([module(grid)])
     return Computation("grid", f"{grid}-{source}", {"profile": profile, "device": device} | parts.data([source]) | code)
 
 

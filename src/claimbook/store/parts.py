@@ -12,19 +12,18 @@ from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import grimp
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import claimbook
-import sumexp
-from claimbook import BookError
+from claimbook import BookError, project
 from claimbook.store.computation import Computation, digest
 from claimbook.store.syntax import syntax
 
 PINS = Path("constraints.txt")
-PACKAGES = {package.__name__: package.__path__[0] for package in (claimbook, sumexp)}
+PACKAGES = {name: str(project.folder(name)) for name in ("claimbook", project.declared("package")) if name}
 """The folders of the packages whose modules count."""
 
 
@@ -42,22 +41,25 @@ def data(names: Iterable[str]) -> dict[str, str]:
     A data set that comes with the package or with a dependency is ``included``. Raises `DataError` if one is unknown or
     undeclared.
     """
-    from sumexp import datasets
-
     names = tuple(names)
-    there = {name: datasets.available(name) for name in names}
+    there = {name: project.module("datasets").available(name) for name in names}
     return {f"data {name}": text if there[name] else "absent" for name, text in declared(names).items()}
 
 
 def declared(names: Iterable[str]) -> dict[str, str]:
     """A digest of the checksums that the files of each data set must have, whether or not they are there."""
-    from sumexp import datasets
 
     def checksums(name: str) -> str:
-        files = datasets.DATASETS[name].files
+        files = datasets()[name].files
         return digest(*(file.sha256 or file.blob for file in files)) if files else "included"
 
     return {name: checksums(name) for name in names}
+
+
+def datasets() -> Mapping[str, Any]:
+    """The declared data sets by name; none if the package declares none."""
+    known: Mapping[str, Any] = project.module("datasets").DATASETS if project.declared("datasets") else {}
+    return known
 
 
 def present(names: Iterable[str]) -> list[str]:
@@ -67,13 +69,11 @@ def present(names: Iterable[str]) -> list[str]:
 
 def current(runs: Iterable[Computation]) -> Iterator[Computation]:
     """The training runs whose code and data are those of today."""
-    from sumexp.datasets import DataError
-
     code, state = cache(lambda module: modules([module])), cache(data)
     for run in runs:
         made = {part: text for part, text in run.parts.items() if part.startswith(("module ", "data "))}
         read = tuple(part.removeprefix("data ") for part in made if part.startswith("data "))
-        with suppress(BookError, DataError):  # the task's module is gone, or a data set
+        with suppress(BookError, project.module("datasets").DataError):  # the task's module is gone, or a data set
             if made == code(run.name.rpartition(".")[0]) | state(read):
                 yield run
 
@@ -83,7 +83,7 @@ def versions(names: Iterable[str], *codes: str) -> dict[str, str]:
 
     Those of downloads are left out: what arrives is held against checksums.
     """
-    reached = {name for name in closure(names) if _counts(name) and name != "sumexp.datasets._download"}
+    reached = {name for name in closure(names) if _counts(name) and name != f"{project.declared('datasets')}._download"}
     imported = {found for name in reached for found in _graph().find_modules_directly_imported_by(name)}
     imported |= {name for code in codes for name in _names(code)}
     providers = _providers()
@@ -134,7 +134,7 @@ def _closure(names: frozenset[str]) -> frozenset[str]:
 
 
 def imports(*codes: str) -> frozenset[str]:
-    """The modules of the package that code names, by import or as ``sumexp.x``; what does not parse names none."""
+    """The modules of the package that code names, by import or as ``package.x``; what does not parse names none."""
     named, known = {name for code in codes for name in _names(code)}, _modules()
     found = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
     return frozenset(filter(None, found))

@@ -22,6 +22,7 @@ from claimbook.authoring import runs
 from claimbook.store import Store, parts
 from sumexp import _runtime as runtime
 from sumexp import datasets
+from sumexp._runtime import Result
 from sumexp.chapters import fits
 from sumexp.chapters.models import wordmodel
 from sumexp.datasets import DataError, DataFile, Dataset
@@ -43,11 +44,11 @@ class Nested:
 CALLS: list[object] = []
 
 
-def task(config: Config, /, *, progress: Callable[[Iterable[int]], Iterable[int]], **_: object) -> runs.Result:
+def task(config: Config, /, *, progress: Callable[[Iterable[int]], Iterable[int]], **_: object) -> Result:
     CALLS.append(config)
     steps = [step * config.rate for step in progress(range(config.steps))]
     arrays = {"steps": np.array(steps), "words": np.array(["the", "dog"]), "half": np.float32([1 / 3])}
-    return runs.Result(arrays, {"last": steps[-1], "third": 1 / 3, "threads": torch.get_num_threads()})
+    return Result(arrays, {"last": steps[-1], "third": 1 / 3, "threads": torch.get_num_threads()})
 
 
 @pytest.fixture(autouse=True)
@@ -109,8 +110,8 @@ def test_its_provenance_is_recorded() -> None:
     )
 )
 def test_any_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
-    def return_it(config: Config, /, **_: object) -> runs.Result:
-        return runs.Result({"array": array})
+    def return_it(config: Config, /, **_: object) -> Result:
+        return Result({"array": array})
 
     back = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store"))).arrays["array"]
     assert back.dtype == array.dtype
@@ -137,8 +138,8 @@ def test_any_history_comes_back_as_it_was(
     rows = min((len(column) for column in history.values()), default=0)
     history = {name: column[:rows] for name, column in history.items()}
 
-    def return_it(config: Config, /, **_: object) -> runs.Result:
-        return runs.Result({}, history=history)
+    def return_it(config: Config, /, **_: object) -> Result:
+        return Result({}, history=history)
 
     back = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store"))).history
     assert list(back) == list(history)
@@ -149,8 +150,8 @@ def test_any_history_comes_back_as_it_was(
 
 @pytest.mark.parametrize("name", ["file", "train loss", "", "../escaped", "a/b"])
 def test_an_array_needs_a_plain_name(root: Path, name: str) -> None:
-    def named(config: Config, /, **_: object) -> runs.Result:
-        return runs.Result({name: np.ones(1)})
+    def named(config: Config, /, **_: object) -> Result:
+        return Result({name: np.ones(1)})
 
     with pytest.raises(ValueError, match=rf"the array '{name}' needs a name such as 'train_loss'"):
         runs.cached(named, Config())
@@ -158,8 +159,8 @@ def test_an_array_needs_a_plain_name(root: Path, name: str) -> None:
 
 
 def test_columns_of_unequal_length_are_no_history(root: Path) -> None:
-    def ragged(config: Config, /, **_: object) -> runs.Result:
-        return runs.Result({}, history={"epoch": np.arange(2), "loss": np.ones(1)})
+    def ragged(config: Config, /, **_: object) -> Result:
+        return Result({}, history={"epoch": np.arange(2), "loss": np.ones(1)})
 
     with pytest.raises(ValueError, match="same length"):
         runs.cached(ragged, Config())
@@ -167,8 +168,8 @@ def test_columns_of_unequal_length_are_no_history(root: Path) -> None:
 
 
 def test_the_key_is_of_all_that_matters(monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(config: Config, /, **_: object) -> runs.Result:
-        return runs.Result({})
+    def other(config: Config, /, **_: object) -> Result:
+        return Result({})
 
     file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
     monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (file,))})
@@ -247,7 +248,7 @@ def test_a_run_has_the_threads_it_asks_for(threads: int) -> None:
 
 
 def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
-    def fail(config: Config, /, **_: object) -> runs.Result:
+    def fail(config: Config, /, **_: object) -> Result:
         raise RuntimeError("diverged")
 
     before = torch.get_num_threads()
@@ -259,8 +260,8 @@ def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
 
 
 def test_no_pickle_is_ever_written(root: Path) -> None:
-    def objects(config: Config, /, **_: object) -> runs.Result:
-        return runs.Result({"objects": np.array([object()])})
+    def objects(config: Config, /, **_: object) -> Result:
+        return Result({"objects": np.array([object()])})
 
     with pytest.raises(ValueError, match="allow_pickle"):
         runs.cached(objects, Config())
@@ -270,10 +271,10 @@ def test_no_pickle_is_ever_written(root: Path) -> None:
 def test_a_run_may_read_the_data_it_declares_and_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def read(config: Config, /, **_: object) -> runs.Result:
+    def read(config: Config, /, **_: object) -> Result:
         seen.append(os.environ["SUMEXP_DECLARED_DATA"])
         datasets.declared("brown")
-        return runs.Result({})
+        return Result({})
 
     with pytest.raises(DataError, match="'brown' is read but not declared"):
         runs.cached(read, Config())
@@ -303,11 +304,11 @@ def test_a_store_that_cannot_be_written(root: Path) -> None:
 # as one worker of the tests has all of these.
 
 
-def sleepy(config: Config, /, **_: object) -> runs.Result:
+def sleepy(config: Config, /, **_: object) -> Result:
     with Path(config.name).open("a") as calls:
         calls.write("called\n")
     time.sleep(config.rate)
-    return runs.Result({"steps": np.arange(config.steps)}, {"done": 1.0})
+    return Result({"steps": np.arange(config.steps)}, {"done": 1.0})
 
 
 def walk(
@@ -317,7 +318,7 @@ def walk(
     device: str,
     progress: Callable[[Iterable[int]], Iterable[int]],
     checkpoint: runtime.Checkpoint,
-) -> runs.Result:
+) -> Result:
     """A random walk, one number a step, that goes on from the step where it was; it tells where it starts."""
     generator = torch.Generator().manual_seed(7)
     first, positions = 0, [torch.zeros(())]
@@ -331,7 +332,7 @@ def walk(
         checkpoint.save({"step": step + 1, "positions": positions, "generator": generator.get_state()})
         time.sleep(config.rate)
     steps = torch.stack(positions).numpy()
-    return runs.Result({"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps})
+    return Result({"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps})
 
 
 def ask(task: Any, config: Config, root: Path, options: dict[str, Any]) -> None:

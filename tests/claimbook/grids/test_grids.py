@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from claimbook import BookError
 from claimbook.authoring import runs
@@ -23,6 +23,7 @@ from claimbook.pipeline.inputs import declared_runs, parse, source_path
 from claimbook.store import Computation, complete_grids, default, entries, parts, processes
 from claimbook.store.checkpoints import Checkpoint
 from sumexp import datasets
+from sumexp._runtime import Result
 from sumexp.chapters.jobs import Grid, Job
 
 
@@ -41,12 +42,12 @@ class Config:
 CALLS: list[int] = []
 
 
-def task(config: Config, /, **_: object) -> runs.Result:
+def task(config: Config, /, **_: object) -> Result:
     CALLS.append(config.number)
     if config.number < 0:
         raise ArithmeticError("diverged")
     steps = np.arange(12)
-    return runs.Result({"steps": steps}, {"number": config.number}, {"epoch": steps, "loss": steps / 7})
+    return Result({"steps": steps}, {"number": config.number}, {"epoch": steps, "loss": steps / 7})
 
 
 def tiny(profile: str, there: Callable[[str], bool]) -> tuple[Job, ...]:
@@ -74,7 +75,7 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def command(*arguments: str, code: int = 0, answer: str = "") -> str:
     """Run ``sumexp runs``; what it printed, or the message of its error."""
-    done: Result = CliRunner().invoke(app, ["runs", *arguments], input=answer)
+    done = CliRunner().invoke(app, ["runs", *arguments], input=answer)
     assert done.exit_code == code, (done.output, done.exception)
     return str(done.exception) if isinstance(done.exception, BookError) else done.output
 

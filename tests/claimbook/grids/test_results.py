@@ -10,11 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from claimbook import BookError
-from claimbook.authoring import data_note, runs
+from claimbook.authoring import runs
 from claimbook.cli.commands import app
 from claimbook.grids import jobs, results
 from claimbook.store import Store, bundled, complete_grids, default, parts
 from sumexp import datasets
+from sumexp._runtime import Arrays, Result
+from sumexp.chapters import data_note
 from sumexp.chapters.jobs import Job
 from sumexp.chapters.vae import Member, Stack, comparison, fixed, public
 from tests.claimbook import bundles
@@ -30,18 +32,16 @@ SHIFT = [0.0]
 CODE = ["code"]
 
 
-def task(config: Config, /, **_: object) -> runs.Result:
+def task(config: Config, /, **_: object) -> Result:
     values = np.arange(4) / 3 + config.number + SHIFT[0]
-    return runs.Result(
-        {"values": values, "images": np.ones(100)}, {"mean": float(values.mean())}, {"epoch": np.arange(2)}
-    )
+    return Result({"values": values, "images": np.ones(100)}, {"mean": float(values.mean())}, {"epoch": np.arange(2)})
 
 
-def exact(config: Config, /, **_: object) -> runs.Result:
-    return runs.Result({"values": np.arange(4) + SHIFT[0], "names": np.array(["a"])})
+def exact(config: Config, /, **_: object) -> Result:
+    return Result({"values": np.arange(4) + SHIFT[0], "names": np.array(["a"])})
 
 
-def slim(arrays: runs.Arrays) -> runs.Arrays:
+def slim(arrays: Arrays) -> Arrays:
     return {"values": arrays["values"]}
 
 

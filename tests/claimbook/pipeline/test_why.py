@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from claimbook import BookError
-from claimbook.authoring import runs
 from claimbook.cli.commands import app
 from claimbook.grids import jobs
 from claimbook.pipeline import inputs, pages, plan, why
@@ -14,6 +13,7 @@ from claimbook.store import Computation, complete_grids, default, parts, setting
 from claimbook.store.checkpoints import Checkpoint
 from claimbook.store.provenance import Meter
 from sumexp import datasets
+from sumexp._runtime import Result
 from sumexp.chapters.jobs import Job, Present
 
 from .tiny import HEADER, PARAMETERS
@@ -132,8 +132,8 @@ def test_how_far_everything_is() -> None:
     assert told() == [("notebook", "one", "damaged"), pages, ("run", "sumexp._descent.task", "half-done")]
 
 
-def train(config: Computation, /, **_: object) -> runs.Result:
-    return runs.Result({}, {}, {})
+def train(config: Computation, /, **_: object) -> Result:
+    return Result({}, {}, {})
 
 
 def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from claimbook.authoring.classifiers import Example
 from claimbook.authoring.interactive import Control, Interactive, Line, Panel, say
 from sumexp import expectations
+from sumexp.chapters.classifiers import Example
 
 DRAWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)

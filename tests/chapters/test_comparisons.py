@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from claimbook.authoring import comparisons
+from sumexp.chapters import comparisons
 from sumexp.chapters.intervals import interval
 from sumexp.chapters.models.sampled.comparison import Order
 

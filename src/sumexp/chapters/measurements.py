@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import sumexp
-from claimbook import BookError
 
 FOLDER = Path(sumexp.__path__[0], "measured")
 """They come with the package, so that a chapter finds them wherever it runs."""
@@ -15,6 +14,6 @@ def load(name: str) -> dict[str, Any]:
     """The measurements of one benchmark."""
     path = FOLDER / f"{name}.json"
     if not path.is_file():
-        raise BookError(f"no {path}: write it by `make bench`, or install the package again")
+        raise FileNotFoundError(f"no {path}: write it by `make bench`, or install the package again")
     measured: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return measured

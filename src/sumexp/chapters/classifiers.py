@@ -1,11 +1,11 @@
 """The trained classifier whose logits the chapters look at, fitted once and kept."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import Tensor
 
-from claimbook.authoring import runs
 from sumexp import datasets
 from sumexp.chapters.models import wordmodel
 
@@ -19,15 +19,15 @@ class Example:
     label: int
 
 
-def classifier(profile: str, device: str, seed: int) -> wordmodel.WordModel:
+def classifier(cached: Callable[..., Any], profile: str, device: str, seed: int) -> wordmodel.WordModel:
     """The next-word model of the Brown corpus, or of tiny Shakespeare where Brown is missing; cached, or fitted now.
 
-    It is trained on ``device``; its tensors are on the CPU. Its ``source`` says which corpus it is. Raises `DataError`
-    if the corpus is damaged.
+    It is trained on ``device`` by ``cached``, which is that of ``claimbook.authoring.runs``; its tensors are on the
+    CPU. Its ``source`` says which corpus it is. Raises `DataError` if the corpus is damaged.
     """
     source = datasets.preferred("brown")
     config = replace(wordmodel.CONFIGS[source][profile], seed=seed)
-    run = runs.cached(wordmodel.train, config, data=[source], device=device)
+    run = cached(wordmodel.train, config, data=[source], device=device)
     return wordmodel.WordModel.from_arrays(run.arrays, run.metrics)
 
 

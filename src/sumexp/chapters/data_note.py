@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Sequence
 from html import escape
+from typing import Any
 
 from IPython.display import HTML, display
 
-from claimbook.authoring.runs import Run
 from sumexp import datasets
 
 
@@ -45,7 +45,7 @@ def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
     return used
 
 
-def origin(grid: str, runs: Sequence[Run]) -> None:
+def origin(grid: str, runs: Sequence[Any]) -> None:
     """Show where the runs behind the tables come from: how many, when, on what, and how to compute them again."""
     dates = sorted(run.provenance.finished[:10] for run in runs)
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"

@@ -7,17 +7,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from claimbook.authoring.figures import PALETTE
 from sumexp.chapters.intervals import Interval, interval, outcome
 from sumexp.chapters.models.sampled.comparison import Order, Values
 
 GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
-    "head": {"color": PALETTE["blue"], "marker": "s"},
-    "torso": {"color": PALETTE["ochre"], "marker": "^"},
-    "tail": {"color": PALETTE["vermilion"], "marker": "o"},
+    "head": {"color": "C0", "marker": "s"},
+    "torso": {"color": "C4", "marker": "^"},
+    "tail": {"color": "C1", "marker": "o"},
     "full": {"color": "black", "marker": "D"},
 }
-"""How each group of classes is drawn in every chapter."""
+"""How each group of classes is drawn in every chapter, in the colours of the book."""
 _ROW = 0.6
 """Of the room of a row: what its series take."""
 DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "result")

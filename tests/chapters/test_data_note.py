@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from claimbook.authoring import classifiers, data_note
+from claimbook.authoring import runs
 from sumexp import datasets
+from sumexp.chapters import classifiers, data_note
 from sumexp.datasets import DataError
 
 BROWN = datasets.DATASETS["brown"].files[0]
@@ -84,7 +85,7 @@ def test_only_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_classifier_without_brown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
-    model = classifiers.classifier("smoke", "cpu", seed=0)
+    model = classifiers.classifier(runs.cached, "smoke", "cpu", seed=0)
     assert model.source == "shakespeare"
     head, tail = classifiers.examples(model, [("of", "the"), ("his", "wife")])
     assert (head.title, tail.title) == ("“the” after “of”", "“wife” after “his”")

@@ -1,0 +1,88 @@
+"""Training tasks and grids, as a book's package writes them: it imports nothing from here."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from numpy.typing import NDArray
+
+Progress: TypeAlias = Callable[[Iterable[int]], Iterable[int]]
+"""Wraps the loop over the steps."""
+State: TypeAlias = Mapping[str, Any]
+"""Tensors, numbers and strings in dicts, lists and tuples: what ``torch.load(weights_only=True)`` gives back."""
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+Config = TypeVar("Config", contravariant=True)
+
+
+class Checkpoint(Protocol):
+    """Where a task leaves what it needs to go on after it was killed."""
+
+    def load(self) -> State | None:
+        """What was saved last; None at the first start."""
+
+    def save(self, state: State) -> None:
+        """Keep ``state`` in place of what was saved before, whole or not at all."""
+
+
+class Result(Protocol):
+    """What a task returns: arrays, numbers, and columns of one length, such as a number per epoch."""
+
+    @property
+    def arrays(self) -> Arrays:
+        """By name."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """By name."""
+
+    @property
+    def history(self) -> Arrays:
+        """By name."""
+
+
+class Task(Protocol[Config]):
+    """A function of a module of the package that computes a result from its config, the same each time.
+
+    A task whose steps take long goes on from what it saved in ``checkpoint``; a short one leaves it alone.
+    """
+
+    __module__: str
+    __qualname__: str
+
+    def __call__(self, config: Config, /, *, device: str, progress: Progress, checkpoint: Checkpoint) -> Result:
+        """Compute; ``progress`` wraps the loop over the steps."""
+
+
+class Job(Protocol):
+    """A run of a grid: its task, config, data sets and threads, and its seconds by kind of device."""
+
+    @property
+    def name(self) -> str:
+        """The task's module and name."""
+
+    @property
+    def task(self) -> Task[Any]:
+        """What computes it."""
+
+    @property
+    def config(self) -> Any:
+        """A dataclass."""
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The data sets that it reads."""
+
+    @property
+    def threads(self) -> int:
+        """How many it uses."""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Its length on ``cpu``, one core, and on ``cuda``."""
+
+    @property
+    def condense(self) -> Callable[[Arrays], Arrays]:
+        """What of its arrays comes with the book."""
+
+
+Grid: TypeAlias = Callable[[str, Callable[[str], bool]], tuple[Job, ...]]
+"""The runs that a chapter asks for, by profile and by whether a data set is there."""
