@@ -5,12 +5,14 @@ The numbers are those that matplotlib was given, in the figure's own coordinates
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.category import StrCategoryLocator
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.contour import ContourSet
@@ -18,12 +20,14 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon, StepPatch
+from matplotlib.ticker import FixedLocator
 from numpy.typing import ArrayLike, NDArray
 
-COLUMNS = ("panel", "series", "kind", "part", "x", "y", "base", "value")
-"""``part`` tells pieces of a series apart, ``base`` is where a bar begins, ``value`` what a colour stands for.
+FIRST, LAST = ("panel", "series", "kind", "part"), ("low", "high", "base", "value")
+"""Columns before those of the axes and after them.
 
-A column that a figure has no use for is left out.
+``part`` tells pieces of a series apart, ``low`` and ``high`` are the ends of a point's interval, ``base`` is where a
+bar begins, ``value`` what a colour stands for. A column that tells nothing is left out.
 """
 
 Row: TypeAlias = Mapping[str, str | float]
@@ -33,7 +37,8 @@ def table(fig: Figure) -> str:
     """What a figure draws, as CSV: a row a point, with its panel and its series; empty if it draws no numbers.
 
     A panel is called by its title, else by its number; a series by its label in the legend, else by its number in the
-    panel. A line across a panel (``axhline``) has one coordinate, the other is left empty.
+    panel. Coordinates stand in columns that are called as their axes are; where words stand along an axis, a point has
+    the nearest word. A line across a panel (``axhline``) has one coordinate, the other is left empty.
     """
     rows = [
         {"panel": _title(ax) or f"panel {number}", **row}
@@ -42,12 +47,20 @@ def table(fig: Figure) -> str:
     ]
     if not rows:
         return ""
-    used = [name for name in COLUMNS if any(row.get(name, "") != "" for row in rows)]
+    axes = dict.fromkeys(name for row in rows for name in row if name not in (*FIRST, *LAST))
+    used = [name for name in (*FIRST, *axes, *LAST) if _tells(name, {row.get(name, "") for row in rows})]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(used)
     writer.writerows([_cell(row.get(name, "")) for name in used] for row in rows)
     return file.getvalue()
+
+
+def _tells(name: str, found: set[str | float]) -> bool:
+    """Whether a column is needed: that of panels or kinds if there are several, that of series if one has a name."""
+    if name in ("panel", "kind"):
+        return len(found) > 1
+    return any(isinstance(one, str) for one in found) if name == "series" else found != {""}
 
 
 def _cell(value: str | float) -> str:
@@ -70,22 +83,63 @@ def _title(ax: Axes) -> str:
 
 
 def _drawn(ax: Axes) -> Iterator[Row]:
-    """The rows of one panel: what is grouped (bars, bars of error) first, then the rest in the order of drawing."""
-    errors = [group for group in ax.containers if isinstance(group, ErrorbarContainer)]
-    labels = {part: group.get_label() for group in errors for part in (group[0], *group[2])}
-    caps = {end for group in errors for end in group[1]}  # they stand where the segments end
-    drawn: list[Artist | BarContainer] = [group for group in ax.containers if isinstance(group, BarContainer)]
-    drawn += [child for child in ax.get_children() if child.get_visible() and child not in caps]
-    found = [(artist, rows) for artist in drawn if (rows := list(_rows(ax, artist)))]
+    """The rows of one panel: what is grouped (bars, points with intervals) first, then the rest in order of drawing."""
+    intervals = [group for group in ax.containers if isinstance(group, ErrorbarContainer)]
+    parts = {part for group in intervals for part in (group[0], *group[1], *group[2])}
+    drawn = [group for group in ax.containers if isinstance(group, BarContainer | ErrorbarContainer)]
+    others = [child for child in ax.get_children() if child.get_visible() and child not in parts]
+    found = [(artist, rows) for artist in (*drawn, *others) if (rows := list(_rows(ax, artist)))]
+    columns = {side: _column(ax, side) for side in SIDES}
     for number, (artist, rows) in enumerate(found, 1):
-        own = [str(label) for label in (artist.get_label(), labels.get(artist)) if label]
-        name = next((label for label in own if not label.startswith("_")), str(number))
-        yield from ({"series": name.replace("\n", " "), **row} for row in rows)
+        label = str(artist.get_label() or "_").replace("\n", " ")
+        series: str | float = float(number) if label.startswith("_") else label
+        for row in rows:
+            named = {columns[name][0]: _word(columns[name][1], row[name]) for name in SIDES if name in row}
+            yield {"series": series, **named, **{name: value for name, value in row.items() if name not in SIDES}}
 
 
-def _rows(ax: Axes, artist: Artist | BarContainer) -> Iterator[Row]:
+SIDES: tuple[Literal["x", "y"], ...] = ("x", "y")
+
+
+def _column(ax: Axes, side: Literal["x", "y"]) -> tuple[str, Mapping[float, str]]:
+    """What an axis is called, if need be where panels share it, and the words along it; none if they are numbers."""
+    sharing = ax.get_shared_x_axes() if side == "x" else ax.get_shared_y_axes()
+    labels = [_axis_label(one, side) for one in (ax, *sharing.get_siblings(ax))]
+    other = _axis_label(ax, "y" if side == "x" else "x")
+    axis = ax.xaxis if side == "x" else ax.yaxis
+    places = [float(place) for place in axis.get_majorticklocs()]
+    words: dict[float, str] = {}
+    if isinstance(axis.get_major_locator(), FixedLocator | StrCategoryLocator):
+        words = dict(zip(places, axis.get_major_formatter().format_ticks(places), strict=False))
+    if not any(re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", word)) for word in words.values()):
+        words = {}
+    name = next(filter(None, labels), "name" if words else side)
+    return (f"{name} ({side})" if name in (other, *FIRST, *LAST) else name), words
+
+
+def _axis_label(ax: Axes, side: Literal["x", "y"]) -> str:
+    return str(ax.get_xlabel() if side == "x" else ax.get_ylabel()).replace("\n", " ").strip()
+
+
+def _word(words: Mapping[float, str], place: str | float) -> str | float:
+    """The nearest word of an axis that has words, else the place."""
+    if not words or isinstance(place, str) or np.isnan(place):
+        return place
+    return words[min(words, key=lambda one: abs(one - place))].replace("\n", " ")
+
+
+def _rows(ax: Axes, artist: Artist | BarContainer | ErrorbarContainer) -> Iterator[Row]:
     """What one artist draws; nothing if it is no data: a text, a frame, an arrow, what is placed on the page."""
     match artist:
+        case ErrorbarContainer():  # a point with its interval; of two, that of y
+            line, _, bars = artist
+            along = "y" if artist.has_yerr else "x"
+            if line is None:
+                yield from _paths("segment", [path for one in bars for path in one.get_segments()])
+                return
+            for (x, y), ends in zip(line.get_xydata(), bars[-1].get_segments(), strict=True):
+                spread = {} if not len(ends) else dict(zip(("low", "high"), ends[:, "xy".index(along)], strict=True))
+                yield {"kind": "point", "x": float(x), "y": float(y), **spread}
         case BarContainer():  # where each bar ends and begins
             upright = artist.orientation != "horizontal"
             for bar in artist.patches:

@@ -18,7 +18,7 @@ def rows(fig: Figure) -> list[dict[str, str]]:
 
 
 def of(kind: str, found: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [{name: value for name, value in row.items() if value} for row in found if row["kind"] == kind]
+    return [{name: value for name, value in row.items() if value} for row in found if row.get("kind", kind) == kind]
 
 
 def test_a_figure_of_two_panels_as_printed() -> None:
@@ -52,21 +52,44 @@ def test_bars_stand_where_they_end_and_begin() -> None:
         ("up", "1", "4", "1"),
         ("up", "2", "-3", "1"),
     ]
-    assert [(bar["x"], bar["y"], bar["base"]) for bar in across] == [("2", "0", "0"), ("6", "1", "1")]
+    assert [(bar["x"], bar["name"], bar["base"]) for bar in across] == [("2", "a", "0"), ("6", "b", "1")]
 
 
-def test_bars_of_error_bear_the_name_of_their_series_and_caps_are_no_data() -> None:
-    fig, ax = plt.subplots()
-    ax.errorbar([1, 2], [5, 6], [0.5, 1], capsize=2, label="mean")
-    found = rows(fig)
-    assert {row["series"] for row in found} == {"mean"}
-    assert [(row["x"], row["y"]) for row in of("line", found)] == [("1", "5"), ("2", "6")]
-    assert [(row["part"], row["x"], row["y"]) for row in of("segment", found)] == [
-        ("1", "1", "4.5"),
-        ("1", "1", "5.5"),
-        ("2", "2", "5"),
-        ("2", "2", "7"),
+def test_a_table_is_tidy_and_named_as_the_axes_are() -> None:
+    """Two methods with an interval of two groups each, dodged as charts do it; the panels share the methods' axis."""
+    fig, panels = plt.subplots(1, 2, sharey=True)
+    for ax, title in zip(panels, ("mild", "sharp"), strict=True):
+        for shift, group, mean in ((-0.2, "head", 5.0), (0.2, "tail", 6.0)):
+            ax.errorbar([mean, mean + 1], [shift, 1 + shift], xerr=[[0.5, 1], [2, 1]], ls="", capsize=2, label=group)
+        ax.set(title=title, xlabel="error (%)")
+    panels[0].set_yticks([0, 1], ["softmax", "in\nbatch"])
+    text = series.table(fig)
+    plt.close(fig)
+    assert text.splitlines()[:5] == [
+        "panel,series,error (%),name,low,high",
+        "mild,head,5,softmax,4.5,7",
+        "mild,head,6,in batch,5,7",
+        "mild,tail,6,softmax,5.5,8",
+        "mild,tail,7,in batch,6,8",
     ]
+    assert len(text.splitlines()) == 9
+    assert "sharp,tail,7,in batch,6,8" in text
+
+
+def test_numbers_along_an_axis_are_no_words_and_columns_differ() -> None:
+    fig, ax = plt.subplots()
+    ax.errorbar([1, 2], [5, np.nan], [0.5, 1])
+    ax.set(xlabel="loss", ylabel="loss", xticks=[1, 2], xticklabels=["$10^{-1}$", "1,000"])
+    text = series.table(fig)
+    plt.close(fig)
+    assert text == "loss (x),loss (y),low,high\n1,5,4.5,5.5\n2,,,\n"
+
+
+def test_an_interval_without_a_point_is_a_segment() -> None:
+    fig, ax = plt.subplots()
+    ax.errorbar([1], [5], [0.5], fmt="none", label="reach")
+    found = rows(fig)
+    assert [(row["series"], row["x"], row["y"]) for row in found] == [("reach", "1", "4.5"), ("reach", "1", "5.5")]
 
 
 def test_a_polygon_is_data_where_it_has_the_coordinates_of_the_data() -> None:
