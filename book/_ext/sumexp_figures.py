@@ -93,10 +93,11 @@ def source(about: Mapping[str, str], has_numbers: bool) -> str:
     """The line below a caption: the cell, the function and the numbers."""
     name, (module, _, function) = about["figure"], about["source"].partition(":")
     code = f"../_modules/{module.replace('.', '/')}.html#{function}"
+    public = ".".join(part for part in module.split(".") if not part.startswith("_"))
     numbers = f' <a href="../_figures/{name}.csv" download>Data (CSV).</a>' if has_numbers else ""
     return (
         f'<p class="figure-source">Drawn <span class="in-cell">in <a href="#cell-{name}">this cell</a> </span>from '
-        f'<a href="{code}"><code>{module}.{function}</code></a>.{numbers}</p>'
+        f'<a href="{code}"><code>{public}.{function}</code></a>.{numbers}</p>'
     )
 
 
