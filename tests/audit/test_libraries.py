@@ -31,9 +31,14 @@ def test_a_line_of_the_page_is_parsed_and_set_up(line: str) -> None:
     assert found.negatives >= 1
 
 
-def test_every_row_of_a_library_has_a_line_or_a_reason() -> None:
-    rows = [line for line in PAGE.splitlines() if line.startswith("|") and line.count("|") == 6]
+def test_every_library_has_a_verdict_in_the_index_and_at_each_option() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("|") and line.count("|") == 6 and "---" not in line]
+    options = [row for row in rows if "as probabilities" not in row]
     assert len(lines()) >= 6
-    for row in rows:
-        last = row.rsplit("|", 2)[1].strip()
-        assert last == "---" or last.startswith(("`--", "`sumexp audit", "none: ")), row
+    for row in options:
+        _, _, verdict, *_, last, _ = row.split("|")
+        assert re.fullmatch(r"\[(right|near|wrong|error)\]\{\.(right|near|wrong)\}", verdict.strip()), row
+        assert not last.strip() or last.strip().startswith("`--"), row
+    indexed = re.findall(r"^\| \{ref\}`[^<]*<([^>]*)>` \| \[(?:right|near|wrong)\]", PAGE, re.MULTILINE)
+    assert indexed == re.findall(r"^\((library-[^)]*)\)=$", PAGE, re.MULTILINE)
+    assert len(options) > 2 * len(indexed) > 20
