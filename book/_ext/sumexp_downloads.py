@@ -12,13 +12,44 @@ from urllib.parse import quote, urlsplit
 from docutils import nodes
 from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
-from sphinx.util.docutils import new_document, sphinx_domains
+from sphinx.util.docutils import SphinxDirective, new_document, sphinx_domains
 
 from claimbook.pipeline import notebook_export
 from claimbook.register import read_json
 
+UNPUBLISHED = (
+    "the pages offer no Colab or Binder and no links to edit or report: "
+    "set html_baseurl and html_context.repository in _config.yml where the book is published"
+)
 DATA = Path("book/_data")
 CHAPTERS = "notebooks/"
+
+
+def repository_of(app: Sphinx) -> str:
+    """The address of the sources; empty if they are published nowhere."""
+    return str(app.config.html_context.get("repository", ""))
+
+
+def package_of(app: Sphinx) -> str:
+    """What pip installs, wherever one is; empty if the sources are published nowhere."""
+    return f"git+{repository_of(app)}" if repository_of(app) else ""
+
+
+class Pip(SphinxDirective):
+    """``{pip}`` shows how to install the package with each of these extras: from its repository, else from a folder."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        package = package_of(self.env.app)
+        lines = []
+        for line in self.content:
+            extra, _, words = line.partition("#")
+            extras = f"[{extra.strip()}]" if extra.strip() else ""
+            wanted = f"sumexp{extras} @ {package}" if package else f".{extras}"
+            lines.append(f"pip install '{wanted}'  #{words}")
+        where = [] if package else [nodes.paragraph("", "In the folder of the sources:")]
+        return [*where, nodes.literal_block("\n".join(lines), "\n".join(lines), language="sh")]
 
 
 def resolver(app: Sphinx, page: str, address: str) -> Callable[[str], str]:
@@ -53,10 +84,11 @@ def write(app: Sphinx, error: Exception | None) -> None:
     source, out = Path(app.srcdir), Path(app.outdir)
     if error or app.builder.format != "html" or not (source / DATA).exists():
         return
+    if not repository_of(app):
+        print(UNPUBLISHED)
     verdicts = {entry.id: entry.verdict for entry in read_json(source / DATA / "register.json")}
     macros = app.config.mathjax3_config["tex"]["macros"]
-    root, repository = app.config.html_baseurl.rstrip("/"), app.config.html_context.get("repository", "")
-    package = f"git+{repository}" if repository else ""
+    root, package = app.config.html_baseurl.rstrip("/"), package_of(app)
     for file in sorted((source / CHAPTERS).glob("*.ipynb")):
         page = f"{CHAPTERS}{file.stem}"
         address = f"{root}/{page}.html" if root else f"{file.stem}.html"
@@ -82,7 +114,7 @@ def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctre
             link(f"{context['pathto']('_sources', 1)}/{page}.md", ".md", "Download the source", "source"),
             *printed,
         ]
-    places = launches(app.config.html_context.get("repository", ""), page.removeprefix(CHAPTERS))
+    places = launches(repository_of(app), page.removeprefix(CHAPTERS))
     if places:
         links = [link(address, name, f"Open in {name}", name.lower()) for name, address in places.items()]
         menu = {"type": "group", "tooltip": "Run this chapter", "icon": "fas fa-rocket", "label": "launch-buttons"}
@@ -111,5 +143,6 @@ def launches(repository: str, chapter: str) -> dict[str, str]:
 
 
 def setup(app: Sphinx) -> None:
+    app.add_directive("pip", Pip)
     app.connect("build-finished", write)
     app.connect("html-page-context", offer, priority=900)  # the theme makes its menus at 501

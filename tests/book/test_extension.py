@@ -1,5 +1,6 @@
 """The book's Sphinx extensions: lines that break where they may, solutions that unfold."""
 
+import importlib
 import json
 import os
 import runpy
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
+from docutils.statemachine import StringList
 from docutils.utils import new_document
 from numpy.typing import ArrayLike, NDArray
 from sphinx import addnodes
@@ -41,6 +43,110 @@ def test_a_verdict_is_shown_with_its_mark_which_is_drawn_once() -> None:
     role.text = "true"
     with pytest.raises(ExtensionError, match="intro has a verdict that there is not: 'true'"):
         role.run()
+
+
+@pytest.mark.parametrize(
+    ("repository", "shown"),
+    [
+        ("", ["In the folder of the sources:", "pip install '.'  # torch\npip install '.[audit]'  # DuckDB"]),
+        (
+            "https://x.org/a",
+            [
+                "pip install 'sumexp @ git+https://x.org/a'  # torch\n"
+                "pip install 'sumexp[audit] @ git+https://x.org/a'  # DuckDB"
+            ],
+        ),
+    ],
+)
+def test_installation_names_the_repository_only_where_there_is_one(repository: str, shown: list[str]) -> None:
+    app = SimpleNamespace(config=SimpleNamespace(html_context={"repository": repository}))
+    document = SimpleNamespace(settings=SimpleNamespace(env=SimpleNamespace(app=app)))
+    lines = StringList(["# torch", "audit # DuckDB"], "page")
+    state, machine = SimpleNamespace(document=document), SimpleNamespace(reporter=None)
+    pip = runpy.run_path(str(EXTENSIONS / "sumexp_downloads.py"))["Pip"]
+    assert [node.astext() for node in pip("pip", [], {}, lines, 1, 0, "", state, machine).run()] == shown
+
+
+DOCSTRING = """The loss.
+
+.. math:: a
+
+   b
+
+It is small.
+
+>>> loss()
+0
+
+:param x: a number,
+    or two.
+:raises ValueError: for none.
+
+Source: a paper."""
+FIELDS_FIRST = """The loss.
+
+.. math:: a
+
+   b
+
+:param x: a number,
+    or two.
+:raises ValueError: for none.
+
+
+.. rubric:: Notes
+
+It is small.
+
+>>> loss()
+0
+
+Source: a paper."""
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (DOCSTRING, FIELDS_FIRST),
+        (FIELDS_FIRST.replace("\n\n\n.. rubric:: Notes", ""), FIELDS_FIRST.replace("\n\n\n.. rubric:: Notes", "")),
+        ("Words.\n\nMore words.", "Words.\n\nMore words."),
+    ],
+)
+def test_parameters_stand_after_the_first_sentence_and_its_formula(written: str, shown: str) -> None:
+    assert "\n".join(runpy.run_path(str(AUTODOC))["fields_first"](written.split("\n"))) == shown
+
+
+API = {file.stem: file.read_text("utf-8") for file in (EXTENSIONS.parent / "api").glob("*.md")}
+
+
+@pytest.mark.parametrize("page", ["functional", "nn", "samplers", "ranking", "expectations", "distributions"])
+def test_a_page_lists_each_public_name(page: str) -> None:
+    """But names of types, and what a public module within has its own entry for."""
+    module = importlib.import_module(f"sumexp.{page}")
+    homes = {name: getattr(getattr(module, name), "__module__", page) for name in module.__all__}
+    elsewhere = {name for name, home in homes.items() if home == "sumexp.ranking.sampled"} | {"Hits", "Ties"}
+    listed = API[page].partition(":members: ")[2].partition("\n")[0].split(", ")
+    assert len(listed) == len(set(listed))
+    assert set(listed) == set(homes) - elsewhere
+
+
+def test_a_page_opens_with_a_table_of_its_names_in_the_order_of_the_page() -> None:
+    names = runpy.run_path(str(AUTODOC))
+    document = new_document("page")
+    document += nodes.section("", nodes.title("", "Losses"))
+    for name, text in (("b", "First. Second."), ("a", "It is"), ("A.method", "Left out.")):
+        signature = addnodes.desc_signature("", "", fullname=name, ids=[f"sumexp.{name}"])
+        paragraph = nodes.paragraph("", "", nodes.Text(text), nodes.literal("", "x"))
+        document[0] += addnodes.desc("", signature, addnodes.desc_content("", paragraph), domain="py")
+    names["summarise"](SimpleNamespace(env=SimpleNamespace(docname="book/api/functional")), document)
+    rows = [[entry.astext() for entry in row] for row in document[0][1].findall(nodes.row)]
+    assert rows == [["b", "First."], ["a", "It isx"]]
+    assert [link["refid"] for link in document[0][1].findall(nodes.reference)] == ["sumexp.b", "sumexp.a"]
+
+
+@pytest.mark.parametrize("page", API)
+def test_no_page_describes_a_private_module(page: str) -> None:
+    assert "._" not in API[page]
 
 
 def test_words_in_a_formula_show_no_backslash() -> None:

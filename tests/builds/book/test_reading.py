@@ -93,7 +93,7 @@ def test_the_first_touch_shows_the_card_and_the_second_follows_the_link(browser:
 def test_of_a_figure_the_picture_is_shown_that_fits_the_screen(
     browser: Browser, html: Path, screen: dict[str, int]
 ) -> None:
-    page = opened(browser, html, "book/intro.html", viewport=screen)
+    page = opened(browser, html, "notebooks/bias.html", viewport=screen)
     place = page.locator(".sumexp-figure .figure-picture").first
     wide, narrow = (place.locator(which) for which in ("svg:not(.narrow)", "svg.narrow"))
     expect(narrow if screen == PHONE else wide).to_be_visible()

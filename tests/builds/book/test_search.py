@@ -8,27 +8,36 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page
 
-from claimbook.pipeline.inputs import chapters_of
+from tests.builds.book.browsing import COLOURS_ALONE, ROOT, faults
 
-ROOT = Path(__file__).parents[3]
 EXTENSION = runpy.run_path(str(ROOT / "book" / "_ext" / "sumexp_search.py"))
-KNOWN = EXTENSION["words"]((ROOT / "book" / "intro.md").read_text("utf-8"))
-CHAPTERS = chapters_of(ROOT / "_toc.yml")
+KNOWN = EXTENSION["words"]((ROOT / "book" / "words.md").read_text("utf-8"))
 
 EXPECTED = {
-    "long tail": "longtail",
-    "NDCG": "ranking",
-    "temperature": "perturb",
-    "logQ correction": "negatives",
-    "in-batch negatives": "negatives",
-    "two-tower": "towers",
-    "hard negatives": "negatives",
-    "ELBO": "vae",
-    "InfoNCE": "nce",
-    "Gumbel-Softmax": "perturb",
-    "SigLIP": "since",
+    "long tail": "notebooks/longtail",
+    "NDCG": "notebooks/ranking",
+    "temperature": "notebooks/perturb",
+    "logQ correction": "notebooks/negatives",
+    "two-tower": "notebooks/towers",
+    "ELBO": "notebooks/vae",
+    "Gumbel-Softmax": "notebooks/perturb",
+    "SigLIP": "notebooks/since",
+    "how many negatives do I need": "notebooks/negatives",
+    "sampled softmax bias": "notebooks/bias",
+    "recall@k bound": "notebooks/ranking",
+    "mutual information lower bound": "notebooks/nce",
+    "cosine temperature": "notebooks/since",
+    "popularity bias": "notebooks/negatives",
+    "cite": "book/intro",
+    "MoCo queue": "notebooks/nce",
+    "negative sampling LLM": "notebooks/negatives",
+    "CLIP loss": "notebooks/since",
+    "word2vec PMI": "notebooks/nce",
+    "GISTEmbedLoss": "book/libraries",
+    "install": "book/install",
+    "in_batch": "book/api/functional",
 }
-"""What a reader types, and the chapter that explains it."""
+"""What a reader types, and the page that explains it."""
 
 
 SEARCH = """words => words.map(word => {
@@ -54,17 +63,29 @@ def found(page: Page, *words: str) -> list[list[str]]:
     return listed
 
 
-@pytest.mark.parametrize("query", ["long tail", "NDCG", "temperature"])
+def test_what_readers_type_leads_to_the_page_that_explains_it(page: Page) -> None:
+    firsts = {
+        query: listed[0].partition(".html")[0] for query, listed in zip(EXPECTED, found(page, *EXPECTED), strict=True)
+    }
+    assert firsts == EXPECTED
+
+
+@pytest.mark.parametrize("query", ["long tail", "how many negatives do I need"])
 def test_the_list_that_a_reader_sees(browser: Browser, html: Path, page: Page, query: str) -> None:
+    """Words that tell nothing are neither looked for nor marked in what is listed."""
     seen = browser.new_page()
     seen.goto(f"{(html / 'search.html').as_uri()}?q={quote(query)}")
     first = seen.locator("#search-results li > a").first.get_attribute("href")
+    marked = {text.lower() for text in seen.locator("#search-results .highlighted").all_inner_texts()}
+    assert faults(seen, "search", COLOURS_ALONE) == []
     seen.close()
     [listed] = found(page, query)
-    assert first == listed[0] == f"notebooks/{EXPECTED[query]}.html"
+    assert first == listed[0]
+    assert first.startswith(f"{EXPECTED[query]}.html")
+    assert marked <= {"long", "tail", "negatives"}
 
 
-def test_the_words_of_the_introduction_lead_to_the_first_page_of_their_row(page: Page) -> None:
+def test_the_words_of_the_table_lead_to_the_first_page_of_their_row(page: Page) -> None:
     wanted = {word: f"{chapter}.html" for chapter, words in KNOWN.items() for word in words}
     wanted["ListNet"] = "book/api/nn.html#sumexp.nn.ListNet"  # a name of code, too
     assert len(wanted) > 30
