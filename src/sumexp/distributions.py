@@ -71,7 +71,11 @@ class _Perturbed(Distribution):
         # The check of finite parameters is the only one made of their values, and made once.
         self._validate_args = type(self)._validate_args if validate_args is None else validate_args
         if self._validate_args:
-            checks.finite(loc, "loc")
+            checks.finite(self._unmasked(loc), "loc")
+
+    def _unmasked(self, loc: Tensor) -> Tensor:
+        """The parameters, of which all must be finite."""
+        return loc
 
     def expand(self, batch_shape: Shape, _instance: Any = None) -> Self:
         """The same laws for a batch of another shape, of shared memory."""
@@ -353,12 +357,12 @@ class PerturbArgmax(_Perturbed):
     (tensor([0.6337, 0.1831, 0.1831]), tensor(0.1881))
 
     Args:
-        loc: parameters [..., d].
+        loc: parameters [..., d]; -inf for a masked class, which never wins.
         noise: law of each perturbation, one with a density; standard Gumbel if None.
         validate_args: as for :class:`PerturbSoftmax`.
 
     Raises:
-        ValueError: if loc has d < 2 or an entry that is not finite, or the noise is none or discrete.
+        ValueError: if loc has d < 2, NaN, +inf or a row without a finite entry, or the noise is none or discrete.
     """
 
     has_rsample = False
@@ -370,6 +374,9 @@ class PerturbArgmax(_Perturbed):
         if not isinstance(self.noise, Continuous):
             raise ValueError(f"{noise} has ties; PerturbArgmax needs a noise with a density")
 
+    def _unmasked(self, loc: Tensor) -> Tensor:
+        return torch.where(loc == -math.inf, loc.amax(-1, keepdim=True), loc)
+
     @property
     def mean(self) -> Tensor:
         """The class probabilities, exact, differentiable, [..., d]."""
@@ -378,7 +385,7 @@ class PerturbArgmax(_Perturbed):
     @property
     def variance(self) -> Tensor:
         """The variance of each coordinate, [..., d]."""
-        p = argmax.probabilities(self.loc, self.noise)
+        p = _exact_probabilities(self.loc, self.noise)
         top = p.detach().argmax(-1, keepdim=True)
         others = p.scatter(-1, top, 0.0).sum(-1, keepdim=True)  # 1 - p loses its digits for the likeliest class
         return (p * (1 - p).scatter(-1, top, others)).to(self.loc.dtype)
@@ -404,7 +411,8 @@ class PerturbArgmax(_Perturbed):
         """The entropy, [...]."""
         if _is_batched(self):
             return -batched.negative_entropy(self.loc.float(), self.noise).to(self.loc.dtype)  # type: ignore[arg-type]
-        parts: Tensor = torch.special.entr(self._probabilities())
+        p = self._probabilities()
+        parts: Tensor = torch.special.entr(p.masked_fill(p == 0, 1.0))  # of 0 it has no gradient
         return parts.sum(-1).to(self.loc.dtype)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
@@ -419,14 +427,14 @@ class PerturbArgmax(_Perturbed):
             return batched.probabilities(self.loc.float(), self.noise)  # type: ignore[arg-type]
         if isinstance(self.noise, Gumbel):
             return torch.softmax(self.loc.to(torch.float64) / self.noise.scale, -1)
-        return argmax.probabilities(self.loc, self.noise)
+        return _exact_probabilities(self.loc, self.noise)
 
     def _log_probabilities(self, asked: Tensor) -> Tensor:
         """Taken of what does not underflow; right where they are ``asked`` for [..., d]."""
         if isinstance(self.noise, Gumbel):
             return torch.log_softmax(self.loc / self.noise.scale, -1)
         if not _is_batched(self):
-            return self._probabilities().log()
+            return _log(self._probabilities())
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
@@ -437,7 +445,7 @@ class PerturbArgmax(_Perturbed):
         rare = (asked & (p.detach() < least)).any(-1).sum_to_size(self.batch_shape) > 0
         log_p = p.clamp_min(RARE).log()
         if bool(rare.any()):
-            exact = argmax.probabilities(self.loc[rare], self.noise).log().float()
+            exact = _log(_exact_probabilities(self.loc[rare], self.noise)).float()
             log_p = log_p.masked_scatter(rare.unsqueeze(-1), exact)
         return log_p
 
@@ -468,6 +476,26 @@ def _is_batched(law: PerturbArgmax) -> bool:
     return law.loc.dtype != torch.float64 and isinstance(law.noise, Gaussian | Logistic)
 
 
+def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
+    """:func:`sumexp.perturb.argmax.probabilities`, 0 for classes of -inf; rows are grouped by their masks."""
+    there = loc > -math.inf
+    if bool(there.all()):
+        return argmax.probabilities(loc, noise)
+    rows, masks = loc.reshape(-1, loc.shape[-1]), there.reshape(-1, loc.shape[-1])
+    p = torch.zeros(rows.shape, dtype=torch.float64, device=loc.device)
+    for mask in masks.unique(dim=0):  # type: ignore[no-untyped-call]
+        alike = (masks == mask).all(-1)
+        left = rows[alike][:, mask]
+        part = argmax.probabilities(left, noise) if left.shape[1] > 1 else torch.ones_like(left, dtype=p.dtype)
+        p[alike.unsqueeze(-1) & mask] = part.flatten()
+    return p.reshape(loc.shape)
+
+
+def _log(p: Tensor) -> Tensor:
+    """-inf without a gradient where p is 0."""
+    return p.masked_fill(p == 0, 1.0).log().masked_fill(p == 0, -math.inf)
+
+
 def _softmax(scores: Tensor) -> Tensor:
     """Along the last dimension; across rows where a CPU has so few classes that one row fills no vector register."""
     few = scores.device.type == "cpu" and scores.ndim > 1 and scores.shape[-1] < FEW
@@ -487,9 +515,7 @@ def _from_categorical(first: PerturbArgmax, second: OneHotCategorical) -> Tensor
 
 @register_kl(OneHotCategorical, PerturbArgmax)  # type: ignore[no-untyped-call, untyped-decorator]
 def _of_categorical(first: OneHotCategorical, second: PerturbArgmax) -> Tensor:
-    p = first.probs
-    terms: Tensor = torch.special.xlogy(p, p) - (p * second._log_probabilities(p > 0)).masked_fill(p == 0, 0.0)
-    return terms.sum(-1).to(p.dtype)
+    return _relative_entropy(first.probs, second._log_probabilities(first.probs > 0)).to(first.probs.dtype)
 
 
 def _from_law(first: PerturbArgmax, log_q: Tensor) -> Tensor:
@@ -498,9 +524,13 @@ def _from_law(first: PerturbArgmax, log_q: Tensor) -> Tensor:
     if _is_batched(first):
         loc = first.loc.float().expand(shape)
         return batched.divergence(loc, log_q.float(), first.noise).to(first.loc.dtype)  # type: ignore[arg-type]
-    p = first._probabilities()
-    terms: Tensor = torch.special.xlogy(p, p) - (p * log_q).masked_fill(p == 0, 0.0)
-    return terms.sum(-1).to(first.loc.dtype)
+    return _relative_entropy(first._probabilities(), log_q).to(first.loc.dtype)
+
+
+def _relative_entropy(p: Tensor, log_q: Tensor) -> Tensor:
+    """Terms of p = 0 are 0, and so are their gradients."""
+    log_p = p.masked_fill(p == 0, 1.0).log()
+    return (p * (log_p - log_q.masked_fill(p == 0, 0.0))).sum(-1)
 
 
 @register_kl(PerturbSoftmax, PerturbSoftmax)  # type: ignore[no-untyped-call, untyped-decorator]

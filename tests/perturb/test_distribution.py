@@ -136,6 +136,46 @@ def test_support_mode_and_entropy_of_one_hot_vectors(name: str) -> None:
     assert bool(law.support.check(law.mode).all())  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
+def test_a_masked_class_leaves_the_law_of_the_others(noise: Any, dtype: torch.dtype) -> None:
+    """Rows of three different masks, one of a single class, against the law of the classes that are left."""
+    masks = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 0, 1], [0, 0, 1, 0]], dtype=torch.bool)
+    full, prior = (0.4 * torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0))).to(dtype)
+    loc = full.masked_fill(~masks, -math.inf).requires_grad_()
+    law, other = PerturbArgmax(loc, noise), PerturbArgmax(prior.masked_fill(~masks, -math.inf), noise)
+    digits = {torch.float16: 2e-3, torch.float32: 2e-5, torch.float64: 1e-12}[dtype]
+    drawn = law.sample((50,), generator=torch.Generator().manual_seed(1))
+    assert not drawn[:, ~masks].any()
+    found: dict[str, Tensor] = {
+        "entropy": law.entropy(),
+        "kl": kl_divergence(law, other),
+        "log_prob": law.log_prob(drawn[0]),
+    }
+    assert torch.equal(law.mean == 0, ~masks)
+    assert law.log_prob(law.enumerate_support())[~masks.T].isneginf().all()
+    for row, mask in enumerate(masks):
+        alone = loc.detach()[row, mask].requires_grad_()
+        if len(alone) == 1:
+            assert law.mean[row, 2].item() == pytest.approx(1, abs=digits)
+            assert law.variance[row, 2].item() == 0
+            assert all(value[row].item() == pytest.approx(0, abs=digits) for value in found.values())
+            continue
+        left, second = PerturbArgmax(alone, noise), PerturbArgmax(prior[row, mask], noise)
+        wanted = {
+            "entropy": left.entropy(), "kl": kl_divergence(left, second), "log_prob": left.log_prob(drawn[0, row, mask])
+        }  # fmt: skip
+        torch.testing.assert_close(law.mean[row, mask], left.mean, rtol=digits, atol=digits)
+        torch.testing.assert_close(law.variance[row, mask], left.variance, rtol=digits, atol=digits)
+        for name, value in wanted.items():
+            torch.testing.assert_close(found[name][row], value, rtol=digits, atol=digits)
+            [slope] = torch.autograd.grad(found[name][row], loc, retain_graph=True)
+            [of_left] = torch.autograd.grad(value, alone, retain_graph=True)
+            torch.testing.assert_close(slope[row, mask], of_left, rtol=20 * digits, atol=20 * digits)
+            assert not slope[row, ~mask].any()
+    assert kl_divergence(PerturbArgmax(full, noise), law)[1].isinf()
+
+
 def test_modes_of_equals_is_one_of_them() -> None:
     assert PerturbArgmax(torch.zeros(3), Gaussian()).mode.tolist() == [1, 0, 0]
 
@@ -534,6 +574,9 @@ def test_what_torch_traces_is_traced(name: str) -> None:
         (lambda: PerturbArgmax(torch.zeros(0, 3)), r"loc has shape \(0, 3\): no row"),
         (lambda: PerturbLogSoftmax(real(0, math.nan)), "loc holds nan"),
         (lambda: PerturbSoftmax(real(0, math.inf), validate_args=False).mean, "loc holds inf"),
+        (lambda: PerturbArgmax(torch.full((3,), -math.inf)), "loc holds -inf"),
+        (lambda: PerturbArgmax(real(0, -math.inf, math.inf)), "loc holds inf"),
+        (lambda: PerturbSoftmax(real(0, -math.inf)), "loc holds -inf; .*leave it out"),
         (lambda: PerturbSoftmax(LOC, -1.0), "temperature is -1.0"),
         (lambda: PerturbLogSoftmax(LOC, real(1, 2)), r"temperature is of shape \(2,\)"),
     ],

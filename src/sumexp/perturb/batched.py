@@ -201,9 +201,9 @@ class _Race:
         self.probabilities = self.won.sum(1)
 
     def divergence(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
-        """log q - log p [K, rows] and its mean [1, rows]."""
-        gap = _floored(self.probabilities).log() - log_p
-        return gap, (self.probabilities * gap).masked_fill(self.probabilities == 0, 0.0).sum(0, keepdim=True)
+        """log q - log p [K, rows], 0 where q is, and its mean [1, rows]."""
+        gap = (_floored(self.probabilities).log() - log_p).masked_fill(self.probabilities == 0, 0.0)
+        return gap, (self.probabilities * gap).sum(0, keepdim=True)
 
     def laplacian_product(self, v: Tensor) -> Tensor:
         """The Laplacian times v [K, rows]; see :meth:`sumexp.perturb.race.Race.laplacian_product`."""
