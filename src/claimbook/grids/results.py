@@ -20,24 +20,27 @@ METRICS, NUMBERS = 0.02, 1e-6
 
 
 def write(grid: str, profile: str, device: str) -> int:
-    """Write the file of a grid from the store, which must have all its runs; how many there are."""
-    if missing := absent(grid, profile):
-        raise BookError(f"the grid {grid} reads data that are not here: sumexp data fetch {' '.join(missing)}")
-    store, jobs, lines, codes = default(), jobs_of(grid, profile), [], {}
+    """Write the file of a grid from the store, which must have all its runs; how many there are.
+
+    They are those on the data that are here, of today's code or another: each line says which.
+    """
+    jobs, lines = jobs_of(grid, profile), []
+    entries = [entry for name in {job.name for job in jobs} for entry in default().entries("run", name)]
+    stored = {bundled.identity(e.computation): e for e in entries if e.computation.parts["device"] == device}
     for job, wanted in zip(jobs, computations(jobs, device), strict=True):
-        entry = store.find(wanted)
+        entry = stored.get(bundled.identity(wanted))
         if entry is None:
-            raise BookError(f"the store lacks {wanted.name} {wanted.key[:12]}: make runs GRID={grid}")
+            raise BookError(f"the store lacks a run of {wanted.name}: make runs GRID={grid}")
         run = runs.read(entry)
-        codes[wanted.name] = bundled.code(wanted.name)
-        lines.append((_line(job, wanted, run), job.condense(run.arrays), run.history))
-    bundled.write(grid, profile, lines, codes)
+        lines.append((_line(job, entry.computation, run), job.condense(run.arrays), run.history))
+    bundled.write(grid, profile, lines)
     return len(lines)
 
 
 def _line(job: Job, wanted: Computation, run: runs.Run) -> dict[str, Any]:
     config = {name: json.loads(text) for name, text in bundled.settings(wanted).items()}
-    about = {"task": wanted.name, "key": wanted.key, "config": config, "data": parts.declared(job.data)}
+    about = {"task": wanted.name, "key": wanted.key, "code": bundled.code_of(wanted.parts), "config": config}
+    about |= {"data": parts.declared(job.data)}
     return about | {"metrics": dict(run.metrics), "provenance": asdict(run.provenance) | {"machine": ""}}
 
 

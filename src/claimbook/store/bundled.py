@@ -47,8 +47,8 @@ class Bundled:
     @property
     def is_stale(self) -> bool:
         """Whether it was computed with other code than today's, and no check has found the same since."""
-        known = [record(self.grid)["code"], *(check["code"] for check in record(self.grid)["checks"])]
-        return code(self.line["task"]) not in [codes.get(self.line["task"]) for codes in known]
+        task, checks = self.line["task"], record(self.grid)["checks"]
+        return code(task) not in [self.line["code"], *(check["code"].get(task) for check in checks)]
 
     def arrays(self, part: str) -> Arrays:
         """Its ``arrays``, or its ``history``."""
@@ -70,7 +70,7 @@ def files(grid: str) -> tuple[Path, Path]:
 def record(grid: str) -> Mapping[str, Any]:
     """What the file of a grid holds; nothing if there is none."""
     path, _ = files(grid)
-    content: dict[str, Any] = {"profile": "", "code": {}, "checks": [], "runs": []}
+    content: dict[str, Any] = {"profile": "", "checks": [], "runs": []}
     return content | (json.loads(path.read_text("utf-8")) if path.is_file() else {})
 
 
@@ -105,10 +105,15 @@ def settings(run: Computation) -> dict[str, str]:
 def code(task: str) -> str:
     """A digest of the code that a task can reach today; empty if it is gone."""
     try:
-        reached = parts.modules([task.rpartition(".")[0]])
+        return code_of(parts.modules([task.rpartition(".")[0]]))
     except BookError:
         return ""
-    return digest(*(text for item in sorted(reached.items()) for text in item))
+
+
+def code_of(named: Mapping[str, str]) -> str:
+    """A digest of those of the parts that are code."""
+    reached = sorted(item for item in named.items() if item[0].startswith("module "))
+    return digest(*(text for item in reached for text in item))
 
 
 def origin(keys: Iterable[str]) -> str:
@@ -135,9 +140,7 @@ def _identity(task: str, config: Mapping[str, str], data: Mapping[str, str]) -> 
     return digest(task, *(text for item in (*sorted(config.items()), *sorted(data.items())) for text in item))
 
 
-def write(
-    grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Arrays, Arrays]], codes: Mapping[str, str]
-) -> None:
+def write(grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Arrays, Arrays]]) -> None:
     """Write the file of a grid: of each run its line, arrays and history."""
     path, arrays = files(grid)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +151,7 @@ def write(
         for name, value in values.items()
     }
     np.savez_compressed(arrays, allow_pickle=False, **named)
-    _write(path, {"profile": profile, "code": dict(codes), "checks": [], "runs": [line for line, *_ in runs]})
+    _write(path, {"profile": profile, "checks": [], "runs": [line for line, *_ in runs]})
 
 
 def add_check(grid: str, check: Mapping[str, Any]) -> None:

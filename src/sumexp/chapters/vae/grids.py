@@ -46,6 +46,7 @@ from typing import Any, get_args
 
 from sumexp import _checks as checks
 from sumexp.chapters.jobs import Grid, Job, Present
+from sumexp.chapters.vae.baseline import Constant, judge
 from sumexp.chapters.vae.comparison import condensed
 from sumexp.chapters.vae.config import Divergence, Member, NoiseName, Source, Stack, Temperature, fixed, public
 from sumexp.chapters.vae.training import VALIDATED, train
@@ -187,9 +188,14 @@ def steps(source: Source, batch: int = 100) -> int:
     return math.ceil(_SIZES[source][1] / batch)
 
 
-def data(stack: Stack) -> tuple[str, ...]:
-    """The data sets that the training of a stack reads from the disk."""
-    return () if stack.source == "digits" else (stack.source,)
+def constants(asked: Sequence[Stack]) -> tuple[Constant, ...]:
+    """The constant model on the images of some stacks."""
+    return tuple(dict.fromkeys(Constant(stack.source, stack.test_images) for stack in asked))
+
+
+def data(asked: Stack | Constant) -> tuple[str, ...]:
+    """The data sets that the training of a stack, or the constant model, reads from the disk."""
+    return () if asked.source == "digits" else (asked.source,)
 
 
 def seconds(stack: Stack) -> dict[str, float]:
@@ -214,7 +220,10 @@ def seconds(stack: Stack) -> dict[str, float]:
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     """The runs of a profile on the data sets that are there."""
     asked = grid(profile, [name for name in get_args(Source) if present(name)])
-    return tuple(Job(train, one, data(one), seconds=seconds(one), condense=partial(condensed, one)) for one in asked)
+    return (
+        *(Job(judge, one, data(one), condense=lambda _: {}) for one in constants(asked)),
+        *(Job(train, one, data(one), seconds=seconds(one), condense=partial(condensed, one)) for one in asked),
+    )
 
 
 GRIDS: Mapping[str, Grid] = {"vae": jobs}
