@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 
 from claimbook.register.model import State
-from sumexp import datasets
 from sumexp.chapters import intervals
 from sumexp.chapters.catalogue import grids, summary
 from sumexp.chapters.catalogue.grids import Method
@@ -17,8 +16,6 @@ CONFIDENCE = intervals.family_confidence("catalogue")
 
 
 def cached() -> Found:
-    if not datasets.available("gowalla"):
-        pytest.skip("Gowalla is not here; to download it, run: sumexp data fetch gowalla")
     runs = found()
     if runs is None:
         pytest.skip("not all runs of the profiles cpu or paper on Gowalla are in the store: make runs GRID=catalogue")
