@@ -63,7 +63,7 @@ check-results: $(READY) ## Compute some of the runs that come with the book agai
 	@$(RUN) claimbook.cli runs check --grid '$(GRID)' --runs '$(RUNS)' --device '$(DEVICE)'
 
 data: $(READY) ## Fetch every data set that the book can read, more than 340 MB (`sumexp data fetch NAME` fetches one)
-	@$(RUN) claimbook.cli data fetch all
+	@$(RUN) sumexp._command data fetch all
 
 # With bytecode, even where none is asked for: assertions take each worker twelve seconds to rewrite.
 TEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0

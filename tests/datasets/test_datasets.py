@@ -9,11 +9,12 @@ import tracemalloc
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, replace
 from hashlib import sha1, sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module, resources
+from io import StringIO
 from pathlib import Path
 from threading import Barrier, Thread
 from time import monotonic, sleep
@@ -24,12 +25,10 @@ import platformdirs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from claimbook.cli.data import data_app
-from claimbook.cli.listing import elsewhere
 from sumexp import datasets
 from sumexp.datasets import DataError, DataFile, Dataset, _download
+from sumexp.datasets._command import elsewhere, main
 from sumexp.datasets._declarations import check_members
 from sumexp.datasets._download import download
 
@@ -529,33 +528,53 @@ def test_wrong_bytes_of_unknown_size_are_not_kept(server: Server, tmp_path: Path
 # The command line
 
 
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    code: object
+    stdout: str
+    stderr: str
+
+
+def command(*arguments: str) -> Done:
+    """Run ``sumexp data``."""
+    code: object = 0
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+    return Done(code, out.getvalue(), err.getvalue())
+
+
 def test_the_size_of_a_file_known_by_its_git_id(blob: DataFile, tmp_path: Path) -> None:
-    listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
+    listed = command("list", "--data", str(tmp_path)).stdout
     assert f"size:    not known before it is fetched\n  file:    {tmp_path / blob.path}" in listed
 
 
 def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
-    def run(*arguments: str) -> tuple[str, BaseException | None]:
-        result = CliRunner().invoke(data_app, [*arguments, "--data", str(tmp_path)])
-        return result.output, result.exception
+    def run(*arguments: str) -> Done:
+        return command(*arguments, "--data", str(tmp_path))
 
     path = tmp_path / tiny.path
-    listed, _ = run("list")
+    listed = run("list").stdout
     for text in ("tiny: bytes", "licence: none", "cite:    nobody", "size:    0.3 MB", str(path), server.url):
         assert text in listed
     assert f"sha256:  {tiny.sha256}\n" in listed
     assert "present: no; run: sumexp data fetch tiny" in listed
-    assert run("verify") == (f"{tmp_path} holds no data set; to download one, run: sumexp data fetch NAME\n", None)
-    assert isinstance(run("verify", "tiny")[1], DataError)
-    assert f"tiny: {path} is verified" in run("fetch", "tiny")[0]
-    assert run("verify") == run("verify", "tiny") == (f"tiny: {path} is verified\n", None)
-    assert "present: yes" in run("list")[0]
+    nothing = f"{tmp_path} holds no data set; to download one, run: sumexp data fetch NAME\n"
+    assert run("verify") == Done(0, nothing, "")
+    assert run("verify", "tiny").code == 1
+    assert f"tiny: {path} is verified" in run("fetch", "tiny").stdout
+    assert run("verify") == run("verify", "tiny") == Done(0, f"tiny: {path} is verified\n", "")
+    assert "present: yes" in run("list").stdout
     path.write_bytes(CONTENT[:-1])
-    assert isinstance(run("verify")[1], DataError)
+    assert run("verify").stderr.startswith("error: ")
 
 
 def test_every_data_set_is_listed_with_all_that_is_to_be_known_of_it(tmp_path: Path) -> None:
-    listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
+    listed = command("list", "--data", str(tmp_path)).stdout
     blocks = {block.partition(":")[0]: block.splitlines() for block in listed.split("\n\n")[1:]}
     assert [*blocks] == [*datasets.DATASETS, *elsewhere()]
     for name, dataset in datasets.DATASETS.items():
@@ -572,16 +591,15 @@ def test_every_data_set_is_listed_with_all_that_is_to_be_known_of_it(tmp_path: P
 
 
 def test_what_is_published_elsewhere_is_listed_and_not_fetched(tmp_path: Path) -> None:
-    listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
+    listed = command("list", "--data", str(tmp_path)).stdout
     assert not elsewhere().keys() & datasets.DATASETS.keys()
     for name, said in elsewhere().items():
         block = next(one for one in listed.split("\n\n") if one.startswith(name))
         for what in ("description", "licence", "citation", "size", "source", "read"):
             assert said[what] in block
         assert ", ".join(said["files"]) in block
-        error = CliRunner().invoke(data_app, ["fetch", name, "--data", str(tmp_path)]).exception
-        assert isinstance(error, DataError)
-        assert re.search(rf"{name}' is not fetched, since no checksum .*; get {said['files'][0]} and", str(error))
+        error = command("fetch", name, "--data", str(tmp_path)).stderr
+        assert re.search(rf"{name}' is not fetched, since no checksum .*; get {said['files'][0]} and", error)
     assert not list(tmp_path.iterdir())
 
 
@@ -613,8 +631,8 @@ def test_several_are_fetched_side_by_side_with_one_bar(
 
 def test_one_that_fails_stops_no_other(server: Server, three: list[DataFile], tmp_path: Path) -> None:
     server.gone = ("b.bin",)
-    result = CliRunner().invoke(data_app, ["fetch", "a", "b", "c", "--data", str(tmp_path)])
-    assert result.exit_code == 1
+    result = command("fetch", "a", "b", "c", "--data", str(tmp_path))
+    assert result.code == 1
     assert [line.split(":")[0] for line in result.stdout.splitlines()] == ["a", "c"]
     [line] = [line for line in result.stderr.splitlines() if line.startswith("error")]
     assert re.match(r"error: could not download http.*/b.bin to .* 404 .*run: sumexp data fetch b$", line)
@@ -623,12 +641,12 @@ def test_one_that_fails_stops_no_other(server: Server, three: list[DataFile], tm
 
 @pytest.mark.usefixtures("three")
 def test_all(server: Server, tmp_path: Path) -> None:
-    result = CliRunner().invoke(data_app, ["fetch", "all", "--data", str(tmp_path)])
-    assert result.exit_code == 0
+    result = command("fetch", "all", "--data", str(tmp_path))
+    assert result.code == 0
     assert sorted(path.name for path in tmp_path.rglob("*.bin")) == ["a.bin", "b.bin", "c.bin"]
-    assert "d:" not in result.output
+    assert "d:" not in result.stdout
     assert len(server.starts) == 3
-    CliRunner().invoke(data_app, ["fetch", "all", "--data", str(tmp_path)])
+    command("fetch", "all", "--data", str(tmp_path))
     assert len(server.starts) == 3
 
 
@@ -636,26 +654,24 @@ def test_what_has_no_public_address_is_not_fetched(server: Server, three: list[D
     made = Dataset("made", "made of a", "none", "nobody", (replace(three[0], path="made/a.bin", url=""),))
     assert isinstance(datasets.DATASETS, dict)
     datasets.DATASETS["made"] = made
-    result = CliRunner().invoke(data_app, ["fetch", "b", "made", "--data", str(tmp_path)])
-    assert isinstance(result.exception, DataError)
-    assert str(result.exception).startswith("data set 'made' has no public address (made of a); put its files where")
+    result = command("fetch", "b", "made", "--data", str(tmp_path))
+    assert result.stderr.startswith("error: data set 'made' has no public address (made of a); put its files where")
     assert server.starts == []
-    listed = CliRunner().invoke(data_app, ["list", "--data", str(tmp_path)]).output
+    listed = command("list", "--data", str(tmp_path)).stdout
     (block,) = [block for block in listed.split("\n\n") if block.startswith("made:")]
     assert "source:  no public address\n" in block
     assert "present: no; put them there" in block
-    assert CliRunner().invoke(data_app, ["fetch", "all", "--data", str(tmp_path)]).exit_code == 0
+    assert command("fetch", "all", "--data", str(tmp_path)).code == 0
     put(tmp_path).rename(tmp_path / "a.bin")
     (tmp_path / "made").mkdir()
     (tmp_path / "a.bin").rename(tmp_path / "made/a.bin")
-    assert "made: " in CliRunner().invoke(data_app, ["fetch", "made", "--data", str(tmp_path)]).output
+    assert "made: " in command("fetch", "made", "--data", str(tmp_path)).stdout
 
 
 @pytest.mark.usefixtures("three")
 def test_nothing_is_fetched_if_a_name_is_unknown(server: Server, tmp_path: Path) -> None:
-    result = CliRunner().invoke(data_app, ["fetch", "a", "e", "--data", str(tmp_path)])
-    assert isinstance(result.exception, DataError)
-    assert str(result.exception) == "no data set 'e'; there are a, b, c, d"
+    result = command("fetch", "a", "e", "--data", str(tmp_path))
+    assert result.stderr == "error: no data set 'e'; there are a, b, c, d\n"
     assert server.starts == []
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from claimbook.cli.listing import elsewhere
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import grids
 from sumexp.chapters.retrieval.metrics import USUAL
@@ -15,6 +14,7 @@ from sumexp.chapters.retrieval.own import compare
 from sumexp.chapters.retrieval.summary import members
 from sumexp.chapters.retrieval.training import Config, Learner, fit
 from sumexp.datasets import DataError
+from sumexp.datasets._command import elsewhere
 from sumexp.datasets.extreme import Part
 from tests.retrieval.test_paper import TABLE_4
 from tests.retrieval.test_retrieval import DATA
