@@ -1,4 +1,4 @@
-"""The command ``sumexp``: ``audit`` and ``data`` are of the library; all others are of `claimbook`, which needs more."""
+"""The command ``sumexp``: ``audit`` and ``data`` are of the library, all others of `claimbook`, which needs more."""
 
 import os
 import runpy

@@ -18,14 +18,13 @@ def register_command(
     The exit code is 1 if the tests of a listed claim fail.
     """
     from claimbook import register
-    from claimbook.register.model import CHAPTERS
     from claimbook.store.settings import choice
 
-    if chapter:
-        choice("--chapter", chapter, CHAPTERS)
     if verdict:
         choice("--verdict", verdict, register.VERDICTS)
     claims, built = register.load(Path("claims")), Path("build/register.json")
+    if chapter:
+        choice("--chapter", chapter, dict.fromkeys(claim.chapter for claim in claims.values()))
     known = register.read_json(built) if built.exists() else ()
     ended = [test for entry in known if entry.id in claims for test in entry.tests]
     entries = tuple(

@@ -19,14 +19,6 @@ Shows: TypeAlias = Literal["statement", "correction", "counterexample"]
 Evidence: TypeAlias = Literal["kernel", "proof", "exact", "quadrature", "sampled", "experiment"]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
-PAPERS: Mapping[str, str] = {"bias": "B", "nce": "C", "negatives": "D", "perturb": "E", "ranking": "F", "since": "G"}
-"""The papers, in the order of the errata, and the letter of their errata; ``since`` are those after the five."""
-OURS = "sumexp"
-"""The file of what the book itself states and proves, which has tests like a paper's claim and no errata."""
-CHAPTERS = (
-    "expectations", "bias", "nce", "negatives", "rawat", "longtail", "retrieval", "ranking", "perturb", "fits", "vae",
-    "synthesis", "since",
-)  # fmt: skip
 SHOWS: tuple[Shows, ...] = get_args(Shows)
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 """Kinds of evidence, the strongest first."""
@@ -61,10 +53,11 @@ Prose: TypeAlias = Annotated[Text, AfterValidator(_typesettable)]
 class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     """One checkable statement: a paper's, as printed but in our words, or ours. Texts have LaTeX in ``$...$``.
 
-    The ``id`` is stable, since links and tests bear it: the paper's name, ``since`` or ``sumexp``, and the claim's own.
-    ``chapter`` decides the claim, unless ``open`` says why no test does yet; ``how`` is a hint how a program can.
-    ``corrected`` is the statement that holds, where the printed one does not, and an ``erratum`` such as ``B5``
-    explains it. If ``data`` names the sets on which something was measured, experiments on others decide nothing.
+    The ``id`` is stable, since links and tests bear it: the name of its file and its own. ``paper_says`` is the
+    statement of a paper, ``we_say`` of the book; each has one of the two. The notebook ``chapter`` decides the claim,
+    unless ``open`` says why no test does yet; ``how`` is a hint how a program can. ``corrected`` is the statement that
+    holds, where the printed one does not, and an ``erratum`` such as ``B5`` explains it. If ``data`` names the sets on
+    which something was measured, experiments on others decide nothing.
     ``lost`` says what our copy of the text lacks, without which no test can decide: the claim is open.
     """
 
@@ -78,14 +71,14 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     note: Prose | None = None
     how: Prose | None = None
     depends_on: tuple[str, ...] = ()
-    erratum: tuple[str, ...] = ()
+    erratum: tuple[Annotated[str, Field(pattern=r"^[A-Z][1-9][0-9]*$")], ...] = ()
     open: Prose | None = None
     lost: Prose | None = None
     data: tuple[Text, ...] = ()
 
     @property
     def paper(self) -> str:
-        """The paper's name, or ``sumexp``: also the name of the file the entry stands in."""
+        """The name of the file that the entry stands in."""
         return self.id.split("-", 1)[0]
 
     @property
@@ -96,7 +89,7 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     @property
     def is_ours(self) -> bool:
         """Whether the book states it, and no paper."""
-        return self.paper == OURS
+        return self.we_say is not None
 
     @property
     def statement(self) -> str:
@@ -110,17 +103,10 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Claim":
-        if self.chapter not in CHAPTERS:
-            raise ValueError(f"chapter is {self.chapter!r}, expected one of {', '.join(CHAPTERS)}")
-        said, other = ("we_say", self.paper_says) if self.is_ours else ("paper_says", self.we_say)
-        if getattr(self, said) is None or other is not None:
-            raise ValueError(f"{said}: the statement stands there, and there alone")
+        if (self.paper_says is None) == (self.we_say is None):
+            raise ValueError("the statement must stand under `paper_says` or under `we_say`")
         if self.is_ours and (self.corrected or self.erratum):
             raise ValueError("a statement of ours is corrected where it stands: remove `corrected` and `erratum`")
-        letter = PAPERS.get(self.paper, "")
-        for label in self.erratum:
-            if not re.fullmatch(rf"{letter}[1-9]\d*", label):
-                raise ValueError(f"erratum label {label!r} is not of the form {letter}1, {letter}2, ...")
         if self.corrected is not None and not self.erratum:
             raise ValueError("`corrected` needs an `erratum`: the label under which the errata page explains it")
         if self.is_convention and self.open is not None:
@@ -251,10 +237,6 @@ def explain(error: ValidationError) -> str:
 def _entries(path: Path) -> Iterator[Claim | str]:
     """Read one file: a claim, or a fault in words, for each of its entries."""
     name = f"{path.parent.name}/{path.name}"
-    if path.stem not in (*PAPERS, OURS):
-        expected = ", ".join(f"{paper}.yml" for paper in (*PAPERS, OURS))
-        yield f"{name}: expected one file per paper, and one of ours: {expected}"
-        return
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from itertools import accumulate, groupby
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -16,7 +17,6 @@ from markupsafe import Markup
 from claimbook import project
 from claimbook.register import graph
 from claimbook.register.errata import Erratum, heaviest
-from claimbook.register.model import CHAPTERS
 from claimbook.register.verdict import TRUTH_TABLE, VERDICTS, Register
 
 
@@ -64,8 +64,11 @@ _counts, _claims, _graphs, _glance, _rules = map(_macro, ("counts", "claims", "g
 
 
 def by_chapter(register: Register) -> dict[str, Register]:
-    """The entries of each chapter that has any, in the order of the book."""
-    ordered = sorted(register, key=lambda entry: CHAPTERS.index(entry.chapter))
+    """The entries of each chapter that has any, in the order of the book; those of other chapters come last."""
+    toc = Path("_toc.yml")
+    order = re.findall(r"(?m)^ *- file: notebooks/(\S+)$", toc.read_text("utf-8")) if toc.exists() else []
+    order += sorted({entry.chapter for entry in register}.difference(order))
+    ordered = sorted(register, key=lambda entry: order.index(entry.chapter))
     return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.chapter)}
 
 

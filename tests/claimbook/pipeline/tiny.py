@@ -52,7 +52,6 @@ chapters:
     "book/_ext/sumexp_figures.py": (ROOT / "book/_ext/sumexp_figures.py").read_text("utf-8"),
     "book/register.md": "# Register\n\n```{register-table} claims\n```\n",
     "book/executions.md": "---\nnosearch: true\n---\n\n# Executions\n\n```{measured} executions\n:table: cost\n```\n",
-    **{f"claims/{paper}.yml": "[]\n" for paper in ("nce", "negatives", "perturb", "ranking")},
     "claims/bias.yml": """- id: bias-sum
   chapter: bias
   where: sec. 1
