@@ -125,49 +125,6 @@ def test_gradients(name: str, values: str) -> None:
         assert gradient.isfinite().all()
 
 
-ABSURD: dict[str, Callable[[int], object]] = {
-    "draw": lambda m: samplers.draw(samplers.Uniform(3), torch.tensor([0]), m),
-    "distinct": lambda m: samplers.distinct(samplers.Uniform(3), torch.tensor([0]), m),
-    "model_based": lambda m: samplers.model_based(torch.zeros(1, 3), torch.tensor([0]), m),
-    "log_inclusion": lambda m: samplers.log_inclusion(torch.zeros(1), m),
-    "constant": lambda m: samplers.constant(torch.zeros(1), m),
-    "importance": lambda m: samplers.importance(torch.zeros(1), m),
-    "tail": lambda m: samplers.tail(torch.zeros(1), m, torch.zeros(1), torch.zeros(1)),
-    "expected_loss": lambda m: ranking.expected_loss(torch.zeros(3), 0, m),
-    "hit_losses": lambda m: ranking.hit_losses(5, m, 1.0, torch.tensor([1])),
-    "deficits": lambda m: ranking.deficits(5, m, 1.0, torch.tensor([1])),
-    "additive_constant": lambda m: ranking.additive_constant(5, m),
-    "log_least_weight": lambda m: ranking.log_least_weight(torch.tensor([0.5]), m),
-    "certified_rank": lambda m: ranking.certified_rank(1.0, 5, m),
-    "recall": lambda m: ranking.recall(torch.zeros(1, 3), torch.ones(1, 3).bool(), m),
-    "least_recall": lambda m: ranking.least_recall(1.0, m),
-    "Uniform": lambda m: samplers.Uniform(m),
-}
-
-
-@pytest.mark.parametrize("name", ABSURD)
-@pytest.mark.parametrize("m", [0, -1, 2.0, True, "2"])
-def test_numbers_that_are_none(name: str, m: int) -> None:
-    with pytest.raises(ValueError, match=r"(num_negatives|m|k|classes) is .*; it must be a whole number"):
-        ABSURD[name](m)
-
-
-@pytest.mark.parametrize("name", ABSURD)
-@pytest.mark.parametrize("m", [10**30, 10**400])
-def test_absurd_numbers(name: str, m: int) -> None:
-    try:
-        value = ABSURD[name](m)
-    except ValueError as error:
-        assert "it must be a whole number" in str(error)  # noqa: PT017
-    else:
-        assert torch.as_tensor(value).isfinite().all()
-
-
-@pytest.mark.parametrize("name", ABSURD)
-def test_numbers_of_numpy(name: str) -> None:
-    ABSURD[name](np.int64(1))  # type: ignore[arg-type]
-
-
 LABELLED: dict[str, Callable[[Tensor], object]] = {
     "cross_entropy": lambda y: functional.cross_entropy(torch.zeros(2, 3), y),
     "pairwise_margin": lambda y: functional.pairwise_margin(torch.zeros(2, 3), y, 0.5),

@@ -17,7 +17,7 @@ import sumexp.chapters.fits
 import sumexp.perturb
 from sumexp.chapters import fits
 from sumexp.chapters.fits import objectives
-from sumexp.perturb import argmax, batched, discrete, inversion, learner, representation, softmax, uniform
+from sumexp.perturb import argmax, batched, inversion, learner, representation, softmax
 from sumexp.perturb._nodes import grid
 from sumexp.perturb.noises import (
     Cauchy,
@@ -26,7 +26,6 @@ from sumexp.perturb.noises import (
     Gumbel,
     Logistic,
     Uniform,
-    point_mass,
     signs,
 )
 from sumexp.perturb.representation import HalfSpace
@@ -277,23 +276,3 @@ def test_a_number_or_one_clear_error_for_laws(name: str, form: str) -> None:
     if name.startswith("objectives") and form in {"no row", "one class", "zero", "nan"}:
         return  # plain formulas; p need not be a law
     assert not bool(found.isnan().any())
-
-
-def test_the_tables_miss_no_public_function() -> None:
-    """Functions of tensors named in ``__all__`` or public in the modules of arithmetic."""
-    seen = {name.split(".")[-1] for name in (*FROM_THETA, *FROM_LAW)}
-    elsewhere = {
-        # no tensor among their arguments, each with its own tests of bad input
-        *("point_mass", "signs", "published", "window", "train", "seconds", "gain", "steps_to", "FitConfig", "Target"),
-        *("Descent", "Noise", "Discrete", *(type(noise).__name__ for noise in CONTINUOUS)),
-    }
-    public = {*sumexp.perturb.__all__, *sumexp.chapters.fits.__all__}
-    for module in (softmax, argmax, batched, inversion, learner, representation, objectives):
-        own = (name for name, value in vars(module).items() if callable(value) and not name.startswith("_"))
-        public |= {name for name in own if getattr(module, name).__module__ == module.__name__}
-    assert public - seen - elsewhere - {"Rule"} == set()
-    assert {f.__module__ for f in (discrete.bounds, uniform.probability)} == {
-        "sumexp.perturb.discrete",
-        "sumexp.perturb.uniform",
-    }
-    assert softmax.mean(real(0, 0), point_mass()).tolist() == [0.5, 0.5]

@@ -86,24 +86,15 @@ def distributed_in_batch(
     >>> functional.distributed_in_batch(queries, items, [5, 8], log_q=torch.tensor([0.25, 0.5]).log())
     tensor(0.1525)
 
-    Args:
-        queries: [B, d] vectors of this process's examples.
-        items: [B + E, d] vectors of their classes, and of further negatives, which serve all processes: they should be
-            other draws in each (a generator with another seed).
-        ids: [B + E] the classes of the items.
-        log_q: [B + E] log probability of a draw of each. With further negatives of another law this is the mixture's,
-            for the B and E of all processes together.
-        correct: as there.
-        hits: as there: equal ids of other processes are hits too.
-        temperature: as there.
-        symmetric: as there: the mean with the same for columns, whose candidates are the queries of all processes.
-        row_ids: [B] as there.
-        row_log_q: [B] as there.
-        reduction: ``mean``, ``sum`` or ``none``, over this process's examples.
-        group: the processes, all by default; without ``torch.distributed`` this is the loss of one batch.
+    ``queries`` are [B, d], the vectors of this process's examples, and ``items`` [B + E, d], those of their classes and
+    of further negatives. Further negatives serve all processes, so draw others in each (a generator with another seed);
+    if their law is another, ``log_q`` is the mixture's, for the B and E of all processes together. Hits are found
+    across processes, ``reduction`` is over this process's examples, and the candidates of the symmetric half are the
+    queries of all processes. ``group`` are the processes, all by default; without ``torch.distributed`` this is the
+    loss of one batch. The other arguments are those of :func:`in_batch`.
 
     Raises:
-        ValueError: as there, for vectors that do not fit, and if the batches of the processes differ in size.
+        ValueError: as :func:`in_batch`, for vectors that do not fit, and for processes whose batches differ in size.
     """
     queries, items = batch_vectors(queries, items, temperature)
     size = len(queries)

@@ -47,22 +47,12 @@ def linear_in_batch(
     >>> functional.linear_in_batch(queries, items, [5, 8], log_q=torch.tensor([0.25, 0.5]).log())
     tensor(0.1525)
 
-    Args:
-        queries: [B, d] vectors of the examples.
-        items: [B + E, d] vectors of their classes, in their order, and of further negatives.
-        ids: [B + E] the classes of the items.
-        log_q: [B + E] log probability of a draw of each.
-        correct: as there.
-        hits: as there.
-        temperature: T > 0, a number, a learnable tensor of one element, or one for each row, [B] or [B, 1].
-        normalize: whether vectors are divided by their lengths, so that scores are cosines.
-        symmetric: as there.
-        row_ids: [B] as there.
-        row_log_q: [B] as there.
-        reduction: ``mean``, ``sum`` or ``none``.
+    ``queries`` are [B, d], the vectors of the examples, and ``items`` [B + E, d], those of their classes, in their
+    order, and of further negatives. With ``normalize`` vectors are divided by their lengths, so that scores are
+    cosines. The other arguments are those of :func:`in_batch`.
 
     Raises:
-        ValueError: as there, and for vectors that do not fit.
+        ValueError: as :func:`in_batch`, and for vectors that do not fit.
     """
     queries, items = batch_vectors(queries, items, temperature, normalize)
     size, columns = len(queries), len(items)

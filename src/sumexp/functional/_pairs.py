@@ -102,18 +102,8 @@ def gbce(
     >>> functional.gbce(torch.tensor([2.0]), torch.tensor([[0.0, -1.0]]), classes=5, calibration=1.0)
     tensor(1.0699)
 
-    Args:
-        positive_logits: [B] or [B, T], the score of each example's own class.
-        negative_logits: [B, m] or [B, T, m], scores of its negatives.
-        classes: L, at least 2.
-        calibration: t, from 0 to 1.
-        log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
-        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it with ``log_q``.
-        correct: from which logits log q is subtracted, see :mod:`sumexp.functional`; nothing without ``log_q``.
-        weights: broadcastable to [B, m], >= 0.
-        hits: broadcastable to [B, m] bool, accidental hits (negatives of the example's own class) to leave out; all
-            are kept without it.
-        reduction: ``mean``, ``sum`` or ``none``.
+    L is ``classes``, at least 2, and t ``calibration``, from 0 to 1; the other arguments are those of
+    :func:`sampled_softmax`.
 
     Raises:
         ValueError: as :func:`decoupled`, and if L or t is out of range.

@@ -161,25 +161,12 @@ def decoupled(
     .. math:: \ell = \phi(f_y) + \sum_{j=1}^m w_j\, \varphi(-f_j)
 
     Linear in the sample, so with ``correct="importance"``, :math:`w_j = 1/(m q_j)`, it is unbiased for the sum over all
-    negatives. ``all`` and ``negatives`` take :math:`\log q` off the scores inside the margins: something else.
+    negatives. ``all`` and ``negatives`` subtract :math:`\log q` from the scores inside the margins, a different loss.
+    ``margins`` are :math:`\phi` and :math:`\varphi`: ``LOGISTIC``, ``HINGE``, ``CONTRASTIVE`` or your own; the other
+    arguments and the errors are those of :func:`sampled_softmax`.
 
     >>> functional.decoupled(torch.tensor([0.5]), torch.tensor([[0.2, -0.3]]), margins=functional.CONTRASTIVE)
     tensor(0.2900)
-
-    Args:
-        positive_logits: [B] or [B, T], the score of each example's own class.
-        negative_logits: [B, m] or [B, T, m], scores of its negatives.
-        margins: :math:`\phi` and :math:`\varphi`: ``LOGISTIC``, ``HINGE``, ``CONTRASTIVE`` or your own.
-        log_q: broadcastable to [B, m], the log probability of a draw of each negative's class.
-        positive_log_q: [B], that of each example's own class; ``correct="all"`` needs it with ``log_q``.
-        correct: from which logits log q is subtracted, see :mod:`sumexp.functional`.
-        weights: broadcastable to [B, m], >= 0; with ``log_q`` the pairwise margins.
-        hits: broadcastable to [B, m] bool, accidental hits (negatives of the example's own class) to leave out; all
-            are kept without it.
-        reduction: ``mean``, ``sum`` or ``none``.
-
-    Raises:
-        ValueError: as :func:`sampled_softmax`.
 
     Source: Rawat et al., equation (8).
     """
@@ -243,18 +230,11 @@ def hinge(
 
     .. math:: \ell = \max\{0,\ 1 - (f_y - \max_j f_j)\}
 
-    Over a sample of negatives it is at most what it is over all. A row without any negative left has loss 0.
+    Over a sample of negatives it is at most the loss over all. A row whose negatives are all hits has loss 0. Arguments
+    are those of :func:`sampled_softmax`.
 
     >>> functional.hinge(torch.tensor([2.0]), torch.tensor([[0.0, 1.5]]))
     tensor(0.5000)
-
-    Args:
-        positive_logits: [B] or [B, T], the score of each example's own class.
-        negative_logits: [B, m] or [B, T, m], scores of its negatives.
-        log_q: refused.
-        weights: refused.
-        hits: broadcastable to [B, m] bool, accidental hits to leave out; all are kept without it.
-        reduction: ``mean``, ``sum`` or ``none``.
 
     Raises:
         ValueError: as :func:`sampled_softmax`, and if ``log_q`` or ``weights`` is given: a maximum takes no weights.

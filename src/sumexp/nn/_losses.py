@@ -27,12 +27,29 @@ def learned(value: float, is_learned: bool, device: torch.device | str, dtype: t
     return nn.Parameter(torch.tensor([value], device=device, dtype=torch.promote_types(dtype, torch.float32)))
 
 
-class Tempered(nn.Module):
+class Shown(nn.Module):
+    """A module that prints its options."""
+
+    shown: tuple[str, ...] = ("correct", "reduction")
+
+    def extra_repr(self) -> str:
+        """The options and their values."""
+        values = [(name, getattr(self, name)) for name in self.shown]
+        numbers = [(name, value.item() if isinstance(value, Tensor) else value) for name, value in values]
+        return ", ".join(f"{name}={f'{of:.6g}' if isinstance(of, float) else repr(of)}" for name, of in numbers)
+
+
+class Tempered(Shown):
     """A loss with a temperature: fixed, as an option that ``state_dict`` does not hold, or learned by its logarithm."""
 
     def _set_temperature(self, temperature: float, learn: bool, device: torch.device | str, dtype: torch.dtype) -> None:
         self._fixed_temperature = checks.number("temperature", temperature)
         self.log_temperature = learned(math.log(self._fixed_temperature), learn, device, dtype)
+
+    @property
+    def learn_temperature(self) -> bool:
+        """Whether log T is a parameter."""
+        return self.log_temperature is not None
 
     @property
     def temperature(self) -> Tensor:
@@ -94,6 +111,15 @@ class InBatchSoftmax(Tempered):
         checks.choice("hits", hits, get_args(InBatchHits))
         checks.choice("reduction", reduction, REDUCTIONS)
         self.correct, self.hits, self.reduction = correct, hits, reduction
+        self.shown = (
+            "correct",
+            "hits",
+            "temperature",
+            "learn_temperature",
+            "label_smoothing",
+            "symmetric",
+            "reduction",
+        )
         self.label_smoothing, self.symmetric = _smoothing(label_smoothing), symmetric
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         self._set_temperature(temperature, learn_temperature, device, dtype)
@@ -108,18 +134,9 @@ class InBatchSoftmax(Tempered):
         row_ids: checks.Values | None = None,
         row_log_q: checks.Values | None = None,
     ) -> Tensor:
-        """The loss of a batch; arguments as :func:`sumexp.functional.in_batch` has them.
+        """The loss of a batch, with the arguments and errors of :func:`sumexp.functional.in_batch`.
 
-        Args:
-            scores: [B, B + E].
-            ids: [B + E] the classes of the columns, ``ignore_index`` where there is none.
-            log_q: [B + E] or [B, B + E]; what stands where there is no class does not matter.
-            positives: [B, B + E] bool, or [B, P] classes.
-            row_ids: [B].
-            row_log_q: [B].
-
-        Raises:
-            ValueError: as there, and for the mean of a batch without an example.
+        ``ids`` are ``ignore_index`` where there is no class; what ``log_q`` holds there does not matter.
         """
         checks.floating("scores", scores, "[B, B + E]", 2)
         classes = checks.integers("id", ids).to(scores.device)
@@ -140,14 +157,6 @@ class InBatchSoftmax(Tempered):
             row_log_q,
             self.reduction,
             absent if some_absent else None,
-        )
-
-    def extra_repr(self) -> str:
-        """What was chosen."""
-        return (
-            f"correct={self.correct!r}, hits={self.hits!r}, temperature={self.temperature.item():.6g}, "
-            f"learn_temperature={self.log_temperature is not None}, label_smoothing={self.label_smoothing:g}, "
-            f"symmetric={self.symmetric}, reduction={self.reduction!r}"
         )
 
 
@@ -188,10 +197,11 @@ class SigmoidPairs(Tempered):
         checks.choice("hits", hits, get_args(InBatchHits))
         checks.choice("reduction", reduction, REDUCTIONS)
         self.hits, self.reduction = hits, reduction
+        self.shown = ("hits", "temperature", "logit_bias", "learn_temperature", "reduction")
         self._set_temperature(temperature, learn_temperature, device, dtype)
         checks.argument("logit_bias", logit_bias, float)
-        self._fixed_bias = float(logit_bias)
-        self.logit_bias = learned(self._fixed_bias, learn_logit_bias, device, dtype)
+        bias = learned(float(logit_bias), learn_logit_bias, device, dtype)
+        self.logit_bias = float(logit_bias) if bias is None else bias
 
     def forward(self, scores: Tensor, ids: checks.Values, *, log_q: checks.Values | None = None) -> Tensor:
         """The loss of a batch; arguments and errors as the function has them."""
@@ -201,33 +211,18 @@ class SigmoidPairs(Tempered):
             log_q=log_q,
             hits=self.hits,
             temperature=self._divisor,
-            logit_bias=self._fixed_bias if self.logit_bias is None else for_sums(self.logit_bias),
+            logit_bias=for_sums(self.logit_bias) if isinstance(self.logit_bias, Tensor) else self.logit_bias,
             reduction=self.reduction,
         )
 
-    def extra_repr(self) -> str:
-        """What was chosen."""
-        bias = self._fixed_bias if self.logit_bias is None else self.logit_bias.item()
-        return (
-            f"hits={self.hits!r}, temperature={self.temperature.item():.6g}, logit_bias={bias:.6g}, "
-            f"learn_temperature={self.log_temperature is not None}, learn_logit_bias={self.logit_bias is not None}, "
-            f"reduction={self.reduction!r}"
-        )
 
-
-class BinaryNCE(nn.Module):
+class BinaryNCE(Shown):
     """Local NCE, the loss of word2vec: :func:`sumexp.functional.binary_nce` with its options.
 
     >>> loss = nn.BinaryNCE(reduction="sum")
     >>> loss(torch.zeros(2), torch.zeros(2, 5)) / (2 * 6)  # log 2 for each of six candidates
     tensor(0.6931)
 
-    Args:
-        correct: from which logits log q is subtracted: ``all``, ``negatives``, ``importance`` or ``none``.
-        reduction: ``mean``, ``sum`` or ``none``.
-
-    Raises:
-        ValueError: for an unknown option.
     """
 
     def __init__(self, *, correct: Correct = "all", reduction: Reduction = "mean") -> None:
@@ -259,10 +254,6 @@ class BinaryNCE(nn.Module):
             reduction=self.reduction,
         )
 
-    def extra_repr(self) -> str:
-        """What was chosen."""
-        return f"correct={self.correct!r}, reduction={self.reduction!r}"
-
 
 class GBCE(BinaryNCE):
     r"""The loss of gSASRec: :func:`sumexp.functional.gbce` with its options.
@@ -271,14 +262,6 @@ class GBCE(BinaryNCE):
     >>> loss(torch.tensor([2.0]), torch.tensor([[0.0, -1.0]]))
     tensor(1.0699)
 
-    Args:
-        classes: L, at least 2.
-        calibration: t, from 0 to 1.
-        correct: from which logits log q is subtracted: ``all``, ``negatives``, ``importance`` or ``none``.
-        reduction: ``mean``, ``sum`` or ``none``.
-
-    Raises:
-        ValueError: for an unknown option, or if L or t is out of range.
     """
 
     def __init__(
@@ -287,13 +270,10 @@ class GBCE(BinaryNCE):
         super().__init__(correct=correct, reduction=reduction)
         self.classes, self.calibration = checks.whole("classes", classes, 2), _calibration(calibration)
         self._loss = partial(functional.gbce, classes=self.classes, calibration=self.calibration)
-
-    def extra_repr(self) -> str:
-        """What was chosen."""
-        return f"classes={self.classes}, calibration={self.calibration:g}, {super().extra_repr()}"
+        self.shown = ("classes", "calibration", *self.shown)
 
 
-class ListNet(nn.Module):
+class ListNet(Shown):
     """The cross entropy of a label distribution: :func:`sumexp.functional.listnet`, for lists of unequal length.
 
     >>> loss = nn.ListNet()
@@ -310,6 +290,7 @@ class ListNet(nn.Module):
 
     def __init__(self, *, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
         super().__init__()
+        self.shown = ("ignore_index", "reduction")
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         checks.choice("reduction", reduction, REDUCTIONS)
         self.reduction = reduction

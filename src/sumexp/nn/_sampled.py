@@ -122,6 +122,7 @@ class SampledSoftmax(Tempered):
         )
         self.sampler, self.num_negatives = sampler, checks.whole("num_negatives", num_negatives, 1, 1 << 31)
         self.correct, self.hits, self.reduction = correct, hits, reduction
+        self.shown = ("num_negatives", "correct", "hits", "temperature", "reduction")
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         self._set_temperature(temperature, learn_temperature, device, dtype)
         self._watch_optimisers()
@@ -230,10 +231,3 @@ class SampledSoftmax(Tempered):
                 "occur a positive probability (counts + 1)"
             )
         return log_q
-
-    def extra_repr(self) -> str:
-        """What was chosen."""
-        return (
-            f"num_negatives={self.num_negatives}, correct={self.correct!r}, hits={self.hits!r}, "
-            f"temperature={self.temperature.item():.6g}, reduction={self.reduction!r}"
-        )
