@@ -99,8 +99,6 @@ def main(threads: int, quick: bool) -> None:
         largest = 4 if quick else 16 if device == "cpu" else 128
         steps = 4 if quick else 50
         plan = [("published", size, "float32") for size in (0, 1, largest)] + [("exact", largest, "float32")]
-        if device == "cuda":
-            plan += [("published", largest, precision) for precision in ("tf32", "bfloat16")]
         cases += [alone(case, *row, steps, threads, device) for row in plan]
     print(
         f"Categorical VAE 784-300-10x10-300-784, batch {BATCH}, {threads} threads; / floor = time over the least time"

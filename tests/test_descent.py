@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from sumexp import _descent as descent
+from sumexp._runtime import Result
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.vae import Member, Temperature
-from tests.tasks import CASES
-from tests.vae.test_training import Memory
+from tests.tasks import CASES, Memory
 
 
 def test_a_learning_rate_that_falls_to_zero_along_a_cosine() -> None:
@@ -62,12 +62,37 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(name: str) -> None:
     whole = CASES[name](3, checkpoint=memory)
     assert 1 <= len(memory.states) <= 3
     for state in (memory.states[0], memory.states[-1]):  # killed early, and before its result was written
-        again = CASES[name](3, checkpoint=Memory(state))
-        assert again.metrics == whole.metrics
-        for before, after in ((whole.arrays, again.arrays), (whole.history, again.history)):
-            assert before.keys() == after.keys()
-            for key in before.keys() - {"seconds"}:
-                np.testing.assert_array_equal(before[key], after[key], err_msg=key)
+        same(CASES[name](3, checkpoint=Memory(state)), whole)
+
+
+def same(one: Result, other: Result) -> None:
+    """The same bits but for the seconds."""
+    assert one.metrics == other.metrics
+    for before, after in ((one.arrays, other.arrays), (one.history, other.history)):
+        assert before.keys() == after.keys()
+        for key in before.keys() - {"seconds"}:
+            np.testing.assert_array_equal(before[key], after[key], err_msg=key)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_config_has_one_result_and_leaves_global_randomness_alone(name: str) -> None:
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    case = CASES[name]
+    first = case(1)
+    same(first, case(1))
+    if hasattr(case.config, "seed"):
+        other = replace(case, config=replace(case.config, seed=case.config.seed + 1))(1)
+        assert any((first.arrays[key] != other.arrays[key]).any() for key in first.arrays)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_progress_sees_every_round(name: str) -> None:
+    seen: list[int] = []
+    CASES[name](2, progress=lambda rounds: (seen.append(number) or number for number in rounds))
+    # Fits look at the law after the last step too; tuned tasks count rates, not epochs.
+    assert seen in ([0, 1], [0, 1, 2], [0])
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("fits")])
@@ -84,6 +109,7 @@ REFUSED: Sequence[tuple[Any, dict[str, Any], str]] = [
         (CASES["vae"].config, changes, message)
         for changes, message in (
             ({"members": ()}, "members is empty"),
+            ({"members": (Member(), Member(categories=3))}, r"the members have \[3, 10\] categories; give a stack"),
             ({"source": "cifar"}, "source is 'cifar'; there are digits"),
             ({"precision": "int8"}, "precision is 'int8'; there are float32"),
             ({"epochs": 0}, "epochs is 0; it must be at least 1"),
@@ -126,6 +152,7 @@ REFUSED: Sequence[tuple[Any, dict[str, Any], str]] = [
             ("retrieval, all labels", {"method": TAIL}, "keeps hits or has margins"),
             ("retrieval, all labels", {"method": Method("softmax", "batch", "tail", 17)}, "17 negatives come from a"),
             ("retrieval, all labels", {"seed": -1}, "seed is -1"),
+            ("retrieval, all labels", {"rates": (0.1, nan)}, "give one or more positive learning rates"),
             ("catalogue, in batch", {"form": "clip"}, "form 'clip' must be of"),
             ("catalogue, in batch", {"rates": ()}, "must be positive"),
             ("catalogue, in batch", {"batch": 1}, "the batch 2 or more"),

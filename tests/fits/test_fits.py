@@ -3,14 +3,11 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from claimbook.authoring import runs
-from claimbook.store import Store
 from sumexp.chapters import fits
 from sumexp.chapters.fits import objectives, protocols, reach, targets, training
 from sumexp.perturb import argmax, softmax
@@ -194,14 +191,6 @@ def test_scale_temperature_and_rate_are_two_numbers_not_three() -> None:
     wide = fits.train(replace(EXACT, steps=30, scale=2.0, temperatures=(0.2,), rates=(0.02,))).arrays
     assert wide["objective"] == pytest.approx(narrow["objective"], rel=1e-5)
     assert wide["theta"] == pytest.approx(2 * narrow["theta"], rel=1e-5)
-
-
-def test_a_run_is_cached(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    run = runs.cached(fits.train, SMALL, threads=1, store=Store(tmp_path))
-    again = runs.cached(fits.train, SMALL, threads=1, store=Store(tmp_path))
-    assert run.key == again.key
-    assert np.array_equal(run.arrays["law"], again.arrays["law"])
-    assert run.arrays["objective"].shape == (1, 1, 2, 4)
 
 
 # -- how far a fit can go ---------------------------------------------------------------------------------------------

@@ -47,11 +47,6 @@ def test_it_learns(data: Labelled) -> None:
     assert found.metrics["error"] == pytest.approx(balanced.mean())
 
 
-def test_seeds_differ(data: Labelled) -> None:
-    first, second = (fit(replace(TINY, seed=seed), data).history["train_loss"] for seed in (0, 1))
-    assert (first != second).all()
-
-
 def learner(data: Labelled, **changes: float) -> Learner:
     plain, mirrored, _ = features(data.train, data.test, TINY.filters)
     config = replace(TINY, **changes)  # type: ignore[arg-type]
@@ -87,12 +82,6 @@ def test_ties_at_the_top_are_errors(data: Labelled) -> None:
     found = one.errors(x, torch.tensor([0, 1, 2, 2]))
     assert found[0].tolist() == [1, 1, 0, 0]  # a class without test pictures has no error
     assert found[1].tolist() == [1, 1, 1, 0]
-
-
-def test_the_published_schedule() -> None:
-    config = Stack(learning_rate=0.1)
-    rates = [training.rate(config, step, 256) for step in (0, 159, 160, 179, 180, 255)]
-    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
 
 
 def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:

@@ -1,6 +1,6 @@
 """The next-word model on corpora small enough to do by hand, and on its data."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from math import exp, log, sqrt
 
@@ -192,31 +192,6 @@ def test_held_out_perplexity_is_of_the_held_out_documents() -> None:
     assert model.held_out_perplexity == pytest.approx(exp(-log_p[0, 1].item()), rel=1e-6)
     _, counts = tenfold([list("aabacbabbcccabca")])
     assert model.unigram_perplexity == pytest.approx((counts.sum() + 3) / (counts.sum(axis=0)[1] + 1), rel=1e-12)
-
-
-def test_one_seed_one_model_and_no_global_randomness() -> None:
-    text, _ = tenfold(TRAINED_ON)
-    config = WordModelConfig(rank=2, steps=5, batch=4)
-    before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    first, second = wordmodel.fit(config, text), wordmodel.fit(config, text)
-    other = wordmodel.fit(replace(config, seed=1), text)
-    assert all(np.array_equal(array, second.arrays()[name]) for name, array in first.arrays().items())
-    assert first.metrics() == second.metrics()
-    assert not torch.equal(first.bias, other.bias)
-    assert torch.equal(torch.get_rng_state(), before[0])
-    assert np.random.get_state()[1].tolist() == before[1]  # noqa: NPY002
-
-
-def test_progress_sees_every_step() -> None:
-    seen = []
-
-    def progress(steps: Iterable[int]) -> Iterable[int]:
-        for step in steps:
-            seen.append(step)
-            yield step
-
-    wordmodel.fit(WordModelConfig(rank=2, steps=5, batch=4), tenfold(TRAINED_ON)[0], progress=progress)
-    assert seen == [0, 1, 2, 3, 4]
 
 
 def test_logits_of_any_shape_of_contexts() -> None:

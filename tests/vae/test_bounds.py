@@ -18,11 +18,10 @@ VARIABLES, PIXELS, IMAGES = 2, 6, 40
 MEMBERS = (
     Member("gumbel", categories=3),
     Member("gaussian", categories=3, seed=1),
-    Member("gaussian", 0.6, categories=2, seed=2),
+    Member("gaussian", 0.6, categories=3, seed=2),
     Member("logistic", categories=3, seed=3),
     Member("gumbel", 2.0, categories=3, seed=4),
 )
-CATEGORIES = [member.categories for member in MEMBERS]
 
 
 def model(scale: float = 4.0) -> dict[str, Tensor]:
@@ -39,22 +38,18 @@ class Enumeration:
     """log p(x | z) of every member, image and latent state [S, B, Z], and the laws of z."""
 
     def __init__(self, parameters: dict[str, Tensor], x: Tensor) -> None:
-        most = max(CATEGORIES)
-        states = torch.tensor(list(product(range(most), repeat=VARIABLES)))
-        one_hot = torch.nn.functional.one_hot(states, most).double()
+        states = torch.tensor(list(product(range(3), repeat=VARIABLES)))
+        one_hot = torch.nn.functional.one_hot(states).double()
         pixels = stack.decode(parameters, one_hot.expand(len(MEMBERS), -1, -1, -1))
         law = Independent(Bernoulli(logits=pixels.unsqueeze(1)), 1)
         self.log_likelihood = law.log_prob(x.unsqueeze(1))
-        self.logits = stack.encode(parameters, x.expand(len(MEMBERS), -1, -1), CATEGORIES)
+        self.logits = stack.encode(parameters, x.expand(len(MEMBERS), -1, -1), 3)
         log_q = []
         for s, member in enumerate(MEMBERS):
-            own = argmax.quadrature(self.logits[s, ..., : member.categories], posterior.noise(member)).log()
-            padded = torch.nn.functional.pad(own, (0, most - member.categories), value=-math.inf)
-            log_q.append(sum(padded[:, n, states[:, n]] for n in range(VARIABLES)))
+            own = argmax.quadrature(self.logits[s], posterior.noise(member)).log()
+            log_q.append(sum(own[:, n, states[:, n]] for n in range(VARIABLES)))
         self.log_q = torch.stack(log_q)
-        within = (states.unsqueeze(0) < torch.tensor(CATEGORIES).view(-1, 1, 1)).all(-1)
-        prior = -VARIABLES * torch.tensor(CATEGORIES).double().log().view(-1, 1, 1)
-        self.log_prior = prior.masked_fill(~within.unsqueeze(1), -math.inf)
+        self.log_prior = -VARIABLES * math.log(3)
 
     @property
     def log_marginal(self) -> Tensor:

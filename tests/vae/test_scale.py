@@ -30,7 +30,7 @@ def trained(scale: float, start: float, rate: float) -> tuple[Tensor, Tensor]:
     adam = torch.optim.Adam([{"params": last, "lr": 0.01 * rate}, {"params": others, "lr": 0.01}], eps=1e-300)
     x, losses = (draws(1, 6, PIXELS, seed=1) > 0.5).double(), []
     for step in range(10):
-        logits = stack.encode(own, x, [CATEGORIES])
+        logits = stack.encode(own, x, CATEGORIES)
         uniforms = draws(1, 6, VARIABLES, CATEGORIES, seed=10 + step)
         z = stack.relaxed(logits, uniforms, members, torch.tensor([scale * TAU], dtype=torch.float64))
         missed = F.binary_cross_entropy_with_logits(stack.decode(own, z), x, reduction="sum")
@@ -39,7 +39,7 @@ def trained(scale: float, start: float, rate: float) -> tuple[Tensor, Tensor]:
         loss.backward()
         adam.step()
         losses.append(loss.item())
-    return torch.tensor(losses), stack.encode(own, x, [CATEGORIES]).detach() / scale
+    return torch.tensor(losses), stack.encode(own, x, CATEGORIES).detach() / scale
 
 
 def test_in_proportion_training_is_the_same_step_by_step() -> None:

@@ -83,9 +83,6 @@ def tuned(target: Name, noise: Family, profile: str = "cpu") -> FitConfig:
 def grid(profile: str) -> tuple[FitConfig, ...]:
     """All runs that the chapter asks for.
 
-    Args:
-        profile: smoke, cpu or paper.
-
     Raises:
         ValueError: if there is no such profile.
     """

@@ -168,10 +168,6 @@ def methods(negatives: Sequence[int]) -> tuple[Method, ...]:
 def chosen(profile: str, sources: Sequence[str]) -> tuple[Source, Plan]:
     """What a profile trains on, and how.
 
-    Args:
-        profile: ``smoke``, ``cpu`` or ``paper``.
-        sources: the data sets that are there; digits always are.
-
     Raises:
         ValueError: if there is no such profile.
     """
@@ -190,10 +186,6 @@ def task(plan: Plan) -> Task[Any]:
 def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
     """The runs of a plan: for both imbalances every seed, of a residual network every method by itself.
 
-    Args:
-        source: the data set.
-        plan: the plan.
-
     Raises:
         ValueError: if a residual network is asked for on reduced pictures.
     """
@@ -203,11 +195,7 @@ def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
 
 
 def tailed(plan: Plan = _RESIDUAL) -> tuple[Residual, ...]:
-    """The runs of the paper's network on the ready-made tail of 32 x 32: EXP alone.
-
-    Args:
-        plan: of a residual network.
-    """
+    """The runs of the paper's network on the ready-made tail of 32 x 32: EXP alone."""
     return tuple(
         Residual("cifar-100-lt", "exp", method, seed, blocks=plan.blocks, epochs=plan.epochs[0], batch=plan.batch)
         for seed in range(plan.seeds)

@@ -36,7 +36,7 @@ from sumexp import datasets
 from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.longtail.images import counts
-from sumexp.chapters.longtail.training import checked
+from sumexp.chapters.longtail.training import checked, rate
 from sumexp.chapters.models.sampled.methods import Method, draws, method_losses, uniform_draws
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Imbalance, Labelled
@@ -179,11 +179,6 @@ class Learner(descent.Learner):
     def __init__(self, config: Residual, data: Labelled, device: str = "cpu") -> None:
         """Start anew.
 
-        Args:
-            config: what is trained.
-            data: on what.
-            device: where to train.
-
         Raises:
             ValueError: if there are fewer pictures than a batch, or a class has none.
         """
@@ -203,7 +198,8 @@ class Learner(descent.Learner):
         self.optimiser = descent.sgd(
             trained, config.learning_rate, device, momentum=config.momentum, decay=config.decay
         )
-        self.rates = [rate(config, epoch) for epoch in range(config.epochs) for _ in range(self.steps)]
+        epochs = range(config.epochs)
+        self.rates = [rate(config.learning_rate, e, config.epochs) for e in epochs for _ in range(self.steps)]
 
     @property
     def steps(self) -> int:
@@ -335,12 +331,6 @@ def cut_out(padded: Tensor, corners: Tensor, turned: Tensor) -> Tensor:
     rows, columns = corners[0, :, None] + reach, corners[1, :, None] + columns
     picture = torch.arange(len(padded), device=padded.device)[:, None, None]
     return padded[picture, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-
-
-def rate(config: Residual, epoch: int) -> float:
-    """The learning rate of epoch 0, 1, ...: a tenth from 160/256 of the epochs, a hundredth from 180/256."""
-    lowered = 256 * epoch >= 160 * config.epochs, 256 * epoch >= 180 * config.epochs
-    return config.learning_rate * 0.1 ** sum(lowered)
 
 
 def _channels_first(pictures: Tensor) -> Tensor:

@@ -112,7 +112,7 @@ class Learner(descent.Learner):
             self.parameters.values(), config.learning_rate, device, momentum=config.momentum, decay=config.decay
         )
         steps = config.epochs * self.steps
-        self.rates = [rate(config, step, steps) for step in range(steps)]
+        self.rates = [rate(config.learning_rate, step, steps) for step in range(steps)]
 
     @property
     def steps(self) -> int:
@@ -231,7 +231,7 @@ def scores(parameters: Mapping[str, Tensor], x: Tensor, methods: Sequence[Method
     return torch.cat(outputs)
 
 
-def rate(config: Stack, step: int, steps: int) -> float:
+def rate(first: float, step: int, steps: int) -> float:
     """The learning rate of step 0, 1, ...: a tenth from 160/256 of the steps, a hundredth from 180/256."""
     lowered = 256 * step >= 160 * steps, 256 * step >= 180 * steps
-    return config.learning_rate * 0.1 ** sum(lowered)
+    return first * 0.1 ** sum(lowered)

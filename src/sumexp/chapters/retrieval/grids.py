@@ -113,10 +113,6 @@ def methods(negatives: int) -> tuple[Method, ...]:
 def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
     """What a profile trains on, and how.
 
-    Args:
-        profile: ``smoke``, ``cpu`` or ``paper``.
-        sources: the data sets that are there; Shakespeare always is.
-
     Raises:
         ValueError: if there is no such profile.
     """
@@ -141,22 +137,12 @@ def configs(source: Source, plan: Plan, some: Sequence[Method] = ()) -> tuple[Co
 
 
 def outlook(source: Source, plan: Plan) -> Outlook:
-    """The prediction that comes before the runs.
-
-    Args:
-        source: the data set.
-        plan: the plan.
-    """
+    """The prediction that comes before the runs."""
     return Outlook(source, methods(plan.negatives))
 
 
 def explained(source: Source, plan: Plan) -> Informed:
-    """What the sampled softmax methods add where an example says something: asked after the runs, to explain them.
-
-    Args:
-        source: the data set.
-        plan: the plan.
-    """
+    """What the sampled softmax methods add where an example says something: asked after the runs, to explain them."""
     sampled = tuple(method for method in methods(plan.negatives) if method.loss == "softmax" and method.law != "all")
     return Informed(source, sampled, plan.informed)
 

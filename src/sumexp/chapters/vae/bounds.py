@@ -142,13 +142,13 @@ def importance(
     hard = _race(members)
     for images, logits in _encoded(parameters, members, x, counts[0]):
         log_q = posterior.log_probabilities(logits.double(), members)
-        log_prior = -logits.shape[2] * torch.tensor([math.log(member.categories) for member in members]).to(log_q)
+        log_prior = -logits.shape[2] * torch.tensor(math.log(logits.shape[3])).to(log_q)
         total = torch.full(logits.shape[:2], -math.inf, dtype=torch.float64, device=logits.device)
         estimates = []
         for drawn in range(1, counts[-1] + 1):
             chosen = hard(logits, generator)
             missed = _missed(parameters, stack.one_hot_of(chosen, logits), images)
-            log_weight = -missed + log_prior.unsqueeze(-1) - log_q.gather(-1, chosen).sum((-2, -1))
+            log_weight = -missed + log_prior - log_q.gather(-1, chosen).sum((-2, -1))
             total = torch.logaddexp(total, log_weight)
             if drawn in counts:
                 estimates.append(math.log(drawn) - total)
@@ -172,7 +172,7 @@ def _encoded(
     rows = max(1, BLOCK.get(weight.device.type, BLOCK["cpu"]) // len(members))
     for images in torch.split(x.to(weight), rows):
         shared = images.expand(len(members), -1, -1)
-        yield shared, stack.encode(parameters, shared, [member.categories for member in members])
+        yield shared, stack.encode(parameters, shared, members[0].categories)
 
 
 def _uniforms(logits: Tensor, generator: torch.Generator) -> Tensor:

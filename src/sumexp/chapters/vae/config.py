@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, get_args
 
 NoiseName: TypeAlias = Literal["gumbel", "gaussian", "logistic"]
 Divergence: TypeAlias = Literal["softmax", "exact"]
-Precision: TypeAlias = Literal["float32", "float64", "tf32", "bfloat16"]
+Precision: TypeAlias = Literal["float32", "float64"]
 Source: TypeAlias = Literal["digits", "mnist", "binarized-mnist", "fashion-mnist", "omniglot", "omniglot-28"]
 
 
@@ -103,7 +103,7 @@ class Stack:
 
     Attributes:
         source: the data set.
-        members: the models.
+        members: the models, all of one K.
         variables: N, the number of categorical variables.
         hidden: width of the hidden layers.
         epochs: passes over the training images.
@@ -132,6 +132,8 @@ class Stack:
     def __post_init__(self) -> None:
         if not self.members:
             raise ValueError("members is empty; a stack trains at least one model")
+        if len(several := {member.categories for member in self.members}) > 1:
+            raise ValueError(f"the members have {sorted(several)} categories; give a stack to each")
         if self.source not in get_args(Source):
             raise ValueError(f"source is {self.source!r}; there are {', '.join(get_args(Source))}")
         if self.precision not in get_args(Precision):
@@ -144,3 +146,8 @@ class Stack:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be >= 0")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ValueError(f"learning_rate is {self.learning_rate}; it must be finite and > 0")
+
+    @property
+    def categories(self) -> int:
+        """K of all members."""
+        return self.members[0].categories

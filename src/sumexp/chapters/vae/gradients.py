@@ -215,7 +215,7 @@ def problem(
     optimiser = torch.optim.Adam(leaves.values(), lr=1e-2)
     z = states(variables, categories).to(x.device)
     for _ in range(steps):
-        log_q = torch.log_softmax(stack.encode(leaves, x.unsqueeze(0), [categories])[0], -1)
+        log_q = torch.log_softmax(stack.encode(leaves, x.unsqueeze(0), categories)[0], -1)
         log_joint = torch.einsum("bnk,znk->bz", log_q, z)
         pixels = stack.decode(leaves, z.unsqueeze(0))[0]
         missed = softplus(pixels).sum(-1) - x @ pixels.T
@@ -225,7 +225,7 @@ def problem(
         optimiser.step()
     fixed = {name: tensor.detach() for name, tensor in leaves.items()}
     first = x[:kept]
-    q = torch.softmax(stack.encode(fixed, first.unsqueeze(0), [categories])[0], -1).clamp_min(1e-4)
+    q = torch.softmax(stack.encode(fixed, first.unsqueeze(0), categories)[0], -1).clamp_min(1e-4)
 
     def loss(z: Tensor) -> Tensor:
         pixels = stack.decode(fixed, z.reshape(1, -1, variables, categories)).reshape(*z.shape[:2], -1)

@@ -135,10 +135,6 @@ _SIZES: dict[Source, tuple[int, int, int, int]] = {
 def grid(profile: str, sources: Sequence[str]) -> tuple[Stack, ...]:
     """The stacks of a profile.
 
-    Args:
-        profile: ``smoke``, ``cpu`` or ``paper``.
-        sources: the data sets that are there; digits always are.
-
     Raises:
         ValueError: if there is no such profile.
     """
@@ -150,12 +146,7 @@ def grid(profile: str, sources: Sequence[str]) -> tuple[Stack, ...]:
 
 
 def stacks(source: Source, plan: Plan) -> tuple[Stack, ...]:
-    """What a plan trains on a data set, the public schedule first.
-
-    Args:
-        source: the data set.
-        plan: the plan.
-    """
+    """What a plan trains on a data set, the public schedule first."""
 
     def stack(
         families: Sequence[Member], temperatures: Sequence[Temperature], epochs: int = plan.epochs, **settings: Any
@@ -208,7 +199,7 @@ def seconds(stack: Stack) -> dict[str, float]:
     pixels, train, validation, test = _SIZES[stack.source]
     train, count = min(stack.images or train, train), len(stack.members)
     validation, test = (min(stack.test_images or part, part) for part in (validation, test))
-    code = stack.variables * max(member.categories for member in stack.members)
+    code = stack.variables * stack.categories
     drawn = (2 * stack.samples + min(stack.importance, VALIDATED)) * validation
     drawn += (2 * stack.samples + stack.importance) * test
     judged = count * drawn * 2 * (pixels + code) * stack.hidden

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from sumexp.chapters.vae import stack
 from sumexp.chapters.vae.config import Member, NoiseName
@@ -30,22 +29,16 @@ def log_probabilities(logits: Tensor, members: Sequence[Member]) -> Tensor:
     r"""log q of every category, for the noise that the member really has.
 
     Args:
-        logits: [S, B, N, K], float32 or float64; what lies beyond a member's own categories is not read.
+        logits: [S, B, N, K], float32 or float64.
         members: the models [S].
 
     Returns:
-        [S, B, N, K], -inf beyond a member's own categories; differentiable once.
+        [S, B, N, K]; differentiable once.
 
     Raises:
-        ValueError: if there are not S members, or one has more than K categories.
+        ValueError: if there are not S members.
     """
-    classes = logits.shape[-1]
-    return torch.cat(
-        [
-            pad(batched.log_probabilities(own, law), (0, classes - own.shape[-1]), value=-math.inf)
-            for own, law in _alike(logits, members, noise)
-        ]
-    )
+    return torch.cat([batched.log_probabilities(own, law) for own, law in _alike(logits, members, noise)])
 
 
 def divergence(logits: Tensor, members: Sequence[Member]) -> Tensor:
@@ -74,11 +67,8 @@ def divergence(logits: Tensor, members: Sequence[Member]) -> Tensor:
 def _alike(
     logits: Tensor, members: Sequence[Member], law: Callable[[Member], batched.Common]
 ) -> Iterator[tuple[Tensor, batched.Common]]:
-    """The logits of neighbours of the same law and K, without padding, and that law."""
+    """The logits of neighbours of the same law, and that law."""
     if len(members) != len(logits):
         raise ValueError(f"logits are of {len(logits)} members, but {len(members)} are given")
-    most = max(member.categories for member in members)
-    if most > logits.shape[-1]:
-        raise ValueError(f"a member has {most} categories, but the logits only {logits.shape[-1]}")
-    for first, own in stack.alike(logits, members, lambda case: (law(case), case.categories)):
-        yield own[..., : first.categories], law(first)
+    for first, own in stack.alike(logits, members, law):
+        yield own, law(first)

@@ -12,28 +12,20 @@ name                      shape       name                      shape
 ``encoder_out_weight``    [S, H, N K] ``decoder_out_weight``    [S, H, P]
 ``encoder_out_bias``      [S, 1, N K] ``decoder_out_bias``      [S, 1, P]
 ========================= =========== ========================= ===========
-
-Members of fewer categories than K, the largest of the stack, are padded: with zero weights, logits of -inf and z = 0,
-so that neither probability nor gradient reaches a class that the member lacks.
 """
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import groupby
 from typing import TypeAlias
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp._descent import generator
 from sumexp.chapters.vae.config import Member, NoiseName
 
 Parameters: TypeAlias = Mapping[str, Tensor]
-
-_JOINT = {"encoder_out_weight": 1, "encoder_out_bias": 1, "decoder_hidden_weight": 0}
-"""Which dimension of a member's matrices is N K, where there is one."""
 
 
 def initial(
@@ -54,17 +46,8 @@ def initial(
     Returns:
         the parameters.
     """
-    most = max(member.categories for member in members)
     singles = [_initial(member, pixels, variables, hidden) for member in members]
-    return {
-        name: torch.stack(
-            [
-                _padded(single[name], name, variables, most - member.categories)
-                for member, single in zip(members, singles, strict=True)
-            ]
-        ).to(device, dtype)
-        for name in singles[0]
-    }
+    return {name: torch.stack([single[name] for single in singles]).to(device, dtype) for name in singles[0]}
 
 
 def _initial(member: Member, pixels: int, variables: int, hidden: int) -> dict[str, Tensor]:
@@ -86,53 +69,21 @@ def _initial(member: Member, pixels: int, variables: int, hidden: int) -> dict[s
     }
 
 
-def _padded(matrix: Tensor, name: str, variables: int, more: int) -> Tensor:
-    """One member's matrix with ``more`` categories of zeros for each variable (if negative, so many are cut off)."""
-    if name not in _JOINT:
-        return matrix
-    joint = _JOINT[name]
-    split = torch.unflatten(matrix, joint, (variables, -1))
-    return F.pad(split, (0, 0) * (1 - joint) + (0, more)).flatten(joint, joint + 1)
+def member(parameters: Parameters, which: int) -> dict[str, Tensor]:
+    """The parameters of one member as a stack of one, S = 1."""
+    return {name: tensor[which].unsqueeze(0) for name, tensor in parameters.items()}
 
 
-def member(parameters: Parameters, members: Sequence[Member], which: int) -> dict[str, Tensor]:
-    """The parameters of one member as a stack of its own (S = 1), without padding.
+def encode(parameters: Parameters, x: Tensor, categories: int) -> Tensor:
+    """The logits of the variables of each image, [S, B, N, K].
 
     Args:
         parameters: of the stack.
-        members: the models of the stack [S].
-        which: the member's index.
-    """
-    most = max(other.categories for other in members)
-    variables = parameters["encoder_out_bias"].shape[-1] // most
-    less = members[which].categories - most
-    return {name: _padded(tensor[which], name, variables, less).unsqueeze(0) for name, tensor in parameters.items()}
-
-
-@lru_cache(maxsize=64)
-def padding(categories: tuple[int, ...], device: torch.device) -> Tensor:
-    """True at the classes that a member lacks: [S, 1, 1, K]."""
-    own = torch.tensor(categories, device=device).view(-1, 1, 1, 1)
-    return torch.arange(max(categories), device=device) >= own
-
-
-def encode(parameters: Parameters, x: Tensor, categories: Sequence[int]) -> Tensor:
-    """The logits of the variables of each image.
-
-    Args:
-        parameters: of the stack.
-        x: each member's images [S, B, P].
-        categories: K of each member [S].
-
-    Returns:
-        [S, B, N, K] with K the largest, -inf beyond a member's own.
+        x: images of each member [S, B, P].
+        categories: K.
     """
     hidden = _layer(parameters, "encoder_hidden", x).relu()
-    joint = _layer(parameters, "encoder_out", hidden).to(x.dtype)  # autocast may have made it bfloat16
-    logits = torch.unflatten(joint, -1, (-1, max(categories)))
-    if min(categories) == max(categories):
-        return logits
-    return logits.masked_fill(padding(tuple(categories), x.device), -math.inf)
+    return torch.unflatten(_layer(parameters, "encoder_out", hidden), -1, (-1, categories))
 
 
 def decode(parameters: Parameters, z: Tensor) -> Tensor:
@@ -146,7 +97,7 @@ def decode(parameters: Parameters, z: Tensor) -> Tensor:
         [S, B, P].
     """
     hidden = _layer(parameters, "decoder_hidden", z.flatten(-2)).relu()
-    return _layer(parameters, "decoder_out", hidden).to(z.dtype)
+    return _layer(parameters, "decoder_out", hidden)
 
 
 def _layer(parameters: Parameters, name: str, x: Tensor) -> Tensor:
@@ -185,13 +136,13 @@ def relaxed(logits: Tensor, uniforms: Tensor, members: Sequence[Member], tempera
     A member with ``straight_through`` takes :math:`e_{\arg\max}` for z, with the gradient of the softmax.
 
     Args:
-        logits: [S, B, N, K], -inf at padded classes.
+        logits: [S, B, N, K].
         uniforms: what the noise :math:`\gamma` is made of, inside (0, 1), [S, B, N, K].
         members: the models [S].
         temperatures: :math:`\tau` of each [S].
 
     Returns:
-        z, [S, B, N, K], 0 at padded classes.
+        z, [S, B, N, K].
     """
     noisy = logits + perturbations(uniforms, members)
     scores = noisy / temperatures.view(-1, 1, 1, 1)

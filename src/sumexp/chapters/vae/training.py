@@ -17,7 +17,6 @@ Source: Cohen Indelman and Hazan, section 6.2 and appendix 9.2; the public code 
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from sumexp import datasets
 from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.vae import bounds, posterior, stack
-from sumexp.chapters.vae.config import Member, Precision, Stack
+from sumexp.chapters.vae.config import Member, Stack
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -152,7 +151,7 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
         values["likelihood"] = likelihood[:, -1]
         arrays |= {f"{part}_{name}": value.float() for name, value in values.items()}
     shown = [first for first, member in enumerate(members) if member.noise not in {m.noise for m in members[:first]}]
-    pictures = [_pictures(config, stack.member(parameters, members, s), members[s], test[:SHOWN]) for s in shown]
+    pictures = [_pictures(config, stack.member(parameters, s), members[s], test[:SHOWN]) for s in shown]
     arrays |= {
         "counts": torch.tensor(counts),
         "by_count": likelihood.mean(2),
@@ -162,9 +161,8 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
         "imagined": torch.cat([imagined for _, imagined in pictures]),
     }
     if gaussian := [s for s, member in enumerate(members) if member.noise == "gaussian"]:
-        case = members[gaussian[0]]
-        own = stack.member(parameters, members, gaussian[0])
-        logits = stack.encode(own, test[:PROBED].unsqueeze(0), [case.categories])
+        own = stack.member(parameters, gaussian[0])
+        logits = stack.encode(own, test[:PROBED].unsqueeze(0), config.categories)
         arrays |= {"probe": torch.tensor(gaussian[0]), "probe_logits": logits[0]}
     return {name: tensor.cpu().numpy() for name, tensor in arrays.items()}
 
@@ -174,7 +172,7 @@ def _pictures(config: Stack, own: stack.Parameters, member: Member, x: Tensor) -
     own_draws = generator(0, "evaluation", config.epochs + 1, str(x.device))
     shape = (1, len(x), config.variables, member.categories)
     u = torch.rand(shape, generator=own_draws, dtype=x.dtype, device=x.device)
-    logits = stack.encode(own, x.unsqueeze(0), [member.categories])
+    logits = stack.encode(own, x.unsqueeze(0), config.categories)
     drawn = stack.one_hot(logits + stack.perturbations(u, [member]))
     return stack.decode(own, drawn).sigmoid(), stack.decode(own, stack.one_hot(u)).sigmoid()
 
@@ -190,7 +188,6 @@ def objective(
     uniforms: Tensor,
     members: Sequence[Member],
     temperatures: Tensor,
-    precision: Precision = "float32",
 ) -> Tensor:
     """The loss of each member on its batch.
 
@@ -200,15 +197,12 @@ def objective(
         uniforms: what the noise is made of, [S, B, N, K].
         members: the models [S].
         temperatures: of each [S].
-        precision: ``bfloat16`` takes the matrix products in it.
 
     Returns:
         [S].
     """
-    with torch.autocast(x.device.type, torch.bfloat16, enabled=precision == "bfloat16"):
-        logits = stack.encode(parameters, x, [member.categories for member in members])
-        z = stack.relaxed(logits, uniforms, members, temperatures)
-        pixels = stack.decode(parameters, z)
+    logits = stack.encode(parameters, x, members[0].categories)
+    pixels = stack.decode(parameters, stack.relaxed(logits, uniforms, members, temperatures))
     missed = F.binary_cross_entropy_with_logits(pixels, x, reduction="none").sum((1, 2))
     result: Tensor = (missed + posterior.divergence(logits, members).sum(1)) / x.shape[1]
     return result
@@ -246,11 +240,6 @@ class Learner(descent.Learner):
         """How many steps are done."""
         return self.epoch * self.steps
 
-    def run_epoch(self, progress: Progress = iter) -> Tensor:
-        """Pass once over the images, with matrix products in the configured precision."""
-        with _products(self.config.precision):
-            return super().run_epoch(progress)
-
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Indices of images [S, B], uniform numbers [S, B, N, K] and temperatures [S] of each step."""
         members = self.config.members
@@ -267,8 +256,7 @@ class Learner(descent.Learner):
     def losses(self, *batch: Tensor) -> Tensor:
         """The loss of each member [S]."""
         images, noise, tau = batch
-        config = self.config
-        return objective(self.parameters, self.images[images], noise, config.members, tau, config.precision)
+        return objective(self.parameters, self.images[images], noise, self.config.members, tau)
 
 
 def orders(members: Sequence[Member], epoch: int, images: int) -> Tensor:
@@ -281,28 +269,14 @@ def orders(members: Sequence[Member], epoch: int, images: int) -> Tensor:
 
 
 def uniforms(config: Stack, epoch: int, steps: int, dtype: torch.dtype, device: str = "cpu") -> Iterator[Tensor]:
-    """The uniform numbers of each step of an epoch, [S, batch, N, K]: the same for members of equal seed and K."""
-    kinds = list(dict.fromkeys((member.seed, member.categories) for member in config.members))
-    which = torch.tensor([kinds.index((member.seed, member.categories)) for member in config.members], device=device)
-    generators = [generator(seed, "uniforms", epoch, device) for seed, _ in kinds]
-    most = max(categories for _, categories in kinds)
+    """The uniform numbers of each step of an epoch, [S, batch, N, K]: the same for members of equal seed."""
+    seeds = list(dict.fromkeys(member.seed for member in config.members))
+    which = torch.tensor([seeds.index(member.seed) for member in config.members], device=device)
+    generators = [generator(seed, "uniforms", epoch, device) for seed in seeds]
     least = torch.finfo(dtype).eps / 4  # half the spacing of torch's numbers, which may be 0 but never 1
-    shape = (min(CHUNK, steps), config.batch, config.variables)
-    drawn = torch.full((len(kinds), *shape, most), 0.5, dtype=dtype, device=device)
+    shape = (min(CHUNK, steps), config.batch, config.variables, config.categories)
     for start in range(0, steps, CHUNK):
-        for own, (_, categories), source in zip(drawn, kinds, generators, strict=True):
-            draw = torch.rand(*shape, categories, generator=source, dtype=dtype, device=device)
-            own[..., :categories] = draw.clamp_min_(least)
+        chunk = [torch.rand(shape, generator=source, dtype=dtype, device=device) for source in generators]
+        drawn = torch.stack(chunk).clamp_min_(least)
         for i in range(min(CHUNK, steps - start)):
             yield drawn[which, i]
-
-
-@contextmanager
-def _products(precision: Precision) -> Iterator[None]:
-    """Let float32 matrix products be taken in TF32, where that is asked for."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
