@@ -129,7 +129,7 @@ def write_command(grid: Grid, profile: Profile = "cpu", device: Device = "auto")
 @runs_app.command("check")
 def check_command(
     grid: Grid,
-    runs: Annotated[int, typer.Option(help="How many, the shortest; at least one of each task.")] = 3,
+    runs: Annotated[int, typer.Option(help="How many: the shortest of each task, then others.")] = 3,
     device: Device = "auto",
 ) -> None:
     """Compute some of the runs that come with the book again, and compare; the exit code is 1 if one differs."""

@@ -1,6 +1,7 @@
 """Runs that come with the book: written from the store, and checked by computing some of them again."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -45,7 +46,7 @@ def _line(job: Job, wanted: Computation, run: runs.Run) -> dict[str, Any]:
 
 
 def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, float, bool]]:
-    """Compute the ``count`` shortest runs of a grid again, of each task one first; how far each moved, and if too far.
+    """Compute ``count`` runs of a grid again, the shortest of each task first; how far each moved, and if too far.
 
     The result is noted in the file if all agree. Raises `BookError` if the grid has no file, or no data are here.
     """
@@ -72,11 +73,12 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
 
 
 def _shortest(both: Sequence[tuple[Job, Computation]], count: int) -> list[tuple[Job, Computation]]:
-    """The shortest run of each task, then the next ones."""
+    """The shortest run of each task, the task with most runs first; then the shortest others."""
     ordered = sorted(both, key=lambda pair: pair[0].seconds["cpu"])
     first = {run.name: (job, run) for job, run in reversed(ordered)}
-    others = [pair for pair in ordered if pair not in first.values()]
-    return [*first.values(), *others][: max(count, len(first))]
+    numbers = Counter(run.name for _, run in both)
+    leading = [first[name] for name, _ in numbers.most_common()]
+    return [*leading, *(pair for pair in ordered if pair not in leading)][:count]
 
 
 def _moved(brought: bundled.Bundled, metrics: Mapping[str, float], arrays: Arrays) -> float:

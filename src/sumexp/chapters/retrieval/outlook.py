@@ -1,6 +1,6 @@
 """The task that predicts the order of the methods from a data set's label frequencies, before anything is trained."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.models.sampled import prediction
@@ -26,9 +26,13 @@ def predict(
 ) -> Result:
     """The prediction for each method, see `sumexp.chapters.models.sampled.prediction.predict`; groups by quantiles.
 
+    Returns:
+        the arrays there, and among the metrics the number of training ``examples``.
+
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
     """
-    counts = load(config.source).counts
-    forecast = prediction.Forecast(tuple(counts[counts > 0].tolist()), config.methods, "quantiles")
-    return prediction.predict(forecast, device=device, progress=progress, checkpoint=checkpoint)
+    data = load(config.source)
+    forecast = prediction.Forecast(tuple(data.counts[data.counts > 0].tolist()), config.methods, "quantiles")
+    result = prediction.predict(forecast, device=device, progress=progress, checkpoint=checkpoint)
+    return replace(result, metrics={"examples": data.train.features.shape[0]})
