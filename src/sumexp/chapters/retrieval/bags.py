@@ -12,12 +12,12 @@ from sumexp.datasets.extreme import Part
 
 @dataclass(frozen=True)
 class Bag:
-    """The features of some examples that are not 0.
+    """Non-zero features of some examples.
 
     Attributes:
-        ids: of all examples, one after the other.
-        values: theirs, float32.
-        starts: where each example begins [B].
+        ids: of all examples, concatenated.
+        values: of these features, float32.
+        starts: the first place of each example [B].
     """
 
     ids: Tensor
@@ -26,13 +26,13 @@ class Bag:
 
 
 def bag(part: Part, rows: NDArray[np.int64], device: str = "cpu", size: int = 0) -> Bag:
-    """The features of some examples.
+    """Non-zero features of some examples.
 
     Args:
-        part: the examples.
-        rows: which of them, in their order [B].
+        part: all examples.
+        rows: the chosen ones [B].
         device: of the result.
-        size: pad the features of the last example by zeros to so many in all; 0 pads nothing.
+        size: pad with zeros, which count for the last example, to this number of features; 0 pads nothing.
     """
     table = part.features
     first, counts = table.indptr[rows], np.diff(table.indptr)[rows]

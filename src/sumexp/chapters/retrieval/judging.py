@@ -1,11 +1,10 @@
-r"""What a method is judged by where there are many labels: the numbers of `retrieval.metrics`, without sorting.
+r"""Recall, precision and propensity-scored precision of ranked labels, without sorting all of them.
 
-Only the places of an example's own labels count, and of these the first k. So of each example the highest K scores are
-looked up once, with K as large as the most places that count and the most labels of an example together, and a label's
-place is how many of them are no lower than its own. Where these are all K, it lies beyond what counts, ties or not.
+Only the ranks of an example's own labels count, up to k. So the K highest scores of each example are found once, where
+K is k plus the largest number of labels of an example. The rank of a label is the number of these that are at least its
+own score; a label with rank K lies beyond k, with or without ties.
 
-Ties count against what is worth most, as in `retrieval.metrics.precision`: of equal scores labels that are none
-of the example's come first, then its own, the least worth first.
+Ties are pessimistic: of equal scores other labels come first, then the example's own, those with least weight first.
 """
 
 from collections.abc import Iterator
@@ -41,11 +40,7 @@ class Scorer(Protocol):
 
 
 def check(data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> None:
-    """Whether something can be judged: asked before it is trained.
-
-    Args:
-        data: the data set.
-        constants: A and B of the propensities.
+    """Check before training that there is something to judge.
 
     Raises:
         ValueError: if the constants are not positive, or no test example has a label that occurs in training.
@@ -61,9 +56,9 @@ def judge(learner: Scorer, data: Extreme, constants: tuple[float, float] = metri
     """Recalls and precisions on the test examples: arrays of :func:`sumexp.chapters.retrieval.training.train`.
 
     Args:
-        learner: what is judged.
-        data: the data set, of whose test examples those labels count that occur in training.
-        constants: A and B.
+        learner: the model.
+        data: the data set; test labels that do not occur in training do not count.
+        constants: A and B of the propensities.
 
     Raises:
         ValueError: if the constants are not positive, or no test example has a label that counts.
@@ -88,13 +83,13 @@ def judge(learner: Scorer, data: Extreme, constants: tuple[float, float] = metri
 
 @torch.no_grad()
 def recall(learner: Scorer, part: Part, known: csr_array, k: int) -> float:
-    """The share of the pairs of some examples that are among the first k of the labels that are not known.
+    """Recall at k over all pairs of some examples, in lists without known labels.
 
     Args:
         learner: the model.
-        part: examples, with the labels that are looked for.
-        known: the labels of each that its list leaves out [N, L].
-        k: how many places count.
+        part: the examples and their relevant labels.
+        known: the labels that the lists leave out [N, L].
+        k: the length of the lists.
     """
     found = [
         ranks(scores, of, label, np.zeros(len(of)), k)[0] <= k
@@ -106,7 +101,7 @@ def recall(learner: Scorer, part: Part, known: csr_array, k: int) -> float:
 def _blocks(
     learner: Scorer, part: Part, seen: NDArray[np.bool_], known: csr_array | None = None
 ) -> Iterator[tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]]:
-    """Of some examples at a time their scores [B, L], and of each pair the example in them [P] and its label."""
+    """In blocks of examples: the scores [B, L], and for each pair the row of its example [P] and its label [P]."""
     at_once = min(EXAMPLES, max(1, SCORES // len(seen)))
     for start in range(0, part.labels.shape[0], at_once):
         rows = np.arange(start, min(start + at_once, part.labels.shape[0]))
@@ -121,36 +116,25 @@ def _blocks(
 
 
 class Places:
-    """What is counted of the places of labels, and what they are worth.
+    """Counts and weights of the ranks so far.
 
     Attributes:
         pairs: test pairs of each label [L].
-        found: how many of them are among the first 1, 10 and 50 [3, L].
-        got: what the first 1, 3 and 5 labels are worth, over k, summed over examples [3].
-        best: the most that they could be [3].
-        judged: examples with a label.
+        found: those among the first 1, 10 and 50 [3, L].
+        got: total weight of the relevant labels among the first 1, 3 and 5, over k, summed over examples [3].
+        best: its maximum [3].
+        judged: number of examples with a label.
     """
 
     def __init__(self, labels: int, worth: NDArray[np.float64]) -> None:
-        """Nothing is counted yet.
-
-        Args:
-            labels: L.
-            worth: of each label [L].
-        """
+        """Start with no example; each label has a weight, ``worth`` [L]."""
         self.worth, self.judged = worth, 0
         self.pairs = np.zeros(labels, np.int64)
         self.found = np.zeros((len(RECALLS), labels), np.int64)
         self.got, self.best = np.zeros((2, len(PRECISIONS)))
 
     def add(self, scores: Tensor, of: NDArray[np.int64], label: NDArray[np.int64]) -> None:
-        """Count some examples.
-
-        Args:
-            scores: [B, L].
-            of: of each pair of an example and one of its labels the example [P].
-            label: and the label [P].
-        """
+        """Add scores [B, L], with the row [P] and the label [P] of each pair."""
         worth = self.worth[label]
         reach, place = ranks(scores, of, label, worth, max(*RECALLS, *PRECISIONS))
         highest = _within(of, -worth)[0]
@@ -166,18 +150,18 @@ class Places:
 def ranks(
     scores: Tensor, of: NDArray[np.int64], label: NDArray[np.int64], worth: NDArray[np.float64], first: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Two places of each pair's label in its example's list, [P] each; beyond the first ones any number beyond.
+    """Two ranks of the label of each pair, [P] each; exact up to ``first``, beyond it any larger number.
 
     Args:
         scores: [B, L].
-        of: the example of each pair [P].
+        of: the row of each pair [P].
         label: its label [P], each once an example.
-        worth: of the label [P].
-        first: up to which place they are exact.
+        worth: the weight of the label [P].
+        first: the last exact rank.
 
     Returns:
-        the last place that a label of this score may have; and its place where of equal scores labels without a pair
-        come first, then those with one, the least worth first.
+        the largest possible rank among equal scores; and the rank if of equal scores irrelevant labels come first, then
+        relevant ones, those with least weight first.
     """
     examples, own = torch.from_numpy(of), scores[of, label]
     most = int(np.bincount(of).max())
@@ -190,7 +174,7 @@ def ranks(
 
 
 def _within(group: NDArray[np.int64], value: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The place 1, 2, ... of each entry by value among those of its group, and the group's size, [P] each."""
+    """The rank 1, 2, ... of each entry by value within its group, and the size of the group, [P] each."""
     order = np.lexsort((value, group))
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
     sizes = np.diff(starts, append=len(order))

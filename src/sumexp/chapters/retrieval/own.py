@@ -1,7 +1,4 @@
-"""Training a plan's methods on any data set in the text format of the extreme-classification repository.
-
-The runs of the book's grid are of data sets that it fetches, and are cached; these are of files that a user has.
-"""
+"""Train a plan's methods on your files in the text format of the extreme-classification repository."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,27 +22,27 @@ def compare(
     device: str = "cpu",
     progress: Progress = iter,
 ) -> dict[Method, Summary]:
-    """Train methods with each seed of a plan on a data set of two files, and sum up what they find.
+    """Train methods with each seed of a plan on two files, and summarise the runs.
 
-    A step touches the rows that it needs, so that training takes no longer with more labels; to judge takes scores of
-    all labels for each test example, of some examples at a time: `sumexp.chapters.retrieval.judging`.
+    The time of a step does not depend on the number of labels. Evaluation scores all labels for each test example, in
+    blocks of examples.
 
     Args:
-        train: the training examples, see `sumexp.datasets.extreme` for the form.
+        train: the training examples, in the format of `sumexp.datasets.extreme`.
         test: the test examples.
-        plan: how many seeds, negatives, epochs, and which rates.
-        methods: which; all of the factorial if none are given.
-        constants: A and B of the propensities; of the data sets in `grids.PROPENSITIES` those that it has.
+        plan: seeds, negatives, epochs and rates.
+        methods: all of the factorial by default.
+        constants: A and B of the propensities; `grids.PROPENSITIES` has those of published data sets.
         device: where to train.
-        progress: wraps the runs that are to be done.
+        progress: wraps the loop over the runs.
 
     Returns:
-        of each method its numbers; of head, torso and tail those that have a test pair.
+        a summary for each method; head, torso and tail as far as they have a test pair.
 
     Raises:
-        DataError: if a file is not of that form.
-        ValueError: before anything is trained, if a method is none that is trained here, there are fewer training pairs
-            than a batch, the constants are not positive, or no test example has a label that occurs in training.
+        DataError: if a file has another format.
+        ValueError: before training, if a method is not trained here, there are fewer training pairs than a batch, the
+            constants are not positive, or no test example has a label that occurs in training.
         FloatingPointError: if a loss is not finite.
     """
     data = read_extreme(train, test)

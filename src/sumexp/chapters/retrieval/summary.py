@@ -1,4 +1,4 @@
-r"""What runs on several seeds say of each method, and what scores that say nothing of an example would get.
+r"""Summaries of runs over seeds, and the baseline of the most frequent labels.
 
 Recall of a group is pooled: of all test pairs of an example and a label of the group, the share whose label is among
 the example's first k. So recall at k over all pairs is precision at k times k times examples over pairs: one statistic.
@@ -46,12 +46,9 @@ class Summary:
 
 
 def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
-    """Head, torso and tail by quantiles, and full: all labels that occur in training, [L] each.
+    """Head, torso and tail by quantiles of the counts [L], and full: all labels that occur in training, [L] each.
 
-    A label that does not occur in training is in none, and moves no quantile: the predictions have none of them either.
-
-    Args:
-        counts: training examples of each label [L].
+    A label that does not occur in training is in no group and moves no quantile, as in the predictions.
     """
     seen = counts > 0
     own: dict[str, NDArray[np.bool_]] = {}
@@ -62,12 +59,12 @@ def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
 
 
 def recall(hits: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.bool_]) -> Values:
-    """The share of the pairs of some labels that was found, [ks].
+    """Recall over all pairs of some labels, [ks].
 
     Args:
         hits: pairs of each label that were found among the first k [ks, L].
         pairs: all pairs of each label [L].
-        which: which labels count [L].
+        which: the labels [L].
 
     Raises:
         ValueError: if they have no pair.
@@ -102,15 +99,12 @@ def _summary(tables: Sequence[Arrays]) -> Summary:
 
 
 def by_frequency(counts: NDArray[np.int64], pairs: NDArray[np.int64], ks: Sequence[int]) -> dict[str, Values]:
-    """The recall of one list for all examples, the labels by their frequency: what scores get that know no example.
+    """Recall [ks] of one list for all examples, the most frequent labels first, on head, torso, tail and full.
 
     Args:
         counts: training examples of each label [L].
         pairs: test pairs of each label [L].
-        ks: how many places count.
-
-    Returns:
-        of head, torso, tail and full [ks]; labels of equal frequency count as if each came last, as in training.
+        ks: lengths of the list; ties are pessimistic.
     """
     hits = pairs * metrics.most_frequent(counts, ks)
     return {name: recall(hits, pairs, which) for name, which in members(counts).items()}

@@ -1,20 +1,20 @@
-r"""Training one method on examples with several labels, step by step on the rows that a batch needs.
+r"""Train one method on multi-label data, in steps that touch only the rows of a batch.
 
-An example with t labels becomes t examples of one label each. The hidden layer is linear, :math:`h = \sum_i x_i E_i`
-over the features that are not 0, and a label has the score :math:`h\cdot V_y`, or for the contrastive loss the cosine.
-With sampled negatives a step reads and writes the rows of E of the batch's features and the rows of V of its labels and
-its m negatives, and no others: neither gradients nor the optimiser's state are ever as large as a table. Small tables,
-of `WHOLE` numbers together, are sooner written as a whole.
+An example with t labels gives t pairs of an example and a label. The hidden layer is linear,
+:math:`h = \sum_i x_i E_i` over the non-zero features, and label y has the logit :math:`h\cdot V_y`, or their cosine for
+the contrastive loss. With sampled negatives a step reads and writes the rows of E of the batch's features and the rows
+of V of its labels and its m negatives, so neither gradients nor optimiser state are as large as a table. Small tables
+have dense gradients, which is faster (`WHOLE`).
 
-The optimiser is Adagrad: rows whose gradient is 0 stay as they are, so that its sparse step is the dense one, which
-that of Adam, whose moments decay in every row, is not. So methods over all labels and sampled ones have one optimiser.
+The optimiser is Adagrad: a row with zero gradient does not move, so its sparse step equals the dense one. Adam's does
+not, since its moments decay in every row. So full and sampled losses share one optimiser.
 
-The m negatives are shared by the examples of a batch: uniform draws, or the labels of the batch's first m examples,
-which is in random order. What equals an example's own label is left out.
+The examples of a batch share its m negatives: uniform draws, or the labels of its first m examples, as the order is
+random. Accidental hits are masked.
 
 Learning rate and epoch are tuned by one rule for all methods. For each seed :data:`HELD_OUT` of the training pairs are
-left out of training. The rate and epoch with the highest recall at 10 of these pairs are kept, in lists without the
-example's other training labels.
+left out of training. The rate and epoch with the highest recall at 10 of these pairs are kept; the ranked lists leave
+out the example's other training labels.
 
 Source: Rawat et al., section 5.2 and appendix G.
 """
@@ -61,16 +61,16 @@ HELD_OUT = 0.1
 
 @dataclass(frozen=True)
 class Config:
-    """How one method is trained.
+    """Settings of a run: one method on one data set.
 
     Attributes:
         source: Delicious, Bibtex, or words and their followers in Shakespeare, which comes with the package.
-        method: what it is trained on; its hits are left out, and it has no margins.
-        seed: of weights, order and negatives; methods of one seed share them.
+        method: loss and negatives; hits are masked, and there are no margins.
+        seed: of weights, order, negatives and validation pairs; methods of one seed share them.
         width: of the hidden layer.
-        epochs: passes over the pairs of an example and one of its labels, at most.
-        batch: pairs of a step; a last one that is not whole is left out.
-        rates: learning rates of Adagrad, of which validation pairs choose.
+        epochs: maximal number of passes over the pairs.
+        batch: pairs of a step; an incomplete last batch is dropped.
+        rates: learning rates of Adagrad to choose from.
     """
 
     source: Source = "shakespeare"
@@ -96,7 +96,7 @@ class Config:
 
 
 def load(source: Source) -> Extreme:
-    """The data set, sparse, without training examples that have no label.
+    """The sparse data set, without unlabelled training examples.
 
     Raises:
         DataError: if it is absent, damaged or undeclared.
@@ -240,7 +240,7 @@ def split(part: Part, seed: int) -> tuple[Part, Part]:
 
 
 class Learner(descent.Learner):
-    """The state of a method that is trained.
+    """A method in training.
 
     Attributes:
         features: the table E [F, width].
@@ -291,7 +291,7 @@ class Learner(descent.Learner):
         return len(self.own) // self.config.batch
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
-        """The bag of each step, the labels of its examples [B], and uniform draws [m]."""
+        """Of each step the bag of features, the labels [B] and uniform draws [m]."""
         config = self.config
         order = torch.randperm(len(self.own), generator=generator(config.seed, "order", self.epoch))
         drawn = generator(config.seed, "negatives", self.epoch, self.device)
@@ -300,7 +300,7 @@ class Learner(descent.Learner):
             yield x.ids, x.values, x.starts, self.own[batch].to(self.device), self.draw(drawn)
 
     def draw(self, drawn: torch.Generator) -> Tensor:
-        """Uniform draws that a batch shares [m]; none for other laws."""
+        """The shared uniform draws of a batch [m]; none for other laws."""
         m = self.config.method.negatives if self.config.method.law == "uniform" else 0
         return Uniform(len(self.log_prior), self.device).sample((m,), drawn)
 
@@ -315,7 +315,7 @@ class Learner(descent.Learner):
             super().update()
 
     def hidden(self, x: Bag) -> Tensor:
-        """The hidden layer [B, width]; for cosines of length 1."""
+        """The hidden layer [B, width], of unit length for cosines."""
         h = F.embedding_bag(
             x.ids,
             self.features,
@@ -327,7 +327,7 @@ class Learner(descent.Learner):
         return F.normalize(h, dim=1) if self.config.method.loss == "contrastive" else h
 
     def rows(self, ids: Tensor | None = None) -> Tensor:
-        """Rows of V, all if no ids are given; for cosines of length 1."""
+        """Rows of V, all by default, of unit length for cosines."""
         rows = self.labels if ids is None else F.embedding(ids, self.labels, sparse=self.sparse)
         return F.normalize(rows, dim=1) if self.config.method.loss == "contrastive" else rows
 
@@ -360,7 +360,7 @@ class Learner(descent.Learner):
         return decoupled(positive, negative, margins=CONTRASTIVE, weights=weights, hits=negatives.hits)
 
     def negatives(self, own: Tensor, uniform: Tensor) -> Negatives:
-        """The negatives that a batch shares: ids and log q [1, m], hits [B, m]."""
+        """The shared negatives of a batch: ids and log q [1, m], hits [B, m]."""
         if self.config.method.law == "batch":
             ids = own[: self.config.method.negatives]
             log_q = self.log_prior[ids]
