@@ -1,12 +1,16 @@
-"""Formulas without LaTeX's escapes; solutions that unfold."""
+"""Formulas without LaTeX's escapes; solutions and proofs that unfold; theorems with letters."""
 
 from re import compile as pattern
+from string import ascii_uppercase
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
+from sphinx_proof.nodes import proof_node
 
 IN_TEXT = pattern(r"\\(?:text|textrm|mbox)\{[^{}]*\}")
 
@@ -25,8 +29,17 @@ def plain_texts(app: Sphinx, doctree: nodes.document) -> None:
             formula[:] = [nodes.Text(IN_TEXT.sub(lambda found: found[0].replace("\\_", "_"), text))]
 
 
-class FoldSolutions(SphinxPostTransform):
-    """A solution's title is what opens it; sphinx-exercise puts titles in at priority 21."""
+def letter_theorems(app: Sphinx, env: BuildEnvironment) -> None:
+    """Theorem 3.A, not 3.1: no reader takes it for the Theorem 3.1 of the paper."""
+    for numbers in env.toc_fignumbers.values():
+        theorems: dict[str, Any] = numbers.get("theorem", {})
+        for label, (*chapter, number) in theorems.items():
+            if isinstance(number, int):
+                theorems[label] = (*chapter, ascii_uppercase[number - 1])
+
+
+class FoldParts(SphinxPostTransform):
+    """Titles that open a solution or a proof; sphinx-exercise puts titles in at priority 21."""
 
     default_priority = 30
     formats = ("html",)
@@ -34,18 +47,24 @@ class FoldSolutions(SphinxPostTransform):
     def run(self, **_: object) -> None:
         for solution in self.document.findall(solution_node):
             solution[0] = nodes.raw("", f"<summary>{solution[0].astext()}</summary>", format="html")
+        for proof in self.document.findall(proof_node):
+            begin = next(proof.findall(nodes.Text))
+            begin.parent.replace(begin, nodes.Text(begin.removeprefix("Proof. ")))
+            proof.insert(0, nodes.raw("", "<summary>Proof</summary>", format="html"))
 
 
-def visit_solution(self: HTML5Translator, node: solution_node) -> None:
-    self.body.append(self.starttag(node, "details"))
+def visit_folded(self: HTML5Translator, node: nodes.Element) -> None:
+    self.body.append(self.starttag(node, "details", CLASS="folded-proof" if isinstance(node, proof_node) else ""))
 
 
-def depart_solution(self: HTML5Translator, _: solution_node) -> None:
+def depart_folded(self: HTML5Translator, _: nodes.Element) -> None:
     self.body.append("</details>\n")
 
 
 def setup(app: Sphinx) -> None:
-    app.add_node(solution_node, override=True, html=(visit_solution, depart_solution))
-    app.add_post_transform(FoldSolutions)
+    for node in (solution_node, proof_node):
+        app.add_node(node, override=True, html=(visit_folded, depart_folded))
+    app.add_post_transform(FoldParts)
     app.connect("doctree-read", free_contents)
     app.connect("doctree-read", plain_texts)
+    app.connect("env-check-consistency", letter_theorems)

@@ -1,4 +1,4 @@
-"""The book's Sphinx extensions: lines that break where they may, solutions that unfold."""
+"""The book's Sphinx extensions: lines that break where they may, solutions and proofs that unfold."""
 
 import importlib
 import json
@@ -241,6 +241,15 @@ def test_a_name_that_two_pages_declare_is_a_warning_and_those_read_again_are_for
 
 EXERCISES = """# Chapter
 
+:::{prf:theorem} Ours
+:label: tiny-ours
+It holds.
+:::
+
+:::{prf:proof}
+*If*: by {prf:ref}`tiny-ours`.
+:::
+
 ## Exercises
 
 :::{exercise} two classes
@@ -278,7 +287,7 @@ def exercises(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
     notebook = {"cells": cells, "metadata": language, "nbformat": 4, "nbformat_minor": 5}
     (place / "index.ipynb").write_text(json.dumps(notebook))
     settings: dict[str, Any] = {
-        "extensions": ["myst_nb", "sphinx_exercise", "sumexp_typography"],
+        "extensions": ["myst_nb", "sphinx_exercise", "sphinx_proof", "sumexp_typography"],
         "nb_execution_mode": "off",
         "myst_enable_extensions": ["colon_fence", "dollarmath"],
         "exercise_style": "solution_follow_exercise",
@@ -299,6 +308,12 @@ def test_an_exercise_has_a_number_and_its_solution_unfolds_code_and_all(exercise
     assert second.get_text(" ", strip=True) == "Solution A third, as in Exercise 1 : 1 / 3"
     assert "Outside." in exercises.get_text()
     assert not exercises.select("details .exercise, #exercise-content, #solution-content")
+
+
+def test_theorems_have_letters_and_proofs_unfold(exercises: BeautifulSoup) -> None:
+    assert exercises.select(".theorem > .admonition-title")[0].get_text() == "Theorem A  (Ours)"
+    [proof] = exercises.select("details.folded-proof")
+    assert proof.get_text(" ", strip=True) == "Proof If : by Theorem A ."
 
 
 QUOTING = """# Introduction

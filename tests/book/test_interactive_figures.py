@@ -7,16 +7,14 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from scipy.integrate import quad
 
 from claimbook.authoring.interactive import Interactive, Panel, Plane, Triangle, table
-from claimbook.authoring.interactive_figures import draws, failures, longtail, nce, negatives, perturb, promises
+from claimbook.authoring.interactive_figures import draws, failures, longtail, nce, negatives, promises
 from sumexp.chapters.classifiers import Example
 from sumexp.chapters.intervals import interval
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.negatives import consistency, population
 from sumexp.negatives.schemes import Weights
-from sumexp.perturb.noises import point_mass
 
 LOGITS, FREQUENCY = torch.tensor([0.5, -1.0, 2.0, 0.0]).double(), torch.tensor([4.0, 3.0, 2.0, 1.0]).double()
 METHODS = [Method(), *(Method("softmax", law, "importance", m) for law, m in (("batch", 8), ("uniform", 32)))]  # type: ignore[arg-type]
@@ -33,15 +31,7 @@ def consistent() -> Interactive:
 
 
 @pytest.fixture(scope="module")
-def images() -> Interactive:
-    """With two noises only, which are quick."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(perturb, "NOISES", {name: perturb.NOISES[name] for name in ("uniform", "±1")})
-        return perturb.sets()
-
-
-@pytest.fixture(scope="module")
-def figures(consistent: Interactive, images: Interactive) -> dict[str, Interactive]:
+def figures(consistent: Interactive) -> dict[str, Interactive]:
     """All of them, by the name of what makes them."""
     return {
         "consistency": consistent,
@@ -49,12 +39,11 @@ def figures(consistent: Interactive, images: Interactive) -> dict[str, Interacti
         "failures": failures.failures(),
         "bounds": nce.bounds(),
         "draws": draws.draws([Example("one", LOGITS, 2)], FREQUENCY.log()),
-        "sets": images,
         "orders": longtail.orders({"all": {one: (x, y / 2) for one, (x, y) in FOUND.items()}, "tail": FOUND}, "tail"),
     }
 
 
-FIGURES = ("consistency", "promises", "failures", "bounds", "draws", "sets", "orders")
+FIGURES = ("consistency", "promises", "failures", "bounds", "draws", "orders")
 
 
 def number(choice: str) -> float:
@@ -75,7 +64,7 @@ def test_the_mark_stands_at_what_is_chosen(figures: dict[str, Interactive], name
     ("name", "lines", "panel"),
     [
         *(("consistency", (0, 1), 0), ("promises", (0, 1), 0), ("promises", (2, 3, 4), 1), ("failures", (0, 2), 0)),
-        *(("bounds", (0, 2), 0), ("bounds", (0, 2), 1), ("draws", (1,), 0), ("sets", (0, 1), 1)),
+        *(("bounds", (0, 2), 0), ("bounds", (0, 2), 1), ("draws", (1,), 0)),
         *(("orders", (0, 1, 3), 1), ("orders", (0, 2, 3), 0)),
     ],
 )
@@ -190,41 +179,6 @@ def test_errors_of_a_sampled_softmax_are_those_of_all_draws(figures: dict[str, I
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_table_is_small(figures: dict[str, Interactive], name: str) -> None:
     assert len(str(table(figures[name]))) < 100_000
-
-
-def test_without_noise_the_half_space_misses_what_an_integral_says(images: Interactive) -> None:
-    """Laws of scores (s, -s, 0) have p3^2 = p1 p2: of laws with p1 : p2 = u : 1 - u it misses those with more."""
-    share, _ = quad(lambda u: 1 - (1 + math.sqrt(u * (1 - u))) ** -2, 0, 1)
-    curve = perturb.edge(point_mass(), 1.0)
-    assert_allclose(curve[:, 2] ** 2, curve[:, 0] * curve[:, 1], rtol=1e-9)
-    assert_allclose(perturb.missed(curve), share, atol=2e-4)
-    assert_allclose(images.lines[1].curves[1], share, atol=2e-4)
-    said = images.lines[0].reading
-    assert said is not None
-    assert said[0].tolist() == [f"misses {100 * x:.1f} % of all distributions" for x in images.lines[0].curves[1][0, 0]]
-
-
-@pytest.mark.parametrize("tau", perturb.TEMPERATURES)
-def test_curves_of_laws_go_from_edge_to_edge_in_small_steps(tau: float) -> None:
-    half, line = perturb.edge(point_mass(), tau), perturb.ray(point_mass(), tau)
-    assert_allclose(half[[0, -1]], [[0, 1, 0], [1, 0, 0]], atol=1e-6)
-    assert_allclose(line[[0, -1]], [[1, 0, 0], [0, 0, 1]], atol=1e-6)
-    for curve in (half, line):
-        assert_allclose(curve[len(curve) // 2], 1 / 3)
-    assert_allclose(line[:, 1] ** 2, line[:, 0] * line[:, 2], rtol=1e-9)  # scores (s, 2s, 3s)
-    assert np.diff(half[:, 0]).min() > -1e-12
-    if tau >= 1:
-        assert abs(np.diff(half, axis=0)).max() < 0.05
-
-
-def test_the_image_of_a_point_and_of_the_half_space(images: Interactive) -> None:
-    """The law of (1, 1, 0), and an area that holds all three corners."""
-    half, _, _, dots = images.lines
-    hot = perturb.TEMPERATURES.index(8.0)  # noise of a variance of order 1 changes little there
-    p = np.exp([1 / 8, 1 / 8, 0])
-    assert_allclose(dots.curves[0][:, hot, 0], np.tile(p / p.sum(), (2, 1)), atol=2e-3)
-    for corner in np.eye(3):
-        assert abs(half.curves[0][0, hot] - corner).sum(-1).min() < 1e-6
 
 
 def test_methods_have_their_places_in_both_orders(figures: dict[str, Interactive]) -> None:

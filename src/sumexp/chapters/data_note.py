@@ -10,7 +10,7 @@ from sumexp import datasets
 
 
 def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
-    """Show which data this run reads, and how to get what is missing; once in a notebook.
+    """Show in one line which data this run reads, and folded how to get the rest; once in a notebook.
 
     Args:
         names: the data sets that the notebook can read.
@@ -27,7 +27,8 @@ def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
         for name in names
     )
     used = list(dict.fromkeys(filter(None, chosen)))
-    paragraphs = ["; ".join(escape(datasets.DATASETS[name].description) for name in used) + "."] if used else []
+    built = "; ".join(escape(datasets.DATASETS[name].description) for name in used)
+    paragraphs = []
     if absent:
         size = sum(file.size for name in absent for file in datasets.DATASETS[name].files) / 1e6
         titles = ", ".join(datasets.DATASETS[name].title for name in absent)
@@ -40,8 +41,8 @@ def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
             f"Models of {escape(titles)} take longer to train than a build: {command} does it; then build it again."
         )
     text = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
-    title = '<p class="admonition-title">Data that this page was built from</p>'
-    display(HTML(f'<div class="admonition note">{title}{text}</div>'))  # type: ignore[no-untyped-call]
+    line = f"Data: {built}." if built else "Data: none."
+    display(HTML(f'<details class="data-note"><summary>{line}</summary>{text}</details>'))  # type: ignore[no-untyped-call]
     return used
 
 

@@ -4,19 +4,13 @@ Without scripts and on paper there is the static figure, alone.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
-from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from claimbook.authoring.interactive_figures import perturb
-from sumexp.perturb import inversion
 from tests.builds.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
 from tests.builds.book.conftest import CHROMIUM
 
@@ -29,7 +23,6 @@ FIGURES = {
     "where-sampled-losses-fail": "ranking",
     "nce-bounds": "nce",
     "sampled-softmax-by-draws": "expectations",
-    "images-of-sets": "perturb",
     "longtail-predicted": "longtail",
 }
 LIBRARY = {
@@ -171,38 +164,3 @@ def test_only_pages_with_such_a_figure_load_the_library(html: Path) -> None:
     assert loading == {f"notebooks/{chapter}" for chapter in FIGURES.values()}
     for page in (html / "book").rglob("*.html"):
         assert 'src="../_static/uplot' not in page.read_text("utf-8")
-
-
-def data(html: Path, name: str) -> dict[str, Any]:
-    """The table of a figure as its page has it."""
-    page = (html / f"notebooks/{FIGURES[name]}.html").read_text("utf-8")
-    page = page[page.index(f'<div id="by-hand-{name}"') :]
-    start = page.index('<script type="application/json">') + len('<script type="application/json">')
-    table: dict[str, Any] = json.loads(page[start : page.index("</script>", start)])
-    return table
-
-
-def curve(table: dict[str, Any], line: int, panel: int, chosen: list[int]) -> list[float]:
-    """The curve of a setting."""
-    held = table["lines"][line]["curves"][str(panel)]
-    sizes = [len(table["controls"][control]["choices"]) for control in held["by"]]
-    place = np.ravel_multi_index([chosen[control] for control in held["by"]], sizes) if sizes else 0
-    values: list[float] = held["values"][place]
-    return values
-
-
-@pytest.mark.parametrize(("noise", "tau"), [("Gaussian", 1), ("uniform", 0)])
-def test_the_page_has_the_image_of_the_half_space(html: Path, noise: str, tau: int) -> None:
-    table = data(html, "images-of-sets")
-    chosen = [list(perturb.NOISES).index(noise), tau]
-    law, temperature = perturb.NOISES[noise], perturb.TEMPERATURES[tau]
-    places = np.array(curve(table, 0, 0, chosen)).reshape(-1, 2)[1:-3]  # without the corners that close the region
-    height = places[:, 1] / (np.sqrt(3) / 2)
-    laws = np.stack([1 - height / 2 - places[:, 0], places[:, 0] - height / 2, height], -1)
-    inner = laws[(laws > 1e-3).all(1)][::3]  # to find the parameters of a law takes long
-    found = inversion.softmax_parameters(torch.from_numpy(inner / inner.sum(1, keepdims=True)), law, temperature)
-    spread = found @ torch.tensor([1.0, 1.0, -2.0], dtype=torch.float64)
-    assert len(inner) > 10
-    assert_allclose(spread, 0, atol=0.02 * max(1, temperature))  # the edge of the half space
-    below = np.trapezoid(height[::-1], places[::-1, 0])  # of the triangle's height, over its side
-    assert_allclose(curve(table, 0, 1, chosen)[tau], 2 * below, atol=2e-3)

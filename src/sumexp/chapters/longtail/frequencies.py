@@ -50,7 +50,10 @@ def label_counts(name: str) -> NDArray[np.int64]:
 
 
 def summary(counts: NDArray[np.int64]) -> Tail:
-    """Some numbers of positive counts of labels.
+    """What is said of a law of labels.
+
+    Args:
+        counts: of each label, all positive.
 
     Raises:
         ValueError: if there is none, or one is not positive.
