@@ -3,12 +3,15 @@
 import doctest
 from collections.abc import Iterator
 from inspect import isclass, isfunction
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
 from sumexp import functional, nn, ranking, samplers
+from sumexp.nce import pairs
+from sumexp.negatives import enumerated, hard, published, tilted
 
 PACKAGES = {"functional": functional, "nn": nn, "samplers": samplers, "ranking": ranking}
 NAMES = PACKAGES | {"torch": torch}
@@ -25,6 +28,13 @@ def public() -> Iterator[tuple[str, Any]]:
 
 
 EXAMPLES = dict(public())
+
+
+@pytest.mark.parametrize("module", [pairs, enumerated, hard, published, tilted], ids=lambda module: module.__name__)
+def test_examples_of_the_theory(module: ModuleType) -> None:
+    tested = doctest.testmod(module)
+    assert tested.attempted
+    assert not tested.failed
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

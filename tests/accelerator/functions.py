@@ -52,7 +52,7 @@ def law(z: Tensor) -> Tensor:
 
 
 def joint(z: Tensor) -> Joint:
-    return Joint(z.flatten().softmax(0).view(4, 4))
+    return Joint.from_counts(z.flatten().softmax(0).view(4, 4))
 
 
 def square(z: Tensor) -> Joint:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sumexp import expectations
 from sumexp.bias import certificates, proof, reading
 from sumexp.bias.rational import Rational, softmax
+from tests.bias.test_proof import arbitrary
 
 Q = Fraction
 ratios = st.fractions(min_value=Q(1, 20), max_value=20, max_denominator=20)
@@ -85,34 +86,14 @@ def test_minus_log_softmax_falls_in_the_target_and_is_positive() -> None:
     assert sp.simplify(sp.diff(loss, y, 2) - S * sp.exp(y) / (S + sp.exp(y)) ** 2) == 0  # convex
 
 
-class Counted:
-    """A number that counts the additions it takes part in."""
-
-    additions = 0
-
-    def __init__(self, value: Fraction) -> None:
-        self.value = value
-
-    def __radd__(self, other: "int | Fraction | Counted") -> "Counted":
-        Counted.additions += 1
-        return Counted((other.value if isinstance(other, Counted) else other) + self.value)
-
-    def __add__(self, other: "Counted") -> "Counted":
-        return other.__radd__(self)
-
-
 @pytest.mark.claim("bias-cost", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", [1, 10, 100, 1000])
 def test_the_softmax_takes_n_additions_and_every_logit_matters(n: int) -> None:
-    Counted.additions = 0
-    a = [Counted(Q(1, i + 1)) for i in range(n)]
-    total = sum(a, start=Counted(Q(1)))
-    assert Counted.additions == n
-    # Whoever leaves out logit i answers the same for these two points, whose softmax differs.
-    values = [number.value for number in a]
-    assert 1 / total.value == softmax(values)
+    a = sp.symbols(f"a1:{n + 1}", positive=True)
+    assert sp.count_ops(softmax_of := 1 / sp.Add(1, *a), visual=True) == n * sp.Symbol("ADD") + sp.Symbol("DIV")
+    # An answer that leaves out logit i is the same at two points whose softmax differs.
     for i in {0, n // 2, n - 1}:
-        assert softmax([*values[:i], values[i] + 1, *values[i + 1 :]]) < softmax(values)
+        assert sp.diff(softmax_of, a[i]).is_negative
 
 
 @pytest.mark.claim("bias-hard-negative", shows="statement", evidence="proof")
@@ -121,9 +102,9 @@ def test_gradient_in_a_sampled_negative_rises_with_its_logit() -> None:
     # in one sample all share the denominator, so that the order by gradient is the order by logit.
     gradient = sp.diff(sp.log(sp.exp(y) + S) - x, y)
     assert sp.simplify(sp.diff(gradient, y) - gradient * (1 - gradient)) == 0
-    one, two = sp.symbols("one two", real=True)
-    share = [sp.exp(z) / (sp.exp(one) + sp.exp(two) + S) for z in (one, two)]
-    assert sp.simplify(sp.log(share[0] / share[1]).rewrite(sp.exp) - sp.log(sp.exp(one - two))) == 0
+    other = sp.symbols("other", real=True)
+    shares = [sp.exp(z) / (sp.exp(y) + sp.exp(other) + S) for z in (y, other)]
+    assert sp.simplify(shares[0] / shares[1] - sp.exp(y - other)) == 0
 
 
 # -- sections 1 and 2: unbiased gradient and unbiased value; how the bias moves ---------------------------------------
@@ -162,12 +143,6 @@ def test_an_unbiased_gradient_has_an_unbiased_value_and_neither_is_had_everywher
     assert own.value == Q(2, 5) - Q(2, 4) - Q(1, 4) + Q(1, 3) == -Q(1, 60)
 
 
-def test_the_sampled_softmax_is_exact_at_equal_logits() -> None:
-    # B4. a = (2, 2, 2), one draw, weight 3: always 1/(1 + 3 2) = 1/7, the softmax itself.
-    q = (Q(1, 3),) * 3
-    assert sampled_mean((2, 2, 2), q, (3, 3, 3)) == Q(1, 1 + 6) == softmax((2, 2, 2))
-
-
 @pytest.mark.claim("bias-ss-biased", shows="statement", evidence="proof")
 def test_bias_is_jensens_gap_and_vanishes_only_for_a_constant_sum() -> None:
     # 1/(1+X) - tangent at mu = (X - mu)^2 / ((1+X)(1+mu)^2), which is >= 0 and zero only for X = mu; its mean is the
@@ -190,11 +165,6 @@ def test_bias_by_enumeration_is_the_mean_of_that_square(a: list[Fraction], k: in
     bias = sampled_mean(tuple(a), q, w, k) - softmax(a)
     assert bias == gap
     assert (bias == 0) == (len({w[i] * a[i] for i in range(len(a))}) == 1)
-
-
-def test_inequality_7_can_be_an_equality_at_a_given_vector() -> None:
-    # The same point, uniformly without replacement: s(x) = 1/(1 + 3x).
-    assert proof.expectation(lambda v: 1 / (1 + 3 * v), proof.uniform_tuples(3, 1), (2, 2, 2)) == Q(1, 7)
 
 
 @pytest.mark.claim("bias-general-claim", shows="statement", evidence="exact")
@@ -415,8 +385,13 @@ def test_class_probability_of_inner_product_logits() -> None:
 # -- appendix E -------------------------------------------------------------------------------------------------------
 
 
-def law_on_triples() -> dict[tuple[int, ...], Fraction]:
-    return {(0, 1, 2): Q(1, 2), (1, 0, 2): Q(1, 2)}
+TRIPLES = {(0, 1, 2): Q(1, 2), (1, 0, 2): Q(1, 2)}
+POINT = (Q(1), Q(2), Q(5))
+
+
+def unbiased(*z: Rational) -> Fraction:
+    """Under TRIPLES, as x_1 - x_2 changes sign."""
+    return softmax(z) + z[0] - z[1]
 
 
 def over_permutations(
@@ -425,11 +400,6 @@ def over_permutations(
     """The sum over sigma in S_n of p(sigma(1..k)) h(sigma(1..k)), over (n-k)!."""
     total = sum((law.get(s[:k], Q(0)) * h(s[:k]) for s in permutations(range(n))), Q(0))
     return total / factorial(n - k)
-
-
-def arbitrary(*values: Rational) -> Fraction:
-    """A function with no symmetry: 1/(1 + x_1 + 2 x_2 + 4 x_3 + ...)."""
-    return 1 / (1 + sum((2**j * Q(value) for j, value in enumerate(values)), Q(0)))
 
 
 def lopsided_law(n: int, k: int) -> dict[tuple[int, ...], Fraction]:
@@ -461,34 +431,25 @@ def test_the_softmax_is_symmetric() -> None:
 
 @pytest.mark.claim("bias-eq-41", shows="counterexample", evidence="exact")
 def test_the_printed_order_of_composition_is_false() -> None:
-    # B3. n = k = 3, p uniform on (1,2,3) and (2,1,3), h = F + x_1 - x_2: unbiased, as x_1 - x_2 changes sign.
-    a, law = (Q(1), Q(2), Q(5)), law_on_triples()
-
-    def h(*z: Rational) -> Fraction:
-        return softmax(z) + z[0] - z[1]
-
-    assert proof.expectation(h, law, a) == softmax(a)
+    # B3. n = k = 3, p uniform on (1,2,3) and (2,1,3), h = F + x_1 - x_2.
+    assert proof.expectation(unbiased, TRIPLES, POINT) == softmax(POINT)
     printed = [
-        over_permutations(law, 3, 3, lambda s, t=t: h(*(a[s[t[j]]] for j in range(3)))) for t in permutations(range(3))
+        over_permutations(TRIPLES, 3, 3, lambda s, t=t: unbiased(*(POINT[s[j]] for j in t)))
+        for t in permutations(range(3))
     ]
-    assert sum(value != softmax(a) for value in printed) == 4  # of the 6 tau
+    assert sum(value != softmax(POINT) for value in printed) == 4  # of the 6 tau
 
 
 @pytest.mark.claim("bias-eq-41", shows="correction", evidence="exact")
-def test_the_mended_order_holds_for_every_permutation() -> None:
-    a, law = (Q(1), Q(2), Q(5)), law_on_triples()
-
-    def h(*z: Rational) -> Fraction:
-        return softmax(z) + z[0] - z[1]
-
+def test_the_corrected_order_holds_for_every_permutation() -> None:
     for t in permutations(range(3)):
-        assert over_permutations(law, 3, 3, lambda s, t=t: h(*(a[t[j]] for j in s))) == softmax(a)
+        assert over_permutations(TRIPLES, 3, 3, lambda s, t=t: unbiased(*(POINT[t[j]] for j in s))) == softmax(POINT)
     # In general: F(a_tau) evaluates the same mean at a'_i = a_{tau(i)}, i = sigma(j); any h, any law.
     for n, k in SIZES[1:]:
         law, b = lopsided_law(n, k), [Q(1, i + 1) for i in range(n)]
         for t in list(permutations(range(n)))[:24]:
-            mended = over_permutations(law, n, k, lambda s, t=t, b=b: arbitrary(*(b[t[j]] for j in s)))
-            assert mended == proof.expectation(arbitrary, law, [b[i] for i in t])
+            corrected = over_permutations(law, n, k, lambda s, t=t, b=b: arbitrary(*(b[t[j]] for j in s)))
+            assert corrected == proof.expectation(arbitrary, law, [b[i] for i in t])
 
 
 @pytest.mark.claim("bias-eq-42-45", shows="statement", evidence="exact")
@@ -504,7 +465,7 @@ def test_averaging_over_all_relabellings_gives_the_uniform_law(n: int, k: int) -
 
         return sum(map(mean, relabellings), Q(0)) / len(relabellings)
 
-    assert average(lambda s, t: tuple(t[i] for i in s)) == uniform  # tau(sigma(j)), the mended order
+    assert average(lambda s, t: tuple(t[i] for i in s)) == uniform  # tau(sigma(j)), the corrected order
     full = {s: p / factorial(n - k) for s in relabellings for p in [law[s[:k]]]}
     printed = sum((p * arbitrary(*(a[s[t[j]]] for j in range(k))) for s, p in full.items() for t in relabellings), Q(0))
     assert printed / len(relabellings) == uniform  # sigma(tau(j)), as printed

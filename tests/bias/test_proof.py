@@ -1,6 +1,5 @@
 """Section 4 of the paper, its own proof of Theorem 3.1, step by step and for all 1 <= k < n <= 8."""
 
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations, permutations
 from math import comb, prod
@@ -211,12 +210,6 @@ def test_bound_on_g(n: int, k: int) -> None:
             assert abs(value) < (j + 1) * largest / (1 + (n - k) * low)
 
 
-@pytest.mark.parametrize("n", range(1, 9))
-def test_bound_is_an_equality_for_k_0(n: int) -> None:
-    # g(0) = 1/(1 + n b_1) and c* = 1: step (33) is not strict. The theorem itself is trivial there.
-    assert proof.forced(n, 0, LOW, HIGH)[0] == 1 / (1 + n * LOW)
-
-
 @pytest.mark.claim("bias-final-contradiction", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", ALL)
 def test_the_papers_choice_contradicts(n: int, k: int) -> None:
@@ -248,19 +241,3 @@ def test_gap_in_closed_form(low: Fraction, high: Fraction) -> None:
         missing = 1 / (1 + n * high) - proof.forced(n, k, low, high)[k]
         assert missing == proof.gap(n, k, low, high)
         assert (missing != 0) == (k < n and low != high)
-
-
-@pytest.mark.parametrize(
-    "call,message",
-    [
-        (lambda: proof.contradiction(3, 3), "k is 3 and n is 3"),
-        (lambda: proof.contradiction(3, 5), "k is 5 and n is 3"),
-        (lambda: proof.contradiction(3, -1), "k is -1"),
-        (lambda: proof.contradiction(3, 0), "needs k >= 1"),
-        (lambda: proof.coefficients(0, -1), "n is 0"),
-        (lambda: proof.forced(2, 4, LOW, HIGH), "k is 4 and n is 2"),
-    ],
-)
-def test_bad_sizes_are_named(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -159,19 +159,6 @@ def test_the_entropy_of_the_index_decomposes_exactly(p: Table, n: int) -> None:
         assert entropy == NOTHING  # one candidate leaves nothing to guess
 
 
-def test_the_first_term_in_our_text_lacks_a_logarithm() -> None:
-    # C8, as our text has it: H = -E r + E log sum_k r. For n = 2 and pop = (1/10, 2/10, 0; 2/10, 2/10, 3/10):
-    # E r = sum pop(x,y)^2/(pop(x) pop(y)) = 1/9 + 1/3 + 0 + 4/21 + 1/7 + 3/7 = 76/63 = 1.206.., and I = 0.145...
-    of_y = rational.marginals(P)[1]
-    r = ratio(P, of_y)
-    mean_ratio = sum(mass * r[x][y] for x, row in enumerate(P) for y, mass in enumerate(row))
-    assert mean_ratio == Q(76, 63)
-    entropy = float(rational.entropy(rational.global_law(P, of_y, 2)))
-    printed = -float(mean_ratio) + float(second_term(P, 2))
-    assert printed < 0 < entropy  # an entropy it cannot be
-    assert entropy - printed == pytest.approx(76 / 63 - float(rational.mutual_information(P)), rel=1e-12)
-
-
 @pytest.mark.claim("nce-cor-1-2", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", [2, 3])
 @given(p=joints())

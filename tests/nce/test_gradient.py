@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp import expectations, functional
+from sumexp import functional
 from sumexp.nce import gradient
 
 Q = Fraction
@@ -149,17 +149,6 @@ def test_the_expected_gradient_by_three_ways(m: int) -> None:
     assert torch.allclose(gradient.gradient(logs(w), T), full, atol=1e-15)
 
 
-def test_the_left_side_of_7_in_our_text_still_depends_on_the_draw() -> None:
-    # C6: what it has is the gradient at n ~ q^m, not that of the mean, while the right side is a mean. With
-    # e^theta = (1; 1, 2) and one uniform draw the gradient's entry at the target is 1/3 - 1 or 1/5 - 1, the right side
-    # (1/3 + 1/5)/2 - 1. (And q^n there for q^m.)
-    w, q = [Q(1), Q(1), Q(2)], uniform(3)
-    at_draw = [w[T] / gradient.rational_partition(w, T, [drawn], q) - 1 for drawn in (1, 2)]
-    assert at_draw == [Q(1, 3) - 1, Q(1, 5) - 1]
-    assert gradient.rational_expected_gradient(w, T, q, 1)[T] == (Q(1, 3) + Q(1, 5)) / 2 - 1
-    assert gradient.rational_expected_gradient(w, T, q, 2) != gradient.rational_expected_gradient(w, T, q, 1)
-
-
 @pytest.mark.claim("nce-eq-8", shows="statement", evidence="exact")
 @given(case=cases())
 @few
@@ -263,18 +252,6 @@ def test_all_negatives_together_are_right_only_for_a_constant_partition(
     assert [a == b for a, b in zip(sampled[1:], full[1:], strict=True)] == [c == 1 / sum(w) for c in conditional]
 
 
-def test_importance_weights_do_not_make_the_gradient_unbiased() -> None:
-    # C9, uniform q, e^theta = (1; 1, 2): at the target 4/15 - 1 for 1/4 - 1 with one draw, and less with more.
-    w, q = [Q(1), Q(1), Q(2)], uniform(3)
-    full = gradient.rational_gradient(w, T)
-    biases = [gradient.rational_expected_gradient(w, T, q, m)[T] - full[T] for m in (1, 2, 4)]
-    assert biases[0] == Q(4, 15) - Q(1, 4) == Q(1, 60)
-    # m = 2: Z-hat is 3, 4, 5 with chances 1/4, 1/2, 1/4; m = 4: 3, 7/2, 4, 9/2, 5 with binomial chances.
-    assert biases[1] == Q(1, 12) + Q(1, 8) + Q(1, 20) - Q(1, 4)
-    assert biases[2] == sum(Q(math.comb(4, k), 16) / (3 + Q(k, 2)) for k in range(5)) - Q(1, 4)
-    assert biases[0] > biases[1] > biases[2] > 0
-
-
 @pytest.mark.claim("nce-small-modification", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("m", [1, 4, 64])
 def test_the_gradient_is_unbiased_for_noise_like_the_model_alone(m: int) -> None:
@@ -329,12 +306,3 @@ def test_what_is_biased_is_the_models_own_probability_as_a_weight(w: list[Fracti
     # e^theta = (1; 1, 2): 5 where the partition function is 4.
     w = [Q(1), Q(1), Q(2)]
     assert gradient.rational_partition(w, T, [1, 2], [Q(1, 4), Q(1, 4), Q(1, 2)]) == 5
-
-
-def test_expected_loss_is_that_of_the_expectations_chapter() -> None:
-    w, q = [Q(1), Q(1, 2), Q(3), Q(2)], [Q(0), Q(1, 2), Q(1, 3), Q(1, 6)]
-    mean = sum(
-        float(p) * math.log(gradient.rational_partition(w, T, drawn, q)) for drawn, p in gradient.rational_draws(q, 3)
-    )
-    got = expectations.sampled_softmax(logs(w), T, 3, logs(q)).loss.item()
-    assert got == pytest.approx(mean - math.log(w[T]), rel=1e-12)

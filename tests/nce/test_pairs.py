@@ -1,6 +1,5 @@
 """gBCE, the sigmoid and the softmax over pairs: all draws and all batches, as the public codes score them."""
 
-import doctest
 import math
 from itertools import product
 
@@ -11,7 +10,7 @@ from torch import Tensor
 from torch.autograd.functional import hessian, jacobian
 from torch.nn.functional import cross_entropy, softplus
 
-from sumexp.nce import Joint, pairs
+from sumexp.nce import Joint
 from sumexp.nce.pairs import Drawn, PairHits, constant_loss, gbce, sigmoid_pairs, softmax_pairs
 
 P = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
@@ -147,22 +146,3 @@ def test_a_pair_that_is_always_true_has_no_finite_score_if_hits_are_left_out() -
     certain = Joint(torch.tensor([[0.5, 0.0], [0.25, 0.25]], dtype=torch.float64))
     assert sigmoid_pairs(certain, 4, "mask")[0].tolist() == [math.inf, -math.inf]
     assert sigmoid_pairs(certain, 4)[0, 0].isfinite()
-
-
-@pytest.mark.parametrize("given, message", [
-    ((P.log(), 0, 1.0), "num_negatives is 0"),
-    ((P.log(), 1, 1.5), "t is 1.5"),
-    ((P.log(), 1, 1.0, "some"), "drawn is 'some'"),
-    ((torch.zeros(1).double(), 1, 1.0), "two classes or more"),
-])  # fmt: skip
-def test_what_has_no_answer_is_refused(given: tuple[object, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        gbce(*given)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="hits is 'redraw'"):
-        sigmoid_pairs(JOINT, 3, "redraw")  # type: ignore[arg-type]
-
-
-def test_the_examples() -> None:
-    tested = doctest.testmod(pairs)
-    assert tested.attempted
-    assert not tested.failed

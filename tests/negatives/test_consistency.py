@@ -1,6 +1,6 @@
 """Which sampled cross entropies are consistent: rational enumeration, the integrals, and the minimisers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 from math import comb, log, prod
@@ -306,33 +306,3 @@ def test_hundreds_of_classes_are_learned_from_few_negatives(m: int) -> None:
     for of_scores in (keep, coins_of_m):
         found = consistency.minimiser(of_scores, p, start=torch.zeros_like(p))
         torch.testing.assert_close(found, p.log() - p.log().mean(), rtol=0, atol=1e-7)
-
-
-def test_a_class_that_is_never_drawn_has_no_minimum() -> None:
-    drawn = torch.tensor([0.6, 0.4, 0.0], dtype=torch.float64).log()
-    believed = consistency.factors("relative", log_q, 2)
-    with pytest.raises(ValueError, match="is the minimum finite"):
-        consistency.minimiser(consistency.multiset_losses(drawn, 2, believed, "keep"), posterior)
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: consistency.multiset_losses(log_q, 0, (log_q, log_q)), "m is 0"),
-        (lambda: consistency.multiset_losses(log_q + 1, 1, (log_q, log_q)), "sums to 2.7"),
-        (lambda: consistency.factors("tail", log_q, 1), "need prior"),
-        (lambda: consistency.factors("none", log_q, 1), "weights is 'none'"),  # type: ignore[arg-type]
-        (lambda: consistency.coin_losses(torch.tensor([0.0, log(0.5)])), "is 1 or more"),
-        (lambda: consistency.union_law(zipf(13).log(), 2), "at most 12"),
-        (lambda: consistency.minimiser(lambda f: f, torch.tensor([1.0, 0.0])), "give a positive law"),
-    ],
-)
-def test_bad_input_is_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
-def test_an_unknown_rule_for_hits_is_refused() -> None:
-    log_q = torch.log_softmax(torch.zeros(3, dtype=torch.float64), 0)
-    with pytest.raises(ValueError, match="hits is 'drop'; it must be one of mask, redraw, keep"):
-        consistency.multiset_losses(log_q, 2, consistency.factors("relative", log_q, 2), "drop")  # type: ignore[arg-type]

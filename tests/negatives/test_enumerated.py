@@ -1,7 +1,5 @@
 """All draws of small worlds: against the integrals, against perturbed data, and what varies least."""
 
-import doctest
-
 import pytest
 import torch
 from torch import Tensor
@@ -161,21 +159,3 @@ def test_draws_from_the_labels_own_law_leave_refined_the_bias_of_examples_withou
     """The largest q is 0.5: four more draws divide the error by 16."""
     few, more = (estimate(enumerated.refined, P, P, m).error(P) for m in (12, 16))
     assert few / more == pytest.approx(16, rel=0.02)
-
-
-# -- what is refused ---------------------------------------------------------------------------------------------------
-
-
-def test_what_cannot_be_listed_is_refused() -> None:
-    with pytest.raises(ValueError, match="at most 20000 are listed"):
-        draws(torch.full((100,), 0.01, dtype=torch.float64).log(), 4)
-    with pytest.raises(ValueError, match="must be positive laws"):
-        estimate(enumerated.kept, P, logs(0.5, 0.5), 2)
-    with pytest.raises(ValueError, match="is it finite"):
-        estimate(lambda s, counts, log_q: (s - s.mean()).expand_as(counts), P, Q, 1)
-
-
-def test_the_examples() -> None:
-    tested = doctest.testmod(enumerated)
-    assert tested.attempted
-    assert not tested.failed

@@ -1,6 +1,5 @@
 """The corrected logQ correction and its baseline: all draws as the public code scores them, and published numbers."""
 
-import doctest
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp.functional import sampled_softmax
-from sumexp.negatives import consistency, enumerated, published
+from sumexp.negatives import consistency, enumerated
 from sumexp.negatives.published import Published, stationary
 
 SCHEMES: tuple[Published, ...] = ("baseline", "refined")
@@ -265,32 +264,3 @@ def test_above_one_half_the_baseline_runs_away_with_the_number_of_negatives() ->
         odds = p[1:] / p[1:].sum() / torch.tensor([0.625, 0.25, 0.125], dtype=torch.float64)
         assert odds.sub(1).abs().max() < 10 / m
     assert errors[0] / errors[1] == pytest.approx(2, rel=0.05)
-
-
-# -- what is refused ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("given, message", [
-    (("newest", *NEAR, 4), "scheme is 'newest'; expected one of baseline, refined"),
-    (("baseline", *FAR, math.inf), "class 0 has probability 0.6"),
-    (("baseline", logs(0.5, 0.5), logs(0.5, 0.5), math.inf), "class 0 has probability 0.5"),
-    (("refined", *NEAR, 0), "num_negatives is 0; it must be a whole number"),
-    (("refined", *NEAR, 10_001), "num_negatives is 10001; it must be a whole number from 1 to 10000"),
-    (("refined", *NEAR, 1.5), "num_negatives is 1.5"),
-    (("refined", *NEAR, math.nan), "num_negatives is nan"),
-    (("refined", logs(0.5, 0.5, 0), NEAR[1][:3] - NEAR[1][:3].logsumexp(0), 1), "log_p is -inf for class 2"),
-    (("baseline", logs(0.5, 0.25, 0.25), logs(0.5, 0.5, 0), 1), "log_q is -inf for class 2"),
-    (("refined", logs(0.5, 0.5), logs(0.5, 0.25, 0.25), 1), "must cover the same classes"),
-    (("refined", logs(1), logs(1), 1), "two classes or more"),
-    (("refined", logs(0.5, 0.6), logs(0.5, 0.5), 1), "sums to 1.1"),
-    (("refined", logs(0.5, 0.5), logs(1, 1e-30), 1), "leaves no negative"),
-])  # fmt: skip
-def test_what_has_no_answer_is_refused(given: tuple[Published, Tensor, Tensor, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        stationary(*given)
-
-
-def test_the_examples() -> None:
-    tested = doctest.testmod(published)
-    assert tested.attempted
-    assert not tested.failed

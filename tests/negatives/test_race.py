@@ -224,18 +224,3 @@ def test_the_number_of_tries_by_every_sequence(q: tuple[Fraction, ...], m: int) 
                 assert law.probability[mine].sum().item() == pytest.approx(float(p), rel=1e-9)
             else:
                 assert p < 1e-3
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: race.distinct_law(SIX, 7), "m is 7, with 6 classes"),
-        (lambda: race.race_law(SIX, 5, 0), "expected m >= 1, 7 to 12 classes"),
-        (lambda: race.distinct_law(SIX + 1, 2), "sums to 2.7"),
-        (lambda: race.tries_law(SIX, 0), "m is 0"),
-        (lambda: race.inclusion(SIX, 6), "m is 6; it must be a whole number from 1 to 5"),
-    ],
-)
-def test_bad_input_is_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()

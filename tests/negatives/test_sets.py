@@ -131,12 +131,6 @@ def test_nothing_is_left_of_one_draw_or_of_uniform_draws(m: int) -> None:
     assert sets.least_worst_error(*consistency.union_law(q.log(), m), TRUTHS).max() < 1e-8
 
 
-def test_a_class_that_is_never_drawn_is_named() -> None:
-    members = torch.tensor([[True, False]])
-    with pytest.raises(ValueError, match="class 1 is never drawn, and no table makes up for it"):
-        sets.least_worst_error(members, torch.ones(1, dtype=torch.float64), TRUTHS[:1])
-
-
 # -- hits that stay ---------------------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,5 @@
 """Debiased and hard negatives: gradients, descent from random starts, a finite number of draws, the public code."""
 
-import doctest
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp.negatives import enumerated
-from sumexp.negatives import tilted as module
 from sumexp.negatives.tilted import tilted, tilted_share
 
 
@@ -159,22 +157,3 @@ def test_without_the_clamp_the_public_loss_takes_the_logarithm_of_a_negative_num
     estimate = (-tau * count * positive + count * negative) / (1 - tau)
     assert positive + estimate < -300
     assert positive + max(estimate, count * math.exp(-1 / temperature)) > 0
-
-
-@pytest.mark.parametrize("given, message", [
-    ({"tau": -0.1}, "tau is -0.1"),
-    ({"beta": -1.0}, "beta is -1.0"),
-    ({"weight": 0.0}, "the weight positive"),
-    ({"weight": 2.0, "beta": 1.0}, "with beta > 0 it must be math.inf"),
-])  # fmt: skip
-def test_what_has_no_answer_is_refused(given: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        tilted(P, Q, **given)
-    with pytest.raises(ValueError, match="must be positive laws"):
-        tilted(P, logs(0.5, 0.5))
-
-
-def test_the_examples() -> None:
-    tested = doctest.testmod(module)
-    assert tested.attempted
-    assert not tested.failed

@@ -1,6 +1,6 @@
 """Training on the sampled loss: where gradient descent ends, and the two minima it could end at."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from math import log, prod, sqrt
 
@@ -103,17 +103,3 @@ def test_the_loss_descended_is_the_one_that_was_meant() -> None:
     problem = few_digits(2)
     assert enumerated_risk(problem, torch.zeros(5, 4, dtype=torch.float64)).item() == pytest.approx(log(4))
     assert prod(problem.scheme(0).log_w[1:].exp().tolist()) == pytest.approx(1.5**3)
-
-
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (lambda: Problem(torch.zeros(3, 2), torch.tensor([0, 1]), 1), "must be"),
-        (lambda: Problem(torch.zeros(2, 2), torch.tensor([0, 2]), 1), "does not occur"),
-        (lambda: Problem(torch.zeros(2, 2), torch.tensor([0, 1]), 0), "m is 0"),
-        (lambda: Problem(torch.zeros(2, 2), torch.tensor([0, 1]), 1, penalty=0.0), "penalty 0.0"),
-    ],
-)
-def test_bad_input_is_refused(make: Callable[[], Problem], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -1,0 +1,141 @@
+"""What the functions of the package refuse, with the number at fault."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+import torch
+from torch import Tensor
+
+from sumexp import negatives
+from sumexp.negatives import consistency, decoupled, enumerated, race, reference, sets, wild
+from sumexp.negatives.enumerated import draws, estimate
+from sumexp.negatives.estimated import cost
+from sumexp.negatives.hard import hard_losses, hard_minimum
+from sumexp.negatives.information import information
+from sumexp.negatives.published import stationary
+from sumexp.negatives.tilted import tilted
+from sumexp.negatives.training import Problem
+
+INF, NAN = math.inf, math.nan
+
+
+def logs(*law: float) -> Tensor:
+    return torch.tensor(law, dtype=torch.float64).log()
+
+
+FOUR, THREE, TWO, SURE = logs(0.5, 0.25, 0.15, 0.1), logs(0.5, 0.3, 0.2), logs(0.5, 0.5), logs(0.5, 0.5, 0.0)
+SIX, ZEROS, ONES = logs(0.6, 0.25, 0.1, 0.03, 0.015, 0.005), torch.zeros(4).double(), torch.ones(4).double()
+SCHEME = negatives.scheme(FOUR, 0, 2, "importance")
+EXPECTED = (negatives.implicit_loss, negatives.gradient_moments, negatives.expansion)
+
+
+@pytest.mark.parametrize("function", EXPECTED)
+@pytest.mark.parametrize("logits, message", [
+    ([NAN, 0, 0, 0], r"logits\[0\] is nan"),
+    ([0, INF, 0, 0], r"\+inf"),
+    ([-INF, 0, 0, 0], "the label is -inf"),
+    ([INF, 0, 0, 0], r"\+inf"),
+    ([0, 0, 0], "the scheme has 4 classes"),
+])  # fmt: skip
+def test_logits(function: Callable[..., object], logits: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        function(torch.tensor(logits, dtype=torch.float64), SCHEME)
+    with pytest.raises(ValueError, match="the batch is empty"):
+        function(torch.zeros(0, 4), SCHEME)
+
+
+def of_draws(log_q: Tensor, m: int = 2, hits: str = "keep", believed: Tensor | None = None) -> negatives.Losses:
+    corrected = log_q if believed is None else believed
+    return consistency.multiset_losses(log_q, m, consistency.factors("relative", corrected, m, hits=hits), hits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: negatives.implicit_loss(torch.tensor([0.0, 800.0, 0.0, 0.0]), SCHEME), "must be below 700"),
+    (lambda: negatives.gradient_moments(torch.tensor([0.0, 800.0, 0.0, 0.0]), SCHEME), "must be below 700"),
+    (lambda: negatives.scheme(torch.tensor([0.5, 0.4]).log(), 0, 1, "constant"), "sums to 0.9"),
+    (lambda: negatives.scheme(torch.tensor([NAN, 0.0]), 0, 1, "constant"), "log_q.* is nan"),
+    (lambda: negatives.scheme(FOUR, 4, 1, "constant"), "label is 4; with 4 classes it must be 0..3"),
+    (lambda: negatives.scheme(FOUR, -1, 1, "constant"), "label is -1"),
+    (lambda: negatives.scheme(FOUR, True, 1, "constant"), "label is True"),
+    (lambda: negatives.scheme(FOUR, 0, 0, "constant"), "m is 0; it must be a whole number >= 1"),
+    (lambda: negatives.scheme(torch.zeros(1), 0, 1, "constant"), "at least two classes"),
+    (lambda: negatives.scheme(torch.tensor([0.0, -INF]), 0, 1, "constant"), "no mass to the negatives"),
+    (lambda: negatives.scheme(FOUR, 0, 1, "tail"), "tail weights need prior"),
+    (lambda: negatives.scheme(FOUR, 0, 1, "tail", prior=torch.zeros(1)), "prior must cover all 4 classes"),
+    (lambda: negatives.scheme(FOUR, 0, 1, "heavy"), "weights is 'heavy'"),  # type: ignore[arg-type]
+    (lambda: negatives.scheme(FOUR, 0, 1, "constant", "drop"), "hits is 'drop'"),  # type: ignore[arg-type]
+    (lambda: negatives.Scheme(0, 1, FOUR, torch.zeros(3)), r"log_w has shape \(3,\), log_q \(4,\)"),
+    (lambda: negatives.Scheme(0, 1, FOUR, torch.full((4,), INF)), "a log weight is NaN or"),
+    (lambda: negatives.uniform(0), "classes is 0"),
+    (lambda: negatives.log_prior(torch.tensor([1.0, -1.0])), "counts must be finite"),
+    (lambda: negatives.log_prior(torch.zeros(3)), "counts must be finite"),
+    (lambda: negatives.targeting(torch.zeros(3), SURE, 0, 1), "no weight can make"),
+    (lambda: negatives.exclude(torch.tensor([0.0, NAN]), 0), r"log_q\[1\] is nan"),
+    (lambda: negatives.group_moments(ZEROS, SCHEME, torch.ones(1, 3, dtype=torch.bool)), r"give bool \[groups, 4\]"),
+    (lambda: negatives.implicit_losses([SCHEME, SCHEME]), "one scheme for each class"),
+    (lambda: negatives.population_minimiser(negatives.margin_losses(torch.zeros(3, 3)), SURE.exp()), "positive law"),
+    # A kink at the minimum: the slope never comes near 0.
+    (lambda: negatives.population_minimiser(lambda s: (s - s.mean() - 1 - THREE).abs(), THREE.exp()), "search stopped"),
+    (lambda: decoupled.moments(ONES[:3], SCHEME), "expected 4 classes"),
+    (lambda: decoupled.moments(INF * ONES, SCHEME), "NaN or infinite"),
+    (lambda: decoupled.least_variance(ONES, ZEROS, 0, 0), "m is 0"),
+    (lambda: decoupled.least_variance_law(ZEROS, ZEROS, 0), "no mass"),
+    (lambda: reference.scheme([Fraction(1, 4)] * 3, 0, 1, "constant", "mask"), "q sums to 3/4"),
+    (lambda: consistency.multiset_losses(THREE, 0, (THREE, THREE)), "m is 0"),
+    (lambda: of_draws(THREE, 10**30), "m is 1000000000000000000000000000000"),
+    (lambda: of_draws(THREE)(ZEROS[:2]), r"scores \(2,\) must be finite numbers \(3,\)"),
+    (lambda: of_draws(logs(1, 0, 0), 1, "redraw"), "drawn with certainty"),
+    (lambda: of_draws(THREE, 2, "drop"), "hits is 'drop'; it must be one of mask, redraw, keep"),
+    (lambda: consistency.multiset_losses(THREE + 1, 1, (THREE, THREE)), "sums to 2.7"),
+    (lambda: consistency.factors("tail", THREE, 1), "need prior"),
+    (lambda: consistency.factors("none", THREE, 1), "weights is 'none'"),  # type: ignore[arg-type]
+    (lambda: consistency.coin_losses(torch.tensor([0.0, -1.0])), "is 1 or more"),
+    (lambda: consistency.union_law(torch.zeros(13).log_softmax(0), 2), "at most 12"),
+    (lambda: consistency.minimiser(of_draws(THREE), SURE.exp()), "give a positive law"),
+    (lambda: consistency.minimiser(of_draws(SURE, believed=THREE), THREE.exp()), "is the minimum finite"),
+    (lambda: cost(FOUR, FOUR, FOUR[:3]), r"must hold \(4,\) finite numbers"),
+    (lambda: cost(FOUR, FOUR, -INF * ONES), "finite numbers: give unseen classes one"),
+    (lambda: cost(FOUR + 1, FOUR, FOUR), r"log_p.* sums to"),
+    (lambda: hard_minimum(FOUR, FOUR, 3, -1.0), "beta is -1.0"),
+    (lambda: hard_minimum(FOUR, FOUR, 3, 25.0), r"beta is 25.0; give at most 20, or m = math.inf"),
+    (lambda: hard_minimum(FOUR, FOUR, 20_000, 1.0), "m is 20000"),
+    (lambda: hard_minimum(FOUR, TWO, 3, 1.0), "must be positive laws"),
+    (lambda: hard_losses(FOUR, 3, NAN), "beta is nan"),
+    (lambda: hard_losses(SURE, 3, 1.0), "must be a positive law"),
+    (lambda: hard_losses(FOUR, 3, 1.0)(ZEROS[:3]), r"scores \(3,\) must be finite numbers \(4,\)"),
+    (lambda: information(torch.zeros(1), TWO, 1), "on the same classes"),
+    (lambda: information(torch.zeros(2), torch.zeros(2), 1), "sums to 2.0"),
+    (lambda: stationary("newest", FOUR, FOUR, 4), "scheme is 'newest'; expected one of baseline, refined"),  # type: ignore[arg-type]
+    (lambda: stationary("baseline", FOUR, FOUR, INF), "class 0 has probability 0.5"),
+    (lambda: stationary("refined", FOUR, FOUR, 10_001), "num_negatives is 10001; it must be a whole number from 1 to"),
+    (lambda: stationary("refined", FOUR, FOUR, NAN), "num_negatives is nan"),
+    (lambda: stationary("refined", SURE, THREE, 1), "log_p is -inf for class 2"),
+    (lambda: stationary("baseline", THREE, SURE, 1), "log_q is -inf for class 2"),
+    (lambda: stationary("refined", TWO, THREE, 1), "must cover the same classes"),
+    (lambda: stationary("refined", logs(1), logs(1), 1), "two classes or more"),
+    (lambda: stationary("refined", TWO, logs(1, 1e-30), 1), "leaves no negative"),
+    (lambda: race.distinct_law(SIX, 7), "m is 7, with 6 classes"),
+    (lambda: race.distinct_law(SIX, True), "m is True; it must be a whole number"),
+    (lambda: race.race_law(SIX, 5, 0), "expected m >= 1, 7 to 12 classes"),
+    (lambda: race.inclusion(SIX, 6), "m is 6; it must be a whole number from 1 to 5"),
+    (lambda: sets.least_worst_error(torch.tensor([[True, False]]), ONES[:1], [TWO.exp()]), "class 1 is never drawn"),
+    (lambda: tilted(FOUR, FOUR, tau=-0.1), "tau is -0.1"),
+    (lambda: tilted(FOUR, FOUR, weight=0.0), "the weight positive"),
+    (lambda: tilted(FOUR, FOUR, weight=2.0, beta=1.0), "with beta > 0 it must be math.inf"),
+    (lambda: Problem(torch.zeros(3, 2), torch.tensor([0, 1]), 1), "must be"),
+    (lambda: Problem(torch.zeros(2, 2), torch.tensor([0, 2]), 1), "does not occur"),
+    (lambda: Problem(torch.zeros(2, 2), torch.tensor([0, 1]), 0), "m is 0"),
+    (lambda: Problem(torch.zeros(2, 2), torch.tensor([0, 1]), 1, penalty=0.0), "penalty 0.0"),
+    (lambda: wild.one_class_short(1), "classes is 1"),
+    (lambda: wild.slice_inclusion(logs(1), 0, 1), "tries is 0"),
+    (lambda: wild.modulo_share(3, 0, 0), "classes 0; expected"),
+    (lambda: wild.modulo_share(3, 9, 1), "classes 9"),
+    (lambda: draws(torch.zeros(100).double().log_softmax(0), 4), "at most 20000 are listed"),
+    (lambda: estimate(enumerated.kept, THREE, TWO, 2), "must be positive laws"),
+    (lambda: estimate(lambda s, counts, log_q: (s - s.mean()).expand_as(counts), THREE, THREE, 1), "is it finite"),
+])  # fmt: skip
+def test_the_message_names_what_is_wrong(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
