@@ -1,4 +1,4 @@
-r"""How biased every estimator of the softmax is that reads fewer than all negatives, and what can be had instead.
+r"""The bias of softmax estimators that read fewer than all negatives, and unbiased alternatives.
 
 With :math:`a_i = e^{\hat y^-_i - \hat y^+}` the softmax of the target is :math:`F(a) = 1/(1 + \sum_i a_i)`.
 

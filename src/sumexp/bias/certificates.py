@@ -1,22 +1,14 @@
-r"""Certificates of impossibility: functionals that vanish on whatever can be had and not on what is wanted.
+r"""Certificates of impossibility: functionals that vanish on every estimator of a scheme and not on its target.
 
 For a box with lower ends u and upper ends v let :math:`a^A` have :math:`v_i` for i in A and :math:`u_i` otherwise. The
 mixed difference
 
 .. math:: \Delta G = \sum_{A \subseteq [n]} (-1)^{n-|A|}\, G(a^A)
 
-is zero for the mean of every algorithm that surely reads fewer than n distinct negatives: whenever it stops, some
-coordinate j is not evaluated, and the corners A and A with j changed cancel. For the softmax and for its logarithm it
-is not,
-
-.. math::
-    \Delta F = (-1)^n \int_0^\infty e^{-t} \prod_i (e^{-tu_i} - e^{-tv_i})\,dt, \qquad
-    \Delta \log(1+S) = (-1)^{n-1} \int_0^\infty \frac{e^{-t}}t \prod_i (e^{-tu_i} - e^{-tv_i})\,dt .
-
-So no such algorithm is unbiased, and at some corner its bias is at least :math:`|\Delta F| / 2^n`. An algorithm may
-also skip the *target*. For the softmax :math:`b_0/\sum_{i\le n}b_i` of n + 1 exponentials the difference
-over all of them vanishes on some boxes, such as :math:`[1,2]^{n+1}`, but not where :math:`u_i \ge v_0` for all i >= 1:
-there :math:`\partial_0\cdots\partial_n` has one sign, that of :math:`(-1)^n\big(\sum_{i\ge1}b_i - nb_0\big)`.
+is zero for the mean of every algorithm that is guaranteed to read fewer than n distinct negatives, and neither for the
+softmax nor for its logarithm: at some corner the bias is at least :math:`|\Delta F| / 2^n`. If the *target* may be
+skipped, the difference over all n + 1 exponentials is not zero where :math:`u_i \ge v_0` for all i >= 1. The proofs are
+in the chapter :doc:`/notebooks/bias`.
 """
 
 import math
@@ -38,14 +30,14 @@ MOST_SIDES = 2**14
 
 @dataclass(frozen=True)
 class Certificate:
-    r"""A functional on the corners of a box that vanishes on every estimator of a scheme and not on the target.
+    """A functional on the corners of a box that vanishes on every estimator of a scheme and not on the target.
 
     Attributes:
         lower: the lower ends u.
         upper: the upper ends v.
         value: the functional of the target, not zero; for ``log`` the rational r != 1 whose logarithm it is.
         difference: the functional of the target as a float.
-        bias: the bias that every estimator of the scheme has at some corner at least: :math:`|difference|/2^n`.
+        bias: every estimator of the scheme has at least this bias at some corner: :math:`|difference|/2^n`.
         histories: how many histories were checked; the functional of each one's probability is exactly zero.
     """
 
@@ -116,10 +108,9 @@ def cube_difference(n: int, low: Rational, high: Rational) -> Fraction:
 
 
 def annihilated(scheme: Scheme, lower: Sequence[Rational], upper: Sequence[Rational]) -> dict[History, Fraction]:
-    """The mixed difference of the probability of each history that the scheme can stop with.
+    """The mixed difference of the probability of each history that the scheme can stop with; 0 unless it holds all n.
 
-    An estimator's mean is a combination of these probabilities, whatever it puts out; so if all are zero, the mixed
-    difference of its mean is. It is not zero for a history that holds all n negatives.
+    The mean of any estimator is a combination of these probabilities.
     """
     differences: defaultdict[History, Fraction] = defaultdict(Fraction)
     for sign, point in corners(lower, upper):
@@ -141,12 +132,11 @@ def certify(
         scheme: how the negatives are read (see :mod:`sumexp.bias.reading`).
         lower: lower ends of the box.
         upper: upper ends of the box.
-        target: what is to be estimated: a rational function of the point, or ``"log"`` for the log-softmax.
+        target: the function of the point to estimate, rational, or ``"log"`` for the log-softmax.
 
     Raises:
-        ValueError: if the scheme may read all n negatives, so that no such proof exists; if the target's difference
-            vanishes on this box (it can for a negative's softmax, never for F or its logarithm); if the box is not one
-            or too large.
+        ValueError: if the scheme may read all n negatives, the target's difference vanishes on this box (it can for a
+            negative's softmax, never for F or its logarithm), or the box is not one or too large.
     """
     differences = annihilated(scheme, lower, upper)
     for history, difference in differences.items():

@@ -1,4 +1,4 @@
-r"""Unbiased estimators of the softmax that read few negatives on average, and what they cost.
+r"""Unbiased estimators of the softmax that read few negatives on average, with their cost and variance.
 
 Read the negatives in a random order. With :math:`F_j = 1/(1 + \frac nj \sum_{i\le j} a_{\pi(i)})` after j reads and
 levels :math:`1 \le j_1 < \dots < j_L = n`, draw the last level J, :math:`P(J \ge l) = s_l`, and return
@@ -7,8 +7,6 @@ levels :math:`1 \le j_1 < \dots < j_L = n`, draw the last level J, :math:`P(J \g
 
 a *Russian roulette*: :math:`\mathbb E T = F_n = F`, as the sum telescopes. With levels 1, 2, 4, ... differences may be
 *antithetic*, :math:`D_l = F_{2m}(A \cup B) - \tfrac12(F_m(A) + F_m(B))`, of the same mean and of second order.
-
-Unbiasedness has its price: all n must be read with positive probability, and then T is large.
 """
 
 from collections import defaultdict
@@ -23,7 +21,7 @@ from torch import Tensor
 
 from sumexp import expectations
 from sumexp._checks import attributes, typed, whole
-from sumexp.bias.rational import Point, Rational, multinomial, not_negative, positive
+from sumexp.bias.rational import Point, Rational, multinomial, positive
 
 MOST_ORDERS = 50_000
 """Above so many random orders moments are not enumerated."""
@@ -141,38 +139,25 @@ def law(schedule: Schedule, a: Sequence[Rational]) -> dict[tuple[Fraction, int],
     """The exact joint law of (T, number of reads), by enumeration of all orders: for small n.
 
     Raises:
-        ValueError: if ``a`` is negative somewhere or not of length n, or has over 50,000 orders (beyond n = 8 a
-            roulette and a dyadic schedule have); `variance` or `two_valued_moments` go further.
+        ValueError: if ``a`` is negative somewhere or not of length n, or has over 50,000 orders, as beyond n = 8;
+            `variance` or `two_valued_moments` go further.
     """
-    values = _small(schedule, a)
+    values, sizes = positive("a", a, zero=True), [b - a for a, b in pairwise((0, *schedule.levels))]
+    if len(values) != schedule.n:
+        raise ValueError(f"a has {len(values)} entries, but the schedule is for n = {schedule.n}")
+    if (orders := multinomial(sizes)) > MOST_ORDERS:
+        raise ValueError(
+            f"n is {len(values)}: {orders} orders are more than the {MOST_ORDERS} that are enumerated; take variance "
+            "(plain differences, any a), or two_valued_moments if a has two values"
+        )
     result: defaultdict[tuple[Fraction, int], Fraction] = defaultdict(Fraction)
-    weight = Fraction(1, _count_orders(schedule))
-    for blocks in _orders(values, _sizes(schedule)):
+    weight = Fraction(1, orders)
+    for blocks in _orders(values, sizes):
         total, terms = Fraction(0), block_means(schedule, blocks)
         for place, p in schedule.stops():
             total += terms[place] / schedule.survival[place]
             result[total, schedule.levels[place]] += weight * p
     return {outcome: p for outcome, p in result.items() if p}
-
-
-def _sizes(schedule: Schedule) -> list[int]:
-    return [b - a for a, b in zip((0, *schedule.levels), schedule.levels, strict=False)]
-
-
-def _count_orders(schedule: Schedule) -> int:
-    return multinomial(_sizes(schedule))
-
-
-def _small(schedule: Schedule, a: Sequence[Rational]) -> Point:
-    values = not_negative("a", a)
-    if len(values) != schedule.n:
-        raise ValueError(f"a has {len(values)} entries, but the schedule is for n = {schedule.n}")
-    if (orders := _count_orders(schedule)) > MOST_ORDERS:
-        raise ValueError(
-            f"n is {len(values)}: {orders} orders are more than the {MOST_ORDERS} that are enumerated; take variance "
-            "(plain differences, any a), or two_valued_moments if a has two values"
-        )
-    return values
 
 
 @typed
@@ -251,8 +236,7 @@ def roulette_variance(schedule: Schedule, errors: Tensor) -> Tensor:
 def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count: int) -> tuple[Fraction, Fraction]:
     """Exact mean and variance of T, antithetic or plain, where ``count`` of the a are ``high`` and the others ``low``.
 
-    A recursion over levels and the number of high ones read; its cost is about count^2 per level. The *spike*,
-    count = 1, is done for any n.
+    A recursion over levels and the number of high ones read, of about count^2 steps per level.
 
     Raises:
         ValueError: if an end is not positive, or count is not in 0..n.
@@ -326,13 +310,10 @@ def sample(
     Args:
         schedule: how many negatives are read; see `roulette` and `dyadic`.
         read: from (rows [b], indices [b, j]) to :math:`\log a` [b, j], the logits of these negatives minus that of
-            their row's target; ``lambda rows, indices: log_a[rows.unsqueeze(-1), indices]`` where they lie in a table.
+            their row's target; for a table ``lambda rows, indices: log_a[rows.unsqueeze(-1), indices]``.
         batch: number of rows, each with its own order and number of reads.
         generator: source of all randomness, on ``device``.
         device: where to work.
-
-    Returns:
-        the estimates and their costs.
 
     Raises:
         ValueError: if ``batch`` is negative, or ``read`` returns another shape than it was asked for.
@@ -374,8 +355,7 @@ def distinct_indices(
 ) -> Tensor:
     """For each row a uniformly random ordered sample of ``count`` distinct indices below n, int64 [rows, count].
 
-    Few of many are drawn with replacement and repeats drawn again until there is none. That treats all indices alike,
-    and so makes all ordered samples equally likely.
+    Few of many are drawn with replacement, and repeats drawn again, which treats all indices alike.
 
     Raises:
         ValueError: unless 0 <= count <= n.

@@ -1,22 +1,12 @@
-r"""How biased at least: the best that any estimator can do that reads at most k of the n negatives.
+r"""The minimax bias of estimators that read at most k of the n negatives.
 
-The means of such estimators are exactly the sums of functions of at most k coordinates, the space :math:`V_k`. So over
-a finite set of points the minimax bias is the distance of F from :math:`V_k` in the maximum norm, and by duality
-
-.. math:: \max\Big\{\int F\,d\mu : \|\mu\| \le 1,\ \mu \perp V_k\Big\} .
-
-On the corners of a cube [u, v]^n everything depends on the number s of high coordinates only, and :math:`V_k` becomes
-the polynomials of degree at most k in s: best approximation of :math:`s \mapsto 1/(1 + (n-s)u + sv)` on {0..n}. For
-u -> 0 and v -> infinity that function is 1 at s = 0 and 0 elsewhere.
-
-The limit case is the minimax bias over *all* points with positive coordinates. For independent coins
-:math:`Z_i` that show 1 with probability :math:`1 - e^{-ta_i}`, t ~ Exp(1), and :math:`S = \sum Z_i`, F(a) is P(S = 0);
-with p the best polynomial :math:`B(a) = \mathbb E\,p(S)` is in :math:`V_k` (:func:`best_estimate_anywhere`), and
-
-.. math:: |F - B| \le \mathbb E\,|1\{S=0\} - p(S)| \le \max_s |1\{s=0\} - p(s)| .
-
-On a bounded box the value at its corners is a lower bound of the minimax bias over all its points. For k = n - 1 it is
-that bias, :math:`|\Delta F|/2^n`; whether it is for smaller k is open.
+Their means are exactly the sums of functions of at most k coordinates, the space :math:`V_k`. Over a finite set of
+points the minimax bias is the distance of F from :math:`V_k` in the maximum norm. On the corners of a cube [u, v]^n
+everything depends on the number s of high coordinates, and :math:`V_k` becomes the polynomials of degree at most k:
+best approximation of :math:`s \mapsto 1/(1 + (n-s)u + sv)` on {0..n}. For u -> 0 and v -> infinity that function is 1
+at s = 0 and 0 elsewhere, and its distance is the minimax bias over *all* points with positive coordinates
+(:func:`best_estimate_anywhere` attains it). On a bounded box the value at its corners is a lower bound, which is exact
+for k = n - 1; whether it is for smaller k is open. The proofs are in the chapter :doc:`/notebooks/bias`.
 """
 
 from collections.abc import Callable, Sequence
@@ -176,8 +166,8 @@ def reads_needed(n: int, bias: Rational) -> int:
 def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
     """A bias that no estimator with at most k reads can avoid at the corners, for any n, in rational arithmetic.
 
-    A floating-point exchange proposes k + 2 nodes; their functional is then evaluated exactly, so that the bound holds
-    however good the nodes are. It is the minimax bias where floating point found the best nodes.
+    A floating-point exchange proposes k + 2 nodes, whose functional is evaluated exactly: the bound holds for any
+    nodes, and is the minimax bias if they are the best ones.
 
     Args:
         values: F at the corners by the number of high coordinates, `cube_values` or `limit_values`.
@@ -191,7 +181,7 @@ def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
     if not all(0 <= value <= 1 for value in values):
         raise ValueError("a value is not from 0 to 1; give those of the softmax, as cube_values does")
     nodes = _exchange_in_floats(values, k)
-    return abs(sum((w * values[t] for w, t in zip(_weights(nodes), nodes, strict=True)), Fraction(0)))
+    return abs(_functional(values, nodes, _weights(nodes)))
 
 
 def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation:
@@ -206,7 +196,7 @@ def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation
     nodes = _exchange_in_floats(values, degree)
     while True:
         weights = _weights(nodes)
-        level = abs(sum((w * values[t] for w, t in zip(weights, nodes, strict=True)), Fraction(0)))
+        level = abs(_functional(values, nodes, weights))
         errors = _errors(values, nodes, weights)
         if max(abs(error) for error in errors) <= level:
             return Approximation(tuple(values), degree, nodes, weights, level)
@@ -234,9 +224,13 @@ def _weights(nodes: Sequence[int]) -> tuple[Fraction, ...]:
     return tuple(Fraction(w, total) for w in whole)
 
 
+def _functional(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[Fraction]) -> Fraction:
+    return sum((w * values[t] for w, t in zip(weights, nodes, strict=True)), Fraction(0))
+
+
 def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[Fraction]) -> list[Fraction]:
     """f - p on {0..n}, p the polynomial whose error at the nodes has one size and alternating signs."""
-    level = sum((w * values[t] for w, t in zip(weights, nodes, strict=True)), Fraction(0))
+    level = _functional(values, nodes, weights)
     products = [prod(t - s for s in nodes if s != t) for t in nodes]
     levels = [level if w > 0 else -level for w in weights]
     terms = [(values[t] - e) / p for t, e, p in zip(nodes, levels, products, strict=True)]
@@ -254,7 +248,10 @@ def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[
 
 
 def _exchange(errors: Sequence[Fraction] | NDArray[np.float64], level: Fraction | float, count: int) -> tuple[int, ...]:
-    """So many points with alternating errors, none smaller than ``level``, among them the largest error of all."""
+    """So many points with alternating errors, none smaller than ``level``, among them the largest error of all.
+
+    Rounding can leave too few: then none.
+    """
     peaks: list[int] = []
     for s, error in enumerate(errors):
         if abs(error) < level:
@@ -264,6 +261,8 @@ def _exchange(errors: Sequence[Fraction] | NDArray[np.float64], level: Fraction 
                 peaks[-1] = s
         else:
             peaks.append(s)
+    if len(peaks) < count:
+        return ()
     sizes = [abs(errors[s]) for s in peaks]
     top = max(range(len(peaks)), key=sizes.__getitem__)
     starts = range(max(0, top - count + 1), min(top, len(peaks) - count) + 1)
@@ -297,17 +296,10 @@ def _exchange_in_floats(values: Sequence[Fraction], degree: int, rounds: int = 6
         errors[list(nodes)] = level * np.sign(weights)
         if not np.isfinite(errors).all() or np.abs(errors).max() <= abs(level) * (1 + 1e-12):
             break
-        exchanged = _exchange(errors, abs(level) * (1 - 1e-9), count) if _enough(errors, level, count) else ()
-        if len(exchanged) < count:
+        if not (exchanged := _exchange(errors, abs(level) * (1 - 1e-9), count)):
             break
         nodes = exchanged
     return best
-
-
-def _enough(errors: NDArray[np.float64], level: float, count: int) -> bool:
-    """Whether the errors of at least the level's size alternate often enough, which rounding can spoil."""
-    signs = np.sign(errors[np.abs(errors) >= abs(level) * (1 - 1e-9)])
-    return 1 + int((signs[1:] != signs[:-1]).sum()) >= count
 
 
 def _chebyshev(n: int, count: int) -> tuple[int, ...]:
@@ -375,10 +367,7 @@ def by_enumeration(values: Sequence[Fraction], degree: int) -> Fraction:
     fewer_reads(n, degree)
     if comb(n + 1, degree + 2) > 20_000:
         raise ValueError(f"{comb(n + 1, degree + 2)} sets of {degree + 2} of {n + 1} points; take best_approximation")
-    return max(
-        abs(sum((w * values[t] for w, t in zip(_weights(nodes), nodes, strict=True)), Fraction(0)))
-        for nodes in combinations(range(n + 1), degree + 2)
-    )
+    return max(abs(_functional(values, t, _weights(t))) for t in combinations(range(n + 1), degree + 2))
 
 
 @typed

@@ -12,31 +12,18 @@ Point: TypeAlias = tuple[Fraction, ...]
 Matrix: TypeAlias = list[list[Fraction]]
 
 
-def positive(name: str, values: Sequence[Rational]) -> Point:
-    r"""The values as fractions.
+def positive(name: str, values: Sequence[Rational], zero: bool = False) -> Point:
+    r"""The values as fractions, :math:`a_i = e^{\hat y^-_i - \hat y^+} > 0`; a logit of :math:`-\infty` is the value 0.
 
     Raises:
-        ValueError: if there is none, or one is not positive: :math:`a_i = e^{\hat y^-_i - \hat y^+} > 0`.
+        ValueError: if there is none, or one is negative, or 0 unless ``zero`` allows it.
     """
     if len(values) == 0:
-        raise ValueError(f"{name} is empty; give one positive number for each negative")
+        raise ValueError(f"{name} is empty; give one number for each negative")
     for i, value in enumerate(values):
-        if not value > 0:
-            raise ValueError(f"{name}[{i}] is {value}; it must be positive: a = exp(logit of a negative - positive)")
-    return tuple(Fraction(value) for value in values)
-
-
-def not_negative(name: str, values: Sequence[Rational]) -> Point:
-    r"""The values as fractions; 0 is the negative of logit :math:`-\infty`, of which F does not depend.
-
-    Raises:
-        ValueError: if there is none, or one is negative.
-    """
-    if len(values) == 0:
-        raise ValueError(f"{name} is empty; give one number >= 0 for each negative")
-    for i, value in enumerate(values):
-        if not value >= 0:
-            raise ValueError(f"{name}[{i}] is {value}; it must not be negative: a = exp(negative's logit - positive's)")
+        if not (value > 0 or (zero and value == 0)):
+            wanted = "not be negative" if zero else "be positive"
+            raise ValueError(f"{name}[{i}] is {value}; it must {wanted}: a = exp(logit of a negative - positive)")
     return tuple(Fraction(value) for value in values)
 
 

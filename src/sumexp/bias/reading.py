@@ -1,8 +1,8 @@
-"""Schemes that read the negatives one by one, and the exact law of what they have seen when they stop.
+"""Schemes that read the negatives one by one, and the exact law of what they have read when they stop.
 
-A scheme looks at what it has read so far and says with what probability it reads which index next, or stops. So it may
-draw with or without replacement, know the indices, take a random number of negatives, and choose the next one by the
-values already seen: all but looking at what it has not read.
+From what it has read so far a scheme says with what probability it reads which index next, or stops. So it may draw
+with or without replacement, know the indices, take a random number of negatives, and choose the next one by the values
+read.
 """
 
 from collections import defaultdict

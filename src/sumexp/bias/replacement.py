@@ -1,10 +1,11 @@
 """Unbiased estimators of the softmax from draws with replacement, and what the Poisson estimator lacks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import comb, prod
+from types import MappingProxyType
 
 import torch
 
@@ -46,34 +47,27 @@ def compositions(total: int, parts: int) -> list[tuple[int, ...]]:
     return [c for c in product(range(total + 1), repeat=parts) if sum(c) == total]
 
 
-def with_replacement_weights(n: int) -> dict[tuple[int, ...], Fraction]:
+@cache
+def with_replacement_weights(n: int) -> Mapping[tuple[int, ...], Fraction]:
     r"""The unbiased :math:`h(x) = \sum_\beta c_\beta F(x^\beta)` from n uniform draws with replacement: its weights c.
 
-    :math:`x^\beta` repeats the drawn value :math:`x_i` :math:`\beta_i` times; :math:`\beta` runs over the
-    compositions of n in n parts. The mean of h at :math:`a^\beta` is a polynomial of degree n in :math:`\beta/n`, and
-    polynomials of that degree interpolate on the lattice: so h exists, and there is one.
+    :math:`x^\beta` repeats the drawn value :math:`x_i` :math:`\beta_i` times; :math:`\beta` runs over the compositions
+    of n in n parts. The mean of h at :math:`a^\beta` is a polynomial of degree n in :math:`\beta/n`, which the lattice
+    fixes.
 
     Raises:
-        ValueError: unless 1 <= n <= 4 (the linear system has binom(2n-1, n) unknowns); for larger n take
-            `all_seen_estimate`, which is unbiased too.
+        ValueError: unless 1 <= n <= 4 (binom(2n-1, n) unknowns); for larger n take `all_seen_estimate`.
     """
     if not 1 <= n <= 4:
         raise ValueError(f"n is {n}; 1..4 are solved exactly. For larger n take all_seen_estimate")
-    return dict(_with_replacement_weights(n))
-
-
-@cache
-def _with_replacement_weights(n: int) -> tuple[tuple[tuple[int, ...], Fraction], ...]:
     lattice = compositions(n, n)
     matrix = [
         [Fraction(multinomial(alpha) * prod(b**e for b, e in zip(beta, alpha, strict=True)), n**n) for beta in lattice]
         for alpha in lattice
     ]
-    # unknown c_beta; the mean at every lattice point must be F there, whatever F: c solves the transposed system.
-    place = lattice.index((1,) * n)
-    right = [Fraction(int(i == place)) for i in range(len(lattice))]
-    weights = solve(matrix, right)
-    return tuple((beta, c) for beta, c in zip(lattice, weights, strict=True) if c)
+    # The mean at every lattice point must be F there, whatever F: c solves the transposed system.
+    right = [Fraction(int(beta == (1,) * n)) for beta in lattice]
+    return MappingProxyType({beta: c for beta, c in zip(lattice, solve(matrix, right), strict=True) if c})
 
 
 def with_replacement_estimate(values: Sequence[Rational]) -> Fraction:

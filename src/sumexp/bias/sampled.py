@@ -1,15 +1,11 @@
 r"""The bias of the sampled softmax on given logits, exactly: of its value and of its gradient.
 
 With importance weights and m negatives drawn from q with replacement, the sampled softmax of a label is
-:math:`\hat p = 1/(1+X)`. Its bias :math:`\mathbb E\hat p - p` is never negative, since
-:math:`\frac1{1+X} \ge \frac1{1+\mathbb EX} - \frac{X-\mathbb EX}{(1+\mathbb EX)^2}` (Jensen). The stochastic gradient
-of the loss :math:`-\log\hat p` has coordinates :math:`\hat p - 1` for the label and, for a negative, the share that its
-draws have of the sampled denominator; its mean is the gradient of :math:`\mathbb E\log(1+X)`, since q and the weights
-do not move with the logits.
-
-The value's bias is taken as the integral of a non-negative function, and keeps its digits however small it is. Where
-:math:`q = 0` a class is never drawn, X misses its share of S, and :math:`\frac1{1+\mathbb EX} - \frac1{1+S}` comes on
-top.
+:math:`\hat p = 1/(1+X)`. Its bias :math:`\mathbb E\hat p - p` is never negative (Jensen), and is taken as the integral
+of a non-negative function, so that it keeps its digits. Where :math:`q = 0` a class is never drawn, and
+:math:`\frac1{1+\mathbb EX} - \frac1{1+S}` comes on top. The stochastic gradient of :math:`-\log\hat p` has coordinates
+:math:`\hat p - 1` for the label and, for a negative, the share of its draws in the sampled denominator; its mean is the
+gradient of :math:`\mathbb E\log(1+X)`, since q and the weights do not move with the logits.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 r"""The best member of a family of scores that is linear in its parameters, under the exact population losses.
 
-Where some member is optimal, global and local NCE both find it, but they need different things of it. Global NCE needs
-:math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)} + c(x)` with any c; local NCE needs :math:`c = -\log(n-1)`, that is
-scores that normalise themselves at every x. A family without a bias for each x has no reason to.
+Global NCE needs a member :math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)} + c(x)` with any c; local NCE needs
+:math:`c = -\log(n-1)`, scores that normalise themselves at every x.
 
 Source: Stratos, section 2.2, last paragraph.
 """

@@ -309,7 +309,7 @@ def honest(validation: NDArray[np.float64]) -> tuple[int, ...]:
     """The configuration to report for each column, chosen without the truth.
 
     InfoNCE's value is a lower bound, so the largest is best; a cross entropy is an upper bound of an entropy, so the
-    least is best, for each of DoE's two. The difference itself is no bound and chooses nothing.
+    smallest is best, for each of DoE's two. Their difference is no bound and chooses nothing.
 
     Args:
         validation: [configurations, columns], as `train` names them.
@@ -319,12 +319,7 @@ def honest(validation: NDArray[np.float64]) -> tuple[int, ...]:
 
 
 def oracle(test: NDArray[np.float64], truth: float) -> int:
-    """The configuration whose estimate on the test comes closest to the truth, which nobody has who needs an estimate.
-
-    Args:
-        test: [configurations, columns].
-        truth: I.
-    """
+    """The configuration whose estimate on the test, [configurations, columns], comes closest to the truth I."""
     return int(np.abs(estimates(test) - truth).argmin())
 
 

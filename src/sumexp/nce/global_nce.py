@@ -8,7 +8,8 @@ the population loss given x is
     = \int_0^\infty \varphi_+(t)\,\big(1 - \varphi_-(t)^{n-1}\big)\,\frac{dt}t ,
 
 since :math:`\log(1+X/a) = \int_0^\infty e^{-ta}(1-e^{-tX})\,dt/t`. The integrand is not negative and n is only a power.
-Throughout ``log_q=None`` stands for :math:`q = \mathrm{pop}_Y`.
+Throughout ``log_q=None`` stands for :math:`q = \mathrm{pop}_Y`; ValueError is raised if ``log_q`` is not the logarithm
+of a law on y, or n < 2.
 
 Source: Stratos, section 1.
 """
@@ -91,15 +92,16 @@ def cross_entropy(
         n: number of candidates, >= 2; or several, at nearly the cost of one.
         log_q: [Y] log probabilities of the noise.
         tol: relative error asked for.
-        method: how to sum over y; see :func:`sumexp.expectations.with_replacement`. ``auto`` spreads them on a grid if
-            there are 200 or more and the scores do not range too widely.
+        method: how to sum over y; see :func:`sumexp.expectations.with_replacement`. ``auto`` spreads 200 y or more on a
+            grid if the scores do not range too widely.
 
     Returns:
         A scalar, or [len(n)] for several n; differentiable (once) in ``scores`` and ``log_q``.
 
     Raises:
         ValueError: if n < 2, a shape does not fit, a score is NaN, or +inf where q(y) > 0, q is no law, or the scores
-            of one x spread over more than about 700.
+        of
+            one x spread over more than about 700.
 
     Source: Stratos, section 1.2.
     """
@@ -138,9 +140,6 @@ def entropy(
 ) -> Tensor:
     """The conditional entropy H(I|XY^n) of the true index, the least value of :func:`cross_entropy`.
 
-    Raises:
-        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
-
     Source: Stratos, section 1.1.
     """
     return cross_entropy(joint, optimal_scores(joint, log_q), n, log_q, tol, method)
@@ -157,13 +156,7 @@ def bound(
 ) -> Tensor:
     r"""InfoNCE's value :math:`B = \log n - \text{cross entropy}`, at most `ceiling`: for q = pop_Y a bound of I(X, Y).
 
-    Args:
-        joint: the law of pairs.
-        scores: [X, Y], as for :func:`cross_entropy`.
-        n: number of candidates, or several.
-        log_q: [Y] log probabilities of the noise.
-        tol: relative error of the cross entropy.
-        method: how to sum over y.
+    Arguments and errors are those of :func:`cross_entropy`.
 
     Source: Stratos, section 1.2 and Corollary 1.2.
     """
@@ -178,9 +171,6 @@ def ceiling(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     This holds for any scores and any noise. The sum is :math:`\mathbb E\log\frac{\mathrm{pop}(y|x)}{q(y)}`, and
     infinite where the noise misses a y that occurs.
 
-    Raises:
-        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
-
     Source: the chapter; Stratos, Corollary 1.2, for q = pop_Y.
     """
     check_candidates(n)
@@ -194,9 +184,6 @@ def optimal_scores(joint: Joint, log_q: Tensor | None = None) -> Tensor:
     r"""[X, Y] :math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)}`, optimal up to a constant for each x.
 
     It is ``-inf`` for pairs never seen and ``+inf`` for pairs that the noise cannot produce.
-
-    Raises:
-        ValueError: if ``log_q`` is not the logarithm of a law on y.
 
     Source: Stratos, section 1.2.
     """

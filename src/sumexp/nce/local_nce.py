@@ -1,7 +1,8 @@
 r"""Local NCE: given a candidate, is it true? The binary loss, with one true pair for n - 1 draws of noise on average.
 
 Each of n coins falls on 1 with probability 1/n; y comes from :math:`\mathrm{pop}(\cdot|x)` if it did, else from q.
-Throughout ``log_q=None`` stands for :math:`q = \mathrm{pop}_Y`.
+Throughout ``log_q=None`` stands for :math:`q = \mathrm{pop}_Y`; ValueError is raised if ``log_q`` is not the logarithm
+of a law on y, or n < 2.
 
 Source: Stratos, section 2 and appendix D.
 """
@@ -36,9 +37,6 @@ class Divergences(NamedTuple):
 def posterior(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     r"""[X, Y] :math:`P(A=1|x,y) = \mathrm{pop}(y|x)\big/\big(\mathrm{pop}(y|x) + (n-1)q(y)\big)`; 0 if y cannot occur.
 
-    Raises:
-        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
-
     Source: Stratos, equation (3).
     """
     return torch.sigmoid(optimal_scores(joint, n, log_q))
@@ -49,9 +47,6 @@ def optimal_scores(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     r"""[X, Y] :math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)} - \log(n-1)`: the PMI minus log(n-1) for q = pop_Y.
 
     It is ``-inf`` for pairs never seen and ``+inf`` for pairs that the noise cannot produce.
-
-    Raises:
-        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
 
     Source: Stratos, section 2.2.
     """
@@ -93,9 +88,6 @@ def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = N
 def entropy(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
     """The conditional entropy of the coins, the least value of :func:`cross_entropy`.
 
-    Raises:
-        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
-
     Source: Stratos, equation (4).
     """
     return cross_entropy(joint, optimal_scores(joint, n, log_q), n, log_q)
@@ -104,9 +96,6 @@ def entropy(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
 @typed
 def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergences:
     r"""The divergences d with :math:`-H(A^n|XY^n) = d_{true} + (n-1)d_{noise} - \log n - (n-1)\log\frac n{n-1}`.
-
-    Raises:
-        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
 
     Source: Stratos, Lemma 2.1.
     """
@@ -119,9 +108,6 @@ def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergence
 @typed
 def jensen_shannon(joint: Joint, log_q: Tensor | None = None) -> Tensor:
     r""":math:`\mathrm{JSD}(\mathrm{pop}_{Y|X}\|q)`, mean over x: the mean of the two divergences for n = 2.
-
-    Raises:
-        ValueError: if ``log_q`` is not the logarithm of a law on y.
 
     Source: Stratos, Corollary 2.2.
     """
@@ -155,9 +141,6 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
 @typed
 def self_normalisation_defect(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     r"""[X] :math:`\sum_y \exp(s(x,y) + \log q(y) + \log(n-1)) - 1`: zero where the scores normalise themselves.
-
-    Raises:
-        ValueError: if n < 2 or ``log_q`` is not the logarithm of a law on y.
 
     Source: Stratos, section 2.2, last paragraph.
     """

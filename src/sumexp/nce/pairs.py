@@ -1,27 +1,19 @@
-r"""What gBCE, the sigmoid over a batch (SigLIP) and CLIP's softmax learn.
-
-With free scores each minimum has a closed form.
+r"""The minima of gBCE, of the sigmoid over a batch (SigLIP) and of CLIP's softmax, with free scores in closed form.
 
 - *gBCE*: a positive y and k uniform negatives i, with the loss
   :math:`-\beta\log\sigma(f_y)-\sum_i\log(1-\sigma(f_i))`,
 
-  .. math:: \alpha=\frac k{L-1},\qquad \beta=\alpha\bigl(t\,(1-\tfrac1\alpha)+\tfrac1\alpha\bigr)=1-t\,(1-\alpha).
+  .. math:: \alpha=\frac k{L-1},\qquad \beta=\alpha\bigl(t\,(1-\tfrac1\alpha)+\tfrac1\alpha\bigr)=1-t\,(1-\alpha),
 
-  Class by class the mean loss is :math:`-\beta P_i\log\sigma-\alpha(1-P_i)\log(1-\sigma)`, strictly convex, so
-  :math:`f_i=\operatorname{logit}P_i+\log(\beta/\alpha)`. For t = 1 the sigmoid *is* the probability. For t = 0, the
-  plain binary cross entropy, it is too large whenever :math:`\alpha<1`. *The order is the same for every t.* If the
-  negatives are drawn from all L classes, hits included, the second weight is :math:`k/L` and
-  :math:`f_i=\log P_i+\log(\beta L/k)`: for t = 1 about :math:`\sigma=P/(1+P)`, too small if :math:`P>1/L` and too large
-  if :math:`P<1/L`.
-- *SigLIP*: B pairs are drawn independently from a joint distribution. An x and a y of the batch are a true pair if
-  they were drawn together. The B true pairs and B(B - 1) pairs from the product of the marginals are the local game of
-  :mod:`sumexp.nce.local_nce` with B candidates, so :math:`f=\mathrm{PMI}-\log(B-1)`. The best constant score is
-  :math:`-\log(B-1)` too: a good first value of the bias. If hits are left out, pairs whose y equals the own y of x, a
-  false pair (x, y) has the weight :math:`(P(x)-P(x,y))\,P(y)`, and
+  has :math:`f_i=\operatorname{logit}P_i+\log(\beta/\alpha)`: for t = 1 the sigmoid *is* the probability. If the
+  negatives are drawn from all L classes, hits included, :math:`f_i=\log P_i+\log(\beta L/k)`. The order is the same for
+  every t.
+- *SigLIP*: the B true and B(B - 1) false pairs of a batch are the local game of :mod:`sumexp.nce.local_nce` with B
+  candidates, so :math:`f=\mathrm{PMI}-\log(B-1)`; without pairs of equal y
   :math:`f=\mathrm{PMI}-\log(1-P(y\mid x))-\log(B-1)`.
-- *CLIP*: the cross entropy of the softmax over a row of the batch, plus that over a column. Each row is the global game
-  with negatives from the marginal. The row loss alone learns PMI + c(x), the column loss PMI + c(y), and their sum
-  PMI + c if all pairs can occur (any two are connected by pairs that share an x or a y), for every B with hits kept.
+- *CLIP*: the softmax over rows plus that over columns learns PMI + c if all pairs can occur, for every B, hits kept.
+
+The proofs are in the chapter :doc:`/notebooks/since`.
 
 Sources: A. Petrov and C. Macdonald, gSASRec, RecSys 2023, arXiv 2308.07192, and its public code; X. Zhai et al., Sigmoid
 Loss for Language Image Pre-Training, ICCV 2023, arXiv 2303.15343, and its public code; A. Radford et al., Learning

@@ -1,11 +1,11 @@
-r"""What losses with sampled negatives really optimise.
+"""The losses with sampled negatives in expectation, and their minima.
 
 - `schemes`: the sampling laws and weights of one label, both conventions for the positive;
 - `implicit`: the exact expectation of the sampled cross entropy, its variance, and Jensen's bound;
 - `gradients`: exact mean, bias and variance of the stochastic gradient, by class or by group of classes;
 - `decoupled`: the sampled decoupled loss, whose mean and variance are closed forms;
 - `asymptotics`: the expansion of the implicit loss and of its squared error in powers of 1/m;
-- `population`: the scores that minimise a loss over a population, which show whom it favours.
+- `population`: the scores that minimise a loss over a population, which show the classes it favours.
 
 Source: A. S. Rawat et al., Disentangling Labeling and Sampling Bias for Learning in Large-output Spaces.
 """

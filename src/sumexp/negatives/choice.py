@@ -37,7 +37,7 @@ def choose(
 
     The first line that fits:
 
-    1. any class can be scored, and the logits of all fit into the memory: the full softmax;
+    1. any class can be scored, and all logits fit into the memory: the full softmax;
     2. the rarest class, of frequency :math:`e^{-\text{skew}}/L`, is expected less than once among the negatives of one
        example a step: each negative from 3 or uniform, chosen by a coin flip, with log q of the mixture;
     3. in-batch negatives, or if any class can be scored negatives sampled by class counts, in either case with
@@ -49,7 +49,7 @@ def choose(
         negatives: of an example.
         skew: logarithm of the mean frequency of a class over that of the rarest one, in nats.
         memory: bytes for logits and their gradient.
-        means: what a step can score.
+        means: which classes a step can score.
         steps: of the run.
 
     Raises:

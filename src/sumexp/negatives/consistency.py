@@ -32,7 +32,7 @@ from sumexp import _checks as checks
 from sumexp._checks import typed
 from sumexp.expectations.quadrature import rule
 from sumexp.negatives.population import Losses, _positive
-from sumexp.negatives.schemes import Weights, _given, _unknown
+from sumexp.negatives.schemes import Weights, _given
 from sumexp.samplers._negatives import Hits
 
 STRIDE = 5.0
@@ -60,6 +60,7 @@ def factors(
 
     Source: Rawat et al., Table 1 and equation (16).
     """
+    checks.choice("weights", weights, get_args(Weights))
     zero, log_m = torch.zeros_like(log_q), math.log(m)
     renewed = torch.log1p(-log_q.exp()) if hits == "redraw" else zero
     match weights:
@@ -69,10 +70,8 @@ def factors(
             return renewed - log_m, -log_q
         case "relative":
             return log_q, -log_q
-        case "tail":
-            prior = _given(prior)
-            return renewed - log_m - prior, prior - log_q
-    raise _unknown(weights)
+    prior = _given(prior)
+    return renewed - log_m - prior, prior - log_q
 
 
 @typed

@@ -1,7 +1,7 @@
 r"""The sampled decoupled loss :math:`\phi(f_y) + \sum_{y'\in\mathcal N} w_{yy'}\varphi(-f_{y'})`: exact moments.
 
-It is linear in the sample, so that mean and variance are closed forms: what the tables of the paper call upper bounds
-are expectations here. Functions take the values :math:`\varphi(-f_{y'})`, [..., classes], whatever the margin loss.
+It is linear in the sample, so that mean and variance are closed forms. Functions take the values
+:math:`\varphi(-f_{y'})`, [..., classes], of any margin loss.
 """
 
 import math
@@ -48,14 +48,12 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
 
 @typed
 def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> Tensor:
-    r"""The law of least variance for given margins, :math:`q^*_{y'} \propto \rho_{yy'}|\varphi_{y'}|`, log q [..., classes].
+    r"""The law of least variance for given margins, log q [..., classes]: :math:`q^*_{y'} \propto \rho|\varphi|`.
 
-    With :math:`w = \rho/(mq)` the variance is :math:`\frac1m(\sum\rho^2\varphi^2/q - (\sum\rho\varphi)^2)`, at least
-    :math:`\frac1m((\sum\rho|\varphi|)^2 - (\sum\rho\varphi)^2)` by Cauchy and Schwarz: exactly 0, for every m, as
-    margin losses are not negative.
+    For margin losses, which are not negative, the variance with :math:`w = \rho/(mq)` is then exactly 0.
 
     Args:
-        negative_losses: [..., classes] the values of :math:`\varphi`; all of them are needed, which is the catch.
+        negative_losses: [..., classes] the values of :math:`\varphi`, of all classes.
         log_rho: [..., classes] logarithms of the margins' factors.
         label: the positive, which gets probability 0.
 
@@ -63,7 +61,7 @@ def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> 
         ValueError: if the products vanish on all negatives, or the shapes do not fit.
 
     Source: Rawat et al., Proposition 5, equation (17).
-    """  # noqa: E501
+    """
     _fitting(negative_losses, log_rho)
     log_product = log_rho.to(torch.float64) + negative_losses.to(torch.float64).abs().log()
     return exclude(log_product, label)

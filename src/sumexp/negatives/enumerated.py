@@ -1,23 +1,14 @@
-r"""The minimum of any sampled loss, and the variance of its estimates, by enumeration of all draws.
+"""The minimum of any sampled loss, and the variance of its estimates, by enumeration of all draws.
 
-With few classes and few negatives every multiset of m independent draws can be listed. The mean of any loss, its
-gradient and its Hessian are then finite sums: an independent check of the integrals of
-:mod:`sumexp.negatives.consistency`. On scores that sum to 0 an estimate from N examples with free scores has the
-asymptotic covariance :math:`H^+VH^+/N` around the minimum :math:`f^*`, where H is the mean Hessian and V the covariance
-of one example's gradient.
+With few classes and few negatives every multiset of m independent draws can be listed, and the mean of any loss, its
+gradient and its Hessian are finite sums: an independent check of the integrals of :mod:`sumexp.negatives.consistency`.
+On scores that sum to 0 an estimate from N examples with free scores has the asymptotic covariance :math:`H^+VH^+/N`
+around the minimum :math:`f^*`, where H is the mean Hessian and V the covariance of one example's gradient.
 
-**Bias and variance.** Relative weights with hits kept (`kept`) have no bias for any m (theorem *consistent* of the
-chapter on negatives), and :math:`V = H`. Is another estimator from the same tuples better? Let :math:`\psi` be an
-estimating function of a label and its candidates, the label included, of finite variance and differentiable in f.
-
-- *Among those with* :math:`\mathbb E[\psi\mid\text{the unordered candidates}]=0` *for all f, kept has the least
-  asymptotic covariance*, in the order of positive semidefinite matrices. Let s be the score function of the label's
-  position given the candidates. The derivative of :math:`\sum_i\pi_i\psi_i=0` is
-  :math:`\mathbb E\,\partial\psi=-\mathbb E\,\psi s^\top`. So the information of :math:`\psi`,
-  :math:`(\mathbb E\psi s^\top)^\top(\mathbb E\psi\psi^\top)^+\,\mathbb E\psi s^\top`, is at most
-  :math:`\mathbb E ss^\top` by the Cauchy-Schwarz inequality, with equality for :math:`\psi=s`.
-- *Among all estimating functions it does not*: the gradient of the full softmax depends on the label alone, has the
-  right mean, and varies less, but it reads the scores of all classes.
+Relative weights with hits kept (`kept`) have no bias for any m, and :math:`V = H`. Among estimating functions whose
+mean given the unordered candidates is 0 for all scores, `kept` has the smallest asymptotic covariance; the full
+softmax's is smaller, and evaluates all classes (theorems of the chapters :doc:`/notebooks/negatives` and
+:doc:`/notebooks/since`).
 
 Sources: Godambe, Biometrika 63 (1976), for conditional scores; Rawat et al., eq. (7), for the losses.
 """
@@ -33,6 +24,7 @@ from torch.autograd.functional import hessian, jacobian
 
 from sumexp import _checks as checks
 from sumexp.negatives import information
+from sumexp.negatives.population import positive_laws
 
 MOST_DRAWS = 20_000
 """The largest number of multisets."""
@@ -171,9 +163,7 @@ def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
     >>> round(found.relative_variance(log_p), 3)
     1.661
     """
-    log_p, log_q = checks.log_law("log_p", log_p), checks.log_law("log_q", log_q)
-    if log_p.shape != log_q.shape or log_p.ndim != 1 or not bool((log_p + log_q).isfinite().all()):
-        raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must be positive laws, [classes]")
+    log_p, log_q = positive_laws(log_p, log_q)
     counts, chance = draws(log_q, m)
     weights = torch.outer(chance, log_p.exp())
 

@@ -1,12 +1,11 @@
 r"""The cost of an estimated q: the minimum of the loss with draws from q and :math:`\log\hat q` subtracted.
 
-With :math:`\hat q` subtracted from all logits and hits kept, the scores :math:`f - \log\hat q` meet the uncorrected
-loss, whose minimum is :math:`\log P/q` for every number of negatives (the chapter :doc:`/notebooks/negatives`, theorem
-"consistent", part one). So the minimum is
+With :math:`\log\hat q` subtracted from every logit and hits kept the minimum is (theorem *consistent* of the chapter
+:doc:`/notebooks/negatives`)
 
 .. math:: f_y = \log P(y\mid x) + \delta_y + \text{const}, \qquad \delta = \log\hat q - \log q,
 
-and an estimate that is off by one factor everywhere costs nothing.
+so an estimate that is off by one factor everywhere costs nothing.
 """
 
 import torch

@@ -1,34 +1,26 @@
-r"""Hard negatives from a finite number of draws: the exact mean loss, and where it ends with free scores.
+r"""Hard negatives from a finite number of draws: the exact mean loss and its minimum with free scores.
 
 The loss of Robinson et al. (2021) weighs each of m draws by :math:`e^{\beta f}`, divided by the mean of these weights;
 gradients flow through them, and draws of the label stay:
 
-.. math:: \ell_y = \log\Bigl(1+m\,\frac AB\,e^{-f_y}\Bigr),\qquad
-          A=\sum_n e^{(1+\beta)f_n},\quad B=\sum_n e^{\beta f_n} .
+.. math:: \ell_y = \log\Bigl(1+m\,\frac{\sum_n e^{(1+\beta)f_n}}{\sum_n e^{\beta f_n}}\,e^{-f_y}\Bigr)
+          = \log\sum_n a_n - \log\sum_n b_n,\qquad b_n=e^{\beta f_n},\quad a_n=b_n\bigl(1+m\,e^{f_n-f_y}\bigr).
 
-A ratio of two sums of the same draws is no softmax with weights. But its logarithm is a difference of logarithms,
-
-.. math:: \ell_y = \log\sum_n a_n - \log\sum_n b_n,\qquad b_n=e^{\beta f_n},\quad a_n=b_n\bigl(1+m\,e^{f_n-f_y}\bigr),
-
-and each sum has independent terms of one law. So by Frullani's integral the mean is exact for any m,
+Each sum has independent terms of one law, so by Frullani's integral the mean is exact for any m,
 
 .. math:: \mathbb E\,\ell_y
    = \int_0^\infty\Bigl[\bigl(\mathbb E e^{-sb}\bigr)^m-\bigl(\mathbb E e^{-sa}\bigr)^m\Bigr]\frac{ds}s ,
 
-where a and b are those of one draw. Divide both by the least b. Then the integral is that of :math:`e^{-s}` times the
-Laplace transform of a non-negative measure, so that the bounds of :func:`sumexp.expectations.rule` hold for it, with
-the largest sum of a in the place of :math:`1+X_{\max}`.
+where a and b are those of one draw, divided by the least b, so that the bounds of :func:`sumexp.expectations.rule` hold
+with the largest sum of a for :math:`1+X_{\max}`. With many classes the mean, a function of :math:`f_y` that is analytic
+for :math:`|\operatorname{Im}f_y|<\pi`, is interpolated between Chebyshev nodes.
 
-The mean depends on the label only through :math:`f_y`, analytically for :math:`|\operatorname{Im}f_y|<\pi`: with many
-classes it is computed at Chebyshev nodes and interpolated.
-
-**Its minimum.** In a direction d the slope at infinity is :math:`\sum_yP_y\,\mathbb E\max(0,\max_nd_n-d_y)`, as for the
-losses of :mod:`sumexp.negatives.published`: if P and q are positive, a minimum exists for every :math:`m\ge1` and
-:math:`\beta\ge0`. For :math:`\beta=0` the loss is convex and its minimum is :math:`\log P/q`; for one draw the weight
-cancels and the same holds. Else it is not convex, and few classes with few draws can have several minima.
+If P and q are positive, a minimum exists for every :math:`m\ge1` and :math:`\beta\ge0`. For :math:`\beta=0`, and for
+one draw, it is :math:`\log P/q`. Otherwise the loss is not convex, and few classes with few draws can have several
+minima.
 
 Source: J. Robinson et al., Contrastive Learning with Hard Negative Samples, ICLR 2021; its public code, with
-``tau_plus`` 0. The debiased estimate is left out: its sum has the positive with a negative coefficient, and is clamped.
+``tau_plus`` 0.
 """
 
 import math
@@ -95,12 +87,12 @@ def hard_losses(log_q: Tensor, m: int, beta: float, tol: float = 1e-12) -> Losse
 
 
 def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
-    r"""The scores of least mean loss, shifted to mean 0; deterministic.
+    r"""The scores of minimal mean loss, shifted to mean 0; deterministic.
 
-    The loss is not convex. With up to 20 classes it falls from four starts, among them the minimum of m to infinity and
-    that of one draw, and the lowest end is taken; with more Newton's method starts at the former. That no other minimum
-    is lower is not proved. For 300 random laws of three to five classes, with two to five draws and :math:`\beta` from
-    1 to 20, descent from twelve further starts found none.
+    The loss is not convex. With up to 20 classes the search starts at four points and the lowest end is taken; with
+    more Newton's method starts at the limit of many draws. That no other minimum is lower is not proved: for 300 random
+    laws of three to five classes, with two to five draws and :math:`\beta` from 1 to 20, descent from twelve other
+    starts found none.
 
     Args:
         log_p: [classes] law of labels, positive everywhere.

@@ -1,4 +1,4 @@
-r"""What the sampled cross entropy optimises: its exact expectation, the implicit loss, and its bound.
+r"""The exact expectation of the sampled cross entropy, the implicit loss, and its bound.
 
 With :math:`x_{y'} = w_{yy'} e^{f_{y'} - f_y}` the sampled cross entropy of label y is :math:`\log(1+X)`,
 :math:`X = \sum_{y'\in\mathcal N} x_{y'}` over m draws from q. Its expectation is one integral over the Laplace

@@ -1,13 +1,13 @@
-r"""What a negative is worth: the variance of the estimate that relative weights with hits kept lead to.
+r"""The worth of a negative: the variance of estimates by relative weights with hits kept.
 
-At the minimum :math:`f = \log P` the loss of m draws is a correctly specified conditional likelihood, of the place of
-the true class among the m + 1 candidates. So the covariance of its gradient *is* its Hessian,
+At the minimum :math:`f = \log P` the loss of m draws is a correctly specified conditional likelihood, of the position
+of the true class among the m + 1 candidates. So the covariance of its gradient *is* its Hessian,
 
 .. math:: V_m = H_m = m\sum_{a<b} P_aP_bJ_{ab}\,(e_a-e_b)(e_a-e_b)^\top, \qquad
           J_{ab} = \mathbb E\frac1{r_a+r_b+R_{m-1}} = \int_0^\infty e^{-t(r_a+r_b)}M(t)^{m-1}\,dt
 
 with r = P/q, :math:`R_k` the sum of k draws' r and :math:`M(t) = \sum_y q_ye^{-tr_y}`. The estimate from N examples has
-the asymptotic variance :math:`H_m^+V_mH_m^+/N = H_m^+/N`. Both rise with m: the gradient's spread, and what is learned.
+the asymptotic variance :math:`H_m^+/N`, and :math:`H_m` rises with m.
 """
 
 import math
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp.negatives.population import positive_laws
 
 
 def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
@@ -30,9 +31,7 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
         ValueError: if m is out of range, the shapes differ, or a law is not positive or does not sum to 1.
     """
     m = checks.whole("m", m, 1, 1 << 53)
-    p, q = checks.log_law("log_p", log_p).exp(), checks.log_law("log_q", log_q).exp()
-    if p.shape != q.shape or p.ndim != 1 or not min(p.min(), q.min()) > 0:
-        raise ValueError(f"p {tuple(p.shape)} and q {tuple(q.shape)} must be positive laws on the same classes, [C]")
+    p, q = (law.exp() for law in positive_laws(log_p, log_q))
     r = p / q
     # In u = log t the integrand is analytic for |Im u| < pi/2, where the trapezoid rule of this step leaves 1e-16.
     step = 0.25

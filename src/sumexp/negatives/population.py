@@ -1,10 +1,8 @@
-r"""Whom a loss favours: the scores that minimise it over a population.
+r"""The scores that minimise a loss over a population, which show the classes it favours.
 
-At one x the *population minimiser* of a loss minimises :math:`\sum_y P(y\mid x)\,\ell(y, f)` over the scores f. At
-equal posteriors that of the cross entropy has equal scores; a loss whose minimiser then scores a rare label above a
-frequent one favours the tail. The loss can be a pairwise-margin loss, such as the bound of a sampling scheme, or the
-exact implicit loss of the scheme. They need not agree: with few negatives the exact losses of within-batch sampling
-lean to the tail more than their bounds say.
+At one x the *population minimiser* of a loss minimises :math:`\sum_y P(y\mid x)\,\ell(y, f)` over the scores f. If it
+scores a rare label above a frequent one at equal posteriors, where the cross entropy's has equal scores, the loss
+favours the tail. The pairwise-margin bound of a sampling scheme and its exact implicit loss need not agree.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,6 +85,19 @@ def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-1
         raise ValueError(f"the search stopped at a slope of {slope:.1e}; is the loss convex, its minimum finite?")
     scores = torch.from_numpy(point).to(p.device)
     return scores - scores.mean()
+
+
+def positive_laws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
+    """The logarithms of the laws of labels and of one draw, [classes] each, in float64 and without gradients.
+
+    Raises:
+        ValueError: if one does not sum to 1 or has a class of probability 0, the shapes differ or there is one class.
+    """
+    log_p, log_q = checks.log_law("log_p", log_p.detach()), checks.log_law("log_q", log_q.detach())
+    if log_p.shape != log_q.shape or log_p.ndim != 1 or len(log_p) < 2 or not bool((log_p + log_q).isfinite().all()):
+        shapes = f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)}"
+        raise ValueError(f"{shapes} must be positive laws on the same classes, two or more; leave out classes of law 0")
+    return log_p, log_q
 
 
 def _positive(posterior: Tensor) -> Tensor:

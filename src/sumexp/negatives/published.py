@@ -1,4 +1,4 @@
-r"""What the published "correction of the logQ correction" and its baseline learn, at their stationary points.
+r"""The minima of the published "correction of the logQ correction" and of its baseline, with free scores.
 
 Both score a label y against m draws with replacement from q and leave out accidental hits, draws of y itself; an
 example all of whose draws are hits contributes nothing. Of the M draws that remain, each with law
@@ -7,38 +7,21 @@ example all of whose draws are hits contributes nothing. Of the M draws that rem
 - *baseline* takes :math:`\log q` subtracted from the negatives only, without :math:`\log m`:
   :math:`\log(1+\sum_n e^{f_n-f_y}/q_n)`;
 - *refined* steps along :math:`(1-\hat p)\,\nabla(S-f_y)`, :math:`S=\log\frac1M\sum_n e^{f_n}/q'_n` and
-  :math:`\hat p = 1/(1+e^{S-f_y})`, through which no gradient flows.
+  :math:`\hat p = 1/(1+e^{S-f_y})`, through which no gradient flows. That is the gradient of :math:`\log(1+e^{S-f_y})`:
+  given M, the sampled softmax with importance weights, its hits drawn again.
 
-That step is the gradient of :math:`\log(1+e^{S-f_y})`: given M, refined is the sampled softmax with importance weights,
-its hits drawn again. So both have a convex potential. At a direction d its slope at infinity is
-:math:`\sum_y P_y\,\mathbb E\max(0,\max_n d_n-d_y)`. If all of P and q is positive, this is positive for each d that is
-not constant, for every :math:`m\ge1`: one stationary point, and finite scores.
-
-As m grows refined tends to P. The baseline tends, up to constants, to :math:`-\mathbb E\log\frac{p_y}{1-p_y}`, whose
-stationary point solves
+Both are convex, with one stationary point for every :math:`m\ge1` if P and q are positive. As m grows refined tends to
+P, :math:`\log f_k = \log P_k + \frac1m(a_k-\sum_jP_ja_j)+O(m^{-2})` with :math:`a_k = \frac{P_k(1-P_k)}{q_k(1-q_k)}`,
+and for :math:`\log(mq)` subtracted from the negatives only, hits left out, with :math:`a_k=P_k(1-P_k)(1+1/q_k)`
+(:func:`first_order`). The baseline tends to
 
 .. math:: p_k(1-p_k) = P_k/A, \qquad A = \sum_y \frac{P_y}{1-p_y},
 
-of which there is exactly one if and only if each :math:`P_k<\tfrac12`. For with k the class of largest :math:`d_k` the
-slope at infinity is at least :math:`(1-2P_k)(d_k-\max_{n\ne k}d_n)`, and just that if the others' d are equal; if that
-bound is 0 by a tie at the top, the slope is :math:`d_k-\sum_yP_yd_y>0`. If :math:`P_k>\tfrac12`, the scores are
-finite for each m but run away: :math:`m\,(1-p_k)` tends to :math:`(1-P_k)/(2P_k-1)`.
+if each :math:`P_k<\tfrac12`; if :math:`P_k>\tfrac12`, its scores run away, :math:`m\,(1-p_k)\to(1-P_k)/(2P_k-1)`. The
+proofs are in the chapter :doc:`/notebooks/since`.
 
-**How far refined is from P.** For any number of classes, as m grows,
-
-.. math:: \log f_k = \log P_k + \frac1m\Bigl(a_k-\sum_jP_ja_j\Bigr)+O(m^{-2}), \qquad
-          a_k = \frac{P_k(1-P_k)}{q_k(1-q_k)},
-
-so the divergence falls like :math:`\operatorname{Var}_P(a)/(2m^2)`. Derivation: :math:`\sigma_y^2` is the variance of
-one term of S. Jensen's gap is :math:`\sigma_y^2/(2M(1+e^S)^2)`, its mean over y a function of f whose gradient at P is
-:math:`-\frac1mP_k(a_k-\sum P_ja_j)`; the Hessian :math:`\operatorname{diag}P-PP^\top` is divided out. The same for the
-correction that has been in use since 2003, :math:`\log(mq)` subtracted from the negatives only and hits left out, gives
-:math:`a_k=P_k(1-P_k)(1+1/q_k)`: refined has :math:`1/(1-q_k)` in the place of 1. Over many rare classes the two cannot
-be distinguished. If :math:`q=P`, all :math:`e^{f_n}/q'_n` are equal at :math:`f=\log P`: refined is biased only by
-examples without a negative, by an amount of order :math:`\max_kq_k^m`. See :func:`first_order`.
-
-What the public code does besides is not computed: refined clamps ratios at 1e-10; the in-batch scripts take distinct
-items of a batch, and those of refined draw half of the negatives uniformly.
+Not computed: refined clamps ratios at 1e-10; the in-batch scripts take distinct items of a batch, and those of refined
+draw half of the negatives uniformly.
 
 Source: K. Khrylchenko et al., Correcting the LogQ Correction, RecSys 2025, arXiv 2507.09331, and its public code.
 """
@@ -55,6 +38,7 @@ from torch.utils.checkpoint import checkpoint
 
 from sumexp import _checks as checks
 from sumexp.negatives.consistency import _Multiset, factors, minimiser, multiset_losses
+from sumexp.negatives.population import positive_laws
 
 Published = Literal["baseline", "refined"]
 """The two losses of the public code."""
@@ -102,9 +86,7 @@ def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: f
     [0.682, 0.2148, 0.0784, 0.0247]
     """
     checks.choice("scheme", scheme, get_args(Published))
-    log_p, log_q = _everywhere("log_p", log_p), _everywhere("log_q", log_q)
-    if log_p.shape != log_q.shape:
-        raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must cover the same classes")
+    log_p, log_q = positive_laws(log_p, log_q)
     if num_negatives == math.inf:
         return log_p if scheme == "refined" else _limit(log_p)
     m = checks.whole("num_negatives", num_negatives, 1, MOST_DRAWS[scheme])
@@ -136,9 +118,7 @@ def first_order(scheme: Literal["refined", "importance"], log_p: Tensor, log_q: 
     [-0.09, 0.07, 0.12]
     """
     checks.choice("scheme", scheme, ("refined", "importance"))
-    log_p, log_q = _everywhere("log_p", log_p), _everywhere("log_q", log_q)
-    if log_p.shape != log_q.shape:
-        raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must cover the same classes")
+    log_p, log_q = positive_laws(log_p, log_q)
     p, q = log_p.exp(), log_q.exp()
     a = p * (1 - p) * (1 / q + (1 / (1 - q) if scheme == "refined" else 1))
     return a - p @ a
@@ -204,15 +184,3 @@ def _limit(log_p: Tensor) -> Tensor:
     others = smaller(odds).log() - math.log1p(math.exp(odds))
     own = log_p.new_tensor([-math.log1p(math.exp(-odds))])
     return torch.cat([others[:top], own, others[top:]])
-
-
-def _everywhere(name: str, log_law: Tensor) -> Tensor:
-    """A law of two classes or more, positive everywhere, as float64 logarithms without gradients."""
-    values = checks.log_law(name, log_law.detach())
-    if values.ndim != 1 or len(values) < 2:
-        raise ValueError(f"{name} is {tuple(values.shape)}; give [classes], two classes or more")
-    if not bool((values > -math.inf).all()):
-        raise ValueError(
-            f"{name} is -inf for class {int(values.argmin())}, whose score has no stationary point; leave the class out"
-        )
-    return values

@@ -12,8 +12,7 @@ first two; they differ by factors :math:`1 - q_y`.
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -168,8 +167,8 @@ def scheme(
     _check_label(label, log_q)
     checks.log_law("log_q", log_q)
     m = checks.whole("m", m, 1)
-    if hits not in ("redraw", "mask", "keep"):
-        raise ValueError(f"hits is {hits!r}; it must be 'redraw', 'mask' or 'keep'")
+    checks.choice("hits", hits, get_args(Hits))
+    checks.choice("weights", weights, get_args(Weights))
     if hits == "redraw":
         log_q = exclude(log_q, label)
     if weights == "constant":
@@ -179,14 +178,12 @@ def scheme(
     elif weights == "relative":
         own = log_q[..., label : label + 1]
         w = torch.where(own == -math.inf, 0.0, torch.exp(own - log_q))
-    elif weights == "tail":
+    else:
         prior = _given(prior).to(torch.float64)
         checks.log_law("prior", prior)
         if prior.shape[-1] != log_q.shape[-1] or prior[..., label].eq(-math.inf).any():
             raise ValueError(f"prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
         w = tail(log_q, m, prior, prior[..., label : label + 1])
-    else:
-        raise _unknown(weights)
     log_w = torch.where(log_q == -math.inf, -math.inf, w.log())  # what is never drawn needs no weight
     if hits != "keep":
         log_w[..., label] = -math.inf
@@ -226,13 +223,8 @@ def _given(prior: Tensor | None) -> Tensor:
     return prior
 
 
-def _unknown(weights: str) -> ValueError:
-    return ValueError(f"weights is {weights!r}; it must be 'constant', 'importance', 'relative' or 'tail'")
-
-
 def _check_label(label: int, log_q: Tensor) -> None:
     classes = log_q.shape[-1] if log_q.ndim else 0
     if classes < 2:
         raise ValueError(f"there must be at least two classes, a positive and a negative, got {classes}")
-    if isinstance(label, bool) or not isinstance(label, Integral) or not 0 <= label < classes:
-        raise ValueError(f"label is {label!r}; with {classes} classes it must be 0..{classes - 1}")
+    checks.whole("label", label, 0, classes - 1)

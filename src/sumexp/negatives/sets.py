@@ -1,8 +1,8 @@
-r"""What sets of negatives learn if hits stay in them, and what no table of corrections fixes.
+"""The minima of sets of negatives if hits stay in them, and the error that every table of corrections leaves.
 
-A *table* is one number c for each class, subtracted from every logit, whatever was drawn. What is learned is then the
-minimiser without a table, plus c: the error of its log odds moves by the same amount for every true law P, and half
-the spread of these errors over P remains.
+A *table* is one number c for each class, subtracted from every logit, whatever was drawn. The scores learned are then
+the minimiser without a table, plus c: the error of their log odds moves by the same amount for every true law P, and
+half the range of these errors over P remains.
 """
 
 from collections.abc import Sequence

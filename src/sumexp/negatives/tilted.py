@@ -1,6 +1,6 @@
-r"""What debiased and hard negatives learn, with free scores and infinitely many negatives.
+r"""The minima of debiased and hard negatives, with free scores and infinitely many negatives.
 
-In one context P is the distribution of the positives and q that of the draws. A share :math:`\tau` of the draws are
+In one context P is the distribution of the positives and q that of the draws. A fraction :math:`\tau` of the draws are
 positives, :math:`q=\tau P+(1-\tau)r`. *Debiased* losses contrast with :math:`r=(q-\tau P)/(1-\tau)`, the distribution
 of the true negatives; *hard* ones weight a negative by :math:`e^{\beta f}`. With both, the loss of label y is
 
@@ -11,25 +11,18 @@ where Q is the weight of the negatives. With :math:`v=e^f/G` and :math:`\rho=P/r
 
 .. math:: \rho_k = \kappa\,\bigl(1+\tfrac{v_k}{Q}\bigr)\,v_k^\beta\,\bigl((1+\beta)v_k-\beta\bigr),
 
-where :math:`\kappa\,\mathbb E_r v^\beta=\mathbb E_P\frac1{1+v/Q}`. For each :math:`\kappa` the right side increases in
-every admissible v. So the classes are ordered as by P/r, which is the order by P/q: *neither tau nor beta changes it*.
+where :math:`\kappa\,\mathbb E_r v^\beta=\mathbb E_P\frac1{1+v/Q}`. The right side increases in every admissible v, so
+*neither tau nor beta changes the order* of the classes by P/q.
 
-- :math:`\beta=0,\ Q=\infty`: :math:`f=\log(P/r)=\log\frac{\rho_q}{1-\tau\rho_q}` up to a constant, with
-  :math:`\rho_q=P/q`. Debiasing stretches the top. The scores are finite if and only if :math:`\tau<\min_k q_k/P_k`:
-  for larger tau r is not a distribution, and G falls to 0 or below as a score grows.
-- :math:`\beta=0`, Q finite: the loss is convex, and the solution unique. Where v is much larger than Q, f grows like
-  :math:`\frac12\log\rho`.
-- :math:`\beta>0,\ Q=\infty`: as :math:`\kappa` grows each v falls, and :math:`\kappa v^\beta=\rho/((1+\beta)v-\beta)`
-  grows, so that exactly one :math:`\kappa` is a solution. A minimum exists, because in a direction d the slope at
-  infinity is :math:`\max d-\mathbb E_Pd>0`. The top is *compressed*, :math:`f\approx\frac1{1+\beta}\log\rho`, and there
-  is a *floor*: :math:`v_k>\frac\beta{1+\beta}`, however rare the class is as a positive. Classes just above the floor
-  have nearly equal scores.
+- :math:`\beta=0,\ Q=\infty`: :math:`f=\log(P/r)`, finite if and only if :math:`\tau<\min_k q_k/P_k`.
+- :math:`\beta=0`, Q finite: convex, one solution.
+- :math:`\beta>0,\ Q=\infty`: one solution, compressed at the top, :math:`f\approx\frac1{1+\beta}\log\rho`, with a floor
+  :math:`v_k>\frac\beta{1+\beta}`.
 
-The public implementations differ in three ways. They have m draws and take Q = m
-(:func:`sumexp.negatives.hard.hard_minimum` is exact for that, without debiasing). They estimate the positives' mean
-from the one positive of the pair, so that :math:`G` can be negative and is clamped. And with :math:`\beta>0` they use
-:math:`\tau` as the share of positives among the *tilted* draws, which is
-:math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`; see :func:`tilted_share`.
+The proofs are in the chapter :doc:`/notebooks/since`. The public code differs: it has m draws and takes Q = m
+(:func:`sumexp.negatives.hard.hard_minimum` is exact for that, without debiasing), estimates the positives' mean from
+one positive, so that :math:`G` can be negative and is clamped, and takes :math:`\tau` for the fraction of positives
+among the *tilted* draws (:func:`tilted_share`).
 
 Sources: C.-Y. Chuang et al., Debiased Contrastive Learning, NeurIPS 2020; J. Robinson et al., Contrastive Learning with
 Hard Negative Samples, ICLR 2021; their public code.
@@ -43,7 +36,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from sumexp import _checks as checks
+from sumexp.negatives.population import positive_laws
 
 
 def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0, weight: float = math.inf) -> Tensor:
@@ -73,9 +66,7 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0,
     >>> tilted(log_p, log_q, beta=1.0).exp().numpy().round(3).tolist()  # above 1/2
     [1.257, 1.046, 0.753]
     """
-    log_p, log_q = checks.log_law("log_p", log_p.detach()), checks.log_law("log_q", log_q.detach())
-    if log_p.shape != log_q.shape or log_p.ndim != 1 or not bool((log_p + log_q).isfinite().all()):
-        raise ValueError(f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)} must be positive laws, [classes]")
+    log_p, log_q = positive_laws(log_p, log_q)
     for name, value in (("tau", tau), ("beta", beta), ("weight", weight)):
         if not isinstance(value, Real):
             raise ValueError(f"{name} is {value!r}; it must be a number")

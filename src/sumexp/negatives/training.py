@@ -1,4 +1,4 @@
-r"""Does training on a sampled loss reach the minimum of its exact implicit loss, or that of the bound?
+r"""Gradient descent on a sampled loss, against the minimum of its exact implicit loss and that of the bound.
 
 A linear model, so that all three end points exist and are unique: the minimiser of the exact implicit loss and that of
 Lemma 2's bound, both found without random numbers, and averaged stochastic gradient descent on the sampled loss. All

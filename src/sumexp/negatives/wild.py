@@ -1,7 +1,6 @@
 """Faults of samplers in use, each reproduced in a few lines, with the exact measure of its effect.
 
-None of them stops a training run or shows in its loss; each moves the scores that training ends at, or the law that
-negatives really have, by an amount that can be computed.
+None stops a training run or shows in its loss; each moves the minimum, or the law of the negatives.
 """
 
 import math
