@@ -54,3 +54,13 @@ def test_every_entry_stands_in_a_chapter_or_an_erratum() -> None:
     pages = [*(ROOT / "notebooks").glob("*.md"), *PAGES]
     shown = {claim for page in pages for claim in re.findall(r"{claim}`([^`]+)`", page.read_text("utf-8"))}
     assert shown == set(register.load(ROOT / "claims"))
+
+
+def test_what_is_corrected_weighs_more_than_a_remark() -> None:
+    weighs = {
+        label.upper(): re.search(r"\*\*Weight:\*\* ([a-z]+)", sections(FOLDER / f"{page}.md")[1][label])
+        for page, label in CASES
+    }
+    faults = {label for label, found in weighs.items() if found and found[1] in ("fault", "gap", "misprint")}
+    for claim in register.load(ROOT / "claims").values():
+        assert claim.corrected is None or claim.lost or set(claim.erratum) & faults, claim.id

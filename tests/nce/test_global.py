@@ -394,7 +394,7 @@ def test_the_ceiling_in_exact_numbers(n: int) -> None:
 # -- the optimum and what it recovers ---------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("nce-global-optimum", shows="correction", evidence="exact")
+@pytest.mark.claim("nce-global-optimum", shows="statement", evidence="exact")
 @given(data=st.data(), p=joints(zeros=False))
 @few
 def test_the_optimal_scores_are_the_log_ratio_up_to_a_constant_for_each_x(data: st.DataObject, p: Table) -> None:
@@ -411,7 +411,7 @@ def test_the_optimal_scores_are_the_log_ratio_up_to_a_constant_for_each_x(data: 
     assert float(rational.cross_entropy(law, other) - rational.entropy(law)) >= -1e-14
 
 
-@pytest.mark.claim("nce-global-optimum", shows="correction", evidence="quadrature")
+@pytest.mark.claim("nce-global-optimum", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("n", [2, 5, 1000])
 def test_descending_the_exact_loss_reaches_the_optimal_scores(n: int) -> None:
     joint, log_q = joint_of(FULL), log_of(NOISE)
@@ -422,9 +422,8 @@ def test_descending_the_exact_loss_reaches_the_optimal_scores(n: int) -> None:
     assert torch.allclose(global_nce.recover(theta.view(2, 3), log_q), joint.y_given_x, atol=1e-7)
 
 
-@pytest.mark.claim("nce-global-optimum", shows="counterexample", evidence="exact")
 def test_without_a_second_candidate_or_common_support_no_score_is_optimal() -> None:
-    # C4. N = 1: every model has loss 0, whatever its scores.
+    # C4, outside the hypotheses of the entry. N = 1: every model has loss 0, whatever its scores.
     alone = rational.global_law(FULL, NOISE, 1)
     for weights in (FULL, [[Q(1), Q(2), Q(3)], [Q(7), Q(1), Q(1)]]):
         assert rational.cross_entropy(alone, rational.softmax_model(weights)) == NOTHING
@@ -445,7 +444,6 @@ def test_without_a_second_candidate_or_common_support_no_score_is_optimal() -> N
     assert global_nce.optimal_scores(joint_of(P))[0, 2] == -INF
 
 
-@pytest.mark.claim("nce-global-recover", shows="counterexample", evidence="exact")
 @pytest.mark.parametrize(
     "pop, q, recovered",
     [
@@ -465,7 +463,7 @@ def test_what_the_noise_cannot_produce_is_not_recovered(
     assert got.tolist() == pytest.approx([float(value) for value in recovered], abs=1e-15)
 
 
-@pytest.mark.claim("nce-global-recover", shows="correction", evidence="proof")
+@pytest.mark.claim("nce-global-recover", shows="statement", evidence="proof")
 def test_the_optimum_recovers_the_conditional_on_the_support_of_the_noise() -> None:
     # One term of the softmax at s = log(p/q) + c is e^(s + log q) = p e^c, whatever q > 0; e^c cancels in the quotient.
     p, q, rest = sp.symbols("p q rest", positive=True)  # rest: the other pop(y'|x) with q(y') > 0
