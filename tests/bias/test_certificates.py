@@ -48,9 +48,6 @@ SCHEMES: dict[str, Scheme] = {
 LOWER, UPPER = (Q(1, 2), Q(1), Q(2, 3), Q(1, 10)), (Q(3), Q(5, 2), Q(7), Q(4))
 
 
-# -- the theorem for all n --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="proof")
 def test_difference_annihilates_a_leaf_and_not_the_softmax() -> None:
     # A leaf that has not read coordinate j contributes a term g free of x_j: its difference in x_j is g - g, and the
@@ -161,9 +158,6 @@ def test_on_a_tiny_box_the_log_softmax_keeps_its_digits() -> None:
     assert certificate.value == 1 - d**2 / (3 + d) ** 2
     assert certificate.difference == pytest.approx(float(d**2 / (3 + d) ** 2), rel=1e-14, abs=0)
     assert certificate.difference == pytest.approx(1e-18 / 9, rel=1e-8, abs=0)
-
-
-# -- certificates -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")

@@ -68,13 +68,6 @@ def test_all_or_nothing_is_unbiased_and_far_above_the_bound() -> None:
     assert eps * n * second == n * f**2 > minimax.cost_variance_bound(n)[0]
 
 
-def test_moments_computed_elsewhere() -> None:
-    # s = (1, 1/2, 1/4, 1/8): variance .0204; s = (1, 2/3, 1/2, 2/5): 77/30 = 2.567 reads, variance .0078.
-    other = estimators.roulette([1, Q(2, 3), Q(1, 2), Q(2, 5)])
-    assert round(float(estimators.moments(HALVES, A)[1]), 4) == 0.0204
-    assert (other.cost, round(float(estimators.moments(other, A)[1]), 4)) == (1 + Q(2, 3) + Q(1, 2) + Q(2, 5), 0.0078)
-
-
 def brute(schedule: estimators.Schedule, a: tuple[Fraction, ...]) -> tuple[Fraction, Fraction]:
     """Mean and variance over all n! orders, by the definition of T."""
     first = second = Q(0)
@@ -210,9 +203,6 @@ def test_distinct_indices_are_uniform(n: int, count: int) -> None:
     assert (off - expected).abs().max() < 5.5 * expected**0.5 + 3
 
 
-# -- what unbiasedness costs ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n", [4, 16, 64])
 @pytest.mark.parametrize("rate", [0.0, 1.0, 1.5])
 def test_cost_times_second_moment_respects_the_bound(n: int, rate: float) -> None:
@@ -247,9 +237,6 @@ def test_the_poisson_estimator_has_no_mean_at_all_for_large_sums(a: tuple[Fracti
     late = [replacement.poisson_absolute_exponent(a, 3, t) for t in (100, 101)]
     assert late == [(total - 1) * 100 - 6, (total - 1) * 101 - 6]
     assert (late[1] < late[0]) == integrable
-
-
-# -- with replacement ----------------------------------------------------------------------------------------------
 
 
 def test_two_draws_from_two_by_hand() -> None:

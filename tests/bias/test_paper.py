@@ -40,9 +40,6 @@ def importance(q: tuple[Fraction, ...], k: int = 1) -> tuple[Fraction, ...]:
     return tuple(1 / (k * p) for p in q)
 
 
-# -- section 1: the softmax, its loss and gradient --------------------------------------------------------------------
-
-
 @pytest.mark.claim("bias-grad-positive", shows="statement", evidence="proof")
 def test_gradient_in_the_target_is_one_minus_softmax() -> None:
     # S stands for the sum over all negatives, whatever their number: it does not contain y.
@@ -106,8 +103,6 @@ def test_gradient_in_a_sampled_negative_rises_with_its_logit() -> None:
     shares = [sp.exp(z) / (sp.exp(y) + sp.exp(other) + S) for z in (y, other)]
     assert sp.simplify(shares[0] / shares[1] - sp.exp(y - other)) == 0
 
-
-# -- sections 1 and 2: unbiased gradient and unbiased value; how the bias moves ---------------------------------------
 
 A5, Q5, W5 = (1, 1), (Q(1, 2), Q(1, 2)), (1, 5)
 
@@ -260,9 +255,6 @@ def test_more_draws_from_ten_thousand_classes_by_quadrature() -> None:
     assert means[-1] > torch.softmax(logits, 0)[9_000].item()
 
 
-# -- section 3: which laws are allowed --------------------------------------------------------------------------------
-
-
 def test_drawing_in_proportion_to_the_softmax_needs_the_weights_and_the_negatives_alone() -> None:
     # Not what the paper says, but near it: a = (1, 3), two draws, F = 1/5. Unit weights, q = (1/4, 3/4): sums 2, 4, 6
     # with probability 1/16, 6/16, 9/16.
@@ -319,9 +311,6 @@ def test_in_batch_and_bm25_negatives_are_drawn_before_the_logits() -> None:
     assert certificate.value == certificates.cube_difference(4, 1, 2)
 
 
-# -- appendix B and footnote 3 ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("bias-footnote-3", shows="counterexample", evidence="exact")
 def test_shifting_the_logits_changes_the_right_side_of_8_too() -> None:
     # B2. n = 2, k = 1, all logits 0, q = (1/4, 3/4), w = 1/q = (4, 4/3): the softmax is 1/3, that of the shifted
@@ -345,9 +334,6 @@ def test_index_aware_estimators_are_covered_by_the_mixed_difference() -> None:
     # Constant weights are absorbed: sum_j w a_{i_j} is a function of the values alone. Others are not.
     w, first, second = sp.symbols("w first second", positive=True)
     assert sp.simplify(1 / (1 + w * first + w * second) - 1 / (1 + w * second + w * first)) == 0
-
-
-# -- appendix D -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-appD-kernel", shows="statement", evidence="proof")
@@ -380,9 +366,6 @@ def test_class_probability_of_inner_product_logits() -> None:
     f = torch.randn(3, generator=generator, dtype=torch.float64)
     direct = torch.stack([(v @ f).exp() for v in vectors]) / sum((v @ f).exp() for v in vectors)
     assert torch.allclose(torch.softmax(vectors @ f, 0), direct, rtol=1e-14, atol=0)
-
-
-# -- appendix E -------------------------------------------------------------------------------------------------------
 
 
 TRIPLES = {(0, 1, 2): Q(1, 2), (1, 0, 2): Q(1, 2)}
@@ -475,9 +458,6 @@ def test_averaging_over_all_relabellings_gives_the_uniform_law(n: int, k: int) -
     assert aware / len(relabellings) == sum(p * factor[i] for i, p in law.items()) * uniform
 
 
-# -- appendix F -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("bias-eq-46", shows="statement", evidence="proof")
 def test_differentiation_commutes_with_the_average_over_samples() -> None:
     # The average is a finite sum with constant weights; symbolically, for an arbitrary l, n = 3, k = 2.
@@ -504,9 +484,6 @@ def test_the_printed_sign_gives_softmax_minus_two() -> None:
 def test_softmax_is_one_minus_the_derivative() -> None:
     full = sp.exp(y) / (sp.exp(y) + S)
     assert sp.simplify(1 - sp.diff(sp.log(full), y) - full) == 0
-
-
-# -- counting ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-sample-count", shows="statement", evidence="proof")

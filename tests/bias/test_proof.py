@@ -28,9 +28,6 @@ def two_valued(n: int, m: int) -> tuple[Fraction, ...]:
     return (LOW,) * (n - m) + (HIGH,) * m
 
 
-# -- 4.1 symmetrisation -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("bias-lemma-4-2", shows="statement", evidence="exact")
 @pytest.mark.parametrize("k", range(1, 5))
 def test_symmetrisation_is_symmetric(k: int) -> None:
@@ -63,9 +60,6 @@ def test_symmetrisation_changes_the_mean_under_another_law() -> None:
 
     assert proof.expectation(first, law, (3, 5)) == 3
     assert proof.expectation(proof.symmetrise(first, 2), law, (3, 5)) == Q(3 + 5, 2)
-
-
-# -- 4.2 and (9)-(20) -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-F-reformulation", shows="statement", evidence="proof")
@@ -146,9 +140,6 @@ def test_one_different_entry_fixes_the_next_value() -> None:
         assert proof.forced(size, drawn, LOW, HIGH)[1] == expected
 
 
-# -- (21)-(31): the induction -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("bias-eq-21-22", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", WITH_EQUAL)
 def test_number_of_subsets_with_j_different_entries(n: int, k: int) -> None:
@@ -196,9 +187,6 @@ def test_induction_step_with_unknown_values_of_F(n: int, k: int) -> None:
         split = sum(comb(n - m, k - j) * comb(m, j) * g[j] for j in range(m))
         step = sp.Rational(comb(n, k), comb(n - m, k - m)) * F[m] - split / sp.Integer(comb(n - m, k - m))  # (27)
         assert sp.expand(step - g[m]) == 0
-
-
-# -- (32)-(35): the contradiction -------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("bias-eq-32-34", shows="statement", evidence="exact")

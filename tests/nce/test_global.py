@@ -78,8 +78,6 @@ def weights_beside(p: Table) -> st.SearchStrategy[Table]:
 
 few = settings(deadline=None, max_examples=25)
 
-# -- 1.1 the model ----------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.claim("nce-global-posterior", shows="correction", evidence="exact")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -114,9 +112,6 @@ def test_the_posterior_in_floating_point_agrees_with_enumeration(q: list[Fractio
     batch = global_nce.posterior(joint_of(P), torch.tensor([0, 1]), torch.tensor([[0, 1], [0, 1]]), log_of(q))
     assert batch.shape == (2, 2)
     assert torch.allclose(batch.sum(1), torch.ones(2, dtype=torch.float64))
-
-
-# -- Lemma 1.1 and its second term ------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("nce-lemma-1-1-decomposition", shows="statement", evidence="proof")
@@ -171,9 +166,6 @@ def test_the_best_bound_stays_below_information_and_log_n(p: Table, n: int) -> N
     assert max(rational.posterior(law).values()) <= 1
 
 
-# -- 1.2 the cross entropy of a model ---------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("nce-global-crossentropy", shows="statement", evidence="exact")
 @pytest.mark.claim("nce-infonce-bound", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", [2, 3])
@@ -215,21 +207,6 @@ def test_the_integral_agrees_with_enumeration(n: int, q: list[Fraction]) -> None
     assert global_nce.cross_entropy(joint_of(P), logs(weights), n, log_of(q)).item() == pytest.approx(exact, rel=1e-12)
     least = global_nce.entropy(joint_of(P), n, log_of(q)).item()
     assert least == pytest.approx(float(rational.entropy(law)), rel=1e-12)
-
-
-@pytest.mark.parametrize("n", [2, 7, 300])
-def test_two_forms_of_the_integral_agree(n: int) -> None:
-    # E log of the sum of all n terms less E s: -E s + E_x int (e^-t - phi_+ phi_-^(n-1)) dt/t, whose integrand changes
-    # sign. By a plain trapezoid rule in log t.
-    joint, log_q = joint_of(P), log_of(NOISE)
-    s = logs([[Q(1, 10), Q(1), Q(7)], [Q(3), Q(10), Q(1, 5)]])
-    t = torch.exp(0.1 * torch.arange(-500, 80, dtype=torch.float64))
-    kernel = torch.exp(-t * s.exp().unsqueeze(2))  # [x, y, node]
-    plus = torch.einsum("xy,xyk->xk", joint.y_given_x, kernel)
-    minus = torch.einsum("y,xyk->xk", log_q.exp(), kernel)
-    of_sum = 0.1 * (torch.exp(-t) - plus * minus ** (n - 1)).sum(1)
-    expected = joint.x @ of_sum - (joint.p * s).sum()
-    assert global_nce.cross_entropy(joint, s, n, log_q).item() == pytest.approx(expected.item(), rel=1e-11)
 
 
 def test_small_losses_keep_their_digits() -> None:
@@ -389,9 +366,6 @@ def test_the_ceiling_in_exact_numbers(n: int) -> None:
     chances = [(Q(math.comb(n - 1, j) * 4 ** (n - 1 - j), 5 ** (n - 1)), rational.log(1 + j)) for j in range(n)]
     assert best == rational.log(n) - rational.total(chances)
     assert float(best) < math.log(n) < math.log(5)
-
-
-# -- the optimum and what it recovers ---------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("nce-global-optimum", shows="statement", evidence="exact")

@@ -48,9 +48,6 @@ def inverse(w: list[Fraction], q: list[Fraction], m: int, first: int | None = No
     return mean / mass
 
 
-# -- the losses -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("nce-lemma-C1", shows="statement", evidence="exact")
 @given(case=cases())
 @few
@@ -106,9 +103,6 @@ def test_the_torch_functions_agree_with_each_other_and_with_fractions() -> None:
     assert gradient.loss(theta, T).item() == pytest.approx(math.log(float(sum(w))) - math.log(float(w[T])))
 
 
-# -- (6), (7), (8) ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("nce-eq-6-7", shows="statement", evidence="proof")
 def test_the_gradients_in_symbols() -> None:
     target, a, b = sp.symbols("theta_t a b", real=True)
@@ -161,9 +155,6 @@ def test_the_condition_at_each_coordinate(case: tuple[list[Fraction], list[Fract
         right = weight * inverse(w, q, m, None if l == T else l)
         assert sampled[l] == right - (l == T)
         assert (sampled[l] == full[l]) is (weight / z == right)
-
-
-# -- Lemma C.2 --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("nce-lemma-C2-t", shows="counterexample", evidence="exact")
@@ -264,9 +255,6 @@ def test_the_gradient_is_unbiased_for_noise_like_the_model_alone(m: int) -> None
         log_q = torch.log_softmax(torch.where(best > -math.inf, power * theta, -math.inf), 0)
         bias = gradient.expected_gradient(theta, T, m, log_q)[T] - full[T]
         assert bias > 1e-6  # Jensen's gap
-
-
-# -- the model's own law ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("nce-qstar-exact", shows="statement", evidence="exact")

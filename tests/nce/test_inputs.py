@@ -41,12 +41,7 @@ def test_every_precision_is_computed_in_double(dtype: torch.dtype) -> None:
     assert torch.equal(gradient.best_noise(SCORES[0].to(dtype), 0), gradient.best_noise(SCORES[0], 0))
 
 
-def test_strided_and_empty_scores() -> None:
-    strided = torch.stack([SCORES, -SCORES], -1)[..., 0]
-    assert torch.equal(global_nce.recover(strided, LOG_Q), global_nce.recover(SCORES, LOG_Q))
-    torch.testing.assert_close(
-        global_nce.cross_entropy(JOINT, strided, 3), global_nce.cross_entropy(JOINT, SCORES, 3), rtol=1e-14, atol=0
-    )
+def test_empty_scores_and_rows_by_themselves() -> None:
     assert global_nce.recover(SCORES[:0], LOG_Q).shape == (0, 3)
     assert local_nce.recover(SCORES[:0], 3, LOG_Q).shape == (0, 3)
     rows = gradient.best_noise(SCORES, 1)
@@ -82,8 +77,6 @@ def test_a_class_of_neither_player_is_left_alone() -> None:
     assert torch.allclose(padded.value, alone.value, rtol=1e-14)
     assert torch.equal(padded.q[:, 2], torch.zeros(21).double())
 
-
-# -- the table of the functions on devices, whose sizes and kinds of arguments `tests.fuzz` tries ---------------------
 
 TABLE = {name: call for name, call in functions.TABLE.items() if name.startswith("nce.")}
 DRAWS = {"nce.gaussians.sample", "nce.gaussians.train"}

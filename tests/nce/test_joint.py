@@ -62,8 +62,6 @@ def test_a_joint_keeps_no_hold_on_its_input() -> None:
     assert joint.p.tolist() == [[0.5, 0.5]]
 
 
-# -- the losses' arguments --------------------------------------------------------------------------------------------
-
 GLOBAL, LOCAL = global_nce.cross_entropy, local_nce.cross_entropy
 SCORES = torch.zeros(2, 3)
 
@@ -105,8 +103,6 @@ def test_if_noise_never_imitates_a_pair_nothing_is_left_to_learn() -> None:
     assert global_nce.posterior(joint, 0, torch.tensor([0, 1, 0]), log_q).tolist() == [0, 1, 0]
     assert local_nce.posterior(joint, 5, log_q).tolist() == [[0, 1]]
 
-
-# -- exact logarithms -------------------------------------------------------------------------------------------------
 
 ratios = st.fractions(min_value=Q(1, 400), max_value=400, max_denominator=400)
 

@@ -9,29 +9,18 @@ import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from sumexp.nce import Joint, families, global_nce, local_nce, rational
 from sumexp.nce.rational import LogSum, Table
+from tests.nce.test_global import NOISE, P, joint_of, log_of
 
 Q = Fraction
 
-P: Table = [[Q(1, 10), Q(2, 10), Q(0)], [Q(2, 10), Q(2, 10), Q(3, 10)]]
-"""Two x, three y; the pair (0, 2) is never seen."""
-NOISE = [Q(1, 2), Q(1, 3), Q(1, 6)]
 NARROW = [Q(1, 2), Q(1, 2), Q(0)]
 """It cannot produce the third y."""
 
 p, q = sp.symbols("p q", positive=True)  # pop(y|x) and q(y) at one pair
 n = sp.symbols("N", positive=True)
-
-
-def joint_of(table: Table) -> Joint:
-    return Joint(torch.tensor([[float(mass) for mass in row] for row in table], dtype=torch.float64))
-
-
-def log_of(law: list[Fraction]) -> Tensor:
-    return torch.tensor([float(mass) for mass in law], dtype=torch.float64).log()
 
 
 def conditional(table: Table) -> Table:
@@ -81,8 +70,6 @@ def joints(draw: st.DrawFn) -> Table:
 
 noises = st.integers(1, 9).map(lambda a: [Q(a, 10), Q(10 - a, 10)])
 few = settings(deadline=None, max_examples=20)
-
-# -- 2.1 the coins ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("nce-local-posterior", shows="statement", evidence="exact")
@@ -183,9 +170,6 @@ def test_entropy_and_divergences_agree_where_enumeration_cannot_go(count: int, l
     assert local_nce.entropy(joint_of(P), count, log_of(law)).item() == pytest.approx(expected, rel=1e-12)
 
 
-# -- 2.2 estimation ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("nce-local-objective", shows="statement", evidence="exact")
 @pytest.mark.parametrize("count", [2, 3])
 @given(data=st.data(), table=joints(), law=noises)
@@ -264,8 +248,6 @@ def test_what_the_noise_cannot_produce_is_not_recovered() -> None:
     assert local_nce.recover(scores, 2, log_q)[1, 2] == 0
     assert local_nce.self_normalisation_defect(scores, 2, log_q)[1].item() == pytest.approx(-3 / 7)  # pop(2|1)
 
-
-# -- scores that cannot normalise themselves --------------------------------------------------------------------------
 
 FEATURES = torch.tensor([[[1.0], [0.0], [-1.0]], [[3.0], [1.0], [0.0]]], dtype=torch.float64)
 """s(x, y) = theta f(x, y): one parameter for two x, and no bias."""

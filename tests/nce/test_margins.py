@@ -19,8 +19,6 @@ DRAWS = 10**5
 
 few = settings(deadline=None, max_examples=8)
 
-# -- the introduction -------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.claim("nce-gibbs", shows="correction", evidence="proof")
 def test_a_finite_cross_entropy_is_least_at_the_law_itself_alone() -> None:
@@ -58,9 +56,6 @@ def test_with_infinite_entropy_every_law_is_a_minimiser() -> None:
     assert sp.simplify(sp.diff(sp.log(sp.log(k)), k) - 1 / (k * sp.log(k))) == 0
     assert sp.limit(sp.log(sp.log(n)), n, sp.oo) == sp.oo
     # By Gibbs E_p[-log q] >= H(p), so it is infinite for every q, and q = p is not singled out.
-
-
-# -- appendix A: the hinge loss ---------------------------------------------------------------------------------------
 
 
 def margins(scores: Tensor) -> Tensor:
@@ -123,8 +118,6 @@ def test_the_mean_over_samples_of_one_negative() -> None:
     assert functional.hinge(positive[:1], torch.tensor([[0.0, 2.0]])).item() == 2
     assert functional.hinge(positive, negatives, reduction="none").tolist() == [0, 2]
 
-
-# -- appendix B: the cross entropy ------------------------------------------------------------------------------------
 
 FULL = Joint(torch.tensor([[1, 4, 2], [5, 5, 3]], dtype=torch.float64) / 20)
 

@@ -32,8 +32,6 @@ def constant(m: int) -> negatives.Scheme:
     return negatives.scheme(LOG_Q, 0, m, "constant")
 
 
-# -- the expansion ----------------------------------------------------------------------------------------------------
-
 s2, k3, k4, k5, k6, mu, m, u = sp.symbols("s2 k3 k4 k5 k6 mu m u", positive=True)
 
 
@@ -160,8 +158,6 @@ def test_the_printed_theorem_accepts_every_constant(factor: float) -> None:
     assert rest[-1] < 1e-4
 
 
-# -- after Theorem 3 --------------------------------------------------------------------------------------------------
-
 TABLE = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
 VALUES = (Q(3), Q(1), Q(1, 2), Q(5))  # e^{f - f_y}; the label is class 1
 
@@ -212,9 +208,6 @@ def test_no_variance_no_error_and_more_variance_more_error() -> None:
     assert ratios[0] < 1e-28
     assert errors[0] < 1e-12
     assert errors[1] == pytest.approx(ratios[1] / 4, rel=0.3, abs=0)
-
-
-# -- Lemma 6 and the gap in the proof ---------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("negatives-lemma-6", shows="statement", evidence="proof")
@@ -271,9 +264,6 @@ def test_the_missing_step_is_uniform_integrability() -> None:
     assert sp.simplify(m**2 * central[4] - (3 * s2**2 + k4 / m)) == 0
 
 
-# -- the gradient -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("negatives-gradient-asymptotic", shows="statement", evidence="quadrature")
 def test_the_bias_of_the_gradient_falls_as_one_over_m() -> None:
     # m times the bias tends to the gradient of the gap's coefficient -sigma^2/(2 mu^2), by autograd.
@@ -304,10 +294,3 @@ def test_the_binomial_moments_agree_with_the_expansion() -> None:
     exact = float((binom.pmf(np.arange(many + 1), many, p) * np.log(g / 5.0) ** 2).sum())  # mu = 2 + 1 + 3 p
     assert negatives.expansion(logits, scheme).square_at(many).item() == pytest.approx(exact, rel=1e-9, abs=0)
     assert negatives.implicit_loss(logits, scheme).squared_error.item() == pytest.approx(exact, rel=1e-12, abs=0)
-
-
-def test_truncated_series_by_hand() -> None:
-    gap, square = ([torch.tensor(float(c)) for c in found] for found in ((2, -3), (5, 7, -11)))
-    series = negatives.Expansion((gap[0], gap[1]), (square[0], square[1], square[2]))
-    assert series.gap_at(10).item() == pytest.approx(0.2 - 0.03)
-    assert series.square_at(10).item() == pytest.approx(0.5 + 0.07 - 0.011)

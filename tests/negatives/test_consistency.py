@@ -62,9 +62,6 @@ def slope(
     return total
 
 
-# -- two consistent schemes, and their opposites ----------------------------------------------------------------------
-
-
 @pytest.mark.claim("sumexp-consistent", shows="statement", evidence="exact")
 @given(laws(), laws(), st.integers(1, 4))
 @settings(deadline=None, max_examples=30)
@@ -181,8 +178,6 @@ def test_added_instead_of_subtracted_log_q_doubles_the_fault(m: int) -> None:
     torch.testing.assert_close(found, expected - expected.mean(), rtol=0, atol=1e-9)
 
 
-# -- integrals against enumeration and against the loss of one label --------------------------------------------------
-
 scores = st.tuples(*[st.floats(-8, 8)] * 3).map(lambda f: torch.tensor(f, dtype=torch.float64))
 WEIGHTS: tuple[Weights, ...] = ("constant", "importance", "relative", "tail")
 
@@ -245,9 +240,6 @@ def test_the_law_of_a_union_by_enumeration(q: tuple[Fraction, ...], m: int) -> N
     for row, value in zip(members, chance, strict=True):
         union = tuple(row.nonzero().flatten().tolist())
         assert value.item() == pytest.approx(float(expected.get(union, 0)), abs=1e-12)
-
-
-# -- minimisers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

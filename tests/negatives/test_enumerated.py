@@ -27,9 +27,6 @@ def least(matrix: Tensor) -> float:
     return float(torch.linalg.eigvalsh(matrix).min())
 
 
-# -- minima and covariances --------------------------------------------------------------------------------------------
-
-
 def test_all_draws_are_there() -> None:
     counts, chance = draws(logs(0.5, 0.25, 0.25), 2)
     assert counts.tolist() == [[2, 0, 0], [1, 1, 0], [1, 0, 1], [0, 2, 0], [0, 1, 1], [0, 0, 2]]
@@ -76,9 +73,6 @@ def test_the_covariance_is_what_one_more_example_does(name: str) -> None:
             moved = (moved - moved.mean()) / share
             total += P[label].exp() * chance[drawn] * torch.outer(moved, moved)
     assert torch.allclose(total, found.covariance, rtol=1e-3, atol=1e-3)
-
-
-# -- which varies least ------------------------------------------------------------------------------------------------
 
 
 def pairwise(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
@@ -128,9 +122,6 @@ def test_refined_varies_more_than_kept_and_is_biased(laws: tuple[Tensor, Tensor]
         kept, refined = (estimate(enumerated.LOSSES[name], *laws, m) for name in ("kept", "refined"))
         assert refined.relative_variance(laws[0]) > 1.2 * kept.relative_variance(laws[0])
         assert refined.error(laws[0]) > 0.1 > 1e-10 > kept.error(laws[0])
-
-
-# -- the order 1/m -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("sumexp-refined-rate", shows="statement", evidence="exact")

@@ -15,11 +15,7 @@ from sumexp.negatives import enumerated, hard
 from sumexp.negatives.consistency import minimiser, multiset_losses
 from sumexp.negatives.hard import hard_losses, hard_minimum
 from sumexp.negatives.tilted import tilted
-
-
-def logs(*law: float) -> Tensor:
-    return torch.tensor(law, dtype=torch.float64).log()
-
+from tests.negatives.test_enumerated import logs
 
 P, Q = logs(0.6, 0.25, 0.1, 0.05), logs(0.1, 0.2, 0.3, 0.4)
 SCORES = torch.tensor([1.0, -2.0, 0.5, 0.3], dtype=torch.float64)

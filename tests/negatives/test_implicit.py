@@ -44,9 +44,6 @@ def enumerated(
     return mean, sum((p * (v - mean) ** 2 for p, v in outcomes), torch.zeros(shape, dtype=torch.float64))
 
 
-# -- schemes --------------------------------------------------------------------------------------------------------
-
-
 @every_scheme
 @every_weight
 @pytest.mark.parametrize("q", [PI, UNIFORM])
@@ -68,9 +65,6 @@ def test_laws() -> None:
     without = negatives.exclude(logs(PI), 0).exp()
     assert without[0] == 0
     assert torch.allclose(without[1:], floats((Q(1, 2), Q(3, 10), Q(1, 5))))
-
-
-# -- the exact implicit loss ------------------------------------------------------------------------------------------
 
 
 @every_scheme
@@ -157,9 +151,6 @@ def test_extreme_logits_keep_every_inequality(
     assert moments.mean.abs().max() <= 1 + 1e-11
 
 
-# -- the gradient -----------------------------------------------------------------------------------------------------
-
-
 @every_scheme
 @every_weight
 @pytest.mark.parametrize("m", [1, 2, 5])
@@ -206,9 +197,6 @@ def test_groups_of_one_class_are_the_coordinates_and_spreading_agrees_with_the_d
     assert torch.allclose(mean[:, 2], -moments.mean[:, 5], rtol=1e-12)  # all negatives together: minus the label
 
 
-# -- agreement with the losses that people train with -----------------------------------------------------------------
-
-
 @every_scheme
 @every_weight
 @pytest.mark.parametrize("q", [PI, UNIFORM])
@@ -237,19 +225,6 @@ def test_the_torch_losses_average_to_the_closed_forms(weights: Weights, hits: sa
     whole = mean + functional.LOGISTIC.positive(LOGITS[label])
     assert (probability @ by_margin).item() == pytest.approx(whole.item(), abs=1e-13)
     assert (probability @ (by_margin - whole) ** 2).item() == pytest.approx(variance.item(), abs=1e-13)
-
-
-@pytest.mark.parametrize("hits", HITS)
-def test_what_draw_hands_out_fits_the_scheme(hits: samplers.Hits) -> None:
-    # 200,000 losses of draws by the sampler; |z| > 5 has probability 6e-7.
-    generator = torch.Generator().manual_seed(2)
-    labels = torch.zeros(200_000, dtype=torch.long)
-    ids, log_q, hit = samplers.draw(samplers.Categorical(floats(PI)), labels, 2, hits=hits, generator=generator)
-    sampled = functional.sampled_softmax(
-        LOGITS[labels], LOGITS[ids], log_q=log_q, correct="importance", hits=hit, reduction="none"
-    )
-    exact = negatives.implicit_loss(LOGITS, negatives.scheme(logs(PI), 0, 2, "importance", hits))
-    assert abs(((sampled.mean() - exact.loss) / (exact.variance / 200_000).sqrt()).item()) < 5
 
 
 def test_the_lengths_of_gradients_go_over_the_classes() -> None:

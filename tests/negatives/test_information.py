@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sumexp.negatives import consistency
 from sumexp.negatives.information import full_information, information, variance
+from tests.negatives.test_race import log_of
 
 Q = Fraction
 Law = tuple[Fraction, ...]
@@ -21,10 +22,6 @@ Law = tuple[Fraction, ...]
 def laws(draw: st.DrawFn) -> Law:
     counts = draw(st.lists(st.integers(1, 50), min_size=3, max_size=3))
     return tuple(Q(n, sum(counts)) for n in counts)
-
-
-def log_of(law: Law) -> Tensor:
-    return torch.tensor([float(x) for x in law], dtype=torch.float64).log()
 
 
 def moments(p: Law, q: Law, m: int) -> tuple[list[list[Fraction]], list[list[Fraction]]]:

@@ -2,8 +2,7 @@
 
 from fractions import Fraction
 from itertools import combinations, product
-from math import log
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import sympy as sp
@@ -18,21 +17,10 @@ from sumexp.bias import certificates
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.reference import draws, exponentiated, mean, weighted_sum
 from sumexp.negatives.schemes import Weights
-from sumexp.samplers import Hits
+from tests.negatives.test_tables import NEGATIVES, PI, UNIFORM, VALUES, S, Y, expected_sum, several_m
 
 Q = Fraction
-HITS: tuple[Hits, ...] = get_args(Hits)
 positive = st.fractions(min_value=Q(1, 20), max_value=20, max_denominator=20)
-
-# Four classes, skewed; label 1; terms e^{f_y' - f_y} or values of the margin loss (that of the label is never used).
-PI = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
-UNIFORM = (Q(1, 4),) * 4
-L, Y = 4, 1
-VALUES = (Q(3), Q(1), Q(1, 2), Q(5))
-NEGATIVES = (0, 2, 3)
-
-
-# -- the losses -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("negatives-ce", shows="statement", evidence="proof")
@@ -80,19 +68,6 @@ def test_both_losses_write_as_many_elements_as_labels_and_every_score_matters(lo
     scores = torch.linspace(-1, 1, 100, dtype=torch.float64).requires_grad_()
     (slopes,) = torch.autograd.grad(full_losses(scores)[loss], scores)
     assert bool((slopes != 0).all())
-
-
-S = sum((VALUES[y] for y in NEGATIVES), Q(0))
-several_m = pytest.mark.parametrize("m", [1, 2, 4])
-
-
-def expected_sum(law: reference.Law, weights: Weights, m: int, hits: Hits) -> Fraction:
-    """E of the weighted sum over the sample, by every multiset of draws."""
-    q, w = reference.scheme(law, Y, m, weights, hits, PI)
-    return mean(q, m, lambda counts: weighted_sum(counts, w, VALUES))
-
-
-# -- section 3.1: Lemma 1 ---------------------------------------------------------------------------------------------
 
 
 def law_of(values: list[Fraction]) -> reference.Law:
@@ -152,9 +127,6 @@ def test_no_bias_at_all_scores_forces_rho_one() -> None:
     assert bias.subs(dict(zip(rho, (2, sp.Rational(1, 2), 1), strict=True)) | {phi[0]: 1, phi[1]: 2}) == 0
 
 
-# -- section 3.1: Lemma 2 and after -----------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("negatives-lemma-2", shows="statement", evidence="proof")
 def test_lemma_2_by_the_tangent() -> None:
     # With u = (1 + X)/(1 + EX), E u = 1: log u <= u - 1, since u - 1 - log u has slope 1 - 1/u, negative before 1 and
@@ -200,24 +172,6 @@ def test_the_model_law_on_the_negatives_gives_the_cross_entropy_every_time(m: in
     assert {weighted_sum(counts, w, VALUES) for _, counts in draws(q, m)} == {S}
 
 
-# -- sections 3.2 and 4.1: what is unbiased ---------------------------------------------------------------------------
-
-
-def test_importance_weights_are_biased_for_the_cross_entropy() -> None:
-    # D8. L = 4, uniform, m = 1, negatives e^f = 1, 2, 3 times the positive's: 1/3 log(4 * 7 * 10) < log 7.
-    a = (Q(1), Q(1), Q(2), Q(3))
-    q, w = reference.scheme(UNIFORM, 0, 1, "importance", "redraw")
-    assert exponentiated(q, 1, w, a) == (4 * 7 * 10, 3)
-    assert 4 * 7 * 10 < 7**3
-    shortfall = []
-    for m in (1, 2, 3, 5):
-        q, w = reference.scheme(UNIFORM, 0, m, "importance", "redraw")
-        power, d = exponentiated(q, m, w, a)
-        shortfall.append(log(7) - log(power) / d)
-    assert shortfall == sorted(shortfall, reverse=True)
-    assert shortfall[-1] > 0
-
-
 def test_no_weights_are_unbiased_for_the_cross_entropy_with_two_negatives_or_more() -> None:
     # Let one negative's a go to infinity. A sample in which it occurs c > 0 times has log(1 + c w a + rest) / log a ->
     # 1, any other a bounded loss; so E loss / log a -> P(drawn) = 1 - (1 - q)^m. The full loss has 1. No bias would
@@ -235,9 +189,6 @@ def test_no_weights_are_unbiased_for_the_cross_entropy_with_two_negatives_or_mor
 def test_importance_weights_are_unbiased_for_the_decoupled_loss_and_right_in_the_bound() -> None:
     for law, hits in product((PI, UNIFORM), ("redraw", "mask")):
         assert expected_sum(law, "importance", 3, hits) == S
-
-
-# -- section 4.2: Propositions 4 and 5 --------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("negatives-prop-4", shows="counterexample", evidence="exact")
@@ -314,9 +265,6 @@ def test_the_best_law_takes_the_loss_of_every_negative(classes: int) -> None:
         moves, q[:, None] * (torch.eye(classes - 1).double() - q) / losses[1:], rtol=1e-10, atol=0
     )
     assert bool((moves != 0).all())
-
-
-# -- Remarks 3 to 6 ---------------------------------------------------------------------------------------------------
 
 
 def gradient_variance(q: reference.Law, w: reference.Law, a: tuple[Fraction, ...], m: int) -> Fraction:

@@ -40,9 +40,6 @@ def exact_minimiser(log_q: Tensor, weights: Weights, m: int, hits: Hits, posteri
     return negatives.population_minimiser(negatives.implicit_losses(schemes), posterior)
 
 
-# -- section 2.1: the margins -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("negatives-logit-adjusted", shows="statement", evidence="proof")
 def test_the_logit_adjusted_loss_is_the_cross_entropy_of_shifted_scores() -> None:
     # log(1 + sum pi_y'/pi_y e^{f_y' - f_y}) = log sum pi e^f - log(pi_y e^{f_y}): the cross entropy of f + log pi. Its
@@ -101,8 +98,6 @@ def test_the_adaptive_margins_are_the_cross_entropy_of_a_lowered_label() -> None
         ours = functional.pairwise_margin(logits, label, log_rho, reduction="sum")
         assert ours.item() == pytest.approx(functional.cross_entropy(lowered, label).item(), rel=1e-14)
 
-
-# -- Table 2's arrows, section 4.1 ------------------------------------------------------------------------------------
 
 priors = st.lists(st.floats(0.02, 1), min_size=3, max_size=5, unique=True).map(
     lambda v: torch.tensor(sorted(v, reverse=True), dtype=torch.float64) / sum(v)
@@ -182,9 +177,6 @@ def test_down_weighted_negatives_keep_the_order_of_the_scores() -> None:
     assert torch.allclose(weighed_full, full, atol=1e-9)
 
 
-# -- what the exact implicit loss does ------------------------------------------------------------------------------
-
-
 def test_one_negative_of_the_batch_with_constant_weights_is_logit_adjustment() -> None:
     # m = 1, w = 1: the risk is a sum over pairs, P_y pi_y' softplus(-d) + P_y' pi_y softplus(d) with d = f_y - f_y',
     # each least at e^d = P_y pi_y' / (P_y' pi_y). So the exact minimiser is log P/pi, that of the logit-adjusted loss,
@@ -224,9 +216,6 @@ def test_minimisers_of_exact_loss_and_bound_meet_as_m_grows() -> None:
             for m in (16, 256)
         )
         assert far / near == pytest.approx(16, rel=0.2)
-
-
-# -- Remark 6: do the two conventions perform alike? ------------------------------------------------------------------
 
 
 HITS: tuple[Hits, Hits] = ("mask", "redraw")

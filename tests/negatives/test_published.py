@@ -16,12 +16,9 @@ from torch import Tensor
 from sumexp.functional import sampled_softmax
 from sumexp.negatives import consistency, enumerated
 from sumexp.negatives.published import Published, stationary
+from tests.negatives.test_enumerated import logs
 
 SCHEMES: tuple[Published, ...] = ("baseline", "refined")
-
-
-def logs(*law: float) -> Tensor:
-    return torch.tensor(law, dtype=torch.float64).log()
 
 
 FAR = logs(0.6, 0.25, 0.1, 0.05), logs(0.1, 0.2, 0.3, 0.4)
@@ -63,9 +60,6 @@ def divergence(log_p: Tensor, log_f: Tensor) -> float:
     return float(log_p.exp() @ (log_p - log_f))
 
 
-# -- against the public code's gradient, over all draws ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("laws", [FAR, NEAR, FLAT], ids=["far", "near", "flat"])
 @pytest.mark.parametrize("m", [1, 2, 4])
@@ -93,9 +87,6 @@ def test_any_positive_laws_have_a_stationary_point(
     assert expected_step(scheme, stationary(scheme, log_p, log_q, m), log_p, log_q, m).abs().max() < 1e-10
 
 
-# -- against the numbers of other enumerations -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("laws, m, by_baseline, by_refined", [
     (FAR, 1, ".447", ".404"),
     (FAR, 4, ".437", ".0828"),
@@ -110,9 +101,6 @@ def test_divergences_of_all_multisets(laws: tuple[Tensor, Tensor], m: int, by_ba
         half_a_digit = 0.5 * 10.0 ** -len(number.removeprefix("."))
         found = divergence(laws[0], stationary(scheme, *laws, m))
         assert found == pytest.approx(float(number), abs=1.01 * half_a_digit)
-
-
-# -- what the refined loss is ------------------------------------------------------------------------------------------
 
 
 def importance(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tensor:
@@ -148,9 +136,6 @@ def test_one_uniform_negative_learns_what_importance_weights_with_redrawn_hits_d
         )
         redrawn = consistency.minimiser(losses, log_p.exp()).log_softmax(0)
         assert torch.allclose(stationary("refined", log_p, log_q, 1), redrawn, rtol=0, atol=1e-8) is equal
-
-
-# -- what its abstract says --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("since-logq-popular", shows="statement", evidence="exact")
@@ -204,9 +189,6 @@ def test_the_script_named_old_is_not_the_correction_of_all_logits() -> None:
         original = consistency.minimiser(all_logits, FAR[0].exp()).log_softmax(0)
         assert divergence(FAR[0], original) < 1e-12
         assert divergence(FAR[0], stationary("baseline", *FAR, m)) > 0.4
-
-
-# -- many classes, many negatives --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

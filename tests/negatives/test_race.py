@@ -36,9 +36,6 @@ def successive(q: tuple[Fraction, ...], m: int) -> dict[tuple[int, ...], Fractio
     return chance
 
 
-# -- the consistent correction ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("sumexp-distinct", shows="statement", evidence="exact")
 @given(laws(), st.lists(st.integers(1, 5), min_size=4, max_size=4), st.fractions(Q(1, 50), Q(49, 50)))
 @settings(deadline=None, max_examples=60)
@@ -150,9 +147,6 @@ def test_the_true_inclusion_is_not_right_for_every_law() -> None:
     """With the test above: for these q and m no table is. Two ids of three classes, q = (.6, .3, .1)."""
     sets = successive((Q(6, 10), Q(3, 10), Q(1, 10)), 2)
     assert left_out((Q(1, 2), Q(3, 10), Q(1, 5)), sets, inclusions(sets, 3)) != [0, 0, 0]
-
-
-# -- laws of the sets -------------------------------------------------------------------------------------------------
 
 
 @given(laws(5), st.integers(1, 5))

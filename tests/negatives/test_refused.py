@@ -17,12 +17,9 @@ from sumexp.negatives.information import information
 from sumexp.negatives.published import stationary
 from sumexp.negatives.tilted import tilted
 from sumexp.negatives.training import Problem
+from tests.negatives.test_enumerated import logs
 
 INF, NAN = math.inf, math.nan
-
-
-def logs(*law: float) -> Tensor:
-    return torch.tensor(law, dtype=torch.float64).log()
 
 
 FOUR, THREE, TWO, SURE = logs(0.5, 0.25, 0.15, 0.1), logs(0.5, 0.3, 0.2), logs(0.5, 0.5), logs(0.5, 0.5, 0.0)

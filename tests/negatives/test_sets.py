@@ -38,9 +38,6 @@ def products(chance: Sets) -> list[Fraction]:
     return [pi[i] * both(chance, *(j for j in range(3) if j != i)) for i in range(3)]
 
 
-# -- which tables are right -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("sumexp-union-table", shows="statement", evidence="exact")
 @given(laws(3), laws(3), st.integers(1, 4))
 @settings(deadline=None, max_examples=40)
@@ -87,8 +84,6 @@ def test_one_draw_and_uniform_draws_have_a_table(p: tuple[Fraction, ...], q: tup
     assert set(left_out(p, union((Q(1, 4),) * 4, m), (Q(1),) * 4)) == {Q(0)}
 
 
-# -- how much is left -------------------------------------------------------------------------------------------------
-
 LAW = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
 TRUTHS = [torch.tensor(p, dtype=torch.float64) for p in ([0.98, 0.01, 0.01], [0.1, 0.1, 0.8], [1 / 3] * 3)]
 
@@ -129,9 +124,6 @@ def test_the_bound_is_attained_for_one_pair() -> None:
 def test_nothing_is_left_of_one_draw_or_of_uniform_draws(m: int) -> None:
     q = LAW if m == 1 else torch.full((3,), 1 / 3, dtype=torch.float64)
     assert sets.least_worst_error(*consistency.union_law(q.log(), m), TRUTHS).max() < 1e-8
-
-
-# -- hits that stay ---------------------------------------------------------------------------------------------------
 
 
 @given(laws(3), laws(3), st.integers(1, 2))

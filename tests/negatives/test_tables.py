@@ -10,7 +10,7 @@ import torch
 
 from sumexp import samplers
 from sumexp.negatives import reference
-from sumexp.negatives.reference import draws, mean, weighted_sum
+from sumexp.negatives.reference import mean, weighted_sum
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits
 
@@ -22,17 +22,6 @@ UNIFORM = (Q(1, 4),) * 4
 L, Y = 4, 1
 VALUES = (Q(3), Q(1), Q(1, 2), Q(5))
 NEGATIVES = (0, 2, 3)
-
-
-# -- section 2.2: schemes ---------------------------------------------------------------------------------------------
-
-
-def test_relative_weights_vanish_where_the_positive_is_never_drawn() -> None:
-    # D6. The section assumes q_y = 0; then q_y / q_y' = 0 for every negative, and the sampled loss is log 1 = 0.
-    for law in (PI, UNIFORM):
-        q, w = reference.scheme(law, Y, 3, "relative", "redraw")
-        assert set(w) == {0}
-        assert all(weighted_sum(counts, w, VALUES) == 0 for _, counts in draws(q, 3))
 
 
 @pytest.mark.claim("negatives-table1-w", shows="statement", evidence="exact")
@@ -95,12 +84,10 @@ def test_the_sampler_draws_multisets_and_unions_as_stated() -> None:
         assert z.abs().max() < 5
 
 
-# -- Tables 2 and 3, row by row ---------------------------------------------------------------------------------------
-
 Row = Callable[[int, int], Fraction]
-"""m and y' to the printed coefficient of y' in the row's sum."""
+"""m and y' to the coefficient of y' in the row's sum."""
 
-PRINTED: dict[tuple[reference.Law, Weights], Row] = {
+COEFFICIENTS: dict[tuple[reference.Law, Weights], Row] = {
     (UNIFORM, "constant"): lambda m, y: Q(1, L),
     (UNIFORM, "importance"): lambda m, y: Q(1),
     (UNIFORM, "relative"): lambda m, y: Q(m, L),
@@ -110,6 +97,7 @@ PRINTED: dict[tuple[reference.Law, Weights], Row] = {
     (PI, "relative"): lambda m, y: m * PI[Y],
     (PI, "tail"): lambda m, y: PI[y] / PI[Y],
 }
+"""As Table 2 has them, if the positive can be drawn and is left out."""
 
 
 def expected_sum(law: reference.Law, weights: Weights, m: int, hits: Hits) -> Fraction:
@@ -118,44 +106,66 @@ def expected_sum(law: reference.Law, weights: Weights, m: int, hits: Hits) -> Fr
     return mean(q, m, lambda counts: weighted_sum(counts, w, VALUES))
 
 
-def printed(law: reference.Law, weights: Weights, m: int) -> Fraction:
-    return sum((PRINTED[law, weights](m, y) * VALUES[y] for y in NEGATIVES), Q(0))
+def by_table(law: reference.Law, weights: Weights, m: int) -> Fraction:
+    return sum((COEFFICIENTS[law, weights](m, y) * VALUES[y] for y in NEGATIVES), Q(0))
 
 
 S = sum((VALUES[y] for y in NEGATIVES), Q(0))
 several_m = pytest.mark.parametrize("m", [1, 2, 4])
 
 
-@pytest.mark.claim("negatives-t2-uniform-importance", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-uniform-importance", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t2-batch-importance", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-batch-importance", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-importance-coincide", shows="statement", evidence="exact")
 @several_m
-@pytest.mark.parametrize("hits", ["redraw", "mask"])
-def test_importance_rows(m: int, hits: Hits) -> None:
-    for law in (UNIFORM, PI):
-        assert expected_sum(law, "importance", m, hits) == printed(law, "importance", m) == S
+@pytest.mark.parametrize("law, weights", [
+    pytest.param(UNIFORM, "constant", marks=[
+        pytest.mark.claim("negatives-t2-uniform-constant", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-t3-uniform-constant", shows="correction", evidence="exact"),
+        pytest.mark.claim("negatives-uniform-downweight", shows="statement", evidence="exact"),
+    ]),
+    pytest.param(UNIFORM, "importance", marks=[
+        pytest.mark.claim("negatives-t2-uniform-importance", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-t3-uniform-importance", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-importance-coincide", shows="statement", evidence="exact"),
+    ]),
+    pytest.param(UNIFORM, "relative", marks=[
+        pytest.mark.claim("negatives-t2-uniform-relative", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-t3-uniform-relative", shows="statement", evidence="exact"),
+    ]),
+    pytest.param(UNIFORM, "tail", marks=[
+        pytest.mark.claim("negatives-t2-uniform-tail", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-t3-uniform-tail", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-eq-16", shows="statement", evidence="exact"),
+    ]),
+    pytest.param(PI, "constant", marks=[
+        pytest.mark.claim("negatives-t2-batch-constant", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-t3-batch-constant", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-eq-13", shows="statement", evidence="exact"),
+    ]),
+    pytest.param(PI, "importance", marks=[
+        pytest.mark.claim("negatives-t2-batch-importance", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-t3-batch-importance", shows="statement", evidence="exact"),
+    ]),
+    pytest.param(PI, "relative", marks=[
+        pytest.mark.claim("negatives-t2-batch-relative", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-t3-batch-relative", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-eq-14", shows="correction", evidence="exact"),
+    ]),
+    pytest.param(PI, "tail", marks=[
+        pytest.mark.claim("negatives-t2-batch-tail", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-t3-batch-tail", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-eq-16", shows="statement", evidence="exact"),
+    ]),
+])  # fmt: skip
+def test_rows_of_both_tables(law: reference.Law, weights: Weights, m: int) -> None:
+    assert expected_sum(law, weights, m, "mask") == by_table(law, weights, m)
+    # D5, D6: if the positive cannot be drawn, constant weights have another factor, and relative ones are 0.
+    redrawn = expected_sum(law, weights, m, "redraw")
+    factor = {"constant": 1 / (1 - law[Y]), "relative": 0}.get(weights, 1)
+    assert redrawn == factor * by_table(law, weights, m)
 
 
-@pytest.mark.claim("negatives-t2-uniform-tail", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-uniform-tail", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t2-batch-tail", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-batch-tail", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-eq-16", shows="statement", evidence="exact")
-@several_m
-@pytest.mark.parametrize("hits", ["redraw", "mask"])
-def test_tail_rows(m: int, hits: Hits) -> None:
-    for law in (UNIFORM, PI):
-        assert expected_sum(law, "tail", m, hits) == printed(law, "tail", m)
-    _, w = reference.scheme(PI, Y, m, "tail", "mask", PI)
-    assert all(w[y] == 1 / (m * PI[Y]) for y in NEGATIVES)  # within the batch it needs the prior of the positive only
-
-
-@several_m
-def test_the_uniform_constant_row_of_table_2_needs_a_positive_that_can_be_drawn(m: int) -> None:
-    # D5. Section 3.1 assumes q_y = 0.
-    assert expected_sum(UNIFORM, "constant", m, "redraw") != printed(UNIFORM, "constant", m)
+def test_tail_weights_within_the_batch_need_the_prior_of_the_positive_only() -> None:
+    _, w = reference.scheme(PI, Y, 4, "tail", "mask", PI)
+    assert all(w[y] == 1 / (4 * PI[Y]) for y in NEGATIVES)
 
 
 @pytest.mark.claim("negatives-t3-uniform-constant", shows="counterexample", evidence="exact")
@@ -163,51 +173,6 @@ def test_the_uniform_constant_row_of_table_2_needs_a_positive_that_can_be_drawn(
 def test_the_uniform_constant_row_of_table_3_is_not_of_its_caption(m: int) -> None:
     # D5. The caption says q_y > 0 and w_yy = 0; printed is 1 / (L - 1).
     assert expected_sum(UNIFORM, "constant", m, "mask") != S / (L - 1)
-
-
-@pytest.mark.claim("negatives-t2-uniform-constant", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-uniform-constant", shows="correction", evidence="exact")
-@pytest.mark.claim("negatives-uniform-downweight", shows="statement", evidence="exact")
-@several_m
-def test_uniform_constant_rows(m: int) -> None:
-    assert expected_sum(UNIFORM, "constant", m, "mask") == S / L
-    assert expected_sum(UNIFORM, "constant", m, "redraw") == S / (L - 1)
-
-
-@several_m
-def test_the_uniform_relative_row_needs_a_positive_that_can_be_drawn(m: int) -> None:
-    assert expected_sum(UNIFORM, "relative", m, "redraw") == 0 != printed(UNIFORM, "relative", m)
-
-
-@pytest.mark.claim("negatives-t2-uniform-relative", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-uniform-relative", shows="statement", evidence="exact")
-@several_m
-def test_uniform_relative_rows(m: int) -> None:
-    assert expected_sum(UNIFORM, "relative", m, "mask") == Q(m, L) * S
-
-
-@several_m
-def test_the_batch_constant_row_needs_a_positive_that_can_be_drawn(m: int) -> None:
-    assert expected_sum(PI, "constant", m, "redraw") != printed(PI, "constant", m)
-
-
-@pytest.mark.claim("negatives-t2-batch-constant", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-batch-constant", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-eq-13", shows="statement", evidence="exact")
-@several_m
-def test_batch_constant_rows(m: int) -> None:
-    by_prior = sum((PI[y] * VALUES[y] for y in NEGATIVES), Q(0))
-    assert expected_sum(PI, "constant", m, "mask") == by_prior == printed(PI, "constant", m)
-    assert expected_sum(PI, "constant", m, "redraw") == by_prior / (1 - PI[Y])
-
-
-@pytest.mark.claim("negatives-t2-batch-relative", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-t3-batch-relative", shows="statement", evidence="exact")
-@pytest.mark.claim("negatives-eq-14", shows="correction", evidence="exact")
-@several_m
-def test_batch_relative_rows(m: int) -> None:
-    assert expected_sum(PI, "relative", m, "mask") == m * PI[Y] * S
-    assert expected_sum(PI, "relative", m, "redraw") == 0
 
 
 @pytest.mark.claim("negatives-eq-14", shows="counterexample", evidence="exact")
@@ -224,12 +189,12 @@ def test_equation_14_as_printed_is_equation_13() -> None:
 @several_m
 def test_entries_of_table_3_bound_the_expectations_and_all_but_one_are_equal(m: int) -> None:
     # D12. Of one entry, 1/(L-1) in the row uniform-constant, the caption is all that can be said (D5).
-    for law, weights in PRINTED:
+    for law, weights in COEFFICIENTS:
         exact = expected_sum(law, weights, m, "mask")
         if (law, weights) == (UNIFORM, "constant"):
             assert exact < S / (L - 1)
         else:
-            assert printed(law, weights, m) == exact
+            assert by_table(law, weights, m) == exact
 
 
 def penalties(law: reference.Law, weights: Weights, label: int) -> list[Fraction]:

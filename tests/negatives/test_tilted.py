@@ -12,11 +12,7 @@ from torch import Tensor
 
 from sumexp.negatives import enumerated
 from sumexp.negatives.tilted import tilted, tilted_share
-
-
-def logs(*law: float) -> Tensor:
-    return torch.tensor(law, dtype=torch.float64).log()
-
+from tests.negatives.test_enumerated import logs
 
 P, Q = logs(0.6, 0.25, 0.1, 0.05), logs(0.3, 0.2, 0.1, 0.4)
 
