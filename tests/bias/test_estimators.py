@@ -20,6 +20,7 @@ from torch import Tensor
 
 from sumexp.bias import estimators, minimax, replacement
 from sumexp.bias.rational import softmax
+from tests.exact import log_of
 
 Q = Fraction
 A = (Q(1), Q(3), Q(1, 2), Q(2))
@@ -96,7 +97,7 @@ def test_enumeration_by_blocks_equals_all_orders(antithetic: bool) -> None:
 @pytest.mark.parametrize("schedule", [HALVES, estimators.dyadic(4, 1.5, False), estimators.dyadic(8, 1, False)])
 def test_variance_by_quadrature_equals_the_enumeration(schedule: estimators.Schedule) -> None:
     a = (*A, Q(7), Q(1, 9), Q(1), Q(5))[: schedule.n]
-    log_a = torch.tensor([float(x) for x in a], dtype=torch.float64).log()
+    log_a = log_of(a)
     exact = float(estimators.moments(schedule, a)[1])
     assert estimators.variance(schedule, torch.stack([log_a, log_a])).tolist() == pytest.approx([exact] * 2, rel=1e-11)
 
@@ -150,15 +151,15 @@ def test_the_sample_variance_of_the_spike_lies() -> None:
 
 @pytest.mark.parametrize("schedule", [HALVES, estimators.dyadic(4, 1), estimators.dyadic(4, 1.5, False)])
 def test_draws_have_the_exact_law(schedule: estimators.Schedule) -> None:
-    log_a = torch.tensor([float(x) for x in A], dtype=torch.float64).log()
+    log_a = log_of(A)
     size = 40_000
     draws = estimators.sample(schedule, table(log_a), size, generator=torch.Generator().manual_seed(0))
     expected = {(round(float(t), 9), reads): p for (t, reads), p in estimators.law(schedule, A).items()}
-    found = Counter(zip([round(t, 9) for t in draws.value.tolist()], draws.reads.tolist(), strict=True))
-    assert found.keys() <= expected.keys()
+    got = Counter(zip([round(t, 9) for t in draws.value.tolist()], draws.reads.tolist(), strict=True))
+    assert got.keys() <= expected.keys()
     for outcome, p in expected.items():
         # at most 96 outcomes, each at 5.5 standard errors: a false alarm has probability below 1e-5
-        assert abs(found[outcome] - size * p) < 5.5 * math.sqrt(size * p * (1 - p)) + 1, outcome
+        assert abs(got[outcome] - size * p) < 5.5 * math.sqrt(size * p * (1 - p)) + 1, outcome
 
 
 def test_draws_read_few_of_many_and_repeat_with_their_seed() -> None:

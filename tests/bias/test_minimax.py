@@ -17,20 +17,20 @@ Q = Fraction
 LOW, HIGH = Q(1, 10), Q(5)
 
 
-def assert_best(found: minimax.Approximation) -> None:
+def assert_best(got: minimax.Approximation) -> None:
     """Both halves of a proof in rational arithmetic: nothing is better, and this is as good."""
-    k, nodes, weights = found.degree, found.nodes, found.weights
+    k, nodes, weights = got.degree, got.nodes, got.weights
     assert len(nodes) == k + 2
     assert all(weights[i] * weights[i + 1] < 0 for i in range(k + 1))
     assert sum(map(abs, weights)) == 1
     for power in range(k + 1):
         assert sum(w * t**power for w, t in zip(weights, nodes, strict=True)) == 0
-    assert abs(sum(w * found.values[t] for w, t in zip(weights, nodes, strict=True))) == found.error
-    errors = [value - found.polynomial(s) for s, value in enumerate(found.values)]
-    assert max(map(abs, errors)) == found.error
+    assert abs(sum(w * got.values[t] for w, t in zip(weights, nodes, strict=True))) == got.error
+    errors = [value - got.polynomial(s) for s, value in enumerate(got.values)]
+    assert max(map(abs, errors)) == got.error
     assert all(errors[s] * errors[t] < 0 for s, t in pairwise(nodes))
     # The approximant is a polynomial of degree k: its differences of order k + 1 vanish.
-    differences = [found.polynomial(s) for s in range(len(found.values))]
+    differences = [got.polynomial(s) for s in range(len(got.values))]
     for _ in range(k + 1):
         differences = [b - a for a, b in pairwise(differences)]
     assert set(differences) <= {0}
@@ -102,14 +102,14 @@ def symmetric_grid_bias(levels: list[float], n: int, k: int) -> float:
     f = np.array([1 / (1 + sum(levels[i] for i in point)) for point in points])
     ones = np.ones((len(points), 1))
     bounds = [(None, None)] * len(unknown) + [(0, None)]
-    found = linprog(
+    got = linprog(
         [0.0] * len(unknown) + [1.0],
         A_ub=np.block([[design, -ones], [-design, -ones]]),
         b_ub=np.concatenate([f, -f]),
         bounds=bounds,
         method="highs",
     )
-    return float(found.fun)
+    return float(got.fun)
 
 
 @pytest.mark.parametrize("n,k", [(n, k) for n in (3, 4) for k in range(n)])
@@ -201,8 +201,8 @@ def test_the_coupling_in_rational_arithmetic() -> None:
 
 def test_two_reads_of_two_values_by_hand() -> None:
     # n = 2, k = 1, limit: 1[s = 0] on {0, 1, 2} by a line. Weights (1, -2, 1)/4: error 1/4.
-    found = minimax.limit(2, 1)
-    assert (found.nodes, found.weights, found.error) == ((0, 1, 2), (Q(1, 4), -Q(1, 2), Q(1, 4)), Q(1, 4))
+    got = minimax.limit(2, 1)
+    assert (got.nodes, got.weights, got.error) == ((0, 1, 2), (Q(1, 4), -Q(1, 2), Q(1, 4)), Q(1, 4))
     # Nothing read: the constant 1/2.
     assert minimax.limit(7, 0).error == Q(1, 2)
 
@@ -227,10 +227,10 @@ def test_lower_bound_for_any_n_never_exceeds_the_minimax_bias(n: int, k: int) ->
 
 def test_cost_and_variance() -> None:
     # Values computed elsewhere.
-    found = [minimax.cost_variance_bound(n) for n in (16, 64, 256, 1024)]
-    assert [round(float(bound), 3) for bound, _ in found] == [0.454, 0.769, 1.390, 2.628]
+    got = [minimax.cost_variance_bound(n) for n in (16, 64, 256, 1024)]
+    assert [round(float(bound), 3) for bound, _ in got] == [0.454, 0.769, 1.390, 2.628]
     every = [(j + 1) * minimax.limit(16, j).error ** 2 for j in range(16)]
-    assert found[0] == (max(every), every.index(max(every)))
+    assert got[0] == (max(every), every.index(max(every)))
 
 
 def test_linear_algebra_by_hand() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations, product
-from math import comb, factorial, log, perm, prod
+from math import comb, factorial, log, perm
 
 import pytest
 import sympy as sp
@@ -15,6 +15,7 @@ from sumexp import expectations
 from sumexp.bias import certificates, proof, reading
 from sumexp.bias.rational import Rational, softmax
 from tests.bias.test_proof import arbitrary
+from tests.exact import draws
 
 Q = Fraction
 ratios = st.fractions(min_value=Q(1, 20), max_value=20, max_denominator=20)
@@ -25,11 +26,6 @@ y, S, x = sp.symbols("y S x", positive=True)
 def sampled(a: tuple[Rational, ...], drawn: tuple[int, ...], w: tuple[Rational, ...]) -> Fraction:
     """Equation (4): 1 / (1 + sum_j w(i_j) a_{i_j})."""
     return softmax([w[i] * a[i] for i in drawn])
-
-
-def draws(q: tuple[Fraction, ...], k: int) -> list[tuple[tuple[int, ...], Fraction]]:
-    """All outcomes of k draws with replacement and their probabilities."""
-    return [(drawn, prod((q[i] for i in drawn), start=Q(1))) for drawn in product(range(len(q)), repeat=k)]
 
 
 def sampled_mean(a: tuple[Rational, ...], q: tuple[Fraction, ...], w: tuple[Rational, ...], k: int = 1) -> Fraction:
@@ -134,8 +130,8 @@ def test_an_unbiased_gradient_has_an_unbiased_value_and_neither_is_had_everywher
     scheme = reading.with_replacement(Q5, 1)
     assert certificates.certify(scheme, (1, 1), (2, 2)).value == softmax((2, 2)) - 2 * softmax((1, 2)) + softmax((1, 1))
     # A negative's own coordinate: 2/5 - 2/4 - 1/4 + 1/3 = -1/60.
-    own = certificates.certify(scheme, (1, 1), (2, 2), certificates.negative(0))
-    assert own.value == Q(2, 5) - Q(2, 4) - Q(1, 4) + Q(1, 3) == -Q(1, 60)
+    of_negative = certificates.certify(scheme, (1, 1), (2, 2), certificates.negative(0))
+    assert of_negative.value == Q(2, 5) - Q(2, 4) - Q(1, 4) + Q(1, 3) == -Q(1, 60)
 
 
 @pytest.mark.claim("bias-ss-biased", shows="statement", evidence="proof")

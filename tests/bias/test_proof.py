@@ -201,11 +201,11 @@ def test_bound_on_g(n: int, k: int) -> None:
 @pytest.mark.claim("bias-final-contradiction", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", ALL)
 def test_the_papers_choice_contradicts(n: int, k: int) -> None:
-    found = proof.contradiction(n, k)
-    assert found.low > 0
-    assert found.high == Q(1, n)
-    assert found.required == Q(1, 2) == found.bound
-    assert abs(found.forced) < found.bound  # yet g(k) would have to be 1/2
+    got = proof.contradiction(n, k)
+    assert got.low > 0
+    assert got.high == Q(1, n)
+    assert got.required == Q(1, 2) == got.bound
+    assert abs(got.forced) < got.bound  # yet g(k) would have to be 1/2
 
 
 @pytest.mark.claim("bias-final-contradiction", shows="statement", evidence="proof")

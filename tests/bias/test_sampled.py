@@ -3,7 +3,6 @@
 import math
 from fractions import Fraction
 from itertools import product
-from math import prod
 
 import mpmath
 import pytest
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sumexp.bias import sampled_bias
+from tests.exact import draws
 
 
 def enumerated(logits: Tensor, label: int, m: int, q: Tensor) -> tuple[float, Tensor]:
@@ -99,8 +99,7 @@ def expected_gradient_bias(a: list[Fraction], q: list[Fraction], m: int) -> list
     """Of the target's coordinate and of each negative's, over all draws."""
     p = Fraction(1) / (1 + sum(a))
     off = [1 - p, *(-x * p for x in a)]
-    for drawn in product(range(len(a)), repeat=m):
-        chance = prod((q[i] for i in drawn), start=Fraction(1))
+    for drawn, chance in draws(q, m):
         terms = [a[i] / (m * q[i]) for i in drawn]
         p_hat = 1 / (1 + sum(terms))
         off[0] += chance * (p_hat - 1)
@@ -123,5 +122,5 @@ def test_more_draws_can_raise_the_bias_of_the_gradient_and_not_that_of_the_proba
     logits = torch.tensor([0.0, *(math.log(x) for x in a)], dtype=torch.float64)
     log_q = torch.tensor([-math.inf, *(math.log(x) for x in q)], dtype=torch.float64)
     for m, exact in ((1, one), (2, two)):
-        found = sampled_bias(logits, 0, m, log_q).gradient
-        assert found.tolist() == pytest.approx([float(x) for x in exact], abs=1e-12)
+        got = sampled_bias(logits, 0, m, log_q).gradient
+        assert got.tolist() == pytest.approx([float(x) for x in exact], abs=1e-12)

@@ -125,7 +125,7 @@ def test_a_class_that_neither_side_produces_costs_nothing() -> None:
 def test_laws_of_single_precision_are_laws() -> None:
     # Ten times 0.1 is 1.0000001 in float32: no law by 1e-9. Normalised it is uniform, where D = 1/2 is worth -log 4.
     tenths = torch.full((10,), 0.1)
-    found = gan.value(tenths, tenths, torch.full((10,), 0.5))
-    assert found.dtype == torch.float64
-    assert found.item() == pytest.approx(-LOG4, rel=1e-15)
+    got = gan.value(tenths, tenths, torch.full((10,), 0.5))
+    assert got.dtype == torch.float64
+    assert got.item() == pytest.approx(-LOG4, rel=1e-15)
     assert gan.play(tenths, torch.zeros(10), steps=1).value[-1].item() == pytest.approx(-LOG4, rel=1e-15)

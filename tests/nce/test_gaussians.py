@@ -60,9 +60,9 @@ def test_the_value_is_log_n_minus_the_loss_and_at_most_log_n(n: int, scale: floa
     scores = scale * torch.randn(3, n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     value = gaussians.info_nce_value(scores)
     assert bool((value <= log(n)).all())
-    for batch, found in zip(scores, value, strict=True):
+    for batch, got in zip(scores, value, strict=True):
         loss = functional.info_nce(batch.diagonal(), off_diagonal(batch))
-        assert found.item() == pytest.approx(log(n) - loss.item(), rel=1e-12, abs=1e-12)
+        assert got.item() == pytest.approx(log(n) - loss.item(), rel=1e-12, abs=1e-12)
 
 
 def test_the_gradient_of_the_value() -> None:
@@ -135,10 +135,10 @@ def test_the_true_parameters_give_the_true_entropies() -> None:
         layer.bias.zero_()
         layer.bias[4:] = log(1 - config.rho**2) / 2
         x, y = gaussians.sample(4, config.rho, (500, 100), torch.Generator().manual_seed(4))
-        found = model(x.double(), y.double())
+        got = model(x.double(), y.double())
     entropy = 2 * log(2 * pi * exp(1))
     expected = torch.tensor([entropy, entropy - gaussians.mutual_information(4, config.rho)])
-    assert bool(((found.mean(0) - expected).abs() < 5 * found.std(0) / sqrt(500)).all())
+    assert bool(((got.mean(0) - expected).abs() < 5 * got.std(0) / sqrt(500)).all())
 
 
 def test_both_families_are_densities() -> None:
@@ -162,12 +162,12 @@ def test_a_small_case_is_learned() -> None:
     Above the optimal bound by 5 standard errors: false alarm below 1e-6.
     """
     best = gaussians.optimal_bound(4, 0.8, 16, nodes=200)
-    found = gaussians.train(TINY)
-    arrays, metrics = found.arrays, found.metrics
+    got = gaussians.train(TINY)
+    arrays, metrics = got.arrays, got.metrics
     value, error = metrics["test_0"], arrays["test"].std() / sqrt(50)
     assert 0.6 * best < value < min(best, log(16)) + 5 * error
-    found = gaussians.train(replace(TINY, estimator="doe"))
-    arrays, metrics = found.arrays, found.metrics
+    got = gaussians.train(replace(TINY, estimator="doe"))
+    arrays, metrics = got.arrays, got.metrics
     error = gaussians.estimates(arrays["test"]).std() / sqrt(50)
     estimate = metrics["test_0"] - metrics["test_1"]
     assert abs(estimate - gaussians.mutual_information(4, 0.8)) < 0.1 + 5 * error

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sumexp.nce import Joint, families, global_nce, rational
 from sumexp.nce.rational import LogSum, Table
+from tests.exact import log_of
 
 Q = Fraction
 INF = math.inf
@@ -31,10 +32,6 @@ def logs(values: Table) -> Tensor:
     return torch.tensor([[float(v) for v in row] for row in values], dtype=torch.float64).log()
 
 
-def log_of(q: list[Fraction]) -> Tensor:
-    return logs([q])[0]
-
-
 def ratio(p: Table, q: list[Fraction]) -> Table:
     """pop(y|x) / q(y), 0 for a y that never occurs."""
     of_x, _ = rational.marginals(p)
@@ -49,20 +46,18 @@ def second_term(p: Table, n: int) -> LogSum:
     return rational.total((mass, rational.log(sum(r[x][y] for y in ys))) for (_, (x, ys)), mass in law.items())
 
 
-def mixture_divergence(p: Table, n: int) -> LogSum:
-    """KL of the law of (x, y_1..y_n) from pop_X x pop_Y^n, both enumerated."""
-    of_x, of_y = rational.marginals(p)
-    mixture: dict[rational.Seen, Fraction] = {}
-    for (_, seen), mass in rational.global_law(p, of_y, n).items():
-        mixture[seen] = mixture.get(seen, Q(0)) + mass
-    product = [of_x[x] * math.prod(of_y[y] for y in ys) for x, ys in mixture]
+def mixture_divergence(p: Table, q: list[Fraction], n: int) -> LogSum:
+    """KL of the law of (x, y_1..y_n) from pop_X x q^n, both enumerated."""
+    of_x, _ = rational.marginals(p)
+    mixture = rational.visible(rational.global_law(p, q, n))
+    product = [of_x[x] * math.prod(q[y] for y in ys) for x, ys in mixture]
     return rational.divergence(list(mixture.values()), product)
 
 
 @st.composite
-def joints(draw: st.DrawFn, zeros: bool = True) -> Table:
+def joints(draw: st.DrawFn, zeros: bool = True, widest: int = 3) -> Table:
     """2 x 2 or 2 x 3 laws with small denominators."""
-    width = draw(st.integers(2, 3))
+    width = draw(st.integers(2, widest))
     least = 0 if zeros else 1
     rows = [draw(st.lists(st.integers(least, 5), min_size=width, max_size=width).filter(any)) for _ in range(2)]
     total = sum(map(sum, rows))
@@ -146,7 +141,8 @@ def test_the_second_term_is_log_n_plus_a_divergence(n: int) -> None:
 def test_the_entropy_of_the_index_decomposes_exactly(p: Table, n: int) -> None:
     # Sums of logarithms of rationals, compared exactly.
     entropy = rational.entropy(rational.global_law(p, rational.marginals(p)[1], n))
-    information, second, divergence = rational.mutual_information(p), second_term(p, n), mixture_divergence(p, n)
+    information, second = rational.mutual_information(p), second_term(p, n)
+    divergence = mixture_divergence(p, rational.marginals(p)[1], n)
     assert entropy == second - information
     assert second == rational.log(n) + divergence
     assert float(divergence) >= -1e-14
@@ -159,10 +155,11 @@ def test_the_entropy_of_the_index_decomposes_exactly(p: Table, n: int) -> None:
 @given(p=joints())
 @few
 def test_the_best_bound_stays_below_information_and_log_n(p: Table, n: int) -> None:
-    law = rational.global_law(p, rational.marginals(p)[1], n)
+    of_y = rational.marginals(p)[1]
+    law = rational.global_law(p, of_y, n)
     best = rational.log(n) - rational.entropy(law)
     # I - B is a divergence, and log n - B the mean of -log posterior, with every posterior at most 1.
-    assert rational.mutual_information(p) - best == mixture_divergence(p, n)
+    assert rational.mutual_information(p) - best == mixture_divergence(p, of_y, n)
     assert max(rational.posterior(law).values()) <= 1
 
 
@@ -178,15 +175,9 @@ def test_cross_entropy_exceeds_entropy_by_the_divergence_of_the_posteriors(
     weights = data.draw(weights_beside(p))
     law, model = rational.global_law(p, of_y, n), rational.softmax_model(weights)
     right = rational.posterior(law)
-    seen: dict[rational.Seen, Fraction] = {}
-    for (_, at), mass in law.items():
-        seen[at] = seen.get(at, Q(0)) + mass
     of_posteriors = rational.total(
-        (
-            mass,
-            rational.divergence([right.get((i, at), Q(0)) for i in range(n)], [model(i, at) for i in range(n)]),
-        )
-        for at, mass in seen.items()
+        (mass, rational.divergence([right.get((i, at), Q(0)) for i in range(n)], [model(i, at) for i in range(n)]))
+        for at, mass in rational.visible(law).items()
     )
     excess = rational.cross_entropy(law, model) - rational.entropy(law)
     assert excess == of_posteriors
@@ -295,18 +286,12 @@ def test_the_bound_holds_for_any_score_up_to_many_candidates(seed: int, spread: 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_with_any_noise_the_best_value_misses_its_ceiling_by_a_divergence(p: Table, n: int) -> None:
     # log n - H = E log pop(y|x)/q(y) - KL(P || pop_X x q^n), P the law of x and the candidates: all exact.
-    of_x, of_y = rational.marginals(p)
-    law = rational.global_law(p, NOISE, n)
-    mixture: dict[rational.Seen, Fraction] = {}
-    for (_, seen), mass in law.items():
-        mixture[seen] = mixture.get(seen, Q(0)) + mass
-    fakes = [of_x[x] * math.prod(NOISE[y] for y in ys) for x, ys in mixture]
-    lost = rational.divergence(list(mixture.values()), fakes)
-    information = rational.mutual_information(p) + rational.divergence(of_y, NOISE)
-    assert rational.log(n) - rational.entropy(law) == information - lost
+    lost = mixture_divergence(p, NOISE, n)
+    information = rational.mutual_information(p) + rational.divergence(rational.marginals(p)[1], NOISE)
+    assert rational.log(n) - rational.entropy(rational.global_law(p, NOISE, n)) == information - lost
     assert float(lost) > 0
-    found = global_nce.ceiling(joint_of(p), n, log_of(NOISE)).item()
-    assert found == pytest.approx(min(math.log(n), float(information)), rel=1e-12)
+    ceiling = global_nce.ceiling(joint_of(p), n, log_of(NOISE)).item()
+    assert ceiling == pytest.approx(min(math.log(n), float(information)), rel=1e-12)
 
 
 @pytest.mark.claim("sumexp-infonce-any-noise", shows="statement", evidence="quadrature")

@@ -9,10 +9,10 @@ import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from sumexp import functional
 from sumexp.nce import gradient
+from tests.exact import log_of
 
 Q = Fraction
 T = 0
@@ -20,10 +20,6 @@ T = 0
 
 weights = st.fractions(min_value=Q(1, 5), max_value=5, max_denominator=5)
 few = settings(deadline=None, max_examples=25)
-
-
-def logs(values: list[Fraction]) -> Tensor:
-    return torch.tensor([float(value) for value in values], dtype=torch.float64).log()
 
 
 def uniform(classes: int) -> list[Fraction]:
@@ -90,7 +86,7 @@ def test_the_sampled_loss_is_a_softmax_of_phi(m: int) -> None:
 
 def test_the_torch_functions_agree_with_each_other_and_with_fractions() -> None:
     w, q = [Q(1), Q(1, 2), Q(3), Q(2)], [Q(0), Q(1, 2), Q(1, 3), Q(1, 6)]
-    theta, log_q, draws = logs(w), logs(q), torch.tensor([[1, 1], [1, 2], [3, 3]])
+    theta, log_q, draws = log_of(w), log_of(q), torch.tensor([[1, 1], [1, 2], [3, 3]])
     z_hat = gradient.sampled_partition(theta, T, draws, log_q)
     exact = [float(gradient.rational_partition(w, T, drawn, q)) for drawn in draws.tolist()]
     assert z_hat.tolist() == pytest.approx(exact, rel=1e-15)
@@ -128,11 +124,11 @@ def test_the_expected_gradient_by_three_ways(m: int) -> None:
     exact = torch.tensor(
         [float(value) for value in gradient.rational_expected_gradient(w, T, q, m)], dtype=torch.float64
     )
-    by_integral = gradient.expected_gradient(logs(w), T, m, logs(q))
-    theta = logs(w).requires_grad_()
+    by_integral = gradient.expected_gradient(log_of(w), T, m, log_of(q))
+    theta = log_of(w).requires_grad_()
     mean = torch.stack(
         [
-            float(p) * gradient.sampled_loss(theta, T, torch.tensor(drawn), logs(q))
+            float(p) * gradient.sampled_loss(theta, T, torch.tensor(drawn), log_of(q))
             for drawn, p in gradient.rational_draws(q, m)
         ]
     ).sum()
@@ -140,7 +136,7 @@ def test_the_expected_gradient_by_three_ways(m: int) -> None:
     assert torch.allclose(by_integral, exact, rtol=0, atol=1e-13)
     assert torch.allclose(by_integral, by_autograd, atol=1e-13)
     full = torch.tensor([float(value) for value in gradient.rational_gradient(w, T)], dtype=torch.float64)
-    assert torch.allclose(gradient.gradient(logs(w), T), full, atol=1e-15)
+    assert torch.allclose(gradient.gradient(log_of(w), T), full, atol=1e-15)
 
 
 @pytest.mark.claim("nce-eq-8", shows="statement", evidence="exact")
@@ -265,8 +261,8 @@ def test_with_the_models_own_law_every_sample_has_the_full_loss(w: list[Fraction
     assert sum(best) == 1
     for drawn in product(range(1, len(w)), repeat=m):
         assert gradient.rational_partition(w, T, drawn, best) == sum(w)
-    sampled = gradient.sampled_loss(logs(w), T, torch.tensor([1] * m), gradient.best_noise(logs(w), T))
-    assert sampled.item() == pytest.approx(gradient.loss(logs(w), T).item(), abs=1e-14)
+    sampled = gradient.sampled_loss(log_of(w), T, torch.tensor([1] * m), gradient.best_noise(log_of(w), T))
+    assert sampled.item() == pytest.approx(gradient.loss(log_of(w), T).item(), abs=1e-14)
 
 
 @pytest.mark.claim("nce-qstar-rejection", shows="statement", evidence="proof")

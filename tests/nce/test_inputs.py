@@ -83,27 +83,27 @@ DRAWS = {"nce.gaussians.sample", "nce.gaussians.train"}
 every_function = pytest.mark.parametrize("name", TABLE.keys() - DRAWS)
 
 
-def found(name: str, z: Tensor) -> Tensor | str:
+def got(name: str, z: Tensor) -> Tensor | str:
     return outcome(lambda scores: torch.cat([part.flatten() for part in tensors(TABLE[name](scores))]), z)
 
 
 @every_function
 def test_layouts(name: str) -> None:
     z = scores(4, 4)
-    wanted = found(name, z)
+    wanted = got(name, z)
     assert isinstance(wanted, Tensor), wanted
     for other in (z.T.contiguous().T, torch.stack([z, z + 1], -1)[..., 0], z.clone().requires_grad_()):
-        assert same(found(name, other), wanted, 1e-12)
+        assert same(got(name, other), wanted, 1e-12)
 
 
 @every_function
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_types(name: str, dtype: torch.dtype) -> None:
     z = scores(4, 4)
-    assert same(found(name, z.to(dtype)), found(name, z), 1e3 * torch.finfo(dtype).eps)
+    assert same(got(name, z.to(dtype)), got(name, z), 1e3 * torch.finfo(dtype).eps)
 
 
 @every_function
 @pytest.mark.parametrize("values", VALUES)
 def test_values(name: str, values: str) -> None:
-    found(name, torch.tensor([VALUES[values]] * 4, dtype=torch.float64))
+    got(name, torch.tensor([VALUES[values]] * 4, dtype=torch.float64))

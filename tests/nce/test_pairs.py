@@ -35,11 +35,11 @@ def gbce_loss(scores: Tensor, k: int, t: float, drawn: Drawn) -> Tensor:
 @pytest.mark.parametrize("t", [0.0, 0.75, 1.0])
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_gradient_of_gbce_over_all_draws_is_zero_there(drawn: Drawn, t: float, k: int) -> None:
-    found = gbce(P.log(), k, t, drawn)
-    assert jacobian(lambda f: gbce_loss(f, k, t, drawn), found).abs().max() < 1e-12
-    assert torch.linalg.eigvalsh(hessian(lambda f: gbce_loss(f, k, t, drawn), found)).min() > 1e-3
+    got = gbce(P.log(), k, t, drawn)
+    assert jacobian(lambda f: gbce_loss(f, k, t, drawn), got).abs().max() < 1e-12
+    assert torch.linalg.eigvalsh(hessian(lambda f: gbce_loss(f, k, t, drawn), got)).min() > 1e-3
     if t == 1 and drawn == "others":
-        assert torch.allclose(found.sigmoid(), P, rtol=1e-12)
+        assert torch.allclose(got.sigmoid(), P, rtol=1e-12)
 
 
 @pytest.mark.claim("since-gbce-overconfident", shows="statement", evidence="exact")
@@ -58,10 +58,10 @@ def test_the_order_is_that_of_the_probabilities() -> None:
 
 @pytest.mark.claim("sumexp-gbce-all", shows="statement", evidence="exact")
 def test_with_hits_among_the_negatives_calibrated_becomes_too_small() -> None:
-    found = gbce(P.log(), 2, 1.0, "all")
-    assert jacobian(lambda f: gbce_loss(f, 2, 1.0, "all"), found).abs().max() < 1e-12
-    assert torch.allclose(found.exp(), P * 4 / 3)
-    assert ((found.sigmoid() < P) == (P > 1 / 4)).all()
+    got = gbce(P.log(), 2, 1.0, "all")
+    assert jacobian(lambda f: gbce_loss(f, 2, 1.0, "all"), got).abs().max() < 1e-12
+    assert torch.allclose(got.exp(), P * 4 / 3)
+    assert ((got.sigmoid() < P) == (P > 1 / 4)).all()
     many = torch.cat([torch.tensor([0.5], dtype=torch.float64), torch.full((9999,), 0.5 / 9999, dtype=torch.float64)])
     sigma = gbce(many.log(), 100, 1.0, "all").sigmoid()
     assert sigma[0].item() == pytest.approx(1 / 3, abs=1e-4)
@@ -79,11 +79,11 @@ def batches(size: int) -> list[tuple[float, list[int], list[int]]]:
 
 
 def sigmoid_loss(scores: Tensor, size: int, hits: PairHits) -> Tensor:
-    total, own = torch.zeros((), dtype=torch.float64), torch.eye(size, dtype=torch.bool)
+    total, diagonal = torch.zeros((), dtype=torch.float64), torch.eye(size, dtype=torch.bool)
     for chance, xs, ys in batches(size):
         logits = scores[xs][:, ys]
-        signs = 2 * own.double() - 1
-        same = torch.tensor([[a == b for b in ys] for a in ys]) & ~own
+        signs = 2 * diagonal.double() - 1
+        same = torch.tensor([[a == b for b in ys] for a in ys]) & ~diagonal
         total = total + chance * (softplus(-signs * logits) * ~(same & (hits == "mask"))).sum() / size
     return total
 
@@ -101,21 +101,21 @@ def softmax_loss(scores: Tensor, size: int, sides: tuple[int, ...] = (0, 1)) -> 
 @pytest.mark.parametrize("hits", ["keep", "mask"])
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_sigmoid_over_all_batches_is_least_there(size: int, hits: PairHits) -> None:
-    found = sigmoid_pairs(JOINT, size, hits)
-    assert jacobian(lambda f: sigmoid_loss(f, size, hits), found).abs().max() < 1e-12
+    got = sigmoid_pairs(JOINT, size, hits)
+    assert jacobian(lambda f: sigmoid_loss(f, size, hits), got).abs().max() < 1e-12
     ratio = JOINT.p / torch.outer(JOINT.p.sum(1), JOINT.p.sum(0))
     expected = ratio / (size - 1) / (1 if hits == "keep" else 1 - JOINT.p / JOINT.p.sum(1, keepdim=True))
-    assert torch.allclose(found.exp(), expected)
+    assert torch.allclose(got.exp(), expected)
 
 
 @pytest.mark.claim("sumexp-sigmoid-pairs", shows="statement", evidence="exact")
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_softmax_over_rows_and_columns_is_least_at_the_pmi(size: int) -> None:
-    found = softmax_pairs(JOINT)
-    assert jacobian(lambda f: softmax_loss(f, size), found).abs().max() < 1e-12
-    free = torch.linalg.eigvalsh(hessian(lambda f: softmax_loss(f, size), found).reshape(6, 6))
+    got = softmax_pairs(JOINT)
+    assert jacobian(lambda f: softmax_loss(f, size), got).abs().max() < 1e-12
+    free = torch.linalg.eigvalsh(hessian(lambda f: softmax_loss(f, size), got).reshape(6, 6))
     assert free[0].abs() < 1e-12 < 1e-3 < free[1]  # a constant, and nothing else
-    rows = torch.linalg.eigvalsh(hessian(lambda f: softmax_loss(f, size, (0,)), found).reshape(6, 6))
+    rows = torch.linalg.eigvalsh(hessian(lambda f: softmax_loss(f, size, (0,)), got).reshape(6, 6))
     assert rows[1].abs() < 1e-12 < 1e-3 < rows[2]  # rows alone leave a number for each x
 
 

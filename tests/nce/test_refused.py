@@ -114,7 +114,7 @@ def sampled(draws: list[int], log_q: Tensor, target: int = 0) -> Tensor:
     (lambda: sampled([], tensor(-INF, HALF, HALF)), "m >= 1"),
     (lambda: sampled([1, 0], tensor(-INF, HALF, HALF)), "among the draws"),
     (lambda: sampled([2], tensor(-INF, 0.0, -INF)), "among the draws"),
-    (lambda: sampled([1], tensor(HALF, -INF, HALF)), "q charges the target 0 with 0.5"),
+    (lambda: sampled([1], tensor(HALF, -INF, HALF)), "q of the target 0 is 0.5, not 0"),
     (lambda: sampled([1], tensor(-INF, HALF, HALF), 3), "target is 3"),
     (lambda: gradient.rational_expected_gradient([Q(1)] * 3, 0, [Q(0), Q(1), Q(0)], 1), "positive on all classes but"),
     (lambda: families.scores(SCORES, tensor(1.0)), r"features is \(2, 3\)"),

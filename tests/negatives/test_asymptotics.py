@@ -17,6 +17,7 @@ from torch import Tensor
 from sumexp import negatives
 from sumexp.negatives import reference
 from sumexp.negatives.reference import mean, weighted_sum
+from tests.exact import log_of
 
 Q = Fraction
 LOGITS = torch.tensor([0.2, 1.1, -0.7, 0.5, 1.9, 0.0], dtype=torch.float64)
@@ -179,8 +180,8 @@ def test_relative_weights_have_no_eta_free_of_m() -> None:
     for kind in ("constant", "importance", "tail"):
         assert eta(kind, 1) == eta(kind, 8)
     assert eta("relative", 8) == 8 * eta("relative", 1) > 0
-    logits = torch.tensor([float(v) for v in VALUES], dtype=torch.float64).log()
-    log_q = torch.tensor([float(p) for p in TABLE], dtype=torch.float64).log()
+    logits = log_of(VALUES)
+    log_q = log_of(TABLE)
     at = [negatives.implicit_loss(logits, negatives.scheme(log_q, 1, many, "relative", "mask")) for many in (10, 10**6)]
     assert at[1].bound.item() - at[0].bound.item() == pytest.approx(log(10**5), rel=0.02)  # grows like log m
     # Yet the two still come together: m E(l - l_m)^2 tends to the ratio of variance and squared mean of one term.
@@ -196,7 +197,7 @@ def test_no_variance_no_error_and_more_variance_more_error() -> None:
     q, w = reference.scheme(model, 1, 2, "importance", "redraw")
     assert {weighted_sum(counts, w, VALUES) for _, counts in reference.draws(q, 2)} == {sum(VALUES) - 1}
     # Between that law and the uniform one: sigma^2/mu^2 rises, and so does the error of 4 negatives.
-    logits = torch.tensor([float(v) for v in VALUES], dtype=torch.float64).log()
+    logits = log_of(VALUES)
     ratios, errors = [], []
     for share in (0.0, 0.25, 0.5, 1.0):
         law = torch.log((1 - share) * torch.softmax(logits, 0) + share / 4)

@@ -7,7 +7,7 @@ monotone functions of disjoint sets of multinomial counts; those of conditional 
 """
 
 from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import combinations
 from math import prod
 
 import pytest
@@ -16,26 +16,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sumexp.ranking import sampled
+from tests.exact import laws, union
+from tests.negatives.test_race import successive
 
 Q = Fraction
-Sets = dict[frozenset[int], Fraction]
+Sets = dict[tuple[int, ...], Fraction]
 CLASSES = 4
 share = st.fractions(Q(1, 30), Q(29, 30), max_denominator=30)
 shares = st.tuples(*[share] * CLASSES)
-laws = st.tuples(*[st.integers(1, 30)] * CLASSES).map(lambda n: tuple(Q(x, sum(n)) for x in n))
-
-
-def union(q: tuple[Fraction, ...], m: int) -> Sets:
-    chance: Sets = {}
-    for drawn in product(range(len(q)), repeat=m):
-        s = frozenset(drawn)
-        chance[s] = chance.get(s, Q(0)) + prod((q[i] for i in drawn), start=Q(1))
-    return chance
 
 
 def conditional_poisson(coins: tuple[Fraction, ...], size: int) -> Sets:
     odds = [c / (1 - c) for c in coins]
-    weight = {frozenset(a): prod((odds[i] for i in a), start=Q(1)) for a in combinations(range(len(coins)), size)}
+    weight = {a: prod((odds[i] for i in a), start=Q(1)) for a in combinations(range(len(coins)), size)}
     return {a: w / sum(weight.values()) for a, w in weight.items()}
 
 
@@ -50,7 +43,7 @@ def joint_and_product(chance: Sets, theta: tuple[Fraction, ...]) -> list[tuple[F
 
 
 @pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="exact")
-@given(laws, st.integers(1, 4), shares)
+@given(laws(CLASSES), st.integers(1, 4), shares)
 @settings(deadline=None, max_examples=40)
 def test_unions_of_draws(q: tuple[Fraction, ...], m: int, theta: tuple[Fraction, ...]) -> None:
     assert all(joint <= single for joint, single in joint_and_product(union(q, m), theta))
@@ -71,7 +64,7 @@ def least_weights(chance: Sets) -> list[float]:
 
 
 @pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="quadrature")
-@given(laws, shares, st.integers(1, 4))
+@given(laws(CLASSES), shares, st.integers(1, 4))
 @settings(deadline=None, max_examples=40)
 def test_single_negatives_then_suffice(q: tuple[Fraction, ...], coins: tuple[Fraction, ...], m: int) -> None:
     for chance in (union(q, m), conditional_poisson(coins, m)):
@@ -85,13 +78,10 @@ def test_single_negatives_then_suffice(q: tuple[Fraction, ...], coins: tuple[Fra
 def test_distinct_ids_need_not_satisfy_the_condition() -> None:
     """Drawn until three differ, two frequent classes can be *positively* correlated (Alexander, 1989)."""
     q = tuple(Q(n, 101) for n in (70, 28, 1, 1, 1))
-    chance: Sets = {}
-    for order in permutations(range(5), 3):
-        steps = [q[i] / (1 - sum((q[j] for j in order[:k]), Q(0))) for k, i in enumerate(order)]
-        chance[frozenset(order)] = chance.get(frozenset(order), Q(0)) + prod(steps, start=Q(1))
+    chance = successive(q, 3)
     correlated = []
     for i, j in combinations(range(5), 2):
-        both = sum((p for a, p in chance.items() if {i, j} <= a), Q(0))
+        both = sum((p for a, p in chance.items() if {i, j} <= set(a)), Q(0))
         single = [sum((p for a, p in chance.items() if k in a), Q(0)) for k in (i, j)]
         if both > single[0] * single[1]:
             correlated.append((i, j))

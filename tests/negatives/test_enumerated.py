@@ -48,18 +48,18 @@ def test_refined_has_the_minimum_of_the_integral_over_the_draws_that_remain(m: i
 
 
 def test_kept_has_the_variance_of_its_information() -> None:
-    found = estimate(enumerated.kept, P, Q, 3)
+    got = estimate(enumerated.kept, P, Q, 3)
     expected = information.information(P, Q, 3)
-    assert torch.allclose(found.spread, expected, rtol=1e-9)
-    assert torch.allclose(found.covariance, information.variance(expected), rtol=1e-9)
-    assert found.error(P) < 1e-12
+    assert torch.allclose(got.spread, expected, rtol=1e-9)
+    assert torch.allclose(got.covariance, information.variance(expected), rtol=1e-9)
+    assert got.error(P) < 1e-12
 
 
 @pytest.mark.parametrize("name", ["masked", "refined"])
 def test_the_covariance_is_what_one_more_example_does(name: str) -> None:
     """A share of 1e-5 goes to one label and draw; what that moves, squared and averaged over all, is the variance."""
     loss = enumerated.LOSSES[name]
-    found, share, total = estimate(loss, P, Q, 1), 1e-5, torch.zeros(3, 3, dtype=torch.float64)
+    got, share, total = estimate(loss, P, Q, 1), 1e-5, torch.zeros(3, 3, dtype=torch.float64)
     _, chance = draws(Q, 1)
     for label in range(3):
         for drawn in range(3):
@@ -69,10 +69,10 @@ def test_the_covariance_is_what_one_more_example_does(name: str) -> None:
                 extra = cell[drawn, label] * share / (1 - share)  # noqa: B023
                 return cell + extra
 
-            moved = estimate(mixed, P, Q, 1).log_f - found.log_f
+            moved = estimate(mixed, P, Q, 1).log_f - got.log_f
             moved = (moved - moved.mean()) / share
             total += P[label].exp() * chance[drawn] * torch.outer(moved, moved)
-    assert torch.allclose(total, found.covariance, rtol=1e-3, atol=1e-3)
+    assert torch.allclose(total, got.covariance, rtol=1e-3, atol=1e-3)
 
 
 def pairwise(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:

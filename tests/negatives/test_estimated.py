@@ -54,12 +54,12 @@ def test_streamed_gaps_cost_a_quarter_of_the_rate() -> None:
     allowed, and 5 % for what is left of the first estimates and of higher orders.
     """
     law, rate, truth = samplers.LogUniform(60), 0.02, torch.full((60,), -math.log(60), dtype=torch.float64)
-    log_q, source, found = law.log_prob(range(60)).double(), torch.Generator().manual_seed(0), []
+    log_q, source, got = law.log_prob(range(60)).double(), torch.Generator().manual_seed(0), []
     for _ in range(20):
         stream = StreamingLogQ(60, rate=rate)
         stream.update(law.sample((100_000,), source))
-        found.append(cost(truth, log_q, stream(range(60))).item())
-    assert sum(found) / 20 == pytest.approx(rate / 4 * 59 / 60, rel=0.3)
+        got.append(cost(truth, log_q, stream(range(60))).item())
+    assert sum(got) / 20 == pytest.approx(rate / 4 * 59 / 60, rel=0.3)
 
 
 def test_the_number_on_the_page_is_that_of_the_default_rate() -> None:

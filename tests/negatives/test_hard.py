@@ -51,9 +51,9 @@ def test_interpolation_between_labels_is_exact_to_twelve_digits(monkeypatch: pyt
     log_q = torch.randn(100, generator=generator, dtype=torch.float64).log_softmax(0)
     scores = 2 * torch.randn(100, generator=generator, dtype=torch.float64)
     assert len(hard._nodes(scores, 1e-12)[0]) < 70
-    found = hard_losses(log_q, 7, 1.0)(scores)
+    got = hard_losses(log_q, 7, 1.0)(scores)
     monkeypatch.setattr(hard, "_nodes", lambda scores, tol: (scores, lambda values: values))
-    assert torch.allclose(found, hard_losses(log_q, 7, 1.0)(scores), rtol=1e-12)
+    assert torch.allclose(got, hard_losses(log_q, 7, 1.0)(scores), rtol=1e-12)
 
 
 def test_the_coarse_curvature_is_about_the_hessian() -> None:
@@ -66,8 +66,8 @@ def test_the_coarse_curvature_is_about_the_hessian() -> None:
 @pytest.mark.claim("sumexp-hard-finite", shows="statement", evidence="exact")
 @pytest.mark.parametrize("m, beta", [(1, 4.0), (2, 1.0), (5, 0.5), (5, 4.0)])
 def test_the_minimum_by_the_integral_and_by_enumeration(m: int, beta: float) -> None:
-    found = hard_minimum(P, Q, m, beta).log_softmax(0)
-    assert torch.allclose(found, enumerated.estimate(enumerated.hard(beta), P, Q, m).log_f, rtol=0, atol=1e-8)
+    got = hard_minimum(P, Q, m, beta).log_softmax(0)
+    assert torch.allclose(got, enumerated.estimate(enumerated.hard(beta), P, Q, m).log_f, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("m, beta", [(1, 3.0), (6, 0.0)])

@@ -15,6 +15,7 @@ from torch import Tensor
 from sumexp import functional, negatives, samplers
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.schemes import Weights
+from tests.exact import floats, log_of
 
 Q = Fraction
 WEIGHTS: tuple[Weights, ...] = get_args(Weights)
@@ -25,14 +26,6 @@ every_weight = pytest.mark.parametrize("weights", WEIGHTS)
 PI = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
 UNIFORM = (Q(1, 4),) * 4
 LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0], dtype=torch.float64)
-
-
-def logs(values: tuple[Fraction, ...]) -> Tensor:
-    return torch.tensor([float(v) for v in values], dtype=torch.float64).log()
-
-
-def floats(values: tuple[Fraction, ...]) -> Tensor:
-    return torch.tensor([float(v) for v in values], dtype=torch.float64)
 
 
 def enumerated(
@@ -48,7 +41,7 @@ def enumerated(
 @every_weight
 @pytest.mark.parametrize("q", [PI, UNIFORM])
 def test_schemes_are_those_of_the_rational_tables(weights: Weights, hits: samplers.Hits, q: reference.Law) -> None:
-    ours = negatives.scheme(logs(q), 1, 3, weights, hits, prior=logs(PI))
+    ours = negatives.scheme(log_of(q), 1, 3, weights, hits, prior=log_of(PI))
     law, w = reference.scheme(q, 1, 3, weights, hits, PI)
     assert torch.allclose(ours.log_q.exp(), floats(law), atol=1e-15)
     assert torch.allclose(ours.log_w.exp(), floats(w), atol=1e-14)
@@ -58,11 +51,11 @@ def test_schemes_are_those_of_the_rational_tables(weights: Weights, hits: sample
 
 def test_laws() -> None:
     assert torch.allclose(negatives.uniform(4).exp(), torch.full((4,), 1 / 4, dtype=torch.float64))
-    assert torch.allclose(negatives.log_prior(torch.tensor([6, 3, 1])), logs((Q(6, 10), Q(3, 10), Q(1, 10))))
+    assert torch.allclose(negatives.log_prior(torch.tensor([6, 3, 1])), log_of((Q(6, 10), Q(3, 10), Q(1, 10))))
     law = negatives.model_based(LOGITS.clone().requires_grad_())
     assert torch.allclose(law, torch.log_softmax(LOGITS, 0))
     assert not law.requires_grad
-    without = negatives.exclude(logs(PI), 0).exp()
+    without = negatives.exclude(log_of(PI), 0).exp()
     assert without[0] == 0
     assert torch.allclose(without[1:], floats((Q(1, 2), Q(3, 10), Q(1, 5))))
 
@@ -73,7 +66,7 @@ def test_laws() -> None:
 def test_implicit_loss_equals_the_enumeration(weights: Weights, hits: samplers.Hits, m: int) -> None:
     q, w = reference.scheme(PI, 1, m, weights, hits, PI)
     x = floats(w) * torch.exp(LOGITS - LOGITS[1])
-    exact = negatives.implicit_loss(LOGITS, negatives.scheme(logs(PI), 1, m, weights, hits, prior=logs(PI)))
+    exact = negatives.implicit_loss(LOGITS, negatives.scheme(log_of(PI), 1, m, weights, hits, prior=log_of(PI)))
     mean, variance = enumerated(q, m, lambda counts: torch.log1p(counts @ x))
     bound = math.log1p(m * float(floats(q) @ x))
     assert exact.loss.item() == pytest.approx(mean.item(), abs=1e-13)
@@ -107,14 +100,14 @@ def test_fifty_thousand_classes_against_sampling() -> None:
 
 def test_gap_and_squared_error_keep_their_digits_at_a_million_negatives() -> None:
     # The leading terms of the expansion, whose next terms are 1e-6 of them.
-    at = negatives.scheme(logs(PI), 1, 10**6, "importance")
+    at = negatives.scheme(log_of(PI), 1, 10**6, "importance")
     exact, series = negatives.implicit_loss(LOGITS, at), negatives.expansion(LOGITS, at)
     assert exact.gap.item() == pytest.approx(-series.gap_at(10**6).item(), rel=1e-10, abs=0)
     assert exact.squared_error.item() == pytest.approx(series.square_at(10**6).item(), rel=1e-12, abs=0)
 
 
 def test_a_batch_of_logits_and_half_precision() -> None:
-    scheme = negatives.scheme(logs(PI), 1, 2, "importance", "mask")
+    scheme = negatives.scheme(log_of(PI), 1, 2, "importance", "mask")
     rows = torch.stack([LOGITS, 3 * LOGITS])
     both = negatives.implicit_loss(rows, scheme)
     assert both.loss.shape == both.gap.shape == both.squared_error.shape == (2,)
@@ -136,7 +129,7 @@ def test_extreme_logits_keep_every_inequality(
     values: list[float], label: int, m: int, weights: Weights, hits: samplers.Hits
 ) -> None:
     logits = torch.tensor(values, dtype=torch.float64, requires_grad=True)
-    scheme = negatives.scheme(logs(PI), label, m, weights, hits, prior=logs(PI))
+    scheme = negatives.scheme(log_of(PI), label, m, weights, hits, prior=log_of(PI))
     exact = negatives.implicit_loss(logits, scheme)
     scale = max(1.0, exact.bound.item())
     assert 0 <= exact.loss.item() <= exact.bound.item() + 1e-12 * scale
@@ -165,7 +158,7 @@ def test_moments_of_the_gradient_equal_the_enumeration(weights: Weights, hits: s
         return share
 
     mean, variance = enumerated(q, m, gradient, (4,))
-    scheme = negatives.scheme(logs(PI), 1, m, weights, hits, prior=logs(PI))
+    scheme = negatives.scheme(log_of(PI), 1, m, weights, hits, prior=log_of(PI))
     moments = negatives.gradient_moments(LOGITS, scheme)
     full = torch.softmax(LOGITS, 0) - torch.tensor([0.0, 1, 0, 0], dtype=torch.float64)
     assert torch.allclose(moments.mean, mean, atol=1e-13)
@@ -203,16 +196,18 @@ def test_groups_of_one_class_are_the_coordinates_and_spreading_agrees_with_the_d
 def test_the_torch_losses_average_to_the_closed_forms(weights: Weights, hits: samplers.Hits, q: reference.Law) -> None:
     label, m = 2, 3
     law, _ = reference.scheme(q, label, m, weights, hits, PI)
-    scheme = negatives.scheme(logs(q), label, m, weights, hits, prior=logs(PI))
+    scheme = negatives.scheme(log_of(q), label, m, weights, hits, prior=log_of(PI))
     drawn = torch.tensor([d for d in product(range(4), repeat=m) if all(law[y] for y in d)])
     probability = torch.stack([floats(law)[ids].prod() for ids in drawn])
-    log_q, own = logs(law), logs(law)[label] if law[label] else torch.tensor(-math.inf, dtype=torch.float64)
+    log_q, log_q_label = log_of(law), log_of(law)[label] if law[label] else torch.tensor(-math.inf, dtype=torch.float64)
     per_draw = {
         "constant": lambda: samplers.constant(log_q[drawn], m),
         "importance": lambda: samplers.importance(log_q[drawn], m),
         # A law without the label gives weights 0, which the helper for training refuses.
-        "relative": lambda: samplers.relative(log_q[drawn], own) if law[label] else torch.zeros_like(log_q[drawn]),
-        "tail": lambda: samplers.tail(log_q[drawn], m, logs(PI)[drawn], logs(PI)[label]),
+        "relative": lambda: (
+            samplers.relative(log_q[drawn], log_q_label) if law[label] else torch.zeros_like(log_q[drawn])
+        ),
+        "tail": lambda: samplers.tail(log_q[drawn], m, log_of(PI)[drawn], log_of(PI)[label]),
     }[weights]()
     positive = LOGITS[label].expand(len(drawn))
     kept = None if hits == "keep" else drawn == label
@@ -230,6 +225,6 @@ def test_the_torch_losses_average_to_the_closed_forms(weights: Weights, hits: sa
 def test_the_lengths_of_gradients_go_over_the_classes() -> None:
     variance = torch.tensor([[[1.0, 4.0, 4.0], [0.0, 9.0, 16.0]]])
     bias = torch.tensor([[[3.0, -4.0, 0.0], [0.0, 0.0, 2.0]]])
-    found = negatives.GradientMoments(torch.zeros(1, 2, 3), variance, bias)
-    assert found.deviation.tolist() == [[3, 5]]  # roots of 9 and of 25
-    assert found.bias_norm.tolist() == [[5, 2]]
+    got = negatives.GradientMoments(torch.zeros(1, 2, 3), variance, bias)
+    assert got.deviation.tolist() == [[3, 5]]  # roots of 9 and of 25
+    assert got.bias_norm.tolist() == [[5, 2]]

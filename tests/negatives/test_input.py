@@ -11,14 +11,11 @@ from torch import Tensor
 from sumexp import negatives, samplers
 from sumexp.negatives import consistency, wild
 from sumexp.negatives.schemes import Weights
+from tests.exact import floats
 
 Q = Fraction
 GOOD = torch.tensor([0.5, 0.25, 0.15, 0.1], dtype=torch.float64).log()
 LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0], dtype=torch.float64)
-
-
-def floats(values: tuple[Fraction, ...]) -> Tensor:
-    return torch.tensor([float(v) for v in values], dtype=torch.float64)
 
 
 def test_a_logit_of_600_is_no_trouble() -> None:
@@ -92,9 +89,9 @@ def test_a_class_that_is_never_drawn_has_weights_of_zero_as_a_label(hits: sample
     scores = torch.tensor([0.5, -1.0, 3.0], dtype=torch.float64)
     two = torch.tensor([0.25, 0.75], dtype=torch.float64).log()
     three = torch.cat([two, two.new_tensor([-math.inf])])
-    found = of_draws(three, 3, hits)(scores)
-    assert found[2] == 0
-    torch.testing.assert_close(found[:2], of_draws(two, 3, hits)(scores[:2]), rtol=1e-11, atol=0)
+    got = of_draws(three, 3, hits)(scores)
+    assert got[2] == 0
+    torch.testing.assert_close(got[:2], of_draws(two, 3, hits)(scores[:2]), rtol=1e-11, atol=0)
 
 
 def test_numbers_of_numpy_and_very_many_draws() -> None:
@@ -113,5 +110,5 @@ def test_numbers_of_numpy_and_very_many_draws() -> None:
 
 def test_ids_of_probability_zero_are_never_in_a_slice() -> None:
     law = torch.tensor([0.25, 0.75, 0.0, 0.0], dtype=torch.float64).log()
-    found = wild.slice_inclusion(law, 3, 2)
-    assert found.tolist() == pytest.approx([1 - 0.75**3, 1 - 0.25**3, 0, 0])
+    got = wild.slice_inclusion(law, 3, 2)
+    assert got.tolist() == pytest.approx([1 - 0.75**3, 1 - 0.25**3, 0, 0])

@@ -17,6 +17,7 @@ from sumexp.bias import certificates
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.reference import draws, exponentiated, mean, weighted_sum
 from sumexp.negatives.schemes import Weights
+from tests.exact import floats, log_of
 from tests.negatives.test_tables import NEGATIVES, PI, UNIFORM, VALUES, S, Y, expected_sum, several_m
 
 Q = Fraction
@@ -107,8 +108,8 @@ def test_moments_in_floating_point_are_those_of_lemma_1() -> None:
     q, w = reference.scheme(PI, Y, 3, "constant", "redraw")
     exact = mean(q, 3, lambda counts: weighted_sum(counts, w, VALUES))
     spread = mean(q, 3, lambda counts: (weighted_sum(counts, w, VALUES) - exact) ** 2)
-    log_pi = torch.tensor([float(p) for p in PI], dtype=torch.float64).log()
-    values = torch.tensor([float(v) for v in VALUES], dtype=torch.float64)
+    log_pi = log_of(PI)
+    values = floats(VALUES)
     ours = decoupled.moments(values, negatives.scheme(log_pi, Y, 3, "constant", "redraw"))
     assert ours[0].item() == pytest.approx(float(exact), rel=1e-14)
     assert ours[1].item() == pytest.approx(float(spread), rel=1e-14)
@@ -206,7 +207,7 @@ def test_proposition_4_where_q_is_positive() -> None:
     m, q, rho = sp.symbols("m q rho", positive=True)
     assert sp.simplify(m * q * (rho / (m * q)) - rho) == 0
     log_rho = torch.tensor([0.0, -1.0, 2.0, -torch.inf], dtype=torch.float64)
-    log_pi = torch.tensor([float(p) for p in PI], dtype=torch.float64).log()
+    log_pi = log_of(PI)
     logits = torch.tensor([[0.5, 2.0, -1.0, 1.0]], dtype=torch.float64)
     for log_q in (log_pi, negatives.exclude(log_pi, Y)):  # q_y > 0 is covered as well
         bound = negatives.implicit_loss(logits[0], negatives.targeting(log_rho, log_q, Y, 7)).bound
@@ -242,7 +243,7 @@ def test_the_least_variance_is_zero_for_margin_losses_and_not_for_signed_ones(m:
         of_negatives = torch.tensor([*map(float, values), 1.0], dtype=torch.float64)
         log_rho = torch.tensor([*map(float, rho), 1.0], dtype=torch.float64).log()
         law = decoupled.least_variance_law(of_negatives, log_rho, 3)
-        assert torch.allclose(law.exp()[:3], torch.tensor([float(p) for p in q], dtype=torch.float64))
+        assert torch.allclose(law.exp()[:3], floats(q))
         least = decoupled.least_variance(of_negatives, log_rho, 3, m)
         attained = decoupled.moments(of_negatives, negatives.targeting(log_rho, law, 3, m))[1]
         assert least.item() == pytest.approx(float(variance), abs=1e-13)

@@ -56,8 +56,8 @@ def test_the_logit_adjusted_loss_is_the_cross_entropy_of_shifted_scores() -> Non
 def test_the_logit_adjusted_minimiser(prior: list[float], posterior: list[float]) -> None:
     pi, p = (torch.tensor(v, dtype=torch.float64) / sum(v) for v in (prior, posterior))
     log_rho = functional.logit_adjusted(pi.log().unsqueeze(-1), pi.log())
-    found = negatives.population_minimiser(negatives.margin_losses(log_rho), p)
-    assert torch.allclose(found, centred(p.log() - pi.log()), atol=1e-7)
+    got = negatives.population_minimiser(negatives.margin_losses(log_rho), p)
+    assert torch.allclose(got, centred(p.log() - pi.log()), atol=1e-7)
 
 
 @pytest.mark.claim("negatives-ldam", shows="counterexample", evidence="exact")
@@ -124,8 +124,8 @@ def test_at_equal_posteriors_scores_fall_as_the_weight_of_a_negative_rises() -> 
     # the risk in f_k is r u W - Z/(u (1 - r) + Z), so that h = r u W (u (1 - r) + Z) - Z vanishes for all k. Z and W
     # are common to all: h rises in u and in r (as Z >= r u), so u falls as r rises.
     u, r, Z, W, rest = sp.symbols("u r Z W rest", positive=True)
-    own = sp.log(u * (1 - r) + Z) - sp.log(u)  # the loss of label k; in the others f_k enters through Z
-    slope = u * (sp.diff(own, u) + r * (1 / (u * (1 - r) + Z) + (W - 1 / (u * (1 - r) + Z))))
+    label_loss = sp.log(u * (1 - r) + Z) - sp.log(u)  # the loss of label k; in the others f_k enters through Z
+    slope = u * (sp.diff(label_loss, u) + r * (1 / (u * (1 - r) + Z) + (W - 1 / (u * (1 - r) + Z))))
     assert sp.simplify(slope - (r * u * W - Z / (u * (1 - r) + Z))) == 0
     h = r * u * W * (u * (1 - r) + Z) - Z
     share = sp.symbols("share", positive=True)  # r = 1/(1 + share) is any number in (0, 1)
@@ -152,8 +152,8 @@ def test_at_equal_posteriors_relative_weights_give_the_larger_score_to_the_large
 def test_tail_weights_favour_the_tail_by_the_prior() -> None:
     for log_q in (negatives.uniform(3), LOG_PI):
         for hits in ("redraw", "mask"):
-            found = bound_minimiser(log_q, "tail", 4, hits)  # type: ignore[arg-type]
-            assert torch.allclose(found, centred(-LOG_PI), atol=1e-9)
+            got = bound_minimiser(log_q, "tail", 4, hits)  # type: ignore[arg-type]
+            assert torch.allclose(got, centred(-LOG_PI), atol=1e-9)
 
 
 @pytest.mark.claim("negatives-t2-batch-relative", shows="statement", evidence="quadrature")
@@ -169,10 +169,10 @@ def test_the_loss_of_relative_weights_favours_the_head(pi: Tensor, m: int) -> No
 @pytest.mark.claim("negatives-uniform-downweight", shows="statement", evidence="quadrature")
 def test_down_weighted_negatives_keep_the_order_of_the_scores() -> None:
     log_uniform = negatives.uniform(3)
-    found = bound_minimiser(log_uniform, "constant", 5, "mask", SKEWED)
+    got = bound_minimiser(log_uniform, "constant", 5, "mask", SKEWED)
     full = centred(SKEWED.log())
-    assert torch.equal(found.argsort(), full.argsort())
-    assert bool((found.diff().abs() < full.diff().abs()).all())  # compressed
+    assert torch.equal(got.argsort(), full.argsort())
+    assert bool((got.diff().abs() < full.diff().abs()).all())  # compressed
     weighed_full = bound_minimiser(log_uniform, "importance", 5, "mask", SKEWED)
     assert torch.allclose(weighed_full, full, atol=1e-9)
 
@@ -185,9 +185,9 @@ def test_one_negative_of_the_batch_with_constant_weights_is_logit_adjustment() -
     risk = p * sp.log(1 + sp.exp(-d)) + q * sp.log(1 + sp.exp(d))
     assert sp.simplify(sp.diff(risk, d).subs(d, sp.log(p / q))) == 0
     for posterior in (EQUAL, SKEWED):
-        found = exact_minimiser(LOG_PI, "constant", 1, "mask", posterior)
-        assert torch.allclose(found, centred(posterior.log() - LOG_PI), atol=1e-9)
-    assert not torch.allclose(found, bound_minimiser(LOG_PI, "constant", 1, "mask", SKEWED), atol=0.1)
+        got = exact_minimiser(LOG_PI, "constant", 1, "mask", posterior)
+        assert torch.allclose(got, centred(posterior.log() - LOG_PI), atol=1e-9)
+    assert not torch.allclose(got, bound_minimiser(LOG_PI, "constant", 1, "mask", SKEWED), atol=0.1)
 
 
 @pytest.mark.parametrize("hits", ["redraw", "mask"])
@@ -195,9 +195,9 @@ def test_importance_weights_favour_the_tail_while_m_is_small(hits: Hits) -> None
     # Their bound is the cross entropy, which favours none; their exact loss leans to the tail by O(1/m).
     gaps = []
     for m in (1, 16, 64):
-        found = exact_minimiser(LOG_PI, "importance", m, hits)
-        assert rises(found)
-        gaps.append((found[-1] - found[0]).item())
+        got = exact_minimiser(LOG_PI, "importance", m, hits)
+        assert rises(got)
+        gaps.append((got[-1] - got[0]).item())
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-2] / gaps[-1] == pytest.approx(4, rel=0.15)
     assert bound_minimiser(LOG_PI, "importance", 1, hits).abs().max() < 1e-9
@@ -231,13 +231,13 @@ def accuracy(hits: Hits, seed: int) -> float:
     weight = torch.zeros(10, images.shape[1], requires_grad=True)
     for _ in range(250):
         rows = torch.randint(1347, (64,), generator=generator)
-        ids, log_q, own = samplers.draw(samplers.Uniform(10), labels[rows], 3, hits=hits, generator=generator)
+        ids, log_q, hit = samplers.draw(samplers.Uniform(10), labels[rows], 3, hits=hits, generator=generator)
         logits = images[rows] @ weight.T
         loss = functional.sampled_softmax(
             logits.gather(1, labels[rows, None]).squeeze(1),
             logits.gather(1, ids),
             weights=samplers.constant(log_q, 3),
-            hits=own,
+            hits=hit,
         )
         (slope,) = torch.autograd.grad(loss, weight)
         with torch.no_grad():

@@ -66,10 +66,10 @@ def divergence(log_p: Tensor, log_f: Tensor) -> float:
 def test_the_mean_gradient_of_the_public_code_is_zero_there(
     scheme: Published, laws: tuple[Tensor, Tensor], m: int
 ) -> None:
-    found = stationary(scheme, *laws, m)
-    assert found.exp().sum().item() == pytest.approx(1, abs=1e-14)
-    assert expected_step(scheme, found, *laws, m).abs().max() < 1e-10
-    assert expected_step(scheme, found + 1e-6 * laws[0], *laws, m).abs().max() > 1e-9  # and nowhere beside it
+    got = stationary(scheme, *laws, m)
+    assert got.exp().sum().item() == pytest.approx(1, abs=1e-14)
+    assert expected_step(scheme, got, *laws, m).abs().max() < 1e-10
+    assert expected_step(scheme, got + 1e-6 * laws[0], *laws, m).abs().max() > 1e-9  # and nowhere beside it
 
 
 @settings(deadline=None, max_examples=15)
@@ -99,8 +99,8 @@ def test_any_positive_laws_have_a_stationary_point(
 def test_divergences_of_all_multisets(laws: tuple[Tensor, Tensor], m: int, by_baseline: str, by_refined: str) -> None:
     for scheme, number in zip(SCHEMES, (by_baseline, by_refined), strict=True):
         half_a_digit = 0.5 * 10.0 ** -len(number.removeprefix("."))
-        found = divergence(laws[0], stationary(scheme, *laws, m))
-        assert found == pytest.approx(float(number), abs=1.01 * half_a_digit)
+        got = divergence(laws[0], stationary(scheme, *laws, m))
+        assert got == pytest.approx(float(number), abs=1.01 * half_a_digit)
 
 
 def importance(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tensor:
@@ -143,8 +143,8 @@ def test_one_uniform_negative_learns_what_importance_weights_with_redrawn_hits_d
 def test_without_a_correction_the_logarithm_of_popularity_is_missing(m: int) -> None:
     zero = torch.zeros(4, dtype=torch.float64)
     losses = consistency.multiset_losses(FAR[1], m, (zero, zero), "keep")
-    found = consistency.minimiser(losses, FAR[0].exp())
-    missing = found - FAR[0] + FAR[1]
+    got = consistency.minimiser(losses, FAR[0].exp())
+    missing = got - FAR[0] + FAR[1]
     assert (missing - missing.mean()).abs().max() < 1e-8
 
 
@@ -196,17 +196,17 @@ def test_a_thousand_classes_with_one_negative(scheme: Published) -> None:
     """All pairs of a label y and a negative n: the step is x / (1 + x) from y to n, x = e^(f_n - f_y) / q."""
     ranks = torch.arange(1, 1_001, dtype=torch.float64)
     log_q, log_p = torch.log_softmax(-ranks.log(), 0), torch.log_softmax(-0.75 * ranks.log() + ranks.sin(), 0)
-    found = stationary(scheme, log_p, log_q, 1)
-    step = torch.zeros_like(found)
+    got = stationary(scheme, log_p, log_q, 1)
+    step = torch.zeros_like(got)
     for labels in torch.arange(1_000).split(500):
         of_draw = log_q if scheme == "baseline" else log_q - torch.log1p(-log_q[labels].exp()).unsqueeze(-1)
-        step_of_pair = torch.sigmoid(found - found[labels].unsqueeze(-1) - of_draw)
+        step_of_pair = torch.sigmoid(got - got[labels].unsqueeze(-1) - of_draw)
         step_of_pair *= (log_p[labels].unsqueeze(-1) + log_q).exp()
         step_of_pair[torch.arange(len(labels)), labels] = 0
         step += step_of_pair.sum(0)
         step[labels] -= step_of_pair.sum(1)
     assert (step / log_p.exp()).abs().max() < 1e-9
-    assert (found - log_p).abs().max() > 0.1  # where the step is not zero
+    assert (got - log_p).abs().max() > 0.1  # where the step is not zero
 
 
 def test_refined_tends_to_the_truth_and_the_baseline_to_its_limit() -> None:

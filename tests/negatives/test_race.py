@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import combinations, permutations
 from math import prod
 
 import pytest
@@ -13,18 +13,9 @@ from torch import Tensor
 
 from sumexp.negatives import consistency, race
 from sumexp.samplers import LogUniform, log_inclusion
+from tests.exact import draws, laws, log_of
 
 Q = Fraction
-
-
-@st.composite
-def laws(draw: st.DrawFn, classes: int = 4) -> tuple[Fraction, ...]:
-    counts = draw(st.lists(st.integers(1, 30), min_size=classes, max_size=classes))
-    return tuple(Q(n, sum(counts)) for n in counts)
-
-
-def log_of(law: tuple[Fraction, ...]) -> Tensor:
-    return torch.tensor([float(x) for x in law], dtype=torch.float64).log()
 
 
 def successive(q: tuple[Fraction, ...], m: int) -> dict[tuple[int, ...], Fraction]:
@@ -61,8 +52,8 @@ def test_given_candidates_and_time_the_slope_is_zero(p: tuple[Fraction, ...], n:
 def test_labels_out_of_the_race_are_learned_exactly(m: int) -> None:
     q = torch.tensor([0.6, 0.25, 0.1, 0.03, 0.02], dtype=torch.float64).log()
     p = torch.tensor([0.2, 0.3, 0.15, 0.15, 0.2], dtype=torch.float64)
-    found = consistency.minimiser(race.race_losses(q, m), p, start=torch.zeros_like(p))
-    torch.testing.assert_close(found, p.log() - p.log().mean(), rtol=0, atol=1e-7)
+    got = consistency.minimiser(race.race_losses(q, m), p, start=torch.zeros_like(p))
+    torch.testing.assert_close(got, p.log() - p.log().mean(), rtol=0, atol=1e-7)
 
 
 SIX = torch.tensor([0.6, 0.25, 0.1, 0.03, 0.015, 0.005], dtype=torch.float64).log()
@@ -75,14 +66,14 @@ def nats(losses: Callable[[Tensor], Tensor]) -> float:
 
 def test_what_the_corrections_in_use_leave_of_four_distinct_ids() -> None:
     law = race.distinct_law(SIX, 4)
-    found = {
+    got = {
         "draws": nats(consistency.set_losses(law.members, law.probability, log_inclusion(SIX, 4))),
         "tries": nats(race.corrected(race.tries_law(SIX, 4, tol=1e-9))),
         "true inclusion": nats(race.corrected(law)),
         "next arrival": nats(race.corrected(race.race_law(SIX, 4))),
     }
     expected = {"draws": 0.2904, "tries": 0.0291, "true inclusion": 0.0024, "next arrival": 0.0115}
-    assert found == pytest.approx(expected, abs=5e-5)
+    assert got == pytest.approx(expected, abs=5e-5)
     assert nats(race.race_losses(SIX, 4)) == pytest.approx(0, abs=1e-12)
 
 
@@ -177,11 +168,11 @@ def test_true_inclusion_by_the_integral_and_by_every_order(q: tuple[Fraction, ..
 @pytest.mark.parametrize("classes, m", [(500, 1), (2000, 60), (300, 250)])
 def test_true_inclusions_of_many_classes_add_up(classes: int, m: int) -> None:
     steep = LogUniform(classes).log_prob(torch.arange(classes))
-    found = race.inclusion(steep, m)
-    assert found.sum().item() == pytest.approx(m, rel=1e-9)
-    assert (found.diff() < 1e-12).all()
+    got = race.inclusion(steep, m)
+    assert got.sum().item() == pytest.approx(m, rel=1e-9)
+    assert (got.diff() < 1e-12).all()
     if m == 1:
-        torch.testing.assert_close(found, steep.exp(), rtol=1e-8, atol=0)
+        torch.testing.assert_close(got, steep.exp(), rtol=1e-8, atol=0)
     flat = torch.full((classes,), 1 / classes, dtype=torch.float64).log()
     torch.testing.assert_close(race.inclusion(flat, m), torch.full_like(flat, m / classes), rtol=1e-9, atol=0)
 
@@ -206,10 +197,10 @@ def test_the_number_of_tries_by_every_sequence(q: tuple[Fraction, ...], m: int) 
     law = race.tries_law(log_of(q), m, tol=1e-3)
     for n in range(m, 6):
         expected: dict[tuple[int, ...], Fraction] = {}
-        for drawn in product(range(3), repeat=n):
+        for drawn, p in draws(q, n):
             if len(set(drawn)) == m > len(set(drawn[:-1])):
                 a = tuple(sorted(set(drawn)))
-                expected[a] = expected.get(a, Q(0)) + prod((q[i] for i in drawn), start=Q(1))
+                expected[a] = expected.get(a, Q(0)) + p
         coin = [float(m * x) if n == m else float(1 - (1 - x) ** n) for x in q]
         for a, p in expected.items():
             mine = (law.members == torch.tensor([i in a for i in range(3)])).all(-1)

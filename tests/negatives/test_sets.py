@@ -1,7 +1,7 @@
 """Sets of negatives: hits that stay, and what no table of corrections mends."""
 
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations
 
 import pytest
 import sympy as sp
@@ -10,22 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sumexp.negatives import consistency, race, sets
-from tests.negatives.test_race import inclusions, laws, left_out, log_of
+from tests.exact import laws, log_of, union
+from tests.negatives.test_race import inclusions, left_out
 
 Q = Fraction
 Sets = dict[tuple[int, ...], Fraction]
-
-
-def union(q: tuple[Fraction, ...], m: int) -> Sets:
-    """Every sequence of m draws."""
-    chance: Sets = {}
-    for drawn in product(range(len(q)), repeat=m):
-        p = Q(1)
-        for i in drawn:
-            p *= q[i]
-        ids = tuple(sorted(set(drawn)))
-        chance[ids] = chance.get(ids, Q(0)) + p
-    return chance
 
 
 def both(chance: Sets, a: int, b: int) -> Fraction:
@@ -116,8 +105,8 @@ def test_the_bound_is_attained_for_one_pair() -> None:
     errors = [0.0, *((e[0] - e[2]).item() for e in (consistency.minimiser(losses, p) - p.log() for p in TRUTHS))]
     middle = (max(errors) + min(errors)) / 2
     better = consistency.set_losses(members, probability, pi.log() - torch.tensor([middle, 0, 0], dtype=torch.float64))
-    found = [(e[0] - e[2]).item() for e in (consistency.minimiser(better, p) - p.log() for p in TRUTHS)]
-    assert max(abs(-middle), *map(abs, found)) == pytest.approx(least, abs=1e-8)
+    got = [(e[0] - e[2]).item() for e in (consistency.minimiser(better, p) - p.log() for p in TRUTHS)]
+    assert max(abs(-middle), *map(abs, got)) == pytest.approx(least, abs=1e-8)
 
 
 @pytest.mark.parametrize("m", [1, 3])
@@ -132,15 +121,15 @@ def test_losses_with_hits_that_stay_by_every_set(p: tuple[Fraction, ...], q: tup
     """A table, the true inclusion probability, and one set after another."""
     law = race.distinct_law(log_of(q), m)
     scores = log_of(p)
-    found = sets.kept_losses(law)(scores)
+    got = sets.kept_losses(law)(scores)
     z = scores - law.log_coin[0]
     for y in range(3):
         expected = 0.0
         for chosen, chance in zip(law.members.tolist(), law.probability.tolist(), strict=True):
             others = sum((z[j] - z[y]).exp().item() for j in range(3) if chosen[j])
             expected += chance * float(sp.log(1 + others))
-        assert found[y].item() == pytest.approx(expected, rel=1e-12)
-    assert (found >= race.corrected(law)(scores) - 1e-12).all()  # a hit only adds
+        assert got[y].item() == pytest.approx(expected, rel=1e-12)
+    assert (got >= race.corrected(law)(scores) - 1e-12).all()  # a hit only adds
 
 
 def test_hits_that_stay_in_a_race_move_its_minimum() -> None:

@@ -13,6 +13,7 @@ from sumexp.negatives import reference
 from sumexp.negatives.reference import mean, weighted_sum
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits
+from tests.exact import log_of
 
 Q = Fraction
 
@@ -72,7 +73,7 @@ def test_counts_and_inclusion_of_the_other_labels(batch: int) -> None:
 def test_the_sampler_draws_multisets_and_unions_as_stated() -> None:
     # 4,000 batches of 16; 8 z-scores, |z| > 5 has probability 5e-6 for all of them together.
     generator = torch.Generator().manual_seed(0)
-    log_prior = torch.tensor([float(p) for p in PI], dtype=torch.float64).log()
+    log_prior = log_of(PI)
     batches = samplers.Categorical(log_prior.exp()).sample((4000, 16), generator)
     # The 15 labels beside the first of each batch.
     ids = torch.stack([samplers.within_batch(labels, log_prior).ids[0] for labels in batches])

@@ -67,11 +67,11 @@ def test_descent_from_random_scores_ends_there(tau: float, beta: float, weight: 
 def test_neither_tau_nor_beta_changes_the_order(labels: list[int], drawn: list[int], share: float, beta: float) -> None:
     counts = torch.tensor(labels).double(), torch.tensor(drawn[: len(labels)]).double()
     log_p, log_q = (torch.log(n / n.sum()) for n in counts)
-    found = tilted(log_p, log_q, tau=share * (log_q - log_p).min().exp().item(), beta=beta)
+    got = tilted(log_p, log_q, tau=share * (log_q - log_p).min().exp().item(), beta=beta)
     order = (log_p - log_q).argsort()
-    assert (found[order].diff() > -1e-12).all()
+    assert (got[order].diff() > -1e-12).all()
     floor = math.log(beta / (1 + beta)) if beta else -math.inf
-    assert (found > floor - 1e-12).all()
+    assert (got > floor - 1e-12).all()
 
 
 @pytest.mark.claim("since-debiased-corrects", shows="statement", evidence="exact")
@@ -94,8 +94,8 @@ def test_the_mean_over_true_negatives_in_rational_numbers() -> None:
 def test_debiased_learns_the_ratio_to_true_negatives_while_there_are_any() -> None:
     ratio, most = (P - Q).exp(), (Q - P).exp().min().item()
     for tau in (0.1, 0.9 * most):
-        found = tilted(P, Q, tau=tau).exp()
-        assert torch.allclose(found / found[0], ratio / (1 - tau * ratio) * (1 - tau * ratio[0]) / ratio[0])
+        got = tilted(P, Q, tau=tau).exp()
+        assert torch.allclose(got / got[0], ratio / (1 - tau * ratio) * (1 - tau * ratio[0]) / ratio[0])
     with pytest.raises(ValueError, match=r"less than min q/P, 0.5: no law is left"):
         tilted(P, Q, tau=most)
     for tau in (most + 0.01, 0.9):  # the class of the largest P/q up: what should be a mean of exponentials is negative
@@ -109,17 +109,17 @@ def test_hardness_compresses_the_top_and_lifts_the_bottom() -> None:
     log_p = torch.tensor([0.0, -1e-3, -40.0, -80.0], dtype=torch.float64).log_softmax(0)
     gaps = []
     for beta in (0.5, 2.0, 8.0):
-        found = tilted(log_p, log_q, beta=beta)
+        got = tilted(log_p, log_q, beta=beta)
         floor = math.log(beta / (1 + beta))
-        assert found[2:].tolist() == pytest.approx([floor, floor], abs=1e-12)  # 40 nats apart, and not told apart
-        gaps.append((found[0] - found[2]).item())
+        assert got[2:].tolist() == pytest.approx([floor, floor], abs=1e-12)  # 40 nats apart, and not told apart
+        gaps.append((got[0] - got[2]).item())
     assert gaps == sorted(gaps, reverse=True)
     steep = logs(*(torch.tensor([1.0, 2.0]) / torch.tensor([1.0, 2.0]).sum()).tolist())
     rare = torch.tensor([-30.0, -30.0, 0.0], dtype=torch.float64).log_softmax(0)
     mixed = torch.cat([steep + math.log(0.5), logs(0.5)])
     for beta in (1.0, 4.0):  # where P/q is 10^13, twice P/q is 2^(1/(1 + beta)) times e^f
-        found = tilted(mixed, rare, beta=beta)
-        assert (found[1] - found[0]).item() == pytest.approx(math.log(2) / (1 + beta), rel=1e-3)
+        got = tilted(mixed, rare, beta=beta)
+        assert (got[1] - got[0]).item() == pytest.approx(math.log(2) / (1 + beta), rel=1e-3)
 
 
 def test_many_draws_tend_to_the_limit() -> None:

@@ -64,8 +64,8 @@ def test_descent_ends_at_the_exact_minimum_and_not_at_the_bounds(m: int) -> None
     errors (simulated with the covariance of 240 runs); with what 1,024 steps still lack, 7 in 1,000 do."""
     problem = few_digits(m)
     exact, bound = training.exact_minimum(problem), training.bound_minimum(problem)
-    found = training.descend(problem, doublings=4, runs=12, generator=torch.Generator().manual_seed(m))
-    last = found[64 << 4]
+    got = training.descend(problem, doublings=4, runs=12, generator=torch.Generator().manual_seed(m))
+    last = got[64 << 4]
     to_exact, to_bound = (training.distance(problem, last, point) for point in (exact, bound))
     assert to_exact.root < 2 * to_exact.error
     assert to_bound.root > 3 * to_bound.error
@@ -85,9 +85,9 @@ def test_averages_are_over_the_second_half() -> None:
 def test_distance_and_its_error_by_hand() -> None:
     problem = Problem(torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1]), 1)
     runs = torch.tensor([[[1.0, -1.0]], [[3.0, -3.0]]], dtype=torch.float64)  # logits (1, -1), (2, -2) and three times
-    found = training.distance(problem, runs, torch.zeros(1, 2, dtype=torch.float64))
-    assert found.root == pytest.approx(sqrt((2**2 + 4**2) / 2))
-    assert found.error == pytest.approx(sqrt((2 + 8) / 2 / 2))  # variances of (1, 3) and (2, 6), over 2 runs
+    got = training.distance(problem, runs, torch.zeros(1, 2, dtype=torch.float64))
+    assert got.root == pytest.approx(sqrt((2**2 + 4**2) / 2))
+    assert got.error == pytest.approx(sqrt((2 + 8) / 2 / 2))  # variances of (1, 3) and (2, 6), over 2 runs
 
 
 def test_features_are_uncorrelated_and_the_tail_is_long() -> None:

@@ -143,7 +143,7 @@ def certify(
         if len(distinct(history)) == len(lower):
             raise ValueError(
                 f"the scheme may end {describe(history)}: it has read all {len(lower)} negatives, and unbiased "
-                "estimators exist; a certificate needs a scheme that surely reads fewer"
+                "estimators exist; a certificate needs a scheme that always reads fewer"
             )
         assert difference == 0, history
     if isinstance(target, str):

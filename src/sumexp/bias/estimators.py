@@ -24,7 +24,7 @@ from sumexp._checks import attributes, typed, whole
 from sumexp.bias.rational import Point, Rational, multinomial, positive
 
 MOST_ORDERS = 50_000
-"""Above so many random orders moments are not enumerated."""
+"""The most random orders whose moments are enumerated."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ MOST_CLASSES = 4096
 """The exact exchange takes seconds at n = 1,024 and minutes here."""
 
 MOST_POINTS = 100
-"""The exact linear program takes a minute at so many points."""
+"""The exact linear program takes a minute for a grid of this size."""
 
 
 @dataclass(frozen=True)
@@ -248,9 +248,9 @@ def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[
 
 
 def _exchange(errors: Sequence[Fraction] | NDArray[np.float64], level: Fraction | float, count: int) -> tuple[int, ...]:
-    """So many points with alternating errors, none smaller than ``level``, among them the largest error of all.
+    """``count`` points with alternating errors, none smaller than ``level``, the largest error among them.
 
-    Rounding can leave too few: then none.
+    Rounding can leave fewer: then none.
     """
     peaks: list[int] = []
     for s, error in enumerate(errors):
@@ -323,7 +323,7 @@ def on_grid(
     Args:
         axes: the values of each coordinate, at least two each; two each makes the corners of a box.
         k: how many negatives are read.
-        target: what is to be estimated.
+        target: the function to estimate.
 
     Returns:
         the minimax bias and the measure, a certificate of it.

@@ -104,7 +104,7 @@ def forced(n: int, k: int, low: Rational, high: Rational) -> list[Fraction]:
 
 
 def gap(n: int, k: int, low: Rational, high: Rational) -> Fraction:
-    r"""What is missing: :math:`\frac1{1+nb_2} - g(k)` in closed form, with :math:`d = b_2 - b_1`,
+    r"""The missing difference :math:`\frac1{1+nb_2} - g(k)` in closed form, with :math:`d = b_2 - b_1`,
 
     .. math:: (-1)^{k+1} d^{k+1} \prod_{j=0}^k (n-j) \Big/ \prod_{j\in\{0,\dots,k,n\}} (1 + nb_1 + jd).
 

@@ -1,4 +1,4 @@
-"""Numbers that are checked as they come in, and linear algebra over the rationals."""
+"""Checks of exact numbers, and linear algebra over the rationals."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -55,7 +55,7 @@ def fewer_reads(n: int, k: int) -> None:
     if k < 0:
         raise ValueError(f"k is {k}; the number of negatives read cannot be negative")
     if k >= n:
-        raise ValueError(f"k is {k} and n is {n}: whoever reads all negatives computes the softmax itself; take k < n")
+        raise ValueError(f"k is {k} and n is {n}: an estimator that reads all negatives is the softmax itself; take k < n")
 
 
 def softmax(a: Sequence[Rational]) -> Fraction:
@@ -164,7 +164,7 @@ def subsets(n: int) -> list[tuple[int, ...]]:
 
 
 def multinomial(counts: Sequence[int]) -> int:
-    """In how many orders things come of which there are so many of each kind."""
+    """The multinomial coefficient: the number of distinct orders of ``counts[i]`` items of each kind i."""
     result, total = 1, 0
     for c in counts:
         total += c

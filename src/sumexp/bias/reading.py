@@ -64,7 +64,7 @@ def distinct(history: History) -> frozenset[int]:
 
 
 def describe(history: History) -> str:
-    """A history in words, for messages."""
+    """A history as text, for messages."""
     return "reading " + (", ".join(f"a[{i}] = {value}" for i, value in history) if history else "nothing")
 
 
@@ -95,7 +95,7 @@ def without_replacement(n: int, k: int) -> Scheme:
 
 
 def with_replacement(q: Sequence[Fraction], draws: int) -> Scheme:
-    """So many draws from q, independent of one another."""
+    """Independent draws from q."""
 
     def scheme(history: History) -> Mapping[int | None, Fraction]:
         return dict(enumerate(q)) if len(history) < draws else STOP

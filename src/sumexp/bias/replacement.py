@@ -1,4 +1,4 @@
-"""Unbiased estimators of the softmax from draws with replacement, and what the Poisson estimator lacks."""
+"""Unbiased estimators of the softmax from draws with replacement, and the infinite moments of the Poisson estimator."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -43,7 +43,7 @@ def poisson_absolute_exponent(a: Sequence[Rational], rate: Rational, t: Rational
 
 
 def compositions(total: int, parts: int) -> list[tuple[int, ...]]:
-    """All ways to write ``total`` as an ordered sum of so many numbers >= 0."""
+    """All ways to write ``total`` as an ordered sum of ``parts`` numbers >= 0."""
     return [c for c in product(range(total + 1), repeat=parts) if sum(c) == total]
 
 
@@ -84,7 +84,7 @@ def with_replacement_estimate(values: Sequence[Rational]) -> Fraction:
 
 
 def all_seen_probability(n: int, draws: int) -> Fraction:
-    """The probability that so many uniform draws with replacement have seen all n negatives."""
+    """The probability that uniform draws with replacement have seen all n negatives."""
     return sum((Fraction((-1) ** j * comb(n, j) * (n - j) ** draws, n**draws) for j in range(n + 1)), Fraction(0))
 
 

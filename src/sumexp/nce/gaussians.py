@@ -220,7 +220,7 @@ class Critic(nn.Module):
         return info_nce_value(self.f(x) @ self.g(y).mT)[..., None]
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """What is minimised: the negative value."""
+        """The objective to minimise: minus the value."""
         return -self.forward(x, y).mean()
 
 
@@ -239,7 +239,7 @@ class Entropies(nn.Module):
         return torch.stack(both, -1)
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """What is minimised: the sum of both, which share no parameter."""
+        """The objective to minimise: the sum of both, which share no parameter."""
         return self.forward(x, y).sum(-1).mean()
 
 

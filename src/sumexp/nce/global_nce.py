@@ -28,7 +28,7 @@ from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, no
 from sumexp.nce.joint import Joint
 
 SPREAD_FROM = 200
-"""With so many y it is quicker to spread them, since all x share one grid: 2,000 x 2,000 pairs in 3 s instead of 43."""
+"""From this many y on, spreading is faster, since all x share one grid: 2,000 x 2,000 pairs in 3 s instead of 43."""
 
 
 @typed
@@ -194,7 +194,7 @@ def optimal_scores(joint: Joint, log_q: Tensor | None = None) -> Tensor:
 def recover(scores: Tensor, log_q: Tensor) -> Tensor:
     r"""[X, Y] :math:`\mathrm{softmax}_y(s(x,y) + \log q(y))`, which is pop(y|x) at the optimum.
 
-    Where q(y) = 0 it is 0: what is recovered is pop(y|x) conditioned on the support of q.
+    Where q(y) = 0 it is 0: it recovers pop(y|x) conditioned on the support of q.
 
     Raises:
         ValueError: if ``log_q`` is not the logarithm of a law on y, a score is NaN or +inf where q(y) > 0, or all

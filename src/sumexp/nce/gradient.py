@@ -45,9 +45,9 @@ def phi(theta: Tensor, target: int, draws: Tensor, log_q: Tensor) -> Tensor:
         log_q: [classes] log probabilities of a draw, ``-inf`` at the target.
 
     Raises:
-        ValueError: if there is no draw, the target is drawn, q charges it, q is no law, or a class with q = 0 is drawn.
+        ValueError: if there is no draw, the target is drawn or has q > 0, q is no law, or a class with q = 0 is drawn.
     """
-    log_noise = _noise_beside(log_q, _finite(theta, target)[0].shape[-1], target)
+    log_noise = _negative_law(log_q, _finite(theta, target)[0].shape[-1], target)
     draws = ids("draw", draws, len(log_noise))
     m = draws.shape[-1] if draws.ndim else 0
     if m < 1:
@@ -88,11 +88,11 @@ def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: fl
     r"""[classes] :math:`\nabla\,\mathbb E_{n\sim q^m}\hat L`, by the exact integral, for any m; q does not move.
 
     Raises:
-        ValueError: if m < 1, ``target`` is no class, or q charges the target or is no law.
+        ValueError: if m < 1, ``target`` is no class, or q is no law or is positive at the target.
 
     Source: Stratos, equation (7).
     """
-    log_noise = _noise_beside(log_q, _finite(theta, target)[0].shape[-1], target)
+    log_noise = _negative_law(log_q, _finite(theta, target)[0].shape[-1], target)
     leaf = theta.detach().to(torch.float64).requires_grad_()
     mean = expectations.sampled_softmax(leaf, target, m, log_noise, tol).loss
     (slope,) = torch.autograd.grad(mean, leaf)
@@ -101,7 +101,7 @@ def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: fl
 
 @typed
 def best_noise(theta: Tensor, target: int) -> Tensor:
-    r"""[classes] log of :math:`q^*(n) \propto e^{\theta_n}` on the negatives, with which :math:`\hat L = L` surely.
+    r"""[classes] log of :math:`q^*(n) \propto e^{\theta_n}` on the negatives, with which :math:`\hat L = L` for every draw.
 
     Raises:
         ValueError: if ``target`` is no class, a logit is NaN or +inf, or no negative has a finite one.
@@ -150,7 +150,7 @@ def rational_expected_gradient(w: Sequence[Fraction], target: int, q: Sequence[F
     r""":math:`\nabla\,\mathbb E\hat L` of the weights :math:`w = e^\theta`: equation (7), corrected, over all draws.
 
     Raises:
-        ValueError: if q charges the target, misses a negative, is negative or does not sum to 1, or m < 1.
+        ValueError: if q is positive at the target, misses a negative, is negative or does not sum to 1, or m < 1.
     """
     if m < 1 or sum(q) != 1 or q[target] != 0 or any(p <= 0 for x, p in enumerate(q) if x != target):
         given = ", ".join(map(str, q))
@@ -170,10 +170,10 @@ def rational_best_noise(w: Sequence[Fraction], target: int) -> list[Fraction]:
     return [Fraction(0) if x == target else value / others for x, value in enumerate(w)]
 
 
-def _noise_beside(log_q: Tensor, classes: int, target: int) -> Tensor:
+def _negative_law(log_q: Tensor, classes: int, target: int) -> Tensor:
     target = whole("target", target, 0, classes - 1)
     log_noise = checked_law(log_q, classes)
     if log_noise[target] > -math.inf:
-        charge = log_noise[target].exp().item()
-        raise ValueError(f"q charges the target {target} with {charge!r}; set log_q there to -inf and normalise")
+        chance = log_noise[target].exp().item()
+        raise ValueError(f"q of the target {target} is {chance!r}, not 0; set log_q there to -inf and normalise")
     return log_noise

@@ -33,7 +33,7 @@ from sumexp.nce._inputs import check_candidates
 from sumexp.nce.joint import Joint
 
 PairHits = Literal["keep", "mask"]
-"""Whether a pair whose y equals the own y of x counts as false (``keep``) or is left out (``mask``)."""
+"""Whether a false pair whose y equals the true one of its x counts (``keep``) or is left out (``mask``)."""
 
 Drawn = Literal["others", "all"]
 """Where gBCE draws its negatives: from the other classes, as in the paper, or from all classes, as in its code."""

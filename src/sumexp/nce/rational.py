@@ -97,21 +97,27 @@ def local_law(p: Table, q: Sequence[Fraction], n: int) -> LocalLaw:
     return result
 
 
-def posterior(law: Mapping[tuple[H, Seen], Fraction]) -> dict[tuple[H, Seen], Fraction]:
-    """The probability of what is hidden given what is seen, for every outcome that can occur."""
-    marginal: defaultdict[Seen, Fraction] = defaultdict(Fraction)
+def visible(law: Mapping[tuple[H, Seen], Fraction]) -> dict[Seen, Fraction]:
+    """The law of x and the candidates, the hidden part summed out."""
+    marginal: dict[Seen, Fraction] = {}
     for (_, seen), mass in law.items():
-        marginal[seen] += mass
+        marginal[seen] = marginal.get(seen, Fraction(0)) + mass
+    return marginal
+
+
+def posterior(law: Mapping[tuple[H, Seen], Fraction]) -> dict[tuple[H, Seen], Fraction]:
+    """The probability of the hidden part given the visible part, for every outcome that can occur."""
+    marginal = visible(law)
     return {(hidden, seen): mass / marginal[seen] for (hidden, seen), mass in law.items()}
 
 
 def cross_entropy(law: Mapping[tuple[H, Seen], Fraction], model: Callable[[H, Seen], Fraction]) -> LogSum:
-    """The expected -log of the model's probability of what is hidden."""
+    """The expected -log of the model's probability of the hidden part."""
     return total((-mass, log(model(hidden, seen))) for (hidden, seen), mass in law.items())
 
 
 def entropy(law: Mapping[tuple[H, Seen], Fraction]) -> LogSum:
-    """The conditional entropy of what is hidden given what is seen."""
+    """The conditional entropy of the hidden part given the visible part."""
     right = posterior(law)
     return cross_entropy(law, lambda hidden, seen: right[hidden, seen])
 

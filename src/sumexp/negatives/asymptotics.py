@@ -49,7 +49,7 @@ class Expansion:
 def expansion(logits: Tensor, scheme: Scheme) -> Expansion:
     r"""The coefficients for :math:`\eta = m w` and the scheme's law; :math:`\eta` is then held fixed as m grows.
 
-    For relative weights, which lack the factor 1/m, that is a fiction: their :math:`\eta` grows with m.
+    Relative weights have no factor 1/m: their :math:`\eta` grows with m, and the expansion does not describe them.
 
     Args:
         logits: [..., classes].
@@ -58,7 +58,7 @@ def expansion(logits: Tensor, scheme: Scheme) -> Expansion:
     Raises:
         ValueError: as :func:`sumexp.negatives.implicit.log_terms`, or if a moment is beyond double precision.
 
-    Source: Rawat et al., Theorem 3, with the remainder it lacks.
+    Source: Rawat et al., Theorem 3, with the missing remainder.
     """
     log_q = torch.log_softmax(scheme.log_q.to(torch.float64), -1)
     log_z = (math.log(scheme.m) + log_terms(logits, scheme)).masked_fill(log_q == -math.inf, -math.inf)

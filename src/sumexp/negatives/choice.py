@@ -15,10 +15,10 @@ ENTRY = 8
 
 @dataclass(frozen=True)
 class Choice:
-    """What to use.
+    """The recommended scheme.
 
     Attributes:
-        use: in words.
+        use: the scheme in words.
         because: the reason.
         claim: the entry of the register that it rests on.
         bytes: memory of a step's logits and their gradient.

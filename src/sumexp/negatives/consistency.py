@@ -83,7 +83,7 @@ def multiset_losses(
     Args:
         log_q: [classes] law of one draw; ``-inf`` for a class that is never drawn.
         m: number of draws.
-        weights: their factors, see :func:`factors`. They may be those of another law: a bug is such a pair.
+        weights: their factors, see :func:`factors`. They may be those of another law, as in a bug.
         hits: draws of the positive are counted (``keep``), left out (``mask``) or made again (``redraw``).
         tol: relative error of the quadrature.
 
@@ -137,8 +137,8 @@ class _Multiset:
         diagonal = falls * (1 - rate) * value + grows * (1 - z) * (sum_first - masked * weight * first)
         diagonal += masked * grows * (grows * weight * second - 2 * falls * first)
         off_diagonal = falls * first + grows * (sum_second / 2 - masked * weight * second)
-        own = diagonal.sum(0)
-        return lambda v: own * v + grows.T @ (off_diagonal @ v) + off_diagonal.T @ (grows @ v)
+        diagonal_sum = diagonal.sum(0)
+        return lambda v: diagonal_sum * v + grows.T @ (off_diagonal @ v) + off_diagonal.T @ (grows @ v)
 
     def _nodes(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return _grid(scores, self.weights, math.log(self.m), self.q > 0, self.tol)

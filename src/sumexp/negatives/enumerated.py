@@ -157,10 +157,10 @@ def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
     >>> import torch
     >>> from sumexp.negatives import enumerated
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
-    >>> found = enumerated.estimate(enumerated.kept, log_p, log_p.flip(0), 2)
-    >>> round(found.error(log_p), 12)
+    >>> estimate = enumerated.estimate(enumerated.kept, log_p, log_p.flip(0), 2)
+    >>> round(estimate.error(log_p), 12)
     0.0
-    >>> round(found.relative_variance(log_p), 3)
+    >>> round(estimate.relative_variance(log_p), 3)
     1.661
     """
     log_p, log_q = positive_laws(log_p, log_q)
@@ -185,7 +185,7 @@ def _minimum(risk: Callable[[Tensor], Tensor], start: Tensor) -> tuple[Tensor, T
         curvature: Tensor = hessian(risk, scores)  # type: ignore[no-untyped-call]
         slope: Tensor = jacobian(risk, scores)  # type: ignore[no-untyped-call]
         values, vectors = torch.linalg.eigh(curvature + flat)
-        # Where the risk is not convex the step goes down along each eigenvector all the same.
+        # Where the risk is not convex the step still goes down along each eigenvector.
         step = -vectors @ ((vectors.T @ slope) / values.abs().clamp_min(1e-12))
         if step.abs().max() < 1e-11:
             if values.min() <= 0:

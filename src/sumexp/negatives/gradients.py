@@ -75,8 +75,8 @@ def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> Grad
         second = second + float(scheme.m) * (scheme.m - 1) * q.square() * pairs
     variance = (second - mean.square()).clamp_min(0)
     # The label: minus the sum of the others, -(1 - 1/(1+X)) unless its own draws count too.
-    own = torch.arange(scheme.classes, device=log_x.device) != scheme.label
-    of_others = _group(log_x, log_q, own, scheme.m, rule, powers)
+    others = torch.arange(scheme.classes, device=log_x.device) != scheme.label
+    of_others = _group(log_x, log_q, others, scheme.m, rule, powers)
     mean[:, scheme.label], variance[:, scheme.label] = -of_others[0], of_others[1]
     full = torch.softmax(logits.detach().to(torch.float64), -1)
     full[..., scheme.label] -= 1

@@ -45,7 +45,7 @@ class ImplicitLoss:
 
     @property
     def squared_error(self) -> Tensor:
-        r""":math:`\mathbb E(\ell - \ell_m)^2`, the left side of Theorem 3, likewise."""
+        r""":math:`\mathbb E(\ell - \ell_m)^2`, the left side of Theorem 3, as precisely."""
         return self._below_the_bound[1]
 
     @cached_property

@@ -50,7 +50,7 @@ NEGLIGIBLE = 1e-18
 """Numbers M of remaining draws that are rarer than this for every label are left out."""
 
 MODELLED = 8
-"""So many terms of a Hessian at most: the steps of Newton's method need it to a few digits, the gradient to all."""
+"""The most terms of a Hessian: Newton's steps need a few of its digits, but all of the gradient's."""
 
 
 def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: float) -> Tensor:
@@ -147,7 +147,7 @@ class _Refined:
 
 
 def _refined(log_q: Tensor, m: int) -> _Refined:
-    """M is binomial; its m - M hits are what is rare."""
+    """M is binomial; its m - M hits are rare."""
     from scipy.stats import binom  # half a second of every start, and seldom asked for
 
     q = log_q.exp().cpu().numpy()
@@ -176,11 +176,11 @@ def _limit(log_p: Tensor) -> Tensor:
 
     def smaller(odds: float) -> Tensor:
         """The other classes, over 1 - p_top."""
-        own = 1 / (1 + math.exp(-odds))  # p_top
-        product = rest * own * (1 / (1 + math.exp(odds)))
-        return 2 * rest * own / (1 + (1 - 4 * product).clamp_min(0).sqrt())
+        p_top = 1 / (1 + math.exp(-odds))
+        product = rest * p_top * (1 / (1 + math.exp(odds)))
+        return 2 * rest * p_top / (1 + (1 - 4 * product).clamp_min(0).sqrt())
 
     odds = brentq(lambda odds: smaller(odds).sum().item() - 1, -40.0, 40.0, xtol=1e-15, rtol=1e-15)
     others = smaller(odds).log() - math.log1p(math.exp(odds))
-    own = log_p.new_tensor([-math.log1p(math.exp(-odds))])
-    return torch.cat([others[:top], own, others[top:]])
+    score = log_p.new_tensor([-math.log1p(math.exp(-odds))])
+    return torch.cat([others[:top], score, others[top:]])

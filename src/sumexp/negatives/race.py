@@ -26,12 +26,12 @@ LARGEST = 12
 
 
 class SetLaw(NamedTuple):
-    """A law of the sets that are drawn, with what is known of each class given the set.
+    """A law of drawn sets, with the probability of each class that a correction would use.
 
     Attributes:
         members: [outcomes, classes] bool.
         probability: [outcomes].
-        log_coin: [outcomes, classes] logarithms of the probabilities with which the draws' maker would correct.
+        log_coin: [outcomes, classes] logarithms of these probabilities.
     """
 
     members: Tensor

@@ -176,15 +176,15 @@ def scheme(
     elif weights == "importance":
         w = importance(log_q, m)
     elif weights == "relative":
-        own = log_q[..., label : label + 1]
-        w = torch.where(own == -math.inf, 0.0, torch.exp(own - log_q))
+        log_q_label = log_q[..., label : label + 1]
+        w = torch.where(log_q_label == -math.inf, 0.0, torch.exp(log_q_label - log_q))
     else:
         prior = _given(prior).to(torch.float64)
         checks.log_law("prior", prior)
         if prior.shape[-1] != log_q.shape[-1] or prior[..., label].eq(-math.inf).any():
             raise ValueError(f"prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
         w = tail(log_q, m, prior, prior[..., label : label + 1])
-    log_w = torch.where(log_q == -math.inf, -math.inf, w.log())  # what is never drawn needs no weight
+    log_w = torch.where(log_q == -math.inf, -math.inf, w.log())  # a class that is never drawn needs no weight
     if hits != "keep":
         log_w[..., label] = -math.inf
     return Scheme(label, m, log_q, log_w)

@@ -47,7 +47,7 @@ def least_worst_error(members: Tensor, probability: Tensor, posteriors: Sequence
     """
     inclusion = probability @ members.double()
     if not inclusion.min() > 0:
-        raise ValueError(f"class {int(inclusion.argmin())} is never drawn, and no table makes up for it; leave it out")
+        raise ValueError(f"class {int(inclusion.argmin())} is never drawn, and no table corrects that; leave it out")
     losses = set_losses(members, probability, inclusion.log())
     errors = [torch.zeros_like(inclusion), *(minimiser(losses, p) - p.log() for p in posteriors)]
     odds = torch.stack([error.unsqueeze(-1) - error for error in errors])

@@ -70,7 +70,7 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     state[0, 0] = 1
     inclusion = torch.empty_like(q)
     for y in range(len(q)):
-        share = (q[y] / tail[y]).clamp(0, 1) if tail[y] > 0 else q[y]  # what is never drawn takes nothing
+        share = (q[y] / tail[y]).clamp(0, 1) if tail[y] > 0 else q[y]  # a class that is never drawn takes nothing
         none = (1 - share) ** left
         log_chance = log_ways + torch.xlogy(taken, share) + torch.xlogy(left.expand_as(taken), 1 - share)
         moved = state @ torch.where(some, log_chance.exp(), 0.0)
