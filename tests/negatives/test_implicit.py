@@ -199,13 +199,13 @@ def test_the_torch_losses_average_to_the_closed_forms(weights: Weights, hits: sa
     scheme = negatives.scheme(log_of(q), label, m, weights, hits, prior=log_of(PI))
     drawn = torch.tensor([d for d in product(range(4), repeat=m) if all(law[y] for y in d)])
     probability = torch.stack([floats(law)[ids].prod() for ids in drawn])
-    log_q, log_q_label = log_of(law), log_of(law)[label] if law[label] else torch.tensor(-math.inf, dtype=torch.float64)
+    log_q = log_of(law)
     per_draw = {
         "constant": lambda: samplers.constant(log_q[drawn], m),
         "importance": lambda: samplers.importance(log_q[drawn], m),
         # A law without the label gives weights 0, which the helper for training refuses.
         "relative": lambda: (
-            samplers.relative(log_q[drawn], log_q_label) if law[label] else torch.zeros_like(log_q[drawn])
+            samplers.relative(log_q[drawn], log_q[label]) if law[label] else torch.zeros_like(log_q[drawn])
         ),
         "tail": lambda: samplers.tail(log_q[drawn], m, log_of(PI)[drawn], log_of(PI)[label]),
     }[weights]()
