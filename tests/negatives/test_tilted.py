@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -64,6 +64,7 @@ def test_descent_from_random_scores_ends_there(tau: float, beta: float, weight: 
     st.floats(0, 0.9),
     st.floats(0, 20),
 )
+@example([1, 1, 1], [1] * 6, 0.0, 5e-324)
 def test_neither_tau_nor_beta_changes_the_order(labels: list[int], drawn: list[int], share: float, beta: float) -> None:
     counts = torch.tensor(labels).double(), torch.tensor(drawn[: len(labels)]).double()
     log_p, log_q = (torch.log(n / n.sum()) for n in counts)

@@ -119,7 +119,7 @@ def _hard(log_ratio: Tensor, rest: Tensor, beta: float) -> Tensor:
     def log_v(log_kappa: float) -> Tensor:
         """Newton's method in log x, x = (1 + beta) v - beta: convex and increasing, of slope 1 to 1 + beta."""
         target = log_ratio - log_kappa
-        log_x = target.clamp_min(0) / (1 + beta) + target.clamp_max(0) + beta * math.log1p(1 / beta)
+        log_x = target.clamp_min(0) / (1 + beta) + target.clamp_max(0) + beta * math.log1p(1 / max(beta, 1e-300))
         for _ in range(200):
             x = log_x.exp()
             step = (beta * torch.log((x + beta) / (1 + beta)) + log_x - target) / (1 + beta * x / (x + beta))
