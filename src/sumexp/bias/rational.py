@@ -55,7 +55,7 @@ def fewer_reads(n: int, k: int) -> None:
     if k < 0:
         raise ValueError(f"k is {k}; the number of negatives read cannot be negative")
     if k >= n:
-        raise ValueError(f"k is {k} and n is {n}: an estimator that reads all negatives is the softmax itself; take k < n")
+        raise ValueError(f"k is {k} and n is {n}: reading all negatives gives the softmax itself; take k < n")
 
 
 def softmax(a: Sequence[Rational]) -> Fraction:

@@ -101,7 +101,7 @@ def expected_gradient(theta: Tensor, target: int, m: int, log_q: Tensor, tol: fl
 
 @typed
 def best_noise(theta: Tensor, target: int) -> Tensor:
-    r"""[classes] log of :math:`q^*(n) \propto e^{\theta_n}` on the negatives, with which :math:`\hat L = L` for every draw.
+    r"""[classes] log of :math:`q^*(n) \propto e^{\theta_n}` on the negatives, which makes :math:`\hat L = L`.
 
     Raises:
         ValueError: if ``target`` is no class, a logit is NaN or +inf, or no negative has a finite one.
