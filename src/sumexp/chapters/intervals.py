@@ -124,12 +124,7 @@ class Interval:
 
 
 def ends(runs: ArrayLike, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The ends of the interval of each of many experiments.
-
-    Args:
-        runs: a number a seed [..., n].
-        confidence: probability that an interval covers the median.
-    """
+    """The ends of the intervals of many experiments, each with a number per seed [..., n]."""
     runs = np.sort(runs)
     count, mean = runs.shape[-1], _mean(runs)
     variance = _mean((runs - mean[..., None]) ** 2) / (count - 1)
@@ -211,11 +206,11 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     """The interval of independent runs.
 
     Args:
-        values: one number a seed [n], n >= 2.
+        values: a number per seed [n], n >= 2.
         confidence: probability that the interval covers the median.
 
     Raises:
-        ValueError: if there are fewer than two values, one is not finite, or the confidence is not inside (0, 1).
+        ValueError: if there are fewer than two values, one is not finite, or the confidence is not in (0, 1).
 
     >>> interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).low  # of six runs all lie above the median in 1 of 64 experiments
     1.0
@@ -326,11 +321,11 @@ def all_below(differences: Sequence[Interval], margin: float = 0.0, parts: int =
 
     Args:
         differences: intervals of one confidence c, at least one.
-        margin: differences within it are none, and stop both verdicts.
-        parts: how many such sets of differences decide one claim, each of which can exclude it.
+        margin: differences within it count as none, and stop both verdicts.
+        parts: number of such sets that decide one claim; each of them can exclude it.
 
     Raises:
-        ValueError: if there is none, or they have several confidences.
+        ValueError: if there is no interval, or the confidences differ.
 
     >>> low, wide = interval([-2.1, -2.0, -1.9]), interval([-9.0, 0.0, 9.0])
     >>> all_below([low, wide]).verdict, all_below([low]).verdict

@@ -58,16 +58,7 @@ class Towers(nn.Module):
         number: bool,
         generator: torch.Generator,
     ) -> None:
-        """Start with random vectors.
-
-        Args:
-            users: how many.
-            dim: length of the vectors.
-            start: of the items' numbers, [items]; without numbers only their count is read.
-            constant: at the start.
-            number: whether each item has a number of its own.
-            generator: source of the vectors.
-        """
+        """Start with random vectors; ``start`` has the first numbers of the items [items], if they have numbers."""
         super().__init__()
         self.users = nn.Parameter(SCALE * torch.randn(users, dim, generator=generator))
         self.items = nn.Parameter(SCALE * torch.randn(len(start), dim, generator=generator))
@@ -93,13 +84,13 @@ class Towers(nn.Module):
 
 
 def batch_loss(form: Form, scores: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
-    """The mean loss of a batch from its scores.
+    """The mean loss of one of the first seven forms or ``mixed``, from logits of users and columns [B, C].
 
     Args:
-        form: one of the first seven, or ``mixed``.
-        scores: [B, C] of its users and columns; the users' own items are the first B.
+        form: the loss.
+        scores: the logits; each user's own item is on the diagonal.
         ids: items of the columns [C].
-        log_q: log probabilities of the columns under the law that they are drawn by [C].
+        log_q: their log probabilities [C] as columns.
 
     Raises:
         ValueError: if the form has no such loss.
@@ -162,15 +153,7 @@ def beta(m: int, items: int) -> float:
 
 
 def start(form: Form, number: bool, batch: int, negatives: int, log_q: Tensor) -> tuple[Tensor, float]:
-    """The numbers of the items and the constant at the start: with numbers, what is served begins at the popularity.
-
-    Args:
-        form: the loss.
-        number: whether the items have numbers.
-        batch: B.
-        negatives: m.
-        log_q: [items].
-    """
+    """Numbers [items] and constant at the start: with numbers, the served scores start at the popularity."""
     match form:
         case "none":
             return torch.zeros_like(log_q), 0.0

@@ -36,13 +36,7 @@ class Summary:
     picked: NDArray[np.int64]
 
     def of(self, which: str, served: str, metric: str = "recall") -> Values:
-        """A number a seed.
-
-        Args:
-            which: ``held`` or ``public`` pairs.
-            served: the score.
-            metric: ``recall``, ``ndcg``, or a group.
-        """
+        """A number per seed: ``recall``, ``ndcg`` or the recall of a group, on ``held`` or ``public`` pairs."""
         table = self.groups[metric] if metric in GROUPS else {"recall": self.recall, "ndcg": self.ndcg}[metric]
         column: Values = table[:, JUDGED.index((which, served))]
         return column
@@ -89,13 +83,9 @@ def difference(
 
 
 def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float = 1e-3) -> Interval:
-    """The predicted order of the methods against that of their recall of held pairs, f served.
+    """Kendall's tau of the predicted order of the methods and that of their recall of held pairs, f served.
 
-    Args:
-        table: what was measured.
-        number: of which model.
-        predicted: of each form a number; more is predicted to find more.
-        tie: predictions that are nearer to one another are equal.
+    A larger number of a form predicts a larger recall; predictions nearer than ``tie`` are equal.
     """
     own = [method for method, numbered in table if numbered == number]
     measured = np.array([table[method, number].of("held", "f") for method in own])

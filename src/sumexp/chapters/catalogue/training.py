@@ -215,17 +215,17 @@ def popularity(parts: Parts) -> Tensor:
 def judge(
     left: Tensor, right: Tensor, offsets: Sequence[Tensor], wanted: csr_array, before: Sequence[csr_array]
 ) -> list[dict[str, Any]]:
-    """Recall and NDCG at 20 of lists of all items but those of earlier pairs, and the pairs that were found.
+    """Recall and NDCG at 20 of lists without the items of earlier pairs, and the found pairs of each item.
 
     Args:
-        left: of users [users, dim].
-        right: of items [items, dim].
-        offsets: what scores have besides the product, [items] or [users, items]: a table for each.
-        wanted: the pairs that are looked for [users, items].
-        before: pairs whose items are left out of the user's list.
+        left: vectors of users [users, dim].
+        right: vectors of items [items, dim].
+        offsets: added to the products, [items] or [users, items]; each has a result.
+        wanted: the relevant pairs [users, items].
+        before: pairs whose items the lists leave out.
 
     Returns:
-        for each offset ``recall`` and ``ndcg``, means over the users with a pair; ``found``, of each item.
+        for each offset ``recall`` and ``ndcg``, means over users with a relevant pair, and ``found`` [items].
     """
     hits: list[list[Tensor]] = [[] for _ in offsets]
     some = np.flatnonzero(np.diff(wanted.indptr))
@@ -262,7 +262,7 @@ def _table(places: Tensor, users: Tensor, items: Tensor, count: int) -> dict[str
 
 
 class Learner(descent.Learner):
-    """The state of a form that is trained.
+    """A form in training.
 
     Attributes:
         towers: what is trained.
@@ -309,13 +309,7 @@ class Learner(descent.Learner):
         return self.loss(*batch)
 
     def loss(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
-        """The mean loss of a batch.
-
-        Args:
-            users: of its pairs [B].
-            items: of its pairs [B].
-            drawn: items that :meth:`draw` gave.
-        """
+        """The mean loss of a batch of users [B] and items [B], with the drawn items of :meth:`draw`."""
         form, towers = self.config.form, self.towers
         match form:
             case "full":

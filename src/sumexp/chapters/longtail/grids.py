@@ -147,10 +147,9 @@ Config: TypeAlias = Stack | Residual
 
 
 def methods(negatives: Sequence[int]) -> tuple[Method, ...]:
-    """The methods of the factorial, those of the softmax first.
+    """The methods of the factorial, those of the softmax first, at the base m and at others.
 
-    Args:
-        negatives: the base m, and the others, at which hits are kept for relative weights alone.
+    At the other m hits are kept for relative weights alone.
     """
     base, *others = negatives
     crossed = [(law, weighting) for law in LAWS for weighting in SCHEMES]
@@ -204,12 +203,7 @@ def tailed(plan: Plan = _RESIDUAL) -> tuple[Residual, ...]:
 
 
 def confirmation(source: Source, plan: Plan) -> tuple[Config, ...]:
-    """The runs that confirm: on EXP the cross entropy and batch constant, with seeds that no other run has.
-
-    Args:
-        source: the data set.
-        plan: the plan, which may ask for none.
-    """
+    """The runs that confirm: on EXP the cross entropy and batch constant, with seeds that no other run has."""
     seeds = range(FIRST_FRESH, FIRST_FRESH + plan.fresh)
     return _configs(source, plan, confirmed(plan), [("exp", plan.epochs[0], seed) for seed in seeds])
 
@@ -239,10 +233,7 @@ def _configs(
 
 
 def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Imbalance, dict[Method, Values]]:
-    """The errors of each imbalance and method by seed and class [seeds, C], the seeds in the order of the runs.
-
-    Args:
-        runs: of each config the ``errors`` [methods, C] of its run.
+    """The errors of each imbalance and method [seeds, C], from the ``errors`` [methods, C] of each config's run.
 
     Raises:
         ValueError: if a table is not of as many methods, or a method has fewer seeds than another.

@@ -225,7 +225,7 @@ def _sample(queries: Tensor, gains: Tensor, config: MultilabelConfig) -> tuple[T
 
 
 class Learner(descent.Learner):
-    """The state of a network that is trained.
+    """A network in training.
 
     Attributes:
         network: what is trained.
@@ -281,14 +281,7 @@ def _measure_all(
 
 
 def measure(logits: Tensor, gains: Tensor, items: Tensor, config: MultilabelConfig) -> dict[str, float]:
-    """What :func:`train` says of each curve, at given scores.
-
-    Args:
-        logits: [B, L], float64.
-        gains: [B, L] numbers >= 0, or bool.
-        items: [B] one item of each query.
-        config: its loss, and for InfoNCE how many negatives and pairs.
-    """
+    """The point of each curve of :func:`train`, from float64 logits and gains [B, L] and an item per query [B]."""
     share = gains.double() / gains.double().sum(-1, keepdim=True)
     ranks = metrics.ranks(logits, ties="pessimistic")
     values = {

@@ -287,16 +287,11 @@ def loss_and_gradients(
 
 
 def draw_contexts(totals: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw ``batch`` contexts with probability pi in proportion to the square root of their counts n_c.
-
-    Args:
-        totals: n_c, float64 [V].
-        batch: how many to draw, with replacement.
-        generator: the source of randomness.
+    """Draw contexts with replacement and probability in proportion to the square root of their counts n_c [V].
 
     Returns:
-        the distinct contexts drawn, int64 [B], and weights a, float64 [B], such that the expected value of
-        sum over the drawn c of a_c g_c is the sum over all c with n_c > 0 of g_c.
+        the distinct contexts drawn, int64 [B], and weights a, float64 [B]: the expected sum of a_c g_c over the drawn c
+        is the sum of g_c over all c with n_c > 0.
     """
     proposal = totals.sqrt() / totals.sqrt().sum()
     drawn = torch.multinomial(proposal, batch, replacement=True, generator=generator)
@@ -305,7 +300,7 @@ def draw_contexts(totals: Tensor, batch: int, generator: torch.Generator) -> tup
 
 
 class Learner(descent.Learner):
-    """The state of a model that is trained: u, v and b, float32, by Adam on the objective per token."""
+    """A model in training: u, v and b, float32, by Adam on the objective per token."""
 
     names = ("the next-word model",)
     dynamic = "a batch has as many rows as it has distinct contexts"

@@ -97,31 +97,19 @@ def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trai
 
 
 def training_loss(first: Trained, second: Trained) -> list[Interval]:
-    """The difference of the training losses after each epoch, paired by seed.
-
-    Raises:
-        ValueError: if the two have different seeds.
-    """
+    """The difference of the training losses after each epoch, paired by seed; a ValueError if the seeds differ."""
     _check(first, second)
     return [paired(a, b) for a, b in zip(first.losses.T, second.losses.T, strict=True)]
 
 
 def speed(first: Trained, second: Trained) -> Interval:
-    """The difference of the training losses in the mean over all epochs, paired by seed.
-
-    Raises:
-        ValueError: if the two have different seeds.
-    """
+    """The difference of the mean training losses over all epochs, paired by seed; a ValueError if the seeds differ."""
     _check(first, second)
     return paired(first.losses.mean(1), second.losses.mean(1))
 
 
 def difference(first: Trained, second: Trained, criterion: Criterion) -> Difference:
-    """The difference ``first - second`` of a criterion on the test images.
-
-    Raises:
-        ValueError: if the two have different seeds.
-    """
+    """The difference ``first - second`` of a criterion on the test images; a ValueError if the seeds differ."""
     _check(first, second)
     return Difference(first.test[criterion] - second.test[criterion])
 
@@ -132,11 +120,7 @@ def name(temperature: Temperature) -> str:
 
 
 def by_count(first: Trained, second: Trained) -> list[Interval]:
-    """The difference of the estimates of -log p(x) for each number of samples, paired by seed.
-
-    Raises:
-        ValueError: if the two have different seeds.
-    """
+    """The difference of the estimates of -log p(x) for each number of samples; a ValueError if the seeds differ."""
     _check(first, second)
     return [paired(a, b) for a, b in zip(first.by_count.T, second.by_count.T, strict=True)]
 
@@ -189,9 +173,7 @@ def decides(differences: Sequence[Interval], parts: int = 1) -> Decision:
     ``shown`` if all lie below zero, ``excluded`` if all lie above it at ``1 - (1 - c) / parts``; else the temperature
     would decide. The interval is the one that reaches nearest to zero, or the widest across it.
 
-    Args:
-        differences: intervals of one confidence c, at least one.
-        parts: how many such sets decide one claim, each of which can exclude it.
+    Of ``parts`` such sets that decide one claim each can exclude it. The intervals have one confidence c.
     """
     below = intervals.all_below(differences)
     if below.verdict == "shown":

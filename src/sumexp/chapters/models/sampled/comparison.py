@@ -95,13 +95,7 @@ class Signs:
 
 
 def signs(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike], tie: float = 1e-3) -> Signs:
-    """Which of two methods errs more, as measured and as predicted.
-
-    Args:
-        predicted: as in :func:`order`.
-        measured: of the same methods in the same order.
-        tie: as in :func:`order`.
-    """
+    """Which of two methods errs more, as measured and as predicted; arguments as of :func:`order`, in one order."""
     said, table = _rounded(predicted, tie), _table(measured)
     table_signs = np.zeros((len(table), len(table)), dtype=np.int64)
     for i, j in zip(*np.tril_indices(len(table), -1), strict=True):
