@@ -26,9 +26,9 @@ from torch import Generator, Tensor
 from sumexp import bias, expectations, nce, negatives, perturb
 from sumexp.bias.rational import softmax
 from sumexp.bias.reading import without_replacement
-from sumexp.nce import gaussians, gradient
+from sumexp.nce import gaussians
 from sumexp.negatives import consistency
-from sumexp.perturb import inversion, noises, representation
+from sumexp.perturb import noises
 from tests.accelerator import functions
 from tests.accelerator.functions import Call, law, log_law, row
 from tests.accelerator.test_functions import scores
@@ -67,28 +67,10 @@ EXTRA: Mapping[str, Call] = {
     "perturb.Discrete": lambda z: perturb.softmax.mean(
         row(z), perturb.Discrete((-1.0, 1.0), (Fraction(1, 2), Fraction(1, 2)))
     ),
-    **{
-        f"perturb.softmax.{name}": lambda z, name=name: getattr(perturb.softmax, name)(z[:, :3], noises.Gaussian(), 0.7)
-        for name in (
-            *("mean", "potential", "second_moments", "variance", "pair_moments", "hessian", "hessian_diagonal"),
-        )
-    },
-    "perturb.representation.smallest_eigenvalue": lambda z: representation.smallest_eigenvalue(
-        z[:, :3], noises.Gaussian(), 0.7
-    ),
     "perturb.HalfSpace": lambda z: [
         (half := perturb.HalfSpace((1.0, 1.0, -2.0), 0.5)).project(z[:, :3]),
         half.contains(z[:, :3]),
     ],
-    "perturb.inversion.softmax_parameters": lambda z: inversion.softmax_parameters(law(z), noises.Gaussian(), 0.7),
-    "perturb.inversion.argmax_parameters": lambda z: inversion.argmax_parameters(law(z), noises.Gaussian()),
-    "nce.gaussians.info_nce_value": lambda z: gaussians.info_nce_value(z),
-    **{
-        f"nce.gradient.{name}": lambda z, name=name: getattr(gradient, name)(
-            row(z), 0, torch.tensor([1, 3]), negatives.exclude(log_law(z), 0)
-        )
-        for name in ("phi", "sampled_loss", "sampled_partition")
-    },
     "negatives.consistency.coin_losses": lambda z: consistency.coin_losses(log_law(z))(row(z)),
     "negatives.consistency.factors": lambda z: consistency.factors("importance", log_law(z), 3),
     "negatives.consistency.minimiser": lambda z: consistency.minimiser(
@@ -99,7 +81,7 @@ EXTRA: Mapping[str, Call] = {
     )(row(z)),
     "negatives.consistency.union_law": lambda z: consistency.union_law(log_law(z), 3),
 }
-"""Those of that table that it holds themselves, those without a tensor, and those that the audit rests on."""
+"""Those without a tensor, and those that the audit rests on."""
 
 TABLE: dict[str, Call] = {
     **{name: call for name, call in functions.TABLE.items() if name.split(".")[0] not in ("fits", "vae", "models")},

@@ -164,7 +164,7 @@ HERE: Mapping[str, Call] = {
     "nce.gan.play": lambda z: gan.play(law(z), row(z), 3),
     "nce.gan.printed_value": lambda z: gan.printed_value(law(z), row(z).sigmoid()),
     "nce.gan.value": lambda z: gan.value(law(z), law(z.flip(0)), row(z).sigmoid()),
-    "nce.gaussians.info_nce_value": gaussians.info_nce_value,
+    "nce.gaussians.info_nce_value": lambda z: gaussians.info_nce_value(z),
     "nce.gaussians.log_ratio": lambda z: gaussians.log_ratio(z, z.flip(0), 0.5),
     "nce.gaussians.sample": lambda z: gaussians.sample(2, 0.5, (3,), Generator().manual_seed(0)),
     "nce.global_nce.bound": lambda z: global_nce.bound(joint(z), z, 3, log_law(z)),
@@ -181,10 +181,10 @@ HERE: Mapping[str, Call] = {
     "nce.gradient.gradient": lambda z: gradient.gradient(row(z), 0),
     "nce.gradient.loss": lambda z: gradient.loss(row(z), 0),
     **{
-        f"nce.gradient.{one.__name__}": lambda z, one=one: one(  # type: ignore[misc]
+        f"nce.gradient.{name}": lambda z, name=name: getattr(gradient, name)(  # type: ignore[misc]
             row(z), 0, torch.tensor([1, 3], device=z.device), without(z, 0)
         )
-        for one in (gradient.phi, gradient.sampled_loss, gradient.sampled_partition)
+        for name in ("phi", "sampled_loss", "sampled_partition")
     },
     "nce.local_nce.cross_entropy": lambda z: local_nce.cross_entropy(joint(z), z, 3, log_law(z)),
     "nce.local_nce.divergences": lambda z: local_nce.divergences(joint(z), 3, log_law(z)),

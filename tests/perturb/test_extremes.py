@@ -201,8 +201,9 @@ INPUTS: dict[str, Callable[[], Tensor]] = {
     "huge": lambda: real(1e200, 0, -1e200)[None],
     "tiny": lambda: real(1e-200, 0, -1e-200)[None],
 }
+# Functions are looked up when they are called: `tests.fuzz` puts others in their places.
 FROM_THETA: dict[str, Callable[[Tensor], Any]] = {
-    **{f"softmax.{name}": getattr(softmax, name) for name in (
+    **{f"softmax.{name}": lambda x, name=name: getattr(softmax, name)(x, Gaussian(), 0.7) for name in (
         "mean", "potential", "second_moments", "variance", "pair_moments", "hessian", "hessian_diagonal")},
     "softmax.mean_and_pull": lambda x: softmax.mean_and_pull(x, torch.log)[1],
     "softmax.hessian_product": lambda x: softmax.hessian_product(x, torch.ones_like(x, dtype=torch.float64)),
@@ -212,15 +213,15 @@ FROM_THETA: dict[str, Callable[[Tensor], Any]] = {
     **{f"batched.{name}": lambda x, name=name: getattr(batched, name)(x, Gaussian()) for name in (
         "probabilities", "log_probabilities", "negative_entropy")},
     "batched.divergence": lambda x: batched.divergence(x, torch.zeros_like(x), Gaussian()),
-    "representation.smallest_eigenvalue": representation.smallest_eigenvalue,
+    "representation.smallest_eigenvalue": lambda x: representation.smallest_eigenvalue(x, Gaussian(), 0.7),
     "PerturbSoftmax": lambda x: sumexp.distributions.PerturbSoftmax(x).mean,
     "PerturbLogSoftmax": lambda x: sumexp.distributions.PerturbLogSoftmax(x).mean,
     "PerturbArgmax": lambda x: sumexp.distributions.PerturbArgmax(x, Gaussian()).mean,
     "HalfSpace": lambda x: HalfSpace((1.0, 1.0, -2.0)[: x.shape[-1]] if x.shape[-1] < 4 else (1.0,) * 4).project(x),
 }  # fmt: skip
 FROM_LAW: dict[str, Callable[[Tensor], Any]] = {
-    "inversion.softmax_parameters": inversion.softmax_parameters,
-    "inversion.argmax_parameters": inversion.argmax_parameters,
+    "inversion.softmax_parameters": lambda p: inversion.softmax_parameters(p, Gaussian(), 0.7),
+    "inversion.argmax_parameters": lambda p: inversion.argmax_parameters(p, Gaussian()),
     "learner.descend": lambda p: learner.descend(p, steps=2).law,
     "representation.nearest_attained": lambda p: representation.nearest_attained(p, HalfSpace((1.0, 1.0, -2.0)))[0],
     **{f"fits.{name}": lambda p, name=name: getattr(fits, name)(p, Gumbel(), 1.0) for name in (

@@ -9,6 +9,8 @@ noise's quantile function Q turns the integrand into one with exponential tails 
 rule in w serves; where its support ends, the integrand is smooth only between the ends :math:`\theta_j + b`, and each
 piece has its Gauss-Legendre rule (at most O(d) pieces, so O(d^2) work). Gumbel noise gives the softmax itself.
 
+All functions raise what :func:`probabilities` raises.
+
 Source: Cohen Indelman and Hazan, equations (3), (11), (12), (14).
 """
 
@@ -61,11 +63,7 @@ def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 
 @typed
 def quadrature(theta: Tensor, noise: Noise) -> Tensor:
-    """The same by quadrature, for every noise with a density: the second way to the Gumbel's closed form.
-
-    Raises:
-        ValueError: as :func:`probabilities`.
-    """
+    """The same by quadrature, for every noise with a density: the second way to the Gumbel's closed form."""
     return cast(Tensor, _Probabilities.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
 
 
@@ -119,9 +117,6 @@ def pair_weights(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r""":math:`w_{ij} = \int f(u-\theta_i)f(u-\theta_j)\prod_{l\ne i,j}F(u-\theta_l)\,du`, [..., d, d].
 
     The diagonal means nothing. No gradient flows through the weights unless the noise is Gumbel.
-
-    Raises:
-        ValueError: as :func:`probabilities`.
     """
     if isinstance(noise, Gumbel):
         p = probabilities(theta, noise)
@@ -131,11 +126,7 @@ def pair_weights(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 
 @typed
 def jacobian(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
-    r"""The Hessian of :math:`\phi`, the Laplacian of :func:`pair_weights`: [..., d, d].
-
-    Raises:
-        ValueError: as :func:`probabilities`.
-    """
+    r"""The Hessian of :math:`\phi`, the Laplacian of :func:`pair_weights`: [..., d, d]."""
     return laplacian(pair_weights(theta, noise))
 
 

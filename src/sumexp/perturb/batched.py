@@ -14,6 +14,8 @@ more classes, the narrower it can be and the finer the step. Right of all races 
 :mod:`sumexp.perturb.race`: its product with a vector takes the same nodes and no graph. A class of parameter -inf never
 wins. Values are not looked at, for that would stop a GPU: a row that holds NaN or +inf, or no finite logit, gives NaN.
 
+All functions raise what :func:`probabilities` raises.
+
 Source: Cohen Indelman and Hazan, equation (3).
 """
 
@@ -94,9 +96,6 @@ def log_probabilities(theta: Tensor, noise: Common) -> Tensor:
     r"""Their logarithms: -inf where theta is, else at least half the logarithm of the least normal number.
 
     That floor (1e-19 in float32, 1e-154 in float64) keeps :math:`q\log q` and its gradient finite. The Gumbel has none.
-
-    Raises:
-        ValueError: as :func:`probabilities`.
     """
     if isinstance(_checked(theta, noise), Gumbel):
         return torch.log_softmax(theta / noise.scale, -1)
@@ -107,9 +106,6 @@ def negative_entropy(theta: Tensor, noise: Common) -> Tensor:
     r""":math:`\sum_i q_i\log q_i` of these probabilities; [...], differentiable once.
 
     The gradient, the Laplacian times :math:`\log q`, is computed with the value, from the same nodes.
-
-    Raises:
-        ValueError: as :func:`probabilities`.
     """
     if isinstance(_checked(theta, noise), Gumbel):
         log_q = torch.log_softmax(theta / noise.scale, -1)

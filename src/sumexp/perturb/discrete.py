@@ -8,6 +8,7 @@ sub-gradient: a tie set T may be shared out at will, so
     \phi'(\theta; v) = \mathbb E\max_{i\in T}v_i .
 
 All functions compute in the numbers they are given: with ``Fraction`` parameters and weights the results are exact.
+Those of parameters raise what :func:`bounds` raises.
 
 Source: Cohen Indelman and Hazan, Proposition 5.5 and equations (66), (67).
 """
@@ -72,11 +73,7 @@ def bounds(theta: Sequence[Number], noise: Discrete) -> list[tuple[Number, Numbe
 
 
 def outcomes(theta: Sequence[Number], noise: Discrete) -> Iterator[tuple[Number, Number, tuple[int, ...]]]:
-    """All outcomes of the noise: probability, maximum, winners; their number is exponential in d.
-
-    Raises:
-        ValueError: as :func:`bounds`.
-    """
+    """All outcomes of the noise: probability, maximum, winners; their number is exponential in d."""
     _check(theta)
     for drawn in product(_atoms(noise), repeat=len(theta)):
         values = [parameter + value for parameter, (value, _) in zip(theta, drawn, strict=True)]
@@ -86,20 +83,12 @@ def outcomes(theta: Sequence[Number], noise: Discrete) -> Iterator[tuple[Number,
 
 
 def potential(theta: Sequence[Number], noise: Discrete) -> Number:
-    """E max, by enumeration.
-
-    Raises:
-        ValueError: as :func:`bounds`.
-    """
+    """E max, by enumeration."""
     return sum((weight * largest for weight, largest, _ in outcomes(theta, noise)), Fraction(0))
 
 
 def directional(theta: Sequence[Number], v: Sequence[Number], noise: Discrete) -> Number:
-    """The directional derivative of E max along v: the support function of the sub-differential.
-
-    Raises:
-        ValueError: as :func:`bounds`.
-    """
+    """The directional derivative of E max along v: the support function of the sub-differential."""
     return sum((weight * max(v[i] for i in winners) for weight, _, winners in outcomes(theta, noise)), Fraction(0))
 
 

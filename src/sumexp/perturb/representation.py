@@ -111,9 +111,6 @@ def smallest_eigenvalue(theta: Tensor, noise: Noise = GUMBEL, tau: float | None 
         theta: parameters [..., d].
         noise: law of each perturbation.
         tau: temperature of Perturb-Softmax, or None for Perturb-Argmax.
-
-    Raises:
-        ValueError: as :func:`sumexp.perturb.softmax.mean`.
     """
     matrix = argmax.jacobian(theta, noise) if tau is None else softmax.hessian(theta, noise, tau)
     eigenvalues: Tensor = torch.linalg.eigvalsh(matrix)

@@ -10,6 +10,8 @@ All are integrals over :math:`u = \log t` from :math:`1/Y = \int_0^\infty e^{-tY
 below the scale of a noise with edges, and with the number of atoms. Classes more than 300 max(scale of the noise, tau)
 below the largest (less than e^-300 of its weight, for light tails) count as if they stood there.
 
+All functions raise what :func:`mean` raises.
+
 Source: Cohen Indelman and Hazan, equations (4), (6), (7).
 """
 
@@ -71,11 +73,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
 
 @typed
 def second_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
-    r""":math:`\mathbb E[p_ip_j]` of the random softmax p, [..., d, d]; the rows sum to the mean.
-
-    Raises:
-        ValueError: as :func:`mean`.
-    """
+    r""":math:`\mathbb E[p_ip_j]` of the random softmax p, [..., d, d]; the rows sum to the mean."""
     off = pair_moments(theta, noise, tau)
     squares = _by_rows(theta, noise, tau, lambda nodes, x: nodes.laws(x).squares())
     return off - torch.diag_embed(torch.diagonal(off, dim1=-2, dim2=-1) - squares)
@@ -87,20 +85,13 @@ def variance(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) ->
 
     The absolute error is some 1e-14 of :math:`\min(\mathbb Ep_i, 1-\mathbb Ep_i)^2`. Where p is all but certain, tau
     being far above the scale of the noise, that can be more than the variance.
-
-    Raises:
-        ValueError: as :func:`mean`.
     """
     return _by_rows(theta, noise, tau, lambda nodes, x: nodes.laws(x).variances())
 
 
 @typed
 def pair_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
-    r""":math:`\mathbb E[p_ip_j]` for i != j, [..., d, d]; the diagonal means nothing.
-
-    Raises:
-        ValueError: as :func:`mean`.
-    """
+    r""":math:`\mathbb E[p_ip_j]` for i != j, [..., d, d]; the diagonal means nothing."""
     return _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).pairs())
 
 
@@ -109,9 +100,6 @@ def hessian(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> 
     r""":math:`\nabla^2f = \frac1\tau(\mathrm{diag}(\mathbb Ep) - \mathbb E[pp^\top])`, [..., d, d].
 
     It is built as the Laplacian of the weights :math:`\mathbb E[p_ip_j]/\tau > 0`, so that its kernel is exact.
-
-    Raises:
-        ValueError: as :func:`mean`.
     """
     weights = pair_moments(theta, noise, tau)
     return laplacian(weights) / checks.temperature(tau).to(weights.device)
@@ -141,9 +129,6 @@ def mean_and_pull(
         slope: s, of rows [n, d] of the mean.
         noise: law of each perturbation.
         tau: temperature.
-
-    Raises:
-        ValueError: as :func:`mean`.
     """
 
     def work(nodes: Table | Direct, x: Tensor) -> Tensor:
@@ -157,11 +142,7 @@ def mean_and_pull(
 
 @typed
 def hessian_diagonal(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
-    r"""The diagonal of the Hessian, :math:`(\mathbb Ep_i - \mathbb Ep_i^2)/\tau`, in O(d) memory, [..., d].
-
-    Raises:
-        ValueError: as :func:`mean`.
-    """
+    r"""The diagonal of the Hessian, :math:`(\mathbb Ep_i - \mathbb Ep_i^2)/\tau`, in O(d) memory, [..., d]."""
     diagonal = _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).diagonal())
     return diagonal / checks.temperature(tau).to(diagonal.device)
 
