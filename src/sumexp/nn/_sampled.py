@@ -34,26 +34,8 @@ class SampledSoftmax(Tempered):
     >>> layer.logits(torch.zeros(4, 8)).shape
     torch.Size([4, 1000])
 
-    Five kinds of users, each with a fifth of the items of its own. Each item's number starts at log q, and the ten best
-    scores hold more of what comes next than the ten most popular items, nearly as much as the truth:
-
-    >>> law, kinds = samplers.LogUniform(200), torch.eye(5)
-    >>> log_q = law.log_prob(torch.arange(200)).float()
-    >>> truth = (log_q + 2 * (torch.arange(200) % 5 == torch.arange(5)[:, None])).softmax(-1)
-    >>> layer = nn.SampledSoftmax(5, 200, law, 20)
-    >>> _ = layer.output.bias.data.copy_(log_q[:, None])
-    >>> optimiser = torch.optim.Adam(layer.parameters(), lr=0.02)
-    >>> for kind in torch.randint(5, (200, 64)):
-    ...     loss = layer(kinds[kind], truth[kind].multinomial(1).squeeze(1))
-    ...     optimiser.zero_grad()
-    ...     loss.backward()
-    ...     optimiser.step()
-    >>> [towers, popular, best] = [
-    ...     truth.gather(1, scores.topk(10).indices).sum(1).mean().item()
-    ...     for scores in (layer.logits(kinds), log_q.expand(5, 200), truth)
-    ... ]
-    >>> popular + 0.05 < towers < best, f"{popular:.2f} {best:.2f}"
-    (True, '0.45 0.54')
+    Where frequencies count, start ``output.bias`` at :math:`\log q`, as the example of
+    :func:`sumexp.functional.in_batch` starts its numbers.
 
     Args:
         features: length d of the hidden vectors.

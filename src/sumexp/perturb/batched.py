@@ -197,8 +197,9 @@ class _Race:
         self.probabilities = self.won.sum(1)
 
     def divergence(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
-        """log q - log p [K, rows], 0 where q is, and its mean [1, rows]."""
-        gap = (_floored(self.probabilities).log() - log_p).masked_fill(self.probabilities == 0, 0.0)
+        """log q - log p [K, rows], 0 where both are 0, and its mean [1, rows]."""
+        gap = _floored(self.probabilities).log() - log_p
+        gap = gap.masked_fill(gap.isinf() & (self.probabilities == 0), 0.0)
         return gap, (self.probabilities * gap).sum(0, keepdim=True)
 
     def laplacian_product(self, v: Tensor) -> Tensor:

@@ -18,9 +18,8 @@ from sumexp.samplers._alias import Categorical, unigram
 from sumexp.samplers._distinct import Distinct, distinct
 from sumexp.samplers._laws import LogUniform, Mixture, Sampler, Uniform
 from sumexp.samplers._negatives import Hits, Negatives, draw, log_inclusion, model_based, off_diagonal, within_batch
-from sumexp.samplers._sharing import check_worker_generator
+from sumexp.samplers._sharing import check_worker_generator, worker_generator
 from sumexp.samplers._weights import constant, importance, relative, tail
-from sumexp.samplers._workers import worker_generator
 
 __all__ = [
     "Categorical",

@@ -1,4 +1,4 @@
-"""A generator that the forked workers of a DataLoader share, found where they draw from it."""
+"""Generators in the workers of a DataLoader: one for each worker, and the check that no two share a seed."""
 
 import mmap
 
@@ -49,3 +49,25 @@ def check_worker_generator(generator: torch.Generator | None) -> torch.Generator
             "they draw the same: make one in each worker, in worker_init_fn, by samplers.worker_generator(seed)"
         )
     return generator
+
+
+def worker_generator(seed: int) -> torch.Generator:
+    """A generator for this worker of a ``DataLoader``, whose draws are not those of the other workers.
+
+    A generator made *before* workers are started is copied into each, and all of them then draw the same negatives,
+    silently. Make one in each worker instead, in ``worker_init_fn`` or at the start of a dataset's ``__iter__``; give
+    another seed for each epoch, or all epochs draw alike. Without any generator torch seeds each worker by itself.
+
+    >>> samplers.worker_generator(3).initial_seed()
+    3
+
+    Args:
+        seed: a whole number from 0 to 2^62; the same seed and worker draw the same.
+
+    Raises:
+        ValueError: if the seed is none.
+    """
+    seed, info = checks.whole("seed", seed, 0, 1 << 62), get_worker_info()
+    generator = torch.Generator()
+    # Seeds are spread by an odd constant, so that worker 1 of seed 0 is not worker 0 of seed 1.
+    return generator.manual_seed(seed if info is None else (seed + (info.id + 1) * 0x9E3779B97F4A7C15) % (1 << 63))
