@@ -59,7 +59,6 @@ class Quality:
         bias: norm of the estimator's bias, relative to it; the noise of the mean is subtracted [S].
         bias_error: its standard error [S].
         deviation: root of the total variance of one draw, relative to the size [S].
-        cosine: of the exact gradient and the estimator's mean [S].
     """
 
     exact: Tensor
@@ -68,7 +67,6 @@ class Quality:
     bias: Tensor
     bias_error: Tensor
     deviation: Tensor
-    cosine: Tensor
 
     def error(self, draws: int) -> Tensor:
         """Root mean square error of the mean of so many independent draws, relative to the size [S]."""
@@ -143,7 +141,6 @@ def quality(loss: Loss, logits: Tensor, members: Sequence[Member], samples: int,
         bias=(distance.square() - total / samples).clamp_min(0).sqrt() / size,
         bias_error=along.std(0) / math.sqrt(BLOCKS) / size,
         deviation=total.sqrt() / size,
-        cosine=_dot(mean, truth) / (_norm(mean) * size),
     )
 
 
