@@ -1,4 +1,4 @@
-"""Run the benchmarks: print its table and write ``src/sumexp/measured/NAME.json``, which the chapters draw."""
+"""Run benchmarks: print their tables, and write ``src/sumexp/measured/NAME.json``, which pages and chapters show."""
 
 import argparse
 
@@ -16,7 +16,6 @@ from benchmarks import (
     ranking,
     relaxed,
     retrieval,
-    towers,
     vae,
 )
 
@@ -35,10 +34,9 @@ BENCHMARKS = {
     "ranking": ranking.main,
     "relaxed": relaxed.main,
     "retrieval": retrieval.main,
-    "towers": towers.main,
     "vae": vae.main,
 }
-ONE_CORE = {"batch", "catalogue", "ranking", "relaxed", "retrieval", "towers"}
+ONE_CORE = {"batch", "catalogue", "ranking", "relaxed", "retrieval"}
 """Measured with one thread unless another number is asked for; the others with two."""
 BY_NAME = {"kills", "gpu", "gpu-book"}
 """These take minutes or need a GPU: measured by name alone."""

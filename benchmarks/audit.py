@@ -1,10 +1,5 @@
-"""The audit of a sampler: a table of counts to its whole result, each case in a process of its own.
+"""Time and memory of an audit, from a table of counts to the result, and of counting a file of labels."""
 
-Beside it stands the search over single classes, without bins, at a size that it can still do, and what a careful
-person would do without an exact expectation: draw negatives in torch until the mean loss is known to a thousandth.
-"""
-
-import math
 import os
 import tempfile
 import time
@@ -19,7 +14,6 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import alone, machine, peak_bytes, write
 from sumexp.audit import audit, inputs
-from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 
 NEGATIVES = 256
 SCHEMES = (
@@ -51,41 +45,6 @@ def audit_case(classes: int, sampler: str, weights: str, threads: int) -> dict[s
     torch.set_num_threads(threads)
     hits = "keep" if weights == "none" else "mask"
     return timed(lambda: audit(zipf(classes), sampler=sampler, weights=weights, hits=hits, m=NEGATIVES))  # type: ignore[arg-type]
-
-
-def whole_case(classes: int, threads: int) -> dict[str, float]:
-    """One minimum of one scheme over single classes."""
-    torch.set_num_threads(threads)
-    counts = torch.from_numpy(zipf(classes)).double()
-    log_q = (counts / counts.sum()).log()
-    p = (log_q + torch.randn(classes, dtype=torch.float64, generator=torch.Generator().manual_seed(0))).softmax(0)
-    losses = multiset_losses(log_q, NEGATIVES, factors("importance", log_q, NEGATIVES), tol=1e-9)
-    return timed(lambda: minimiser(losses, p, tol=1e-5))
-
-
-def sampled_case(classes: int, threads: int) -> dict[str, float]:
-    """One value of the expected loss by drawing, to a relative error of a thousandth: no minimum yet."""
-    torch.set_num_threads(threads)
-    generator = torch.Generator().manual_seed(0)
-    counts = torch.from_numpy(zipf(classes)).double()
-    q = counts / counts.sum()
-    p = (q.log() + torch.randn(classes, dtype=torch.float64, generator=generator)).softmax(0)
-    ends, log_p = (q.cumsum(0), p.cumsum(0)), p.log()
-
-    def draw() -> None:
-        total, square, number = 0.0, 0.0, 0
-        while number < 10**4 or math.sqrt(square / number - (total / number) ** 2) > 1e-3 * total / math.sqrt(number):
-            y, j = (
-                torch.searchsorted(end, torch.rand(size, dtype=torch.float64, generator=generator)).clamp_max(
-                    classes - 1
-                )
-                for end, size in ((ends[1], (4096, 1)), (ends[0], (4096, NEGATIVES)))
-            )
-            terms = (log_p[j] - q[j].log() - math.log(NEGATIVES) - log_p[y]).masked_fill(j == y, -math.inf)
-            loss = torch.logaddexp(terms.logsumexp(-1), torch.zeros(4096, dtype=torch.float64))
-            total, square, number = total + loss.sum().item(), square + loss.square().sum().item(), number + 4096
-
-    return timed(draw)
 
 
 def labels_case(rows: int, kind: str) -> dict[str, float]:
@@ -127,10 +86,6 @@ def main(threads: int, quick: bool) -> None:
                 f"audit of {classes:>10,} classes, {sampler:20s} {weights:10s} {case['seconds']:6.1f} s, "
                 f"{case['processor']:6.1f} s of processor, {case['bytes'] / 2**20:6.0f} MiB"
             )
-    size = 500 if quick else 5000
-    whole, sampled = alone(whole_case, size, threads), alone(sampled_case, size, threads)
-    print(f"over {size:,} single classes: one minimum {whole['seconds']:.1f} s, ", end="")
-    print(f"one value by drawing {sampled['seconds']:.1f} s")
     if not quick:
         results = {"machine": machine(threads), "negatives": NEGATIVES, "counted": counted, "audits": cases}
-        print(write("audit", results | {"whole": {"classes": size, **whole}, "sampled": {"classes": size, **sampled}}))
+        print(write("audit", results))

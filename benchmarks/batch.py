@@ -1,7 +1,5 @@
 """A step of the in-batch loss beside ``F.cross_entropy`` of the same matrix: time by turns, memory each by itself."""
 
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,12 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import Tables, Timing, alone, by_turns, bytes_beside, machine, row, write
+from benchmarks.measure import Tables, Timing, alone, by_turns, bytes_beside, keep, row
 from sumexp import functional, samplers
 
 FEATURES = 64
 TEMPERATURE = 0.1
 CLASSES = 20_000
+TITLES = (
+    "In-batch loss on scores", "In-batch loss from two towers", "InfoNCE from unit vectors",
+    "In-batch loss, with options",
+)  # fmt: skip
 VECTORS = "Loss of two towers without their matrix of scores"
 
 Loss = Callable[[Tensor], Tensor]
@@ -42,20 +44,14 @@ def given(size: int, towers: bool) -> Callable[[], Tensor]:
 
 
 def step_seconds(size: int, towers: bool, rounds: int, threads: int) -> dict[str, float]:
-    """The median seconds of forward and backward of each, which take turns: what disturbs one disturbs all."""
+    """The median seconds of forward and backward of each loss, by turns."""
     torch.set_num_threads(threads)
-    scores, times = given(size, towers), dict[str, list[float]]()
-    contest = list(contenders(size).items())
-    for turn in range(rounds):
-        first = turn % len(contest)  # each comes first as often as the others
-        for name, loss in contest[first:] + contest[:first]:
-            matrix = scores()
-            start = time.process_time() if threads == 1 else time.perf_counter()
-            value = loss(matrix)
-            value.backward()  # type: ignore[no-untyped-call]
-            stop = time.process_time() if threads == 1 else time.perf_counter()
-            times.setdefault(name, []).append(stop - start)
-    return {name: statistics.median(found) for name, found in times.items()}
+    steps = {name: partial(backward, loss) for name, loss in contenders(size).items()}
+    return by_turns(steps, rounds, threads, given(size, towers))
+
+
+def backward(loss: Callable[..., Tensor], *arguments: Tensor) -> None:
+    loss(*arguments).backward()  # type: ignore[no-untyped-call]
 
 
 def step_bytes(name: str, size: int, threads: int) -> int:
@@ -63,8 +59,8 @@ def step_bytes(name: str, size: int, threads: int) -> int:
     torch.set_num_threads(threads)
     matrix, loss = torch.randn(size, size, requires_grad=True), contenders(size)[name]
     small = torch.zeros(8, 8, requires_grad=True)
-    contenders(8)[name](small).backward()  # type: ignore[no-untyped-call]
-    return bytes_beside(lambda: loss(matrix).backward())  # type: ignore[no-untyped-call]
+    backward(contenders(8)[name], small)
+    return bytes_beside(partial(backward, loss, matrix))
 
 
 def whole_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
@@ -87,14 +83,10 @@ def whole_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
     }
     large = {"SupConLoss": lambda: supcon(torch.cat([left, right]), places.repeat(2))}
 
-    def step(loss: Callable[[], Tensor]) -> None:
-        left.grad = right.grad = None
-        loss().backward()  # type: ignore[no-untyped-call]
-
     # by itself: whatever came after it would pay for the memory that it gives back
     found = {}
     for some in [whole, large] if size <= 1024 else [whole]:
-        found |= by_turns({name: partial(step, loss) for name, loss in some.items()}, rounds, threads)
+        found |= by_turns({name: partial(backward, loss) for name, loss in some.items()}, rounds, threads)
     return found
 
 
@@ -140,16 +132,12 @@ def options(size: int) -> dict[str, tuple[Loss, Loss]]:
 
 
 def option_seconds(name: str, size: int, rounds: int, threads: int) -> dict[str, float]:
-    """Both ways of an option, and the plain loss, forward and backward by turns; the two give one value."""
+    """An option by the package and in torch alone, which give the same value, forward and backward by turns."""
     ours, by_hand = options(size)[name]
     matrix = given(size, False)
     torch.testing.assert_close(ours(matrix()), by_hand(matrix()), rtol=1e-4, atol=1e-4)
-    losses = {"ours": ours, "torch alone": by_hand, "plain": contenders(size)["in_batch"]}
-
-    def step(loss: Loss) -> None:
-        loss(matrix()).backward()  # type: ignore[no-untyped-call]
-
-    return by_turns({key: partial(step, loss) for key, loss in losses.items()}, rounds, threads)
+    losses = {"ours": ours, "torch alone": by_hand}
+    return by_turns({key: partial(backward, loss) for key, loss in losses.items()}, rounds, threads, matrix)
 
 
 def vector_losses(size: int) -> dict[str, Loss]:
@@ -171,18 +159,15 @@ def vector_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
     """Forward and backward by turns."""
     torch.set_num_threads(threads)
     queries = torch.randn(size, FEATURES, generator=torch.Generator().manual_seed(1)).requires_grad_()
-
-    def step(loss: Loss) -> None:
-        loss(queries).backward()  # type: ignore[no-untyped-call]
-
-    return by_turns({name: partial(step, loss) for name, loss in vector_losses(size).items()}, rounds, threads)
+    steps = {name: partial(backward, loss, queries) for name, loss in vector_losses(size).items()}
+    return by_turns(steps, rounds, threads)
 
 
 def vector_bytes(name: str, size: int, threads: int) -> int:
     torch.set_num_threads(threads)
     queries, loss = torch.randn(size, FEATURES, requires_grad=True), vector_losses(size)[name]
-    vector_losses(8)[name](torch.zeros(8, FEATURES, requires_grad=True)).backward()  # type: ignore[no-untyped-call]
-    return bytes_beside(lambda: loss(queries).backward())  # type: ignore[no-untyped-call]
+    backward(vector_losses(8)[name], torch.zeros(8, FEATURES, requires_grad=True))
+    return bytes_beside(partial(backward, loss, queries))
 
 
 def vector_row(size: int, threads: int) -> dict[str, Any]:
@@ -195,44 +180,23 @@ def vector_row(size: int, threads: int) -> dict[str, Any]:
 
 
 def main(threads: int, quick: bool) -> None:
-    cases: list[dict[str, Any]] = []
-    tables: Tables = {f"In-batch loss {what}": [] for what in ("on scores", "from two towers")}
-    tables["InfoNCE from unit vectors"] = []
-    tables["In-batch loss, with options"] = []
+    matrix, vectors, unit, asked = TITLES
+    tables: Tables = {title: [] for title in (matrix, vectors, unit, asked, VECTORS)}
     for size in (256,) if quick else (256, 1024, 4096):
-        case: dict[str, Any] = {"size": size}
-        rounds = (1 << 16) // size
-        case["matrix"] = alone(step_seconds, size, False, rounds, threads)
-        case["towers"] = alone(step_seconds, size, True, rounds, threads)
-        case["whole"] = alone(whole_seconds, size, max(5, rounds // 4), threads)
-        case["bytes"] = {name: alone(step_bytes, name, size, threads) for name in contenders(8)}
-        cases.append(case)
-        title = f"{size:,} × {FEATURES}"
-        for what, kind in (("on scores", "matrix"), ("from two towers", "towers")):
-            taken: dict[str, Timing] = {
-                name: {"seconds": case[kind][name], "bytes": case["bytes"][name]} for name in case[kind]
-            }
+        rounds, title = (1 << 16) // size, f"{size:,} × {FEATURES}"
+        memory = {name: alone(step_bytes, name, size, threads) for name in contenders(8)}
+        for table, towers in ((matrix, False), (vectors, True)):
+            took = alone(step_seconds, size, towers, rounds, threads)
+            taken: dict[str, Timing] = {name: {"seconds": took[name], "bytes": memory[name]} for name in took}
             others = {name: taken[name] for name in ("F.cross_entropy", "torch alone")}
-            tables[f"In-batch loss {what}"].append(row(title, taken["in_batch"], others))
-        whole: dict[str, Timing] = {name: {"seconds": found} for name, found in case["whole"].items()}
-        tables["InfoNCE from unit vectors"].append(row(title, whole.pop("in_batch"), whole))
-        print(f"{size} x {FEATURES}, forward and backward: ms of the loss, with the towers' product; MiB")
-        for name in case["matrix"]:
-            line = [1e3 * case["matrix"][name], 1e3 * case["towers"][name], case["bytes"][name] / 2**20]
-            ratios = [case[kind][name] / case[kind]["F.cross_entropy"] for kind in ("matrix", "towers", "bytes")]
-            print(f"  {name:16s}", *(f"{x:8.2f} ({r:4.2f})" for x, r in zip(line, ratios, strict=True)))
-        print("InfoNCE from unit vectors, forward and backward: ms")
-        for name, found in case["whole"].items():
-            print(f"  {name:16s} {1e3 * found:8.2f} ({found / case['whole']['F.cross_entropy']:4.2f})")
-    tables[VECTORS] = [vector_row(size, threads) for size in ((256,) if quick else (1024, 4096, 8192))]
-    print(VECTORS, *tables[VECTORS], sep="\n")
+            tables[table].append(row(title, taken["in_batch"], others))
+        took = alone(whole_seconds, size, max(5, rounds // 4), threads)
+        whole: dict[str, Timing] = {name: {"seconds": found} for name, found in took.items()}
+        tables[unit].append(row(title, whole.pop("in_batch"), whole))
     for name in options(8):
         for size in (64,) if quick else (256, 1024):
             took = alone(option_seconds, name, size, (1 << 15) // size, threads)
-            by_hand, plain = (took["ours"] / took[key] for key in ("torch alone", "plain"))
-            print(f"{name}, {size}: {by_hand:.2f} of torch alone, {plain:.2f} of the plain loss")
-            others: dict[str, Timing | None] = {"torch alone": {"seconds": took["torch alone"]}}
-            tables["In-batch loss, with options"].append(row(f"{name}, {size:,}", {"seconds": took["ours"]}, others))
-    if not quick:
-        results = {"machine": machine(threads), "tables": tables, "features": FEATURES, "cases": cases}
-        print(f"written to {write('batch', results)}")
+            by_hand = {"torch alone": {"seconds": took["torch alone"]}}
+            tables[asked].append(row(f"{name}, {size:,}", {"seconds": took["ours"]}, by_hand))
+    tables[VECTORS] = [vector_row(size, threads) for size in ((256,) if quick else (1024, 4096, 8192))]
+    keep("batch", tables, threads, quick, features=FEATURES)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import Tables, Timing, alone, by_turns, bytes_beside, machine, row, write
+from benchmarks.measure import Tables, Timing, alone, by_turns, bytes_beside, keep, row
 from claimbook.pipeline.measured import SPACE
 from sumexp import datasets, functional, nn, samplers
 from sumexp.chapters.catalogue.forms import TEMPERATURE, Form, Towers
@@ -208,8 +208,6 @@ def main(threads: int, quick: bool) -> None:
     times = alone(step_seconds, *whole, 3 if quick else 30, threads)
     memory = {name: alone(step_bytes, name, *whole, threads) for name in FORMS}
     taken: dict[str, Timing] = {name: {"seconds": times[name], "bytes": memory[name]} for name in FORMS}
-    for name in FORMS:
-        print(f"  {name:32s} {1e3 * times[name]:8.1f} ms {memory[name] / 2**20:8.0f} MiB")
     full = "F.cross_entropy of all items"
     steps = [
         row(task, taken[ours], {"torch alone": taken[by_hand], full: taken[full]})
@@ -218,10 +216,5 @@ def main(threads: int, quick: bool) -> None:
     seeds = [alone(found, *sizes, seed, threads) for seed in range(SEEDS)]
     tables: Tables = {"A step of two towers on Gowalla": steps}
     for which in ("held", "public"):
-        tables[f"What two towers find on Gowalla: {which} pairs"] = rows = _shown(seeds, which)
-        print(f"{which} pairs")
-        for line in rows:
-            print("  ", *line.values(), sep="  ")
-    if source == "gowalla" and not quick:
-        results = {"machine": machine(threads), "tables": tables, "rate": RATE, "seeds": seeds}
-        print(f"written to {write('catalogue', results)}")
+        tables[f"What two towers find on Gowalla: {which} pairs"] = _shown(seeds, which)
+    keep("catalogue", tables, threads, quick or source == "synthetic", rate=RATE, seeds=seeds)

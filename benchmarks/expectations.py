@@ -1,12 +1,13 @@
 """Exact expectations beside a plain exp over classes x nodes, the floor of one pass, Monte Carlo and enumeration."""
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Tables, alone, machine, peak_bytes, row, seconds, write
+from benchmarks.measure import Tables, alone, bytes_beside, keep, row, seconds
 from sumexp import expectations
 
 DRAWS = 1000
@@ -24,14 +25,18 @@ def logits(classes: int) -> Tensor:
     return result.add_(-math.log(DRAWS))
 
 
+def expected(log_x: Tensor, method: Any = "auto") -> expectations.Expectations:
+    """Both expectations and both variances."""
+    return expectations.expect(expectations.with_replacement(log_x, DRAWS, method=method), TOLERANCE)
+
+
 def case(classes: int, threads: int, with_direct: bool) -> dict[str, Any]:
     """All figures for one number of classes."""
     torch.set_num_threads(threads)
     log_x = logits(classes)
-    expectations.expect(expectations.with_replacement(log_x[:1000], DRAWS))  # load all libraries first
-    before = peak_bytes()
-    result = expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE)
-    beside = peak_bytes() - before
+    expected(log_x[:1000])  # load all libraries first
+    result = expected(log_x)
+    exact = partial(expected, log_x)
     repeats = 5 if classes <= 10**7 else 2
     # A plain exp over classes x nodes, at its best: in blocks that stay in the cache, nothing allocated.
     block = log_x[: min(classes, 1 << 16)]
@@ -39,10 +44,10 @@ def case(classes: int, threads: int, with_direct: bool) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "classes": classes,
         "nodes": result.nodes,
-        "spread": seconds(lambda: expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE), repeats),
+        "spread": seconds(exact, repeats),
         "exp": seconds(lambda: torch.exp(block, out=out), 50) * classes / len(block) * result.nodes,
         "floor": seconds(log_x.max, repeats),
-        "bytes_beside_logits": beside,
+        "bytes_beside_logits": bytes_beside(exact),
         "log": result.loss.item(),
         "log_variance": result.loss_variance.item(),
         "inverse": result.probability.item(),
@@ -50,9 +55,7 @@ def case(classes: int, threads: int, with_direct: bool) -> dict[str, Any]:
         "direct": None,
     }
     if with_direct:
-        direct = lambda: expectations.expect(expectations.with_replacement(log_x, DRAWS, method="direct"), TOLERANCE)  # noqa: E731
-        figures["direct"] = seconds(direct, 1)
-        figures["difference"] = abs(direct().loss.item() / result.loss.item() - 1)
+        figures["direct"] = seconds(partial(expected, log_x, "direct"), 1)
     return figures
 
 
@@ -81,25 +84,6 @@ def log10_multisets(classes: int) -> float:
     return log / math.log(10)
 
 
-def gpu_case(classes: int) -> dict[str, Any]:
-    """The same expectations on a GPU, beside exp over classes x nodes there."""
-    log_x = logits(classes).cuda()
-    block = log_x[: 1 << 24]
-    out = torch.empty_like(block)
-
-    def timed(action: Any) -> float:
-        def synchronised() -> None:
-            action()
-            torch.cuda.synchronize()
-
-        return seconds(synchronised)
-
-    result = expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE)
-    spread = timed(lambda: expectations.expect(expectations.with_replacement(log_x, DRAWS), TOLERANCE))
-    exp = timed(lambda: torch.exp(block, out=out)) * classes / len(block) * result.nodes
-    return {"classes": classes, "spread": spread, "exp": exp, "log": result.loss.item()}
-
-
 def main(threads: int, quick: bool) -> None:
     sizes = [10**3, 10**4, 10**5] if quick else [10**k for k in range(3, 9)]
     cases = [alone(case, size, threads, size <= 10**5 or (size == 10**6 and not quick)) for size in sizes]
@@ -108,30 +92,8 @@ def main(threads: int, quick: bool) -> None:
         for name in ("log", "inverse"):
             figures[f"samples_{name}"] = samples_needed(figures[name], figures[f"{name}_variance"])
         figures["log10_multisets"] = log10_multisets(figures["classes"])
-    print(f"Both expectations and both variances to {TOLERANCE:g}, m = {DRAWS}, {threads} threads")
-    print("  classes   seconds  / exp   / one pass  direct   MiB beside logits")
-    for f in cases:
-        direct = "      -" if f["direct"] is None else f"{f['direct']:7.2f}"
-        print(
-            f"{f['classes']:9.0e}  {f['spread']:8.4f} {f['spread'] / f['exp']:6.3f} {f['spread'] / f['floor']:9.1f} "
-            f"{direct} {f['bytes_beside_logits'] / 2**20:12.0f}"
-        )
-    print(f"Monte Carlo, to a relative standard error of {TARGET:g} of the loss (of the probability); enumeration")
-    for f in cases:
-        print(
-            f"{f['classes']:9.0e}  {f['samples_log']:9.2e} samples, {f['samples_log'] * f['sample']:9.2e} s "
-            f"({f['samples_inverse']:.2e} samples, {f['samples_inverse'] * f['sample']:.2e} s); "
-            f"enumeration: 10^{f['log10_multisets']:.0f} multisets"
-        )
     tables: Tables = {"The expected loss and its variance, exactly": [_row(figures) for figures in cases]}
-    gpu = []
-    if torch.cuda.is_available():
-        gpu = [gpu_case(size) for size in sizes]
-        for f in gpu:
-            print(f"GPU {f['classes']:9.0e}  {f['spread']:8.4f} s, {f['spread'] / f['exp']:6.3f} of exp")
-    if not quick:
-        found = {"draws": DRAWS, "target": TARGET, "cases": cases, "gpu": gpu}
-        print(f"written to {write('expectations', {'machine': machine(threads), 'tables': tables, **found})}")
+    keep("expectations", tables, threads, quick, draws=DRAWS, target=TARGET, cases=cases)
 
 
 def _row(figures: dict[str, Any]) -> dict[str, Any]:

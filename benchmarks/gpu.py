@@ -10,9 +10,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
 
 from benchmarks import steps
-from benchmarks.measure import Tables, Timing, alone, machine, row, write
+from benchmarks.measure import Tables, Timing, alone, keep, row
 from sumexp import expectations, functional, ranking, samplers
 from sumexp.distributions import PerturbSoftmax
 from sumexp.perturb import Gaussian, Gumbel
@@ -166,26 +166,13 @@ def relaxed(quick: bool) -> Iterator[dict[str, Any]]:
         yield compare(f"{rows:,} × 10, {noise}", noise, {name: calls[name] for name in (noise, *peers)})
 
 
-@contextmanager
-def _empty_store() -> Iterator[None]:
-    before = os.environ.get("SUMEXP_STORE")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["SUMEXP_STORE"] = folder
-        try:
-            yield
-        finally:
-            os.environ.pop("SUMEXP_STORE")
-            if before is not None:
-                os.environ["SUMEXP_STORE"] = before
-
-
 def executed(profile: str, device: str, only: str = "") -> dict[str, float]:
     """Seconds of each chapter, all from an empty store, side by side on all cores."""
     from claimbook.pipeline import book, plan, workflow
     from claimbook.store import default
     from claimbook.store.files import write_text
 
-    with _empty_store():
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, SUMEXP_STORE=folder):
         made = plan.make(profile, device, only)
         plan.BUILD.mkdir(exist_ok=True)
         write_text(plan.PLAN, made.model_dump_json())
@@ -198,13 +185,10 @@ def chapters(profile: str, only: str = "") -> list[dict[str, Any]]:
     """Seconds of each chapter on the CPU alone, and with training on the GPU."""
     found = {device: alone(executed, profile, device, only) for device in ("cpu", place().type)}
     on_cpu, on_gpu = found["cpu"], found[place().type]
-    rows = [
+    return [
         {"chapter": name, "CPU alone": on_cpu[name], "GPU": on_gpu[name], "CPU / GPU": on_cpu[name] / on_gpu[name]}
         for name in on_cpu
     ]
-    for one in rows:
-        print(f"  {one['chapter']:14} CPU {one['CPU alone']:6.1f} s, GPU {one['GPU']:6.1f} s")
-    return rows
 
 
 METRICS = ("recall", "ndcg", "reciprocal_rank")
@@ -232,19 +216,11 @@ def main(threads: int, quick: bool) -> None:
         print("gpu: torch finds no CUDA device; nothing measured")
         return
     tables = measured(quick)
-    for title, rows in tables.items():
-        print(title)
-        for one in rows:
-            times = {"ours": one} | one["others"]
-            cells = (f"{name} {1e3 * t['seconds']:.3f} ms {t.get('bytes', 0) >> 20} MiB" for name, t in times.items())
-            print(f"  {one['size']:24}", *cells)
     tables["Chapters at profile smoke"] = chapters("smoke", "bias towers" if quick else "")
-    if not quick:
-        print(f"written to {write('gpu', {'machine': machine(threads), 'tables': tables})}")
+    keep("gpu", tables, threads, quick)
 
 
 def book(threads: int, quick: bool) -> None:
     """The whole book at profile ``cpu``, which takes minutes."""
     tables = {"Chapters at profile cpu": chapters("smoke" if quick else "cpu", "bias towers" if quick else "")}
-    if not quick:
-        print(f"written to {write('gpu-book', {'machine': machine(threads), 'tables': tables})}")
+    keep("gpu-book", tables, threads, quick)

@@ -2,13 +2,12 @@
 
 import importlib.util
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Tables, alone, by_turns, bytes_beside, machine, row, write
+from benchmarks.measure import Tables, alone, by_turns, bytes_beside, keep, row
 from sumexp import ranking
 
 SIZES = {"many short lists": (10_000, 1_000), "few long lists": (500, 20_000)}
@@ -134,35 +133,24 @@ def main(threads: int, quick: bool) -> None:
     tables: Tables = {f"Ranking: {name.replace('_', ' ')}": [] for name in NAMES} | {"Ranks of all items": []}
     for what, (batch, items) in SIZES.items():
         batch = batch // 20 if quick else batch
-        figures: dict[str, Any] = {"lists": batch, "items": items, "relevant": RELEVANT}
-        print(f"{what}, {batch} x {items}, {RELEVANT} relevant, {threads} threads: seconds, / topk, MiB")
-        figures |= alone(ours, batch, items, threads)
+        figures: Figures = alone(ours, batch, items, threads)
         for peer, call in PEERS.items():
             figures |= alone(call, batch, items, threads) if importlib.util.find_spec(peer) else {}
-        for name in list(figures)[3:]:
-            ratio = figures[name]["seconds"] / figures["topk(10)"]["seconds"]
-            print(f"  {name:45s} {figures[name]['seconds']:8.4f} {ratio:6.1f} {mebi(figures[name])}")
-        cases.append(figures)
         size = f"{batch:,} × {items:,}"
+        print(f"{what}, {size}, {RELEVANT} relevant, {threads} threads: seconds, / topk, MiB")
+        for name, each in figures.items():
+            ratio = each["seconds"] / figures["topk(10)"]["seconds"]
+            print(f"  {name:45s} {each['seconds']:8.4f} {ratio:6.1f} {each['bytes'] / 2**20:6.0f}")
+        cases.append({"lists": batch, "items": items, "relevant": RELEVANT, **figures})
         for name, (by_ranx, by_trec) in NAMES.items():
             tenth = figures.get(f"pytrec_eval {by_trec}, a tenth of the lists")
-            others = {
-                "ranx": figures.get(f"ranx {by_ranx}"),
-                "pytrec_eval": tenth and {"seconds": 10 * tenth["seconds"]},
-            }
+            trec = None if tenth is None else {"seconds": 10 * tenth["seconds"]}
+            others = {"ranx": figures.get(f"ranx {by_ranx}"), "pytrec_eval": trec}
             table = tables[f"Ranking: {name.replace('_', ' ')}"]
             table.append(row(size, figures[name], others, figures["topk(10)"]["seconds"]))
         sort = {"numpy.argsort": figures["numpy.argsort"]}
         tables["Ranks of all items"].append(row(size, figures["ranks"], sort))
-    print("64 queries, items in chunks: seconds of recall@10, of MRR, of the product alone, MiB")
     for items in (10**5,) if quick else (10**5, 10**6):
-        f = alone(catalogue, items, threads)
-        catalogues.append({"items": items, **f})
-        print(f"  {items:9,d} {f['recall@10']:8.3f} {f['reciprocal_rank']:8.3f} {f['product']:8.3f} {mebi(f)}")
-    if not quick:
-        results = {"machine": machine(threads), "tables": tables, "cases": cases, "catalogues": catalogues}
-        print(f"written to {write('ranking', results)}")
-
-
-def mebi(f: dict[str, float]) -> str:
-    return f"{f['bytes'] / 2**20:6.0f}"
+        catalogues.append({"items": items, **alone(catalogue, items, threads)})
+        print("64 queries, items in chunks: seconds, and bytes of recall@10:", catalogues[-1])
+    keep("ranking", tables, threads, quick, cases=cases, catalogues=catalogues)

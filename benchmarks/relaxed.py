@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributions import RelaxedOneHotCategorical
 from torch.nn import functional
 
-from benchmarks.measure import Tables, alone, by_turns, bytes_beside, machine, row, write
+from benchmarks.measure import Tables, alone, by_turns, bytes_beside, keep, row
 from sumexp.distributions import PerturbSoftmax
 from sumexp.perturb import Gaussian, Gumbel
 
@@ -62,7 +62,6 @@ def case(rows: int, classes: int, threads: int) -> dict[str, Any]:
 
 
 def main(threads: int, quick: bool) -> None:
-    """Print the table and write it."""
     cases = [alone(case, *shape, 1) for shape in (SHAPES[:2] if quick else SHAPES)]
     tables: Tables = {}
     for found in cases:
@@ -71,11 +70,4 @@ def main(threads: int, quick: bool) -> None:
             table = tables.setdefault(f"Relaxed draws of {found['classes']} classes with gradient, {noise}", [])
             others = {name: found.get(name) for name in peers}
             table.append(row(f"{found['rows']:,} rows", found[f"PerturbSoftmax, {noise}"], others, floor))
-        print(f"{found['rows']:>9,} rows of {found['classes']}")
-        for name, one in found.items():
-            if isinstance(one, dict):
-                memory = one["bytes"] / 2**20
-                print(f"  {name:26} {one['seconds']:10.2e} s  {one['seconds'] / floor:5.2f}  {memory:7.1f} MiB")
-    if not quick:
-        results = {"machine": machine(1), "tables": tables, "tau": TAU, "cases": cases}
-        print(f"written to {write('relaxed', results)}")
+    keep("relaxed", tables, 1, quick, tau=TAU, cases=cases)
