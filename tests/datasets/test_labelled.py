@@ -1,9 +1,7 @@
 """Pictures in classes: long tails by hand, both forms of CIFAR-100 on small files, every fault's message."""
 
-import gzip
 import io
 import tarfile
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sumexp import datasets
-from sumexp.datasets import DataError, _declarations, labelled
+from sumexp.datasets import DataError, labelled
 from sumexp.datasets.labelled import Labelled, cut, halved, imbalanced_counts
 
 
@@ -163,22 +161,6 @@ def test_archives_that_are_not_cifar(tmp_path: Path) -> None:
                 labelled.read_cifar(tmp_path / "a.tar.gz")
 
 
-@pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_an_archive_that_unpacks_to_too_much(tmp_path: Path, kind: bytes) -> None:
-    """64 MiB of zeros, as a member or as what a header says of one, which tarfile would read at once: 0.3 MB packed."""
-    info = tarfile.TarInfo("cifar-100-binary/train.bin")
-    info.size, info.type = 1 << 26, kind
-    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(info.tobuf() + bytes(info.size), 1))
-    tracemalloc.start()
-    try:
-        with pytest.raises(DataError, match=r"a.tar.gz unpacks to more than 1,057,798 bytes, which no such file has"):
-            labelled.read_cifar(tmp_path / "a.tar.gz")  # 3 records of 3,074 bytes, and 2^20 bytes
-        assert tracemalloc.get_traced_memory()[1] < 8e6
-    finally:
-        tracemalloc.stop()
-
-
 # npz files
 
 
@@ -196,11 +178,11 @@ def test_arrays_by_hand(tmp_path: Path) -> None:
     assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([0, 99], [0, 99, 5])
 
 
-def test_arrays_that_are_not_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_that_are_not_pictures(tmp_path: Path) -> None:
     good = npz(tmp_path / "good.npz", x=pictures(1), y=np.zeros(1, np.uint8))
     bad = tmp_path / "bad.npz"
     for arrays, fault in (
-        ({"x": pictures(1)}, "bad.npz lacks the array 'y'; expected 'x' and 'y'|bad.npz lacks the array"),
+        ({"x": pictures(1)}, "bad.npz lacks the array 'y'"),
         ({"x": pictures(1).astype(np.float32), "y": np.zeros(1, np.uint8)}, "'x' has shape .* and type float32"),
         ({"x": pictures(1)[:, :1], "y": np.zeros(1, np.uint8)}, r"'x' has shape \(1, 1, 2, 3\)"),
         ({"x": pictures(1), "y": np.zeros(2, np.uint8)}, r"'y' has shape \(2,\) and type uint8; expected uint8 \[1\]"),
@@ -210,10 +192,6 @@ def test_arrays_that_are_not_pictures(tmp_path: Path, monkeypatch: pytest.Monkey
         npz(bad, **arrays)
         with pytest.raises(DataError, match=fault):
             labelled.read_arrays(bad, good)
-    with monkeypatch.context() as patch:
-        patch.setattr(_declarations.check_members, "__defaults__", (200,))
-        with pytest.raises(DataError, match=r"good.npz unpacks to 269 bytes; no such archive has more than 200"):
-            labelled.read_arrays(good, good)
     bad.write_bytes(good.read_bytes()[:100])
     with pytest.raises(DataError, match=r"bad.npz is not a readable npz file"):
         labelled.read_arrays(bad, good)

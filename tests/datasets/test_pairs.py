@@ -1,6 +1,5 @@
 """Users and items: a small split that the tests write, every fault with its message, and Gowalla itself."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +53,7 @@ def test_lines_that_are_none(tmp_path: Path, test: str, fault: str) -> None:
         pairs.read_interactions(*put(tmp_path, test=test))
 
 
-def test_graphs_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_that_are_none(tmp_path: Path) -> None:
     graph, test = put(tmp_path)
     with np.load(graph) as file:
         good = {name: file[name] for name in file.files}
@@ -68,34 +67,19 @@ def test_graphs_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ({"data": good["data"][:-1]}, "not one for each index"),
         ({"indices": good["indices"][[0, 0, *range(2, len(good["indices"]))]]}, "has a pair more than once"),
         ({"data": np.array([{}], dtype=object)}, "Object arrays cannot be loaded"),
+        ({"shape": None}, "lacks the array 'shape'"),
     ):
-        np.savez(graph, **{**good, **change})
+        np.savez(graph, **{name: value for name, value in (good | change).items() if value is not None})
         with pytest.raises(DataError, match=fault):
             pairs.read_interactions(graph, test)
-    np.savez(graph, indices=good["indices"])
-    with pytest.raises(DataError, match="is no sparse matrix"):
-        pairs.read_interactions(graph, test)
     graph.write_bytes(b"no zip")
-    with pytest.raises(DataError, match="is no sparse matrix"):
+    with pytest.raises(DataError, match="is not a readable npz file"):
         pairs.read_interactions(graph, test)
     one_way = np.zeros((5, 5))
     one_way[0, 2] = 1
     sparse.save_npz(graph, sparse.csr_matrix(one_way))
     with pytest.raises(DataError, match="does not join 2 users to 3 items alone, both ways"):
         pairs.read_interactions(graph, test)
-
-
-def test_what_is_too_large_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, test = put(tmp_path)
-    monkeypatch.setattr(pairs, "ENTRIES", 100)
-    with pytest.raises(DataError, match=r"unpacks to [\d,]+ bytes; no such archive has more than 100"):
-        pairs.read_interactions(graph, test)
-    monkeypatch.undo()
-    monkeypatch.setattr(pairs, "LINES", 4)
-    with pytest.raises(DataError, match="has 10 bytes; no such file has more than 4"):
-        pairs.read_interactions(graph, test)
-    with zipfile.ZipFile(graph) as archive:  # what is tested above is a whole archive
-        assert archive.testzip() is None
 
 
 @pytest.fixture(scope="module")

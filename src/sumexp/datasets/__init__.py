@@ -1,15 +1,17 @@
-"""The data sets of the book: where they lie, how they are fetched and verified, and how they are read.
+"""The data sets of the book: their files, downloads, checksums and readers.
 
-A data set is a name in the catalogue, with its files, their checksums and one pinned address each. Files are looked for
-below one root: the argument ``data``, else the environment variable ``SUMEXP_DATA``, else the user's cache folder. To
-read a set that the root lacks is an error, and no other folder is searched; a caller that has a fallback asks
-`preferred`. Nothing is written to a root that already holds the files. Archives are read where they lie; nothing is
-extracted or unpickled.
+A data set is a name in the catalogue, with its files, each with a checksum and a pinned address. The root folder of all
+files is the argument ``data``, else the environment variable ``SUMEXP_DATA``, else the user's cache folder. Reading a
+set whose files are missing there is an error; no other folder is searched. `preferred` names the fallback. A root that
+already holds the files is never written to. Archives are not extracted, and nothing is unpickled.
 
-- ``catalogue.toml``: what data sets there are, their terms, whom to cite, which function reads them;
-- `_declarations`: what is said of a data set and its files, and whether a file is that;
-- `_download`: fetching, continued where it was interrupted;
-- `texts`, `mulan`, `pictures`, `pairs`: the published formats.
+The functions that take a name verify the files before they read them. A reader of a path (``read_brown``) trusts its
+file: do not call it on a file that you have not verified.
+
+- ``catalogue.toml``: the data sets, their licences, citations and readers;
+- `_declarations`: a data set and its files as declared, and the check of a file;
+- `_download`: downloads, resumed after an interruption;
+- `texts`, `mulan`, `extreme`, `pictures`, `labelled`, `pairs`: readers of the published formats.
 """
 
 import os
@@ -19,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module, resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sumexp.datasets._declarations import DataError, DataFile, Dataset, fault
 from sumexp.datasets._download import download
@@ -41,6 +43,8 @@ from sumexp.datasets.texts import Corpus, read_brown, read_shakespeare
 
 if TYPE_CHECKING:  # it brings SciPy, for which nothing else waits
     from sumexp.datasets.pairs import Interactions
+
+Contents = TypeVar("Contents")
 
 __all__ = [
     "DATASETS",
@@ -102,10 +106,10 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
 
 
 def root(data: str | Path | None = None) -> Path:
-    """The folder that data files are looked for in: ``data``, else ``SUMEXP_DATA``, else the user's cache folder.
+    """The root of the data files: ``data``, else ``SUMEXP_DATA``, else the user's cache folder.
 
     Raises:
-        DataError: if the folder was set (by argument or variable) and is not there.
+        DataError: if the folder was set (by argument or variable) and does not exist.
     """
     chosen = data or os.environ.get("SUMEXP_DATA")
     if not chosen:
@@ -118,7 +122,7 @@ def root(data: str | Path | None = None) -> Path:
 
 
 def user_cache() -> Path:
-    """The folder for what this package keeps for the user and can make or fetch again, where the system wants it."""
+    """The user's cache folder for this package, as the operating system defines it."""
     if sys.platform == "darwin":
         return Path.home() / "Library/Caches/sumexp"
     if sys.platform == "win32":
@@ -127,7 +131,7 @@ def user_cache() -> Path:
 
 
 def declared(name: str) -> Dataset:
-    """The data set ``name``, if it may be read: a notebook or run is keyed by the data it declares, and by no other.
+    """The data set ``name``, if it may be read: a notebook or run may read only data that it declares.
 
     Raises:
         DataError: if ``name`` is unknown, or has files and is not in ``SUMEXP_DECLARED_DATA`` where that is set.
@@ -143,7 +147,7 @@ def declared(name: str) -> Dataset:
 
 
 def available(name: str, data: str | Path | None = None) -> bool:
-    """Whether all files of ``name`` are below the root, which `verify` checks.
+    """Whether all files of ``name`` are below the root; their contents are not checked.
 
     Raises:
         DataError: if ``name`` is unknown or undeclared, or the root was set and is not a folder.
@@ -152,7 +156,7 @@ def available(name: str, data: str | Path | None = None) -> bool:
 
 
 def preferred(name: str, data: str | Path | None = None) -> str:
-    """``name`` if its files are there, else the data set that stands in for it, which may be none: an empty string.
+    """``name`` if its files are there, else its fallback, or an empty string if it has none.
 
     Raises:
         DataError: as `available`.
@@ -177,7 +181,7 @@ def verify(name: str, data: str | Path | None = None) -> list[Path]:
     """
     dataset, folder = _dataset(name), root(data)
     if missing := _missing(dataset, folder):
-        raise _absent(name, missing[0])
+        raise DataError(f"data set {name!r} lacks {missing[0].path}; to download it, run: sumexp data fetch {name}")
     paths = [file.below(folder) for file in dataset.files]
     for path, file in zip(paths, dataset.files, strict=True):
         if wrong := fault(path, file):
@@ -186,10 +190,10 @@ def verify(name: str, data: str | Path | None = None) -> list[Path]:
 
 
 def fetch(name: str, data: str | Path | None = None) -> list[Path]:
-    """Download the files of ``name`` that the root lacks, with a progress bar, and verify all; returns their paths.
+    """Download the missing files of ``name``, with a progress bar, and verify all; returns their paths.
 
-    A file appears under its name only when it is whole and verified. An interrupted download is continued by the next
-    call. A file that is there is never replaced.
+    A file gets its name only once it is complete and verified. The next call resumes an interrupted download. An
+    existing file is never replaced.
 
     Raises:
         DataError: if ``name`` is unknown, the download fails, or a file is not what it should be.
@@ -201,10 +205,10 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
 
 
 def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str, list[Path] | DataError]:
-    """`fetch` for several data sets, side by side with one progress bar; one that fails does not stop the others.
+    """`fetch` for several data sets in parallel, with one progress bar; a failure does not stop the others.
 
     Returns:
-        for each name the paths of its files, or what went wrong.
+        for each name the paths of its files, or the error.
 
     Raises:
         DataError: if a name is unknown; then nothing is downloaded.
@@ -226,7 +230,7 @@ def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str,
 
 
 def read(name: str, data: str | Path | None = None) -> object:
-    """What is in the verified files of ``name``, as the function that the catalogue names reads them.
+    """The contents of the verified files of ``name``, read by the function that the catalogue names.
 
     Raises:
         DataError: if it is unknown or undeclared, or a file is absent or damaged.
@@ -242,9 +246,7 @@ def corpus(name: str, data: str | Path | None = None) -> Corpus:
     Raises:
         DataError: if it is unknown, undeclared or no running text, or a file is absent or damaged.
     """
-    text = _read_kind("text", "a running text", name, data)
-    assert isinstance(text, Corpus)
-    return text
+    return _read_kind(Corpus, "text", "a running text", name, data)
 
 
 def brown(data: str | Path | None = None) -> Corpus:
@@ -271,25 +273,21 @@ def delicious(data: str | Path | None = None) -> MultiLabel:
     Raises:
         DataError: if a file is absent, damaged or undeclared.
     """
-    examples = _read_kind("tags", "of examples with tags", "delicious", data)
-    assert isinstance(examples, MultiLabel)
-    return examples
+    return _read_kind(MultiLabel, "tags", "of examples with tags", "delicious", data)
 
 
 def gowalla(data: str | Path | None = None) -> "Interactions":
     """Gowalla: 29,858 users and 40,981 places, 810,128 pairs to train on and 217,242 to test on.
 
-    The test pairs are **not** of the training pairs' law: those of the places that a hundredth of all pairs are of come
-    twice as often. What rests on one law needs training pairs that are held out.
+    The test pairs have **another** distribution than the training pairs: the most frequent places, with one per cent of
+    the training pairs, are twice as frequent among them. For a test set of one distribution hold out training pairs.
 
     Raises:
         DataError: if a file is absent, damaged or undeclared.
     """
     from sumexp.datasets.pairs import Interactions
 
-    pairs = _read_kind("pairs", "of users and items", "gowalla", data)
-    assert isinstance(pairs, Interactions)
-    return pairs
+    return _read_kind(Interactions, "pairs", "of users and items", "gowalla", data)
 
 
 def images(name: str, data: str | Path | None = None) -> ImageData:
@@ -309,15 +307,15 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
     Raises:
         DataError: if it is unknown, undeclared or not of images, or a file is absent or damaged.
     """
-    pictures = _read_kind("images", "of images", name, data)
-    assert isinstance(pictures, ImageData)
-    return pictures
+    return _read_kind(ImageData, "images", "of images", name, data)
 
 
-def _read_kind(kind: str, words: str, name: str, data: str | Path | None) -> object:
+def _read_kind(contents: type[Contents], kind: str, words: str, name: str, data: str | Path | None) -> Contents:
     if declared(name).kind != kind:
         raise DataError(f"data set {name!r} is not {words}; to see what each one is, run: sumexp data list")
-    return read(name, data)
+    found = read(name, data)
+    assert isinstance(found, contents)
+    return found
 
 
 def _dataset(name: str) -> Dataset:
@@ -330,12 +328,8 @@ def _missing(dataset: Dataset, folder: Path) -> list[DataFile]:
     return [file for file in dataset.files if not file.below(folder).exists()]
 
 
-def _absent(name: str, file: DataFile) -> DataError:
-    return DataError(f"data set {name!r} lacks {file.path}; to download it, run: sumexp data fetch {name}")
-
-
 def _broken(name: str, file: DataFile, target: Path, error: Exception) -> DataError:
-    if isinstance(error, ValueError) and not isinstance(error, OSError):
+    if isinstance(error, DataError):
         return DataError(f"{file.url} did not send the expected file: {error}; nothing was kept")
     # requests' exceptions are OSErrors too, and wrap urllib3's, which say why
     reason = getattr(error.args[0], "reason", error) if error.args else error

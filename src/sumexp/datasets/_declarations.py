@@ -1,33 +1,33 @@
-"""What a data set declares, where its files lie below a root, and whether a file is what was declared."""
+"""Data sets and their files as declared, and whether a file is the declared one."""
 
 import gzip
 import zlib
 from dataclasses import dataclass
 from hashlib import file_digest, sha1
-from io import SEEK_END, BytesIO, RawIOBase
+from io import SEEK_END, BytesIO
 from pathlib import Path
-from zipfile import ZipFile
+from typing import Any
 
-LARGEST = 1 << 30
-"""Bytes that an archive may hold unpacked: a few megabytes of gzip can hold a thousand times as much."""
+import numpy as np
+from numpy.typing import NDArray
 
 
 class DataError(Exception):
-    """A data set that is absent, damaged or undeclared; the message names the file and the command that fixes it."""
+    """A data set is missing, damaged or undeclared; the message names the file and the command that fixes it."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    r"""One file of a data set: its path below the root, where it comes from, and what it must be.
+    r"""A file of a data set.
 
     Attributes:
         path: below the root.
-        url: the pinned address that serves it.
-        sha256: of the content, in hexadecimal; empty where only git's id of the content is known.
-        size: of the content in bytes; 0 where it is not known.
-        packed: the address serves it unpacked, and it may lie gzipped, as ``path + ".gz"``. A gzipped text is not the
-            same bytes wherever it was packed, so size and checksum are those of the content either way.
-        blob: git's id of the content, the SHA-1 of ``blob <size>\0`` and the content, where no SHA-256 is known.
+        url: pinned address.
+        sha256: of the content, in hexadecimal; empty if only git's id is known.
+        size: of the content in bytes; 0 if unknown.
+        packed: whether the file may be stored gzipped, as ``path + ".gz"``. Size and checksum are those of the content
+            in either case, because gzip's output is not unique.
+        blob: git's id, the SHA-1 of ``blob <size>\0`` and the content, if the SHA-256 is unknown.
     """
 
     path: str
@@ -38,7 +38,7 @@ class DataFile:
     blob: str = ""
 
     def below(self, folder: Path) -> Path:
-        """Where the file lies below ``folder``, or would lie if it were there."""
+        """The file's place below ``folder``."""
         plain = folder / self.path
         zipped = plain.with_name(plain.name + ".gz")
         return zipped if self.packed and not plain.exists() and zipped.exists() else plain
@@ -46,19 +46,18 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One data set: what it is, on what terms, whom to cite, and its files.
+    """A data set: description, licence, citation and files.
 
     Attributes:
-        name: what commands and code call it.
-        description: a title, a colon, and what it is.
+        name: as in commands and code.
+        description: a title, a colon, and a summary.
         licence: its terms.
-        citation: whom to cite.
-        files: none if it comes with this package or a dependency.
+        citation: the source to cite.
+        files: empty if it comes with this package or a dependency.
         kind: ``text`` (a `Corpus`), ``images`` (`ImageData`), ``tags`` (`MultiLabel`), ``classes`` (`Labelled`)
             or ``pairs`` (`Interactions`).
-        reader: the function that reads the files, all of which it is given in their order, as ``module.function`` of
-            this package.
-        instead: the data set that stands in for it where its files are absent, if one does.
+        reader: the function of this package that reads the files, given in their order: ``module.function``.
+        instead: the fallback if its files are missing; empty for none.
     """
 
     name: str
@@ -72,14 +71,14 @@ class Dataset:
 
     @property
     def title(self) -> str:
-        """What the description calls it."""
+        """The description up to the colon."""
         return self.description.partition(":")[0]
 
 
 def fault(path: Path, file: DataFile) -> str | None:
-    """What keeps the file at ``path`` from being ``file``; None if nothing does."""
+    """How the file at ``path`` differs from ``file``; None if it is that file."""
     try:
-        stream = BytesIO(content(path, file.size or LARGEST)) if file.packed else path.open("rb")
+        stream = BytesIO(content(path, file.size + 1)) if file.packed else path.open("rb")
     except DataError as error:
         return str(error)
     with stream:
@@ -96,51 +95,33 @@ def fault(path: Path, file: DataFile) -> str | None:
     return None if actual == expected else f"{path} has {name} {actual} where {expected} is expected"
 
 
-def content(path: Path, most: int = LARGEST) -> bytes:
-    """The bytes of a file, unpacked if its name ends in ``.gz``.
+def content(path: Path, most: int = -1) -> bytes:
+    """The bytes of a file, unpacked if its name ends in ``.gz``; at most so many of them, or all for -1.
 
     Raises:
-        DataError: if it is not a whole gzip file, or one of more than so many bytes.
+        DataError: if it is not a whole gzip file.
     """
     if path.suffix != ".gz":
         return path.read_bytes()
     try:
         with gzip.open(path) as stream:
-            source = Bounded(stream, path, most)
-            return b"".join(iter(lambda: source.read(1 << 20), b""))
+            return stream.read(most)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path} is not a whole gzip file: {error}") from error
 
 
-class Bounded(RawIOBase):
-    """A stream to read, of no more than so many bytes."""
-
-    def __init__(self, stream: gzip.GzipFile, path: Path, most: int) -> None:
-        """Nothing is read yet; ``path`` is what a message names."""
-        super().__init__()
-        self.stream, self.path, self.most, self.taken = stream, path, most, 0
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Some bytes, none at the end.
-
-        Raises:
-            DataError: as soon as there are more than there may be.
-        """
-        piece = self.stream.read(size)
-        self.taken += len(piece)
-        if self.taken > self.most:
-            raise DataError(f"{self.path} unpacks to more than {self.most:,} bytes, which no such file has")
-        return piece
-
-
-def check_members(path: Path, most: int = LARGEST) -> None:
-    """Look at what the members of a zip declare to hold unpacked; more is never read of them.
+def arrays(path: Path, *names: str) -> list[NDArray[Any]]:
+    """The named arrays of an ``.npz`` file, never unpickled.
 
     Raises:
-        DataError: if it is more than so many bytes together.
-        BadZipFile: if it is no zip.
+        DataError: if it is not such a file, or lacks an array.
     """
-    with ZipFile(path) as zipped:
-        size = sum(member.file_size for member in zipped.infolist())
-    if size > most:
-        raise DataError(f"{path} unpacks to {size:,} bytes; no such archive has more than {most:,}")
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            if missing := [name for name in names if name not in file]:
+                raise DataError(f"{path} lacks the array {missing[0]!r}")
+            return [np.asarray(file[name]) for name in names]
+    except DataError:
+        raise
+    except Exception as error:  # NumPy's parser raises errors of many types
+        raise DataError(f"{path} is not a readable npz file: {error!r}") from error

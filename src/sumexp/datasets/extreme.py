@@ -4,8 +4,7 @@ The first line has three numbers: examples N, features F, labels L. Each other l
 ``3,17 0:0.5 9:1.25``: its labels, a blank, and its features with their values, all counted from 0. A line that begins
 with a blank has no label.
 
-`blocks` holds so many lines at a time, whatever the file's length; `read_extreme` keeps what they hold: 8 bytes for
-each feature that is not 0, and 4 for each label.
+`blocks` holds a fixed number of lines at a time; `read_extreme` keeps 8 bytes per non-zero feature and 4 per label.
 
 Source: K. Bhatia et al., The extreme classification repository: multi-label datasets and code, 2016.
 """
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from sumexp.datasets._declarations import DataError
 from sumexp.datasets.mulan import MultiLabel
 
 LINES = 10_000
-"""Lines that are held at a time."""
+"""Lines per block."""
 
 _LINE = re.compile(rb"((?:\d+(?:,\d+)*)?)((?: +\d+:[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)*)[ \r]*\n?")
 _HEADER = re.compile(rb"(\d+) +(\d+) +(\d+)[ \r]*\n")
@@ -60,14 +59,14 @@ class Extreme:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some examples in a row.
+    """Consecutive examples.
 
     Attributes:
-        labels: of all examples, one after the other.
-        label_counts: how many each has [n].
-        features: of all examples that are not 0, one after the other.
-        values: theirs, float32.
-        feature_counts: how many each has [n].
+        labels: of all examples, concatenated.
+        label_counts: number of each example [n].
+        features: non-zero features of all examples, concatenated.
+        values: of these features, float32.
+        feature_counts: number of each example [n].
     """
 
     labels: NDArray[np.int32]
@@ -81,7 +80,7 @@ def read_extreme(train: Path, test: Path) -> Extreme:
     """Read a data set of two such files.
 
     Raises:
-        DataError: if a file is not of this form, or the two have other numbers of features or labels.
+        DataError: if a file is not of this form, or their numbers of features or labels differ.
     """
     first, second = read_part(train), read_part(test)
     for what in ("features", "labels"):
@@ -99,25 +98,22 @@ def read_part(path: Path) -> Part:
     """
     examples, features, labels = header(path)
     parts = list(blocks(path))
-    label_ids = np.concatenate([block.labels for block in parts])
+
+    def joined(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(block, name) for block in parts])
+
+    def rows(values: NDArray[Any], columns: str, columns_of_row: str, size: int) -> csr_array:
+        starts = np.concatenate([[0], joined(columns_of_row).cumsum()])
+        return csr_array((values, joined(columns), starts), shape=(examples, size))
+
+    marks = np.ones(sum(len(block.labels) for block in parts), dtype=bool)
     return Part(
-        _rows(
-            np.concatenate([block.values for block in parts]),
-            np.concatenate([block.features for block in parts]),
-            np.concatenate([block.feature_counts for block in parts]),
-            (examples, features),
-        ),
-        _rows(
-            np.ones(len(label_ids), dtype=bool),
-            label_ids,
-            np.concatenate([block.label_counts for block in parts]),
-            (examples, labels),
-        ),
+        rows(joined("values"), "features", "feature_counts", features), rows(marks, "labels", "label_counts", labels)
     )
 
 
 def of_dense(data: MultiLabel) -> Extreme:
-    """A data set that was read as dense tables, as a sparse one."""
+    """A dense data set as a sparse one."""
     return Extreme(
         Part(csr_array(data.train), csr_array(data.train_labels)),
         Part(csr_array(data.test), csr_array(data.test_labels)),
@@ -125,7 +121,7 @@ def of_dense(data: MultiLabel) -> Extreme:
 
 
 def header(path: Path) -> tuple[int, int, int]:
-    """The numbers of examples, features and labels that the first line of a file announces.
+    """The numbers of examples, features and labels in the first line of a file.
 
     Raises:
         DataError: if it is not of this form.
@@ -139,11 +135,11 @@ def blocks(path: Path, lines: int = LINES) -> Iterator[Block]:
 
     Args:
         path: the file.
-        lines: the most lines that are held.
+        lines: lines per block.
 
     Raises:
-        DataError: if a line is not of this form, a label or feature is out of range or twice in a line, a value is not
-            finite, or the file has other than the announced number of lines; the message names file and line.
+        DataError: if a line is not of this form, a label or feature is out of range or repeated in a line, a value is
+            not finite, or the number of lines differs from the first line; the message names file and line.
     """
     with path.open("rb") as stream:
         examples, features, labels = _header(path, stream)
@@ -172,56 +168,42 @@ def _header(path: Path, stream: BinaryIO) -> tuple[int, int, int]:
 
 
 def _parsed(path: Path, lines: list[bytes], first: int, features: int, labels: int) -> Block:
-    own, rest = [], []
+    label_texts, feature_texts = [], []
     for number, line in enumerate(lines, first):
         if (match := _LINE.fullmatch(line)) is None:
             raise DataError(f"{path}, line {number}: expected {_FORM}, got {line[:60].decode('latin-1')!r}")
-        own.append(match[1])
-        rest.append(match[2])
-    pairs = _numbers(b" ".join(rest).replace(b":", b" "))
-    tags, ids = _numbers(b" ".join(own).replace(b",", b" ")), pairs[::2]
-    tag_counts = np.array([line.count(b",") + 1 if line else 0 for line in own], dtype=np.int64)
-    counts = np.array([line.count(b":") for line in rest], dtype=np.int64)
+        label_texts.append(match[1])
+        feature_texts.append(match[2])
+    pairs = _numbers(b" ".join(feature_texts).replace(b":", b" "))
+    tags, ids = _numbers(b" ".join(label_texts).replace(b",", b" ")), pairs[::2]
+    tag_counts = np.array([text.count(b",") + 1 if text else 0 for text in label_texts], dtype=np.int64)
+    counts = np.array([text.count(b":") for text in feature_texts], dtype=np.int64)
+
+    def fault(per_line: NDArray[np.int64], place: int, what: str) -> DataError:
+        line = first + int(np.searchsorted(per_line.cumsum(), place, side="right"))
+        return DataError(f"{path}, line {line}: {what}")
+
     with np.errstate(over="ignore"):
         values = pairs[1::2].astype(np.float32)
     for what, found_ids, per_line, most in (("label", tags, tag_counts, labels), ("feature", ids, counts, features)):
         if len(found_ids) and found_ids.max() >= most:
-            place = first + _row(per_line, int(found_ids.argmax()))
-            wrong = f"{what} {found_ids.max():.0f} is out of range"
-            raise DataError(f"{path}, line {place}: {wrong}; expected {f'0 to {most - 1:,}' if most else 'none'}")
+            wrong = f"{what} {found_ids.max():.0f} is out of range; expected {f'0 to {most - 1:,}' if most else 'none'}"
+            raise fault(per_line, int(found_ids.argmax()), wrong)
         if (twice := _twice(found_ids, per_line)) is not None:
-            place = first + _row(per_line, twice)
-            raise DataError(f"{path}, line {place}: {what} {found_ids[twice]:.0f} is there twice; name it once")
-    if not np.isfinite(values).all():
-        worst = int(np.flatnonzero(~np.isfinite(values))[0])
-        place = first + _row(counts, worst)
-        raise DataError(f"{path}, line {place}: the value {pairs[1::2][worst]} is no finite number of 32 bits")
+            raise fault(per_line, twice, f"{what} {found_ids[twice]:.0f} is there twice; name it once")
+    for worst in np.flatnonzero(~np.isfinite(values))[:1]:
+        raise fault(counts, int(worst), f"the value {pairs[1::2][worst]} is no finite number of 32 bits")
     return Block(tags.astype(np.int32), tag_counts, ids.astype(np.int32), values, counts)
 
 
 def _numbers(text: bytes) -> NDArray[np.float64]:
-    """Numbers with blanks between; ids below 2^31 are exact in them."""
+    """Numbers separated by blanks; ids below 2^31 are exact."""
     return np.array(text.split(), dtype=np.float64) if text.strip() else np.zeros(0)
 
 
 def _twice(ids: NDArray[np.float64], counts: NDArray[np.int64]) -> int | None:
-    """The place of an id that its row has already, if there is one: counted twice, it would make a precision of 2."""
+    """The place of an id that its row has already, if there is one: it could make a precision of 2."""
     keys = (np.repeat(np.arange(len(counts)), counts) << 31) + ids.astype(np.int64)
-    order = np.argsort(keys, kind="stable")  # by merging, in linear time where lines name their ids in order
+    order = np.argsort(keys, kind="stable")  # merge sort: linear time if ids are sorted
     same = np.diff(keys[order]) == 0
     return int(order[1:][same].min()) if same.any() else None
-
-
-def _row(counts: NDArray[np.int64], place: int) -> int:
-    """In which row an entry stands."""
-    return int(np.searchsorted(counts.cumsum(), place, side="right"))
-
-
-def _rows(
-    values: NDArray[np.float32] | NDArray[np.bool_],
-    columns: NDArray[np.int32],
-    counts: NDArray[np.int64],
-    shape: tuple[int, int],
-) -> csr_array:
-    starts = np.concatenate([[0], counts.cumsum()])
-    return csr_array((values, columns, starts), shape=shape)

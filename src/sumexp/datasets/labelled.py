@@ -1,10 +1,9 @@
-r"""Pictures in classes: CIFAR-100 as published and reduced, and long-tailed training sets cut from it.
+r"""Pictures in classes: CIFAR-100 as published and reduced, and long-tailed subsets of it.
 
-Within a class pictures are ordered by their pixels, not as a file has them: what is cut, which then depends on nothing
-else, is the same from the canonical archive and from any copy of its pixels. Test pictures are never cut.
+A subset is drawn from the pictures of a class in the order of their pixels, so that it is the same from the canonical
+archive and from any copy of its pixels. Test pictures are never removed.
 """
 
-import gzip
 import tarfile
 import zlib
 from collections.abc import Sequence
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from sumexp.datasets._declarations import Bounded, DataError, check_members
+from sumexp.datasets._declarations import DataError, arrays
 from sumexp.datasets.pictures import SEED, digits
 
 Imbalance: TypeAlias = Literal["exp", "step"]
@@ -24,7 +22,6 @@ Imbalance: TypeAlias = Literal["exp", "step"]
 _CLASSES, _SIDE = 100, 32
 _RECORD = 2 + 3 * _SIDE * _SIDE  # coarse label, fine label, red, green, blue
 _PARTS = {"cifar-100-binary/train.bin": 50_000, "cifar-100-binary/test.bin": 10_000}
-_BESIDE = 1 << 20  # bytes of an archive in addition to its records: names of classes, headers
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class Labelled:
         classes: C.
 
     Raises:
-        DataError: if a part has no picture, the parts have other sizes, or a label is no class.
+        DataError: if a part is empty, the sizes of the pictures differ, or a label is out of range.
     """
 
     train: NDArray[np.uint8]
@@ -67,7 +64,7 @@ class Labelled:
 
 
 def imbalanced_counts(imbalance: Imbalance, classes: int, most: int, ratio: float) -> NDArray[np.int64]:
-    r"""How many pictures each class keeps.
+    r"""The number of pictures that each class keeps.
 
     ``exp``: :math:`\lfloor n\,r^{-i/(C-1)}\rfloor` for class i; ``step``: n for the first half, :math:`\lfloor n/r\rfloor`
     for the others.
@@ -98,16 +95,14 @@ def imbalanced_counts(imbalance: Imbalance, classes: int, most: int, ratio: floa
 
 
 def cut(data: Labelled, counts: Sequence[int] | NDArray[np.int64]) -> Labelled:
-    """The data with so many training pictures of each class, drawn once from the class in the order of its pixels.
-
-    A class that keeps more holds all that it holds when it keeps fewer.
+    """A subset with so many training pictures of each class, fixed by their pixels; subsets are nested.
 
     Args:
-        data: what to cut.
-        counts: how many pictures each class keeps [C].
+        data: the whole set.
+        counts: number of pictures of each class [C].
 
     Raises:
-        DataError: if a class has fewer pictures than it should keep.
+        DataError: if a class has fewer pictures.
     """
     generator = np.random.default_rng(SEED)
     kept = []
@@ -135,7 +130,7 @@ def halved(pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def tailed_digits() -> Labelled:
-    """Scikit-learn's digits of 8 x 8 pixels: the first 60 of each class are for the test, 114 or more are left."""
+    """Scikit-learn's digits of 8 x 8 pixels: the first 60 of each class for testing, at least 114 for training."""
     data = digits()
     pictures = np.rint(data.images * 16).astype(np.uint8).reshape(-1, 8, 8, 1) * 15  # 0..16 becomes 0..240
     place = np.zeros(len(pictures), dtype=np.int64)
@@ -157,12 +152,10 @@ def read_cifar(archive: Path) -> Labelled:
     """
     parts = {}
     try:
-        with gzip.open(archive) as unpacked:
-            most = sum(_PARTS.values()) * _RECORD + _BESIDE
-            with tarfile.open(fileobj=Bounded(unpacked, archive, most), mode="r|") as stream:
-                for member in stream:
-                    if member.name in _PARTS and (content := stream.extractfile(member)) is not None:
-                        parts[member.name] = _records(archive, member.name, content.read())
+        with tarfile.open(archive, "r:gz") as stream:
+            for member in stream:
+                if member.name in _PARTS and (content := stream.extractfile(member)) is not None:
+                    parts[member.name] = _records(archive, member.name, content.read())
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise DataError(f"{archive} is not a whole tar archive packed by gzip: {error}") from error
     if missing := [name for name in _PARTS if name not in parts]:
@@ -187,7 +180,7 @@ def _records(archive: Path, name: str, content: bytes) -> tuple[NDArray[np.uint8
 def read_arrays(train: Path, test: Path) -> Labelled:
     """Read pictures of 100 classes from two npz files, each with ``x`` [n, side, side, 3] and ``y`` [n], uint8.
 
-    Where one part has twice the other's side it is halved.
+    A part with twice the side of the other is halved.
 
     Raises:
         DataError: if a file is not of this form.
@@ -201,16 +194,7 @@ def read_arrays(train: Path, test: Path) -> Labelled:
 
 
 def _arrays(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    try:
-        check_members(path)
-        with path.open("rb") as stream, NpzFile(stream, allow_pickle=False) as arrays:
-            pictures, labels = np.asarray(arrays["x"]), np.asarray(arrays["y"])
-    except KeyError as error:
-        raise DataError(f"{path} lacks the array {error.args[0].split()[0]!r}; expected 'x' and 'y'") from error
-    except DataError:
-        raise
-    except Exception as error:  # on what is no such file NumPy raises whatever its parser stumbles over
-        raise DataError(f"{path} is not a readable npz file: {error!r}") from error
+    pictures, labels = arrays(path, "x", "y")
     side = pictures.shape[1] if pictures.ndim == 4 else 0
     if pictures.dtype != np.uint8 or pictures.shape[1:] != (side, side, 3) or side % 2:
         raise DataError(

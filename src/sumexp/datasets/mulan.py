@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from sumexp.datasets._declarations import DataError
 
 LARGEST = float(np.finfo(np.float32).max)
-"""A value above would be read as inf."""
-
-CELLS = 1 << 28
-"""Numbers of a table: of empty rows, {}, a small file has many."""
+"""Larger values would become inf."""
 
 _ATTRIBUTE = re.compile(r"""@attribute\s+('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]\S*)\s""", re.IGNORECASE)
 _SPARSE = re.compile(r"\{[^{}]*\}")
@@ -23,7 +20,7 @@ _SPARSE = re.compile(r"\{[^{}]*\}")
 
 @dataclass(frozen=True)
 class MultiLabel:
-    """A data set whose examples have several labels each, in two parts.
+    """Examples with several labels each, in two parts.
 
     Attributes:
         train: features [N, F], float32.
@@ -76,8 +73,8 @@ def _label_names(path: Path) -> tuple[str, ...]:
 def _arff(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     """The names of the attributes [A] and the rows [N, A] of an ARFF file.
 
-    Keywords are of either case; lines are ended by any line feed, and those that are empty or begin with % are none; a
-    name or value may be quoted; a row may be sparse, ``{3 1,17 1}``, or have a value for each attribute.
+    Keywords are case-insensitive; lines that are empty or begin with % are skipped; names and values may be quoted; a
+    row is sparse, ``{3 1,17 1}``, or has a value for each attribute.
     """
     attributes: list[str] = []
     rows: list[tuple[int, str]] = []
@@ -91,11 +88,6 @@ def _arff(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         data = data or text.lower() == "@data"
     if not data or not attributes:
         raise DataError(f"{path} is not an ARFF file: it lacks @attribute lines or @data")
-    if len(rows) * len(attributes) > CELLS:
-        raise DataError(
-            f"{path} has {len(rows):,} rows of {len(attributes):,} attributes; a dense table holds {CELLS:,} numbers "
-            "(datasets.extreme reads larger ones)"
-        )
     table = np.zeros((len(rows), len(attributes)), dtype=np.float32)
     for place, (number, text) in enumerate(rows):
         columns = set()
@@ -131,6 +123,6 @@ def _entries(path: Path, number: int, text: str, attributes: int) -> Iterable[tu
 
 
 def _unquoted(text: str) -> str:
-    """A name or a value without its quotes, and without the backslashes in them."""
+    """A name or value without quotes and their backslashes."""
     quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
     return re.sub(r"\\(.)", r"\1", text[1:-1]) if quoted else text

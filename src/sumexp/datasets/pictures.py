@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from sumexp.datasets._declarations import DataError, check_members, content
+from sumexp.datasets._declarations import DataError, arrays, content
 
 SEED = 775
-"""The seed of every split that is drawn: that of the published runs of the categorical VAE."""
+"""The seed of every random split: that of the published runs of the categorical VAE."""
 
 OMNIGLOT_VALIDATION = 1_345
-"""How many images of Omniglot's training set are for validation, as in the published code (Burda et al., 2016)."""
+"""Validation images in Omniglot's training set, as in the published code (Burda et al., 2016)."""
 
 _DRAWINGS, _SIDE, _SMALL_SIDE, _TEST_DRAWINGS = 20, 105, 28, 5
 _CHUNK = 1_000
@@ -49,18 +48,18 @@ def digits() -> Digits:
 
 
 def split_digits() -> ImageData:
-    """The digits, in an order drawn once: 1,200 to train on, 297 for validation, 300 to test on."""
+    """The digits in a fixed random order: 1,200 for training, 297 for validation, 300 for testing."""
     rest, test = _drawn(digits().images.astype(np.float32), 300)
     return ImageData(*_drawn(rest, 297), test)
 
 
 def read_mnist(train: Path, test: Path, *labels: Path) -> ImageData:
-    """Read MNIST or Fashion-MNIST: the first 50,000 images to train on, as published, the last 10,000 for validation.
+    """Read MNIST or Fashion-MNIST: the first 50,000 training images, and the last 10,000 for validation.
 
     The files of the labels are not read.
 
     Raises:
-        DataError: if a file is not of the published form, or has other than 60,000 or 10,000 images of 28 x 28.
+        DataError: if a file is not of the published form, or does not have 60,000 or 10,000 images of 28 x 28.
     """
     parts = []
     for path, number in ((train, 60_000), (test, 10_000)):
@@ -94,7 +93,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 def read_binarized_mnist(train: Path, validation: Path, test: Path) -> ImageData:
-    """Read the statically binarised MNIST in its own split: 50,000, 10,000 and 10,000 images.
+    """Read the statically binarised MNIST in its published split: 50,000, 10,000 and 10,000 images.
 
     Raises:
         DataError: if a file is not of the published form, or has images of other than 784 pixels.
@@ -136,13 +135,13 @@ def read_amat(path: Path) -> NDArray[np.uint8]:
 def read_omniglot(*archives: Path, validation: int = OMNIGLOT_VALIDATION) -> ImageData:
     """Read Omniglot's drawings, reduce them to 28 x 28, and split them by drawing.
 
-    Of every character 5 of its 20 drawings, chosen once, are to test on. By its sizes the literature's split is of this
-    kind: its 24,345 training images are 15 x 1,623, its 8,070 test images 45 fewer than 5 x 1,623; which drawings they
-    are is not published. The alphabets' own split, background against evaluation, asks for characters never seen.
+    5 of the 20 drawings of each character, chosen once, are test images. The sizes of the literature's split suggest
+    the same: 24,345 training images are 15 x 1,623, and 8,070 test images 45 fewer than 5 x 1,623; which drawings they
+    are is not published. The split by alphabets, background against evaluation, tests on unseen characters.
 
     Args:
         archives: npz files with ``images`` [characters, 20, 105, 105], bool, false where there is ink.
-        validation: how many of the training images are held out for validation.
+        validation: number of training images to hold out for validation.
 
     Raises:
         DataError: if an archive is not of this form.
@@ -179,7 +178,7 @@ def read_chardata(path: Path, *, validation: int = OMNIGLOT_VALIDATION) -> Image
 
     A column runs down the picture first; the rows returned run along it. Validation images are drawn once from
     ``data`` and are not among the training images (in the public code of the categorical VAE they are). SciPy's parser
-    can crash on a damaged file, so verify a file before reading it, as `images` does.
+    can crash on a damaged file: verify a file before reading it, as `images` does.
 
     Raises:
         DataError: if the file is not of this form.
@@ -188,7 +187,7 @@ def read_chardata(path: Path, *, validation: int = OMNIGLOT_VALIDATION) -> Image
 
     try:
         tables = loadmat(path, variable_names=["data", "testdata"])
-    except Exception as error:  # on what is no such file SciPy raises whatever its parser stumbles over
+    except Exception as error:  # SciPy's parser raises errors of many types
         raise DataError(f"{path} is not a readable MATLAB file of version 4 to 7: {error!r}") from error
     parts = []
     for name in ("data", "testdata"):
@@ -208,16 +207,7 @@ def read_chardata(path: Path, *, validation: int = OMNIGLOT_VALIDATION) -> Image
 
 def _characters(archive: Path) -> NDArray[np.float32]:
     """The drawings of one archive, reduced: [characters, 20, 784]."""
-    try:
-        check_members(archive)
-        with archive.open("rb") as stream, NpzFile(stream, allow_pickle=False) as arrays:
-            images = np.asarray(arrays["images"])
-    except KeyError as error:
-        raise DataError(f"{archive} lacks the array 'images'") from error
-    except DataError:
-        raise
-    except Exception as error:  # on what is no such file NumPy raises whatever its parser stumbles over
-        raise DataError(f"{archive} is not a readable npz file: {error!r}") from error
+    [images] = arrays(archive, "images")
     if images.dtype != bool or images.shape[1:] != (_DRAWINGS, _SIDE, _SIDE):
         raise DataError(
             f"{archive}: 'images' has shape {images.shape} and type {images.dtype}; "
@@ -228,7 +218,7 @@ def _characters(archive: Path) -> NDArray[np.float32]:
 
 
 def _drawn(images: NDArray[np.float32], held: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """The images in an order drawn once, without the last ``held``, and those."""
+    """The images in a fixed random order: all but the last ``held``, and those."""
     if not 0 <= held <= len(images):
         raise DataError(f"{held:,} images cannot be held out of {len(images):,}; hold out fewer")
     order = np.random.default_rng(SEED).permutation(len(images))

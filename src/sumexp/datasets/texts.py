@@ -1,4 +1,4 @@
-"""Running texts as numbers: tagged ones in NLTK's packaging, and the one that the package brings along."""
+"""Running texts as numbers: tagged texts in NLTK's packaging, and the text that comes with the package."""
 
 import bz2
 import re
@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.datasets._declarations import DataError, check_members
+from sumexp.datasets._declarations import DataError
 
 SHAKESPEARE = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
-"""The SHA-256 of the packed text of Shakespeare, unpacked; in the code, so that what was made of another text is not
-taken for made of this one."""
+"""The SHA-256 of the unpacked text of Shakespeare; in the code, so that a result from another text has another key."""
 
 _PIECE = 400  # lines
 
@@ -31,7 +30,7 @@ class Corpus:
     Attributes:
         words: the lower-cased types [V], the most frequent first (ties in alphabetical order).
         tokens: the running text as indices into ``words`` [N], document after document.
-        starts: where each document starts in ``tokens``, and at last N [documents + 1].
+        starts: the start of each document in ``tokens``, and N [documents + 1].
         documents: the documents' names, such as ``ca01``.
         categories: each document's category, such as ``news``.
     """
@@ -46,10 +45,10 @@ class Corpus:
 def read_shakespeare() -> Corpus:
     """The 40,000 lines of Shakespeare that come with the package, in pieces of 400 lines.
 
-    A word is a run of letters and apostrophes; the names of who speaks are words too, other marks are none.
+    A word is a run of letters and apostrophes, speakers' names included.
 
     Raises:
-        DataError: if the installed file is not the one that belongs to this package.
+        DataError: if the installed file is damaged.
     """
     packed = files("sumexp.datasets").joinpath("shakespeare.txt.bz2").read_bytes()
     try:
@@ -104,7 +103,6 @@ def _corpus(texts: Sequence[Sequence[str]], documents: Sequence[str], categories
 @contextmanager
 def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        check_members(archive)
         with zipfile.ZipFile(archive) as zipped:
             yield zipped
     except zipfile.BadZipFile as error:
