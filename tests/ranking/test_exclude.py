@@ -1,8 +1,6 @@
 """Items that are no candidates, as those of a user's training: against a loop over lists without them."""
 
-from collections.abc import Callable, Sequence
-from fractions import Fraction
-from itertools import pairwise, permutations
+from collections.abc import Callable
 from math import inf, log2
 from typing import Any
 
@@ -17,61 +15,9 @@ from torch import Tensor
 
 from sumexp import ranking
 from sumexp.ranking import Chunks, Labels, Retrieved, Ties
+from tests.ranking.transparent import BY_ORDER, best, over_orders
 
 ITEMS, LISTS = 30, 12
-METRICS: dict[str, Any] = {
-    "recall": (ranking.recall, 4),
-    "precision": (ranking.precision, 4),
-    "ndcg": (ranking.ndcg, 6),
-    "dcg": (ranking.dcg, 6),
-    "average_precision": (ranking.average_precision, 5),
-    "reciprocal_rank": (ranking.reciprocal_rank, None),
-}
-
-
-def case() -> tuple[Tensor, list[list[int]], list[list[int]]]:
-    """Scores with many ties, relevant items, and excluded ones, among them a relevant one."""
-    generator = np.random.default_rng(0)
-    scores = torch.from_numpy(generator.integers(0, 8, (LISTS, ITEMS)).astype(float))
-    chosen = [generator.permutation(ITEMS).tolist() for _ in range(LISTS)]
-    relevant = [row[:3] for row in chosen]
-    exclude = [[*row[3 : 3 + i], row[0], row[0]] if i else [] for i, row in enumerate(chosen)]  # twice does no harm
-    return scores, relevant, exclude
-
-
-def by_loop(metric: Any, k: int | None, ties: Any) -> list[float]:
-    scores, relevant, exclude = case()
-    values = []
-    for row, own, gone in zip(scores, relevant, exclude, strict=True):
-        left = [item for item in range(ITEMS) if item not in gone]
-        labels = Labels([[left.index(item) for item in own if item in left]])
-        values.append(metric(row[left].unsqueeze(0), labels, *([] if k is None else [k]), ties=ties).item())
-    return values
-
-
-@pytest.mark.parametrize("ties", ["expected", "pessimistic", "optimistic"])
-@pytest.mark.parametrize("name", METRICS)
-def test_excluded_items_are_as_if_they_were_not_there(name: str, ties: Any) -> None:
-    (metric, k), (scores, relevant, exclude) = METRICS[name], case()
-    places = [] if k is None else [k]
-    wanted = by_loop(metric, k, ties)
-    padded = torch.full((LISTS, ITEMS), -1)
-    matrix = torch.zeros(LISTS, ITEMS, dtype=torch.bool)
-    marks = np.zeros((LISTS, ITEMS))
-    for i, gone in enumerate(exclude):
-        padded[i, : len(gone)], matrix[i, relevant[i]], marks[i, gone] = torch.tensor(gone), True, 1
-    in_chunks = Chunks(lambda start, stop: scores[:, start:stop], ITEMS, 7)
-    for given in (exclude, padded, csr_array(marks), Labels(exclude)):
-        assert metric(scores, Labels(relevant), *places, ties=ties, exclude=given).tolist() == pytest.approx(wanted)
-        found = metric(in_chunks, Labels(relevant), *places, ties=ties, exclude=given)
-        assert found.tolist() == pytest.approx(wanted)
-    assert metric(scores, matrix, *places, ties=ties, exclude=exclude).tolist() == pytest.approx(wanted)
-    mask = torch.from_numpy(marks) == 0
-    assert metric(scores, matrix, *places, ties=ties, mask=mask).tolist() == pytest.approx(wanted)
-    half = torch.arange(ITEMS) % 2 == 0  # of the excluded ones the mask takes the even and exclude the odd
-    odd = [[item for item in gone if item % 2] for gone in exclude]
-    found = metric(scores, matrix, *places, ties=ties, mask=mask | ~half, exclude=odd)
-    assert found.tolist() == pytest.approx(wanted)
 
 
 def test_the_rank_of_a_label_among_those_left() -> None:
@@ -152,28 +98,6 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-def best(relevant: int, k: int) -> float:
-    return sum(1 / log2(2 + i) for i in range(min(relevant, k)))
-
-
-# Of a list in order and how many are relevant in all.
-BY_ORDER: dict[str, Callable[[Sequence[bool], int], Fraction | float]] = {
-    "reciprocal_rank": lambda rel, r: Fraction(1, 1 + rel.index(True)) if True in rel else Fraction(0),
-    "recall@2": lambda rel, r: Fraction(sum(rel[:2]), r),
-    "precision@2": lambda rel, r: Fraction(sum(rel[:2]), 2),
-    "average_precision@2": lambda rel, r: Fraction(2 * sum(rel[:1]) + sum(rel[:2]) * sum(rel[1:2]), 2 * r),
-    "dcg@2": lambda rel, r: sum(1 / log2(2 + i) for i, hit in enumerate(rel[:2]) if hit),
-    "ndcg@2": lambda rel, r: sum(1 / log2(2 + i) for i, hit in enumerate(rel[:2]) if hit) / best(r, 2),
-}  # fmt: skip
-
-
-def over_orders(name: str, scores: Sequence[float], relevant: Sequence[bool], total: int, ties: Ties) -> float:
-    """A metric over all orders that the scores allow."""
-    allowed = (p for p in permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in pairwise(p)))
-    values = [float(BY_ORDER[name]([relevant[i] for i in p], total)) for p in allowed]
-    return {"expected": sum(values) / len(values), "pessimistic": min(values), "optimistic": max(values)}[ties]
-
-
 @st.composite
 def excluded_lists(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     items, rows = draw(st.integers(3, 5)), draw(st.integers(1, 3))
@@ -212,6 +136,11 @@ def test_every_container_means_the_same(container: str, case: Any, ties: Ties, s
         assert metric(chunks, own, *at, ties=ties, exclude=exclude).tolist() == pytest.approx(wanted)
         masked = metric(table, torch.from_numpy(relevant), *at, ties=ties, mask=torch.from_numpy(~gone))
         assert masked.tolist() == pytest.approx(wanted)
+        odd = gone & (np.arange(scores.shape[1]) % 2 > 0)
+        found = metric(
+            table, own, *at, ties=ties, mask=torch.from_numpy(~gone | odd), exclude=CONTAINERS[container](odd)
+        )
+        assert found.tolist() == pytest.approx(wanted)
     label = [int(np.flatnonzero(rel & ~out)[0]) for rel, out in zip(relevant, gone, strict=True)]
     by_mask = ranking.rank(table, label, ties=ties, mask=torch.from_numpy(~gone))
     for given in (table, chunks):
@@ -286,10 +215,10 @@ def test_lists_without_a_relevant_item() -> None:
 
 
 def test_several_metrics_are_each_metric() -> None:
-    scores, relevant, _ = case()
-    gains = csr_array(
-        (np.arange(1.0, 3 * LISTS + 1), (np.repeat(np.arange(LISTS), 3), np.ravel(relevant))), (LISTS, ITEMS)
-    )
+    generator = np.random.default_rng(0)
+    scores = torch.from_numpy(generator.integers(0, 8, (LISTS, ITEMS)).astype(float))
+    relevant = np.concatenate([generator.permutation(ITEMS)[:3] for _ in range(LISTS)])
+    gains = csr_array((np.arange(1.0, 3 * LISTS + 1), (np.repeat(np.arange(LISTS), 3), relevant)), (LISTS, ITEMS))
     names = ["recall@3", "recall@10", "ndcg", "ndcg@5", "precision@3", "average_precision", "reciprocal_rank", "dcg@2"]
     for ties in ("expected", "pessimistic", "optimistic"):
         found = ranking.evaluate(scores, gains, names, ties=ties)  # type: ignore[arg-type]

@@ -1,7 +1,6 @@
 """Ranking metrics: by hand, by all orders of the ties in rationals, and against trec_eval and scikit-learn."""
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from itertools import pairwise, permutations
 from math import inf, log2, nan
 
@@ -15,38 +14,11 @@ from sklearn.metrics import label_ranking_average_precision_score, ndcg_score
 from torch import Tensor
 
 from sumexp import ranking
-from sumexp.ranking._metrics import Ties
+from sumexp.ranking import Ties
+from tests.ranking.transparent import BY_ORDER
 
-Q = Fraction
 Metric = Callable[..., Tensor]
-
-# For every metric that takes (scores, relevant): what it is of one list in order, by its definition.
-DEFINITIONS: dict[str, tuple[Metric, Callable[[Sequence[bool]], Fraction | float]]] = {
-    "reciprocal rank": (ranking.reciprocal_rank, lambda rel: Q(1, 1 + rel.index(True))),
-    "recall@2": (lambda s, r, **kw: ranking.recall(s, r, 2, **kw), lambda rel: Q(sum(rel[:2]), sum(rel))),
-    "precision@2": (lambda s, r, **kw: ranking.precision(s, r, 2, **kw), lambda rel: Q(sum(rel[:2]), 2)),
-    "average precision": (
-        ranking.average_precision,
-        lambda rel: sum(Q(sum(rel[: i + 1]), i + 1) for i in range(len(rel)) if rel[i]) / sum(rel),
-    ),
-    "average precision@2": (
-        lambda s, r, **kw: ranking.average_precision(s, r, 2, **kw),
-        lambda rel: sum((Q(sum(rel[: i + 1]), i + 1) for i in range(2) if rel[i]), Q(0)) / sum(rel),
-    ),
-    "ndcg": (
-        ranking.ndcg,
-        lambda rel: (
-            sum(1 / log2(2 + i) for i in range(len(rel)) if rel[i]) / sum(1 / log2(2 + i) for i in range(sum(rel)))
-        ),
-    ),
-}
-
-
-def orders(scores: Sequence[float], relevant: Sequence[bool]) -> list[list[bool]]:
-    """The relevance at each place, in every order of the items that the scores allow."""
-    allowed = [p for p in permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in pairwise(p))]
-    return [[relevant[i] for i in p] for p in allowed]
-
+RULES: tuple[Ties, ...] = ("expected", "pessimistic", "optimistic")
 
 lists = st.integers(2, 5).flatmap(
     lambda n: st.tuples(
@@ -56,39 +28,14 @@ lists = st.integers(2, 5).flatmap(
 )
 
 
-@pytest.mark.parametrize("name", DEFINITIONS)
-@given(lists)
-@settings(max_examples=25, deadline=None)
-def test_every_tie_rule_is_the_mean_or_the_extreme_over_all_orders(
-    name: str, case: tuple[list[float], list[bool]]
-) -> None:
-    metric, definition = DEFINITIONS[name]
-    scores, relevant = case
-    values = [definition(order) for order in orders(scores, relevant)]
-    expected: dict[Ties, Fraction | float] = {
-        "expected": sum(values) / len(values),
-        "pessimistic": min(values),
-        "optimistic": max(values),
-    }
-    for ties, value in expected.items():
-        found = metric(torch.tensor([scores]), torch.tensor([relevant]), ties=ties)
-        assert found.dtype == torch.float64
-        assert abs(found.item() - float(value)) < 1e-14
-
-
 @given(lists)
 @settings(max_examples=60, deadline=None)
 def test_rank_of_a_label_over_all_orders(case: tuple[list[float], list[bool]]) -> None:
     scores, relevant = case
     label = relevant.index(True)
-    only = [i == label for i in range(len(scores))]
-    places = [1 + order.index(True) for order in orders(scores, only)]
-    wanted: dict[Ties, float] = {
-        "expected": sum(places) / len(places),
-        "pessimistic": max(places),
-        "optimistic": min(places),
-    }
-    for ties, value in wanted.items():
+    allowed = (p for p in permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in pairwise(p)))
+    places = [1 + p.index(label) for p in allowed]
+    for ties, value in zip(RULES, (sum(places) / len(places), max(places), min(places)), strict=True):
         assert ranking.rank(torch.tensor([scores]), torch.tensor([label]), ties=ties).item() == pytest.approx(value)
         assert ranking.ranks(torch.tensor([scores]), ties=ties)[0, label].item() == pytest.approx(value)
 
@@ -207,16 +154,15 @@ def test_what_is_masked_does_not_matter(seed: int) -> None:
     relevant, mask = torch.rand(4, 6, generator=generator) < 0.5, torch.rand(4, 6, generator=generator) < 0.7
     relevant[:, 0], mask[:, 0], mask[:, 1] = True, True, True
     junk = torch.where(mask, scores, torch.tensor([nan, inf, -inf, 99.0, 0.0, -7.0], dtype=torch.float64))
-    for ties in ("expected", "pessimistic", "optimistic"):
-        for metric, _ in DEFINITIONS.values():
-            whole = metric(junk, relevant, ties=ties, mask=mask)
-            for b in range(4):
-                kept = mask[b]
-                alone = metric(scores[b : b + 1, kept], relevant[b : b + 1, kept], ties=ties)
-                assert whole[b].item() == pytest.approx(alone.item(), rel=1e-14)
+    for ties in RULES:
+        whole = ranking.evaluate(junk, relevant, [*BY_ORDER], ties=ties, mask=mask)
+        for b in range(4):
+            alone = ranking.evaluate(scores[b : b + 1, mask[b]], relevant[b : b + 1, mask[b]], [*BY_ORDER], ties=ties)
+            for name, values in whole.items():
+                assert values[b].item() == pytest.approx(alone[name].item(), rel=1e-14)
         label = torch.zeros(4, dtype=torch.long)
-        alone = torch.stack([ranking.rank(scores[b : b + 1, mask[b]], label[:1], ties=ties)[0] for b in range(4)])
-        assert torch.equal(ranking.rank(junk, label, ties=ties, mask=mask), alone)
+        ranks = torch.stack([ranking.rank(scores[b : b + 1, mask[b]], label[:1], ties=ties)[0] for b in range(4)])
+        assert torch.equal(ranking.rank(junk, label, ties=ties, mask=mask), ranks)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int64, torch.uint8])
@@ -242,9 +188,8 @@ def test_infinite_scores_come_first_and_last_and_tie_among_themselves() -> None:
 
 def test_an_empty_batch() -> None:
     scores, relevant = torch.zeros(0, 5), torch.zeros(0, 5, dtype=torch.bool)
-    for metric, _ in DEFINITIONS.values():
-        for ties in ("expected", "pessimistic", "optimistic"):
-            assert metric(scores, relevant, ties=ties).shape == (0,)
+    for ties in RULES:
+        assert all(found.shape == (0,) for found in ranking.evaluate(scores, relevant, [*BY_ORDER], ties=ties).values())
     assert ranking.rank(scores, torch.zeros(0, dtype=torch.long)).shape == (0,)
     with pytest.raises(ValueError, match="the batch is empty, so it has no mean reciprocal rank"):
         ranking.mean_reciprocal_rank(scores, relevant)

@@ -1,14 +1,48 @@
-"""Ranking metrics written to be read, not to be fast: each list is sorted as a whole, ties are averaged by blocks.
+"""Ranking metrics written to be read, not to be fast: by all orders of the ties, and by sorting whole lists."""
 
-The public functions find the same by counting, searching or taking the best k + 1; the tests hold them against these.
-"""
-
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import pairwise, permutations
+from math import log2
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from sumexp.ranking import Ties
+
+
+def best(relevant: int, k: int) -> float:
+    """The greatest DCG of so many relevant items at k."""
+    return sum(1 / log2(2 + i) for i in range(min(relevant, k)))
+
+
+def gain(rel: Sequence[bool]) -> float:
+    return sum(1 / log2(2 + i) for i, hit in enumerate(rel) if hit)
+
+
+def mean_precision(rel: Sequence[bool], total: int) -> Fraction:
+    return sum((Fraction(sum(rel[: i + 1]), i + 1) for i, hit in enumerate(rel) if hit), Fraction(0)) / total
+
+
+BY_ORDER: dict[str, Callable[[Sequence[bool], int], Fraction | float]] = {
+    "reciprocal_rank": lambda rel, r: Fraction(1, 1 + rel.index(True)) if True in rel else Fraction(0),
+    "recall@2": lambda rel, r: Fraction(sum(rel[:2]), r),
+    "precision@2": lambda rel, r: Fraction(sum(rel[:2]), 2),
+    "average_precision": mean_precision,
+    "average_precision@2": lambda rel, r: mean_precision(rel[:2], r),
+    "dcg@2": lambda rel, r: gain(rel[:2]),
+    "ndcg": lambda rel, r: gain(rel) / best(r, r),
+    "ndcg@2": lambda rel, r: gain(rel[:2]) / best(r, 2),
+}
+"""Metrics by their definitions, of the relevance at each place and the number of relevant items."""
+
+
+def over_orders(name: str, scores: Sequence[float], relevant: Sequence[bool], total: int, ties: Ties) -> float:
+    """A metric over all orders that the scores allow."""
+    allowed = (p for p in permutations(range(len(scores))) if all(scores[a] >= scores[b] for a, b in pairwise(p)))
+    values = [float(BY_ORDER[name]([relevant[i] for i in p], total)) for p in allowed]
+    return {"expected": sum(values) / len(values), "pessimistic": min(values), "optimistic": max(values)}[ties]
 
 
 def ranks(scores: Tensor, ties: Ties) -> Tensor:

@@ -160,9 +160,9 @@ def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) ->
     z = scores.double()
     if not bool(z.isfinite().all()):
         raise ValueError("scores must be finite to be centres of Gaussians")
-    own = z.gather(-1, checks.ids("label", labels, z.shape[1]).unsqueeze(-1))
+    positive = z.gather(-1, checks.ids("label", labels, z.shape[1]).unsqueeze(-1))
     # The root of two first: a difference by a tiny sigma may overflow to infinity, which has its limit.
-    ahead: Tensor = torch.special.ndtr((z - own) / math.sqrt(2) / sigma)
+    ahead: Tensor = torch.special.ndtr((z - positive) / math.sqrt(2) / sigma)
     return 0.5 + ahead.sum(-1)  # the label itself contributes 1/2
 
 

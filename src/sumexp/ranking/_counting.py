@@ -1,20 +1,16 @@
-"""How many scores of each row are above, and how many at, given ones: by counting, by a search or by sorting."""
+"""The numbers of scores of each row above, and equal to, given scores: by counting, a search or sorting."""
 
 import numpy as np
 import torch
 from torch import Tensor
 
 FEW, SOME = 2, 16
-"""Up to FEW relevant items a list are counted; up to 1/SOME of the items are searched for; more are sorted."""
-ON_DEVICE = 1 << 28
-"""Scores or comparisons, a byte each, that a GPU takes at a time."""
-MANY = 12
-"""As FEW on a GPU, where a pass over the scores takes a tenth of the time of a sort or less."""
+"""Up to FEW relevant items per list are counted; up to 1/SOME of the items are searched for; more are sorted."""
 
 
 def where_true(present: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows and columns of what is true, row by row."""
-    if present.device.type == "cpu":  # numpy reads the bytes eight at a time
+    """Rows and columns of the true entries, in row order."""
+    if present.device.type == "cpu":  # NumPy reads eight bytes at a time
         flat = torch.from_numpy(np.flatnonzero(present.numpy()))
         return flat // present.shape[1], flat % present.shape[1]
     row, item = present.nonzero(as_tuple=True)
@@ -22,53 +18,32 @@ def where_true(present: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def above_and_tied(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """How many scores of each row are above, and how many at, the wanted ones [B, R]."""
-    cpu = scores.device.type == "cpu"
-    if wanted.shape[1] > (FEW if cpu else MANY):
+    """The numbers of scores of each row above, and equal to, each wanted score [B, R]."""
+    if not 1 <= wanted.shape[1] <= FEW:
         return search_sorted(_sort(scores), wanted)
-    if not cpu and wanted.shape[1]:
-        parts = wanted.split(max(1, ON_DEVICE // max(1, scores.numel())), -1)  # type: ignore[no-untyped-call]
-        found = [compare(scores, part) for part in parts]
-        return torch.cat([more for more, _ in found], -1), torch.cat([equal for _, equal in found], -1)
     columns = wanted.unsqueeze(-1).unbind(1)
-    above = [count_true(scores > column) for column in columns]
-    tied = [count_true(scores == column) for column in columns]
-    if not columns:
-        return (torch.zeros(len(scores), 0, dtype=torch.int64, device=scores.device),) * 2
-    return torch.stack(above, -1), torch.stack(tied, -1)
-
-
-def compare(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """The same by all comparisons at once."""
-    all_scores, each = scores.unsqueeze(1), wanted.unsqueeze(-1)
-    return (all_scores > each).sum(-1), (all_scores == each).sum(-1)
+    above = torch.stack([count_true(scores > column) for column in columns], -1)
+    return above, torch.stack([count_true(scores == column) for column in columns], -1)
 
 
 def search_sorted(ascending: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """How many sorted scores of each row are above, and how many at, the wanted ones."""
+    """The same from sorted scores."""
     wanted = wanted.contiguous()
     right = torch.searchsorted(ascending, wanted, right=True)
     return ascending.shape[1] - right, right - torch.searchsorted(ascending, wanted)
 
 
 def _sort(scores: Tensor) -> Tensor:
-    if scores.device.type == "cpu":  # numpy sorts with vector instructions, ten times as fast as torch 2
+    if scores.device.type == "cpu":  # NumPy sorts with vector instructions, ten times as fast as torch 2
         return torch.from_numpy(np.sort(scores.numpy(), -1))
     return scores.sort(-1).values
 
 
 def count_true(mask: Tensor) -> Tensor:
-    """How many are true in each row."""
+    """The number of true entries of each row."""
     if mask.device.type == "cpu":
         return torch.from_numpy(np.asarray(np.count_nonzero(mask.numpy(), -1), dtype=np.int64))
     return torch.count_nonzero(mask, -1)
-
-
-def any_true(mask: Tensor) -> Tensor:
-    """Whether any is true in each row."""
-    if mask.device.type == "cpu":  # numpy reads the bytes many at a time
-        return torch.from_numpy(np.asarray(np.any(mask.numpy(), -1)))
-    return mask.any(-1)
 
 
 def all_places(scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,7 +55,7 @@ def all_places(scores: Tensor) -> tuple[Tensor, Tensor]:
     above.scatter_(-1, order, descending)
     equal = torch.zeros_like(keys, dtype=torch.bool)
     torch.eq(keys[:, 1:], keys[:, :-1], out=equal[:, 1:])
-    # What equals its predecessor: runs of such are blocks of ties, but for the first of each.
+    # An entry that equals its predecessor; a run of these, with the entry before it, is a block of ties.
     row, column = where_true(equal)
     if len(row):
         place = row * length + column

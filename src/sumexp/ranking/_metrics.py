@@ -1,7 +1,4 @@
-"""Ranking metrics of a batch of score lists, with a stated rule for ties.
-
-How ties, masks, labels and chunks are meant: see the package.
-"""
+"""Ranking metrics of a batch of score lists, with a stated rule for ties. The arguments are defined by the package."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
@@ -15,13 +12,13 @@ from sumexp.ranking._places import NOWHERE, Candidates, Chunks, First, Labels, P
 from sumexp.ranking._scores import Faults, Matrix, Sparse, as_tensor, check_bool, check_scores, entries, lowest
 
 Scores = Matrix | Chunks | Retrieved
-"""Scores [B, L], chunks of them, or the items that another system found."""
+"""Scores [B, L], chunks of them, or the items that another system retrieved."""
 Relevant = Matrix | Labels | Sparse
-"""What is relevant: [B, L], its items, or a sparse matrix of gains."""
+"""Marks or gains [B, L], the relevant items, or a sparse matrix of gains."""
 Excluded = Labels | Sequence[Any] | Matrix | Sparse
 """Items of each list, as :class:`Labels` has them: lists or sets, integers [B, T] padded by -1, or a sparse matrix."""
 Empty = Literal["error", "skip"] | float
-"""What a list without a relevant item is: an error, left out of the result, or worth this value."""
+"""The rule for a list without a relevant item: an error, no value, or this value."""
 
 
 def rank(
@@ -32,7 +29,7 @@ def rank(
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
 ) -> Tensor:
-    r"""The rank of one label in each list; infinite if it is not among what was retrieved.
+    r"""The rank of one label in each list; infinite if it was not retrieved.
 
     With g candidates above the label and T at its score (itself among them) it is g + 1 (optimistic), g + T
     (pessimistic) or g + (T + 1)/2 (expected).
@@ -40,12 +37,7 @@ def rank(
     >>> ranking.rank(torch.tensor([[0.9, 0.5, 0.5]]), [1])  # second or third
     tensor([2.5000], dtype=torch.float64)
 
-    Args:
-        scores: [B, L], or chunks of them.
-        labels: [B] the items whose ranks are asked for.
-        ties: the rule for ties.
-        mask: [B, L] the candidates; all if None.
-        exclude: items of each list that are no candidates, as those of its user's training; none if None.
+    ``labels`` [B] are the items to rank; the other arguments are those of :func:`reciprocal_rank`.
 
     Raises:
         ValueError: for shapes that do not fit, NaN, a label that is no candidate, or an unknown rule.
@@ -56,12 +48,12 @@ def rank(
     batch = asked.shape if given.batch is None else torch.Size([given.batch])
     if asked.ndim != 1 or asked.shape != batch:
         raise ValueError(f"labels must be integers [{batch[0] if batch else 'B'}], got {tuple(asked.shape)}")
-    own = checks.ids("label", asked, given.items).unsqueeze(-1)
+    items = checks.ids("label", asked, given.items).unsqueeze(-1)
     if isinstance(given.candidates.scores, Tensor):
-        own = own.to(given.candidates.scores.device)
-    if not bool(given.kept(own).all()):
+        items = items.to(given.candidates.scores.device)
+    if not bool(given.kept(items).all()):
         raise ValueError("mask or exclude leaves out a label itself, which then has no rank")
-    parts = places.of_labels(given.candidates, own, torch.ones_like(own, dtype=torch.float64), None, faults)
+    parts = places.of_labels(given.candidates, items, torch.ones_like(items, dtype=torch.float64), None, faults)
     values = torch.cat([_mean_place(part.above, part.tied, ties).squeeze(-1) for part in parts])
     faults.settle()
     return values.masked_fill(values >= NOWHERE, torch.inf)
@@ -106,12 +98,12 @@ def reciprocal_rank(
     tensor([0.5000], dtype=torch.float64)
 
     Args:
-        scores: [B, L], chunks of them, or what was retrieved.
+        scores: [B, L], chunks of them, or retrieved items.
         relevant: [B, L] bool, labels, or a sparse matrix.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
-        exclude: items of each list that are no candidates, as those of its user's training; none if None.
-        empty: what a list without a relevant item is: ``error``, ``skip`` (left out of the result), or its value.
+        exclude: items of each list that are no candidates, such as the user's training items; none if None.
+        empty: the rule for a list without a relevant item: ``error``, ``skip`` (no value for it), or its value.
 
     Raises:
         ValueError: for shapes that do not fit, NaN, a list without relevant item, or an unknown rule.
@@ -157,14 +149,8 @@ def recall(
     >>> ranking.recall(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]), 2)
     tensor([0.5000], dtype=torch.float64)
 
-    Args:
-        scores: [B, L], chunks of them, or what was retrieved.
-        relevant: [B, L] bool, or gains >= 0, or labels, or a sparse matrix of gains.
-        k: how many places count.
-        ties: the rule for ties.
-        mask: [B, L] the candidates; all if None.
-        exclude: items of each list that are no candidates, as those of its user's training; none if None.
-        empty: what a list without a relevant item is; see :func:`reciprocal_rank`.
+    ``relevant`` may be gains >= 0 too, and ``k`` is the number of places that count; the other arguments are those of
+    :func:`reciprocal_rank`.
 
     Raises:
         ValueError: as :func:`reciprocal_rank` or :func:`dcg`, and if k is not in 1..L.
@@ -236,14 +222,8 @@ def dcg(
     >>> ranking.dcg(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[0]], gains=[[3.0]]))
     tensor([3.], dtype=torch.float64)
 
-    Args:
-        scores: [B, L], chunks of them, or what was retrieved.
-        gains: [B, L] numbers >= 0, or bool, or labels, or a sparse matrix.
-        k: how many places count; all if None.
-        ties: the rule for ties.
-        mask: [B, L] the candidates; all if None.
-        exclude: items of each list that are no candidates, as those of its user's training; none if None.
-        empty: what a list without a positive gain is; see :func:`reciprocal_rank`.
+    ``gains`` are [B, L] numbers >= 0 or bool, labels, or a sparse matrix, and ``k`` is the number of places that count,
+    all if None; the other arguments are those of :func:`reciprocal_rank`.
 
     Raises:
         ValueError: as :func:`recall`, and for a negative or infinite gain.
@@ -282,20 +262,14 @@ def evaluate(
     exclude: Excluded | None = None,
     empty: Empty = "error",
 ) -> dict[str, Tensor]:
-    """Several metrics of one pass over the scores, by name, each [B].
+    """Several metrics in one pass over the scores, by name, each [B].
 
     >>> scores, relevant = torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]])
     >>> ranking.evaluate(scores, relevant, ["recall@2", "ndcg@2"])
     {'recall@2': tensor([0.5000], dtype=torch.float64), 'ndcg@2': tensor([0.3869], dtype=torch.float64)}
 
-    Args:
-        scores: as for :func:`recall`.
-        relevant: as for :func:`recall`; what has a gain > 0 is relevant where a metric takes no gains.
-        metrics: names of functions of this package, ``@k`` behind them for the first k places.
-        ties: the rule for ties.
-        mask: [B, L] the candidates; all if None.
-        exclude: items of each list that are no candidates; none if None.
-        empty: what a list without a relevant item is; see :func:`reciprocal_rank`.
+    ``metrics`` are names of functions of this package, with ``@k`` for the first k places; a metric without gains takes
+    the items with a gain > 0. The other arguments are those of :func:`recall`.
 
     Raises:
         ValueError: as each metric, and for an unknown name.
@@ -306,35 +280,27 @@ def evaluate(
         name, _, k = metric.partition("@")
         checks.choice("metric", name, list(METRICS))
         if k and not k.isdecimal():
-            raise ValueError(f"metric is {metric!r}; behind @ stands how many places count, as in {name}@10")
+            raise ValueError(f"metric is {metric!r}; after @ give the number of places, as in {name}@10")
         asked[metric] = name, int(k) if k else None
     return _values(asked, scores, relevant, ties, mask, exclude, empty)
 
 
-class _Running:
-    """Sums over runs of places of a falling function of the place."""
+def _sums(terms: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """Sums of terms [k] over the places start + 1, ..., stop, of which those beyond k are left out."""
+    total = torch.nn.functional.pad(terms.cumsum(0), (1, 0))
+    # The rounding error of each total, itself exact, so that the difference of two large totals keeps all digits.
+    lost = torch.nn.functional.pad((terms - total.diff()).cumsum(0), (1, 0))
 
-    def __init__(self, terms: Tensor) -> None:
-        """Sum the terms [k]."""
-        self.k = len(terms)
-        self.total = torch.nn.functional.pad(terms.cumsum(0), (1, 0))
-        # What rounding did to each total, itself exact, so that the difference of two large totals keeps all digits.
-        self.lost = torch.nn.functional.pad((terms - self.total.diff()).cumsum(0), (1, 0))
+    def over(start: Tensor, stop: Tensor) -> Tensor:
+        start, stop = start.clamp_max(len(terms)), stop.clamp_max(len(terms))
+        return (total[stop] - total[start]) + (lost[stop] - lost[start])
 
-    @staticmethod
-    def discounts(k: int, device: torch.device) -> "_Running":
-        """Of 1/log2(1 + place)."""
-        return _Running(1 / torch.log2(1 + torch.arange(1, k + 1, dtype=torch.float64, device=device)))
+    return over
 
-    @staticmethod
-    def harmonic(k: int, device: torch.device) -> "_Running":
-        """Of 1/place."""
-        return _Running(1 / torch.arange(1, k + 1, dtype=torch.float64, device=device))
 
-    def over(self, start: Tensor, stop: Tensor) -> Tensor:
-        """The sum over the places start + 1, ..., stop, those beyond k left out."""
-        start, stop = start.clamp_max(self.k), stop.clamp_max(self.k)
-        return (self.total[stop] - self.total[start]) + (self.lost[stop] - self.lost[start])
+def _places_up_to(k: int, values: Tensor) -> Tensor:
+    """1, ..., k on the device of ``values``."""
+    return torch.arange(1, k + 1, dtype=torch.float64, device=values.device)
 
 
 def _one(
@@ -359,7 +325,7 @@ def _values(
     exclude: Excluded | None,
     empty: Empty,
 ) -> dict[str, Tensor]:
-    """Metrics, each by its name and k, of one pass over the scores."""
+    """Metrics, each by its name and k, in one pass over the scores."""
     if not (empty in ("error", "skip") or (isinstance(empty, int | float) and 0 <= empty <= 1)):
         raise ValueError(f"empty is {empty!r}; it must be 'error', 'skip' or a number from 0 to 1")
     faults, names = Faults(), {name for name, _ in asked.values()}
@@ -368,7 +334,7 @@ def _values(
         if k is not None or name in ("recall", "precision"):
             asked[key] = name, checks.whole("k", k, 1, None if isinstance(scores, Retrieved) else length)
     given = _Given(scores, mask, ties, exclude)
-    graded = names & {"dcg", "ndcg"}
+    graded, first = names & {"dcg", "ndcg"}, names == {"reciprocal_rank"}
     called = "gains" if graded else "relevant"
     several = [k for _, k in asked.values()]
     most = None if None in several else max((k for k in several if k is not None), default=None)
@@ -376,17 +342,11 @@ def _values(
     what = "relevant item" if marked is not None or not graded else "candidate with a positive gain"
     if marked is not None:
         items, gains = given.of_items(marked, called, faults)
-        parts = places.of_labels(given.candidates, items, gains, most, faults)
+        parts = places.of_labels(given.candidates, items, gains, most, faults, first)
         some = (items >= 0).any(-1)
     else:
         right = given.of_matrix(relevant, called, names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
-        if names == {"reciprocal_rank"}:
-            firsts = list(places.first_of_matrix(given.candidates, right, faults))
-            found = torch.cat([_reciprocal_rank(first, ties, length) for first in firsts])
-            each = dict.fromkeys(asked, found)
-            some = torch.cat([first.right for first in firsts]) > 0
-            return {name: _of_empty(value, some, empty, what, faults) for name, value in each.items()}
-        parts = places.of_matrix(given.candidates, right, most, faults)
+        parts = places.of_matrix(given.candidates, right, most, faults, first)
         some = None
     values: dict[str, list[Tensor]] = {name: [] for name in asked}
     there: list[Tensor] = []
@@ -401,7 +361,7 @@ def _values(
 
 
 def _of_empty(values: Tensor, some: Tensor, empty: Empty, what: str, faults: Faults) -> Tensor:
-    """The values [B], by the rule for lists of which ``some`` [B] is False, after all that was noted is looked at."""
+    """The values [B], with the rule for lists where ``some`` [B] is False; raises what ``faults`` noted."""
     some = some.to(values.device)
     if empty == "error":
 
@@ -431,29 +391,26 @@ def _within(ranked: Places, k: int) -> Tensor:
 
 
 def _discounted(ranked: Places, k: int) -> Tensor:
-    discounts = _Running.discounts(k, ranked.gains.device)
-    return (ranked.gains / ranked.tied * discounts.over(ranked.above, ranked.above + ranked.tied)).sum(-1)
+    sums = _sums(1 / torch.log2(1 + _places_up_to(k, ranked.gains)))
+    return (ranked.gains / ranked.tied * sums(ranked.above, ranked.above + ranked.tied)).sum(-1)
 
 
-def _ideal(ranked: Places) -> Places:
-    """The greatest gains first."""
+def _ideal(ranked: Places, k: int) -> Tensor:
+    """DCG of the greatest gains first."""
     gains = ranked.gains.sort(-1, descending=True).values
-    place = torch.arange(gains.shape[1], device=gains.device).expand(gains.shape)
-    return Places(place, torch.ones_like(place), gains)
+    places = _places_up_to(gains.shape[1], gains)
+    return (gains * torch.where(places <= k, 1 / torch.log2(1 + places), 0.0)).sum(-1)
 
 
-def _reciprocal_rank(first: First, ties: Ties, length: int) -> Tensor:
+def _reciprocal_rank(first: First, length: int) -> Tensor:
     above, tied, right = first
-    if ties != "expected":
-        value = 1 / (above + 1 if ties == "optimistic" else above + tied - right + 1).double()
-        return value.masked_fill(above >= NOWHERE, 0)
     value, there = 1 / (above + 1).double(), (above < NOWHERE) & (tied > 1)
     several = there & (right > 1)
     stop = torch.where(there, above + tied, 0)
     if there.device.type != "cpu" or bool(there.any()):
-        # On a GPU a few sums more cost less than to ask how many places count.
+        # On a GPU a few more terms cost less than a synchronisation.
         most = length if stop.device.type != "cpu" else int(stop.max())
-        value = torch.where(there, _Running.harmonic(most, stop.device).over(above, stop) / tied, value)
+        value = torch.where(there, _sums(1 / _places_up_to(most, stop))(above, stop) / tied, value)
     rows = several.nonzero().flatten()
     most = int(tied[rows].max()) if len(rows) else 1
     for part in rows.split(max(1, places.ROWS_AT_ONCE // most)):  # type: ignore[no-untyped-call]
@@ -462,7 +419,7 @@ def _reciprocal_rank(first: First, ties: Ties, length: int) -> Tensor:
 
 
 def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, most: int) -> Tensor:
-    """The mean over random orders: the first of them is at place j with a hazard of right over what is left there."""
+    """The mean over random orders: the hazard of place j is ``right`` over the number of tied items from j on."""
     place = torch.arange(most, dtype=torch.float64, device=above.device)  # j - 1
     hazard = (right.unsqueeze(-1) / (tied.unsqueeze(-1) - place).clamp_min(1)).clamp_max(1)
     none_before = torch.nn.functional.pad((1 - hazard).cumprod(-1), (1, 0), value=1.0)[:, :-1]
@@ -474,7 +431,7 @@ def _average_precision(ranked: Places, k: int) -> Tensor:
     start = order.above.clamp_max(k)
     stop = (start + order.tied).clamp_max(k)
     others = (right - 1).double() / (order.tied - 1).clamp_min(1)
-    harmonic = _Running.harmonic(k, start.device).over(start, stop)
+    harmonic = _sums(1 / _places_up_to(k, start))(start, stop)
     terms = ((before + 1 - (start + 1) * others) * harmonic + others * (stop - start)) / order.tied
     return torch.where(order.gains > 0, terms, 0.0).sum(-1) / (ranked.gains > 0).sum(-1)
 
@@ -487,15 +444,15 @@ METRICS: dict[str, Callable[[Places, int], Tensor]] = {
     "recall": lambda p, k: _within(p, k) / p.gains.sum(-1),
     "precision": lambda p, k: _within(_binary(p), k) / k,
     "average_precision": _average_precision,
-    "reciprocal_rank": lambda p, k: _reciprocal_rank(First.of(p), "expected", k),
+    "reciprocal_rank": lambda p, k: _reciprocal_rank(First.of(p), k),
     "dcg": _discounted,
-    "ndcg": lambda p, k: _discounted(p, k) / _discounted(_ideal(p), k),
+    "ndcg": lambda p, k: _discounted(p, k) / _ideal(p, k),
 }
-"""Of places, ties settled, and how many of them count."""
+"""Functions of places, with ties settled, and of the number of places that count."""
 
 
 class _Given:
-    """Scores, mask and exclusions, checked: the candidates, and what of the relevant is among them."""
+    """Scores, mask and exclusions, checked: the candidates, and the relevant items among them."""
 
     def __init__(self, scores: Scores, mask: Matrix | None, ties: str, exclude: Excluded | None) -> None:
         checks.choice("ties", ties, get_args(Ties))
@@ -535,7 +492,7 @@ class _Given:
         self.candidates = Candidates(checked, left_out)
 
     def _without(self, values: Tensor, value: float) -> Tensor:
-        """A copy of a matrix [B, L] with a value at what is excluded."""
+        """A copy of a matrix [B, L] with a value at the excluded items."""
         assert self.excluded is not None
         row, place = (self.excluded >= 0).nonzero(as_tuple=True)
         copy = values.clone()
@@ -543,7 +500,7 @@ class _Given:
         return copy
 
     def kept(self, items: Tensor) -> Tensor:
-        """Which items [B, T] are candidates, and no padding."""
+        """Which items [B, T] are candidates and not padding."""
         there = items >= 0
         if self.mask is not None:
             there &= self.mask.gather(-1, items.clamp(0, self.items - 1))
@@ -604,7 +561,7 @@ class _Given:
         return self._kept_of(right)
 
     def _kept_of(self, right: Tensor) -> Tensor:
-        """Marks or gains [B, L], 0 at what is no candidate."""
+        """Marks or gains [B, L], 0 where an item is no candidate."""
         if self.mask is not None:
             return right & self.mask if right.dtype == torch.bool else right.masked_fill(~self.mask, 0)
         return right if self.excluded is None else self._without(right, 0)
@@ -617,10 +574,10 @@ def _note_gains(faults: Faults, gains: Tensor) -> None:
 
 
 def _unlike(retrieved: Retrieved) -> tuple[Tensor, Tensor]:
-    """What was retrieved, each item once.
+    """The retrieved items and their scores.
 
     Raises:
-        ValueError: if one stands in a list twice.
+        ValueError: if a list has an item twice.
     """
     found, scores = retrieved.padded()
     ordered = found.sort(-1).values
@@ -666,14 +623,14 @@ def _excluded(exclude: Excluded, items: int, lists: int | None) -> Tensor:
 
 
 def _distinct(ordered: Tensor) -> Tensor:
-    """How many different items are in each row [B, 1] of ordered ones, -1 left aside."""
+    """The number of different items of each sorted row [B, 1], without -1."""
     new = torch.ones_like(ordered, dtype=torch.bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     return (new & (ordered >= 0)).sum(-1, keepdim=True)
 
 
 def _less(scores: Chunks, excluded: Tensor) -> Callable[[int, int], Tensor]:
-    """Chunks with -inf at what is excluded."""
+    """Chunks with -inf at the excluded items."""
 
     def score(start: int, stop: int) -> Tensor:
         chunk = as_tensor("scores", scores.score(start, stop))
@@ -690,6 +647,6 @@ def _less(scores: Chunks, excluded: Tensor) -> Callable[[int, int], Tensor]:
 
 
 def _among(items: Tensor, ordered: Tensor) -> Tensor:
-    """Which items [B, T] are among others [B, E], which are sorted."""
+    """Which items [B, T] are among sorted ones [B, E]."""
     place = torch.searchsorted(ordered, items.contiguous()).clamp_max(ordered.shape[1] - 1)
     return (ordered.gather(-1, place) == items) & (items >= 0)

@@ -1,9 +1,9 @@
-r"""Where the relevant items of a list stand: how many items are above each of them, and how many at its score.
+r"""The place of each relevant item: how many candidates have a higher score, and how many the same.
 
-Every metric of :mod:`sumexp.ranking` is a function of these two numbers. They are found in one of four ways,
-whichever reads least: by counting (one or two relevant items a list), by a search in the sorted scores (some), by
-sorting the items (many), and by a search in the best k + 1 alone where only the first k places count. Lists are
-taken some rows at a time, and :class:`Chunks` some items at a time, so that memory stays bounded.
+Every metric of :mod:`sumexp.ranking` is a function of these two numbers. The cheapest of four methods finds them:
+counting (one or two relevant items per list), a search in the sorted scores (some), sorting the items (many), or, if
+only the first k places count, a search in the best k + 1. Lists are taken some rows at a time, and :class:`Chunks` some
+items at a time, so that memory is bounded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,27 +14,20 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.ranking._counting import (
-    FEW,
-    ON_DEVICE,
-    SOME,
-    above_and_tied,
-    all_places,
-    compare,
-    count_true,
-    search_sorted,
-    where_true,
-)
+from sumexp.ranking._counting import FEW, SOME, above_and_tied, all_places, count_true, search_sorted, where_true
 from sumexp.ranking._scores import Faults, Matrix, Sparse, check_scores, entries, lowest, note_nan, pad_lists, padded
 
 Ties = Literal["expected", "pessimistic", "optimistic"]
-"""What is assumed of the order of equal scores."""
+"""The rule for the order of equal scores."""
 
 ROWS_AT_ONCE = 1 << 20
-"""Scores of the rows that are taken at a time: their sorted copies stay in the cache."""
+"""Scores that the CPU takes at a time, so that their sorted copies stay in the cache."""
+
+ON_DEVICE = 1 << 28
+"""Scores that a GPU takes at a time."""
 
 NOWHERE = 1 << 53
-"""What stands above an item that is not among the places that count."""
+"""The number above an item beyond the first k places."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +39,9 @@ class Labels:
             [ 2, -1]])
 
     Attributes:
-        lists: for each list its relevant items, in any order, each once; or integers [B, T], where negative numbers
-            are padding; or a sparse matrix, whose entries that are not zero are meant.
-        gains: as ``lists``, a number > 0 for each item; all 1 if None. What stands at padding does not matter.
+        lists: the relevant items of each list, in any order, each once; or integers [B, T], negative for padding; or
+            the non-zero entries of a sparse matrix.
+        gains: as ``lists``, a number > 0 for each item, ignored at padding; all 1 if None.
 
     Raises:
         ValueError: if the two do not fit, or a gain is not finite and > 0.
@@ -65,7 +58,7 @@ class Labels:
         return found
 
     def read(self, faults: Faults, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-        """The same, and what is wrong with the gains is noted."""
+        """The same; wrong gains are noted in ``faults``."""
         marked = entries("lists", self.lists)
         lists: Any = self.lists
         items = (pad_lists("lists", lists, -1) if marked is None else marked[0]).to(device)
@@ -92,18 +85,18 @@ class Labels:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """The first items of each list, as an index or another system returned them, in the place of scores.
+    """The first items of each list, as an index or another system returned them, instead of scores.
 
-    What is relevant and not among them counts nothing, but belongs to what was to be found: recall and the ideal order
-    of NDCG are of all that is judged relevant. A list shorter than k leaves places empty.
+    A relevant item that was not retrieved contributes 0 to the metric, but counts in the total of recall and in the
+    ideal order of NDCG. A list shorter than k leaves places empty.
 
     >>> found = ranking.Retrieved([[4, 7], [3, -1]])  # the second list has one item
     >>> ranking.recall(found, ranking.Labels([[7, 9], [3]]), 3)
     tensor([0.5000, 1.0000], dtype=torch.float64)
 
     Attributes:
-        items: lists of items, the best first, or integers [B, K], where negative numbers are padding; each item once.
-        scores: their scores, as ``items``, by which equal ones tie; in the order as it stands if None.
+        items: lists of items, the best first, or integers [B, K], negative for padding; each item once.
+        scores: their scores, as ``items``, which may tie; without them the order of ``items`` counts.
 
     Raises:
         ValueError: by the metrics, if an item stands twice in a list or the two do not fit.
@@ -113,7 +106,7 @@ class Retrieved:
     scores: Sequence[Any] | Matrix | None = None
 
     def padded(self) -> tuple[Tensor, Tensor]:
-        """Items [B, K], -1 at padding, and scores [B, K] that fall where none are given."""
+        """Items [B, K], -1 at padding, and scores [B, K], falling ones by default."""
         items = pad_lists("items", self.items, -1)
         if items.ndim != 2 or items.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"items must be integers [B, K], got {items.dtype} of shape {tuple(items.shape)}")
@@ -130,7 +123,7 @@ class Retrieved:
 
 @dataclass(frozen=True)
 class Chunks:
-    """Scores [B, items] that are computed some items at a time and never stand together.
+    """Scores [B, items] that are computed some items at a time, never all at once.
 
     >>> users, items = torch.eye(2), torch.arange(10.0).view(5, 2)
     >>> scores = ranking.Chunks(lambda start, stop: users @ items[start:stop].T, len(items), 2)
@@ -138,10 +131,10 @@ class Chunks:
     tensor([5., 1.], dtype=torch.float64)
 
     Attributes:
-        score: of (start, stop) the scores [B, stop - start] of the items start..stop - 1. It is asked for each range
-            once or twice, and must answer the same.
-        items: how many items there are.
-        size: how many are scored at a time.
+        score: maps (start, stop) to the scores [B, stop - start] of the items start..stop - 1. It is called once or
+            twice per range, and must return the same scores.
+        items: number of items.
+        size: items per call.
 
     Raises:
         ValueError: if a number is no whole number >= 1.
@@ -163,12 +156,12 @@ class Chunks:
 
 
 class Places(NamedTuple):
-    """Where the relevant items of some lists stand.
+    """The places of the relevant items of some lists.
 
     Attributes:
-        above: how many candidates have a higher score, [B, R]; more than k for items that cannot be among the first k.
-        tied: how many have the same score, itself among them, [B, R].
-        gains: what each item is worth, [B, R] float64; 0 for padding.
+        above: number of candidates with a higher score, [B, R]; more than k for items that cannot be among the first k.
+        tied: number with the same score, the item included, [B, R].
+        gains: [B, R] float64; 0 for padding.
     """
 
     above: Tensor
@@ -176,20 +169,20 @@ class Places(NamedTuple):
     gains: Tensor
 
     def settled(self, ties: Ties) -> "Places":
-        """One place for each item, by the best or the worst order of the ties; unchanged for ``expected``."""
+        """One place per item, by the best or the worst order of the ties; unchanged for ``expected``."""
         if ties == "expected":
             return self
         by_gain = self.gains.argsort(dim=-1, descending=True, stable=True)
         order = by_gain.gather(-1, self.above.gather(-1, by_gain).argsort(dim=-1, stable=True))
         above, tied, gains = (values.gather(-1, order) for values in self)
-        # Among equals the greatest gain comes first in the best order and last in the worst. Padding, of gain 0, stands
-        # for some item once and again, more often than that ties: its place does not matter, but is none below 0.
+        # Among equals the greatest gain comes first in the best order and last in the worst. Padding, of gain 0, may
+        # repeat an item more often than it ties; its place does not matter, but must not be negative.
         within = torch.arange(above.shape[1], device=above.device) - self._start(above)
         place = above + within if ties == "optimistic" else above + tied - 1 - within
         return Places(place.clamp_min(0), torch.ones_like(tied), gains)
 
     def in_order(self) -> tuple["Places", Tensor, Tensor]:
-        """By score, padding last; with how many relevant items are above each, and how many tie with it, [B, R]."""
+        """By score, padding last; with the numbers of relevant items above each and tied with it, [B, R]."""
         above = torch.where(self.gains > 0, self.above, torch.iinfo(torch.int64).max)
         above, order = above.sort(dim=-1, stable=True)
         tied, gains = self.tied.gather(-1, order), self.gains.gather(-1, order)
@@ -198,7 +191,7 @@ class Places(NamedTuple):
 
     @staticmethod
     def _start(values: Tensor) -> Tensor:
-        """Where the run of equal values begins that an element of a sorted row belongs to."""
+        """The index in each sorted row at which the run of an element's equals begins."""
         index = torch.arange(values.shape[1], device=values.device).expand(values.shape)
         new = torch.zeros_like(index)
         new[:, 1:] = torch.where(values[:, 1:] != values[:, :-1], index[:, 1:], 0)
@@ -207,56 +200,59 @@ class Places(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """Scores, and what of them is left out.
+    """Scores of candidates.
 
     Attributes:
-        scores: [B, L], the lowest there is at what is no candidate; or chunks of such; or what was retrieved.
-        left_out: how many of each list are no candidates [B, 1]; None if all are.
+        scores: [B, L], the lowest value of the type where an item is no candidate; or chunks; or retrieved items.
+        left_out: [B, 1] number of items that are no candidates; None for none.
     """
 
     scores: Tensor | Chunks | Retrieved
     left_out: Tensor | None = None
 
     def rows(self, at: slice) -> Tensor | None:
-        """How many of some lists are left out."""
+        """``left_out`` of some lists."""
         return None if self.left_out is None else self.left_out[at]
 
 
-def of_matrix(given: Candidates, gains: Tensor, k: int | None, faults: Faults) -> Iterator[Places]:
+def of_matrix(given: Candidates, gains: Tensor, k: int | None, faults: Faults, first: bool = False) -> Iterator[Places]:
     """The places of the items with a positive gain, some lists at a time.
 
     Args:
         given: the scores, a matrix.
-        gains: [B, L] bool or numbers >= 0, 0 at what is no candidate.
-        k: how many places matter; all if None.
-        faults: where NaN is noted.
+        gains: [B, L] bool or numbers >= 0, 0 where an item is no candidate.
+        k: number of places that count; all if None.
+        faults: notes NaN.
+        first: whether only the best relevant item of each list counts.
     """
     assert isinstance(given.scores, Tensor)
     for rows in _rows(given.scores, k):
         worth = gains[rows]
         row, item = where_true(worth if worth.dtype == torch.bool else worth > 0)
         items, value = padded(row, item, worth[row, item], len(worth))
-        yield _of_rows(given, rows, items, value, k, faults)
+        yield _of_rows(given, rows, items, value, k, faults, first)
 
 
-def of_labels(given: Candidates, items: Tensor, gains: Tensor, k: int | None, faults: Faults) -> Iterator[Places]:
+def of_labels(
+    given: Candidates, items: Tensor, gains: Tensor, k: int | None, faults: Faults, first: bool = False
+) -> Iterator[Places]:
     """The places of given items [B, T], -1 at padding; the other arguments as in :func:`of_matrix`."""
     if isinstance(given.scores, Retrieved):
         yield _of_retrieved(given.scores, items, gains, faults)
     elif isinstance(given.scores, Chunks):
-        yield _of_chunks(given.scores, items, gains, given.left_out, k, faults)
+        yield _of_chunks(given.scores, items, gains, given.left_out, k, faults, first)
     else:
         for rows in _rows(given.scores, k):
-            yield _of_rows(given, rows, items[rows], gains[rows], k, faults)
+            yield _of_rows(given, rows, items[rows], gains[rows], k, faults, first)
 
 
 class First(NamedTuple):
-    """Where the best relevant item of each list stands, each [B].
+    """The place of the best relevant item of each list, each [B].
 
     Attributes:
-        above: how many candidates have a higher score; NOWHERE if none is relevant.
-        tied: how many have the same score, itself among them.
-        right: how many of those are relevant; 0 if none is.
+        above: number of candidates with a higher score; NOWHERE without a relevant item.
+        tied: number with the same score, the item included.
+        right: number of relevant ones among those.
     """
 
     above: Tensor
@@ -274,20 +270,6 @@ class First(NamedTuple):
         return First(first.squeeze(-1), tied.gather(-1, at).squeeze(-1), (above == first).sum(-1) * some)
 
 
-def first_of_matrix(given: Candidates, relevant: Tensor, faults: Faults) -> Iterator[First]:
-    """The place of each list's best relevant item, some lists at a time; arguments as in :func:`of_matrix`."""
-    scores = given.scores
-    assert isinstance(scores, Tensor)
-    for rows in _rows(scores):
-        part, own = scores[rows], relevant[rows]
-        note_nan(faults, part.amax(-1), rows.start)
-        best = part.masked_fill(~own, lowest(part)).amax(-1, keepdim=True)
-        above, tied = above_and_tied(part, best)
-        tied = _without(tied, given.rows(rows), part, best)
-        right = count_true(own & (part == best))
-        yield First(torch.where(right > 0, above.squeeze(-1), NOWHERE), tied.squeeze(-1), right)
-
-
 def everywhere(scores: Tensor, faults: Faults) -> Iterator[tuple[Tensor, Tensor]]:
     """(above, tied) of all items, some lists at a time."""
     for rows in _rows(scores):
@@ -296,7 +278,7 @@ def everywhere(scores: Tensor, faults: Faults) -> Iterator[tuple[Tensor, Tensor]
 
 
 def _rows(scores: Tensor, k: int | None = None) -> Iterator[slice]:
-    """Some lists at a time, and more where the best k + 1 are all that is sorted."""
+    """Some lists at a time, more of them if only the best k + 1 are sorted."""
     on_cpu = ROWS_AT_ONCE * (4 if _first_alone(scores, k) else 1)
     step = max(1, (on_cpu if scores.device.type == "cpu" else ON_DEVICE) // scores.shape[1])
     return (slice(start, start + step) for start in range(0, max(1, len(scores)), step))
@@ -306,7 +288,9 @@ def _first_alone(scores: Tensor, k: int | None) -> bool:
     return k is not None and SOME * (k + 1) <= scores.shape[1]
 
 
-def _of_rows(given: Candidates, rows: slice, items: Tensor, gains: Tensor, k: int | None, faults: Faults) -> Places:
+def _of_rows(
+    given: Candidates, rows: slice, items: Tensor, gains: Tensor, k: int | None, faults: Faults, first: bool
+) -> Places:
     assert isinstance(given.scores, Tensor)
     scores, length = given.scores[rows], given.scores.shape[1]
     at = items.clamp(0, length - 1)
@@ -317,18 +301,30 @@ def _of_rows(given: Candidates, rows: slice, items: Tensor, gains: Tensor, k: in
         above, tied = _among_best(best, wanted, _at_last(scores, best, wanted))
     else:
         note_nan(faults, scores.amax(-1), rows.start)
-        if scores.device.type == "cpu" and SOME * items.shape[1] > length and items.shape[1] > FEW:
+        asked = _asked(wanted, gains, first)
+        if scores.device.type == "cpu" and SOME * asked.shape[1] > length and asked.shape[1] > FEW:
             above, tied = (table.gather(-1, at) for table in all_places(scores))
         else:
-            above, tied = above_and_tied(scores, wanted)
+            above, tied = _spread(above_and_tied(scores, asked), wanted, asked)
     return Places(above, _without(tied, given.rows(rows), scores, wanted), gains)
 
 
+def _asked(wanted: Tensor, gains: Tensor, first: bool) -> Tensor:
+    """The wanted scores, or with ``first`` the best relevant one of each list [B, 1]."""
+    if not first or not wanted.shape[1]:
+        return wanted
+    return wanted.masked_fill(gains <= 0, lowest(wanted)).amax(-1, keepdim=True)
+
+
+def _spread(counts: tuple[Tensor, Tensor], wanted: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
+    """(above, tied) of the wanted scores, by those of the asked ones; other scores are NOWHERE."""
+    above, tied = counts
+    return torch.where(wanted == asked, above, NOWHERE), tied.expand_as(wanted)
+
+
 def _at_last(scores: Tensor, best: Tensor, wanted: Tensor) -> Tensor:
-    """How many scores equal the last of the best [B, 1]; 1 where nothing wanted does."""
+    """The number of scores equal to the last of the best [B, 1]; 1 if no wanted score is."""
     last = best[:, -1:]
-    if scores.device.type != "cpu":
-        return (scores == last).sum(-1, keepdim=True)
     crowded = (wanted == last).any(-1)
     at_last = torch.ones_like(last, dtype=torch.int64)
     if bool(crowded.any()):
@@ -337,10 +333,10 @@ def _at_last(scores: Tensor, best: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _without(tied: Tensor, left_out: Tensor | None, scores: Tensor, wanted: Tensor) -> Tensor:
-    """Ties less those with what is left out, which stands last, where a candidate of the lowest score may stand too."""
+    """Ties without the items left out, which tie with candidates of the lowest score."""
     if left_out is None:
         return tied
-    # What padding asks for may be left out itself: it gains nothing, but is not divided by 0 either.
+    # The score of padding may be that of an item left out; its gain is 0, but nothing is divided by 0.
     return torch.where(wanted == lowest(scores), tied - left_out, tied).clamp_min(1)
 
 
@@ -351,8 +347,8 @@ def _of_retrieved(retrieved: Retrieved, items: Tensor, gains: Tensor, faults: Fa
     note_nan(faults, scores.masked_fill(~real, 0).amax(-1), 0)
     above, tied = (torch.full_like(items, value) for value in (NOWHERE, 1))
     for column in range(items.shape[1]):
-        own = items[:, column : column + 1]
-        hit = (found == own) & (own >= 0)
+        item = items[:, column : column + 1]
+        hit = (found == item) & (item >= 0)
         score = scores.gather(-1, hit.byte().argmax(-1, keepdim=True))
         there = hit.any(-1)
         above[:, column] = torch.where(there, ((scores > score) & real).sum(-1), NOWHERE)
@@ -361,7 +357,7 @@ def _of_retrieved(retrieved: Retrieved, items: Tensor, gains: Tensor, faults: Fa
 
 
 def _of_chunks(
-    scores: Chunks, items: Tensor, gains: Tensor, left_out: Tensor | None, k: int | None, faults: Faults
+    scores: Chunks, items: Tensor, gains: Tensor, left_out: Tensor | None, k: int | None, faults: Faults, first: bool
 ) -> Places:
     wanted: Tensor | None = None
     best, at_last = None, None
@@ -382,17 +378,19 @@ def _of_chunks(
     if best is not None and at_last is not None:
         above, tied = _among_best(best, wanted, at_last)
         return Places(above, _without(tied, left_out, wanted, wanted), gains)
-    above, tied = torch.zeros_like(items), torch.zeros_like(items)
+    asked = _asked(wanted, gains, first)
+    above = tied = torch.zeros_like(asked, dtype=torch.int64)
     for _, chunk in scores:
-        more, equal = above_and_tied(chunk, wanted)
+        more, equal = above_and_tied(chunk, asked)
         above, tied = above + more, tied + equal
-    # What stands for padding ties with nothing.
+    above, tied = _spread((above, tied), wanted, asked)
+    # The score of padding may tie with nothing.
     return Places(above, _without(tied, left_out, wanted, wanted).clamp_min(1), gains)
 
 
 def _merge(best: Tensor | None, at_last: Tensor | None, chunk: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The best k so far, in descending order, and how many scores so far are equal to the last of them [B, 1]."""
-    size = min(k + 1, chunk.shape[1])  # one more shows whether others of it equal the last
+    """The best k so far, in descending order, and the number of scores so far that equal the last of them [B, 1]."""
+    size = min(k + 1, chunk.shape[1])  # one more shows whether further scores equal the last
     of_chunk = torch.cat([chunk[rows].topk(size).values for rows in _rows(chunk)])
     merged = of_chunk if best is None else torch.cat([best, of_chunk], -1).sort(-1, descending=True).values
     new = merged[:, :k]
@@ -402,7 +400,7 @@ def _merge(best: Tensor | None, at_last: Tensor | None, chunk: Tensor, k: int) -
     if of_chunk.shape[1] < chunk.shape[1] and bool(more.any()):
         count[more] = count_true(chunk[more] == last[more]).unsqueeze(-1)
     if best is not None and at_last is not None:
-        # All that was above the former last one is in the former best.
+        # All scores above the former last one are in the former best.
         before = (best == last).sum(-1, keepdim=True)
         count = count + torch.where(best[:, -1:] == last, at_last, before)
     return new, count
@@ -410,11 +408,8 @@ def _merge(best: Tensor | None, at_last: Tensor | None, chunk: Tensor, k: int) -
 
 def _among_best(best: Tensor, wanted: Tensor, at_last: Tensor) -> tuple[Tensor, Tensor]:
     """(above, tied) by the best scores alone [B, k + 1], descending; ``at_last`` counts all that equal the last."""
-    if best.device.type == "cpu" or wanted.shape[1] * best.shape[1] > 1 << 12:
-        above, tied = search_sorted(best.flip(-1).contiguous(), wanted)
-    else:
-        above, tied = compare(best, wanted)
+    above, tied = search_sorted(best.flip(-1).contiguous(), wanted)
     tied = torch.where(wanted == best[:, -1:], at_last, tied)
     beyond = wanted < best[:, -1:]
-    # So many that in no order of the ties such an item comes to the first k places.
+    # In no order of the ties is such an item among the first k.
     return above.masked_fill(beyond, best.shape[1]), tied.masked_fill(beyond, NOWHERE)

@@ -197,11 +197,11 @@ def log_least_weight(q: checks.Values, num_negatives: int) -> Tensor:
 
 def _mean_and_slope(log_w: Tensor, m: int, log_q: Tensor) -> tuple[Tensor, Tensor]:
     """E log(1 + wK) and its derivative in log w, [rows], as one integral: the number of draws costs nothing."""
-    own = log_w.clone().requires_grad_()
-    terms = torch.stack([own, torch.full_like(own, -math.inf)], -1)
+    x = log_w.clone().requires_grad_()
+    terms = torch.stack([x, torch.full_like(x, -math.inf)], -1)
     with torch.enable_grad():
         mean = expectations.expect(expectations.with_replacement(terms, m, log_q), 1e-13).loss
-        (slope,) = torch.autograd.grad(mean.sum(), own)
+        (slope,) = torch.autograd.grad(mean.sum(), x)
     return mean.detach(), slope
 
 
