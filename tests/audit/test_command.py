@@ -32,6 +32,16 @@ print(*(m for m in sys.modules if m.startswith("claimbook")), file=sys.stderr)
 COUNTS = np.maximum(1, 400 / np.arange(1, 61.0)).astype(np.int64)
 
 
+def fails(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """The one line with which the command ends at once, with exit code 1."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(each) for each in arguments])
+    out, error = capsys.readouterr()
+    [line] = error.splitlines()
+    assert (ended.value.code, out, line[:7]) == (1, "", "error: ")
+    return line
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     path = tmp_path / "counts.csv"
@@ -204,10 +214,8 @@ def test_ids_that_are_no_rows_or_could_be_two_columns_are_named(
     path = tmp_path / "a.csv"
     path.write_text("movie,count\n1,30\n2,10\n3,20\n")  # 1-based
     np.save(tmp_path / "s.npy", np.zeros((1, 3)))
-    with pytest.raises(SystemExit):
-        main([str(path), "-m", "2", "--scores", str(tmp_path / "s.npy")])
     wrong = "the 3 ids of 'movie' run from 1 to 3, not from 0 to 2, so that they are not the columns of --scores"
-    assert wrong in capsys.readouterr().err
+    assert wrong in fails(capsys, path, "-m", 2, "--scores", tmp_path / "s.npy")
     main([str(path), "-m", "2"])  # for counts alone the order is of no account
     main([str(path), "-m", "2", "--scores", str(tmp_path / "s.npy"), "--ids", "position"])
     assert "classes by position; not read: 'movie' (0: 30, 1: 10, 2: 20)" in capsys.readouterr().out
@@ -247,10 +255,8 @@ def test_no_report_overwrites_what_is_read(
     """The data beside counts.html would have been written to counts.csv, the reader's own file."""
     path = tmp_path / f"given{suffix}"
     path.write_text("count\n5\n3\n")
-    given = [str(path)] if option == "counts" else [str(tmp_path / "none.csv"), "--scores", str(path)]
-    with pytest.raises(SystemExit):
-        main([*given, "-m", "2", "--output", str(tmp_path / "given.html")])
-    assert "would overwrite" in capsys.readouterr().err
+    given = [path] if option == "counts" else [tmp_path / "none.csv", "--scores", path]
+    assert "would overwrite" in fails(capsys, *given, "-m", 2, "--output", tmp_path / "given.html")
     assert path.read_text() == "count\n5\n3\n"
 
 
@@ -275,9 +281,14 @@ def test_a_report_whose_name_has_signs_finds_its_data(tmp_path: Path) -> None:
         ("a.csv", "item,count\na,3\nb\n", "cannot be read as a table"),
         ("a.csv", "count\n3\n\n4\n", "line 3: count is empty"),
         ("a.csv", "x,y\n1,2\n", "has the columns x, y; say which with --column"),
+        ("a.csv", "0,5\n1,3\n", "has the columns 1 to 2, without names; say which with --column"),
+        ("a.csv", ",0\n0,5\n1,3\n", "has the columns column0, 0; say which with --column"),  # pandas' Series.to_csv
         ("a.xls", "1", "ends in '.xls'"),
         ("a.npy", "1", "is no array in NumPy's format"),
         ("a.parquet", "1", "cannot be read as a table"),
+        ("a.csv", '"' + "x" * 140_000 + '",count\na,3\n', "has a first line of more than 131,072 characters"),
+        ("a.csv", "count,count\n3,4\n5,6\n", "has 2 columns 'count'; rename all but one"),
+        ("a.csv", "item,Count,count\na,3,4\n", "has 2 columns 'Count'"),
     ],
 )
 def test_a_bad_file_is_one_line_and_code_1(
@@ -285,14 +296,7 @@ def test_a_bad_file_is_one_line_and_code_1(
 ) -> None:
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises(SystemExit) as ended:
-        main([str(path), "-m", "4", "--output", str(tmp_path / "r.html")])
-    assert ended.value.code == 1
-    out, error = capsys.readouterr()
-    assert out == ""
-    [line] = error.splitlines()
-    assert line.startswith("error: ")
-    assert message in line
+    assert message in fails(capsys, path, "-m", 4, "--output", tmp_path / "r.html")
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
@@ -301,11 +305,7 @@ def test_a_header_that_announces_too_much_is_one_line(tmp_path: Path, capsys: py
     path = tmp_path / "a.npy"
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (10**12,)})
-    with pytest.raises(SystemExit) as ended:
-        main([str(path), "-m", "4"])
-    assert ended.value.code == 1
-    [line] = capsys.readouterr().err.splitlines()
-    assert "is no array in NumPy's format: mmap length is greater than file size" in line
+    assert "is no array in NumPy's format: mmap length is greater than file size" in fails(capsys, path, "-m", 4)
 
 
 @pytest.mark.parametrize("error, code", [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141), (MemoryError(), 1)])
@@ -340,15 +340,6 @@ def test_a_column_of_lists_is_no_column_of_labels(tmp_path: Path) -> None:
         counts(tmp_path / "a.parquet")
 
 
-def test_a_missing_number_names_its_options(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([str(table)])
-    error = capsys.readouterr().err
-    assert "m is not given" in error
-    assert "-m 255" in error
-    assert "--batch" in error
-
-
 def test_keys_are_no_classes(tmp_path: Path) -> None:
     """17 bytes took 6.8 GB."""
     (tmp_path / "a.csv").write_text("label\n99999999\n1\n")
@@ -360,77 +351,11 @@ def test_keys_are_no_classes(tmp_path: Path) -> None:
     assert len(counts(tmp_path / "a.csv")) == 1_000_000
 
 
-@pytest.mark.parametrize("holds", ["labels", "counts"])
-@pytest.mark.parametrize("suffix", [".csv", ".npy"])
-def test_more_classes_than_memory_are_one_line_at_once(
-    holds: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Four labels with --classes 100000000 took 10.5 GB, and more where there was less."""
-    monkeypatch.setattr("sumexp.audit.inputs._memory", lambda: 8e9 if holds == "labels" else 3 * 110 - 1)
-    path = tmp_path / f"a{suffix}"
-    if suffix == ".npy":
-        np.save(path, np.array([1, 1, 0]))
-    else:
-        path.write_text(f"{holds}\n1\n1\n0\n")
-    more = ["--classes", "100000000"] if holds == "labels" else []
-    with pytest.raises(SystemExit) as ended:
-        main([str(path), "-m", "2", "--holds", holds, *more])
-    assert ended.value.code == 1
-    [line] = capsys.readouterr().err.splitlines()
-    said = "100,000,000 classes takes 11.0 GB of memory, and there are 8.0" if more else "3 classes takes 0.0 GB"
-    assert said in line
-
-
-def test_what_float64_cannot_solve_is_said_in_words() -> None:
-    with pytest.raises(AuditError, match=r"frequent classes are 1e\+12 times as frequent as rare ones") as error:
-        audit(np.array([10**12, 1, 1]), m=8, weights="none")
-    assert "leading minor" not in str(error.value)
-
-
 def test_what_float64_cannot_solve_elsewhere_takes_no_answer_away() -> None:
     """The minimum of the theorem's scheme is found, and that of others, beside it, is not."""
     result = audit(np.array([10**12, 1, 1]), m=8, weights="relative")
     assert result.verdict == "right"
     assert "Not found in float64, and left out: the minimum of " in str(result).replace("\n          ", " ")
-
-
-@pytest.mark.parametrize(
-    "extra, message",
-    [
-        (["--column", "price"], "no column 'price'"),
-        (["--classes", "7"], "60 rows, one for each class, but 7 classes"),
-        (["--output", "r.pdf"], "must end in .html"),
-        (["--output", "/nowhere/r.html"], "there is no folder /nowhere"),
-        (["--scores", "none.npy"], "there is no file none.npy"),
-        (["--sampler", "zipf"], "no sampler 'zipf'"),
-    ],
-)
-def test_a_bad_option_is_one_line(
-    extra: list[str], message: str, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([str(table), "-m", "4", *extra])
-    assert ended.value.code == 1
-    assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ('"' + "x" * 140_000 + '",count\na,3\n', "has a first line of more than 131,072 characters: is it a table?"),
-        ("count,count\n3,4\n5,6\n", "has 2 columns 'count'; rename all but one"),
-        ("item,Count,count\na,3,4\n", "has 2 columns 'Count'"),
-    ],
-)
-def test_a_bad_header_is_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first was a traceback; of the second the first column was taken without a word."""
-    path = tmp_path / "a.csv"
-    path.write_text(text)
-    with pytest.raises(SystemExit) as ended:
-        main([str(path), "-m", "2"])
-    assert ended.value.code == 1
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
 
 
 def test_other_columns_may_have_one_name(tmp_path: Path) -> None:
@@ -443,28 +368,56 @@ def test_other_columns_may_have_one_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "extra, message",
     [
-        (["--temperature", "0"], "--temperature does nothing without --scores, --embeddings or --cosine"),
-        (["--examples", "9"], "--examples does nothing without --scores or --embeddings"),
-        (["--candidates", "9"], "--candidates does nothing without --sampled"),
-        (["--candidates-from", "unigram"], "--candidates-from does nothing without --sampled"),
-        (["--book", "here"], "--book does nothing without --output"),
-        (["--ids", "a"], "is an array, which has no column 'a'"),
-        (["--column", "count"], "is an array, which has no column 'count'"),
-        (["--classes", "9"], "4 rows, one for each class, but 9 classes are said"),
-        (["--scores", "scores.npy", "--seed", "1"], "--seed does nothing without an assumed truth"),
+        ([], "m is not given: pass the number of negatives per example (-m 255) or the batch size (--batch 256)"),
+        (["-m", 2, "--column", "price"], "no column 'price'"),
+        (["-m", 2, "--classes", 7], "60 rows, one for each class, but 7 classes are said"),
+        (["-m", 2, "--output", "r.pdf"], "must end in .html"),
+        (["-m", 2, "--output", "/nowhere/r.html"], "there is no folder /nowhere"),
+        (["-m", 2, "--scores", "none.npy"], "there is no file none.npy"),
+        (["-m", 2, "--sampler", "zipf"], "no sampler 'zipf'"),
+        (["-m", 2, "--temperature", 0], "--temperature does nothing without --scores, --embeddings or --cosine"),
+        (["-m", 2, "--examples", 9], "--examples does nothing without --scores or --embeddings"),
+        (["-m", 2, "--candidates", 9], "--candidates does nothing without --sampled"),
+        (["-m", 2, "--candidates-from", "unigram"], "--candidates-from does nothing without --sampled"),
+        (["-m", 2, "--book", "here"], "--book does nothing without --output"),
+        (["-m", 2, "--scores", "s.npy", "--seed", 1], "--seed does nothing without an assumed truth"),
+        (["-m", 2, "--scheme", "siglip", "--weights", "relative"], "--weights is not known for --scheme siglip"),
+        (["-m", 2, "--scheme", "siglip", "--cosine"], "--cosine is not known for --scheme siglip"),
+        (["-m", 2, "--scheme", "baseline", "--hits", "keep"], "baseline means weights negatives with hits masked"),
     ],
 )
-def test_no_option_is_ignored_in_silence(
-    extra: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_option_is_one_line(
+    extra: list[object], message: str, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert message in fails(capsys, table, *extra)
+
+
+def test_a_column_of_ids_holds_labels_which_may_be_1_based(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.csv"
+    for name in ("movie_id", "movieId"):
+        path.write_text(f"user,{name}\n7,1\n7,2\n8,2\n")
+        assert inputs.tally(path, name).counts.tolist() == [0, 1, 2]
+    np.save(tmp_path / "s.npy", np.zeros((2, 2)))
+    line = fails(capsys, path, "--column", "movieId", "-m", 1, "--scores", tmp_path / "s.npy")
+    assert line.endswith("must be [examples, 3], one for each class (no label is 0: are the ids 1-based?)")
+
+
+def test_cosines_are_at_most_1(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Vectors that were not normalised were multiplied as they stand, and their products taken for cosines."""
+    vectors = np.random.default_rng(0).normal(size=(61, 3))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    for name, values in (("q", unit[:1]), ("i", vectors[1:]), ("u", unit[1:]), ("s", 3 * unit[:1] @ unit[1:].T)):
+        np.save(tmp_path / f"{name}.npy", values)
+    given = [table, "-m", 4, "--cosine", "--temperature", 0.1]
+    wrong = fails(capsys, *given, "--embeddings", tmp_path / "q.npy", tmp_path / "i.npy")
+    assert re.search(r"i.npy has vectors of length .* to .*; for --cosine give unit vectors", wrong)
+    assert "has a score of size 2." in fails(capsys, *given, "--scores", tmp_path / "s.npy")
+    main([str(each) for each in (*given, "--embeddings", tmp_path / "q.npy", tmp_path / "u.npy")])
+    assert "cosines" in capsys.readouterr().out
+
+
+def test_an_array_has_no_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "a.npy", np.array([5, 3, 2, 7]))
-    with pytest.raises(SystemExit) as ended:
-        main([str(tmp_path / "a.npy"), "-m", "2", *extra])
-    assert ended.value.code == 1
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
-
-
-def test_a_temperature_without_scores_is_an_error() -> None:
-    with pytest.raises(AuditError, match="temperature is 0, but there are no scores"):
-        audit(COUNTS, m=4, temperature=0)
+    for option in ("--ids", "--column"):
+        line = fails(capsys, tmp_path / "a.npy", "-m", 2, option, "count")
+        assert "is an array, which has no column 'count'" in line

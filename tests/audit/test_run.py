@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from sumexp.audit import Audit, AuditError, audit
+from sumexp.audit import Audit, AuditError, audit, drift
 from sumexp.audit._arguments import label_counts
 from sumexp.audit._faults import _many
 from sumexp.audit._rates import rates
 from sumexp.audit._rows import groups
 from sumexp.audit._setup import Weights, read_setup
-from sumexp.audit.estimates import estimate
 from sumexp.negatives import race
 from sumexp.samplers import Hits, LogUniform
 
@@ -115,14 +114,17 @@ def test_what_correcting_the_negatives_alone_tends_to(weights: Weights, hits: Hi
 
 
 def test_probabilities_that_a_library_clips_are_priced() -> None:
-    """A fifth of the labels is rarer than the least probability: RIGHT without it."""
+    """A fifth of the labels is rarer than the least probability; at a millionth none is."""
     counts = np.append([1000, 900, 800], np.ones(600, dtype=int))
-    clipped, right = (
-        audit(counts, weights="relative", m=15, log_q=estimate(name, counts))
-        for name in ("clipped:0.002", "clipped:1e-6")
-    )
-    assert (clipped.verdict, right.verdict) == ("wrong", "right")
-    assert "a table of other probabilities" in found(clipped)
+    prior = counts / counts.sum()
+    given: dict[str, Any] = {"weights": "relative", "m": 15, "scores": np.log(prior)[None]}
+    clipped, right = (audit(counts, log_q=f"clipped:{least}", **given) for least in (0.002, 1e-6))
+    delta = np.log(np.maximum(prior, 0.002) / prior)
+    cost = float(np.log(prior @ np.exp(delta)) - prior @ delta)
+    [fault] = [each for each in clipped.faults if each.found]
+    assert (fault.name, clipped.verdict, right.verdict) == ("a table of other probabilities", "wrong", "right")
+    assert f"it costs {cost:.2g} nats of KL" in fault.says
+    assert clipped.scheme.kl == pytest.approx(cost, rel=0.02)
     assert right.scheme.kl < 1e-6
 
 
@@ -293,6 +295,8 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: audit(COUNTS, m=5, weights="relative", log_q=np.zeros(3)), r"log_q has shape \(3,\)"),
     (lambda: audit(COUNTS, m=5, weights="relative", log_q=np.full(200, -math.inf)), "log_q is -inf for class 0"),
     (lambda: audit(COUNTS, m=5, weights="relative", log_q="multiset"), "where repetitions are removed"),
+    (lambda: audit(COUNTS, m=5, weights="relative", log_q="clipped:2"), "the least probability of clipped is '2'"),
+    (lambda: audit(COUNTS, m=5, weights="relative", log_q="sketch"), "log_q is 'sketch'; give .classes. numbers"),
     (lambda: audit(COUNTS, m=5, scores=np.zeros((2, 3))), r"scores have shape \(2, 3\)"),
     (lambda: audit(COUNTS, m=5, scores=np.full((1, 200), math.nan)), "the score of example 0 for class 0 is nan"),
     (lambda: audit(COUNTS, m=5, scores=np.zeros((1, 200)), temperature=0), "temperature is 0"),
@@ -313,6 +317,18 @@ BAD: list[tuple[Callable[[], object], str]] = [
         lambda: audit(COUNTS, m=5, hits="redraw", sampler=np.eye(200)[0]),
         "as a label it leaves no negative to draw again",
     ),
+    (lambda: audit(COUNTS, sampler="cross-batch:", batch=8), "cross-batch needs a whole number of kept"),
+    (lambda: audit(COUNTS, sampler="cross-device:0", batch=8), "not '0'"),
+    (lambda: audit(COUNTS, sampler="cross-device:2", m=9), "cross-device:2 needs batch"),
+    (lambda: audit(COUNTS, sampler="cross-device:2", batch=8, m=9), "gives 15 negatives: leave m out"),
+    (lambda: audit(np.array([10**12, 1, 1]), m=8), "frequent classes are 1e.12 times as frequent as rare ones"),
+    (lambda: drift.measure(COUNTS, np.ones(199)), r"serving has shape \(199,\); it must hold a count for each"),
+    (lambda: drift.measure(COUNTS, np.full(200, 0.5)), "serving holds 0.5 for class 0"),
+    (lambda: drift.measure(COUNTS, -np.ones(200)), "serving holds -1.0 for class 0"),
+    (lambda: drift.measure(COUNTS, np.full(200, np.nan)), "serving holds nan for class 0"),
+    (lambda: drift.measure(COUNTS, np.zeros(200)), "serving holds no label"),
+    (lambda: drift.measure(COUNTS, np.append(np.zeros(200), 7.0)), "0 of the labels served are of classes that"),
+    (lambda: audit(COUNTS, m=4, temperature=0), "temperature is 0, but there are no scores"),
     (lambda: label_counts(np.array([3, 200]), 200), "label 1 is 200; the counts have the classes 0..199"),
     (lambda: label_counts(np.array([0.5]), 200), "labels are 1 of float64"),
 ]
@@ -344,20 +360,6 @@ def test_the_two_devices_by_drawing() -> None:
     share = np.stack([(labels[:, 1:] == j).sum(1) for j in range(3)], 1)
     error = share.std(0) / math.sqrt(20_000)
     assert (abs(share.mean(0) - how.m @ how.q) < 5 * error).all()  # five errors, a false alarm in 10^6
-
-
-@pytest.mark.parametrize(
-    "sampler, given, message",
-    [
-        ("cross-batch:", {"batch": 8}, "cross-batch needs a whole number of kept"),
-        ("cross-device:0", {"batch": 8}, "not '0'"),
-        ("cross-device:2", {"m": 9}, "cross-device:2 needs batch"),
-        ("cross-device:2", {"batch": 8, "m": 9}, "gives 15 negatives: leave m out"),
-    ],
-)
-def test_a_bad_pool_is_one_message(sampler: str, given: dict[str, int], message: str) -> None:
-    with pytest.raises(AuditError, match=message):
-        audit(COUNTS, sampler=sampler, **given)  # type: ignore[arg-type]
 
 
 def test_what_can_hardly_be_may_stand_anywhere_below() -> None:

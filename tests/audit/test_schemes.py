@@ -71,6 +71,17 @@ def test_gbce_by_enumeration(t: float) -> None:
     assert probability == pytest.approx(TRUTH)
 
 
+def test_gbce_of_classes_without_labels() -> None:
+    """They are negatives too: with one of four classes without labels a = 1/3, and b = 1 - 2 t / 3."""
+    found = learned(np.array([5, 3, 0, 2]), "gbce:0.75", m=1, scores=np.log([[0.2, 0.5, 0.1, 0.3]]))
+    law = np.array([0.2, 0.5, 0.3])
+    scores = np.log(law / (1 - law)) + np.log((1 - 0.75 * 2 / 3) * 3)
+    assert found.scheme.kl == pytest.approx(
+        float(law @ np.log(law)) - float(law @ scores) + np.logaddexp.reduce(scores)
+    )
+    assert found.rates.unseen == 1
+
+
 @pytest.mark.parametrize("hits", ["keep", "mask"])
 def test_siglip_by_enumeration(hits: Hits) -> None:
     """All batches of three pairs from two contexts and three classes; every pair of a batch, true or false."""
@@ -194,15 +205,3 @@ def test_a_named_loss_is_an_audit() -> None:
 def test_bad_schemes_are_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(AuditError, match=message):
         learned(COUNTS, **{"m": 2, **given})
-
-
-def test_options_that_a_scheme_does_not_have_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    np.save(tmp_path / "c.npy", COUNTS)
-    for option, message in (
-        (["--scheme", "siglip", "--weights", "relative"], "--weights is not known for --scheme siglip"),
-        (["--scheme", "siglip", "--cosine"], "--cosine is not known for --scheme siglip"),
-        (["--scheme", "baseline", "--hits", "keep"], "baseline means weights negatives with hits masked"),
-    ):
-        with pytest.raises(SystemExit):
-            main([str(tmp_path / "c.npy"), "-m", "2", *option])
-        assert message in capsys.readouterr().err

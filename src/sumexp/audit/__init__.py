@@ -1,4 +1,4 @@
-"""An audit of a sampled loss: its exact minimum against the truth, and what to change.
+"""An audit of a sampled loss: its exact minimum against the truth, and the change that corrects it.
 
 - `_setup`: samplers, weights and hits by name; `_arguments`: the arguments as arrays;
 - `_rows`, `_bins`: a table of counts as rows and bins of classes that are alike;
@@ -6,7 +6,7 @@
 - `_rates`, `_faults`: what counts decide, and known faults;
 - `results`: rows and lines, and the one verdict from all of them; `_run`: the call `audit`;
 - `schemes`: named losses that are no weighted softmax: refined, binary, gBCE, SigLIP, hard negatives;
-- `drift`, `serving`, `estimates`, `choice`: calls of their own, whose lines an audit takes (`Audit.with_lines`);
+- `drift`, `serving`: separate calls, whose lines an audit takes (`Audit.with_lines`);
 - `inputs`, `_report`, `_command`: files, the page and the command ``sumexp audit``.
 """
 

@@ -65,17 +65,17 @@ def label_counts(labels: Numbers, classes: int) -> Floats:
 
 
 def serving_counts(serving: Numbers, classes: int) -> Floats:
-    """How often each class is a label where the model is served, [classes or more].
+    """How often each class is a label at serving time, [classes or more].
 
     Raises:
-        AuditError: if they are no whole numbers >= 0, all 0, or fewer than the classes.
+        AuditError: if they are not integers >= 0, all 0, or fewer than the classes.
     """
     values = real_array("serving", serving)
     if values.ndim != 1 or len(values) < classes:
         raise AuditError(f"serving has shape {values.shape}; it must hold a count for each of the {classes} classes")
     wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values)) & (values < MOST_LABELS)))
     if len(wrong):
-        raise AuditError(f"serving holds {values[wrong[0]]} for class {wrong[0]}; counts are whole numbers >= 0")
+        raise AuditError(f"serving holds {values[wrong[0]]} for class {wrong[0]}; counts are integers >= 0")
     if not values.any():
         raise AuditError("serving holds no label: all its counts are 0")
     return values.astype(np.float64)

@@ -1,10 +1,9 @@
-r"""Classes that are alike, merged: a million classes become some hundred bins, with a check of what that costs.
+r"""Bins of similar classes: a million classes become some hundred bins, with a check of the error.
 
 Two classes with the same probability of being drawn q and the same probability of being the label P get the same score
 from every scheme: the risk is convex, and exchanging them changes nothing. So classes are merged by
-:math:`(\log q, \log P)`, and a bin keeps its members' number and their sums of q and of P exactly. What is merged too
-coarsely costs the second order of a bin's width; a caller takes twice as many, cut where it matters, until the printed
-digits stand still.
+:math:`(\log q, \log P)`, and a bin keeps the number of its members and their sums of q and P exactly. The error is of
+the second order of a bin's width; a caller doubles the bins until the printed digits converge.
 """
 
 import heapq
@@ -25,12 +24,12 @@ class Cells:
     """Classes in cells of equal group and nearly equal features.
 
     Attributes:
-        index: [classes] the cell of each class, -1 for a class that takes no part.
+        index: [classes] the cell of each class, -1 for a class left out.
         count: [cells] members.
-        group: [cells] the group, none of whose members shares a cell with another group's.
+        group: [cells] the group; no cell has members of two groups.
         features: [features, cells] means over the members, weighted by ``mass``.
         sums: [quantities, cells] sums of the quantities over the members.
-        mass: [cells] what a cell's width is weighted with.
+        mass: [cells] weight of a cell's width.
     """
 
     index: Integers
@@ -45,9 +44,9 @@ def cells(features: Floats, sums: Floats, group: Integers, mass: Floats, width: 
     """Put classes into cells.
 
     Args:
-        features: [features, classes] what makes classes alike, in nats; NaN nowhere.
-        sums: [quantities, classes] what is to be summed over a cell.
-        group: [classes] whole numbers >= 0, or -1 for a class that is left out.
+        features: [features, classes] similar in similar classes, in nats; without NaN.
+        sums: [quantities, classes] to sum over each cell.
+        group: [classes] integers >= 0, or -1 for a class left out.
         mass: [classes] positive weights of the means.
         width: of a cell, in nats.
 
@@ -87,15 +86,15 @@ def cells(features: Floats, sums: Floats, group: Integers, mass: Floats, width: 
 
 
 def merge(cell_table: Cells, most: int, mass: Floats | None = None) -> Integers:
-    """The bin of each cell, [cells]: the groups, of which the widest part is cut in two until there are ``most``.
+    """The bin of each cell, [cells]: the widest bin is cut in two until there are ``most``, beginning with the groups.
 
-    Where there are no more cells than that, each is its own bin. Else a part's width is the sum over its cells of mass
+    With at most so many cells, each is a bin. Otherwise a part's width is the sum over its cells of mass
     times squared distance from the mean; it is cut at the mean of the feature that contributes most.
 
     Args:
         cell_table: the cells.
         most: number of bins.
-        mass: [cells] what widths are weighted with, the cells' own mass if not given.
+        mass: [cells] weights of the widths, the cells' mass by default.
     """
     if most >= len(cell_table.count):
         return np.arange(len(cell_table.count))

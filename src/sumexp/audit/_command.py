@@ -1,4 +1,4 @@
-"""The command ``sumexp audit``, with what a bare installation has."""
+"""The command ``sumexp audit``; it needs no optional dependency."""
 
 import argparse
 import contextlib
@@ -10,6 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
+import numpy as np
 import torch
 
 from sumexp.audit import inputs
@@ -18,7 +19,6 @@ from sumexp.audit._report import write
 from sumexp.audit._run import audit
 from sumexp.audit._setup import NAMES, AuditError, Law, Weights, law_of, read_setup
 from sumexp.audit.drift import measure
-from sumexp.audit.estimates import estimate
 from sumexp.audit.results import Audit, Line
 from sumexp.audit.schemes import NAMES as SCHEMES
 from sumexp.audit.schemes import learned
@@ -28,10 +28,13 @@ from sumexp.samplers import Hits
 
 DEFAULTS = {name: value.default for name, value in signature(audit).parameters.items()}
 DEFAULTS |= {"candidates": 100, "candidates_from": "uniform"}
-"""Of the calls, which are the command's."""
+"""Defaults of the calls, which the command shares."""
 
-NOT_OF_SCHEMES = ("weights", "log_q", "estimated", "cosine")
+NOT_OF_SCHEMES = ("weights", "log_q", "cosine")
 """Options that only weighted softmax losses have."""
+
+UNIT = 0.01
+"""How much a cosine may exceed 1, and the length of a unit vector differ from it, in half precision."""
 
 INDEXED = ("scores", "embeddings", "labels", "log_q", "sampler", "candidates_from")
 """Options that may depend on the order of the classes."""
@@ -46,11 +49,7 @@ def parser() -> argparse.ArgumentParser:
     add = command.add_argument
     add("counts", type=Path, help="how often each class is a label: a .csv, .tsv, .parquet or .npy file")
     add("--column", help="the column to count")
-    add(
-        "--holds",
-        choices=["counts", "labels"],
-        help="what the column holds: counts, one row per class, or labels, one row per example",
-    )
+    add("--holds", choices=["counts", "labels"], help="whether the column has a row per class or per example")
     add("--ids", help="the column of the classes' ids, or position for the order of the rows")
     add("--header", action=argparse.BooleanOptionalAction, help="whether the first line has names")
     add("--classes", type=int, help="number of classes, if some never occur as a label")
@@ -60,37 +59,16 @@ def parser() -> argparse.ArgumentParser:
     add("--hits", choices=get_args(Hits), help="what happens to accidental hits (default: keep)")
     add("-m", type=int, help="negatives per example")
     add("--batch", type=int, help="examples per batch")
-    add("--log-q", help="your own table of log q, an .npy file, if it is not the sampler's; or multiset")
-    add("--estimated", help="log q is that of the labels, but clipped:LEAST")
+    add("--log-q", help="your table of log q, an .npy file, if it is not the sampler's; or clipped:LEAST, multiset")
     add("--scores", type=Path, help="logits [examples, classes], .npy")
-    add(
-        "--embeddings",
-        type=Path,
-        nargs=2,
-        metavar=("QUERIES", "ITEMS"),
-        help="embeddings of both towers, .npy, instead of scores",
-    )
+    add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="embeddings of both towers, .npy")
     add("--temperature", type=float, help="temperature by which the scores are divided (default: 1)")
-    add(
-        "--cosine",
-        action="store_true",
-        help="scores are cosines over a temperature: which temperatures can represent log P",
-    )
+    add("--cosine", action="store_true", help="scores are cosines: which temperatures can represent log P")
     add("--labels", type=Path, help="labels of some training examples, .npy, compared with the counts")
     add("--serving", type=Path, help="the same counts at serving time: how far the labels drift")
-    add(
-        "--sampled",
-        nargs="+",
-        default=[],
-        metavar="METRIC=VALUE",
-        help="metrics on sampled candidates, as in recall@10=.7",
-    )
+    add("--sampled", nargs="+", default=[], metavar="METRIC=VALUE", help="sampled metrics, as in recall@10=.7")
     add("--candidates", type=int, help=f"number of those candidates (default: {DEFAULTS['candidates']})")
-    add(
-        "--candidates-from",
-        metavar="LAW",
-        help=f"the distribution of those candidates (default: {DEFAULTS['candidates_from']})",
-    )
+    add("--candidates-from", metavar="LAW", help=f"their distribution (default: {DEFAULTS['candidates_from']})")
     add("--examples", type=int, help=f"number of scored examples to audit (default: {DEFAULTS['examples']})")
     add("--seed", type=int, help="seed of the assumed truth without scores (default: 0)")
     add("--output", type=Path, help="an .html report; its data go to .csv and .json files of the same name")
@@ -100,19 +78,19 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; what ends it early is one line on stderr.
+    """Run the command; an error is one line on stderr.
 
-    The exit code is 1 for an error of what was given and for want of memory, 130 for Ctrl-C, 141 for a closed pipe.
+    The exit code is 1 for a wrong argument or too little memory, 130 for Ctrl-C, 141 for a closed pipe.
     """
     try:
         _run(parser().parse_args(arguments))
-        sys.stdout.flush()  # where a pipe is closed, this says so and not the interpreter's end
+        sys.stdout.flush()  # raises here if the pipe is closed, not at the interpreter's end
     except AuditError as error:
         _end(str(error), 1)
     except KeyboardInterrupt:
         _end("interrupted", 130)
     except BrokenPipeError:
-        with contextlib.suppress(OSError, ValueError):  # what is left is flushed at the end, to nowhere
+        with contextlib.suppress(OSError, ValueError):  # the rest is flushed to nowhere at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _end("the output was closed before all was printed", 141)
     except MemoryError as error:
@@ -143,7 +121,12 @@ def _run(options: argparse.Namespace) -> None:
             f"{options.counts}: {read.gap}, so that they are not the columns of {indexed[0]}; number the classes as "
             "there, or say --ids position if the rows stand in that order"
         )
-    result = _audit(options, read)
+    try:
+        result = _audit(options, read)
+    except AuditError as error:
+        if inputs.NO_ZERO in read.says:
+            raise AuditError(f"{error} ({inputs.NO_ZERO})") from error
+        raise
     print(f"read      {read.says}")
     if options.output is not None:
         write(result, options.output, options.book or "")
@@ -153,12 +136,12 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _is_array(value: object) -> bool:
-    """Whether an option gives numbers for each class in order, or a law that rests on the order."""
+    """Whether an option's value depends on the order of the classes: an array, or the log-uniform law."""
     return bool(value) and not (isinstance(value, str) and not value.endswith((".npy", "log-uniform")))
 
 
 def _audit(options: argparse.Namespace, read: inputs.Tally) -> Audit:
-    """The audit, and after it every other call that was asked for."""
+    """The audit, with the lines of all other calls."""
     counts, scores = read.counts, _scores(options)
     scored = {"scores": scores, "temperature": None if scores is None else options.temperature}
     common = {"m": options.m, "batch": options.batch, **scored, **_chosen(options, "examples", "seed")}
@@ -174,7 +157,9 @@ def _audit(options: argparse.Namespace, read: inputs.Tally) -> Audit:
         if (options.weights or "negatives", options.hits or "mask") != ("negatives", "mask"):
             raise AuditError("baseline means weights negatives with hits masked; leave --weights and --hits out")
         scheme = {"weights": "negatives", "hits": "mask"}
-    law, table = _law(options.sampler or DEFAULTS["sampler"]), _table(options, counts)
+    law, table = _law(options.sampler or DEFAULTS["sampler"]), options.log_q
+    if table is not None and table.partition(":")[0] not in ("clipped", "multiset"):
+        table = inputs.numbers(Path(table))
     result = audit(counts, sampler=law, **scheme, log_q=table, **common)
     lines = _lines(options, read)
     if options.cosine:
@@ -182,18 +167,6 @@ def _audit(options: argparse.Namespace, read: inputs.Tally) -> Audit:
         setup = read_setup(prior, law, **scheme, m=options.m, batch=options.batch, table=table)
         lines = [*lines, cosines(prior, setup, options.temperature)]
     return result.with_lines(*lines)
-
-
-def _table(options: argparse.Namespace, counts: inputs.Numbers) -> inputs.Numbers | str | None:
-    """The table of log q that is subtracted, if it is not the sampler's own."""
-    if options.estimated is None:
-        given: str | None = options.log_q
-        return inputs.numbers(Path(given)) if given and given != "multiset" else given
-    if options.log_q:
-        raise AuditError("--estimated and --log-q are given; the estimate is the table that is subtracted: give one")
-    if options.sampler and not options.sampler.startswith(("within-batch", "cross-")) and options.sampler != "unigram":
-        raise AuditError(f"--estimated is of the labels' frequencies; the sampler {options.sampler} has another law")
-    return estimate(options.estimated, counts)
 
 
 def _lines(options: argparse.Namespace, read: inputs.Tally) -> list[Line]:
@@ -221,7 +194,7 @@ def _lines(options: argparse.Namespace, read: inputs.Tally) -> list[Line]:
 
 
 def _chosen(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """What is given of some options, and for the others what the call takes."""
+    """The values of some options, or their defaults."""
     return {name: DEFAULTS[name] if (given := getattr(options, name)) is None else given for name in names}
 
 
@@ -229,24 +202,29 @@ def _scores(options: argparse.Namespace) -> inputs.Numbers | tuple[inputs.Number
     if options.scores and options.embeddings:
         raise AuditError("both scores and embeddings are given; give one of them")
     if options.scores:
-        return inputs.numbers(options.scores)
+        scores = inputs.numbers(options.scores)
+        if options.cosine and scores.dtype.kind in "iuf" and np.abs(scores).max() > 1 + UNIT:
+            raise AuditError(f"{options.scores} has a score of size {np.abs(scores).max():.3g}; cosines are at most 1: "
+                             "give them before the division by the temperature")  # fmt: skip
+        return scores
     if options.embeddings:
         queries, items = (inputs.numbers(path) for path in options.embeddings)
+        for path, vectors in zip(options.embeddings, (queries, items), strict=True):
+            norms = np.linalg.norm(vectors, axis=-1) if options.cosine and vectors.dtype.kind in "iuf" else np.ones(1)
+            if np.abs(norms - 1).max() > UNIT:
+                raise AuditError(f"{path} has vectors of length {norms.min():.3g} to {norms.max():.3g}; for --cosine "
+                                 "give unit vectors")  # fmt: skip
         return queries, items
     return None
 
 
 def _without_effect(options: argparse.Namespace) -> None:
-    """Stop where an option is given that would change nothing, for want of another."""
+    """Refuse options without an effect."""
     scored = options.scores or options.embeddings
     for name, needed, there in (
         ("temperature", "--scores, --embeddings or --cosine", scored or options.cosine),
         ("examples", "--scores or --embeddings", scored),
-        (
-            "seed",
-            "an assumed truth: scores are given, so nothing is random",
-            not scored,
-        ),
+        ("seed", "an assumed truth: scores are given, so nothing is random", not scored),
         ("candidates", "--sampled, the metrics on those candidates", options.sampled),
         ("candidates_from", "--sampled, the metrics on those candidates", options.sampled),
         ("book", "--output, the report that it is for", options.output),
@@ -260,18 +238,10 @@ def _law(name: str) -> Law:
 
 
 def _spare(options: argparse.Namespace) -> None:
-    """Stop where the report, or its data, would overwrite a file that is read."""
-    own = [name for name in (options.sampler, options.candidates_from) if name and name.endswith(".npy")]
-    given = [
-        options.counts,
-        options.scores,
-        options.labels,
-        options.serving,
-        *(options.embeddings or ()),
-        options.log_q,
-        *own,
-    ]
-    read = {Path(path).resolve() for path in given if path is not None}
+    """Refuse a report that would overwrite an input file."""
+    given = [getattr(options, name) for name in ("counts", "serving", *INDEXED)]
+    paths = [path for each in given if each for path in (each if isinstance(each, list) else [each])]
+    read = {Path(path).resolve() for path in paths}
     for suffix in (".html", ".csv", ".json"):
         path = options.output.with_suffix(suffix)
         if path.resolve() in read:

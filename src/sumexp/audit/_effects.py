@@ -1,6 +1,6 @@
-r"""What a scheme learns where the truth is P(y|x): its minimum against the truth, over a million classes by bins.
+r"""The minimum of a scheme against a truth P(y|x), on bins of classes.
 
-The scores' errors are smooth in q and in P, so that each member of a bin gets its bin's error:
+The errors of the scores are smooth in q and P, so every member of a bin has its bin's error:
 :math:`f_y = \log P_y + \Delta_{\text{bin}}`.
 """
 
@@ -25,45 +25,44 @@ Integers = NDArray[np.int64]
 
 GROUPS = ("head", "torso", "tail")
 BINS = 160
-"""Bins to begin with; they are doubled until the divergence stands still."""
+"""The first number of bins; it doubles until the divergence converges."""
 
 MOST_BINS = 1280
 
 ENUMERATED = 10
-"""Classes up to which every set of negatives is visited; beyond them each class is a member independently."""
+"""Classes up to which all sets of negatives are enumerated; beyond, classes are independent members of a set."""
 
 INDEPENDENT = (0.01, 0.003)
-"""Nats by which a divergence below .02 is off for that, below 150 classes and from there on: the most in 1,149
-comparisons with the exact law, rounded up."""
+"""The largest error in nats of that approximation for divergences below .02, below 150 classes and from there on, in
+1,149 comparisons with the exact law, rounded up."""
 
 SETTLED = 5e-3
-"""Relative change of the divergence at which bins are no longer doubled: half a unit of the second digit. That change
-is what the error is estimated by, no bound of it."""
+"""Relative change of the divergence at which doubling stops: half a unit of the second digit. The change estimates the
+error and does not bound it."""
 
 LEAST = 1e-7
-"""Nats of divergence below which bins are not doubled."""
+"""Nats of divergence at which doubling stops."""
 
 TIE = 1e-6
-"""Nats: scores that differ by less are equal, for the search leaves a part of it."""
+"""Nats: scores that differ by less are equal, as the minimiser is no more exact."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    r"""The minimum of a scheme's expected loss against one truth; nats where nothing else is said.
+    r"""The minimum of a scheme's expected loss against one truth; nats unless stated otherwise.
 
     Attributes:
         kl: :math:`\mathrm{KL}(P\,\|\,\operatorname{softmax}f)` of the scores f at the minimum.
-        kl_error: by how much it still moved when the bins were doubled.
-        displaced: [3] probability that is learned where it is not, or not where it is, in each group: half the sum of
-            absolute differences.
+        kl_error: its change at the last doubling of the bins.
+        displaced: [3] misplaced probability in each group: half the sum of absolute differences.
         items: [3] mean error of a score in each group, each class counted once.
         truth: [3] true share of each group.
         learned: [3] its share by the scores at the minimum.
-        gap: the sampled loss at the truth less its least value: what training gains by the error.
-        overlap: how many of the 10 classes of highest P are among those of highest score.
+        gap: the sampled loss at the truth minus its minimum: the gain of training from the error.
+        overlap: number of the 10 classes of highest P among the 10 of highest score.
         loss: mean sampled loss at the true scores.
         deviation: its standard deviation over the negatives.
-        unbounded: share of the labels whose class is never drawn: its score rises forever.
+        unbounded: share of labels whose class is never drawn; their scores grow without bound.
         popularity: [bins] mean frequency of a bin's classes.
         error: [bins] error of their scores.
         mass: [bins] their share of P.
@@ -86,10 +85,10 @@ class Effect:
 
 
 class Truth:
-    """A law P(y|x) on rows of classes, in cells that suit a sampler; classes that cannot matter are left out.
+    """A law P(y|x) on rows of classes, in cells for a sampler, without the classes that have no finite score.
 
-    A class that is no label (P = 0, or a count of 0) gets the score -inf, and so no more shows as a negative; one that
-    is a label and never drawn has no finite score. P is taken given the classes that stay.
+    A class that is no label (P = 0 or count 0) has the score -inf and contributes nothing as a negative; a label that
+    is never drawn has no finite score. P is conditional on the remaining classes.
     """
 
     def __init__(self, rows: Rows, p: Floats, setup: Setup) -> None:
@@ -113,13 +112,13 @@ class Truth:
         self._merged: dict[int, Integers] = {}
 
     def merged(self, most: int) -> Integers:
-        """The bin of each cell on so many bins, by the cells' own mass."""
+        """The bin of each cell, for so many bins, by the cells' mass."""
         if most not in self._merged:
             self._merged[most] = merge(self.cells, most)
         return self._merged[most]
 
     def _sums(self, setup: Setup) -> Floats:
-        """[quantities, classes] what is summed over the members of a cell; the last weights its means."""
+        """[quantities, classes] to sum over the members of a cell; the last is the weight of its means."""
         log_q = setup.log_q
         mass = self.number * (self.p + np.exp(log_q))
         with np.errstate(invalid="ignore"):  # of classes that are never drawn
@@ -130,7 +129,7 @@ class Truth:
     def by(self, setup: Setup) -> "Truth":
         """The same classes in the same cells, for a set of another size.
 
-        Cells are narrow in the law of one draw, and what a set holds of a class is a smooth function of that.
+        Cells are narrow in the law of one draw, of which inclusion probabilities are a smooth function.
         """
         truth, part = copy(self), np.flatnonzero(self.part)
         place, size = self.cells.index[part], len(self.cells.count)
@@ -158,7 +157,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Minimum:
-    """The minimum on the bins that were found to be fine enough.
+    """The minimum on the final bins.
 
     Attributes:
         state: problem and scores.
@@ -182,17 +181,17 @@ class Minimum:
 def minimum(
     truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST_BINS, begin: Minimum | None = None
 ) -> Minimum:
-    """The minimum of a scheme's expected loss, on bins that are doubled until its divergence stands still.
+    """The minimum of a scheme's expected loss, on bins that double until its divergence converges.
 
     Args:
         truth: the law, in cells for this scheme's sampler.
         setup: the scheme.
         digits: relative change of the divergence at which to stop (or :data:`LEAST` nats).
-        most: bins to end with.
-        begin: a minimum of a like problem on the same cells, to start at.
+        most: the largest number of bins.
+        begin: the minimum of a similar problem on the same cells, as the start.
     """
     cells = len(truth.cells.count)
-    # the first bins are never the last: where the second have all cells, they are the first
+    # at least one doubling, unless the second bins would be all cells: then start with them
     before, size = np.inf, min(BINS if cells > 2 * BINS else 2 * BINS, most)
     place = truth.merged(size)
     old = None if begin is None else begin.error[begin.place]
@@ -200,7 +199,7 @@ def minimum(
         problem, group, prior = truth.binned(setup, place)
         start = np.log(problem.p)
         if old is not None:
-            start[place] += old  # of a bin's cells the last: a start need not be more
+            start[place] += old  # the last cell of a bin wins: it is only a start
         state = minimise(problem, start)
         mass = problem.count * problem.p
         error = state.scores - np.log(problem.p)
@@ -208,7 +207,7 @@ def minimum(
         moved = 0.0 if size >= cells else abs(kl - before)
         if moved <= max(digits * kl, LEAST) or size >= most:
             return Minimum(state, place, group, prior, error, kl, moved if np.isfinite(moved) else 0.0)
-        # bins are cut where the learned law has its mass too, which can be far from where P and q have theirs
+        # the mass of the learned law counts too, which can be far from that of P and q
         learned = mass * np.exp(error - error.max())
         ratio = np.exp(error - error.max()) / learned.sum()
         before, size, old = kl, 2 * size, error[place]
@@ -227,7 +226,7 @@ def effect(truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST
 
 
 def _over_sets(truth: Truth, setup: Setup, near: Minimum) -> Effect:
-    """The same for a few classes by visiting every set, from a minimum for independent members."""
+    """The same for few classes, by enumeration of all sets, from the minimum for independent members."""
     assert setup.law is not None
     assert setup.asked is not None
     drawn, part = setup.q[0] > 0, truth.part
@@ -257,7 +256,7 @@ def _over_sets(truth: Truth, setup: Setup, near: Minimum) -> Effect:
 
 
 def _effect(truth: Truth, solution: Minimum) -> Effect:
-    """All that follows from a minimum."""
+    """The effect of a minimum."""
     problem, error, group = solution.state.problem, solution.error, solution.group
     mass = problem.count * problem.p
     member = np.eye(len(GROUPS))[group]
@@ -289,9 +288,9 @@ def divergence(mass: Floats, error: Floats) -> float:
 
 
 def overlap(truth: Truth, place: Integers, error: Floats, k: int = 10) -> float:
-    """How many of the k classes of highest P are among the k of highest score at the minimum.
+    """The number of the k classes of highest P among the k of highest score at the minimum.
 
-    Values equal to :data:`TIE` are ties, and of them the first classes count, in either order.
+    Values equal to :data:`TIE` tie, and the first classes of a tie count, in both orders.
     """
     index = truth.cells.index
     part = np.flatnonzero(index >= 0)
@@ -301,7 +300,7 @@ def overlap(truth: Truth, place: Integers, error: Floats, k: int = 10) -> float:
 
 
 def _first(values: Floats, number: Floats, k: int) -> dict[int, float]:
-    """How many classes of which rows are the k of the highest value, ties in the order of the rows."""
+    """By row, the number of its classes among the k of the highest value, ties in the order of the rows."""
     values = np.round(values / TIE)
     least = np.partition(-values, min(k, len(values)) - 1)[min(k, len(values)) - 1]
     top = np.flatnonzero(-values <= least)

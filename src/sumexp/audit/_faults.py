@@ -1,4 +1,4 @@
-"""Known faults of a set-up, each tested on the input; a fault that the input cannot show says so."""
+"""Known faults, each tested on the input; a line says so if the input cannot show it."""
 
 import math
 
@@ -20,7 +20,7 @@ WILD = "section 'Seen in the wild', chapter 'What a negative sampler optimises'"
 TOTAL = "the law of total probability: the mean of P(y|x) is pi(y)"
 
 FEW = 30
-"""Examples below which their shares are not compared with the counts."""
+"""The least number of examples whose shares are compared with the counts."""
 
 OFF = {
     "draws": "subtract the true log q from every logit, the positive's included",
@@ -39,7 +39,7 @@ def right_way(setup: Setup) -> tuple[Weights, Hits]:
 
 
 def remedy(setup: Setup) -> str:
-    """What to change in the scheme so that its minimum is the truth."""
+    """The change of the scheme that makes its minimum the truth."""
     weights, hits = right_way(setup)
     steps = []
     if setup.weights != weights or setup.table is not None:
@@ -56,7 +56,7 @@ def remedy(setup: Setup) -> str:
 def faults(
     setup: Setup, prior: Floats, rates: Rates, shares: tuple[Floats, Floats, Floats] | None, right: bool
 ) -> tuple[Line, ...]:
-    """All of them, the most harmful first.
+    """All known faults, the most harmful first.
 
     Args:
         setup: the scheme.
@@ -64,7 +64,7 @@ def faults(
         rates: accidental hits and classes that are never drawn.
         shares: the shares of head, torso and tail by the counts [3], by each example's scores [examples, 3], and by
             the scores with log q added; None without scores.
-        right: whether the minimum is the truth within the limit: then the scheme's own faults are none.
+        right: whether the minimum is the truth within the limit; the scheme then has no faults.
     """
     drawn = (prior > 0) & (setup.q.max(0) > 0)
     log_q = setup.log_q[drawn]
@@ -122,7 +122,7 @@ def _line(name: str, present: bool, says: str, source: str, nats: float = 0.0, f
 
 
 def _many(setup: Setup) -> str:
-    """What correcting the negatives alone tends to as their number grows, with the true log q."""
+    """The limit of correcting the negatives alone, with the true log q, as their number grows."""
     if (setup.weights == "importance") == (setup.hits != "keep"):
         return "right only in the limit of many negatives"
     if setup.weights == "importance":
@@ -134,7 +134,7 @@ def _many(setup: Setup) -> str:
 
 
 def _scores(shares: tuple[Floats, Floats, Floats] | None) -> Line:
-    """Whether the scores' mean probability of head, torso and tail is that of the counts, and if not, of which."""
+    """Whether the scores' mean probabilities of head, torso and tail agree with the counts, and which differs most."""
     name = "scores that do not add up to the counts"
     if shares is None:
         return Line(name, None, "no scores were given", source=TOTAL)

@@ -9,7 +9,7 @@ from sumexp.audit._risks import Binned, State
 Floats = NDArray[np.float64]
 
 STRIDE = 4.0
-"""The most by which a step may move a score, in nats."""
+"""The largest change of a score per step, in nats."""
 
 
 def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) -> State:
@@ -17,11 +17,11 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
 
     Args:
         problem: the loss.
-        start: [K] scores to start at; log p if not given.
+        start: [K] initial scores; log p by default.
         tol: largest change of a score by the last step, in nats.
 
     Raises:
-        ValueError: if the steps do not come below ``tol``: the minimum may lie at infinity.
+        ValueError: if the steps stay above ``tol``: the minimum may be at infinity.
     """
     mass = problem.count * problem.p
     root = np.sqrt(mass)
@@ -32,7 +32,7 @@ def minimise(problem: Binned, start: Floats | None = None, tol: float = 1e-5) ->
         gradient, matrix = current.derivatives()
         step = -_solve(matrix / np.outer(root, root) + np.outer(flat, flat), gradient / root) / root
         change = float(np.abs(step).max())
-        if change <= tol:  # steps square their size: this last one leaves the error of the quadrature
+        if change <= tol:  # quadratic convergence: after this step the quadrature's error is larger
             current = current.moved(step)
             break
         step *= min(1.0, STRIDE / change)

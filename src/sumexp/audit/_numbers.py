@@ -1,4 +1,4 @@
-"""What other numbers of negatives give: divergence, and mean and deviation of the loss."""
+"""Divergence, and mean and deviation of the loss, for other numbers of negatives."""
 
 import math
 from typing import NamedTuple
@@ -14,16 +14,16 @@ DRAWS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
 """Numbers of negatives at which the divergence is shown."""
 
 COARSE = 0.02, 320
-"""Change at which to stop and bins to end with, for the curve over the number of negatives."""
+"""Relative change to stop at and largest number of bins, for the curve over the number of negatives."""
 
 
 class ByNumber(NamedTuple):
-    """What a number of negatives gives.
+    """The results for a number of negatives.
 
     Attributes:
         m: the number; of draws, where repetitions are removed.
         kl: divergence at the minimum, nats.
-        loss: mean sampled loss at the true scores less the full loss there, nats.
+        loss: mean sampled loss at the true scores minus the full loss there, nats.
         deviation: standard deviation of the sampled loss there, nats.
     """
 
@@ -34,7 +34,7 @@ class ByNumber(NamedTuple):
 
 
 def by_number(truth: Truth, rows: Rows, setup: Setup, row_setup: Setup, first: Effect) -> tuple[ByNumber, ...]:
-    """What other numbers of negatives give, on fewer bins; for the reader's own it is that of the audit.
+    """The results for other numbers of negatives, on fewer bins; the user's number has the audit's result.
 
     Args:
         truth: the law, in cells for this scheme's sampler.
@@ -43,13 +43,13 @@ def by_number(truth: Truth, rows: Rows, setup: Setup, row_setup: Setup, first: E
         row_setup: the same on rows.
         first: what the audit found for the scheme.
     """
-    own, most = setup.asked or round(setup.negatives), math.inf
+    asked, most = setup.asked or round(setup.negatives), math.inf
     if setup.kind == "distinct" and setup.law is not None:
         most = int((setup.law > 0).sum()) - (2 if setup.weights == "arrival" else 1)
     full = float(-(truth.number * truth.p) @ np.log(np.maximum(truth.p, 1e-300)))
-    results = [ByNumber(own, first.kl, first.loss - full, first.deviation)]
+    results = [ByNumber(asked, first.kl, first.loss - full, first.deviation)]
     last: Minimum | None = None
-    for m in (m for m in DRAWS if len(setup.m) <= m <= most and m != own):
+    for m in (m for m in DRAWS if len(setup.m) <= m <= most and m != asked):
         variant = row_setup.draws(m, rows.number)
         last = minimum(truth.by(variant) if setup.is_set else truth, variant, *COARSE, last)
         problem = last.state.problem

@@ -1,4 +1,4 @@
-"""What counts, sampler and number of negatives alone decide: accidental hits, and classes that miss a side."""
+"""Accidental hits, and classes that are never labels or never negatives, from counts and sampler alone."""
 
 from dataclasses import dataclass
 
@@ -18,9 +18,9 @@ class Rates:
         hit: probability that a given negative is the label, over all labels.
         any_hit: probability that one of the negatives is.
         any_by_group: [3] the same for labels of head, torso and tail.
-        never_drawn: number of classes that are labels and never negatives.
-        never_labels: the share of labels that they are.
-        unseen: number of classes without a label that can be drawn.
+        never_drawn: number of classes that are labels but never negatives.
+        never_labels: their share of the labels.
+        unseen: number of classes without labels that can be drawn.
     """
 
     hit: float
@@ -32,7 +32,7 @@ class Rates:
 
 
 def rates(prior: Floats, group: NDArray[np.int64], setup: Setup) -> Rates:
-    r"""Accidental hits, :math:`\sum_y\pi_y\big(1-\prod_i(1-q^{(i)}_y)^{m_i}\big)`, and classes that miss a side.
+    r"""Accidental hits, :math:`\sum_y\pi_y\big(1-\prod_i(1-q^{(i)}_y)^{m_i}\big)`, and one-sided classes.
 
     Args:
         prior: [classes] the law of the labels.

@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,11 @@ from sumexp.audit._text import digits, nats, percent, signed
 from sumexp.audit.results import Audit, Floats, Line
 
 FLOOR = 1e-8
-"""Nats of divergence below which all are drawn alike."""
+"""Nats of divergence; smaller ones are drawn here."""
 
 
 def write(audit: Audit, output: Path, book: str = "") -> tuple[Path, Path, Path]:
-    """Write the page, and ``.csv`` and ``.json`` next to it: each whole or not at all, the page last.
+    """Write the page, and ``.csv`` and ``.json`` next to it, each file atomically, the page last.
 
     Args:
         audit: what was found.
@@ -30,7 +28,7 @@ def write(audit: Audit, output: Path, book: str = "") -> tuple[Path, Path, Path]
         book: address of the book's pages, or their folder; with it theorems are links to their entries in its register.
 
     Raises:
-        AuditError: if a file cannot be written, and none is then left half done; or if Matplotlib is not installed.
+        AuditError: if a file cannot be written, or Matplotlib is not installed.
     """
     paths = output.with_suffix(".csv"), output.with_suffix(".json"), output
     texts = (
@@ -38,20 +36,14 @@ def write(audit: Audit, output: Path, book: str = "") -> tuple[Path, Path, Path]
         json.dumps(audit.plain(), indent=1, allow_nan=False) + "\n",
         page(audit, paths[0].name, paths[1].name, book),
     )
-    drafts: list[Path] = []
-    try:
-        for path, text in zip(paths, texts, strict=True):
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            drafts.append(Path(name))
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-            drafts[-1].chmod(0o644)
-        for draft, path in zip(drafts, paths, strict=True):
+    for path, text in zip(paths, texts, strict=True):
+        draft = path.with_name(f".{path.name}.draft")
+        try:
+            draft.write_text(text, "utf-8", newline="")
             draft.replace(path)
-    except OSError as error:
-        for draft in drafts:
+        except OSError as error:
             draft.unlink(missing_ok=True)
-        raise AuditError(f"the report cannot be written: {error}") from error
+            raise AuditError(f"the report cannot be written: {error}") from error
     return paths
 
 
@@ -92,7 +84,7 @@ def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
 
 
 def _numbers(audit: Audit) -> list[Line]:
-    """Numbers that counts, sampler and number of negatives alone decide."""
+    """Numbers that depend on counts, sampler and number of negatives alone."""
     rates = audit.rates
     each = ", ".join(f"{g} {percent(x, 2)}" for g, x in zip(GROUPS, rates.any_by_group, strict=True))
     return [

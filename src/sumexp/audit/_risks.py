@@ -8,7 +8,7 @@ As in `sumexp.negatives.consistency`, weights are products :math:`e^{a_y+b_{y'}}
 
 Negatives come from *pools*: m draws with replacement from q, :math:`\Lambda = -m\log(1-T)` with
 :math:`T = \sum_y q_y(1-e^{-sz_y})`, several pools adding up; or from one set, of which each class is a member
-independently of the others, :math:`\Lambda = T = -\sum_y\log(1-\alpha_y(1-e^{-sz_y}))`. A bin of n classes enters
+independently, :math:`\Lambda = T = -\sum_y\log(1-\alpha_y(1-e^{-sz_y}))`. A bin of n classes enters
 with n; a hit that is left out takes one class's part away. There the gradient and the matrix of second derivatives are
 sums over the nodes: products of matrices [bins, nodes].
 
@@ -42,7 +42,7 @@ class Binned:
         coins: whether the negatives are one set of independent members (I = 1).
         log_a: [K] the label's factor of the weights.
         log_b: [K] the negative's factor.
-        hits: draws of the positive are counted, left out or made again.
+        hits: whether draws of the positive are kept, masked or redrawn.
     """
 
     count: Floats
@@ -55,11 +55,11 @@ class Binned:
     hits: Hits
 
 
-_grid = cache(rule)  # looked for among hundreds of steps, and few ends differ
+_grid = cache(rule)  # a rule searches hundreds of steps, and few ends differ
 
 
 class Nodes(NamedTuple):
-    r"""What a loss of pools or coins is made of on the grid; [K, nodes], or [1, nodes] where labels do not differ.
+    r"""The quantities of a loss on the grid; [K, nodes], or [1, nodes] if labels do not differ.
 
     Attributes:
         log_t: of each label's :math:`s/c_y`.
@@ -85,7 +85,7 @@ class Nodes(NamedTuple):
 
 
 class State:
-    """The risk and its derivatives at scores f [K]; what they are made of is computed when it is first asked for.
+    """The risk and its derivatives at scores f [K], computed lazily.
 
     Attributes:
         noise: relative error of the risk by rounding.
@@ -95,7 +95,7 @@ class State:
 
     def __init__(self, problem: Binned, scores: Floats, tol: float = 1e-9) -> None:
         self.problem, self.scores, self.tol = problem, scores, tol
-        self.own = 0.0 if problem.hits == "keep" else 1.0
+        self.left_out = 0.0 if problem.hits == "keep" else 1.0
 
     @cached_property
     def nodes(self) -> Nodes:
@@ -113,28 +113,28 @@ class State:
 
     def _pools(self, s: Floats) -> tuple[list[Floats], list[Floats], list[Floats], Floats, Floats]:
         """For each pool the derivatives of its parts and of Lambda; both functions of Lambda itself."""
-        b, own = self.problem, self.own
+        b, left_out = self.problem, self.left_out
         gone, lost = np.exp(-s), -np.expm1(-s)
         moving = s * gone
         firsts, seconds, slopes = [], [], []
         exponent = np.zeros((1, s.shape[1]))
         for q, m in zip(b.q[:, :, None], b.m, strict=True):
             if b.coins:
-                certain = q >= 1  # among so many draws that the class is always there: its part is s itself
+                certain = q >= 1  # the class is always drawn: its part is s itself
                 q = np.where(certain, 0.0, q)
                 left = 1 - q * lost
                 part = np.where(certain, s, -np.log1p(-q * lost))
                 first = np.where(certain, s, q * moving / left)
                 second = np.where(certain, s, q * (1 - s) * moving / left + first**2)
                 total = (b.count @ part)[None]
-                exponent = exponent + (total - part if own else total)
+                exponent = exponent + (total - part if left_out else total)
                 slope = np.ones((1, 1))
             else:
                 part, first = q * lost, q * moving
                 second = (1 - s) * first
                 total = (b.count @ part)[None]
                 remaining = (1 - b.count @ q) + (b.count @ (q * gone))[None]
-                if own:
+                if left_out:
                     total, remaining = total - part, remaining + part
                 scale = 1 - q if b.hits == "redraw" else np.ones((1, 1))
                 if b.hits == "redraw":
@@ -150,7 +150,7 @@ class State:
 
     @cached_property
     def weight(self) -> Floats:
-        """What the labels of a bin weigh on each node."""
+        """The weights of a bin's labels on each node."""
         return np.asarray((self.problem.count * self.problem.p)[:, None] * self.nodes.kernel)
 
     @property
@@ -165,7 +165,7 @@ class State:
 
     def derivatives(self) -> tuple[Floats, Floats]:
         """The gradient [K] and the matrix of second derivatives [K, K] of the risk in the bins' scores."""
-        b, own, at = self.problem, self.own, self.nodes
+        b, left_out, at = self.problem, self.left_out, self.nodes
         count = b.count[:, None]
         down = -at.t * self.weight
         lost = down * at.some
@@ -177,18 +177,18 @@ class State:
         pulls = [alone * slope for slope in at.slope]
         many = [count * first for first in at.first]
         for i, (first, second, pull) in enumerate(zip(at.first, at.second, pulls, strict=True)):
-            others = count * pull.sum(0) - own * pull
+            others = count * pull.sum(0) - left_out * pull
             gradient += (first * others).sum(-1)
             diagonal += (second * others).sum(-1)
             cross = down * (at.none * at.slope[i])
-            left = 2 * cross  # what is multiplied by the pool's parts, of the matrix and its transpose together
-            diagonal -= 2 * own * (cross * first).sum(-1)
+            left = 2 * cross  # the factor of the pool's parts, for the matrix and its transpose together
+            diagonal -= 2 * left_out * (cross * first).sum(-1)
             for j, other in enumerate(at.first):
-                # a draw is no pair with itself: m (m - 1) of them
+                # m (m - 1) pairs of different draws
                 share = 1 - 1 / b.m[i] if i == j and not b.coins else 1.0
                 pairs = pull * (share * at.slope[j])
                 left = left - many[j] * pairs.sum(0)
-                if own:
+                if left_out:
                     pairs = pairs * other
                     left = left + 2 * pairs
                     diagonal -= (pairs * first).sum(-1)

@@ -1,10 +1,10 @@
-r"""The classes of a table of counts as rows, and the truths that an audit assumes or is given.
+r"""The classes of a table of counts as rows, and the truths of an audit, assumed or from scores.
 
-Without scores nobody knows P(y|x). The audit then takes :math:`P_y \propto \pi_ye^{\sigma z_y}` with independent normal
-z: :math:`\sigma` is the spread of :math:`\log P(y\mid x)/\pi(y)`, and :math:`\sigma = 0` says that the context tells
-nothing. Classes of one count and nearly one law are a lot. Of a large lot it is one multinomial draw how many fall into
-each narrow cell of z, so that ten million classes become some hundred thousand rows. A row has the mean law of its lot:
-sums over classes stay what they are, and an error costs the second order of a lot's width.
+Without scores P(y|x) is unknown. The audit then assumes :math:`P_y \propto \pi_ye^{\sigma z_y}` with independent normal
+z: :math:`\sigma` is the spread of :math:`\log P(y\mid x)/\pi(y)`, and at :math:`\sigma = 0` the context carries no
+information. Classes with one count and nearly one law form a lot. For a large lot one multinomial draw gives the number
+of classes in each narrow cell of z, so that ten million classes become some hundred thousand rows. A row has the mean
+law of its lot: sums over classes are exact, and the error is of the second order of a lot's width.
 """
 
 from collections.abc import Sequence
@@ -21,38 +21,37 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MANY = 500
-"""Classes of a lot from which on they are put into cells of z."""
+"""Lots with more classes use cells of z."""
 
 WIDTHS = (0.01, 0.02, 0.04, 0.08)
-"""Nats within which a law must stay for classes of one count to be a lot: the first with few enough rows is taken, the
-last in any case. Bins are wider than any of them."""
+"""Widths in nats of a lot's law: the first with at most `MOST_ROWS` rows, or the last. Bins are wider than each."""
 
 MOST_ROWS = 1 << 19
-"""Rows that are few enough."""
+"""The largest number of rows for a narrow width."""
 
 SPAN = 1000.0
-"""Nats between the scores of one example from which on the temperature must be wrong."""
+"""The largest plausible range in nats of the scores of one example."""
 
 DEPTH = 100.0
-"""Nats below the best score at which all that is lower is taken to stand: e^-100 of the best's probability moves no
-digit, and beyond it the integrals run out of the range of floats."""
+"""Lower scores are raised to so many nats below the best: e^-100 of its probability changes no digit, and lower ones
+would leave the range of floats in the integrals."""
 
 EDGES = np.linspace(-6.5, 6.5, 261)
-"""Cells of z, .05 wide: their middles miss a moment of the law by less than 10^-3."""
+"""Cells of z, .05 wide: their midpoints give the moments of the law within 10^-3."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Classes, or parts of lots of classes that are alike.
+    """Classes, or parts of lots.
 
     Attributes:
         number: [rows] classes in the row.
-        lot: [rows] the lot that they are from.
-        prior: [rows] the share of the labels that each of them has.
+        lot: [rows] their lot.
+        prior: [rows] the share of the labels of each of them.
         group: [rows] 0 head, 1 torso, 2 tail; -1 for a class without labels.
-        z: [rows] standard normal numbers, NaN where the truth is given.
+        z: [rows] standard normal numbers, NaN for given truths.
         place: [classes] the lot of each class.
-        first: [lots] one of its classes.
+        first: [lots] a class of each lot.
     """
 
     number: Floats
@@ -86,7 +85,7 @@ class Rows:
 def groups(counts: NDArray[Any]) -> Integers:
     """Head, torso, tail: the most frequent classes with a third of the labels, the next third, the rest; [classes].
 
-    Classes of equal count are in one group; a class that never is a label is in none (-1).
+    Classes of equal count share a group; a class that is never a label has none (-1).
     """
     values, number = np.unique(counts, return_counts=True)
     labels = values * number.astype(np.float64)
@@ -104,8 +103,8 @@ def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = ()
     Args:
         counts: [classes] how often each is a label.
         prior: [classes] their shares.
-        log_laws: each [classes], the logarithm of a law or a table in which classes of one count may differ; -inf where
-            a class is never drawn.
+        log_laws: each [classes], logarithms of a law or a table by which classes of one count may differ; -inf for a
+            class that is never drawn.
         seed: of z.
     """
     generator = np.random.default_rng(seed)
@@ -115,7 +114,7 @@ def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = ()
     chance = np.diff(ndtr(EDGES))
     middle = (EDGES[1:] + EDGES[:-1]) / 2
     for lot in np.flatnonzero(size > 1):
-        if not counts[first[lot]]:  # no label: z is of no account
+        if not counts[first[lot]]:  # no label: z does not matter
             parts.append((size[[lot]].astype(float), np.array([lot]), np.zeros(1)))
             continue
         drawn = generator.multinomial(int(size[lot]), chance / chance.sum())
@@ -126,10 +125,10 @@ def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = ()
 
 
 def _lots(counts: NDArray[Any], log_laws: Sequence[Floats]) -> tuple[Integers, Integers, Integers]:
-    """Lots of many classes of one count whose laws are in one narrow cell, and of one class where there are few.
+    """Lots of many classes with one count and one narrow cell of each law; few such classes are lots of one class.
 
     Returns:
-        one class of each lot, the lot of each class, and the size of each lot.
+        a class of each lot, the lot of each class, and the size of each lot.
     """
     alike = np.unique(counts, return_index=True, return_inverse=True, return_counts=True)[1:]
     first, place, size = alike
@@ -149,7 +148,7 @@ def _lots(counts: NDArray[Any], log_laws: Sequence[Floats]) -> tuple[Integers, I
 def _parted(
     lots: tuple[Integers, Integers, Integers], log_law: Floats, width: float
 ) -> tuple[Integers, Integers, Integers]:
-    """Lots, parted where a law is in another cell; those whose law is -inf are never with others."""
+    """Lots, split by the cells of a law; classes with -inf are never with others."""
     first, place, _ = lots
     cell = np.floor(log_law / width)
     if np.array_equal(cell[first][place], cell):
@@ -161,16 +160,16 @@ def _parted(
 
 
 def given(counts: NDArray[Any], prior: Floats) -> Rows:
-    """One row for each class, for truths that come from scores."""
+    """A row for each class, for truths from scores."""
     ids = np.arange(len(counts))
     return Rows(np.ones(len(counts)), ids, prior, groups(counts), np.full(len(counts), np.nan), ids, ids)
 
 
 def posteriors(scores: NDArray[Any], temperature: float, classes: int) -> Floats:
-    r"""[examples, classes] :math:`\operatorname{softmax}(\text{scores}/\tau)`, the truths that the scores stand for.
+    r"""[examples, classes] :math:`\operatorname{softmax}(\text{scores}/\tau)`, the truths by the scores.
 
     Raises:
-        AuditError: if the scores are no numbers [examples, classes], or the temperature is not positive.
+        AuditError: if the scores are not finite numbers [examples, classes], or the temperature is not positive.
     """
     if not 0 < temperature < np.inf:
         raise AuditError(f"temperature is {temperature!r}; it must be positive")

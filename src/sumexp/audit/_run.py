@@ -28,7 +28,7 @@ SPREADS = (0.0, 1.0, 2.0, 3.0)
 """Assumed spreads of log P(y|x)/pi(y), in nats."""
 
 SHOWN = 2.0
-"""The spread at which everything is shown where no scores are given."""
+"""The spread of the details without scores."""
 
 
 def audit(
@@ -45,7 +45,7 @@ def audit(
     examples: int = 4,
     seed: int = 0,
 ) -> Audit:
-    r"""What training with these sampled negatives converges to: its exact minimum against the truth, and what to change.
+    r"""The exact minimum of training with these sampled negatives, against the truth, and the change that corrects it.
 
     The minimum is that of the expected loss over free scores at one x, by the integral of
     `sumexp.negatives.consistency` for every label at once. It depends on :math:`P(y\mid x)`: with ``scores`` the truth
@@ -58,26 +58,26 @@ def audit(
             ``mixed``, ``cross-batch:KEPT``, ``cross-device:DEVICES``, ``union:LAW``, ``distinct:LAW``), a law
             [classes], an object with ``classes`` and ``log_prob``, or a function of ids to log q.
         weights: ``none``, ``constant``, ``importance``, ``negatives``, ``relative``, ``added``, ``tail``, ``arrival``.
-        hits: draws of the label are kept, masked or redrawn.
-        m: negatives of an example; for ``mixed`` the uniform ones, in addition to those of the batch.
-        batch: examples of a batch (on one device); ``within-batch`` takes m = batch - 1 from it, ``cross-batch`` adds
+        hits: whether draws of the label are kept, masked or redrawn.
+        m: negatives per example; for ``mixed`` the uniform ones, in addition to those of the batch.
+        batch: examples per batch (on one device); ``within-batch`` takes m = batch - 1 from it, ``cross-batch`` adds
             the items kept from earlier batches, ``cross-device`` the batches of the other devices.
         scores: [examples, classes] logits, or embeddings ([examples, d], [classes, d]), whose softmax is P(y|x).
-        log_q: [classes] what is subtracted, if it is not the sampler's own; ``"multiset"`` for the law of one draw
-            where repetitions are removed.
-        temperature: the scores are divided by it, 1 if not given.
-        examples: at most so many of the scores' examples are audited, the first ones.
+        log_q: [classes] the table to subtract, if it is not that of the sampler; ``"clipped:1e-6"`` for the sampler's
+            with small probabilities raised; ``"multiset"`` for the law of one draw where repetitions are removed.
+        temperature: divides the scores, 1 by default.
+        examples: the most examples to audit, the first ones.
         seed: of the assumed truths.
 
     Raises:
-        AuditError: (a ValueError) if an argument is not what it must be.
+        AuditError: (a ValueError) if an argument is invalid.
 
     >>> import numpy as np
     >>> from sumexp.audit import audit
     >>> found = audit(np.array([50, 30, 20]), weights="relative", batch=8)
     >>> found.verdict, found.change
     ('right', '')
-    """  # noqa: E501
+    """
     number = as_counts(counts)
     examples, seed = whole_number("examples", examples, 1), whole_number("seed", seed, 0)
     if temperature is not None and scores is None:
@@ -158,7 +158,7 @@ def shares(
 
 
 def _found(compute: Callable[[], Result]) -> Result | None:
-    """What is computed in addition to the reader's own scheme; None where float64 does not find a minimum."""
+    """An additional result; None if the minimum is not found in float64."""
     try:
         return compute()
     except AuditError:
@@ -170,16 +170,16 @@ def _found(compute: Callable[[], Result]) -> Result | None:
 def _effects(
     rows: Rows, truths: list[Floats], variant: Setup, setup: Setup, row_setup: Setup, laws: list[Truth]
 ) -> list[Effect]:
-    """Of another scheme; where it has the negatives of the reader's (``row_setup`` on rows), in the same cells."""
+    """The effects of another scheme; in the same cells if it has the same negatives (``row_setup`` on rows)."""
     alike = variant.q is setup.q and variant.table is setup.table
     row_variant = row_setup.with_weights(variant.weights, variant.hits) if alike else rows.of(variant)
     return [effect(law, row_variant) for law in (laws if alike else [Truth(rows, p, row_variant) for p in truths])]
 
 
 def _alternatives(prior: Floats, setup: Setup) -> list[Setup]:
-    """Five others: three that treat the same negatives otherwise, uniform ones, and some uniform ones mixed in.
+    """Up to five other schemes: other corrections of the same negatives, uniform negatives, and a mixture of both.
 
-    For one negative there are four: it has no halves.
+    With one negative there is no mixture.
     """
     m = max(1, round(setup.negatives))
     same: list[tuple[Weights, Hits]] = (
@@ -228,7 +228,7 @@ def _assumptions(setup: Setup, laws: Floats | None, group: NDArray[np.int64], lo
 
 
 def _log_laws(setup: Setup) -> list[Floats]:
-    """What can tell classes of one count apart: laws of one draw, of which those of sets are smooth, and a table."""
+    """The logarithms by which classes of one count differ: laws of one draw, and a table."""
     with np.errstate(divide="ignore"):
         logs = [np.log(law) for law in (setup.q if setup.law is None else [setup.law])]
     return logs if setup.table is None else [*logs, setup.table]

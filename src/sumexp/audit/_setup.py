@@ -1,8 +1,8 @@
-r"""What the reader trains with: the source of negatives, the correction of the logits, the rule for hits.
+r"""The training to audit: the source of negatives, the correction of the logits, the rule for hits.
 
-A sampler is named, as ``within-batch``, ``unigram:0.75`` or ``distinct:log-uniform``, or given as a law: a tensor, an
-object with ``log_prob`` and ``classes``, or a function of class numbers. All end as pools of draws with replacement,
-or as one set: the union of m draws, or the first m distinct ids.
+A sampler is a name, such as ``within-batch``, ``unigram:0.75`` or ``distinct:log-uniform``, or a law: a tensor, an
+object with ``log_prob`` and ``classes``, or a function of class ids. Each becomes pools of draws with replacement, or
+one set: the union of m draws, or the first m distinct ids.
 """
 
 import math
@@ -50,7 +50,7 @@ NAMES = (
 
 
 class AuditError(ValueError):
-    """What was given cannot be audited; the message names the value, where it stands, and the fix."""
+    """An argument or file cannot be audited; the message names the value, its place and the fix."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Setup:
         name: of the sampler, as it was given.
         q: [pools, classes] law of one draw from each pool; for a set the probabilities that it holds the classes.
         m: [pools] draws from each; for a set its expected size.
-        kind: what the negatives are.
-        weights: what a negative weighs.
-        hits: what becomes of draws of the label.
-        table: [classes] the user's own log q, in the place of the true one; None where they take the true one.
-        law: [classes] of one draw, for a set that draws make; None where q is that.
-        asked: of such a set the number of draws, or of ids where they are to differ.
+        kind: of the negatives.
+        weights: of the negatives; see :func:`log_weights`.
+        hits: the rule for draws of the label.
+        table: [classes] the user's log q; None if it is the true one.
+        law: [classes] of one draw, for a set; None otherwise.
+        asked: number of draws of a union, or of distinct ids; None otherwise.
     """
 
     name: str
@@ -110,8 +110,8 @@ class Setup:
             "arrival": "log(1 - exp(-qT)) subtracted from all logits",
         }
         hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
-        own = ", own table" if self.table is not None else ""
-        return f"{self.name}, {words[self.weights]}{own}, hits {hits}"
+        table = ", own table" if self.table is not None else ""
+        return f"{self.name}, {words[self.weights]}{table}, hits {hits}"
 
     def draws(self, m: int, number: Floats) -> "Setup":
         """The same with m draws, or where the ids of a set are to differ with a set of m.
@@ -136,17 +136,18 @@ class Setup:
 def read_setup(
     prior: Floats, sampler: Law, weights: Weights, hits: Hits, m: int | None, batch: int | None, table: object = None
 ) -> Setup:
-    """Read what the reader says of their training.
+    """Check and read the options of a training.
 
     Args:
         prior: [classes] the law of the labels.
         sampler: see the module.
         weights: see :func:`log_weights`.
         hits: ``keep``, ``mask`` or ``redraw``.
-        m: negatives of an example; of a batch its size less 1 if not given.
-        batch: examples of a batch; for ``within-batch`` and ``mixed``.
-        table: [classes] what is subtracted, if it is not the logarithm of the sampler's law; ``"multiset"`` for the law
-            of one draw where repetitions are removed.
+        m: negatives per example; batch - 1 by default.
+        batch: examples per batch, for ``within-batch`` and ``mixed``.
+        table: [classes] the user's log q, if it is not that of the sampler; ``"clipped:LEAST"`` raises small
+            probabilities to LEAST, as some libraries do; ``"multiset"`` is the law of one draw where repetitions are
+            removed.
 
     Raises:
         AuditError: if a name is unknown, a number is missing or out of range, or a law is none.
@@ -158,10 +159,12 @@ def read_setup(
         raise AuditError(
             f"log_q is given, but weights {weights!r} subtract nothing from the logits: choose the weights that use it"
         )
-    own = batch is not None and whole_number("batch", batch, 2) - 1
+    others = batch is not None and whole_number("batch", batch, 2) - 1
     named = sampler if isinstance(sampler, str) else ""
-    if named in ("within-batch", "within-batch-union") and own and m is not None and m != own:
-        raise AuditError(f"m is {m} and batch {batch}; within a batch of {batch} there are {own} negatives: give one")
+    if named in ("within-batch", "within-batch-union") and others and m is not None and m != others:
+        raise AuditError(
+            f"m is {m} and batch {batch}; within a batch of {batch} there are {others} negatives: give one"
+        )
     pool, _, size = named.partition(":")
     if pool in ("cross-batch", "cross-device"):
         number_of = "kept" if pool == "cross-batch" else "devices"
@@ -169,22 +172,22 @@ def read_setup(
             more = whole_number(number_of, int(size), 1)
         except ValueError as error:
             raise AuditError(f"{pool} needs a whole number of {number_of}, as in {pool}:8, not {size!r}") from error
-        if batch is None or own is None:
+        if batch is None or others is None:
             raise AuditError(f"{named} needs batch, the examples of one batch on one device")
-        joined = own + more if pool == "cross-batch" else batch * more - 1
+        joined = others + more if pool == "cross-batch" else batch * more - 1
         if m is not None and m != joined:
             raise AuditError(f"m is {m}, but {named} with batch {batch} gives {joined} negatives: leave m out")
-        own = joined
-    if named == "mixed" and not own:
+        others = joined
+    if named == "mixed" and not others:
         raise AuditError("mixed negatives need batch, the batch size, and m, the number of uniform ones")
-    draws = whole_number("m", own if m is None and own and named != "mixed" else m, 1)
+    draws = whole_number("m", others if m is None and others and named != "mixed" else m, 1)
     known = None
     kind, draw_law = _read(sampler, prior)
     q = draw_law[None]
     number = np.array([float(draws)])
     if kind == "mixed":
         q = np.stack([prior, np.full_like(prior, 1 / len(prior))])
-        number = np.array([float(own), float(draws)])
+        number = np.array([float(others), float(draws)])
     elif kind == "union":
         known = q[0]
         q = _union(known, draws)[None]
@@ -232,13 +235,13 @@ def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tu
     arrival       those of :func:`sumexp.samplers.distinct`, which know the time of the next arrival
     ============  =======================================================================
 
-    Where hits are drawn again, importance and tail weights have the law that is drawn, :math:`q_{y'}/(1-q_y)`, for
-    :math:`q_{y'}`; whoever subtracts a table of :math:`\log(mq)` there gives it as ``log_q``.
+    With redrawn hits, importance and tail weights use the law of the draws, :math:`q_{y'}/(1-q_y)`, instead of
+    :math:`q_{y'}`; a training that subtracts a table of :math:`\log(mq)` there passes it as ``log_q``.
 
     Args:
         setup: the scheme.
         log_q: logarithm of the share of negatives.
-        table: what is subtracted for log q; ``log_q`` itself where the reader has the right one.
+        table: the user's log q; ``log_q`` itself if it is right.
         prior: the law of the labels.
     """
     zero = np.zeros_like(log_q)
@@ -253,7 +256,7 @@ def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tu
             return -table, table
     kind = "relative" if setup.weights == "arrival" else setup.weights  # over independent members that is what it is
     a, b = factors(kind, torch.from_numpy(table), 1, hits=setup.hits, prior=torch.from_numpy(np.log(prior)))
-    # of them only 1/m knows the number of negatives, which need not be whole
+    # m enters as a factor alone, since it need not be an integer
     return a.numpy() - (0.0 if kind == "relative" else math.log(setup.negatives)), b.numpy()
 
 
@@ -281,7 +284,7 @@ def law_of(sampler: Law, prior: Floats) -> Floats:
 
 
 def _read(sampler: Law, prior: Floats) -> tuple[str, Floats]:
-    """How a sampler draws, and the law, [classes], that its draws begin from."""
+    """How a sampler draws, and the law of one draw, [classes]."""
     if not isinstance(sampler, str):
         return "draws", _given(sampler, len(prior))
     kind, base = _kind(sampler)
@@ -322,7 +325,7 @@ def _given(sampler: Tensor | Floats | Sampler | Callable[[Tensor], Tensor], clas
             raise AuditError(f"the sampler has {known:,} classes, the counts {classes:,}; give one for each")
         try:
             values, logs = torch.as_tensor(call(ids)).detach().cpu(), True
-        except Exception as error:  # the reader's own code: whatever it raises is what is wrong with it
+        except Exception as error:  # the user's code may raise anything
             what = f"{type(error).__name__}: {error}"
             raise AuditError(f"the sampler fails for the ids 0..{classes - 1}: {what}") from error
     if values.shape != (classes,):
@@ -365,10 +368,7 @@ def _distinct(q: Floats, m: int, number: Floats) -> Floats:
 
 def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
     if isinstance(table, str):
-        if table != "multiset" or known is None:
-            raise AuditError(f"log_q is {table!r}; give [classes] numbers, or 'multiset' where repetitions are removed")
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(known))
+        return _named_table(table, setup, known)
     try:
         values = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -381,6 +381,27 @@ def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
         place = int(wrong[0])
         raise AuditError(f"log_q is {values[place]} for class {place}; add one to each count, or leave the class out")
     return values
+
+
+def _named_table(name: str, setup: Setup, known: Floats | None) -> Floats:
+    """``multiset``, the law of one draw of a set, or ``clipped:LEAST``, the right table with small values raised."""
+    kind, _, rest = name.partition(":")
+    if kind == "clipped":
+        try:
+            least = float(rest)
+        except ValueError:
+            least = 0.0
+        if not 0 < least < 1:
+            raise AuditError(
+                f"the least probability of clipped is {rest!r}; it lies between 0 and 1, as in clipped:1e-6"
+            )
+        return np.maximum(setup.log_q, math.log(least))
+    if kind != "multiset" or known is None:
+        raise AuditError(
+            f"log_q is {name!r}; give [classes] numbers, clipped:LEAST, or 'multiset' where repetitions are removed"
+        )
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(known))
 
 
 def whole_number(name: str, value: object, least: int) -> int:

@@ -1,4 +1,4 @@
-r"""Labels of another law than the training counts: how far it is, which classes gained, and the line for serving.
+r"""Drift between training counts and served labels: its size, the groups that moved, and the correction for serving.
 
 Let p be the law of the training counts and n the N labels that are served, independent draws from p'. With p' made of
 the labels and the counts, :math:`\hat p_A=(n+Ap)/(N+A)`, two numbers enclose the divergence in expectation:
@@ -42,13 +42,13 @@ from sumexp.audit.results import SMALL, Line
 Floats = NDArray[np.float64]
 
 END = 0.01
-"""Share of all labels that the two outermost groups reach: classes of one count are in one group."""
+"""Share of all labels in each of the two outermost groups, up to classes of equal count."""
 
 LEVEL = 0.01
-"""Probability, at most, that labels of the counts' law are said to move some group."""
+"""The false-alarm rate of the group tests together."""
 
 DEVIATIONS = 6.0
-"""Standard deviations of Pearson's statistic beyond which single classes have changed."""
+"""Standard deviations of Pearson's statistic beyond which single classes have drifted."""
 
 SEEN = 3.9
 """Standard deviations by which a share must move to be found nine times in ten: 2.6 for the level, 1.3 for the rest."""
@@ -59,14 +59,14 @@ STRENGTHS = (1e-2, 1e12)
 
 @dataclass(frozen=True)
 class Group:
-    """Classes that are alike by their counts in training and serving together.
+    """Classes with similar counts in training and serving together.
 
     Attributes:
-        name: what it is called.
-        classes: how many there are.
+        name: of the group.
+        classes: number of classes.
         trained: their share of the training labels.
-        served: their share of the labels served.
-        moved: 1 or -1 where the share is found to have risen or fallen, else 0.
+        served: their share of the served labels.
+        moved: 1 or -1 if the share rose or fell significantly, else 0.
         deviation: standard deviation of the difference of the shares without drift.
     """
 
@@ -85,16 +85,16 @@ class Group:
 
 @dataclass(frozen=True)
 class Drift:
-    """The law of the labels served against that of the training counts; nats.
+    """The distribution of the served labels against the training counts; nats.
 
     Attributes:
         found: whether a group has moved, or single classes have.
-        deviations: by how many standard deviations Pearson's statistic is above its mean.
+        deviations: of Pearson's statistic from its mean, in standard deviations.
         least: mean log ratio of held-out labels: in expectation at most the divergence, and 1/N more.
         error: its standard error over the labels.
         most: divergence of the labels' frequencies: in expectation at least that of their law.
-        labels: number of labels served.
-        unknown: share of them whose class training never had.
+        labels: number of served labels.
+        unknown: share of them whose class is absent from training.
         groups: head, torso and tail, each a third of all labels, and the two ends of one per cent.
         strength: A, the counts' weight in the estimated law, in labels.
     """
@@ -111,7 +111,7 @@ class Drift:
 
     @property
     def direction(self) -> str:
-        """Which groups gained and lost, in words."""
+        """The groups that gained and lost."""
         sides = (("gained", 1), ("lost", -1))
         said = [
             f"{word}: {', '.join(names)}"
@@ -122,7 +122,7 @@ class Drift:
 
     @property
     def lines(self) -> str:
-        """What to write in PyTorch."""
+        """The correction in PyTorch."""
         weight = f"{self.strength:.4g}"
         return (
             "p = counts / counts.sum()  # [classes], above 0; served: counts of labels from before those to predict\n"
@@ -145,22 +145,21 @@ class Drift:
         return f"none found: {power} {digits(100 * SEEN * head.deviation, 2)} points or more; {shares}{more}"
 
     def line(self) -> Line:
-        """The line of an audit."""
+        """As a line of an audit."""
         fix = "if you serve labels like those given, add log p_new - log p_train to the scores"
         sure = self.least >= SMALL
         return Line("drift", self.found, str(self), fix, self.most if self.found else 0.0, sure, code=self.lines)
 
 
 def measure(counts: Numbers, served: Numbers) -> Drift:
-    """How far labels are from the counts' law.
+    """The drift of the served labels from the training counts.
 
     Args:
-        counts: [classes] of training, whole numbers.
-        served: [classes or more] of the labels served; entries beyond ``counts`` are classes that training never had.
+        counts: [classes] of training, integers.
+        served: [classes or more] of the served labels; entries beyond ``counts`` are classes absent from training.
 
     Raises:
-        AuditError: if an argument is not what it must be, training never had the class of any label served, or there
-            is one label.
+        AuditError: if an argument is invalid, or fewer than two served labels are of classes of the training.
 
     >>> import numpy as np
     >>> from sumexp.audit import drift
@@ -169,11 +168,11 @@ def measure(counts: Numbers, served: Numbers) -> Drift:
     """
     counts = as_counts(counts)
     served = serving_counts(served, len(counts))
-    _, own, n = _known(counts, served)
+    _, trained, n = _known(counts, served)
     number, total = served.sum(), n.sum()
     if total < 2:
         raise AuditError(f"{total:.0f} of the labels served are of classes that training had; give two or more")
-    p = own / own.sum()
+    p = trained / trained.sum()
     seen = n > 0
     strength = _strength(n[seen], p[seen])
     ratios = _left_out(n[seen], p[seen], strength)
@@ -189,32 +188,32 @@ def measure(counts: Numbers, served: Numbers) -> Drift:
 
 
 def log_ratio(counts: NDArray[np.int64], served: Floats) -> Floats:
-    r"""The line, :math:`\log\hat p_A/p`, [classes]; 0 for a class that training never had, which has no score.
+    r"""The correction :math:`\log\hat p_A/p`, [classes]; 0 for a class absent from training.
 
     Raises:
         AuditError: as :func:`measure`.
     """
-    known, own, n = _known(counts, served)
+    known, trained, n = _known(counts, served)
     strength = measure(counts, served).strength
-    p = own / own.sum()
+    p = trained / trained.sum()
     ratio = np.zeros(len(counts))
     ratio[known] = np.log((n + strength * p) / (n.sum() + strength) / p)
     return ratio
 
 
 def _known(counts: NDArray[np.int64], served: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-    """The classes that training had, and what both have of them."""
+    """Which classes training has, and their counts in training and serving."""
     known = counts > 0
     return known, counts[known].astype(np.float64), served[: len(counts)][known].astype(np.float64)
 
 
 def _left_out(n: Floats, p: Floats, strength: float) -> Floats:
-    """The log ratio of each class for a label of its own that is left out of the estimate."""
+    """The log ratio of each class for one of its labels, which the estimate leaves out."""
     return np.asarray(np.log((n - 1 + strength * p) / ((n.sum() - 1 + strength) * p)))
 
 
 def _strength(n: Floats, p: Floats) -> float:
-    """A, where labels that are left out are likeliest."""
+    """A, by the likelihood of left-out labels."""
     weight = n / n.sum()
     low, high = np.log(STRENGTHS)
     found = minimize_scalar(lambda a: -(weight @ _left_out(n, p, np.exp(a))), bounds=(low, high), method="bounded")
@@ -222,10 +221,10 @@ def _strength(n: Floats, p: Floats) -> float:
 
 
 def _groups(trained: Floats, served: Floats) -> tuple[Group, ...]:
-    """Five groups; an outermost one only where it is not all of head or tail.
+    """Five groups; an outermost group only if it is not all of head or tail.
 
-    They are cut by the counts of training and serving together: given these, labels of one law fall into both alike.
-    Classes that are rare in training alone are partly rare by chance, and would seem to gain.
+    They are cut by the counts of training and serving together: given these, labels of one law split by chance alone.
+    Classes that are rare in training are partly rare by chance, and would seem to gain.
     """
     both = trained + served
     order = groups(both)
@@ -252,23 +251,25 @@ def _group(name: str, part: NDArray[np.bool_], trained: Floats, served: Floats, 
     from scipy.stats import hypergeom  # half a second of every start, and seldom asked for
 
     first, second = trained.sum(), served.sum()
-    own, new = trained[part].sum(), served[part].sum()
-    law = hypergeom(round(first + second), round(own + new), round(second))
-    below, above = law.cdf(round(new)), law.sf(round(new) - 1)
+    trained_here, served_here = trained[part].sum(), served[part].sum()
+    law = hypergeom(round(first + second), round(trained_here + served_here), round(second))
+    below, above = law.cdf(round(served_here)), law.sf(round(served_here) - 1)
     moved = 0 if 2 * min(below, above) > level else 1 if above < below else -1
-    share = (own + new) / (first + second)
+    share = (trained_here + served_here) / (first + second)
     variance = share * (1 - share) * (1 / first + 1 / second) * (first + second) / (first + second - 1)
-    return Group(name, int(part.sum()), float(own / first), float(new / second), moved, float(np.sqrt(variance)))
+    return Group(
+        name, int(part.sum()), float(trained_here / first), float(served_here / second), moved, float(np.sqrt(variance))
+    )
 
 
 def homogeneity(first: Floats, second: Floats) -> float:
-    r"""By how many standard deviations Pearson's statistic of two samples of counts exceeds its mean.
+    r"""Pearson's statistic of two samples of counts, in standard deviations from its mean.
 
-    Mean and variance are exact for two samples of one law, given how often each class is there in both together.
+    Mean and variance are exact for two samples of one law, given the total count of each class.
 
     Args:
-        first: [classes] whole numbers, not all 0.
-        second: the same of the other sample.
+        first: [classes] integers, not all 0.
+        second: [classes] of the other sample.
 
     Source: Dawson, A simplified expression for the variance of the chi-squared function on a contingency table (1954).
     """

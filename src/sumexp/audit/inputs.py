@@ -2,8 +2,6 @@
 
 import contextlib
 import csv
-import math
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,30 +21,28 @@ Numbers = NDArray[Any]
 COUNTS = ("count", "counts", "frequency", "n")
 LABELS = ("label", "labels", "item", "item_id", "class", "word", "tag")
 INSTALL = "in a copy of the sources: pip install '.[audit]', or save the counts as an array, .npy"
+NO_ZERO = "no label is 0: are the ids 1-based?"
 MOST = 100_000_000
-"""Classes: labels above are taken for a mistake."""
+"""The largest number of classes."""
 
 GAP = 1_000
-"""Classes for each different label, from `SMALL` classes on: fewer labels are taken for hashes or keys."""
+"""Classes per different label, from `SMALL` classes on: with more, labels are taken for hashes or keys."""
 
 SMALL = 1_000_000
-"""Classes up to which labels may be as sparse as they like."""
+"""Classes up to which labels may be sparse."""
 
 FIRST_LINE = 1 << 17
-"""Characters of the first line of a table at most: beyond them it is no header, nor a row of numbers."""
-
-BYTES = 110
-"""Of memory that the audit takes for a class, measured from ten to a hundred million of them."""
+"""The most characters of a table's first line."""
 
 
 def numbers(path: Path) -> Numbers:
     """The array of an ``.npy`` file, never unpickled.
 
     Raises:
-        AuditError: if the file is absent, empty, truncated or no array.
+        AuditError: if the file is missing, empty, truncated or not an array.
     """
     _exists(path)
-    try:  # a map of the file needs no memory for what its header announces
+    try:  # a memory map: a header that announces too much allocates nothing
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError, OverflowError) as error:
         raise AuditError(f"{path} is no array in NumPy's format: {str(error).splitlines()[0]}") from error
@@ -64,8 +60,8 @@ class Tally:
     Attributes:
         counts: [classes].
         names: [classes] the classes' names in the file, whole numbers in digits; None where they are numbered from 0.
-        says: what was read as what, with the first three classes.
-        gap: why the ids cannot be the rows of an array of all classes; empty where they can.
+        says: a description of what was read, with the first three classes.
+        gap: why the ids cannot index an array of all classes; empty if they can.
     """
 
     counts: Numbers
@@ -82,9 +78,9 @@ def served(
     Classes of the first table come first, in its order; then those that only the second one has.
 
     Args:
-        path: of the labels served.
+        path: the served labels.
         training: the first table.
-        column: of the second, if it has it.
+        column: of the second, if it exists there.
         kind: of the second.
         header: of the second.
 
@@ -97,7 +93,10 @@ def served(
     if other.names is None or (training.names is None and not all(name.isdigit() for name in other.names)):
         unnamed, named = (path, "the counts") if other.names is None else ("the counts", path)
         raise AuditError(f"{named} name classes and {unnamed} do not: they cannot be matched; name them in both")
-    order = map(str, range(len(training.counts))) if training.names is None else training.names
+    size = len(training.counts)
+    if training.names is None and str(size) in other.names and "0" not in other.names:
+        raise AuditError(f"{path} has no class 0 but {size}, and the counts have 0..{size - 1}: are its ids 1-based?")
+    order = map(str, range(size)) if training.names is None else training.names
     place = {name: row for row, name in enumerate(order)}
     rows = np.array([place.setdefault(name, len(place)) for name in other.names])
     return np.bincount(rows, weights=other.counts, minlength=len(place)).astype(np.int64)
@@ -148,12 +147,11 @@ def tally(
             found = _of_labels(values.reshape(-1), classes, path)
             return Tally(found, None, f"{values.size:,} labels of {path.name}{_first(found)}")
         _as_many(path, len(values) if values.ndim else 1, classes)
-        _affordable(path, values.size)
         return Tally(values, None, f"{path.name} by position{_first(values)}")
     _exists(path)
     with _opened(path, header, [each for each in (column, ids) if each]) as table:
         name = table.column(None if optional and column not in table.types else column)
-        kind = kind or ("labels" if name.lower() in LABELS else "counts")
+        kind = kind or ("labels" if name.lower() in LABELS or name.endswith(("_id", "Id")) else "counts")
         return table.labels(name, classes) if kind == "labels" else table.counts(name, ids, classes)
 
 
@@ -198,7 +196,8 @@ class _Table:
         if name is None:
             known = [c for c in columns if c.lower() in COUNTS] or [c for c in columns if c.lower() in LABELS]
             if len(columns) > 1 and len(known) != 1:
-                raise AuditError(f"{self.path} has the columns {', '.join(columns)}; say which with --column")
+                which = ", ".join(columns) if self.named else f"1 to {len(columns)}, without names"
+                raise AuditError(f"{self.path} has the columns {which}; say which with --column")
             name = (known or columns)[0]
         elif name not in columns and not self.named and name.isdigit() and 1 <= int(name) <= len(columns):
             name = columns[int(name) - 1]
@@ -220,7 +219,6 @@ class _Table:
             raise AuditError(f"{self.path} has no rows")
         if bad:
             raise self.wrong(name, good, "a count is a whole number >= 0")
-        _affordable(self.path, max(total, classes or 0))
         values = self.arrays(f"CAST({number} AS BIGINT) AS c")["c"]
         read, others = f"{self.path.name}: counts are {name!r}", [c for c in self.types if c != name]
         column = self._ids(ids, others, total)
@@ -304,10 +302,9 @@ class _Table:
         largest, different = int(rows["y"].max()), len(rows["y"])
         if classes is None:
             _dense(largest, different, self.path)
-        _affordable(self.path, classes or largest + 1)
         frequencies = np.zeros(classes or largest + 1, dtype=np.int64)
         frequencies[rows["y"]] = rows["c"]
-        none = "" if frequencies[0] else "; no label is 0: are the ids 1-based?"
+        none = "" if frequencies[0] else f"; {NO_ZERO}"
         return Tally(frequencies, None, f"{read}{_first(frequencies)}{none}")
 
 
@@ -371,7 +368,7 @@ def _header(path: Path, header: bool | None, known: list[str]) -> tuple[list[str
             raise AuditError(
                 f"{path} begins with {line.strip()!r}: is that a name or a label? say --header or --no-header"
             )
-        header = not numeric
+        header = not numeric or not first[0]  # pandas leaves the name of an index empty
     return (first if header else []), between
 
 
@@ -425,7 +422,6 @@ def _of_labels(labels: Numbers, classes: int | None, path: Path) -> Numbers:
         )
     if classes is None and int(labels.max()) >= SMALL:
         _dense(int(labels.max()), len(np.unique(labels)), path)
-    _affordable(path, classes or int(labels.max()) + 1)
     return np.bincount(labels.astype(np.int64), minlength=classes or 0)
 
 
@@ -441,23 +437,6 @@ def _dense(largest: int, different: int, path: Path) -> None:
             f"{path} has {different:,} different labels, the largest {largest:,}: they look like keys, not classes "
             f"0, 1, ...; number them from 0, or give --classes if there are {largest + 1:,}"
         )
-
-
-def _affordable(path: Path, classes: int) -> None:
-    """Raise AuditError if memory is insufficient for so many classes: the system would end the process."""
-    if BYTES * classes > (memory := _memory()):
-        raise AuditError(
-            f"{path}: the audit of {classes:,} classes takes {BYTES * classes / 1e9:,.1f} GB of memory, and there are "
-            f"{memory / 1e9:,.1f}: merge rare classes, or leave out those without labels"
-        )
-
-
-def _memory() -> float:
-    """Bytes of memory of this machine, infinite where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return math.inf
 
 
 def _exists(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The result of an audit: lines to read, one verdict from all of them, and plain values for JSON."""
+"""The result of an audit: its lines, one verdict from all of them, and plain values for JSON."""
 
 import math
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ from sumexp.audit._text import digits, nats, percent, signed
 Floats = NDArray[np.float64]
 
 SMALL = 0.01
-"""Nats of divergence below which a minimum is called right: a perplexity one per cent off."""
+"""Nats of divergence below which a minimum is right: one per cent of perplexity."""
 
 WIDTH = 84
-"""Of what is printed: it fits the column of a notebook's page and half a screen."""
+"""Width of the printed text: it fits a notebook's page and half a screen."""
 
 Verdict = Literal["right", "wrong", "cannot tell"]
 
 
 @dataclass(frozen=True)
 class Line:
-    """A fault, a drift, or anything else that an audit prints in one line.
+    """A line of an audit, such as a fault or a drift.
 
     Attributes:
-        name: its first word or words.
-        found: whether it is a fault that is present; None if the input cannot show it.
+        name: its first words.
+        found: whether the fault is present; None if the input cannot show it.
         says: one sentence.
-        fix: what to change, if it is found.
-        nats: what it costs, as a divergence, or the most that it may cost; 0 if it has no price.
-        sure: whether it costs no less.
-        source: the theorem, or where it was met.
+        fix: the change, if it is found.
+        nats: its cost as a divergence, or an upper bound; 0 without a cost.
+        sure: whether the cost is not only an upper bound.
+        source: the theorem, or the place in the book.
         claim: the entry of the book's register that proves it.
         code: lines of code for the fix.
         instead: whether the fix replaces the change of the scheme.
@@ -56,18 +56,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Row:
-    """A scheme, over the examples: means, and standard errors of the divergence where there are several.
+    """A scheme: means over the examples, and the standard error of the divergence.
 
     Attributes:
         title: the scheme.
-        kl: divergence of what is learned from the truth, nats; infinite where a class is never drawn.
-        kl_error: its standard error over the examples, or what halving the bins' width still moved, if more.
-        gap: the sampled loss at the truth less its least value, nats; NaN for named losses.
+        kl: divergence of the learned law from the truth, nats; infinite if a label is never drawn.
+        kl_error: its standard error over the examples, or its change at the last doubling of the bins, if larger.
+        gap: the sampled loss at the truth minus its minimum, nats; NaN for named losses.
         shift: error of the scores of head, torso and tail, each class counted once, nats.
         truth: true shares of the groups.
         learned: learned shares.
-        displaced: probability that is learned where it is not, or not where it is, in each group.
-        overlap: classes of the true top 10 that are learned so.
+        displaced: misplaced probability in each group.
+        overlap: number of classes of the true top 10 among the learned top 10.
         loss: mean sampled loss at the true scores, nats; NaN for named losses.
         deviation: its standard deviation over samples, nats; NaN for named losses.
     """
@@ -114,27 +114,27 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of :func:`sumexp.audit.audit`; nats where nothing else is said.
+    """The result of :func:`sumexp.audit.audit`; nats unless stated otherwise.
 
     Attributes:
         classes: number of classes.
         labels: number of counted labels.
-        negatives: of one example, expected where it is random.
-        asked: the number that was given: of draws, where repetitions are removed.
-        source: the truth: scores, or an assumed spread.
+        negatives: per example; the expected number if it is random.
+        asked: the number in the call; of draws, if repetitions are removed.
+        source: of the truth: scores, or an assumed spread.
         spread: of log P(y|x)/pi(y).
-        proved: whether a theorem says that the minimum is the truth, whatever the truth is.
-        remedy: what to change in the scheme; empty where it is the theorem's.
-        scheme: the reader's.
-        alternatives: others, at the same number of negatives.
-        by_spread: spread and divergence, where no scores were given.
+        proved: whether a theorem says that the minimum is the truth, for every truth.
+        remedy: the change of the scheme; empty if the scheme is the theorem's.
+        scheme: the user's.
+        alternatives: other schemes with the same number of negatives.
+        by_spread: spread and divergence, without scores.
         numbers: divergence and loss for other numbers of negatives, of the first example.
         rates: accidental hits.
-        faults: those known.
+        faults: the known ones.
         curve: mean frequency, error of the score, and share of P, of each bin of the first example.
-        served: which scores to serve for which metric; empty where nothing exact is known.
+        served: the scores to serve by metric; empty if nothing exact is known.
         assumptions: of the whole.
-        more: lines of further calls: drift, cosines, sampled metrics.
+        more: lines of other calls: drift, cosines, sampled metrics.
     """
 
     classes: int
@@ -158,7 +158,7 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether training ends at the truth, within .01 nats; "cannot tell" where that depends on P(y|x)."""
+        """Whether training converges to the truth within .01 nats; "cannot tell" if that depends on P(y|x)."""
         return decide(self).verdict
 
     @property
@@ -168,20 +168,20 @@ class Audit:
 
     @property
     def change(self) -> str:
-        """What to change; empty for nothing."""
+        """The change; empty for none."""
         return decide(self).change
 
     @property
     def certificate(self) -> float:
-        """The most mutual information that an InfoNCE loss of so many negatives can certify, log(m+1), in nats."""
+        """The largest mutual information that InfoNCE with so many negatives can certify, log(m+1), in nats."""
         return math.log1p(self.negatives)
 
     def with_lines(self, *lines: Line) -> "Audit":
-        """The same audit with the lines of further calls, which its verdict and its advice take into account."""
+        """The same audit with the lines of other calls, which its verdict and advice take into account."""
         return replace(self, more=(*self.more, *lines))
 
     def lines(self) -> tuple[str, ...]:
-        """Five lines, and one more for each further call."""
+        """Five lines, and one for each other call."""
         s, decision = self.scheme, decide(self)
         shares = ", ".join(f"{g} {signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
         gap = "" if math.isnan(s.gap) else f", where the loss is {nats(s.gap)} nats lower than at the truth"
@@ -223,8 +223,8 @@ class Audit:
 def decide(audit: Audit) -> Decision:
     """The one verdict, from every line of the output.
 
-    It is right only if the minimum is within :data:`SMALL` of every truth that was tried, and no line that is found
-    costs more. Nothing is to be changed only if it is right and no line is found.
+    It is right only if the minimum is within :data:`SMALL` of every truth tried, and no line found costs more. The
+    advice is "change nothing" only if it is right and no line found has a fix.
     """
     found = [line for line in (*audit.faults, *audit.more) if line.found]
     costly = max((line for line in found if line.nats >= SMALL), key=lambda line: (line.sure, line.nats), default=None)
@@ -269,12 +269,12 @@ def _misplaced(audit: Audit) -> str:
 
 
 def folded(line: str, indent: int = 10) -> str:
-    """A line, folded where it is longer than `WIDTH`; what goes on is indented."""
+    """A line, folded at `WIDTH` with an indent."""
     return line if len(line) <= WIDTH else fill(line, WIDTH, subsequent_indent=" " * indent, break_long_words=False)
 
 
 def _schemes(rows: Sequence[Row]) -> list[str]:
-    """A line of numbers for each scheme; a long title takes several lines."""
+    """The table of schemes; a long title takes several lines."""
     lines = [f"{'scheme':32s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s}"]
     for each in rows:
         first, *rest = wrap(each.title, 32, subsequent_indent="  ")
@@ -285,7 +285,7 @@ def _schemes(rows: Sequence[Row]) -> list[str]:
 
 
 def _numbers(numbers: Sequence[ByNumber]) -> list[str]:
-    """What other numbers of negatives give, of the first example."""
+    """The table of numbers of negatives, of the first example."""
     lines = ["negatives        KL    loss minus full loss, at the truth"]
     for m, kl, loss, deviation in numbers:
         lines.append(f"{m:9,} {nats(kl):>9s} {nats(loss):>22s} ± {digits(deviation, 2)}")

@@ -1,4 +1,4 @@
-r"""Losses by name that are no softmax with weights on its negatives: where they end, exactly, with free scores.
+r"""The exact minima, with free scores, of named losses that are not weighted softmaxes.
 
 ==========  ======================================================================  ====================================
 name        loss                                                                    scores f at the minimum
@@ -60,7 +60,7 @@ HITS: dict[str, tuple[Hits, ...]] = {
     "refined": ("mask",), "binary": ("keep", "mask", "redraw"), "gbce": ("redraw",), "siglip": ("keep", "mask"),
     "hard": ("keep",),
 }  # fmt: skip
-"""What may become of hits, by loss; the first is meant where nothing is said."""
+"""The rules for hits of each loss, the first by default."""
 
 
 def learned(
@@ -76,23 +76,23 @@ def learned(
     examples: int = 4,
     seed: int = 0,
 ) -> Audit:
-    """Where a loss by name ends with free scores, against the truth.
+    """The minimum of a named loss with free scores, against the truth.
 
     Args:
         counts: [classes] how often each class is a label.
         scheme: ``refined``, ``binary``, ``gbce:T``, ``siglip`` or ``hard:BETA``; ``baseline`` is
             :func:`sumexp.audit.audit` with weights ``negatives`` and hits masked.
         sampler: as of :func:`sumexp.audit.audit`, whose draws are independent; by default that of the loss.
-        hits: what becomes of draws of the label; by default as the loss has it.
-        m: negatives of an example.
-        batch: examples of a batch, which gives m.
-        scores: logits, or embeddings, whose softmax is P(y|x); without them it is assumed.
-        temperature: the scores are divided by it, 1 if not given.
-        examples: at most so many are taken.
+        hits: the rule for draws of the label; by default that of the loss.
+        m: negatives per example.
+        batch: examples per batch, which gives m.
+        scores: logits, or embeddings, whose softmax is P(y|x); assumed by default.
+        temperature: divides the scores, 1 by default.
+        examples: the most examples to audit.
         seed: of the assumed truths.
 
     Raises:
-        AuditError: if the loss is unknown or not of such negatives, or something given is not what it must be.
+        AuditError: if the loss is unknown, does not take such negatives, or an argument is invalid.
 
     >>> import numpy as np
     >>> from sumexp.audit.schemes import learned
@@ -157,7 +157,7 @@ def _read(
 def _minimum(
     name: str, scheme: str, setup: Setup, prior: Floats, part: NDArray[np.bool_]
 ) -> Callable[[Floats], Floats]:
-    """From the truth, on classes that are labels, to the scores at the minimum, up to a constant."""
+    """A function from the truth, on classes with labels, to the scores at the minimum, up to a constant."""
     q, m = setup.q[0][part], setup.negatives
     never = int((q == 0).sum())
     if never:
@@ -166,11 +166,17 @@ def _minimum(
         return lambda p: np.asarray(np.log(p) - np.log(_expected(p, q, m, setup.hits)))
     if name == "siglip":
         return lambda p: np.asarray(np.log(p / prior[part]) - (np.log1p(-p) if setup.hits == "mask" else 0.0))
-    if not part.all():
-        raise AuditError(f"{int((~part).sum()):,} classes have no label; leave them out of the counts for {name}")
     if name == "gbce":
         t = _parameter(scheme, "the calibration of gbce", 1.0, "gbce:0.75")
-        return lambda p: np.asarray(gbce(_log(p), round(m), t).numpy())
+
+        def calibrated(p: Floats) -> Floats:
+            law = np.zeros(len(part))  # classes without labels are negatives too
+            law[part] = p
+            return np.asarray(gbce(_log(law), round(m), t).numpy()[part])
+
+        return calibrated
+    if not part.all():
+        raise AuditError(f"{int((~part).sum()):,} classes have no label; leave them out of the counts for {name}")
     if name == "hard":
         beta = _parameter(scheme, "the hardness of hard", MOST_BETA, "hard:1")
         if len(q) > MOST_CLASSES or m > MOST_DRAWS:
@@ -191,7 +197,7 @@ def _minimum(
 
 
 def _expected(p: Floats, q: Floats, m: float, hits: Hits) -> Floats:
-    """How often each class is a negative of the context, in the mean."""
+    """The mean number of times that each class is a negative of the context."""
     if hits == "redraw":
         each = p / (1 - q)
         return np.asarray(m * q * (each.sum() - each))
@@ -199,7 +205,7 @@ def _expected(p: Floats, q: Floats, m: float, hits: Hits) -> Floats:
 
 
 def _against(p: Floats, minimum: Callable[[Floats], Floats], group: NDArray[np.int64], prior: Floats) -> Effect:
-    """The divergence, and errors and shares by group."""
+    """The effect of a minimum: divergence, and errors and shares by group."""
     try:
         scores = minimum(p)
     except ValueError as wrong:
@@ -244,4 +250,5 @@ def _parameter(scheme: str, what: str, most: float, example: str) -> float:
 
 
 def _log(p: Floats) -> torch.Tensor:
-    return torch.from_numpy(np.log(p / p.sum()))
+    with np.errstate(divide="ignore"):
+        return torch.from_numpy(np.log(p / p.sum()))

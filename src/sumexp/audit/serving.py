@@ -1,4 +1,4 @@
-r"""What bounded scores can hold, and which scores to serve for a metric.
+r"""The laws that bounded scores can represent, and the scores to serve for a metric.
 
 **Cosines.** Scores :math:`s_y/T` with :math:`s_y\in[-1,1]` span at most 2/T, so that they are :math:`g_y` up to a
 constant if and only if
@@ -12,7 +12,7 @@ ratio of the means, which is :math:`\pi_a/\pi_b`. So no model of cosines holds :
 :math:`T>2/\log(\pi_a/\pi_b)`; for smaller T that depends on P(y|x).
 
 **What a larger T costs.** Among scores that span R = 2/T the least divergence is that of clipped ones,
-:math:`f_y=\min(R,\max(0,\log P_y+z))`, with z their own :math:`\log\sum_ye^{f_y}`: the condition of Karush, Kuhn and
+:math:`f_y=\min(R,\max(0,\log P_y+z))`, with z their :math:`\log\sum_ye^{f_y}`: the condition of Karush, Kuhn and
 Tucker, and the problem is convex.
 
 **Which scores to serve.** With one label of a context, a metric that counts w of the label by its place, w times a gain
@@ -50,7 +50,7 @@ def largest_temperature(target: Floats) -> float:
 
 
 def clipped(log_p: Floats, span: float) -> tuple[Floats, float]:
-    """The scores of least divergence from a law among those within a span, and that divergence in nats.
+    """The scores of least divergence from a law among those within a range, and that divergence in nats.
 
     Args:
         log_p: [classes] finite.
@@ -71,16 +71,16 @@ def clipped(log_p: Floats, span: float) -> tuple[Floats, float]:
 
 
 def cosines(prior: Floats, setup: Setup, temperature: float | None) -> Line:
-    r"""What cosines over a temperature can hold of the counts, as a line of an audit.
+    r"""Whether cosines over a temperature can represent log P, by the counts, as a line of an audit.
 
-    It is a fault if no model of cosines holds log P in all contexts at that temperature. Its price is the least
-    divergence where contexts tell nothing. Log P/q, which is learned without a correction from draws whose hits are
-    kept, may span less, and then log q is added when scores are served.
+    It is a fault if no model of cosines represents log P in all contexts at that temperature. The cost is the least
+    divergence for contexts without information. Log P/q, the minimum without a correction and with kept hits, may have
+    a smaller range; log q is then added to the served scores.
 
     Args:
         prior: [classes] shares of the labels.
         setup: the scheme.
-        temperature: the reader's; None if it is not known.
+        temperature: of the training; None if unknown.
 
     Raises:
         AuditError: if the temperature is not positive.
@@ -106,7 +106,7 @@ def cosines(prior: Floats, setup: Setup, temperature: float | None) -> Line:
 
 
 def served(setup: Setup, log_p: bool) -> str:
-    """Which scores to serve for which metric, after the scheme; empty where its minimum is neither log P nor log P/q.
+    """The scores to serve by metric; empty if the minimum of the scheme is neither log P nor log P/q.
 
     Args:
         setup: the scheme.
@@ -119,5 +119,5 @@ def served(setup: Setup, log_p: bool) -> str:
     plain = not setup.is_set and len(setup.m) == 1 and setup.hits == "keep" and setup.table is None
     if not plain or setup.weights != "none":
         return ""
-    own = "as they are" if setup.name.startswith(("within-batch", "cross-")) else "plus log q, minus log pi"
-    return f"for {by_metric}: the scores, log P/q, plus log q; {weighted}: {own}"
+    rare = "as they are" if setup.name.startswith(("within-batch", "cross-")) else "plus log q, minus log pi"
+    return f"for {by_metric}: the scores, log P/q, plus log q; {weighted}: {rare}"
